@@ -1,0 +1,82 @@
+// The errors that layergraft throws: typed, with fields, and a message that says what to do.
+// Not a place for control flow: every one of these is meant to reach a person.
+
+/** Where an error was found; every field that is known is filled in. */
+export interface ErrorWhere {
+  /** Absolute or user-given path of the file or folder at fault. */
+  readonly file?: string;
+  /** Name of the tensor at fault. */
+  readonly tensor?: string;
+  /** Configuration or recipe field at fault. */
+  readonly field?: string;
+  /** What was expected. */
+  readonly expected?: string;
+  /** What was found. */
+  readonly actual?: string;
+}
+
+/** Base of all errors of layergraft. `code` is stable across versions; the message is for people. */
+export class LayergraftError extends Error {
+  readonly code: string;
+  readonly where: ErrorWhere;
+
+  constructor(code: string, message: string, where: ErrorWhere = {}, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = new.target.name;
+    this.code = code;
+    this.where = where;
+  }
+}
+
+/** A safetensors file or index that breaks the format. */
+export class FormatError extends LayergraftError {
+  constructor(message: string, where: ErrorWhere = {}, cause?: unknown) {
+    super("format", message, where, cause);
+  }
+}
+
+/** A checkpoint folder, adapter or configuration that cannot be used. */
+export class CheckpointError extends LayergraftError {
+  constructor(message: string, where: ErrorWhere = {}, cause?: unknown) {
+    super("checkpoint", message, where, cause);
+  }
+}
+
+/** Checkpoints that do not fit together; `faults` lists every reason found, not only the first. */
+export class MismatchError extends LayergraftError {
+  readonly faults: readonly string[];
+
+  constructor(summary: string, faults: readonly string[]) {
+    super("mismatch", [summary, ...faults.map((fault) => `  - ${fault}`)].join("\n"));
+    this.faults = faults;
+  }
+}
+
+/** A recipe, option or argument that is not valid; `faults` lists all of them. */
+export class RecipeError extends LayergraftError {
+  readonly faults: readonly string[];
+
+  constructor(summary: string, faults: readonly string[] = [], where: ErrorWhere = {}) {
+    super("recipe", [summary, ...faults.map((fault) => `  - ${fault}`)].join("\n"), where);
+    this.faults = faults;
+  }
+}
+
+/** An output that cannot be written where it was asked for. */
+export class OutputError extends LayergraftError {
+  constructor(message: string, where: ErrorWhere = {}, cause?: unknown) {
+    super("output", message, where, cause);
+  }
+}
+
+/** The caller's signal, or Ctrl-C, stopped the work; what was done so far can be resumed. */
+export class CancelledError extends LayergraftError {
+  constructor(message: string, where: ErrorWhere = {}) {
+    super("cancelled", message, where);
+  }
+}
+
+/** Whether a caught value is a Node.js system error with this code, such as "ENOENT". */
+export function isSystemError(error: unknown, code: string): error is NodeJS.ErrnoException {
+  return error instanceof Error && (error as NodeJS.ErrnoException).code === code;
+}

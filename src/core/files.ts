@@ -1,0 +1,77 @@
+// Files that are on the disk when we say so: durable writes, folder syncs, JSON with a named culprit.
+// Not for tensor data, which streaming/ moves.
+import { randomBytes } from "node:crypto";
+import { open, readFile, rename, rm, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { CheckpointError, isSystemError } from "./errors.js";
+
+/** Flushes a folder's entries (names, renames) to the disk. Does nothing where folders cannot be synced (Windows). */
+export async function syncFolder(path: string): Promise<void> {
+  if (process.platform === "win32") return;
+  const handle = await open(path, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Writes a whole small file so that, after a crash at any moment, either the old or the new content is there. */
+export async function writeFileAtomically(path: string, content: string | Uint8Array): Promise<void> {
+  const temporary = `${path}.${randomBytes(4).toString("hex")}.tmp`;
+  try {
+    const handle = await open(temporary, "wx");
+    try {
+      await handle.writeFile(content);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, path);
+    await syncFolder(dirname(path));
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}
+
+/** Whether something stands at this path, of whatever kind. */
+export async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return false;
+    throw error;
+  }
+}
+
+// A configuration or index of a published model is at most a few MB; this bounds what a hostile one can make us read.
+const MAX_JSON_BYTES = 100_000_000;
+
+/**
+ * Reads a JSON object from a file.
+ * @throws {CheckpointError} if it is missing, too large, not JSON, or not an object.
+ */
+export async function readJsonObject(path: string): Promise<Record<string, unknown>> {
+  let size: number;
+  try {
+    size = (await stat(path)).size;
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) throw new CheckpointError(`${path} does not exist`, { file: path }, error);
+    throw error;
+  }
+  if (size > MAX_JSON_BYTES) {
+    throw new CheckpointError(`${path} has ${size} bytes, too many for a JSON file of a checkpoint`, { file: path });
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(await readFile(path, "utf8"));
+  } catch (error) {
+    throw new CheckpointError(`${path} is not valid JSON: ${(error as Error).message}`, { file: path }, error);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new CheckpointError(`${path} does not hold a JSON object`, { file: path });
+  }
+  return value as Record<string, unknown>;
+}

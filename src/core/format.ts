@@ -1,0 +1,78 @@
+// Quantities as people read and write them: bytes, counts, durations. Decimal units, as disks and hubs use.
+
+const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB", "PB"] as const;
+
+function scaled(value: number, units: readonly string[]): string {
+  let unit = 0;
+  let rest = value;
+  while (rest >= 999.5 && unit < units.length - 1) {
+    rest /= 1000;
+    unit++;
+  }
+  const digits = unit === 0 || rest >= 99.95 ? 0 : rest >= 9.995 ? 1 : 2;
+  return `${rest.toFixed(digits)}${units[unit]}`;
+}
+
+/** `2.47 GB`. Decimal units: 1 GB is 10^9 bytes. */
+export function formatBytes(bytes: number): string {
+  return scaled(
+    bytes,
+    BYTE_UNITS.map((unit) => ` ${unit}`),
+  );
+}
+
+/** `8.03B` parameters, `464k`. */
+export function formatCount(count: number): string {
+  return scaled(count, ["", "k", "M", "B", "T"]);
+}
+
+/** `1 tensor`, `3 tensors`. */
+export function plural(count: number, noun: string): string {
+  return `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** `0.8 s`, `12 s`, `3 min 20 s`, `2 h 05 min`. */
+export function formatDuration(seconds: number): string {
+  if (!Number.isFinite(seconds)) return "unknown";
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
+  return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
+}
+
+const BYTE_FACTORS: Readonly<Record<string, number>> = {
+  "": 1,
+  b: 1,
+  k: 1e3,
+  kb: 1e3,
+  m: 1e6,
+  mb: 1e6,
+  g: 1e9,
+  gb: 1e9,
+  t: 1e12,
+  tb: 1e12,
+  kib: 2 ** 10,
+  mib: 2 ** 20,
+  gib: 2 ** 30,
+  tib: 2 ** 40,
+};
+
+/**
+ * Reads a size as people write it: `5GB`, `512 MiB`, `1.5g`, `1000000`.
+ * @returns whole bytes, or `undefined` if it is not a size or not positive.
+ */
+export function parseBytes(text: string): number | undefined {
+  const match = /^\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*$/i.exec(text);
+  if (!match) return undefined;
+  const factor = BYTE_FACTORS[(match[2] ?? "").toLowerCase()];
+  if (factor === undefined) return undefined;
+  const bytes = Math.round(Number(match[1]) * factor);
+  return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined;
+}
+
+/** The first few of a list, and how many more there are: `a, b, c and 12 more`. */
+export function formatSome(items: readonly string[], most = 3): string {
+  const shown = items.slice(0, most).join(", ");
+  return items.length > most ? `${shown} and ${items.length - most} more` : shown;
+}

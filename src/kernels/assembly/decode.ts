@@ -1,0 +1,42 @@
+// Four or eight stored elements to float32 lanes, exactly: every bfloat16 and float16 value is a float32 value.
+
+/** Lower four of eight bfloat16 in `x`: the upper half of a float32 is a bfloat16. */
+// @ts-ignore: decorator
+@inline
+export function lowBF16(x: v128): v128 {
+  return i32x4.shl(i32x4.extend_low_i16x8_u(x), 16);
+}
+
+// @ts-ignore: decorator
+@inline
+export function highBF16(x: v128): v128 {
+  return i32x4.shl(i32x4.extend_high_i16x8_u(x), 16);
+}
+
+/**
+ * Four float16, zero-extended to 32 bits, to float32.
+ * Exponent and mantissa move to their float32 place, which is off by the difference of the biases; a product with
+ * 2^112 mends it and makes subnormals normal on the way, both without rounding. Infinity and NaN have all exponent
+ * bits set, which are set again afterwards.
+ */
+// @ts-ignore: decorator
+@inline
+function widenF16(h: v128): v128 {
+  const sign = i32x4.shl(v128.and(h, i32x4.splat(0x8000)), 16);
+  const magnitude = v128.and(h, i32x4.splat(0x7fff));
+  const scaled = f32x4.mul(i32x4.shl(magnitude, 13), f32x4.splat(5.192296858534828e33)); // 2^112
+  const special = v128.and(i32x4.ge_s(magnitude, i32x4.splat(0x7c00)), i32x4.splat(0x7f800000));
+  return v128.or(v128.or(scaled, special), sign);
+}
+
+// @ts-ignore: decorator
+@inline
+export function lowF16(x: v128): v128 {
+  return widenF16(i32x4.extend_low_i16x8_u(x));
+}
+
+// @ts-ignore: decorator
+@inline
+export function highF16(x: v128): v128 {
+  return widenF16(i32x4.extend_high_i16x8_u(x));
+}

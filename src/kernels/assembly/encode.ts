@@ -1,0 +1,83 @@
+// float32 to the stored dtype with one rounding, to nearest, ties to even. Every NaN becomes the one canonical quiet
+// NaN of the dtype: WebAssembly leaves a NaN's sign and payload to the machine, and the same inputs must give the
+// same bytes on all of them.
+
+// @ts-ignore: decorator
+@inline
+function isNaN4(x: v128): v128 {
+  return f32x4.ne(x, x);
+}
+
+/** Adds just under half a unit of the kept part, one more if that part is odd, and cuts. Infinity stays infinity. */
+// @ts-ignore: decorator
+@inline
+function roundBF16(x: v128): v128 {
+  const odd = v128.and(i32x4.shr_u(x, 16), i32x4.splat(1));
+  const rounded = i32x4.shr_u(i32x4.add(i32x4.add(x, i32x4.splat(0x7fff)), odd), 16);
+  return v128.bitselect(i32x4.splat(0x7fc0), rounded, isNaN4(x));
+}
+
+export function encodeBF16(acc: usize, dst: usize, n: i32): void {
+  for (let i = 0; i < n; i += 8) {
+    v128.store(dst, i16x8.narrow_i32x4_u(roundBF16(v128.load(acc)), roundBF16(v128.load(acc, 16))));
+    acc += 32;
+    dst += 16;
+  }
+}
+
+/**
+ * Four float32 to float16 in 32-bit lanes. Three ranges, computed together and selected:
+ * 65536 and up is infinity; below 2^-14 a float32 addition of 0.5 does the rounding at the place of the last
+ * subnormal bit; between them the exponent is re-biased and the mantissa rounded as integers.
+ */
+// @ts-ignore: decorator
+@inline
+function roundF16(x: v128): v128 {
+  const magnitude = v128.and(x, i32x4.splat(0x7fffffff));
+  const sign = v128.xor(x, magnitude);
+  const subnormal = i32x4.sub(f32x4.add(magnitude, f32x4.splat(0.5)), i32x4.splat(0x3f000000));
+  const odd = v128.and(i32x4.shr_u(magnitude, 13), i32x4.splat(1));
+  const rebiased = i32x4.add(i32x4.add(magnitude, i32x4.splat(0xfff - 0x38000000)), odd); // 0x38000000: 112 << 23
+  const normal = i32x4.shr_u(rebiased, 13);
+  let half = v128.bitselect(subnormal, normal, i32x4.lt_s(magnitude, i32x4.splat(0x38800000))); // 2^-14
+  half = v128.bitselect(i32x4.splat(0x7c00), half, i32x4.ge_s(magnitude, i32x4.splat(0x47800000))); // 65536
+  half = v128.or(half, i32x4.shr_u(sign, 16));
+  return v128.bitselect(i32x4.splat(0x7e00), half, isNaN4(x));
+}
+
+/** Lanes that are finite in float32 and infinite in float16: magnitudes from 65520 up to the largest float32. */
+// @ts-ignore: decorator
+@inline
+function overflows(x: v128): v128 {
+  const magnitude = v128.and(x, i32x4.splat(0x7fffffff));
+  return v128.and(i32x4.ge_s(magnitude, i32x4.splat(0x477ff000)), i32x4.lt_s(magnitude, i32x4.splat(0x7f800000)));
+}
+
+/** @returns how many finite values became infinite. */
+export function encodeF16(acc: usize, dst: usize, n: i32): i32 {
+  let counts = i32x4.splat(0); // a true lane is -1
+  for (let i = 0; i < n; i += 8) {
+    const a = v128.load(acc);
+    const b = v128.load(acc, 16);
+    counts = i32x4.add(counts, i32x4.add(overflows(a), overflows(b)));
+    v128.store(dst, i16x8.narrow_i32x4_u(roundF16(a), roundF16(b)));
+    acc += 32;
+    dst += 16;
+  }
+  return -(
+    i32x4.extract_lane(counts, 0) +
+    i32x4.extract_lane(counts, 1) +
+    i32x4.extract_lane(counts, 2) +
+    i32x4.extract_lane(counts, 3)
+  );
+}
+
+export function encodeF32(acc: usize, dst: usize, n: i32): void {
+  const quiet = i32x4.splat(0x7fc00000);
+  for (let i = 0; i < n; i += 4) {
+    const x = v128.load(acc);
+    v128.store(dst, v128.bitselect(quiet, x, isNaN4(x)));
+    acc += 16;
+    dst += 16;
+  }
+}

@@ -1,0 +1,11 @@
+// Everything the WebAssembly module exports. Pointers are byte addresses into its memory; see ../kernels.ts
+// for the contract of the buffers (16-byte aligned, padded with zeros to a multiple of 32 bytes).
+export { addScaledBF16, addScaledF16, addScaledF32, divide, scaleBF16, scaleF16, scaleF32 } from "./blend";
+export { deltaStatistics } from "./delta";
+export { encodeBF16, encodeF16, encodeF32 } from "./encode";
+export { addLowRank } from "./low-rank";
+
+/** First address that no static data of the module uses. */
+export function heapBase(): usize {
+  return __heap_base;
+}

@@ -1,0 +1,159 @@
+// The WebAssembly kernels and the memory they work in. One instance per thread; nothing here is shared.
+// What each kernel computes is said by its plain twin in reference.ts.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { FloatDType } from "../core/dtype.js";
+
+/** A dtype that the SIMD kernels read and write; float64 is computed in plain TypeScript (see reference.ts). */
+export type KernelDType = Exclude<FloatDType, "F64">;
+
+interface Exports {
+  readonly memory: WebAssembly.Memory;
+  heapBase(): number;
+  scaleBF16(src: number, acc: number, n: number, weight: number): void;
+  scaleF16(src: number, acc: number, n: number, weight: number): void;
+  scaleF32(src: number, acc: number, n: number, weight: number): void;
+  addScaledBF16(src: number, acc: number, n: number, weight: number): void;
+  addScaledF16(src: number, acc: number, n: number, weight: number): void;
+  addScaledF32(src: number, acc: number, n: number, weight: number): void;
+  divide(acc: number, n: number, divisor: number): void;
+  encodeBF16(acc: number, dst: number, n: number): void;
+  encodeF16(acc: number, dst: number, n: number): number;
+  encodeF32(acc: number, dst: number, n: number): void;
+  addLowRank(
+    acc: number,
+    left: number,
+    right: number,
+    rows: number,
+    columns: number,
+    rank: number,
+    scale: number,
+  ): void;
+  deltaStatistics(a: number, b: number, n: number, out: number): void;
+}
+
+/** Sums over the difference of two arrays; see `deltaStatistics` in reference.ts. */
+export interface DeltaStatistics {
+  /** Sum of |a - b| over the finite differences. */
+  sumAbsolute: number;
+  /** Sum of (a - b)^2 over the finite differences. */
+  sumSquares: number;
+  /** Largest finite |a - b|. */
+  largest: number;
+  /** Elements whose difference is not zero, non-finite differences included. */
+  differing: number;
+  /** Elements whose difference is infinite or NaN. */
+  nonFinite: number;
+}
+
+const PAGE = 65_536;
+const PADDING = 32; // two vectors: the largest stride of any kernel's loop
+
+let compiled: WebAssembly.Module | undefined;
+
+function compile(): WebAssembly.Module {
+  compiled ??= new WebAssembly.Module(readFileSync(createRequire(import.meta.url).resolve("#kernels.wasm")));
+  return compiled;
+}
+
+/**
+ * SIMD kernels over buffers in one WebAssembly memory.
+ *
+ * Buffers come from `allocate` and are padded to 32 bytes; kernels run over the padding. The bytes of a buffer after
+ * its last element must be zero when it is read (`clearPadding`), so that the padding counts nowhere.
+ */
+export class Kernels {
+  readonly #wasm: Exports;
+  #end: number;
+
+  constructor() {
+    this.#wasm = new WebAssembly.Instance(compile()).exports as unknown as Exports;
+    this.#end = align(this.#wasm.heapBase());
+  }
+
+  /**
+   * Reserves a buffer of at least `bytes` bytes, filled with zeros, for the life of this instance.
+   * Views taken before a call to `allocate` are detached by it.
+   * @returns its address, a multiple of 32.
+   */
+  allocate(bytes: number): number {
+    const address = this.#end;
+    this.#end = align(address + bytes + PADDING);
+    const missing = this.#end - this.#wasm.memory.buffer.byteLength;
+    if (missing > 0) this.#wasm.memory.grow(Math.ceil(missing / PAGE));
+    return address;
+  }
+
+  /** A view of `length` bytes at `address`. */
+  bytes(address: number, length: number): Uint8Array {
+    return new Uint8Array(this.#wasm.memory.buffer, address, length);
+  }
+
+  /** A view of `length` float32 at `address`. */
+  floats(address: number, length: number): Float32Array {
+    return new Float32Array(this.#wasm.memory.buffer, address, length);
+  }
+
+  /** Zeroes what follows the first `length` bytes of a buffer, up to the end of a kernel's last vector. */
+  clearPadding(address: number, length: number): void {
+    this.bytes(address + length, PADDING).fill(0);
+  }
+
+  /** acc[i] = weight * src[i] in float32; exact for weight 1. */
+  scale(dtype: KernelDType, src: number, acc: number, n: number, weight: number): void {
+    if (dtype === "BF16") this.#wasm.scaleBF16(src, acc, n, weight);
+    else if (dtype === "F16") this.#wasm.scaleF16(src, acc, n, weight);
+    else this.#wasm.scaleF32(src, acc, n, weight);
+  }
+
+  /** acc[i] += weight * src[i] in float32: the product is rounded, then the sum. */
+  addScaled(dtype: KernelDType, src: number, acc: number, n: number, weight: number): void {
+    if (dtype === "BF16") this.#wasm.addScaledBF16(src, acc, n, weight);
+    else if (dtype === "F16") this.#wasm.addScaledF16(src, acc, n, weight);
+    else this.#wasm.addScaledF32(src, acc, n, weight);
+  }
+
+  /** acc[i] /= divisor in float32. */
+  divide(acc: number, n: number, divisor: number): void {
+    this.#wasm.divide(acc, n, divisor);
+  }
+
+  /**
+   * Rounds float32 to a stored dtype, to nearest, ties to even; any NaN becomes the canonical quiet NaN.
+   * @returns how many finite values became infinite (float16 only; bfloat16 has the range of float32).
+   */
+  encode(dtype: KernelDType, acc: number, dst: number, n: number): number {
+    if (dtype === "F16") return this.#wasm.encodeF16(acc, dst, n);
+    if (dtype === "BF16") this.#wasm.encodeBF16(acc, dst, n);
+    else this.#wasm.encodeF32(acc, dst, n);
+    return 0;
+  }
+
+  /** acc[i, j] += scale * sum_k left[i, k] right[k, j], all float32, row-major and without padding between rows. */
+  addLowRank(
+    acc: number,
+    left: number,
+    right: number,
+    rows: number,
+    columns: number,
+    rank: number,
+    scale: number,
+  ): void {
+    this.#wasm.addLowRank(acc, left, right, rows, columns, rank, scale);
+  }
+
+  /** Statistics of a - b over n float32 elements; `scratch` is a buffer of at least 40 bytes. */
+  deltaStatistics(a: number, b: number, n: number, scratch: number): DeltaStatistics {
+    this.#wasm.deltaStatistics(a, b, n, scratch);
+    const [sumAbsolute = 0, sumSquares = 0, largest = 0, differing = 0, nonFinite = 0] = new Float64Array(
+      this.#wasm.memory.buffer,
+      scratch,
+      5,
+    );
+    return { sumAbsolute, sumSquares, largest, differing, nonFinite };
+  }
+}
+
+function align(address: number): number {
+  return Math.ceil(address / PADDING) * PADDING;
+}

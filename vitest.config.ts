@@ -1,0 +1,11 @@
+// How the tests run. Unit tests stand beside the code; tests of the public surface stand in test/.
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    testTimeout: 60_000,
+    // Two cores are enough for the suite; more workers would fight the command-line tests for them.
+    maxWorkers: 2,
+  },
+});
