@@ -1,3 +1,3 @@
 // The public face of kernels/.
-export { type DeltaStatistics, type KernelDType, Kernels } from "./kernels.js";
+export { addStatistics, type DeltaStatistics, type KernelDType, Kernels, NO_DELTA } from "./kernels.js";
 export * as reference from "./reference.js";

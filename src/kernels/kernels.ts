@@ -35,15 +35,39 @@ interface Exports {
 /** Sums over the difference of two arrays; see `deltaStatistics` in reference.ts. */
 export interface DeltaStatistics {
   /** Sum of |a - b| over the finite differences. */
-  sumAbsolute: number;
+  readonly sumAbsolute: number;
   /** Sum of (a - b)^2 over the finite differences. */
-  sumSquares: number;
+  readonly sumSquares: number;
+  /** Sum of b^2 where the difference is finite, to put the other sums in proportion. */
+  readonly sumSquaresOfB: number;
   /** Largest finite |a - b|. */
-  largest: number;
+  readonly largest: number;
   /** Elements whose difference is not zero, non-finite differences included. */
-  differing: number;
+  readonly differing: number;
   /** Elements whose difference is infinite or NaN. */
-  nonFinite: number;
+  readonly nonFinite: number;
+}
+
+/** Statistics of nothing. */
+export const NO_DELTA: DeltaStatistics = {
+  sumAbsolute: 0,
+  sumSquares: 0,
+  sumSquaresOfB: 0,
+  largest: 0,
+  differing: 0,
+  nonFinite: 0,
+};
+
+/** Statistics of two ranges together. */
+export function addStatistics(x: DeltaStatistics, y: DeltaStatistics): DeltaStatistics {
+  return {
+    sumAbsolute: x.sumAbsolute + y.sumAbsolute,
+    sumSquares: x.sumSquares + y.sumSquares,
+    sumSquaresOfB: x.sumSquaresOfB + y.sumSquaresOfB,
+    largest: Math.max(x.largest, y.largest),
+    differing: x.differing + y.differing,
+    nonFinite: x.nonFinite + y.nonFinite,
+  };
 }
 
 const PAGE = 65_536;
@@ -142,15 +166,12 @@ export class Kernels {
     this.#wasm.addLowRank(acc, left, right, rows, columns, rank, scale);
   }
 
-  /** Statistics of a - b over n float32 elements; `scratch` is a buffer of at least 40 bytes. */
+  /** Statistics of a - b over n float32 elements; `scratch` is a buffer of at least 48 bytes. */
   deltaStatistics(a: number, b: number, n: number, scratch: number): DeltaStatistics {
     this.#wasm.deltaStatistics(a, b, n, scratch);
-    const [sumAbsolute = 0, sumSquares = 0, largest = 0, differing = 0, nonFinite = 0] = new Float64Array(
-      this.#wasm.memory.buffer,
-      scratch,
-      5,
-    );
-    return { sumAbsolute, sumSquares, largest, differing, nonFinite };
+    const numbers = new Float64Array(this.#wasm.memory.buffer, scratch, 6);
+    const [sumAbsolute = 0, sumSquares = 0, sumSquaresOfB = 0, largest = 0, differing = 0, nonFinite = 0] = numbers;
+    return { sumAbsolute, sumSquares, sumSquaresOfB, largest, differing, nonFinite };
   }
 }
 

@@ -1,5 +1,5 @@
-// A strict parser for the JSON of a safetensors header. JSON.parse would do but for three things a header from a
-// stranger must not get away with: duplicate keys, integers beyond 2^53, and deep nesting.
+// A strict parser for the JSON of a safetensors header. JSON.parse would do but for four things a header from a
+// stranger must not get away with: duplicate keys, integers beyond 2^53, half characters, and deep nesting.
 import { FormatError } from "../core/errors.js";
 
 export type HeaderJson = string | number | boolean | null | HeaderJson[] | Map<string, HeaderJson>;
@@ -8,11 +8,28 @@ export type HeaderJson = string | number | boolean | null | HeaderJson[] | Map<s
 const MAX_DEPTH = 8;
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
 const SPACE = /[ \t\n\r]*/y;
 
+const LONE_SURROGATE = /\p{Surrogate}/u;
+const INVISIBLE = /[\p{Control}\p{Format}\p{Zl}\p{Zp}]/gu;
+
+/** Whether a text can be written as UTF-8. Half of a surrogate pair cannot; the reference crate refuses it too. */
+export function isUnicode(text: string): boolean {
+  return !LONE_SURROGATE.test(text);
+}
+
 /**
- * Parses the text of a header.
+ * A name out of a file as messages show it: in quotes, without characters that steer a terminal, and cut short, for
+ * a damaged file can hold one of a hundred megabytes.
+ */
+export function quote(name: string): string {
+  const shown = JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
+  return shown.replace(INVISIBLE, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);
+}
+
+/**
+ * Parses the text of a header. A number that is not a whole one within 2^53 becomes NaN: no field that counts allows
+ * it, and the rest, as in the reference crate, is none of our business.
  * @throws {FormatError} naming `file` and the position, if it is not JSON, repeats a key, or nests too deep.
  */
 export function parseHeaderJson(text: string, file: string): HeaderJson {
@@ -41,35 +58,29 @@ export function parseHeaderJson(text: string, file: string): HeaderJson {
     return true;
   };
 
+  // The end is found first and the text checked after: one regular expression for both overflows its stack.
   const string = (): string => {
-    const raw = takeString();
-    return raw === undefined ? fail("expected a string") : (JSON.parse(raw) as string);
-  };
-
-  // Long strings overflow the regular expression engine's stack, so the end is found first and the text checked after.
-  const takeString = (): string | undefined => {
-    if (text[at] !== '"') return undefined;
+    if (text[at] !== '"') return fail("expected a string");
     let end = at + 1;
     while (end < text.length && text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
-    if (end - at < 4096) return take(STRING);
-    const raw = text.slice(at, end + 1);
+    let result: string;
     try {
-      JSON.parse(raw);
+      result = JSON.parse(text.slice(at, end + 1)) as string;
     } catch {
-      return undefined;
+      return fail("a string that is not JSON");
     }
+    if (!isUnicode(result)) return fail("a string with half a surrogate pair");
     at = end + 1;
-    return raw;
+    return result;
   };
 
   const number = (): number => {
     const raw = take(NUMBER);
     if (raw === undefined) return fail("expected a value");
     const value = Number(raw);
+    if (!Number.isFinite(value)) return fail("a number beyond all bounds");
     // A header holds sizes and offsets: 4.0 or 4e0 is no way to write one, and the reference crate refuses them too.
-    if (!/^-?\d+$/.test(raw)) return fail(`${raw} is not a whole number`);
-    if (!Number.isSafeInteger(value)) return fail(`the number ${raw} is too large`);
-    return value;
+    return /^-?\d+$/.test(raw) && Number.isSafeInteger(value) ? value : Number.NaN;
   };
 
   const object = (depth: number): Map<string, HeaderJson> => {
@@ -78,7 +89,7 @@ export function parseHeaderJson(text: string, file: string): HeaderJson {
     do {
       take(SPACE);
       const key = string();
-      if (entries.has(key)) fail(`the key ${JSON.stringify(key)} stands there twice`);
+      if (entries.has(key)) fail(`the key ${quote(key)} stands there twice`);
       if (!skip(":")) fail("expected ':'");
       entries.set(key, value(depth));
     } while (skip(","));

@@ -3,7 +3,7 @@
 import { DTYPE_BITS, type DType, isDType } from "../core/dtype.js";
 import { FormatError } from "../core/errors.js";
 import { formatShape, type Shape } from "../core/shape.js";
-import { type HeaderJson, parseHeaderJson } from "./header-json.js";
+import { type HeaderJson, isUnicode, parseHeaderJson, quote } from "./header-json.js";
 
 /** Headers beyond this are refused; the limit of the reference crate (`MAX_HEADER_SIZE`), some million tensors. */
 export const MAX_HEADER_BYTES = 100_000_000;
@@ -35,6 +35,7 @@ export interface TensorDeclaration {
 
 const METADATA_KEY = "__metadata__";
 const LENGTH_BYTES = 8;
+const NATURALS = "whole numbers from 0 to 2^53 - 1";
 
 /**
  * Reads the length of the header from the first eight bytes of a file.
@@ -67,8 +68,9 @@ export function parseHeaderLength(start: Uint8Array, fileBytes: number, file: st
 /**
  * Parses and checks a header.
  *
- * As strict as the reference crate: known dtypes, ranges that match dtype and shape, data without overlap, hole or
- * rest, no duplicate key, string-valued metadata.
+ * Refuses all that the reference crate refuses: unknown dtypes, ranges that do not match dtype and shape, overlap,
+ * hole or rest in the data, metadata that is not text. Refuses further what the format forbids but the crate lets
+ * pass: duplicate keys, space before the '{', a list in place of a tensor's object.
  * @param json the header's bytes, without the eight of its length
  * @param fileBytes size of the whole file
  * @param file name for error messages
@@ -106,20 +108,36 @@ function parseMetadata(value: HeaderJson | undefined, file: string): Record<stri
   const metadata: [string, string][] = [];
   for (const [key, text] of value) {
     if (typeof text !== "string") {
-      throw new FormatError(`${file}: ${METADATA_KEY}.${key} is not a string`, { file, field: key });
+      throw new FormatError(`${file}: ${METADATA_KEY} has the key ${quote(key)}, whose value is not a string`, {
+        file,
+        field: key,
+      });
     }
     metadata.push([key, text]);
   }
   return Object.fromEntries(metadata);
 }
 
-function isNatural(value: HeaderJson | undefined): value is number {
+function isNatural(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0 && !Object.is(value, -0);
+}
+
+/**
+ * Bits of a tensor's data; undefined if they are beyond exact numbers, even if a later extent of 0 makes the product
+ * small again: the reference crate refuses overflow on the way too.
+ */
+function dataBits(dtype: DType, shape: Shape): number | undefined {
+  let bits: number = DTYPE_BITS[dtype];
+  for (const extent of shape) {
+    bits *= extent;
+    if (!Number.isSafeInteger(bits)) return undefined;
+  }
+  return bits;
 }
 
 function parseTensor(name: string, entry: HeaderJson, dataStart: number, file: string): TensorInfo {
   const fail = (what: string, expected?: string, actual?: string): never => {
-    throw new FormatError(`${file}: tensor ${JSON.stringify(name)} ${what}; the file is damaged or not safetensors`, {
+    throw new FormatError(`${file}: tensor ${quote(name)} ${what}; the file is damaged or not safetensors`, {
       file,
       tensor: name,
       ...(expected === undefined ? {} : { expected }),
@@ -129,27 +147,25 @@ function parseTensor(name: string, entry: HeaderJson, dataStart: number, file: s
   if (!(entry instanceof Map)) return fail("is not described by an object");
   const dtype = entry.get("dtype");
   if (typeof dtype !== "string" || !isDType(dtype)) {
-    return fail(
-      `has the unknown dtype ${JSON.stringify(dtype ?? null)}`,
-      Object.keys(DTYPE_BITS).join(" "),
-      String(dtype),
-    );
+    const known = Object.keys(DTYPE_BITS).join(" ");
+    if (typeof dtype !== "string") return fail("has no dtype", known);
+    return fail(`has the unknown dtype ${quote(dtype)}`, known, dtype);
   }
   const shape = entry.get("shape");
-  if (!Array.isArray(shape) || !shape.every(isNatural)) return fail("has a shape that is not a list of whole numbers");
+  if (!Array.isArray(shape) || !shape.every(isNatural)) return fail(`has a shape that is not a list of ${NATURALS}`);
   const range = entry.get("data_offsets");
-  if (!Array.isArray(range) || range.length !== 2) return fail("has data_offsets that are not two whole numbers");
-  const [begin, end] = range;
-  if (!isNatural(begin) || !isNatural(end)) return fail("has data_offsets that are not two whole numbers");
+  const [begin, end, ...more] = Array.isArray(range) ? range : [];
+  if (!isNatural(begin) || !isNatural(end) || more.length > 0)
+    return fail(`has data_offsets that are not two ${NATURALS}`);
   if (end < begin) return fail(`ends at byte ${end}, before it begins at byte ${begin}`);
 
-  const bits = shape.reduce((product, extent) => product * extent, DTYPE_BITS[dtype]);
-  if (!Number.isSafeInteger(bits)) return fail(`has the impossible shape ${formatShape(shape)}`);
-  if (bits % 8 !== 0)
-    return fail(`has the shape ${formatShape(shape)}, whose ${dtype} elements do not fill whole bytes`);
+  const bits = dataBits(dtype, shape);
+  const shown = shape.length > 16 ? `with ${shape.length} axes` : formatShape(shape);
+  if (bits === undefined) return fail(`has the impossible shape ${shown}`);
+  if (bits % 8 !== 0) return fail(`has the shape ${shown}, whose ${dtype} elements do not fill whole bytes`);
   if (bits / 8 !== end - begin) {
     return fail(
-      `has ${end - begin} bytes, but ${dtype} ${formatShape(shape)} needs ${bits / 8}`,
+      `has ${end - begin} bytes, but ${dtype} ${shown} needs ${bits / 8}`,
       `${bits / 8} bytes`,
       `${end - begin} bytes`,
     );
@@ -162,7 +178,7 @@ function checkCoverage(tensors: readonly TensorInfo[], dataStart: number, fileBy
   for (const tensor of tensors) {
     if (tensor.offset !== end) {
       const what = tensor.offset < end ? "overlaps the tensor before it" : "leaves a hole before it";
-      throw new FormatError(`${file}: tensor ${JSON.stringify(tensor.name)} ${what}; the file is damaged`, {
+      throw new FormatError(`${file}: tensor ${quote(tensor.name)} ${what}; the file is damaged`, {
         file,
         tensor: tensor.name,
         expected: `data at byte ${end}`,
@@ -184,26 +200,39 @@ function checkCoverage(tensors: readonly TensorInfo[], dataStart: number, fileBy
  * The first bytes of a file with these tensors, data to follow in the same order without gaps.
  *
  * The header is padded with spaces to a multiple of eight, so that data is aligned as long as wider dtypes come first.
+ * @throws {FormatError} if the format cannot hold these tensors or this metadata: what is written here can be read
  */
 export function serializeHeader(
   tensors: readonly TensorDeclaration[],
   metadata: Readonly<Record<string, string>>,
 ): { bytes: Uint8Array; tensors: TensorInfo[] } {
   const entries: string[] = [];
+  for (const [key, text] of Object.entries(metadata)) {
+    if (typeof text !== "string" || !isUnicode(key) || !isUnicode(text)) {
+      throw new FormatError(`a safetensors file cannot hold the metadata ${quote(key)}: it is not Unicode text`, {
+        field: key,
+      });
+    }
+  }
   if (Object.keys(metadata).length > 0) entries.push(`${JSON.stringify(METADATA_KEY)}:${JSON.stringify(metadata)}`);
-  const seen = new Set<string>([METADATA_KEY]);
+  const seen = new Set<string>();
   const ranges: { begin: number; end: number }[] = [];
   let end = 0;
   for (const { name, dtype, shape } of tensors) {
-    if (seen.has(name))
-      throw new FormatError(`a safetensors file cannot hold ${JSON.stringify(name)} twice`, { tensor: name });
+    const fail = (why: string) =>
+      new FormatError(`a safetensors file cannot hold the tensor ${quote(name)}: ${why}`, { tensor: name });
+    if (name === METADATA_KEY) throw fail("the format keeps this name for itself");
+    if (!isUnicode(name)) throw fail("its name is not Unicode text");
+    if (seen.has(name)) throw fail("it is there twice");
     seen.add(name);
-    const bits = shape.reduce((product, extent) => product * extent, DTYPE_BITS[dtype]);
-    if (bits % 8 !== 0 || !Number.isSafeInteger(bits)) {
-      throw new FormatError(`${dtype} ${formatShape(shape)} does not fill whole bytes`, { tensor: name });
-    }
+    if (!isDType(dtype)) throw fail(`the dtype ${dtype} is unknown`);
+    if (!shape.every(isNatural)) throw fail(`its shape ${formatShape(shape)} is not a list of ${NATURALS}`);
+    const bits = dataBits(dtype, shape);
+    if (bits === undefined) throw fail(`the shape ${formatShape(shape)} is impossible`);
+    if (bits % 8 !== 0) throw fail(`${dtype} ${formatShape(shape)} does not fill whole bytes`);
     const begin = end;
     end = begin + bits / 8;
+    if (!Number.isSafeInteger(end)) throw fail("its data would end beyond 2^53 bytes");
     ranges.push({ begin, end });
     entries.push(
       `${JSON.stringify(name)}:{"dtype":"${dtype}","shape":${JSON.stringify(shape)},"data_offsets":[${begin},${end}]}`,

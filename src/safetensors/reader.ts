@@ -1,6 +1,6 @@
 // Opening safetensors files: headers only. Data stays on the disk; whoever needs it reads the ranges given here.
 import { createHash } from "node:crypto";
-import { open } from "node:fs/promises";
+import { constants, open } from "node:fs/promises";
 import { FormatError, isSystemError } from "../core/errors.js";
 import { parseHeader, parseHeaderLength, type TensorInfo } from "./header.js";
 
@@ -18,12 +18,15 @@ export interface SafetensorsFile {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
+// Without O_NONBLOCK, opening a named pipe would wait for a writer forever. Windows has neither.
+const READ = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+
 /**
  * Reads and checks the header of a safetensors file.
  * @throws {FormatError} if the file is missing, not a file, or breaks the format in any way
  */
 export async function openSafetensors(path: string): Promise<SafetensorsFile> {
-  const handle = await open(path, "r").catch((error: unknown) => {
+  const handle = await open(path, READ).catch((error: unknown) => {
     if (isSystemError(error, "ENOENT")) throw new FormatError(`${path} does not exist`, { file: path }, error);
     if (isSystemError(error, "EACCES")) throw new FormatError(`${path} may not be read`, { file: path }, error);
     throw error;

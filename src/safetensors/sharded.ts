@@ -4,6 +4,7 @@ import { isAbsolute, join } from "node:path";
 import { CheckpointError, FormatError, isSystemError } from "../core/errors.js";
 import { exists, readJsonObject } from "../core/files.js";
 import { formatSome } from "../core/format.js";
+import { quote } from "./header-json.js";
 import { openSafetensors, type SafetensorsFile } from "./reader.js";
 
 export const INDEX_FILE = "model.safetensors.index.json";
@@ -11,10 +12,16 @@ export const SINGLE_FILE = "model.safetensors";
 
 // What save_pretrained writes; a folder fetched without its index still tells its shards by this.
 const SHARD_NAME = /^model-(\d{5})-of-(\d{5})\.safetensors$/;
+const fiveDigits = (n: number) => String(n).padStart(5, "0");
+
+/** The name of shard `number` (from 1) of `count`. */
+export function shardName(number: number, count: number): string {
+  return `model-${fiveDigits(number)}-of-${fiveDigits(count)}.safetensors`;
+}
 const PICKLE = /\.(bin|pt|pth|ckpt)$/;
 
-// More shards than any published model has, by far; bounds how many files a hostile index makes us open.
-const MAX_SHARDS = 10_000;
+/** More shards than any published model has, by far; bounds how many files a hostile index makes us open. */
+export const MAX_SHARDS = 10_000;
 
 /**
  * Opens all weight files of a folder, headers only, in the order of their names.
@@ -36,8 +43,9 @@ export async function openShards(folder: string): Promise<SafetensorsFile[]> {
     throw error;
   }
   if (names.includes(INDEX_FILE)) return openIndexed(folder);
-  const files = weightFiles(folder, names);
-  return Promise.all(files.map((name) => openSafetensors(join(folder, name)))).then(refuseDuplicates);
+  const files: SafetensorsFile[] = [];
+  for (const name of weightFiles(folder, names)) files.push(await openSafetensors(join(folder, name)));
+  return refuseDuplicates(files);
 }
 
 function weightFiles(folder: string, names: readonly string[]): string[] {
@@ -46,6 +54,14 @@ function weightFiles(folder: string, names: readonly string[]): string[] {
   const [first] = shards;
   if (first !== undefined) {
     const count = Number(SHARD_NAME.exec(first)?.[2]);
+    const set = new Set(Array.from({ length: count }, (_, i) => shardName(i + 1, count)));
+    const stray = shards.find((name) => !set.has(name));
+    if (stray !== undefined) {
+      throw new CheckpointError(
+        `${folder} holds ${stray} beside ${first} and no ${INDEX_FILE}, so which shards are the model is unclear; remove those of the other save`,
+        { file: folder },
+      );
+    }
     if (shards.length !== count) {
       throw new CheckpointError(
         `${folder} has ${shards.length} of ${count} shards and no ${INDEX_FILE}; fetch the rest of the checkpoint`,
@@ -85,7 +101,7 @@ function refuseDuplicates(files: SafetensorsFile[]): SafetensorsFile[] {
     for (const { name } of file.tensors) {
       const other = home.get(name);
       if (other !== undefined) {
-        throw new FormatError(`tensor ${JSON.stringify(name)} stands both in ${other} and in ${file.path}`, {
+        throw new FormatError(`tensor ${quote(name)} stands both in ${other} and in ${file.path}`, {
           file: file.path,
           tensor: name,
         });
@@ -110,14 +126,19 @@ async function openIndexed(folder: string): Promise<SafetensorsFile[]> {
     tensorsOf.set(name, tensors.add(tensor));
   }
   if (tensorsOf.size === 0) throw new FormatError(`${path} names no tensor`, { file: path, field: "weight_map" });
-  if (tensorsOf.size > MAX_SHARDS)
-    throw new FormatError(`${path} names ${tensorsOf.size} files, over the limit of ${MAX_SHARDS}`, { file: path });
+  if (tensorsOf.size > MAX_SHARDS) {
+    throw new FormatError(`${path} names ${tensorsOf.size} files, over the limit of ${MAX_SHARDS}`, {
+      file: path,
+      expected: `at most ${MAX_SHARDS} files`,
+      actual: `${tensorsOf.size} files`,
+    });
+  }
 
   const missing: string[] = [];
   for (const name of tensorsOf.keys()) if (!(await exists(join(folder, name)))) missing.push(name);
   if (missing.length > 0) {
     throw new CheckpointError(
-      `${path} names ${formatSome(missing.sort())}, which ${missing.length === 1 ? "is" : "are"} not there; fetch the rest of the checkpoint`,
+      `${path} names ${formatSome(missing.sort().map(quote))}, which ${missing.length === 1 ? "is" : "are"} not there; fetch the rest of the checkpoint`,
       { file: path },
     );
   }
@@ -132,10 +153,14 @@ async function openIndexed(folder: string): Promise<SafetensorsFile[]> {
 
 /** A name in an index must be a plain file name inside the folder, or inside a folder of it. */
 function checkFileName(file: unknown, tensor: string, index: string): string {
-  const where = { file: index, tensor, actual: String(file) };
   if (typeof file !== "string" || file === "") {
-    throw new FormatError(`${index} gives no file for tensor ${JSON.stringify(tensor)}`, where);
+    throw new FormatError(`${index} gives no file for tensor ${quote(tensor)}; fetch or save it again`, {
+      file: index,
+      tensor,
+      actual: file === "" ? "an empty name" : file === null ? "null" : typeof file,
+    });
   }
+  const where = { file: index, tensor, actual: file };
   const parts = file.split(/[/\\]/);
   if (
     isAbsolute(file) ||
@@ -145,12 +170,16 @@ function checkFileName(file: unknown, tensor: string, index: string): string {
     parts.includes("..")
   ) {
     throw new FormatError(
-      `${index} names ${JSON.stringify(file)} for tensor ${JSON.stringify(tensor)}, which lies outside its folder; do not trust this checkpoint`,
+      `${index} names ${quote(file)} for tensor ${quote(tensor)}, which lies outside its folder; do not trust this checkpoint`,
       where,
     );
   }
+  // Linux, macOS and Windows allow 255 units in a name; beyond, the system's own error would be all a person gets.
+  if (parts.some((part) => part.length > 255)) {
+    throw new FormatError(`${index} names ${quote(file)}, which is too long for a file name`, where);
+  }
   if (!file.endsWith(".safetensors")) {
-    throw new FormatError(`${index} names ${JSON.stringify(file)}, which is not a .safetensors file`, where);
+    throw new FormatError(`${index} names ${quote(file)}, which is not a .safetensors file`, where);
   }
   return file;
 }
@@ -159,14 +188,14 @@ function checkAgainstIndex(file: SafetensorsFile, expected: ReadonlySet<string>,
   const present = new Set(file.tensors.map((tensor) => tensor.name));
   const absent = [...expected].filter((name) => !present.has(name));
   if (absent.length > 0) {
-    throw new FormatError(`${index} says that ${file.path} holds ${formatSome(absent)}, but it does not`, {
+    throw new FormatError(`${index} says that ${file.path} holds ${formatSome(absent.map(quote))}, but it does not`, {
       file: file.path,
       tensor: absent[0] ?? "",
     });
   }
   const extra = [...present].filter((name) => !expected.has(name));
   if (extra.length > 0) {
-    throw new FormatError(`${file.path} holds ${formatSome(extra)}, which ${index} does not name`, {
+    throw new FormatError(`${file.path} holds ${formatSome(extra.map(quote))}, which ${index} does not name`, {
       file: file.path,
       tensor: extra[0] ?? "",
     });

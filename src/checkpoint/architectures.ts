@@ -1,0 +1,303 @@
+// Where the tensors of each decoder family stand, as data: name patterns, no code. Adding a family is adding an entry.
+// Names follow what transformers writes to disk, in version 4 and 5 where they differ, and Meta's own files.
+
+/** What a tensor is within its layer. Biases have the part of their weight; experts' matrices that of a dense layer. */
+export type LayerPart =
+  | "q_proj"
+  | "k_proj"
+  | "v_proj"
+  | "qkv_proj"
+  | "o_proj"
+  | "gate_proj"
+  | "up_proj"
+  | "gate_up_proj"
+  | "down_proj"
+  | "q_norm"
+  | "k_norm"
+  | "input_norm"
+  | "post_attention_norm"
+  | "pre_mlp_norm"
+  | "post_mlp_norm"
+  | "router"
+  | "shared_expert_gate"
+  | "other";
+
+/** What a tensor is that belongs to no layer. */
+export type OutsidePart = "embed_tokens" | "position_embeddings" | "final_norm" | "lm_head" | "vision" | "other";
+
+export type Part = LayerPart | OutsidePart;
+
+/** The two halves of a transformer layer. A norm goes with the half whose input or output it normalises. */
+export type Block = "attention" | "mlp" | "other";
+
+const BLOCKS: Readonly<Record<LayerPart, Block>> = {
+  q_proj: "attention",
+  k_proj: "attention",
+  v_proj: "attention",
+  qkv_proj: "attention",
+  o_proj: "attention",
+  q_norm: "attention",
+  k_norm: "attention",
+  input_norm: "attention", // also the one shared norm of a parallel block (Cohere, Phi-2)
+  post_attention_norm: "attention",
+  gate_proj: "mlp",
+  up_proj: "mlp",
+  gate_up_proj: "mlp",
+  down_proj: "mlp",
+  pre_mlp_norm: "mlp",
+  post_mlp_norm: "mlp",
+  router: "mlp",
+  shared_expert_gate: "mlp",
+  other: "other",
+};
+
+/** The half of a layer that a part belongs to; "other" for tensors outside the layers too. */
+export function blockOf(part: Part): Block {
+  return Object.hasOwn(BLOCKS, part) ? BLOCKS[part as LayerPart] : "other";
+}
+
+export interface Architecture {
+  /** For people. */
+  readonly name: string;
+  /** Values of `model_type` in config.json. */
+  readonly modelTypes: readonly string[];
+  /** What may stand before the names of the decoder; the first that fits the tensors is taken. */
+  readonly stems: readonly string[];
+  /** What stands between the stem and a layer's number. */
+  readonly layers: string;
+  /** Module within a layer, without `.weight` or `.bias`, `*` for an expert's number, to its part. */
+  readonly parts: Readonly<Record<string, LayerPart>>;
+  /** Module outside the layers, under the stem or without it, to its part. */
+  readonly outside: Readonly<Record<string, OutsidePart>>;
+  /** Whether the family ties the output head to the embedding when config.json does not say. */
+  readonly tiedByDefault?: boolean;
+}
+
+/** Stems of a plain decoder and of the text tower of a multimodal model, as versions of transformers write them. */
+const STEMS = ["model.", "model.language_model.", "language_model.model.", "language_model.", "model.text_model.", ""];
+
+const OUTSIDE: Readonly<Record<string, OutsidePart>> = {
+  embed_tokens: "embed_tokens",
+  norm: "final_norm",
+  lm_head: "lm_head",
+};
+
+const ATTENTION: Readonly<Record<string, LayerPart>> = {
+  "self_attn.q_proj": "q_proj",
+  "self_attn.k_proj": "k_proj",
+  "self_attn.v_proj": "v_proj",
+  "self_attn.o_proj": "o_proj",
+  "self_attn.q_norm": "q_norm",
+  "self_attn.k_norm": "k_norm",
+};
+
+const GATED_MLP: Readonly<Record<string, LayerPart>> = {
+  "mlp.gate_proj": "gate_proj",
+  "mlp.up_proj": "up_proj",
+  "mlp.down_proj": "down_proj",
+};
+
+/** Norms before both halves of a layer, named as Llama names them. */
+const PRE_NORMS: Readonly<Record<string, LayerPart>> = {
+  input_layernorm: "input_norm",
+  post_attention_layernorm: "pre_mlp_norm",
+};
+
+/** Norms before and after both halves, as in Gemma 2: here post_attention_layernorm is what its name says. */
+const SANDWICH_NORMS: Readonly<Record<string, LayerPart>> = {
+  input_layernorm: "input_norm",
+  post_attention_layernorm: "post_attention_norm",
+  pre_feedforward_layernorm: "pre_mlp_norm",
+  post_feedforward_layernorm: "post_mlp_norm",
+};
+
+const LLAMA_PARTS = { ...ATTENTION, ...GATED_MLP, ...PRE_NORMS };
+
+const EXPERTS: Readonly<Record<string, LayerPart>> = {
+  "mlp.gate": "router",
+  "mlp.experts.*.gate_proj": "gate_proj",
+  "mlp.experts.*.up_proj": "up_proj",
+  "mlp.experts.*.down_proj": "down_proj",
+  "mlp.experts.gate_up_proj": "gate_up_proj", // all experts in one tensor, as transformers 5 can write
+  "mlp.experts.down_proj": "down_proj",
+  "mlp.shared_expert.gate_proj": "gate_proj",
+  "mlp.shared_expert.up_proj": "up_proj",
+  "mlp.shared_expert.down_proj": "down_proj",
+  "mlp.shared_expert_gate": "shared_expert_gate",
+};
+
+export const ARCHITECTURES: readonly Architecture[] = [
+  {
+    name: "Llama", // Llama 1 to 3, Falcon 3, Yi, SmolLM, TinyLlama and others that took its shape
+    modelTypes: ["llama"],
+    stems: STEMS,
+    layers: "layers",
+    parts: LLAMA_PARTS,
+    outside: OUTSIDE,
+  },
+  { name: "Mistral", modelTypes: ["mistral", "ministral"], stems: STEMS, layers: "layers", parts: LLAMA_PARTS, outside: OUTSIDE },
+  { name: "Qwen 2", modelTypes: ["qwen2", "qwen2_5_vl_text", "qwen2_vl_text"], stems: STEMS, layers: "layers", parts: LLAMA_PARTS, outside: OUTSIDE },
+  { name: "Qwen 3", modelTypes: ["qwen3", "qwen3_vl_text"], stems: STEMS, layers: "layers", parts: LLAMA_PARTS, outside: OUTSIDE },
+  {
+    name: "Cohere", // Command R, Aya Expanse: one norm before a parallel block
+    modelTypes: ["cohere", "cohere2"],
+    stems: STEMS,
+    layers: "layers",
+    parts: { ...ATTENTION, ...GATED_MLP, input_layernorm: "input_norm" },
+    outside: OUTSIDE,
+    tiedByDefault: true,
+  },
+  { name: "Gemma", modelTypes: ["gemma"], stems: STEMS, layers: "layers", parts: LLAMA_PARTS, outside: OUTSIDE, tiedByDefault: true },
+  {
+    name: "Gemma 2",
+    modelTypes: ["gemma2", "gemma3_text"],
+    stems: STEMS,
+    layers: "layers",
+    parts: { ...ATTENTION, ...GATED_MLP, ...SANDWICH_NORMS },
+    outside: OUTSIDE,
+    tiedByDefault: true,
+  },
+  {
+    name: "Phi-3", // queries, keys and values in one matrix; gate and up in another
+    modelTypes: ["phi3"],
+    stems: STEMS,
+    layers: "layers",
+    parts: {
+      "self_attn.qkv_proj": "qkv_proj",
+      "self_attn.o_proj": "o_proj",
+      "mlp.gate_up_proj": "gate_up_proj",
+      "mlp.down_proj": "down_proj",
+      ...PRE_NORMS,
+    },
+    outside: OUTSIDE,
+  },
+  {
+    name: "Phi",
+    modelTypes: ["phi"],
+    stems: STEMS,
+    layers: "layers",
+    parts: {
+      "self_attn.q_proj": "q_proj",
+      "self_attn.k_proj": "k_proj",
+      "self_attn.v_proj": "v_proj",
+      "self_attn.dense": "o_proj",
+      "mlp.fc1": "up_proj",
+      "mlp.fc2": "down_proj",
+      input_layernorm: "input_norm",
+    },
+    outside: { ...OUTSIDE, final_layernorm: "final_norm" },
+  },
+  {
+    name: "OLMo", // its norms have no parameters
+    modelTypes: ["olmo"],
+    stems: STEMS,
+    layers: "layers",
+    parts: { ...ATTENTION, ...GATED_MLP },
+    outside: OUTSIDE,
+  },
+  {
+    name: "OLMo 2", // norms only after each half
+    modelTypes: ["olmo2", "olmo3"],
+    stems: STEMS,
+    layers: "layers",
+    parts: {
+      ...ATTENTION,
+      ...GATED_MLP,
+      post_attention_layernorm: "post_attention_norm",
+      post_feedforward_layernorm: "post_mlp_norm",
+    },
+    outside: OUTSIDE,
+  },
+  {
+    name: "GPT-NeoX", // Pythia
+    modelTypes: ["gpt_neox"],
+    stems: ["gpt_neox.", ""],
+    layers: "layers",
+    parts: {
+      "attention.query_key_value": "qkv_proj",
+      "attention.dense": "o_proj",
+      "mlp.dense_h_to_4h": "up_proj",
+      "mlp.dense_4h_to_h": "down_proj",
+      ...PRE_NORMS,
+    },
+    outside: { embed_in: "embed_tokens", embed_out: "lm_head", lm_head: "lm_head", final_layer_norm: "final_norm" },
+  },
+  {
+    name: "GPT-2",
+    modelTypes: ["gpt2"],
+    stems: ["transformer.", ""],
+    layers: "h",
+    parts: {
+      "attn.c_attn": "qkv_proj",
+      "attn.c_proj": "o_proj",
+      "mlp.c_fc": "up_proj",
+      "mlp.c_proj": "down_proj",
+      ln_1: "input_norm",
+      ln_2: "pre_mlp_norm",
+    },
+    outside: { wte: "embed_tokens", wpe: "position_embeddings", ln_f: "final_norm", lm_head: "lm_head" },
+    tiedByDefault: true,
+  },
+  {
+    name: "Mixtral",
+    modelTypes: ["mixtral"],
+    stems: STEMS,
+    layers: "layers",
+    parts: {
+      ...ATTENTION,
+      ...PRE_NORMS,
+      ...EXPERTS,
+      "block_sparse_moe.gate": "router",
+      "block_sparse_moe.experts.*.w1": "gate_proj",
+      "block_sparse_moe.experts.*.w2": "down_proj",
+      "block_sparse_moe.experts.*.w3": "up_proj",
+    },
+    outside: OUTSIDE,
+  },
+  {
+    name: "Qwen MoE", // dense layers may stand between the sparse ones
+    modelTypes: ["qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"],
+    stems: STEMS,
+    layers: "layers",
+    parts: { ...LLAMA_PARTS, ...EXPERTS },
+    outside: OUTSIDE,
+  },
+  {
+    name: "Llama 3.2 Vision", // cross-attention to the image takes whole layers of its own among the others
+    modelTypes: ["mllama_text_model"],
+    stems: STEMS,
+    layers: "layers",
+    parts: {
+      ...LLAMA_PARTS,
+      "cross_attn.q_proj": "q_proj",
+      "cross_attn.k_proj": "k_proj",
+      "cross_attn.v_proj": "v_proj",
+      "cross_attn.o_proj": "o_proj",
+      "cross_attn.q_norm": "q_norm",
+      "cross_attn.k_norm": "k_norm",
+    },
+    outside: OUTSIDE,
+  },
+  {
+    name: "Llama (Meta's names)", // params.json, and the consolidated files of Mistral
+    modelTypes: ["meta"],
+    stems: ["", "model."],
+    layers: "layers",
+    parts: {
+      "attention.wq": "q_proj",
+      "attention.wk": "k_proj",
+      "attention.wv": "v_proj",
+      "attention.wo": "o_proj",
+      "feed_forward.w1": "gate_proj",
+      "feed_forward.w2": "down_proj",
+      "feed_forward.w3": "up_proj",
+      attention_norm: "input_norm",
+      ffn_norm: "pre_mlp_norm",
+    },
+    outside: { tok_embeddings: "embed_tokens", norm: "final_norm", output: "lm_head" },
+  },
+];
+
+export function findArchitecture(modelType: string): Architecture | undefined {
+  return ARCHITECTURES.find((architecture) => architecture.modelTypes.includes(modelType));
+}

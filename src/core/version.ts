@@ -1,0 +1,4 @@
+// The version of this package, from its package.json: one place to change.
+import { createRequire } from "node:module";
+
+export const VERSION: string = (createRequire(import.meta.url)("#package.json") as { version: string }).version;

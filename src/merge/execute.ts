@@ -1,0 +1,254 @@
+// Executes a plan into a folder: measures what must be measured, streams the tensors, writes what goes with them, and
+// makes the folder appear under its name when all of it is on the disk.
+import { open, readFile, stat, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { CancelledError, isSystemError, LayergraftError, OutputError } from "../core/errors.js";
+import { formatSome, plural } from "../core/format.js";
+import { measureMagnitude } from "../delta/magnitude.js";
+import { type FolderLayout, layoutFolder } from "../safetensors/layout.js";
+import { cutIntoPieces, type Program } from "../streaming/program.js";
+import { resultsByJob } from "../streaming/results.js";
+import { type Progress, type RunOptions, type RunResult, runProgram } from "../streaming/run.js";
+import { writeCompanions } from "./companions.js";
+import { compileWrite } from "./compile.js";
+import { digestOfJson, OutputFolder, PROVENANCE_FILE, packBits, type RunState, unpackBits } from "./output-folder.js";
+import type { OpenedPlan } from "./planner.js";
+import type { Plan } from "./plan.js";
+import { modelCard, provenanceOf } from "./provenance.js";
+
+export interface ExecuteOptions {
+  /** Folder to write; it appears when it is complete. */
+  readonly out: string;
+  /** Go on with what a stopped run left beside `out`; start anew if there is nothing. Default false. */
+  readonly resume?: boolean | undefined;
+  /** Replace an existing output of layergraft, and discard what a stopped run left. Default false. */
+  readonly force?: boolean | undefined;
+  /** Threads to use; by default the machine's cores, at most 8. The result does not depend on it. */
+  readonly threads?: number | undefined;
+  /** Bound of all buffers together, in bytes; 256 MB by default. */
+  readonly memory?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+}
+
+export interface ExecuteResult {
+  /** Absolute path of the folder. */
+  readonly out: string;
+  /** Weight files, in order. */
+  readonly files: readonly string[];
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+  /** Measured values by measurement. */
+  readonly measured: Readonly<Record<string, number>>;
+  /** Bytes of tensors that an earlier, stopped run had written already. */
+  readonly resumed: boolean;
+  /** Whether nothing was done because the folder was complete already. */
+  readonly alreadyComplete: boolean;
+  /** What a person should know of the result, such as values that exceeded float16. */
+  readonly warnings: readonly string[];
+}
+
+/**
+ * Executes a plan into `out`.
+ *
+ * Memory is bounded by `memory`, whatever the size of the models. A run stopped by its signal, an error of the disk or
+ * a kill leaves `OUT.partial`, from which `resume` goes on to the same bytes.
+ * @throws {OutputError} if the output cannot be written there, or the disk fills up
+ * @throws {CancelledError} if the signal fires
+ * @throws {LayergraftError} if a source changes meanwhile, or a resumed run is not the one that was stopped
+ */
+export async function executePlan(opened: OpenedPlan, options: ExecuteOptions): Promise<ExecuteResult> {
+  return new Execution(opened, options).run();
+}
+
+class Execution {
+  readonly #opened: OpenedPlan;
+  readonly #plan: Plan;
+  readonly #options: ExecuteOptions;
+  readonly #folder: OutputFolder;
+  readonly #layout: FolderLayout;
+  readonly #digest: string;
+
+  constructor(opened: OpenedPlan, options: ExecuteOptions) {
+    this.#opened = opened;
+    this.#plan = opened.plan;
+    this.#options = options;
+    this.#folder = new OutputFolder(options.out);
+    const { recipe, sources, steps } = this.#plan;
+    const lead = opened.sources.get(this.#plan.configFrom);
+    const declarations = steps.map(({ tensor, dtype, shape }) => ({ name: tensor, dtype, shape }));
+    this.#layout = layoutFolder(declarations, {
+      ...(recipe.shard_size === undefined ? {} : { shardBytes: recipe.shard_size }),
+      metadata: lead?.files[0]?.metadata ?? {},
+    });
+    this.#digest = digestOfJson([recipe, sources.map(({ id, digest }) => [id, digest]), steps]);
+  }
+
+  async run(): Promise<ExecuteResult> {
+    const { resume = false, force = false } = this.#options;
+    const earlier = await this.#earlierRun();
+    if (resume && earlier === undefined && (await this.#isComplete())) return this.#result([], 0, 0, {}, false, true);
+    const folders = this.#plan.sources.flatMap(({ folder, adapter }) => (adapter === undefined ? [folder] : [folder, adapter]));
+    await this.#folder.check(folders, force);
+    await this.#folder.checkSpace(this.#layout.shards.reduce((sum, shard) => sum + shard.bytes, 0));
+
+    const inputs = await this.#inputTimes();
+    await this.#folder.begin(earlier === undefined);
+    try {
+      const measured = await this.#measure(earlier);
+      const program = await this.#prepare(measured);
+      const state: RunState = { plan: this.#digest, inputs, measured, done: earlier?.done ?? "" };
+      await this.#folder.saveState(state);
+      const outcome = await this.#write(program, state);
+      await this.#checkInputs(inputs);
+      await this.#finish(measured);
+      const warnings = overflowWarnings(program, outcome);
+      return this.#result(warnings, outcome.bytesRead, outcome.bytesWritten, measured, earlier !== undefined, false);
+    } catch (error) {
+      await this.#folder.release();
+      throw this.#explain(error);
+    }
+  }
+
+  /** State of a stopped run to go on from. */
+  async #earlierRun(): Promise<RunState | undefined> {
+    const { resume, force } = this.#options;
+    const { partial, path } = this.#folder;
+    const left = await stat(partial).then(
+      () => true,
+      () => false,
+    );
+    if (!left || (force && !resume)) return undefined;
+    if (!resume) {
+      throw new OutputError(
+        `${partial} holds what a stopped run has written; go on with it with --resume, or discard it with --force`,
+        { file: partial },
+      );
+    }
+    const state = await this.#folder.state();
+    if (!state) return undefined;
+    if (state.plan !== this.#digest) {
+      throw new OutputError(
+        `${partial} was begun with another recipe, options or sources, so it cannot become ${path}; repeat that run's options, or discard it with --force`,
+        { file: partial },
+      );
+    }
+    await this.#checkInputs(state.inputs);
+    return state;
+  }
+
+  /** Whether the output is there already, whole, and made by this very plan. */
+  async #isComplete(): Promise<boolean> {
+    const text = await readFile(join(this.#folder.path, PROVENANCE_FILE), "utf8").catch(() => "{}");
+    return (JSON.parse(text) as { planDigest?: unknown }).planDigest === this.#digest;
+  }
+
+  async #inputTimes(): Promise<Record<string, number>> {
+    const files = [...this.#opened.sources.values()].flatMap((checkpoint) => checkpoint.files);
+    const times = await Promise.all(files.map(async ({ path }) => [path, (await stat(path)).mtimeMs] as const));
+    return Object.fromEntries(times);
+  }
+
+  /** @throws {LayergraftError} if an input file is not the one it was */
+  async #checkInputs(then: Readonly<Record<string, number>>): Promise<void> {
+    const now = await this.#inputTimes();
+    const changed = Object.keys(now).filter((path) => now[path] !== then[path]);
+    if (changed.length === 0) return;
+    throw new LayergraftError(
+      "changed",
+      `${formatSome(changed)} changed since the run began, so its output would mix old and new; start anew with --force`,
+      { file: changed[0] ?? "" },
+    );
+  }
+
+  #runOptions(phase: string): RunOptions {
+    const { threads, memory, signal, onProgress } = this.#options;
+    return { phase, threads, memory, signal, onProgress };
+  }
+
+  async #measure(earlier: RunState | undefined): Promise<Record<string, number>> {
+    const measured = new Map(Object.entries(earlier?.measured ?? {}));
+    for (const { id, expert, tensors } of this.#plan.measurements) {
+      if (measured.has(id)) continue;
+      const options = this.#runOptions(`measuring ${expert}`);
+      measured.set(id, await measureMagnitude(expert, tensors, this.#opened.sources, measured, options));
+    }
+    return Object.fromEntries(measured);
+  }
+
+  async #prepare(measured: Record<string, number>): Promise<Program> {
+    const paths: string[] = [];
+    for (const shard of this.#layout.shards) paths.push(await this.#folder.prepareShard(shard));
+    return compileWrite(this.#plan, this.#opened.sources, new Map(Object.entries(measured)), this.#layout, paths);
+  }
+
+  async #write(program: Program, state: RunState): Promise<RunResult> {
+    const pieces = cutIntoPieces(program.jobs).length;
+    const handles = await Promise.all(program.outputs.map((path) => open(path, "r+")));
+    try {
+      return await runProgram(program, {
+        ...this.#runOptions("writing"),
+        done: unpackBits(state.done, pieces),
+        // Data first, then the note that it is there: the note must never be ahead, not even after a power cut.
+        onCheckpoint: async (done) => {
+          for (const handle of handles) await handle.datasync();
+          await this.#folder.saveState({ ...state, done: packBits(done) });
+        },
+      });
+    } finally {
+      await Promise.all(handles.map((handle) => handle.close()));
+    }
+  }
+
+  async #finish(measured: Record<string, number>): Promise<void> {
+    const { partial, path } = this.#folder;
+    const { sources } = this.#opened;
+    const { index } = this.#layout;
+    if (index) await writeFile(join(partial, index.name), index.content);
+    await writeCompanions(this.#plan, sources, partial);
+    await writeFile(join(partial, "README.md"), await modelCard(this.#plan, sources, basename(path)));
+    const provenance = provenanceOf(this.#plan, this.#digest, new Map(Object.entries(measured)), path);
+    await writeFile(join(partial, PROVENANCE_FILE), provenance);
+    await this.#folder.commit(this.#options.force ?? false);
+  }
+
+  #result(
+    warnings: string[],
+    bytesRead: number,
+    bytesWritten: number,
+    measured: Record<string, number>,
+    resumed: boolean,
+    alreadyComplete: boolean,
+  ): ExecuteResult {
+    const files = this.#layout.shards.map(({ name }) => name);
+    return { out: this.#folder.path, files, bytesRead, bytesWritten, measured, resumed, alreadyComplete, warnings };
+  }
+
+  /** Says what is left behind and how to go on. */
+  #explain(error: unknown): unknown {
+    const { partial } = this.#folder;
+    if (error instanceof CancelledError) {
+      return new CancelledError(`stopped; what was written so far is in ${partial}, go on with --resume`, { file: partial });
+    }
+    if (isSystemError(error, "ENOSPC") || isSystemError(error, "EDQUOT")) {
+      return new OutputError("the disk is full; free some room, then go on with --resume", { file: partial }, error);
+    }
+    return error;
+  }
+}
+
+/** Finite values that float16 cannot hold have become infinite; a person must know, as the model may be broken. */
+function overflowWarnings(program: Program, outcome: RunResult): string[] {
+  const results = resultsByJob(outcome, program.jobs.length);
+  const overflowed: string[] = [];
+  let values = 0;
+  program.jobs.forEach((job, i) => {
+    const count = job.kind === "write" ? (results[i] ?? []).reduce((sum, piece) => sum + (piece[0] ?? 0), 0) : 0;
+    if (count > 0) overflowed.push(job.name);
+    values += count;
+  });
+  if (values === 0) return [];
+  return [
+    `${plural(values, "value")} in ${plural(overflowed.length, "tensor")} (${formatSome(overflowed)}) exceed the range of float16 and became infinite; bfloat16 would hold them`,
+  ];
+}

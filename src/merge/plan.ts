@@ -1,0 +1,70 @@
+// The plan: a merge as a value. One step per output tensor, each a copy or an average of tensors of named sources.
+// Made from recipes and headers alone; can be printed, counted, saved as JSON, executed, verified.
+import type { Part } from "../checkpoint/architectures.js";
+import type { DType } from "../core/dtype.js";
+import type { Shape } from "../core/shape.js";
+import type { MeasuredTensor } from "../delta/magnitude.js";
+import type { Value } from "../source/expression.js";
+import type { Recipe } from "./recipe.js";
+
+/** Version of the plan's layout; raised when an older reader would misunderstand a newer plan. */
+export const PLAN_FORMAT = 1;
+
+/** A checkpoint that a plan reads from. */
+export interface PlanSource {
+  /** Name that steps use, such as `task` or `language.models[0]`. */
+  readonly id: string;
+  /** Absolute path of the folder. */
+  readonly folder: string;
+  /** Absolute path of the adapter's folder. */
+  readonly adapter?: string;
+  /** For people. */
+  readonly name: string;
+  /** See `Checkpoint.digest`: changes when the files' layout does. */
+  readonly digest: string;
+  /** Weight files by name, with what identifies them. */
+  readonly files: readonly { readonly name: string; readonly bytes: number; readonly headerDigest: string }[];
+}
+
+/** One tensor of the output. */
+export interface Step {
+  readonly tensor: string;
+  readonly dtype: DType;
+  readonly shape: Shape;
+  readonly layer: number | null;
+  readonly part: Part;
+  /** Which of the recipe's own sources it comes from: one name for a copy, several for an average. */
+  readonly origin: readonly string[];
+  readonly value: Value;
+}
+
+/** A number that must be read from the weights before the steps can be executed. */
+export interface Measurement {
+  readonly id: string;
+  /** `magnitude`: the average row MAV of an expert's change, whose inverse is its weight. */
+  readonly kind: "magnitude";
+  /** The expert measured, for people. */
+  readonly expert: string;
+  readonly tensors: readonly MeasuredTensor[];
+}
+
+export interface Plan {
+  readonly format: typeof PLAN_FORMAT;
+  /** The recipe with every default filled in. */
+  readonly recipe: Recipe;
+  /** Number of transformer layers. */
+  readonly layers: number;
+  /** Family of the models, for people. */
+  readonly architecture: string;
+  readonly sources: readonly PlanSource[];
+  /** Measurements in the order in which they must be made. */
+  readonly measurements: readonly Measurement[];
+  /** In the order of the output's files. */
+  readonly steps: readonly Step[];
+  /** Source whose config.json the output has. */
+  readonly configFrom: string;
+  /** Source whose tokenizer, template and generation configuration the output has. */
+  readonly tokenizerFrom: string;
+  /** What a person should know before it is executed. */
+  readonly notes: readonly string[];
+}

@@ -1,0 +1,273 @@
+// From a recipe to a plan: opens the sources, checks that they fit together, lets the methods say what each tensor is
+// made of, nested recipes first. Reads headers and configurations, never weights.
+import { basename } from "node:path";
+import { type Checkpoint, openCheckpoint } from "../checkpoint/checkpoint.js";
+import { type Labelled, requireCompatible } from "../checkpoint/compatibility.js";
+import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../core/dtype.js";
+import { LayergraftError, MismatchError, RecipeError } from "../core/errors.js";
+import { formatSome, plural } from "../core/format.js";
+import { leavesOf } from "../source/expression.js";
+import { planSoupTensors } from "./methods/soup.js";
+import { planSwapTensors, swapLayers } from "./methods/swap.js";
+import type { Operand, OperandTensor, PlanContext } from "./operand.js";
+import { type Measurement, PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
+import type { MergeRecipe, Recipe, RecipeInput, SourceRecipe, SwapRecipe } from "./recipe.js";
+import { checkRecipe } from "./recipe-file.js";
+
+/** A plan together with the opened checkpoints that it names. */
+export interface OpenedPlan {
+  readonly plan: Plan;
+  readonly sources: ReadonlyMap<string, Checkpoint>;
+}
+
+/**
+ * Makes the plan of a recipe.
+ * @param options.folder folder that relative paths start from; the working folder by default
+ * @throws {RecipeError} if the recipe asks for what cannot be
+ * @throws {MismatchError} if the sources do not fit together, with every reason
+ * @throws {CheckpointError | FormatError} if a source cannot be used
+ */
+export async function planRecipe(recipe: RecipeInput, options: { folder?: string } = {}): Promise<OpenedPlan> {
+  return new Planner(checkRecipe(recipe), options.folder ?? ".").plan();
+}
+
+/** Plans a layer swap; see `SwapRecipe` for the options and their defaults. */
+export function planSwap(
+  options: Omit<Extract<RecipeInput, { method: "swap" }>, "method">,
+  folder?: string,
+): Promise<OpenedPlan> {
+  return planRecipe({ method: "swap", ...options }, folder === undefined ? {} : { folder });
+}
+
+/** Plans a soup; see `SoupRecipe` for the options and their defaults. */
+export function planSoup(
+  options: Omit<Extract<RecipeInput, { method: "soup" }>, "method">,
+  folder?: string,
+): Promise<OpenedPlan> {
+  return planRecipe({ method: "soup", ...options }, folder === undefined ? {} : { folder });
+}
+
+/** The direct sources of a recipe by their label; `base` where it is given. */
+function directSources(recipe: MergeRecipe): [label: string, source: SourceRecipe][] {
+  const named: [string, SourceRecipe][] =
+    recipe.method === "swap"
+      ? [
+          ["task", recipe.task],
+          ["language", recipe.language],
+        ]
+      : recipe.models.map((model, i) => [`models[${i}]`, typeof model === "string" ? model : model.model]);
+  return recipe.base === undefined ? named : [...named, ["base", recipe.base]];
+}
+
+class Planner implements PlanContext {
+  readonly #recipe: Recipe;
+  readonly #folder: string;
+  readonly #sources = new Map<string, Checkpoint>();
+  readonly #measurements = new Map<string, Measurement>();
+  readonly #notes: string[] = [];
+
+  constructor(recipe: Recipe, folder: string) {
+    this.#recipe = recipe;
+    this.#folder = folder;
+  }
+
+  async plan(): Promise<OpenedPlan> {
+    await this.#openAll(this.#recipe, "");
+    const labelled = [...this.#sources].map(([label, checkpoint]): Labelled => ({ label, checkpoint }));
+    requireCompatible(labelled);
+    for (const { label, checkpoint } of labelled) for (const note of checkpoint.notes) this.note(`${label}: ${note}`);
+
+    const merged = this.#merge(this.#recipe, "");
+    const recipe = withDefaults(this.#recipe, merged.layers);
+    const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
+    this.#checkArithmetic(steps);
+    const plan: Plan = {
+      format: PLAN_FORMAT,
+      recipe,
+      layers: merged.layers,
+      architecture: merged.lead.checkpoint.architecture,
+      sources: [...this.#sources].map(([id, checkpoint]) => describe(id, checkpoint)),
+      measurements: [...this.#measurements.values()],
+      steps,
+      configFrom: merged.lead.id,
+      tokenizerFrom: this.#tokenizerFrom(merged.lead.id),
+      notes: this.#notes,
+    };
+    return { plan, sources: this.#sources };
+  }
+
+  note(text: string): void {
+    if (!this.#notes.includes(text)) this.#notes.push(text);
+  }
+
+  inverseMagnitude(expert: Operand, base: Operand): { inverse: string } {
+    const id = `magnitude of ${expert.label} against ${base.label}`;
+    if (!this.#measurements.has(id)) {
+      const tensors = [...expert.tensors].map(([tensor, { shape, value }]) => {
+        const from = base.tensors.get(tensor)?.value;
+        if (!from || !("source" in from)) throw new RecipeError("the base must be a checkpoint, not a recipe", [], { field: "base" });
+        return { tensor, shape, value, base: from };
+      });
+      this.#measurements.set(id, { id, kind: "magnitude", expert: expert.label, tensors });
+    }
+    return { inverse: id };
+  }
+
+  /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
+  async #openAll(recipe: MergeRecipe, prefix: string): Promise<void> {
+    for (const [name, source] of directSources(recipe)) {
+      const label = `${prefix}${name}`;
+      if (typeof source === "string") this.#sources.set(label, await openCheckpoint(source, { base: this.#folder }));
+      else await this.#openAll(source, `${label}.`);
+    }
+  }
+
+  /** The operand that a recipe makes. */
+  #merge(recipe: MergeRecipe, prefix: string): Operand {
+    const operands = new Map(
+      directSources(recipe).map(([name, source]) => [name, this.#operand(source, `${prefix}${name}`)] as const),
+    );
+    const get = (name: string) => operands.get(name) as Operand;
+    const base = operands.get("base");
+    const lead = recipe.method === "swap" ? get("task") : get("models[0]");
+    const tensors =
+      recipe.method === "swap"
+        ? planSwapTensors(recipe, { task: get("task"), language: get("language"), ...(base ? { base } : {}) }, this)
+        : planSoupTensors(
+            recipe,
+            { models: recipe.models.map((_, i) => get(`models[${i}]`)), ...(base ? { base } : {}) },
+            this,
+          );
+    return { label: prefix.replace(/\.$/, ""), layers: lead.layers, tensors, lead: lead.lead };
+  }
+
+  #operand(source: SourceRecipe, label: string): Operand {
+    if (typeof source !== "string") return this.#merge(source, `${label}.`);
+    const checkpoint = this.#sources.get(label) as Checkpoint;
+    const tensors = [...checkpoint.tensors.values()].map(
+      ({ name, dtype, shape, layer, part }): [string, OperandTensor] => [
+        name,
+        { dtype, shape, layer, part, origin: [label], value: { source: label, tensor: name } },
+      ],
+    );
+    return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead: { id: label, checkpoint } };
+  }
+
+  #step(tensor: string, { dtype, shape, layer, part, origin, value }: OperandTensor): Step {
+    const { dtype: asked } = this.#recipe;
+    const convert = asked !== "keep" && isFloatDType(dtype);
+    return { tensor, dtype: convert ? DTYPE_BY_TORCH_NAME[asked] : dtype, shape, layer, part, origin, value };
+  }
+
+  /** Refuses what the arithmetic cannot do, before anything is read. */
+  #checkArithmetic(steps: readonly Step[]): void {
+    const faults = [...this.#mixedDTypes(steps), ...this.#uncomputable(steps)];
+    if (faults.length > 0) throw new MismatchError("This merge cannot be computed:", faults);
+  }
+
+  /** With `dtype: keep` there must be one dtype to keep: the same for a tensor in all sources, used in it or not. */
+  #mixedDTypes(steps: readonly Step[]): string[] {
+    if (this.#recipe.dtype !== "keep") return [];
+    const [first, ...others] = [...this.#sources].filter(([label]) => !/(^|\.)base$/.test(label));
+    if (!first) return [];
+    return others.flatMap(([label, checkpoint]) => {
+      const differing = steps.filter(({ tensor }) => {
+        const [a, b] = [first[1].tensors.get(tensor)?.dtype, checkpoint.tensors.get(tensor)?.dtype];
+        return a !== b;
+      });
+      const [example] = differing;
+      if (!example) return [];
+      const [a, b] = [first[1].tensors.get(example.tensor)?.dtype, checkpoint.tensors.get(example.tensor)?.dtype];
+      return [
+        `${plural(differing.length, "tensor")} of ${first[0]} and ${label} differ in dtype, such as ${example.tensor} (${a} against ${b}); ` +
+          "say which the result shall have, with --dtype bfloat16, float16 or float32",
+      ];
+    });
+  }
+
+  #uncomputable(steps: readonly Step[]): string[] {
+    const packed = new Map<string, string[]>();
+    const quantized: string[] = [];
+    for (const { tensor, dtype, value } of steps) {
+      const leaves = leavesOf(value);
+      for (const leaf of leaves) {
+        const stored = this.#sources.get(leaf.source)?.tensors.get(leaf.tensor);
+        const computed = leaves.length > 1 || stored?.lowRank !== undefined || stored?.dtype !== dtype;
+        if (!computed || !stored) continue;
+        if (!isFloatDType(stored.dtype)) packed.set(stored.dtype, [...(packed.get(stored.dtype) ?? []), tensor]);
+        else if (stored.lowRank && stored.dtype === "F64") packed.set("F64 with an adapter", [...(packed.get("F64 with an adapter") ?? []), tensor]);
+        if (this.#sources.get(leaf.source)?.config.quantized && leaves.length > 1) quantized.push(tensor);
+      }
+    }
+    const faults = [...packed].map(
+      ([dtype, tensors]) =>
+        `${plural(new Set(tensors).size, "tensor")} of dtype ${dtype} would have to be computed with, which is not supported (${formatSome([...new Set(tensors)])}); ` +
+        "use unquantised checkpoints in bfloat16, float16 or float32",
+    );
+    if (quantized.length > 0 && faults.length === 0) {
+      faults.push(
+        `the checkpoints are quantised (quantization_config), so averaging ${formatSome([...new Set(quantized)])} would be wrong; use the unquantised checkpoints`,
+      );
+    }
+    return faults;
+  }
+
+  #tokenizerFrom(lead: string): string {
+    const asked = this.#recipe.tokenizer_from;
+    if (asked === undefined) return lead;
+    // A nested recipe stands for its own lead, whose label begins with the recipe's.
+    const found = [...this.#sources].find(
+      ([label, { source, folder }]) => label === asked || label.startsWith(`${asked}.`) || source === asked || folder === asked,
+    );
+    if (found) return found[0];
+    throw new RecipeError(
+      `tokenizer_from names ${JSON.stringify(asked)}, which is none of the sources (${formatSome([...this.#sources.keys()], 8)})`,
+      [],
+      { field: "tokenizer_from", actual: asked },
+    );
+  }
+}
+
+/** The recipe with the layer counts that a depth gives, so that what was done stands in the output. */
+function withDefaults<R extends MergeRecipe>(recipe: R, layers: number): R {
+  const nested = (source: SourceRecipe) => (typeof source === "string" ? source : withDefaults(source, layers));
+  const base = recipe.base === undefined ? {} : { base: nested(recipe.base) };
+  if (recipe.method === "soup") {
+    const models = recipe.models.map((model) => (typeof model === "string" ? model : { ...model, model: nested(model.model) }));
+    return { ...recipe, models, ...base };
+  }
+  const swap: SwapRecipe = recipe;
+  const { bottom, top } = swapLayers(swap, layers);
+  return { ...recipe, task: nested(swap.task), language: nested(swap.language), ...base, bottom, top };
+}
+
+function describe(id: string, checkpoint: Checkpoint): PlanSource {
+  return {
+    id,
+    folder: checkpoint.folder,
+    ...(checkpoint.adapter ? { adapter: checkpoint.adapter.path } : {}),
+    name: checkpoint.name,
+    digest: checkpoint.digest,
+    files: checkpoint.files.map(({ path, bytes, headerDigest }) => ({ name: basename(path), bytes, headerDigest })),
+  };
+}
+
+/**
+ * Opens the sources of a plan that was saved or sent.
+ * @throws {LayergraftError} if a source's files are no longer those that the plan was made for
+ */
+export async function openPlan(plan: Plan): Promise<OpenedPlan> {
+  const sources = new Map<string, Checkpoint>();
+  for (const { id, folder, adapter, digest } of plan.sources) {
+    const checkpoint = await openCheckpoint(adapter === undefined ? folder : `${folder}+${adapter}`);
+    if (checkpoint.digest !== digest) {
+      throw new LayergraftError("changed", `${folder} is no longer what the plan was made for: its weight files differ in size or header; plan again`, {
+        file: folder,
+        expected: digest,
+        actual: checkpoint.digest,
+      });
+    }
+    sources.set(id, checkpoint);
+  }
+  return { plan, sources };
+}

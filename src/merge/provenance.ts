@@ -1,0 +1,195 @@
+// What an output says about itself: layergraft.json, from which it can be verified, and the model card, from which a
+// person learns what it is.
+import { readFile } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
+import { stringify } from "yaml";
+import { z } from "zod";
+import type { Checkpoint } from "../checkpoint/checkpoint.js";
+import { isDType } from "../core/dtype.js";
+import { LayergraftError } from "../core/errors.js";
+import { readJsonObject } from "../core/files.js";
+import { VERSION } from "../core/version.js";
+import { PROVENANCE_FILE } from "./output-folder.js";
+import { PLAN_FORMAT, type Plan } from "./plan.js";
+import type { SourceRecipe } from "./recipe.js";
+
+/** The content of layergraft.json: the plan, with paths relative to the output, and the values measured for it. */
+export function provenanceOf(
+  plan: Plan,
+  planDigest: string,
+  measured: ReadonlyMap<string, number>,
+  folder: string,
+): string {
+  const path = (absolute: string) => relative(folder, absolute);
+  const sources = plan.sources.map(({ folder: source, adapter, ...rest }) => ({
+    ...rest,
+    folder: path(source),
+    ...(adapter === undefined ? {} : { adapter: path(adapter) }),
+  }));
+  // What measurements were made of follows from the recipe; their values are enough.
+  const measurements = plan.measurements.map(({ id, kind, expert }) => ({ id, kind, expert, value: measured.get(id) }));
+  const document = { layergraft: VERSION, planDigest, ...plan, sources, measurements };
+  return `${JSON.stringify(document, null, 1)}\n`;
+}
+
+const leaf = z.object({ source: z.string(), tensor: z.string() });
+const value: z.ZodType<Plan["steps"][number]["value"]> = z.lazy(() =>
+  z.union([
+    leaf,
+    z.object({
+      blend: z.array(z.object({ weight: z.union([z.number(), z.object({ inverse: z.string() })]), value })),
+    }),
+  ]),
+);
+
+const provenanceSchema = z.object({
+  layergraft: z.string(),
+  format: z.literal(PLAN_FORMAT),
+  recipe: z.record(z.string(), z.unknown()),
+  layers: z.int(),
+  architecture: z.string(),
+  sources: z.array(
+    z.object({
+      id: z.string(),
+      folder: z.string(),
+      adapter: z.string().optional(),
+      name: z.string(),
+      digest: z.string(),
+      files: z.array(z.object({ name: z.string(), bytes: z.number(), headerDigest: z.string() })),
+    }),
+  ),
+  measurements: z.array(z.object({ id: z.string(), kind: z.literal("magnitude"), expert: z.string(), value: z.number() })),
+  steps: z.array(
+    z.object({
+      tensor: z.string(),
+      dtype: z.string().refine(isDType, "must be a safetensors dtype"),
+      shape: z.array(z.int().min(0)),
+      layer: z.int().nullable(),
+      part: z.string(),
+      origin: z.array(z.string()),
+      value,
+    }),
+  ),
+  configFrom: z.string(),
+  tokenizerFrom: z.string(),
+  notes: z.array(z.string()),
+});
+
+/** The plan that a folder was made by, its sources' paths made absolute again, and the values measured for it. */
+export interface Provenance {
+  readonly plan: Plan;
+  readonly measured: ReadonlyMap<string, number>;
+}
+
+/**
+ * Reads the provenance of a folder that layergraft made.
+ * @param moved new folders of sources that are no longer where they were, by id
+ * @throws {LayergraftError} if there is none, or it cannot be understood
+ */
+export async function readProvenance(folder: string, moved: ReadonlyMap<string, string> = new Map()): Promise<Provenance> {
+  const file = join(folder, PROVENANCE_FILE);
+  const json = await readJsonObject(file).catch((error: unknown) => {
+    throw new LayergraftError(
+      "provenance",
+      `${folder} has no readable ${PROVENANCE_FILE}, so nothing says how it was made; only outputs of layergraft can be verified`,
+      { file },
+      error,
+    );
+  });
+  const parsed = provenanceSchema.safeParse(json);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new LayergraftError(
+      "provenance",
+      `${file} cannot be understood: ${issue?.path.join(".")} ${issue?.message}; it was edited, or made by another version (${String(json.layergraft)})`,
+      { file },
+    );
+  }
+  const { sources, measurements, ...rest } = parsed.data;
+  const unknown = [...moved.keys()].filter((id) => !sources.some((source) => source.id === id));
+  if (unknown.length > 0) {
+    throw new LayergraftError("provenance", `${folder} has no source ${unknown.join(", ")}; it has ${sources.map(({ id }) => id).join(", ")}`, {
+      file,
+    });
+  }
+  const plan = {
+    ...rest,
+    measurements: [],
+    sources: sources.map((source) => ({
+      ...source,
+      folder: resolve(moved.get(source.id) ?? resolve(folder, source.folder)),
+      ...(source.adapter === undefined ? {} : { adapter: resolve(folder, source.adapter) }),
+    })),
+  } as unknown as Plan;
+  return { plan, measured: new Map(measurements.map(({ id, value }) => [id, value])) };
+}
+
+/** The model card: front matter that the hub reads, and the recipe for people. */
+export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpoint>, title: string): Promise<string> {
+  const names = [...new Set(plan.sources.filter(({ id }) => !/(^|\.)base$/.test(id)).map(({ name }) => name))];
+  const lead = sources.get(plan.configFrom);
+  const license = lead ? await licenseOf(lead.folder) : undefined;
+  const front = {
+    ...(license === undefined ? {} : { license }),
+    base_model: names,
+    base_model_relation: "merge",
+    library_name: "transformers",
+    pipeline_tag: "text-generation",
+    tags: ["merge", "layergraft", plan.recipe.method === "swap" ? "layer-swap" : "model-soup"],
+  };
+  const recipe = stringify(publicRecipe(plan)).trimEnd();
+  return `---
+${stringify(front).trimEnd()}
+---
+
+# ${title}
+
+${describeMethod(plan)}
+
+Made with layergraft ${VERSION} by this recipe:
+
+\`\`\`yaml
+${recipe}
+\`\`\`
+
+\`${PROVENANCE_FILE}\` says tensor by tensor what was done; \`layergraft verify\` recomputes it.
+`;
+}
+
+function describeMethod({ recipe, layers, sources }: Plan): string {
+  const name = (id: string) => sources.find((source) => source.id === id || source.id.startsWith(`${id}.`))?.name ?? id;
+  if (recipe.method === "soup") return `An average (soup) of ${recipe.models.length} models of ${layers} layers.`;
+  const { bottom = 0, top = 0 } = recipe;
+  return (
+    `A layer swap of ${layers} layers: the bottom ${bottom} and top ${top} from the language expert ${name("language")}, ` +
+    `the middle from the task expert ${name("task")}. Method: Bandarkar et al., ICLR 2025, [arXiv 2410.01335](https://arxiv.org/abs/2410.01335).`
+  );
+}
+
+/** The recipe with names in place of local paths, which would mean nothing to others. */
+function publicRecipe(plan: Plan): unknown {
+  const nameOf = (id: string, source: SourceRecipe): unknown =>
+    typeof source === "string" ? (plan.sources.find((known) => known.id === id)?.name ?? source) : named(source, `${id}.`);
+  const named = (recipe: Exclude<SourceRecipe, string>, prefix: string): Record<string, unknown> => {
+    const base = recipe.base === undefined ? {} : { base: nameOf(`${prefix}base`, recipe.base) };
+    if (recipe.method === "swap") {
+      const task = nameOf(`${prefix}task`, recipe.task);
+      return { ...recipe, task, language: nameOf(`${prefix}language`, recipe.language), ...base };
+    }
+    const models = recipe.models.map((model, i) =>
+      typeof model === "string"
+        ? nameOf(`${prefix}models[${i}]`, model)
+        : { ...model, model: nameOf(`${prefix}models[${i}]`, model.model) },
+    );
+    return { ...recipe, models, ...base };
+  };
+  const recipe = named(plan.recipe, "");
+  return plan.recipe.tokenizer_from === undefined ? recipe : { ...recipe, tokenizer_from: plan.tokenizerFrom };
+}
+
+/** The licence that a checkpoint's model card declares, if it has one. */
+async function licenseOf(folder: string): Promise<string | undefined> {
+  const card = await readFile(join(folder, "README.md"), "utf8").catch(() => "");
+  const front = /^---\r?\n([\s\S]*?)\r?\n---/.exec(card)?.[1] ?? "";
+  return /^license:\s*["']?([\w.-]+)["']?\s*$/m.exec(front)?.[1];
+}

@@ -1,0 +1,100 @@
+// Reading recipes: from YAML or JSON text, or from a value of the library; all faults at once, with lines where there
+// are lines.
+import { readFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { isNode, LineCounter, parseDocument } from "yaml";
+import type { z } from "zod";
+import { isSystemError, RecipeError } from "../core/errors.js";
+import { type Recipe, recipeSchema } from "./recipe.js";
+
+// A recipe of a page is 3 kB; this keeps a wrong argument, such as a weight file, from being read whole.
+const MAX_RECIPE_BYTES = 5_000_000;
+
+/** A recipe and the folder that its relative paths start from. */
+export interface LocatedRecipe {
+  readonly recipe: Recipe;
+  readonly folder: string;
+}
+
+/**
+ * Reads a recipe from a YAML (or JSON) file.
+ * @throws {RecipeError} with every fault and its line
+ */
+export async function readRecipe(file: string): Promise<LocatedRecipe> {
+  let text: string;
+  try {
+    const bytes = await readFile(file);
+    if (bytes.byteLength > MAX_RECIPE_BYTES) throw new RecipeError(`${file} is too large to be a recipe`, [], { file });
+    text = bytes.toString("utf8");
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
+    if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a recipe file`, [], { file });
+    throw error;
+  }
+  return { recipe: parseRecipe(text, file), folder: dirname(file) };
+}
+
+/** Parses the text of a recipe; `file` is for messages. */
+export function parseRecipe(text: string, file = "recipe"): Recipe {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const lineAt = (offset: number) => lines.linePos(offset).line;
+  if (document.errors.length > 0) {
+    const faults = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${error.message}`);
+    throw new RecipeError(`${file} is not valid YAML:`, faults, { file });
+  }
+  const parsed = recipeSchema.safeParse(document.toJS({ maxAliasCount: 100 }));
+  if (parsed.success) return parsed.data;
+  const faults = flattenIssues(parsed.error.issues).map(({ path, message }) => {
+    // The closest part of the file that exists; a missing field is reported at the mapping that lacks it.
+    for (let depth = path.length; depth >= 0; depth--) {
+      const node = depth === 0 ? document.contents : document.getIn(path.slice(0, depth), true);
+      if (isNode(node) && node.range) return `line ${lineAt(node.range[0])}: ${formatPath(path)}${message}`;
+    }
+    return `${formatPath(path)}${message}`;
+  });
+  throw new RecipeError(`${file} is not a valid recipe:`, faults, { file });
+}
+
+/** Checks a recipe given as a value. */
+export function checkRecipe(value: unknown): Recipe {
+  const parsed = recipeSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const faults = flattenIssues(parsed.error.issues).map(({ path, message }) => `${formatPath(path)}${message}`);
+  throw new RecipeError("This is not a valid recipe:", faults);
+}
+
+interface Fault {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+/**
+ * Issues as a person wants them: within a union, those of the variant that was meant, which is the one with the
+ * deepest complaint.
+ */
+function flattenIssues(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): Fault[] {
+  return issues.flatMap((issue): Fault[] => {
+    const path = [...base, ...issue.path];
+    if (issue.code === "invalid_union" && issue.errors.length > 0) {
+      const variants = issue.errors.map((variant) => flattenIssues(variant, path));
+      const depth = (faults: Fault[]) => Math.max(...faults.map((fault) => fault.path.length));
+      const deepest = variants.toSorted((a, b) => depth(b) - depth(a))[0];
+      if (deepest && depth(deepest) > path.length) return deepest;
+      // A mapping with an unknown field complains at its own level, and still says more than the union does.
+      const precise = variants.find((faults) => faults.every((fault) => fault.message.startsWith("unknown field")));
+      return precise ?? [{ path, message: issue.message }];
+    }
+    if (issue.code === "unrecognized_keys") {
+      return issue.keys.map((key) => ({ path, message: `unknown field ${JSON.stringify(key)}` }));
+    }
+    if (issue.code === "invalid_type" && issue.input === undefined) return [{ path, message: "is missing" }];
+    return [{ path, message: issue.message.replace(/^Invalid (input|option): /, "") }];
+  });
+}
+
+function formatPath(path: readonly PropertyKey[]): string {
+  if (path.length === 0) return "";
+  const text = path.map((key, i) => (typeof key === "number" ? `[${key}]` : `${i ? "." : ""}${String(key)}`)).join("");
+  return `${text}: `;
+}

@@ -1,0 +1,78 @@
+// Recomputes an output from its sources and compares it, byte for byte, with what lies on the disk.
+import { CheckpointError, LayergraftError } from "../core/errors.js";
+import { formatShape, sameShape } from "../core/shape.js";
+import { openShards } from "../safetensors/sharded.js";
+import { resultsByJob, totalDifferences } from "../streaming/results.js";
+import { type RunOptions, runProgram } from "../streaming/run.js";
+import { compileCompare, type WrittenTensor } from "./compile.js";
+import { openPlan } from "./planner.js";
+import { readProvenance } from "./provenance.js";
+
+/** How one tensor of an output deviates from its plan. */
+export interface Deviation {
+  readonly tensor: string;
+  /** In words. */
+  readonly what: string;
+  /** Elements that differ, where dtype and shape are as planned. */
+  readonly differing?: number;
+  /** Index of the first of them, in row-major order. */
+  readonly first?: number;
+}
+
+export interface Verification {
+  /** Tensors compared. */
+  readonly tensors: number;
+  readonly bytesRead: number;
+  /** Empty if the output is what its plan says, to the last bit. */
+  readonly deviations: readonly Deviation[];
+}
+
+export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint"> {
+  /** New folders of sources that were moved since, by their id in layergraft.json. */
+  readonly moved?: ReadonlyMap<string, string> | undefined;
+}
+
+/**
+ * Verifies a folder that layergraft wrote.
+ * @throws {LayergraftError} if it has no layergraft.json, or its sources are gone or changed
+ */
+export async function verifyOutput(folder: string, options: VerifyOptions = {}): Promise<Verification> {
+  const { plan, measured } = await readProvenance(folder, options.moved);
+  const { sources } = await openPlan(plan).catch((error: unknown) => {
+    if (!(error instanceof CheckpointError)) throw error;
+    throw new LayergraftError(
+      "moved",
+      `a source of ${folder} cannot be opened: ${error.message}; if it was moved, say where with --source ID=FOLDER (${plan.sources.map(({ id }) => id).join(", ")})`,
+      error.where,
+      error,
+    );
+  });
+  const written = new Map<string, WrittenTensor & { shape: readonly number[] }>();
+  for (const file of await openShards(folder)) {
+    for (const tensor of file.tensors) written.set(tensor.name, { ...tensor, file });
+  }
+
+  const deviations: Deviation[] = [];
+  const steps = plan.steps.filter((step) => {
+    const found = written.get(step.tensor);
+    if (!found) deviations.push({ tensor: step.tensor, what: "is missing" });
+    else if (found.dtype !== step.dtype || !sameShape(found.shape, step.shape)) {
+      const what = `is ${found.dtype} ${formatShape(found.shape)}, planned ${step.dtype} ${formatShape(step.shape)}`;
+      deviations.push({ tensor: step.tensor, what });
+    } else return true;
+    return false;
+  });
+  const planned = new Set(plan.steps.map((step) => step.tensor));
+  for (const name of written.keys()) if (!planned.has(name)) deviations.push({ tensor: name, what: "is not in the plan" });
+
+  const program = compileCompare(steps, sources, measured, written);
+  const { moved: _, ...runOptions } = options;
+  const outcome = await runProgram(program, { ...runOptions, phase: "verifying" });
+  resultsByJob(outcome, program.jobs.length).forEach((pieces, i) => {
+    const { differing, first } = totalDifferences(pieces);
+    if (differing === 0) return;
+    const what = `differs in ${differing.toLocaleString("en-US")} elements, the first at index ${first}`;
+    deviations.push({ tensor: steps[i]?.tensor ?? "", what, differing, first });
+  });
+  return { tensors: plan.steps.length, bytesRead: outcome.bytesRead, deviations };
+}

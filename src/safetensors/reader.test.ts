@@ -1,0 +1,91 @@
+// Real files: what was written comes back, and what is not a file is told apart from a damaged one.
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { mkdir, readFile, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { serializeHeader } from "./header.js";
+import { entry, faultOf, fileOf, metadatas, temporaryFolder, tensorLists } from "./helpers.test-util.js";
+import { openSafetensors } from "./reader.js";
+
+test("any tensors and data written to a file come back", async () => {
+  const folder = await temporaryFolder();
+  const path = join(folder, "x.safetensors");
+  const noise = fc.uint8Array({ minLength: 64, maxLength: 64 });
+  await fc.assert(
+    fc.asyncProperty(tensorLists, metadatas, noise, async (declared, metadata, noise) => {
+      const written = serializeHeader(declared, metadata);
+      const data = written.tensors.map(({ bytes }, i) => Buffer.alloc(bytes, noise.subarray(i)));
+      await writeFile(path, Buffer.concat([written.bytes, ...data]));
+
+      const file = await openSafetensors(path);
+      const content = await readFile(path);
+      expect(file.path).toBe(path);
+      expect(file.bytes).toBe(content.byteLength);
+      expect(Object.entries(file.metadata)).toEqual(Object.entries(metadata));
+      expect(file.headerDigest).toBe(createHash("sha256").update(written.bytes).digest("hex"));
+      // Empty tensors at one place may come back in another order; those with data may not.
+      expect(file.tensors.filter(({ bytes }) => bytes > 0)).toEqual(written.tensors.filter(({ bytes }) => bytes > 0));
+      expect(new Set(file.tensors)).toEqual(new Set(written.tensors));
+      for (const [i, { name }] of written.tensors.entries()) {
+        const { offset, bytes } = file.tensors.find((tensor) => tensor.name === name) ?? { offset: -1, bytes: -1 };
+        expect(content.subarray(offset, offset + bytes).equals(data[i] ?? Buffer.of(0))).toBe(true);
+      }
+    }),
+    { numRuns: 150 },
+  );
+});
+
+test("the digest tells headers apart, not values; the time of the last change is given", async () => {
+  const folder = await temporaryFolder();
+  const open = async (header: string, data: number[]) => {
+    const path = join(folder, "x.safetensors");
+    await writeFile(path, fileOf(header, Uint8Array.from(data)));
+    await utimes(path, 1_600_000_000, 1_600_000_000);
+    return openSafetensors(path);
+  };
+  const one = await open(`{${entry("a", "U8", [2], 0, 2)}}`, [1, 2]);
+  const sameHeader = await open(`{${entry("a", "U8", [2], 0, 2)}}`, [3, 4]);
+  const other = await open(`{${entry("a", "I8", [2], 0, 2)}}`, [1, 2]);
+  expect(one.modified).toBe(1_600_000_000_000);
+  expect(sameHeader.headerDigest).toBe(one.headerDigest);
+  expect(other.headerDigest).not.toBe(one.headerDigest);
+});
+
+test("a file cut anywhere is refused", async () => {
+  const folder = await temporaryFolder();
+  const path = join(folder, "x.safetensors");
+  const whole = fileOf(`{${entry("a", "F32", [2], 0, 8)}}`, 8);
+  await writeFile(path, whole);
+  for (let bytes = whole.byteLength - 1; bytes >= 0; bytes--) {
+    await truncate(path, bytes);
+    const what = bytes < 8 ? /too few for a safetensors file/ : /is cut off/;
+    expect(await faultOf(() => openSafetensors(path))).toMatchObject({
+      name: "FormatError",
+      message: expect.stringMatching(what),
+      where: { file: path, actual: `${bytes} bytes` },
+    });
+  }
+});
+
+test("what is missing or not a file is said to be so", async () => {
+  const folder = await temporaryFolder();
+  const path = join(folder, "x.safetensors");
+  const fault = () => faultOf(() => openSafetensors(path));
+  const refused = (what: string) => ({ name: "FormatError", message: `${path} ${what}`, where: { file: path } });
+
+  expect(await fault()).toEqual(refused("does not exist"));
+  await symlink("nowhere", path);
+  expect(await fault()).toEqual(refused("does not exist"));
+  await rm(path);
+  await mkdir(path);
+  expect(await fault()).toEqual(refused("is not a file"));
+});
+
+test.skipIf(process.platform === "win32")("a named pipe is refused, not waited for", async () => {
+  const path = join(await temporaryFolder(), "x.safetensors");
+  await promisify(execFile)("mkfifo", [path]);
+  expect((await faultOf(() => openSafetensors(path))).message).toBe(`${path} is not a file`);
+});

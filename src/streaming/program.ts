@@ -1,0 +1,191 @@
+// What a streaming pass does, as plain data that can be sent to a thread: where bytes lie, how they are combined, and
+// what becomes of the result. Resolved to files and offsets; knows nothing of checkpoints, layers or recipes.
+import type { DType, FloatDType } from "../core/dtype.js";
+import { bytesPerElement, isFloatDType } from "../core/dtype.js";
+
+/** Values in one of the program's input files. */
+export interface Stored {
+  /** Index into `Program.inputs`. */
+  readonly file: number;
+  /** First byte in the file. */
+  readonly offset: number;
+  readonly dtype: DType;
+}
+
+/** A low-rank product added to stored values: W + scale * (B A), transposed first where `transposed`. */
+export interface LowRankTerm {
+  /** [rank, in] */
+  readonly a: Stored;
+  /** [out, rank] */
+  readonly b: Stored;
+  readonly rank: number;
+  /** Length of a row of `a` and number of rows of `b`. */
+  readonly input: number;
+  readonly output: number;
+  readonly scale: number;
+  readonly transposed: boolean;
+}
+
+export interface Term extends Stored {
+  readonly weight: number;
+  readonly lowRank?: LowRankTerm;
+}
+
+/** A tensor's values: sum(weight * term) / divisor, in float32 (float64 if a term is), rounded by whoever takes it. */
+export interface Evaluation {
+  readonly elements: number;
+  /** Elements in a row; a whole number of rows is computed at once where a term has a low-rank product. */
+  readonly columns: number;
+  readonly terms: readonly Term[];
+  readonly divisor: number;
+}
+
+/** Bytes moved as they are. */
+export interface CopyJob {
+  readonly kind: "copy";
+  readonly name: string;
+  readonly bytes: number;
+  readonly from: Stored;
+  readonly to: Target;
+}
+
+/** Values computed and written. Result per piece: [float16 overflows]. */
+export interface WriteJob {
+  readonly kind: "write";
+  readonly name: string;
+  readonly value: Evaluation;
+  readonly to: Target;
+}
+
+/** Bytes compared with those of another file. Result per piece: [differing elements, first differing element or -1]. */
+export interface CompareCopyJob {
+  readonly kind: "compare-copy";
+  readonly name: string;
+  readonly bytes: number;
+  readonly from: Stored;
+  readonly against: Stored;
+}
+
+/** Values computed, rounded, and compared with the bytes of another file. Result per piece as above. */
+export interface CompareJob {
+  readonly kind: "compare";
+  readonly name: string;
+  readonly value: Evaluation;
+  readonly against: Stored;
+}
+
+/** Statistics of value - minus. Result per piece: `DeltaStatistics` as packed by `packStatistics`. */
+export interface DeltaJob {
+  readonly kind: "delta";
+  readonly name: string;
+  readonly value: Evaluation;
+  readonly minus: Evaluation;
+}
+
+/** Where results are written. */
+export interface Target {
+  /** Index into `Program.outputs`. */
+  readonly file: number;
+  readonly offset: number;
+  readonly dtype: DType;
+}
+
+export type Job = CopyJob | WriteJob | CompareCopyJob | CompareJob | DeltaJob;
+
+/** An input file and the size it had when its header was read. */
+export interface InputFile {
+  readonly path: string;
+  readonly bytes: number;
+}
+
+export interface Program {
+  readonly inputs: readonly InputFile[];
+  /** Paths of files that exist already, at their full size. */
+  readonly outputs: readonly string[];
+  readonly jobs: readonly Job[];
+}
+
+/** Numbers that each piece can report; what they are depends on the kind of its job. */
+export const RESULTS_PER_PIECE = 6;
+
+// A piece is what one thread takes at a time and what the journal of a run can tick off. Fixed, not tuned to threads or
+// memory, because sums are formed piece by piece and must not depend on either.
+const PIECE_BYTES = 8 * 2 ** 20;
+const PIECE_ELEMENTS = 2 ** 21;
+
+/** Elements computed at once: with their float32 sums they stay in a core's second-level cache. */
+export const BLOCK_ELEMENTS = 2 ** 16;
+/** Bytes copied at once; more per system call gains nothing, less costs calls. */
+export const COPY_BLOCK_BYTES = 2 ** 19;
+
+/** A range of a job: bytes for copies, elements for computation. */
+export interface Piece {
+  readonly job: number;
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** The value of a job that computes, if it does. */
+export function evaluationsOf(job: Job): readonly Evaluation[] {
+  if (job.kind === "copy" || job.kind === "compare-copy") return [];
+  return job.kind === "delta" ? [job.value, job.minus] : [job.value];
+}
+
+/** Elements computed at once for this job: whole rows where there is a low-rank product. */
+export function blockElements(job: Job): number {
+  const evaluations = evaluationsOf(job);
+  const [first] = evaluations;
+  const rowsMatter = evaluations.some((evaluation) => evaluation.terms.some((term) => term.lowRank));
+  if (!first || !rowsMatter) return BLOCK_ELEMENTS;
+  return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
+}
+
+/** Length of a job in the unit of its pieces. */
+function lengthOf(job: Job): number {
+  return job.kind === "copy" || job.kind === "compare-copy" ? job.bytes : job.value.elements;
+}
+
+/** Cuts all jobs into pieces, in order. A job without elements has none. */
+export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
+  const pieces: Piece[] = [];
+  jobs.forEach((job, index) => {
+    const isCopy = job.kind === "copy" || job.kind === "compare-copy";
+    const block = isCopy ? COPY_BLOCK_BYTES : blockElements(job);
+    const step = Math.max(1, Math.floor((isCopy ? PIECE_BYTES : PIECE_ELEMENTS) / block)) * block;
+    const length = lengthOf(job);
+    for (let begin = 0; begin < length; begin += step) {
+      pieces.push({ job: index, begin, end: Math.min(begin + step, length) });
+    }
+  });
+  return pieces;
+}
+
+/** Bytes that reading (and writing) the given jobs moves; low-rank factors counted once per job. */
+export function countBytes(jobs: readonly Job[]): { read: number; written: number } {
+  let read = 0;
+  let written = 0;
+  for (const job of jobs) {
+    if (job.kind === "copy" || job.kind === "compare-copy") {
+      read += job.kind === "copy" ? job.bytes : 2 * job.bytes;
+      if (job.kind === "copy") written += job.bytes;
+      continue;
+    }
+    for (const evaluation of evaluationsOf(job)) {
+      for (const term of evaluation.terms) read += evaluation.elements * bytesPerElement(term.dtype) + factorBytes(term);
+    }
+    if (job.kind === "write") written += job.value.elements * bytesPerElement(job.to.dtype);
+    if (job.kind === "compare") read += job.value.elements * bytesPerElement(job.against.dtype);
+  }
+  return { read, written };
+}
+
+function factorBytes({ lowRank }: Term): number {
+  if (!lowRank) return 0;
+  return (lowRank.input + lowRank.output) * lowRank.rank * bytesPerElement(lowRank.a.dtype);
+}
+
+/** The dtype a stored value is computed in. */
+export function requireFloat(dtype: DType): FloatDType {
+  if (!isFloatDType(dtype)) throw new TypeError(`${dtype} cannot be computed with`);
+  return dtype;
+}

@@ -1,0 +1,183 @@
+// What each thread of a pass does: take the next piece, do it, tick it off, until none is left or it is told to stop.
+// The same code runs on the main thread when a pass is too small to be worth threads.
+import { bytesPerElement } from "../core/dtype.js";
+import { addStatistics, NO_DELTA } from "../kernels/kernels.js";
+import { Evaluator } from "./evaluate.js";
+import { InputFiles, OutputFiles, type Traffic } from "./files.js";
+import {
+  blockElements,
+  COPY_BLOCK_BYTES,
+  type CompareJob,
+  type CopyJob,
+  cutIntoPieces,
+  type DeltaJob,
+  type Job,
+  type Piece,
+  type Program,
+  RESULTS_PER_PIECE,
+  requireFloat,
+} from "./program.js";
+import { packStatistics } from "./results.js";
+
+/** Memory that all threads of a pass share. */
+export interface Shared {
+  /** [next piece, stop] */
+  readonly control: Int32Array;
+  /** One per piece: 1 when done, also before the start for pieces done by an earlier run. */
+  readonly done: Uint8Array;
+  /** [bytes read, bytes written] */
+  readonly traffic: BigInt64Array;
+  /** `RESULTS_PER_PIECE` numbers per piece. */
+  readonly results: Float64Array;
+}
+
+export const NEXT = 0;
+export const STOP = 1;
+
+/** One thread's state: open files and buffers. */
+export class Worker {
+  readonly #program: Program;
+  readonly #pieces: readonly Piece[];
+  readonly #shared: Shared;
+  readonly #traffic: Traffic = { read: 0, written: 0 };
+  readonly #inputs: InputFiles;
+  readonly #outputs: OutputFiles;
+  #evaluator: Evaluator | undefined;
+  #copyBuffers: readonly [Uint8Array, Uint8Array] | undefined;
+
+  constructor(program: Program, shared: Shared) {
+    this.#program = program;
+    this.#shared = shared;
+    this.#pieces = cutIntoPieces(program.jobs);
+    this.#inputs = new InputFiles(program.inputs, this.#traffic);
+    this.#outputs = new OutputFiles(program.outputs, this.#traffic);
+  }
+
+  /** Does the next piece that nobody has done; false when there is none or the pass is to stop. */
+  step(): boolean {
+    const { control, done, traffic, results } = this.#shared;
+    if (Atomics.load(control, STOP) !== 0) return false;
+    const index = Atomics.add(control, NEXT, 1);
+    const piece = this.#pieces[index];
+    if (!piece) return false;
+    if (Atomics.load(done, index) !== 0) return true;
+    const job = this.#program.jobs[piece.job] as Job;
+    results.set(this.#do(job, piece), index * RESULTS_PER_PIECE);
+    Atomics.store(done, index, 1);
+    Atomics.add(traffic, 0, BigInt(this.#traffic.read));
+    Atomics.add(traffic, 1, BigInt(this.#traffic.written));
+    this.#traffic.read = 0;
+    this.#traffic.written = 0;
+    return true;
+  }
+
+  close(): void {
+    this.#inputs.close();
+    this.#outputs.close();
+  }
+
+  #do(job: Job, { begin, end }: Piece): readonly number[] {
+    switch (job.kind) {
+      case "copy":
+        return this.#copy(job, begin, end);
+      case "compare-copy":
+        return this.#compareCopy(job.from, job.against, begin, end);
+      case "write": {
+        let overflows = 0;
+        this.#blocks(job, begin, end, (from, to) => {
+          const rounded = this.#evaluate().round(job.value, from, to, requireFloat(job.to.dtype));
+          this.#outputs.write(job.to.file, job.to.offset + from * bytesPerElement(job.to.dtype), rounded.bytes);
+          overflows += rounded.overflows;
+        });
+        return [overflows];
+      }
+      case "compare":
+        return this.#compare(job, begin, end);
+      case "delta":
+        return this.#delta(job, begin, end);
+    }
+  }
+
+  #evaluate(): Evaluator {
+    this.#evaluator ??= new Evaluator(this.#program, this.#inputs);
+    return this.#evaluator;
+  }
+
+  #blocks(job: Job, begin: number, end: number, each: (from: number, to: number) => void): void {
+    const step = blockElements(job);
+    for (let from = begin; from < end; from += step) each(from, Math.min(from + step, end));
+  }
+
+  #buffers(): readonly [Uint8Array, Uint8Array] {
+    this.#copyBuffers ??= [new Uint8Array(COPY_BLOCK_BYTES), new Uint8Array(COPY_BLOCK_BYTES)];
+    return this.#copyBuffers;
+  }
+
+  #copy(job: CopyJob, begin: number, end: number): readonly number[] {
+    for (let at = begin; at < end; at += COPY_BLOCK_BYTES) {
+      const buffer = this.#buffers()[0].subarray(0, Math.min(COPY_BLOCK_BYTES, end - at));
+      this.#inputs.read(job.from.file, job.from.offset + at, buffer);
+      this.#outputs.write(job.to.file, job.to.offset + at, buffer);
+    }
+    return [];
+  }
+
+  #compareCopy(from: CopyJob["from"], against: CopyJob["from"], begin: number, end: number): readonly number[] {
+    const tally = new Tally(Math.ceil(bytesPerElement(from.dtype)));
+    for (let at = begin; at < end; at += COPY_BLOCK_BYTES) {
+      const length = Math.min(COPY_BLOCK_BYTES, end - at);
+      const [a, b] = this.#buffers();
+      this.#inputs.read(from.file, from.offset + at, a.subarray(0, length));
+      this.#inputs.read(against.file, against.offset + at, b.subarray(0, length));
+      tally.add(a.subarray(0, length), b.subarray(0, length), at);
+    }
+    return tally.result();
+  }
+
+  #compare(job: CompareJob, begin: number, end: number): readonly number[] {
+    const dtype = requireFloat(job.against.dtype);
+    const width = bytesPerElement(dtype);
+    const tally = new Tally(width);
+    this.#blocks(job, begin, end, (from, to) => {
+      const wanted = this.#evaluate().round(job.value, from, to, dtype).bytes;
+      const found = new Uint8Array((to - from) * width);
+      this.#inputs.read(job.against.file, job.against.offset + from * width, found);
+      tally.add(wanted, found, from * width);
+    });
+    return tally.result();
+  }
+
+  #delta(job: DeltaJob, begin: number, end: number): readonly number[] {
+    let total = NO_DELTA;
+    this.#blocks(job, begin, end, (from, to) => {
+      total = addStatistics(total, this.#evaluate().delta(job.value, job.minus, from, to));
+    });
+    return packStatistics(total);
+  }
+}
+
+/** Counts differing elements and remembers the first, over byte ranges given in order. */
+class Tally {
+  readonly #width: number;
+  #differing = 0;
+  #first = -1;
+
+  constructor(width: number) {
+    this.#width = width;
+  }
+
+  add(a: Uint8Array, b: Uint8Array, byteOffset: number): void {
+    if (Buffer.compare(a, b) === 0) return;
+    for (let at = 0; at < a.byteLength; at += this.#width) {
+      let same = true;
+      for (let i = at; i < at + this.#width; i++) same &&= a[i] === b[i];
+      if (same) continue;
+      if (this.#first < 0) this.#first = (byteOffset + at) / this.#width;
+      this.#differing++;
+    }
+  }
+
+  result(): readonly number[] {
+    return [this.#differing, this.#first];
+  }
+}
