@@ -1,7 +1,7 @@
 // The library: everything a program needs to open, plan, merge and verify. Subpaths export more of each area.
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/index.js";
 export * from "./core/errors.js";
+export { VERSION } from "./core/version.js";
 export { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "./delta/compare.js";
 export * from "./merge/index.js";
 export type { Progress } from "./streaming/run.js";
-export { VERSION } from "./core/version.js";

@@ -65,10 +65,10 @@ export async function openAdapter(
     throw new CheckpointError(`${path} has no ${WEIGHTS}${pickled}`, { file: path });
   }
   const file = await openSafetensors(weights);
-  return { path, name: basename(path), file, ...fit(file, config, base) };
+  return { path, name: basename(path), file, ...fitToBase(file, config, base) };
 }
 
-function fit(
+function fitToBase(
   file: SafetensorsFile,
   config: AdapterConfig,
   base: ReadonlyMap<string, { readonly shape: readonly number[] }>,
@@ -111,7 +111,10 @@ function fit(
     const where = { file: file.path, tensor: target };
     if (!a || !b) throw new CheckpointError(`${file.path} has only one of the two factors of ${module}`, where);
     if (!shape) {
-      throw new CheckpointError(`${file.path} adapts ${module}, which the base does not have; is it the adapter's base?`, where);
+      throw new CheckpointError(
+        `${file.path} adapts ${module}, which the base does not have; is it the adapter's base?`,
+        where,
+      );
     }
     deltas.set(target, lowRank(module, a, b, shape, embedding || config.fanInFanOut, config, where));
   }
@@ -138,7 +141,10 @@ function lowRank(
     );
   }
   if (!isFloatDType(a.dtype) || a.dtype !== b.dtype || a.dtype === "F64") {
-    throw new CheckpointError(`${where.file}: the factors of ${module} are ${a.dtype} and ${b.dtype}; both must be F32, F16 or BF16`, where);
+    throw new CheckpointError(
+      `${where.file}: the factors of ${module} are ${a.dtype} and ${b.dtype}; both must be F32, F16 or BF16`,
+      where,
+    );
   }
   if (declared !== rank) {
     throw new CheckpointError(
@@ -151,7 +157,11 @@ function lowRank(
 }
 
 /** The value of the first pattern that matches the end of a module's name, as PEFT's `get_pattern_key` chooses it. */
-function patternValue(patterns: Readonly<Record<string, number>>, module: string, config: AdapterConfig): number | undefined {
+function patternValue(
+  patterns: Readonly<Record<string, number>>,
+  module: string,
+  config: AdapterConfig,
+): number | undefined {
   for (const [key, value] of Object.entries(patterns)) {
     let pattern: RegExp;
     try {
@@ -192,30 +202,42 @@ const UNSUPPORTED: Readonly<Record<string, string>> = {
 async function readAdapterConfig(path: string): Promise<AdapterConfig> {
   const file = join(path, CONFIG);
   if (!(await exists(file))) {
-    throw new CheckpointError(`${path} has no ${CONFIG}; give the folder of a PEFT LoRA adapter after the '+'`, { file: path });
+    throw new CheckpointError(`${path} has no ${CONFIG}; give the folder of a PEFT LoRA adapter after the '+'`, {
+      file: path,
+    });
   }
   const json = await readJsonObject(file);
   if (json.peft_type !== "LORA") {
-    throw new CheckpointError(`${file}: peft_type is ${JSON.stringify(json.peft_type ?? null)}; only LORA adapters can be added`, {
-      file,
-      field: "peft_type",
-      expected: "LORA",
-      actual: String(json.peft_type),
-    });
+    throw new CheckpointError(
+      `${file}: peft_type is ${JSON.stringify(json.peft_type ?? null)}; only LORA adapters can be added`,
+      {
+        file,
+        field: "peft_type",
+        expected: "LORA",
+        actual: String(json.peft_type),
+      },
+    );
   }
   for (const [field, name] of Object.entries(UNSUPPORTED)) {
     const value = json[field];
-    const empty = value === undefined || value === null || value === false || (Array.isArray(value) && value.length === 0);
+    const empty =
+      value === undefined || value === null || value === false || (Array.isArray(value) && value.length === 0);
     if (!empty) {
-      throw new CheckpointError(`${file} uses ${name}, which is not supported; merge the adapter in PEFT and give the merged checkpoint`, {
-        file,
-        field,
-      });
+      throw new CheckpointError(
+        `${file} uses ${name}, which is not supported; merge the adapter in PEFT and give the merged checkpoint`,
+        {
+          file,
+          field,
+        },
+      );
     }
   }
   const number = (field: string, value: unknown): number => {
     if (typeof value === "number" && Number.isFinite(value) && value > 0) return value;
-    throw new CheckpointError(`${file}: ${field} is ${JSON.stringify(value ?? null)}, not a positive number`, { file, field });
+    throw new CheckpointError(`${file}: ${field} is ${JSON.stringify(value ?? null)}, not a positive number`, {
+      file,
+      field,
+    });
   };
   const pattern = (field: string): Record<string, number> => {
     const value = json[field] ?? {};

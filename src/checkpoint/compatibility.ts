@@ -29,7 +29,9 @@ function compare(a: Labelled, b: Labelled): string[] {
   const [left, right] = [a.checkpoint, b.checkpoint];
   const faults: string[] = [];
   if (left.config.modelType !== right.config.modelType) {
-    faults.push(`${called(a)} is of the family "${left.config.modelType}", ${called(b)} of "${right.config.modelType}"`);
+    faults.push(
+      `${called(a)} is of the family "${left.config.modelType}", ${called(b)} of "${right.config.modelType}"`,
+    );
   }
   if (left.layers !== right.layers) {
     faults.push(`${called(a)} has ${plural(left.layers, "layer")}, ${called(b)} has ${right.layers}`);
@@ -82,7 +84,9 @@ function compareShapes(a: Labelled, b: Labelled): string[] {
     );
   }
   if (others.length > 0) {
-    faults.push(`${plural(others.length, "tensor")} of ${called(a)} and ${called(b)} differ in shape: ${formatSome(others)}`);
+    faults.push(
+      `${plural(others.length, "tensor")} of ${called(a)} and ${called(b)} differ in shape: ${formatSome(others)}`,
+    );
   }
   return faults;
 }

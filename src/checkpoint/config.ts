@@ -49,7 +49,8 @@ export async function readConfig(folder: string): Promise<CheckpointConfig> {
   const text = isObject(json.text_config) ? json.text_config : isObject(json.llm_config) ? json.llm_config : json;
 
   const [layersField, layers] = pick(text, LAYER_FIELDS, file);
-  const natural = (value: unknown) => (Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined);
+  const natural = (value: unknown) =>
+    Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined;
   const modelType = text.model_type ?? json.model_type;
   const tied = json.tie_word_embeddings ?? text.tie_word_embeddings;
   return {

@@ -1,6 +1,14 @@
 // The public face of checkpoint/.
 export type { Adapter, LowRankDelta } from "./adapter.js";
-export { ARCHITECTURES, type Architecture, type Block, blockOf, type LayerPart, type OutsidePart, type Part } from "./architectures.js";
+export {
+  ARCHITECTURES,
+  type Architecture,
+  type Block,
+  blockOf,
+  type LayerPart,
+  type OutsidePart,
+  type Part,
+} from "./architectures.js";
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint.js";
 export { type Labelled, requireCompatible } from "./compatibility.js";
 export { type CheckpointConfig, readConfig } from "./config.js";

@@ -27,9 +27,12 @@ export async function locateSource(source: string, base = "."): Promise<SourceLo
     if (!folder) continue;
     const adapter = await locateFolder(source.slice(plus + 1), base);
     if (adapter) return { folder, adapter };
-    throw new CheckpointError(`${source.slice(plus + 1)} does not exist; give the folder of a LoRA adapter after the '+'`, {
-      file: source.slice(plus + 1),
-    });
+    throw new CheckpointError(
+      `${source.slice(plus + 1)} does not exist; give the folder of a LoRA adapter after the '+'`,
+      {
+        file: source.slice(plus + 1),
+      },
+    );
   }
   const hint = /^[\w.-]+\/[\w.-]+$/.test(source)
     ? ", neither as a folder nor in the local cache of the hub; fetch it first"

@@ -89,5 +89,7 @@ describe("a family that the table does not know", () => {
 test("a missing layer of a known family is named", () => {
   const config = { ...configOf({ family: "", config: { n_layer: 3 }, tensors: {}, parts: {} }), modelType: "llama" };
   const names = ["model.layers.0.mlp.up_proj.weight", "model.layers.2.mlp.up_proj.weight"];
-  expect(() => placeTensors(names, config)).toThrow(/says 3 layers, but under model\.layers\. there are no tensors of layer 1/);
+  expect(() => placeTensors(names, config)).toThrow(
+    /says 3 layers, but under model\.layers\. there are no tensors of layer 1/,
+  );
 });

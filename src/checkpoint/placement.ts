@@ -113,7 +113,8 @@ function outsidePart(name: string, stem: string, architecture: Architecture | un
     return architecture.outside[under] ?? architecture.outside[module] ?? head ?? "other";
   }
   if (/(^|\.)(wpe|embed_positions|position_embeddings?)$/.test(module)) return "position_embeddings";
-  if (/(^|\.)(embed_tokens|word_embeddings|tok_embeddings|embed_in|wte|embeddings?)$/.test(module)) return "embed_tokens";
+  if (/(^|\.)(embed_tokens|word_embeddings|tok_embeddings|embed_in|wte|embeddings?)$/.test(module))
+    return "embed_tokens";
   if (/(^|\.)(lm_head|embed_out|output)$/.test(module)) return "lm_head";
   return /norm|(^|\.)ln_?f$/.test(module) ? "final_norm" : "other";
 }
@@ -152,7 +153,12 @@ function checkLayers(places: ReadonlyMap<string, Place>, rule: Rule, config: Che
       : `there are tensors of layer ${formatSome(extra.sort((a, b) => a - b).map(String))}`;
   throw new CheckpointError(
     `${config.file} says ${config.layers} layers, but under ${rule.prefix} ${what}; the configuration and the weights are not of the same model, or a shard is missing`,
-    { file: config.file, field: config.layersField, expected: `${config.layers} layers`, actual: `${found.size} layers` },
+    {
+      file: config.file,
+      field: config.layersField,
+      expected: `${config.layers} layers`,
+      actual: `${found.size} layers`,
+    },
   );
 }
 

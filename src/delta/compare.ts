@@ -5,8 +5,8 @@ import { isFloatDType } from "../core/dtype.js";
 import { elementCount, sameShape } from "../core/shape.js";
 import { Resolver } from "../source/resolve.js";
 import type { Job } from "../streaming/program.js";
-import { type RunOptions, runProgram } from "../streaming/run.js";
 import { resultsByJob, totalDifferences, totalStatistics } from "../streaming/results.js";
+import { type RunOptions, runProgram } from "../streaming/run.js";
 
 /** How one tensor differs between two checkpoints. Differences are taken in float32 from the stored values. */
 export interface TensorComparison {
@@ -38,7 +38,11 @@ export interface CheckpointComparison {
  * Compares all tensors that two checkpoints have in common, b against a.
  * @param options threads, memory, signal, progress
  */
-export async function compareCheckpoints(a: Checkpoint, b: Checkpoint, options: Omit<RunOptions, "phase">): Promise<CheckpointComparison> {
+export async function compareCheckpoints(
+  a: Checkpoint,
+  b: Checkpoint,
+  options: Omit<RunOptions, "phase">,
+): Promise<CheckpointComparison> {
   const onlyInA = [...a.tensors.keys()].filter((name) => !b.tensors.has(name));
   const onlyInB = [...b.tensors.keys()].filter((name) => !a.tensors.has(name));
   const reshaped: string[] = [];
@@ -50,7 +54,12 @@ export async function compareCheckpoints(a: Checkpoint, b: Checkpoint, options: 
     else reshaped.push(tensor.name);
   }
 
-  const resolver = new Resolver(new Map([["a", a], ["b", b]]));
+  const resolver = new Resolver(
+    new Map([
+      ["a", a],
+      ["b", b],
+    ]),
+  );
   const leaf = (source: string, tensor: CheckpointTensor) => ({ source, tensor: tensor.name });
   const jobs: Job[] = [];
   // A tensor without a job differs in dtype and has no numbers to subtract: it differs as a whole.

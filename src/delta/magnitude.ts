@@ -6,13 +6,13 @@
 // no single row's value is needed: the rows of a tensor sum to (sum of |delta|) / out.
 import { isFloatDType } from "../core/dtype.js";
 import { CheckpointError } from "../core/errors.js";
-import { NO_DELTA } from "../kernels/kernels.js";
 import type { Shape } from "../core/shape.js";
-import { Resolver, type Sources } from "../source/resolve.js";
+import { NO_DELTA } from "../kernels/kernels.js";
 import type { Leaf, Measured, Value } from "../source/expression.js";
+import { Resolver, type Sources } from "../source/resolve.js";
 import type { Program } from "../streaming/program.js";
-import { type RunOptions, runProgram } from "../streaming/run.js";
 import { resultsByJob, totalStatistics } from "../streaming/results.js";
+import { type RunOptions, runProgram } from "../streaming/run.js";
 
 /** One tensor of an expert and of its base. */
 export interface MeasuredTensor {

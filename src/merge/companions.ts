@@ -30,7 +30,11 @@ const TOKENIZER_FILES = [
 const INHERITED = /^(LICENSE|LICENCE|NOTICE|USE_POLICY)(\.(md|txt))?$/i;
 
 /** Copies and writes the companions of a plan's output into a folder. */
-export async function writeCompanions(plan: Plan, sources: ReadonlyMap<string, Checkpoint>, folder: string): Promise<void> {
+export async function writeCompanions(
+  plan: Plan,
+  sources: ReadonlyMap<string, Checkpoint>,
+  folder: string,
+): Promise<void> {
   const lead = sources.get(plan.configFrom) as Checkpoint;
   const tokenizer = sources.get(plan.tokenizerFrom) as Checkpoint;
   await writeConfig(lead, plan, join(folder, basename(lead.config.file)));
@@ -38,12 +42,25 @@ export async function writeCompanions(plan: Plan, sources: ReadonlyMap<string, C
   const homes = tokenizer.adapter ? [tokenizer.folder, tokenizer.adapter.path] : [tokenizer.folder];
   for (const home of homes) {
     const present = await Promise.all(TOKENIZER_FILES.map((name) => exists(join(home, name))));
-    await copyNamed(home, folder, TOKENIZER_FILES.filter((_, i) => present[i]));
+    await copyNamed(
+      home,
+      folder,
+      TOKENIZER_FILES.filter((_, i) => present[i]),
+    );
   }
   const named = await readdir(lead.folder);
-  await copyNamed(lead.folder, folder, named.filter((name) => INHERITED.test(name)));
+  await copyNamed(
+    lead.folder,
+    folder,
+    named.filter((name) => INHERITED.test(name)),
+  );
   // A model with code of its own (`auto_map`) cannot be opened without it. It is copied as text and never run here.
-  if ("auto_map" in lead.config.json) await copyNamed(lead.folder, folder, named.filter((name) => name.endsWith(".py")));
+  if ("auto_map" in lead.config.json)
+    await copyNamed(
+      lead.folder,
+      folder,
+      named.filter((name) => name.endsWith(".py")),
+    );
 }
 
 async function copyNamed(from: string, to: string, names: readonly string[]): Promise<void> {

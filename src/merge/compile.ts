@@ -1,8 +1,8 @@
 // From a plan to streaming programs: one that writes the output's files, one that compares them with what they should be.
 import type { DType } from "../core/dtype.js";
 import { elementCount } from "../core/shape.js";
-import type { SafetensorsFile } from "../safetensors/reader.js";
 import type { FolderLayout } from "../safetensors/layout.js";
+import type { SafetensorsFile } from "../safetensors/reader.js";
 import type { Measured } from "../source/expression.js";
 import { Resolver, type Sources } from "../source/resolve.js";
 import type { Job, Program, Stored, Target } from "../streaming/program.js";

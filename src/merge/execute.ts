@@ -12,8 +12,8 @@ import { type Progress, type RunOptions, type RunResult, runProgram } from "../s
 import { writeCompanions } from "./companions.js";
 import { compileWrite } from "./compile.js";
 import { digestOfJson, OutputFolder, PROVENANCE_FILE, packBits, type RunState, unpackBits } from "./output-folder.js";
-import type { OpenedPlan } from "./planner.js";
 import type { Plan } from "./plan.js";
+import type { OpenedPlan } from "./planner.js";
 import { modelCard, provenanceOf } from "./provenance.js";
 
 export interface ExecuteOptions {
@@ -88,7 +88,9 @@ class Execution {
     const { resume = false, force = false } = this.#options;
     const earlier = await this.#earlierRun();
     if (resume && earlier === undefined && (await this.#isComplete())) return this.#result([], 0, 0, {}, false, true);
-    const folders = this.#plan.sources.flatMap(({ folder, adapter }) => (adapter === undefined ? [folder] : [folder, adapter]));
+    const folders = this.#plan.sources.flatMap(({ folder, adapter }) =>
+      adapter === undefined ? [folder] : [folder, adapter],
+    );
     await this.#folder.check(folders, force);
     await this.#folder.checkSpace(this.#layout.shards.reduce((sum, shard) => sum + shard.bytes, 0));
 
@@ -228,7 +230,9 @@ class Execution {
   #explain(error: unknown): unknown {
     const { partial } = this.#folder;
     if (error instanceof CancelledError) {
-      return new CancelledError(`stopped; what was written so far is in ${partial}, go on with --resume`, { file: partial });
+      return new CancelledError(`stopped; what was written so far is in ${partial}, go on with --resume`, {
+        file: partial,
+      });
     }
     if (isSystemError(error, "ENOSPC") || isSystemError(error, "EDQUOT")) {
       return new OutputError("the disk is full; free some room, then go on with --resume", { file: partial }, error);

@@ -1,7 +1,7 @@
 // The public face of merge/.
 export { type ExecuteOptions, type ExecuteResult, executePlan } from "./execute.js";
 export { defaultSwapLayers, ownerOfLayer, type SwapLayers, swapLayers } from "./methods/swap.js";
-export { PLAN_FORMAT, type Measurement, type Plan, type PlanSource, type Step } from "./plan.js";
+export { type Measurement, PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
 export { type OpenedPlan, openPlan, planRecipe, planSoup, planSwap } from "./planner.js";
 export { type Provenance, readProvenance } from "./provenance.js";
 export type { MergeRecipe, Recipe, RecipeInput, SoupRecipe, SourceRecipe, SwapRecipe } from "./recipe.js";

@@ -34,7 +34,11 @@ export interface PlanContext {
 }
 
 /** The same tensor of several operands, averaged; a tensor that cannot be averaged is taken from the first. */
-export function average(name: string, terms: readonly { operand: Operand; weight: Weight }[], context: PlanContext): OperandTensor {
+export function average(
+  name: string,
+  terms: readonly { operand: Operand; weight: Weight }[],
+  context: PlanContext,
+): OperandTensor {
   const used = terms.filter((term) => term.weight !== 0);
   const tensors = used.map(({ operand }) => tensorOf(operand, name));
   const [first] = tensors;

@@ -51,25 +51,34 @@ export class OutputFolder {
   async check(inputs: readonly string[], force: boolean): Promise<void> {
     const parent = dirname(this.path);
     if (!(await exists(parent))) {
-      throw new OutputError(`${parent} does not exist, so ${this.path} cannot be made; create it first`, { file: this.path });
+      throw new OutputError(`${parent} does not exist, so ${this.path} cannot be made; create it first`, {
+        file: this.path,
+      });
     }
     const target = join(await realpath(parent), relative(parent, this.path));
     for (const input of inputs) {
       const source = await realpath(input);
       const inside = relative(target, source);
       if (inside === "") {
-        throw new OutputError(`the output ${this.path} is one of the inputs; choose another folder`, { file: this.path });
+        throw new OutputError(`the output ${this.path} is one of the inputs; choose another folder`, {
+          file: this.path,
+        });
       }
       if (!inside.startsWith("..") && inside !== source) {
-        throw new OutputError(`the input ${input} lies inside the output ${this.path}; choose another folder`, { file: this.path });
+        throw new OutputError(`the input ${input} lies inside the output ${this.path}; choose another folder`, {
+          file: this.path,
+        });
       }
     }
     if (!(await exists(this.path))) return;
     if (!force) {
-      throw new OutputError(`${this.path} exists already; choose another folder, or replace it with --force`, { file: this.path });
+      throw new OutputError(`${this.path} exists already; choose another folder, or replace it with --force`, {
+        file: this.path,
+      });
     }
     const names = await readdir(this.path).catch((error: unknown) => {
-      if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${this.path} is a file; choose another name`, { file: this.path });
+      if (isSystemError(error, "ENOTDIR"))
+        throw new OutputError(`${this.path} is a file; choose another name`, { file: this.path });
       throw error;
     });
     if (names.length > 0 && !names.includes(PROVENANCE_FILE)) {

@@ -105,7 +105,8 @@ class Planner implements PlanContext {
     if (!this.#measurements.has(id)) {
       const tensors = [...expert.tensors].map(([tensor, { shape, value }]) => {
         const from = base.tensors.get(tensor)?.value;
-        if (!from || !("source" in from)) throw new RecipeError("the base must be a checkpoint, not a recipe", [], { field: "base" });
+        if (!from || !("source" in from))
+          throw new RecipeError("the base must be a checkpoint, not a recipe", [], { field: "base" });
         return { tensor, shape, value, base: from };
       });
       this.#measurements.set(id, { id, kind: "magnitude", expert: expert.label, tensors });
@@ -195,7 +196,8 @@ class Planner implements PlanContext {
         const computed = leaves.length > 1 || stored?.lowRank !== undefined || stored?.dtype !== dtype;
         if (!computed || !stored) continue;
         if (!isFloatDType(stored.dtype)) packed.set(stored.dtype, [...(packed.get(stored.dtype) ?? []), tensor]);
-        else if (stored.lowRank && stored.dtype === "F64") packed.set("F64 with an adapter", [...(packed.get("F64 with an adapter") ?? []), tensor]);
+        else if (stored.lowRank && stored.dtype === "F64")
+          packed.set("F64 with an adapter", [...(packed.get("F64 with an adapter") ?? []), tensor]);
         if (this.#sources.get(leaf.source)?.config.quantized && leaves.length > 1) quantized.push(tensor);
       }
     }
@@ -217,7 +219,8 @@ class Planner implements PlanContext {
     if (asked === undefined) return lead;
     // A nested recipe stands for its own lead, whose label begins with the recipe's.
     const found = [...this.#sources].find(
-      ([label, { source, folder }]) => label === asked || label.startsWith(`${asked}.`) || source === asked || folder === asked,
+      ([label, { source, folder }]) =>
+        label === asked || label.startsWith(`${asked}.`) || source === asked || folder === asked,
     );
     if (found) return found[0];
     throw new RecipeError(
@@ -233,7 +236,9 @@ function withDefaults<R extends MergeRecipe>(recipe: R, layers: number): R {
   const nested = (source: SourceRecipe) => (typeof source === "string" ? source : withDefaults(source, layers));
   const base = recipe.base === undefined ? {} : { base: nested(recipe.base) };
   if (recipe.method === "soup") {
-    const models = recipe.models.map((model) => (typeof model === "string" ? model : { ...model, model: nested(model.model) }));
+    const models = recipe.models.map((model) =>
+      typeof model === "string" ? model : { ...model, model: nested(model.model) },
+    );
     return { ...recipe, models, ...base };
   }
   const swap: SwapRecipe = recipe;
@@ -261,11 +266,15 @@ export async function openPlan(plan: Plan): Promise<OpenedPlan> {
   for (const { id, folder, adapter, digest } of plan.sources) {
     const checkpoint = await openCheckpoint(adapter === undefined ? folder : `${folder}+${adapter}`);
     if (checkpoint.digest !== digest) {
-      throw new LayergraftError("changed", `${folder} is no longer what the plan was made for: its weight files differ in size or header; plan again`, {
-        file: folder,
-        expected: digest,
-        actual: checkpoint.digest,
-      });
+      throw new LayergraftError(
+        "changed",
+        `${folder} is no longer what the plan was made for: its weight files differ in size or header; plan again`,
+        {
+          file: folder,
+          expected: digest,
+          actual: checkpoint.digest,
+        },
+      );
     }
     sources.set(id, checkpoint);
   }

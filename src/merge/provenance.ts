@@ -58,7 +58,9 @@ const provenanceSchema = z.object({
       files: z.array(z.object({ name: z.string(), bytes: z.number(), headerDigest: z.string() })),
     }),
   ),
-  measurements: z.array(z.object({ id: z.string(), kind: z.literal("magnitude"), expert: z.string(), value: z.number() })),
+  measurements: z.array(
+    z.object({ id: z.string(), kind: z.literal("magnitude"), expert: z.string(), value: z.number() }),
+  ),
   steps: z.array(
     z.object({
       tensor: z.string(),
@@ -86,7 +88,10 @@ export interface Provenance {
  * @param moved new folders of sources that are no longer where they were, by id
  * @throws {LayergraftError} if there is none, or it cannot be understood
  */
-export async function readProvenance(folder: string, moved: ReadonlyMap<string, string> = new Map()): Promise<Provenance> {
+export async function readProvenance(
+  folder: string,
+  moved: ReadonlyMap<string, string> = new Map(),
+): Promise<Provenance> {
   const file = join(folder, PROVENANCE_FILE);
   const json = await readJsonObject(file).catch((error: unknown) => {
     throw new LayergraftError(
@@ -108,9 +113,13 @@ export async function readProvenance(folder: string, moved: ReadonlyMap<string, 
   const { sources, measurements, ...rest } = parsed.data;
   const unknown = [...moved.keys()].filter((id) => !sources.some((source) => source.id === id));
   if (unknown.length > 0) {
-    throw new LayergraftError("provenance", `${folder} has no source ${unknown.join(", ")}; it has ${sources.map(({ id }) => id).join(", ")}`, {
-      file,
-    });
+    throw new LayergraftError(
+      "provenance",
+      `${folder} has no source ${unknown.join(", ")}; it has ${sources.map(({ id }) => id).join(", ")}`,
+      {
+        file,
+      },
+    );
   }
   const plan = {
     ...rest,
@@ -169,7 +178,9 @@ function describeMethod({ recipe, layers, sources }: Plan): string {
 /** The recipe with names in place of local paths, which would mean nothing to others. */
 function publicRecipe(plan: Plan): unknown {
   const nameOf = (id: string, source: SourceRecipe): unknown =>
-    typeof source === "string" ? (plan.sources.find((known) => known.id === id)?.name ?? source) : named(source, `${id}.`);
+    typeof source === "string"
+      ? (plan.sources.find((known) => known.id === id)?.name ?? source)
+      : named(source, `${id}.`);
   const named = (recipe: Exclude<SourceRecipe, string>, prefix: string): Record<string, unknown> => {
     const base = recipe.base === undefined ? {} : { base: nameOf(`${prefix}base`, recipe.base) };
     if (recipe.method === "swap") {

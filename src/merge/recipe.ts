@@ -113,20 +113,20 @@ const soupRecipe = z.strictObject({
 
 const mergeRecipe = z.discriminatedUnion("method", [swapRecipe, soupRecipe], {
   error: (issue) =>
-    issue.code === "invalid_union" ? "must be swap or soup" : "must be a recipe: a mapping with a method and its sources",
+    issue.code === "invalid_union"
+      ? "must be swap or soup"
+      : "must be a recipe: a mapping with a method and its sources",
 });
 
 /** Element type of the output: as the sources have it, or converted. */
 export const OUTPUT_DTYPES = ["keep", "bfloat16", "float16", "float32"] as const;
 
-const byteSize = z
-  .union([z.string(), z.int().positive()])
-  .transform((size, context): number => {
-    const bytes = typeof size === "number" ? size : parseBytes(size);
-    if (bytes !== undefined) return bytes;
-    context.addIssue({ code: "custom", message: "must be a size such as 5GB" });
-    return z.NEVER;
-  });
+const byteSize = z.union([z.string(), z.int().positive()]).transform((size, context): number => {
+  const bytes = typeof size === "number" ? size : parseBytes(size);
+  if (bytes !== undefined) return bytes;
+  context.addIssue({ code: "custom", message: "must be a size such as 5GB" });
+  return z.NEVER;
+});
 
 const outputFields = {
   /** Default keep: every tensor keeps the dtype it has in the sources. */

@@ -5,8 +5,8 @@ import { countsInMagnitude, magnitudeProgram } from "../delta/magnitude.js";
 import { flatten } from "../source/expression.js";
 import type { Sources } from "../source/resolve.js";
 import { countBytes } from "../streaming/program.js";
-import type { OpenedPlan } from "./planner.js";
 import type { Plan, Step } from "./plan.js";
+import type { OpenedPlan } from "./planner.js";
 
 /** Where the tensors of one layer, or those outside all layers, come from. */
 export interface Ownership {
@@ -87,4 +87,3 @@ function ownershipOf(plan: Plan): Ownership[] {
     return { layer, origin: [...new Set(origins.flat())], mixed: distinct.size > 1 };
   });
 }
-

@@ -63,7 +63,8 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
     return false;
   });
   const planned = new Set(plan.steps.map((step) => step.tensor));
-  for (const name of written.keys()) if (!planned.has(name)) deviations.push({ tensor: name, what: "is not in the plan" });
+  for (const name of written.keys())
+    if (!planned.has(name)) deviations.push({ tensor: name, what: "is not in the plan" });
 
   const program = compileCompare(steps, sources, measured, written);
   const { moved: _, ...runOptions } = options;

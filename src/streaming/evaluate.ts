@@ -5,7 +5,15 @@ import { bytesPerElement } from "../core/dtype.js";
 import { type DeltaStatistics, type KernelDType, Kernels } from "../kernels/kernels.js";
 import { decode, encodeDouble } from "../kernels/reference.js";
 import type { InputFiles } from "./files.js";
-import { blockElements, type Evaluation, evaluationsOf, type LowRankTerm, type Program, requireFloat, type Term } from "./program.js";
+import {
+  blockElements,
+  type Evaluation,
+  evaluationsOf,
+  type LowRankTerm,
+  type Program,
+  requireFloat,
+  type Term,
+} from "./program.js";
 
 interface Buffers {
   /** Elements as stored. */
@@ -75,7 +83,12 @@ export class Evaluator {
    * Elements [begin, end) of an evaluation, rounded to `dtype`.
    * @returns their bytes, valid until the next call, and how many finite values became infinite
    */
-  round(evaluation: Evaluation, begin: number, end: number, dtype: FloatDType): { bytes: Uint8Array; overflows: number } {
+  round(
+    evaluation: Evaluation,
+    begin: number,
+    end: number,
+    dtype: FloatDType,
+  ): { bytes: Uint8Array; overflows: number } {
     const n = end - begin;
     if (isDouble(evaluation) || dtype === "F64") return this.#roundDouble(evaluation, begin, end, dtype);
     const sum = this.sum(evaluation, begin, end, 0);
@@ -147,7 +160,13 @@ export class Evaluator {
   }
 
   /** Rows [first, first + count) of a stored matrix, as float32, to `target`. */
-  #readRows(stored: { file: number; offset: number; dtype: Term["dtype"] }, width: number, first: number, count: number, target: number): void {
+  #readRows(
+    stored: { file: number; offset: number; dtype: Term["dtype"] },
+    width: number,
+    first: number,
+    count: number,
+    target: number,
+  ): void {
     const dtype = requireFloat(stored.dtype) as KernelDType;
     const element = bytesPerElement(dtype);
     const n = width * count;
@@ -158,7 +177,14 @@ export class Evaluator {
   }
 
   /** Columns [first, first + count) of a stored [height, width] matrix, as rows: [count, height] float32. */
-  #readColumns(stored: LowRankTerm["a"], width: number, height: number, first: number, count: number, target: number): void {
+  #readColumns(
+    stored: LowRankTerm["a"],
+    width: number,
+    height: number,
+    first: number,
+    count: number,
+    target: number,
+  ): void {
     const dtype = requireFloat(stored.dtype) as KernelDType;
     const element = bytesPerElement(dtype);
     const column = new Float32Array(count);
@@ -184,7 +210,12 @@ export class Evaluator {
   }
 
   /** The plain way, in float64 from end to end, for tensors that are float64. */
-  #roundDouble(evaluation: Evaluation, begin: number, end: number, dtype: FloatDType): { bytes: Uint8Array; overflows: number } {
+  #roundDouble(
+    evaluation: Evaluation,
+    begin: number,
+    end: number,
+    dtype: FloatDType,
+  ): { bytes: Uint8Array; overflows: number } {
     const n = end - begin;
     const sum = new Float64Array(n);
     evaluation.terms.forEach((term, index) => {

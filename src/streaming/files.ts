@@ -30,9 +30,12 @@ export class InputFiles {
       const count = readSync(descriptor, into, at, into.byteLength - at, position + at);
       if (count === 0) {
         const path = this.#files[file]?.path ?? "";
-        throw new FormatError(`${path} became shorter while it was read; let whatever writes to it finish, and start again`, {
-          file: path,
-        });
+        throw new FormatError(
+          `${path} became shorter while it was read; let whatever writes to it finish, and start again`,
+          {
+            file: path,
+          },
+        );
       }
       at += count;
     }
@@ -46,7 +49,8 @@ export class InputFiles {
       this.#descriptors.set(file, descriptor);
       return descriptor;
     } catch (error) {
-      if (isSystemError(error, "ENOENT")) throw new FormatError(`${path} is gone; it was there a moment ago`, { file: path }, error);
+      if (isSystemError(error, "ENOENT"))
+        throw new FormatError(`${path} is gone; it was there a moment ago`, { file: path }, error);
       throw error;
     }
   }

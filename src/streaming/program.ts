@@ -171,7 +171,8 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
       continue;
     }
     for (const evaluation of evaluationsOf(job)) {
-      for (const term of evaluation.terms) read += evaluation.elements * bytesPerElement(term.dtype) + factorBytes(term);
+      for (const term of evaluation.terms)
+        read += evaluation.elements * bytesPerElement(term.dtype) + factorBytes(term);
     }
     if (job.kind === "write") written += job.value.elements * bytesPerElement(job.to.dtype);
     if (job.kind === "compare") read += job.value.elements * bytesPerElement(job.against.dtype);

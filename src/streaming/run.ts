@@ -137,9 +137,7 @@ async function runHere(program: Program, shared: Shared): Promise<void> {
 
 async function runThreads(program: Program, shared: Shared, count: number): Promise<void> {
   const entry = createRequire(import.meta.url).resolve("#streaming-worker");
-  const outcomes = await Promise.allSettled(
-    Array.from({ length: count }, () => runThread(entry, program, shared)),
-  );
+  const outcomes = await Promise.allSettled(Array.from({ length: count }, () => runThread(entry, program, shared)));
   const failure = outcomes.find((outcome) => outcome.status === "rejected");
   if (failure) throw failure.reason;
 }

@@ -68,7 +68,14 @@ export function planSwapTensors(
     // Asked for only when something is averaged: a magnitude costs a pass over both experts.
     weights ??= swapWeights(recipe, operands, context);
     const [taskWeight, languageWeight] = weights;
-    return average(name, [{ operand: task, weight: taskWeight }, { operand: language, weight: languageWeight }], context);
+    return average(
+      name,
+      [
+        { operand: task, weight: taskWeight },
+        { operand: language, weight: languageWeight },
+      ],
+      context,
+    );
   };
 
   const tensors = new Map<string, OperandTensor>();
@@ -93,7 +100,9 @@ function swapWeights(
   if (recipe.weights === "equal") return [1, 1];
   if (recipe.weights !== "magnitude") {
     if (recipe.weights[0] + recipe.weights[1] === 0) {
-      throw new RecipeError("weights sum to zero, so their average is undefined; give weights with a sum", [], { field: "weights" });
+      throw new RecipeError("weights sum to zero, so their average is undefined; give weights with a sum", [], {
+        field: "weights",
+      });
     }
     return recipe.weights;
   }

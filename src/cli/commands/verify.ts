@@ -1,0 +1,63 @@
+// layergraft verify: recompute an output from its sources and compare.
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { formatBytes, plural } from "../../core/format.js";
+import { verifyOutput } from "../../merge/verify.js";
+import {
+  elapsed,
+  interruptSignal,
+  paletteFor,
+  print,
+  printJson,
+  progressFor,
+  type WorkOptions,
+  withWorkOptions,
+} from "../output.js";
+
+interface VerifyCommandOptions extends WorkOptions {
+  readonly source?: ReadonlyMap<string, string>;
+}
+
+function parseMoved(text: string, earlier: ReadonlyMap<string, string> = new Map()): ReadonlyMap<string, string> {
+  const equals = text.indexOf("=");
+  if (equals < 1 || equals === text.length - 1)
+    throw new InvalidArgumentError("It must be ID=FOLDER, such as task=./math.");
+  return new Map([...earlier, [text.slice(0, equals), text.slice(equals + 1)]]);
+}
+
+export function addVerifyCommand(program: Command): void {
+  const command = program
+    .command("verify")
+    .summary("recompute an output from its sources and name every tensor that differs")
+    .description(
+      "Reads layergraft.json of a folder that layergraft wrote, computes every tensor again, and compares it byte by\n" +
+        "byte. Exit status 0 if all are as planned, 1 if any differs.",
+    )
+    .argument("<folder>", "output of swap, soup or merge")
+    .addOption(new Option("--source <id=folder>", "where a source is now, if it was moved").argParser(parseMoved));
+  withWorkOptions(command).action(async (folder: string, options: VerifyCommandOptions) => {
+    const start = performance.now();
+    const progress = progressFor(options);
+    const verification = await verifyOutput(folder, {
+      moved: options.source,
+      threads: options.threads,
+      memory: options.memory,
+      signal: interruptSignal(),
+      onProgress: (state) => progress.update(state),
+    }).finally(() => progress.stop());
+    const { deviations, tensors, bytesRead } = verification;
+    if (options.json) printJson({ folder, verified: deviations.length === 0, ...verification });
+    else if (deviations.length === 0) {
+      const ok = paletteFor(process.stdout).green("Verified");
+      print(
+        `${ok} ${folder}: ${plural(tensors, "tensor")} equal to the last bit (${formatBytes(bytesRead)} read, ${elapsed(start)})`,
+      );
+    } else {
+      const bad = paletteFor(process.stdout).red("Not verified:");
+      print([
+        `${bad} ${deviations.length} of ${plural(tensors, "tensor")} of ${folder} deviate from the plan`,
+        ...deviations.map(({ tensor, what }) => `  ${tensor} ${what}`),
+      ]);
+    }
+    if (deviations.length > 0) process.exitCode = 1;
+  });
+}

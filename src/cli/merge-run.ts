@@ -1,0 +1,142 @@
+// What swap, soup and merge share once their recipe is known: plan it, show it, execute it, say what came out.
+import { type Command, Option } from "commander";
+import { LayergraftError } from "../core/errors.js";
+import { formatBytes, formatCount, plural } from "../core/format.js";
+import { executePlan } from "../merge/execute.js";
+import { type OpenedPlan, planRecipe } from "../merge/planner.js";
+import { OUTPUT_DTYPES, type RecipeInput } from "../merge/recipe.js";
+import { type PlanSummary, summarizePlan } from "../merge/summary.js";
+import { layerStrip, type Palette } from "../report/strip.js";
+import {
+  elapsed,
+  interruptSignal,
+  paletteFor,
+  parseSize,
+  print,
+  printJson,
+  progressFor,
+  say,
+  type WorkOptions,
+  warn,
+  withWorkOptions,
+} from "./output.js";
+
+/** Options of every merging command. */
+export interface MergeOptions extends WorkOptions {
+  readonly out?: string;
+  readonly dtype?: (typeof OUTPUT_DTYPES)[number];
+  readonly shardSize?: number;
+  readonly tokenizerFrom?: string;
+  readonly dryRun?: boolean;
+  readonly resume?: boolean;
+  readonly force?: boolean;
+}
+
+/** Adds the options of `MergeOptions`. */
+export function withMergeOptions(command: Command): Command {
+  return withWorkOptions(
+    command
+      .option("-o, --out <folder>", "folder to write; it appears when it is complete")
+      .addOption(new Option("--dtype <dtype>", "element type of the result (default: keep)").choices(OUTPUT_DTYPES))
+      .addOption(new Option("--shard-size <size>", "largest weight file (default: 5GB)").argParser(parseSize))
+      .option("--tokenizer-from <source>", "whose tokenizer, chat template and generation configuration to copy")
+      .option("--dry-run", "print the plan and stop; nothing is read but headers")
+      .option("--resume", "go on with what a stopped run has left")
+      .option("--force", "replace an earlier output of layergraft; discard what a stopped run has left"),
+  );
+}
+
+/** The fields of a recipe that come from options; those not given are left to the recipe. */
+export function outputFields(
+  options: MergeOptions,
+): Partial<Pick<RecipeInput, "dtype" | "shard_size" | "tokenizer_from">> {
+  return {
+    ...(options.dtype === undefined ? {} : { dtype: options.dtype }),
+    ...(options.shardSize === undefined ? {} : { shard_size: options.shardSize }),
+    ...(options.tokenizerFrom === undefined ? {} : { tokenizer_from: options.tokenizerFrom }),
+  };
+}
+
+/** Plans and executes a recipe as the options say. */
+export async function runMerge(recipe: RecipeInput, folder: string, options: MergeOptions): Promise<void> {
+  if (options.out === undefined && !options.dryRun) {
+    throw new LayergraftError(
+      "usage",
+      "nothing says where to write the result; give --out FOLDER, or --dry-run to see the plan",
+    );
+  }
+  const start = performance.now();
+  const opened = await planRecipe(recipe, { folder });
+  const summary = summarizePlan(opened);
+  if (options.dryRun) {
+    if (options.json) printJson({ plan: opened.plan, summary });
+    else print([...describePlan(opened, summary, paletteFor(process.stdout))]);
+    return;
+  }
+  say(options, describePlan(opened, summary, paletteFor(process.stderr)).join("\n"));
+  const progress = progressFor(options);
+  const result = await executePlan(opened, {
+    out: options.out ?? "",
+    resume: options.resume,
+    force: options.force,
+    threads: options.threads,
+    memory: options.memory,
+    signal: interruptSignal(),
+    onProgress: (state) => progress.update(state),
+  }).finally(() => progress.stop());
+  for (const warning of result.warnings) warn(warning);
+  if (options.json) {
+    printJson({ ...result, seconds: (performance.now() - start) / 1000, summary });
+    return;
+  }
+  for (const [measurement, value] of Object.entries(result.measured))
+    say(options, `${measurement}: ${value.toExponential(3)}`);
+  if (result.alreadyComplete) print(`${result.out} is complete already; nothing was done`);
+  else {
+    print(
+      `${result.resumed ? "Resumed and wrote" : "Wrote"} ${result.out}: ${plural(summary.tensors, "tensor")}, ` +
+        `${formatBytes(summary.bytesToWrite)} in ${plural(result.files.length, "file")}, ${elapsed(start)}`,
+    );
+  }
+  say(options, `Check it any time with: layergraft verify ${options.out ?? ""}`);
+}
+
+/** The plan as a person understands it at a glance. */
+export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette: Palette): string[] {
+  const { recipe } = plan;
+  const title =
+    recipe.method === "swap"
+      ? `Layer swap: bottom ${recipe.bottom}, top ${recipe.top}, transitions ${recipe.bottom_transition} and ${recipe.top_transition}` +
+        (recipe.parts === "all" ? "" : `, ${recipe.parts} only`)
+      : `Soup of ${plural(recipe.models.length, "model")}`;
+  const weights = plan.measurements.length > 0 ? "by inverse magnitude (measured first)" : weightsOf(plan.recipe);
+  const parameters = formatCount(summary.parameters);
+  const measuring =
+    summary.bytesToMeasure > 0 ? `, of which ${formatBytes(summary.bytesToMeasure)} to measure magnitudes` : "";
+  const averaged = summary.ownership.some(({ origin }) => origin.length > 1);
+  return [
+    palette.bold(title),
+    `${plan.architecture}, ${plan.layers} layers, ${parameters} parameters`,
+    ...plan.sources.map(({ id, name }) => `  ${id.padEnd(longest(plan.sources.map((source) => source.id)))}  ${name}`),
+    "",
+    ...layerStrip(summary.ownership, palette),
+    "",
+    ...(averaged ? [`averages weighted ${weights}`] : []),
+    ...plan.measurements.map(({ id }) => `measure ${id}: every floating-point tensor, each row counted once`),
+    `${plural(summary.copied, "tensor")} copied, ${summary.computed} computed; tokenizer from ${plan.tokenizerFrom}`,
+    `read ${formatBytes(summary.bytesToRead)}${measuring}; write ${formatBytes(summary.bytesToWrite)}`,
+    ...plan.notes.map((note) => `note: ${note}`),
+  ];
+}
+
+function weightsOf(recipe: OpenedPlan["plan"]["recipe"]): string {
+  if (recipe.method === "swap") {
+    return typeof recipe.weights === "string" ? "equally" : `task ${recipe.weights[0]}, language ${recipe.weights[1]}`;
+  }
+  const weights = recipe.models.map((model) => (typeof model === "string" ? 1 : (model.weight ?? 1)));
+  return weights.every((weight) => weight === weights[0]) ? "equally" : weights.join(", ");
+}
+
+function longest(texts: readonly string[]): number {
+  return Math.max(...texts.map((text) => text.length));
+}

@@ -1,0 +1,96 @@
+// What commands share: where text goes, colours, options that several take. Results to stdout, all else to stderr.
+import { type Command, InvalidArgumentError, Option } from "commander";
+import pc from "picocolors";
+import { formatDuration, parseBytes } from "../core/format.js";
+import { type ProgressDisplay, SILENT, showProgress } from "../report/progress.js";
+import type { Palette } from "../report/strip.js";
+
+/** Options that every command with a long run has. */
+export interface CommonOptions {
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+}
+
+export interface WorkOptions extends CommonOptions {
+  readonly threads?: number;
+  readonly memory?: number;
+}
+
+/** Colours for a stream: none if it is no terminal, or NO_COLOR asks for none, or FORCE_COLOR for some. */
+export function paletteFor(stream: NodeJS.WriteStream): Palette {
+  const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
+  const forced = FORCE_COLOR !== undefined && FORCE_COLOR !== "0" && FORCE_COLOR !== "";
+  const wanted = !NO_COLOR && (forced || (stream.isTTY === true && TERM !== "dumb"));
+  return pc.createColors(wanted);
+}
+
+/** Prints a result. */
+export function print(lines: readonly string[] | string): void {
+  process.stdout.write(`${typeof lines === "string" ? lines : lines.join("\n")}\n`);
+}
+
+/** Prints a value as the one JSON document of `--json`. */
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value, null, 2));
+}
+
+/** Tells a person something that is not a result. */
+export function say(options: CommonOptions, text: string): void {
+  if (!options.quiet) process.stderr.write(`${text}\n`);
+}
+
+/** Tells what a person must not miss, even with `--quiet`. */
+export function warn(text: string): void {
+  process.stderr.write(`${paletteFor(process.stderr).yellow("warning:")} ${text}\n`);
+}
+
+export function progressFor(options: CommonOptions): ProgressDisplay {
+  return options.quiet ? SILENT : showProgress();
+}
+
+/** An AbortSignal that Ctrl-C (or a polite kill) fires; a second Ctrl-C ends the process at once. */
+export function interruptSignal(): AbortSignal {
+  const controller = new AbortController();
+  const stop = () => controller.abort();
+  process.once("SIGINT", stop);
+  process.once("SIGTERM", stop);
+  return controller.signal;
+}
+
+export function elapsed(since: number): string {
+  return formatDuration((performance.now() - since) / 1000);
+}
+
+export function parseCount(text: string): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value)) throw new InvalidArgumentError("It must be a whole number.");
+  return value;
+}
+
+function parseThreads(text: string): number {
+  const value = parseCount(text);
+  if (value < 1 || value > 256) throw new InvalidArgumentError("It must be between 1 and 256.");
+  return value;
+}
+
+export function parseSize(text: string): number {
+  const bytes = parseBytes(text);
+  if (bytes === undefined) throw new InvalidArgumentError("It must be a size such as 500MB or 5GB.");
+  return bytes;
+}
+
+/** Adds --json and --quiet. */
+export function withCommonOptions(command: Command): Command {
+  return command
+    .option("--json", "print the result as one JSON document")
+    .option("-q, --quiet", "print no progress and no messages");
+}
+
+/** Adds those and what bounds the work. */
+export function withWorkOptions(command: Command): Command {
+  return withCommonOptions(
+    command
+      .addOption(new Option("--threads <n>", "threads to use (default: the cores, at most 8)").argParser(parseThreads))
+      .addOption(new Option("--memory <size>", "bound of all buffers together (default: 256MB)").argParser(parseSize)),
+  );
+}

@@ -1,0 +1,108 @@
+// A plan at a glance: one cell per layer, from the input to the output, and what each kind of cell means.
+// Pure text from plain data; colours come in through `paint`.
+
+/** Colours to paint with; the identity for plain text. */
+export interface Palette {
+  readonly bold: (text: string) => string;
+  readonly dim: (text: string) => string;
+  readonly green: (text: string) => string;
+  readonly cyan: (text: string) => string;
+  readonly yellow: (text: string) => string;
+  readonly magenta: (text: string) => string;
+  readonly red: (text: string) => string;
+}
+
+/** One layer: whose it is. Several names and not mixed is an average of them. */
+export interface StripLayer {
+  readonly layer: number | null;
+  readonly origin: readonly string[];
+  readonly mixed: boolean;
+}
+
+type Kind = "task" | "language" | "average" | "mixed" | "other";
+
+const CELLS: Readonly<Record<Kind, string>> = { task: "░", language: "█", average: "▒", mixed: "▚", other: "░" };
+const CELL_WIDTH = 2;
+
+function kindOf({ origin, mixed }: StripLayer): Kind {
+  if (mixed) return "mixed";
+  if (origin.length > 1) return "average";
+  return origin[0] === "task" || origin[0] === "language" ? origin[0] : "other";
+}
+
+function painterOf(kind: Kind, palette: Palette): (text: string) => string {
+  return {
+    task: palette.cyan,
+    language: palette.green,
+    average: palette.yellow,
+    mixed: palette.magenta,
+    other: palette.cyan,
+  }[kind];
+}
+
+/** `0-4, 30-31`: layer numbers as ranges. */
+export function formatRanges(layers: readonly number[]): string {
+  const ranges: [number, number][] = [];
+  for (const layer of layers) {
+    const last = ranges.at(-1);
+    if (last && last[1] === layer - 1) last[1] = layer;
+    else ranges.push([layer, layer]);
+  }
+  return ranges.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
+}
+
+/**
+ * Lines of the strip, ruler first, and its legend.
+ * @param perRow layers in a row; a deeper model takes several rows
+ */
+export function layerStrip(ownership: readonly StripLayer[], palette: Palette, perRow = 36): string[] {
+  const layers = ownership.filter((entry) => entry.layer !== null);
+  const lines: string[] = [];
+  for (let from = 0; from < layers.length; from += perRow) {
+    const row = layers.slice(from, from + perRow);
+    lines.push(palette.dim(`  ${ruler(row.map((entry) => entry.layer ?? 0))}`.trimEnd()));
+    lines.push(
+      `  ${row.map((entry) => painterOf(kindOf(entry), palette)(CELLS[kindOf(entry)].repeat(CELL_WIDTH))).join("")}`,
+    );
+  }
+  return [...lines, "", ...legend(ownership, palette)];
+}
+
+/** Numbers over the cells, every fourth and the last. */
+function ruler(layers: readonly number[]): string {
+  let text = "";
+  layers.forEach((layer, i) => {
+    const at = i * CELL_WIDTH;
+    const last = i === layers.length - 1;
+    const nearLast = !last && layers.length - 1 - i < 2;
+    if ((i % 4 === 0 && !nearLast) || last) text = text.padEnd(at) + String(layer);
+  });
+  return text;
+}
+
+function legend(ownership: readonly StripLayer[], palette: Palette): string[] {
+  const groups = new Map<string, { kind: Kind; name: string; layers: number[]; outside: boolean }>();
+  for (const entry of ownership) {
+    if (entry.origin.length === 0) continue;
+    const kind = kindOf(entry);
+    const name = describeOrigin(entry);
+    const group = groups.get(name) ?? { kind, name, layers: [], outside: false };
+    if (entry.layer === null) group.outside = true;
+    else group.layers.push(entry.layer);
+    groups.set(name, group);
+  }
+  const width = Math.max(...[...groups.keys()].map((name) => name.length));
+  return [...groups.values()].map(({ kind, name, layers, outside }) => {
+    const where = [
+      ...(layers.length > 0 ? [`${layers.length === 1 ? "layer" : "layers"} ${formatRanges(layers)}`] : []),
+      ...(outside ? ["tensors outside the layers"] : []),
+    ].join(", and ");
+    return `  ${painterOf(kind, palette)(CELLS[kind].repeat(CELL_WIDTH))} ${name.padEnd(width)}  ${where}`;
+  });
+}
+
+function describeOrigin({ origin, mixed }: StripLayer): string {
+  if (mixed) return `parts of ${origin.join(" and ")}`;
+  if (origin.length > 3) return `average of ${origin.length} models`;
+  return origin.length > 1 ? `average of ${origin.join(" and ")}` : (origin[0] ?? "");
+}
