@@ -26,7 +26,7 @@ export const MAX_SHARDS = 10_000;
 /**
  * Opens all weight files of a folder, headers only, in the order of their names.
  *
- * Looks for, in this order: an index; `model.safetensors`; a complete set of numbered shards without an index; a
+ * Looks for, in this order, as transformers does: `model.safetensors`; an index; a complete set of numbered shards without an index; a
  * single other `.safetensors` file (such as `consolidated.safetensors`).
  * @throws {CheckpointError} if there are none, or only pickled ones
  * @throws {FormatError} if a file breaks the format or an index does not fit its files
@@ -42,7 +42,8 @@ export async function openShards(folder: string): Promise<SafetensorsFile[]> {
     }
     throw error;
   }
-  if (names.includes(INDEX_FILE)) return openIndexed(folder);
+  // A folder with both is read as transformers reads it: the single file goes before the index.
+  if (names.includes(INDEX_FILE) && !names.includes(SINGLE_FILE)) return openIndexed(folder);
   const files: SafetensorsFile[] = [];
   for (const name of weightFiles(folder, names)) files.push(await openSafetensors(join(folder, name)));
   return refuseDuplicates(files);
