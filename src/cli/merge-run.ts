@@ -106,7 +106,8 @@ export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette
   const { recipe } = plan;
   const title =
     recipe.method === "swap"
-      ? `Layer swap: bottom ${recipe.bottom}, top ${recipe.top}, transitions ${recipe.bottom_transition} and ${recipe.top_transition}` +
+      ? `Layer swap: bottom ${recipe.bottom}, top ${recipe.top}, ` +
+        `bottom transition ${recipe.bottom_transition}, top transition ${recipe.top_transition}` +
         (recipe.parts === "all" ? "" : `, ${recipe.parts} only`)
       : `Soup of ${plural(recipe.models.length, "model")}`;
   const weights = plan.measurements.length > 0 ? "by inverse magnitude (measured first)" : weightsOf(plan.recipe);

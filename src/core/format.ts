@@ -31,9 +31,10 @@ export function plural(count: number, noun: string): string {
   return `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** `0.8 s`, `12 s`, `3 min 20 s`, `2 h 05 min`. */
+/** `38 ms`, `1.8 s`, `12 s`, `3 min 20 s`, `2 h 05 min`. */
 export function formatDuration(seconds: number): string {
   if (!Number.isFinite(seconds)) return "unknown";
+  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole} s`;

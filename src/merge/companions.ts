@@ -3,10 +3,9 @@ import { copyFile, readdir, stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Checkpoint } from "../checkpoint/checkpoint.js";
 import type { TorchDTypeName } from "../core/dtype.js";
-import { exists } from "../core/files.js";
 import type { Plan } from "./plan.js";
 
-/** Files that belong to tokenizer and prompting, as transformers, sentencepiece and Mistral name them. */
+/** What makes a tokenizer, as transformers, sentencepiece and Mistral name it. */
 const TOKENIZER_FILES = [
   "tokenizer.json",
   "tokenizer_config.json",
@@ -18,6 +17,10 @@ const TOKENIZER_FILES = [
   "vocab.txt",
   "merges.txt",
   "tekken.json",
+];
+
+/** What goes with it: templates, defaults of generation, processors of a multimodal model. */
+const PROMPTING_FILES = [
   "chat_template.jinja",
   "chat_template.json",
   "generation_config.json",
@@ -29,44 +32,43 @@ const TOKENIZER_FILES = [
 /** Files of the lead checkpoint that the result inherits whatever its tokenizer: terms of use, and code it names. */
 const INHERITED = /^(LICENSE|LICENCE|NOTICE|USE_POLICY)(\.(md|txt))?$/i;
 
-/** Copies and writes the companions of a plan's output into a folder. */
+/**
+ * Copies and writes the companions of a plan's output into a folder.
+ * @returns what a person should know, such as that there was no tokenizer to copy
+ */
 export async function writeCompanions(
   plan: Plan,
   sources: ReadonlyMap<string, Checkpoint>,
   folder: string,
-): Promise<void> {
+): Promise<string[]> {
   const lead = sources.get(plan.configFrom) as Checkpoint;
   const tokenizer = sources.get(plan.tokenizerFrom) as Checkpoint;
   await writeConfig(lead, plan, join(folder, basename(lead.config.file)));
+  const copied = new Set<string>();
   // PEFT saves the tokenizer that was trained with beside the adapter; it then goes before the base's.
-  const homes = tokenizer.adapter ? [tokenizer.folder, tokenizer.adapter.path] : [tokenizer.folder];
-  for (const home of homes) {
-    const present = await Promise.all(TOKENIZER_FILES.map((name) => exists(join(home, name))));
-    await copyNamed(
-      home,
-      folder,
-      TOKENIZER_FILES.filter((_, i) => present[i]),
-    );
+  for (const home of [tokenizer.folder, ...(tokenizer.adapter ? [tokenizer.adapter.path] : [])]) {
+    const isWanted = (name: string) => TOKENIZER_FILES.includes(name) || PROMPTING_FILES.includes(name);
+    for (const name of await copyFiles(home, folder, isWanted)) copied.add(name);
   }
-  const named = await readdir(lead.folder);
-  await copyNamed(
-    lead.folder,
-    folder,
-    named.filter((name) => INHERITED.test(name)),
-  );
   // A model with code of its own (`auto_map`) cannot be opened without it. It is copied as text and never run here.
-  if ("auto_map" in lead.config.json)
-    await copyNamed(
-      lead.folder,
-      folder,
-      named.filter((name) => name.endsWith(".py")),
-    );
+  const hasCode = "auto_map" in lead.config.json;
+  await copyFiles(lead.folder, folder, (name) => INHERITED.test(name) || (hasCode && name.endsWith(".py")));
+  if (TOKENIZER_FILES.some((name) => copied.has(name))) return [];
+  return [
+    `${tokenizer.name} has no tokenizer files, so the result has none; copy those of its model into it, or name another source with --tokenizer-from`,
+  ];
 }
 
-async function copyNamed(from: string, to: string, names: readonly string[]): Promise<void> {
-  for (const name of names) {
-    if ((await stat(join(from, name))).isFile()) await copyFile(join(from, name), join(to, name));
+/** Copies the files of a folder whose names are wanted, and names them. */
+async function copyFiles(from: string, to: string, isWanted: (name: string) => boolean): Promise<string[]> {
+  const wanted = (await readdir(from)).filter(isWanted);
+  const copied: string[] = [];
+  for (const name of wanted) {
+    if (!(await stat(join(from, name))).isFile()) continue;
+    await copyFile(join(from, name), join(to, name));
+    copied.push(name);
   }
+  return copied;
 }
 
 /** The lead's configuration: as it is, but for the dtype where the result has another. */

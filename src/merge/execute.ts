@@ -103,8 +103,7 @@ class Execution {
       await this.#folder.saveState(state);
       const outcome = await this.#write(program, state);
       await this.#checkInputs(inputs);
-      await this.#finish(measured);
-      const warnings = overflowWarnings(program, outcome);
+      const warnings = [...overflowWarnings(program, outcome), ...(await this.#finish(measured))];
       return this.#result(warnings, outcome.bytesRead, outcome.bytesWritten, measured, earlier !== undefined, false);
     } catch (error) {
       await this.#folder.release();
@@ -202,16 +201,17 @@ class Execution {
     }
   }
 
-  async #finish(measured: Record<string, number>): Promise<void> {
+  async #finish(measured: Record<string, number>): Promise<string[]> {
     const { partial, path } = this.#folder;
     const { sources } = this.#opened;
     const { index } = this.#layout;
     if (index) await writeFile(join(partial, index.name), index.content);
-    await writeCompanions(this.#plan, sources, partial);
+    const warnings = await writeCompanions(this.#plan, sources, partial);
     await writeFile(join(partial, "README.md"), await modelCard(this.#plan, sources, basename(path)));
     const provenance = provenanceOf(this.#plan, this.#digest, new Map(Object.entries(measured)), path);
     await writeFile(join(partial, PROVENANCE_FILE), provenance);
     await this.#folder.commit(this.#options.force ?? false);
+    return warnings;
   }
 
   #result(

@@ -1,0 +1,119 @@
+// Checkpoints to measure with, written by the benchmark itself: the shapes of published models, random or sparse values.
+import { closeSync, existsSync, ftruncateSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { layoutFolder } from "layergraft/safetensors";
+
+/**
+ * @typedef {object} ModelShape
+ * @property {number} layers
+ * @property {number} hidden
+ * @property {number} feedForward
+ * @property {number} heads
+ * @property {number} keyValueHeads
+ * @property {number} vocabulary
+ * @property {boolean} tied
+ */
+
+/** Llama 3.2 1B: 1.24B parameters, 2.47 GB in bfloat16. @type {ModelShape} */
+export const LLAMA_1B = {
+  layers: 16,
+  hidden: 2048,
+  feedForward: 8192,
+  heads: 32,
+  keyValueHeads: 8,
+  vocabulary: 128256,
+  tied: true,
+};
+
+/** Llama 3.1 8B: 8.03B parameters, 16.1 GB in bfloat16. @type {ModelShape} */
+export const LLAMA_8B = {
+  layers: 32,
+  hidden: 4096,
+  feedForward: 14336,
+  heads: 32,
+  keyValueHeads: 8,
+  vocabulary: 128256,
+  tied: false,
+};
+
+/** @param {ModelShape} shape @returns {{ name: string, dtype: "BF16", shape: number[] }[]} */
+function tensorsOf({ layers, hidden, feedForward, heads, keyValueHeads, vocabulary, tied }) {
+  const keyValue = (hidden / heads) * keyValueHeads;
+  /** @type {[string, number[]][]} */
+  const tensors = [["model.embed_tokens.weight", [vocabulary, hidden]]];
+  for (let layer = 0; layer < layers; layer++) {
+    const at = `model.layers.${layer}`;
+    tensors.push(
+      [`${at}.input_layernorm.weight`, [hidden]],
+      [`${at}.mlp.down_proj.weight`, [hidden, feedForward]],
+      [`${at}.mlp.gate_proj.weight`, [feedForward, hidden]],
+      [`${at}.mlp.up_proj.weight`, [feedForward, hidden]],
+      [`${at}.post_attention_layernorm.weight`, [hidden]],
+      [`${at}.self_attn.k_proj.weight`, [keyValue, hidden]],
+      [`${at}.self_attn.o_proj.weight`, [hidden, hidden]],
+      [`${at}.self_attn.q_proj.weight`, [hidden, hidden]],
+      [`${at}.self_attn.v_proj.weight`, [keyValue, hidden]],
+    );
+  }
+  tensors.push(["model.norm.weight", [hidden]]);
+  if (!tied) tensors.push(["lm_head.weight", [vocabulary, hidden]]);
+  return tensors.map(([name, shape]) => ({ name, dtype: /** @type {const} */ ("BF16"), shape }));
+}
+
+/**
+ * Writes a checkpoint unless it is there already.
+ * @param {string} folder
+ * @param {ModelShape} shape
+ * @param {{ seed: number, sparse?: boolean }} options sparse: holes instead of values, to try sizes beyond the disk
+ */
+export function writeCheckpoint(folder, shape, { seed, sparse = false }) {
+  if (existsSync(join(folder, "config.json"))) return folder;
+  mkdirSync(folder, { recursive: true });
+  const layout = layoutFolder(tensorsOf(shape));
+  // A block of random weights is repeated with a different start each time: values that look like a model's, quickly.
+  const block = randomWeights(2 ** 22, seed);
+  for (const shard of layout.shards) {
+    const descriptor = openSync(join(folder, shard.name), "w");
+    writeSync(descriptor, shard.header);
+    if (sparse) ftruncateSync(descriptor, shard.bytes);
+    else {
+      let left = shard.bytes - shard.header.byteLength;
+      for (let turn = 0; left > 0; turn++) {
+        const start = (turn * 8209 * 2) % (block.byteLength / 2);
+        const part = block.subarray(start, start + Math.min(left, block.byteLength - start));
+        left -= writeSync(descriptor, part);
+      }
+    }
+    closeSync(descriptor);
+  }
+  if (layout.index) writeFileSync(join(folder, layout.index.name), layout.index.content);
+  const config = {
+    architectures: ["LlamaForCausalLM"],
+    model_type: "llama",
+    hidden_size: shape.hidden,
+    intermediate_size: shape.feedForward,
+    num_hidden_layers: shape.layers,
+    num_attention_heads: shape.heads,
+    num_key_value_heads: shape.keyValueHeads,
+    vocab_size: shape.vocabulary,
+    tie_word_embeddings: shape.tied,
+    torch_dtype: "bfloat16",
+  };
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config, null, 2));
+  return folder;
+}
+
+/** bfloat16 values, normal with deviation 0.02, as bytes. @param {number} count @param {number} seed */
+function randomWeights(count, seed) {
+  const floats = new Float32Array(count);
+  let state = seed >>> 0 || 1;
+  const uniform = () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state = (state ^ (state << 5)) >>> 0;
+    return state / 2 ** 32;
+  };
+  for (let i = 0; i < count; i++) floats[i] = 0.02 * (uniform() + uniform() + uniform() + uniform() - 2) * Math.sqrt(3);
+  const words = new Uint32Array(floats.buffer);
+  return new Uint8Array(Uint16Array.from(words, (word) => word >>> 16).buffer);
+}

@@ -1,0 +1,16 @@
+// Benchmarks: npm run bench -- NAME. Each prints the machine, every peer's times in one interleaved run, and ratios.
+import { existsSync } from "node:fs";
+import { benchmarkSwap } from "./swap.js";
+
+const [name, ...args] = process.argv.slice(2);
+const benchmarks = { swap: benchmarkSwap };
+
+if (!name || !(name in benchmarks)) {
+  console.error(`usage: npm run bench -- ${Object.keys(benchmarks).join(" | ")}`);
+  process.exit(2);
+}
+if (!existsSync(new URL("../dist/cli/main.js", import.meta.url))) {
+  console.error("build first: npm run build");
+  process.exit(1);
+}
+await benchmarks[/** @type {keyof typeof benchmarks} */ (name)](args);

@@ -1,0 +1,92 @@
+// The swap of two 1B checkpoints against the floor of the machine (reading both, copying one) and, where PyTorch is
+// there, the script people write by hand. With --8b: layergraft alone on an 8B layout, for its memory.
+import { spawnSync } from "node:child_process";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { LLAMA_1B, LLAMA_8B, writeCheckpoint } from "./checkpoints.js";
+import { describeMachine, measure, median, spread } from "./measure.js";
+
+const CLI = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
+const PEER = fileURLToPath(new URL("./swap_peer.py", import.meta.url));
+const DATA = fileURLToPath(new URL("./data", import.meta.url));
+
+/** @param {string[]} args */
+export async function benchmarkSwap(args) {
+  const { values } = parseArgs({
+    args,
+    options: {
+      rounds: { type: "string", default: "5" },
+      python: { type: "string", default: "python3" },
+      "8b": { type: "boolean", default: false },
+    },
+  });
+  if (values["8b"]) return memoryOf8B();
+  const rounds = Number(values.rounds);
+  console.log(`machine: ${describeMachine()}`);
+  console.log("models: Llama 3.2 1B's shape, bfloat16; swap with the default configuration; warm cache\n");
+  const task = writeCheckpoint(join(DATA, "1b-task"), LLAMA_1B, { seed: 1 });
+  const language = writeCheckpoint(join(DATA, "1b-language"), LLAMA_1B, { seed: 2 });
+  const weights = [join(task, "model.safetensors"), join(language, "model.safetensors")];
+  const out = (/** @type {string} */ name) => join(DATA, `out-${name}`);
+  const python = spawnSync(values.python, ["-c", "import torch, safetensors"]).status === 0 ? values.python : undefined;
+
+  /** @type {Record<string, () => Promise<{ seconds: number, peakBytes: number | undefined }>>} */
+  const peers = {
+    // layergraft syncs what it writes before it gives it its name, so the floor's copy is synced too.
+    floor: () =>
+      measure("sh", ["-c", `cat "$0" "$1" > /dev/null && cp "$0" "$2" && sync "$2"`, ...weights, out("floor")]),
+    layergraft: () =>
+      measure(process.execPath, [
+        CLI,
+        "swap",
+        "--task",
+        task,
+        "--language",
+        language,
+        "--out",
+        out("layergraft"),
+        "--quiet",
+      ]),
+  };
+  if (python) peers["PyTorch script"] = () => measure(python, [PEER, task, language, out("script"), "3", "1", "16"]);
+  else console.log(`(no torch and safetensors for ${values.python}; give --python to compare with PyTorch)\n`);
+
+  /** @type {Record<string, { seconds: number[], peak: number[] }>} */
+  const results = Object.fromEntries(Object.keys(peers).map((name) => [name, { seconds: [], peak: [] }]));
+  for (let round = -1; round < rounds; round++) {
+    for (const [name, run] of Object.entries(peers)) {
+      spawnSync("sync"); // nobody pays for what the one before has left unwritten
+      const { seconds, peakBytes } = await run();
+      rmSync(out(name === "PyTorch script" ? "script" : name), { recursive: true, force: true });
+      if (round < 0) continue; // warm-up
+      results[name]?.seconds.push(seconds);
+      if (peakBytes !== undefined) results[name]?.peak.push(peakBytes / 1e6);
+    }
+  }
+  const floor = results.floor?.seconds ?? [];
+  for (const [name, { seconds, peak }] of Object.entries(results)) {
+    const ratios = seconds.map((value, i) => value / (floor[i] ?? Number.NaN));
+    const memory = peak.length > 0 ? `  peak memory ${median(peak).toFixed(0)} MB` : "";
+    console.log(`${name.padEnd(16)} ${spread(seconds)} s  x floor ${spread(ratios)}${memory}`);
+  }
+  const script = results["PyTorch script"]?.seconds;
+  if (script) {
+    const ours = results.layergraft?.seconds ?? [];
+    console.log(`\nPyTorch script / layergraft: ${spread(script.map((value, i) => value / (ours[i] ?? Number.NaN)))}`);
+  }
+}
+
+/** Peak memory on an 8B layout; the sources are sparse files, the output is real. */
+async function memoryOf8B() {
+  const task = writeCheckpoint(join(DATA, "8b-task"), LLAMA_8B, { seed: 1, sparse: true });
+  const language = writeCheckpoint(join(DATA, "8b-language"), LLAMA_8B, { seed: 2, sparse: true });
+  const out = join(DATA, "out-8b");
+  const command = [CLI, "swap", "--task", task, "--language", language, "--out", out, "--quiet"];
+  const { seconds, peakBytes } = await measure(process.execPath, command);
+  rmSync(out, { recursive: true });
+  console.log(
+    `8B layout (sparse sources): ${seconds.toFixed(1)} s, peak memory ${((peakBytes ?? 0) / 1e6).toFixed(0)} MB`,
+  );
+}

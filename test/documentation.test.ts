@@ -1,0 +1,73 @@
+// The README's and the recipe guide's commands and recipes do what they say: each is run, in order, in one folder.
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseRecipe } from "layergraft";
+import { writeSharded } from "layergraft/safetensors";
+import { beforeAll, expect, test } from "vitest";
+import { seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
+
+const ROOT = join(import.meta.dirname, "..");
+const CLI = join(ROOT, "dist/cli/main.js");
+const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+const guide = readFileSync(join(ROOT, "docs/recipes.md"), "utf8");
+
+/** Contents of the fenced blocks of a language. */
+function blocks(text: string, language: string): string[] {
+  return [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, "gm"))].map(
+    (match) => match[1] ?? "",
+  );
+}
+
+const commands = blocks(readme, "sh")
+  .flatMap((block) => block.trim().split("\n"))
+  .filter((line) => line.startsWith("layergraft "));
+const recipes = blocks(guide, "yaml");
+const folder = temporaryFolder();
+
+beforeAll(async () => {
+  for (const [seed, name] of ["base", "math-expert", "math-expert-2", "swahili-expert", "swahili-expert-2"].entries()) {
+    await writeTiny(join(folder, name), { layers: 16, seed: seed + 1 });
+  }
+  const adapter = join(folder, "math-adapter");
+  mkdirSync(adapter);
+  const at = "base_model.model.model.layers.7.self_attn.q_proj";
+  await writeSharded(adapter, [
+    seededTensor(`${at}.lora_A.weight`, [2, 8], 91, "F32"),
+    seededTensor(`${at}.lora_B.weight`, [8, 2], 92, "F32"),
+  ]);
+  writeFileSync(join(adapter, "adapter_model.safetensors"), readFileSync(join(adapter, "model.safetensors")));
+  writeFileSync(join(adapter, "adapter_config.json"), JSON.stringify({ peft_type: "LORA", r: 2, lora_alpha: 4 }));
+  writeFileSync(join(folder, "recipe.yaml"), recipes.at(-1) ?? "");
+});
+
+test("the README has commands, and the two that CI runs", () => {
+  expect(commands.length).toBeGreaterThan(8);
+  expect(readme).toContain("npm ci && npm run example");
+  expect(readme).toContain("npm ci && npm test");
+  const script = readFileSync(join(ROOT, ".ci/run"), "utf8");
+  expect(script).toContain("npm ci && npm run example");
+  expect(script).toContain("npm ci && npm test");
+});
+
+test.each(commands)("%s", (command) => {
+  const [, ...args] = command.split(" ");
+  const { status, stderr } = spawnSync(process.execPath, [CLI, ...args], { cwd: folder, encoding: "utf8" });
+  const wanted = args[0] === "diff" ? 1 : 0; // the experts do differ
+  expect({ status, stderr: status === wanted ? "" : stderr }).toEqual({ status: wanted, stderr: "" });
+});
+
+test.each(recipes.map((text, i) => [i, text] as const))("recipe %i of the guide", (i, text) => {
+  parseRecipe(text);
+  writeFileSync(join(folder, `guide-${i}.yaml`), text);
+  const args = [CLI, "merge", `guide-${i}.yaml`, "--out", `guide-${i}`, "--quiet"];
+  const { status, stderr } = spawnSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+});
+
+test("the library example of the README type checks in words: its names are exported", async () => {
+  const names = /import \{ ([^}]+) \} from "layergraft"/.exec(blocks(readme, "ts").join(""))?.[1]?.split(", ") ?? [];
+  const library: Record<string, unknown> = await import("layergraft");
+  expect(names.length).toBeGreaterThan(3);
+  for (const name of names) expect([name, typeof library[name]]).toEqual([name, "function"]);
+});
