@@ -28,29 +28,35 @@ export async function benchmarkSwap(args) {
   console.log("models: Llama 3.2 1B's shape, bfloat16; swap with the default configuration; warm cache\n");
   const task = writeCheckpoint(join(DATA, "1b-task"), LLAMA_1B, { seed: 1 });
   const language = writeCheckpoint(join(DATA, "1b-language"), LLAMA_1B, { seed: 2 });
+  const base = writeCheckpoint(join(DATA, "1b-base"), LLAMA_1B, { seed: 3 });
   const weights = [join(task, "model.safetensors"), join(language, "model.safetensors")];
   const out = (/** @type {string} */ name) => join(DATA, `out-${name}`);
   const python = spawnSync(values.python, ["-c", "import torch, safetensors"]).status === 0 ? values.python : undefined;
 
+  const swap = (/** @type {string} */ name, /** @type {string[]} */ ...more) =>
+    measure(process.execPath, [
+      CLI,
+      "swap",
+      "--task",
+      task,
+      "--language",
+      language,
+      "--out",
+      out(name),
+      "--quiet",
+      ...more,
+    ]);
   /** @type {Record<string, () => Promise<{ seconds: number, peakBytes: number | undefined }>>} */
   const peers = {
+    // By magnitude reads each expert and the base once more, to measure.
     // layergraft syncs what it writes before it gives it its name, so the floor's copy is synced too.
     floor: () =>
       measure("sh", ["-c", `cat "$0" "$1" > /dev/null && cp "$0" "$2" && sync "$2"`, ...weights, out("floor")]),
-    layergraft: () =>
-      measure(process.execPath, [
-        CLI,
-        "swap",
-        "--task",
-        task,
-        "--language",
-        language,
-        "--out",
-        out("layergraft"),
-        "--quiet",
-      ]),
+    layergraft: () => swap("layergraft"),
+    "by magnitude": () => swap("by magnitude", "--base", base, "--weights", "magnitude"),
   };
-  if (python) peers["PyTorch script"] = () => measure(python, [PEER, task, language, out("script"), "3", "1", "16"]);
+  if (python)
+    peers["PyTorch script"] = () => measure(python, [PEER, task, language, out("PyTorch script"), "3", "1", "16"]);
   else console.log(`(no torch and safetensors for ${values.python}; give --python to compare with PyTorch)\n`);
 
   /** @type {Record<string, { seconds: number[], peak: number[] }>} */
@@ -59,7 +65,7 @@ export async function benchmarkSwap(args) {
     for (const [name, run] of Object.entries(peers)) {
       spawnSync("sync"); // nobody pays for what the one before has left unwritten
       const { seconds, peakBytes } = await run();
-      rmSync(out(name === "PyTorch script" ? "script" : name), { recursive: true, force: true });
+      rmSync(out(name), { recursive: true, force: true });
       if (round < 0) continue; // warm-up
       results[name]?.seconds.push(seconds);
       if (peakBytes !== undefined) results[name]?.peak.push(peakBytes / 1e6);

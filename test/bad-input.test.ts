@@ -1,6 +1,5 @@
-// What cannot be merged is refused: with the right exit status, in words that help, and with nothing left behind.
-import { execFile } from "node:child_process";
-import { createHash } from "node:crypto";
+// Checkpoints and options that cannot be used are refused: with the right exit status, in words that help, and with
+// nothing left behind. Recipes and outputs are in bad-recipe.test.ts.
 import {
   cpSync,
   mkdirSync,
@@ -13,7 +12,6 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, it } from "vitest";
 import {
   readAll,
@@ -23,52 +21,13 @@ import {
   temporaryFolder,
   writeTiny,
 } from "./support/checkpoints.js";
+import { DONE, expectRefused, FAILED, layergraft, WRONG_USAGE } from "./support/command.js";
 
-const MAIN = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
-const [FAILED, WRONG_USAGE] = [1, 2];
 const root = temporaryFolder();
 const at = (...names: string[]) => join(root, ...names);
 
-interface Outcome {
-  status: number | string | null | undefined;
-  stdout: string;
-  stderr: string;
-}
-
-function layergraft(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Outcome> {
-  return new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [MAIN, ...args],
-      { cwd: root, env: { ...process.env, ...env } },
-      (error, stdout, stderr) => resolve({ status: error ? error.code : 0, stdout, stderr }),
-    );
-  });
-}
-
-/** Every file and folder below `root`, with what is in it. */
-function snapshot(): Record<string, string> {
-  const entries = readdirSync(root, { recursive: true, withFileTypes: true });
-  return Object.fromEntries(
-    entries.map((entry) => {
-      const path = join(entry.parentPath, entry.name);
-      const content = entry.isFile() ? createHash("sha256").update(readFileSync(path)).digest("hex") : "no file";
-      return [path, content];
-    }),
-  );
-}
-
-/** Runs what must be refused: its status, its message, one readable sentence or list, and not a file touched. */
-async function refused(args: readonly string[], status: number, ...messages: RegExp[]): Promise<string> {
-  const before = snapshot();
-  const outcome = await layergraft(args);
-  for (const message of messages) expect(outcome.stderr).toMatch(message);
-  expect(outcome.status).toBe(status);
-  expect(outcome.stdout).toBe("");
-  expect(outcome.stderr).not.toMatch(/unexpected error|^ +at |node:internal|undefined|\[object|\u001b/m);
-  expect(snapshot()).toEqual(before);
-  return outcome.stderr;
-}
+const refused = (args: readonly string[], status: number, ...messages: RegExp[]) =>
+  expectRefused(args, root, status, ...messages);
 
 const swap = (task: string, language: string, ...more: string[]) => [
   ...["swap", "--task", task, "--language", language, "--out", "out"],
@@ -160,8 +119,8 @@ describe("checkpoints that do not fit together", () => {
       FAILED,
       /task and language differ in dtype.*BF16 against F32.*--dtype bfloat16/,
     );
-    const outcome = await layergraft([...swap("task", "wide", "--dtype", "bfloat16"), "--json"]);
-    expect(outcome.status).toBe(0);
+    const outcome = await layergraft(swap("task", "wide", "--dtype", "bfloat16"), { cwd: root });
+    expect(outcome.status).toBe(DONE);
     const tensors = await readAll(at("out"), ["model.safetensors"]);
     expect(new Set([...tensors.values()].map((tensor) => tensor.dtype))).toEqual(new Set(["BF16"]));
     expect(readJson(at("out"), "config.json").torch_dtype).toBe("bfloat16");
@@ -256,10 +215,10 @@ describe("damaged weight files", () => {
     ],
     [
       "a header of petabytes",
-      (file) => editBytes(file, (b) => (b.writeBigUInt64LE(2n ** 53n), b)),
+      (file) => editBytes(file, (b) => Buffer.concat([Buffer.from("0000000000002000", "hex"), b.subarray(8)])),
       /declares a header of 9007199254740992 bytes/,
     ],
-    ["no JSON", (file) => editBytes(file, (b) => (b.write("}", 9), b)), /header is not valid.*at character \d/],
+    ["no JSON", (file) => editBytes(file, (b) => b.fill("}", 9, 10)), /header is not valid.*at character \d/],
     [
       "overlapping tensors",
       (file) =>
@@ -344,8 +303,8 @@ describe("folders that are no checkpoint", () => {
     writeFileSync(at("adapter/adapter_config.json"), "{}");
     cpSync(at("language/model.safetensors"), at("adapter/adapter_model.safetensors"));
     await refused(swap("task", "adapter"), FAILED, /is a LoRA adapter, not a whole checkpoint; write BASE\+/);
-    mkdirSync(at("empty"));
-    await refused(swap("task", "empty"), FAILED, /empty holds no \.safetensors file/);
+    mkdirSync(at("nothing"));
+    await refused(swap("task", "nothing"), FAILED, /nothing holds no \.safetensors file/);
     await variant("half", { shardBytes: 2000 });
     rmSync(at("half/model.safetensors.index.json"));
     rmSync(at("half", readdirSync(at("half")).find((name) => name.startsWith("model-00002")) ?? ""));

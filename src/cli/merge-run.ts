@@ -91,10 +91,10 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
   }
   for (const [measurement, value] of Object.entries(result.measured))
     say(options, `${measurement}: ${value.toExponential(3)}`);
-  if (result.alreadyComplete) print(`${result.out} is complete already; nothing was done`);
+  if (result.alreadyComplete) print(`${options.out} is complete already; nothing was done`);
   else {
     print(
-      `${result.resumed ? "Resumed and wrote" : "Wrote"} ${result.out}: ${plural(summary.tensors, "tensor")}, ` +
+      `${result.resumed ? "Resumed and wrote" : "Wrote"} ${options.out}: ${plural(summary.tensors, "tensor")}, ` +
         `${formatBytes(summary.bytesToWrite)} in ${plural(result.files.length, "file")}, ${elapsed(start)}`,
     );
   }

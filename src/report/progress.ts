@@ -55,13 +55,12 @@ class Bar implements ProgressDisplay {
       phase: progress.phase,
       done: formatBytes(progress.doneBytes),
       all: formatBytes(progress.totalBytes),
-      rate: `${formatBytes(rate)}/s`,
-      left: formatDuration(left),
+      speed: rate > 0 ? `${formatBytes(rate)}/s  ${formatDuration(Math.ceil(left))} left` : "",
     };
     if (!this.#bar) {
       this.#bar = new SingleBar(
         {
-          format: "{phase} {bar} {percentage}%  {done} of {all}  {rate}  {left} left",
+          format: "{phase} {bar} {percentage}%  {done} of {all}  {speed}",
           stream: this.#stream,
           hideCursor: true,
           barsize: 24,
