@@ -2,6 +2,7 @@
 // piece where a tensor is read. Formula: Hu et al., arXiv 2106.09685, section 4.1; rank-stabilised scale: Kalajdzievski,
 // arXiv 2312.03732. File layout: PEFT's `save_pretrained`.
 import { basename, join } from "node:path";
+import { createContext, Script } from "node:vm";
 import { isFloatDType } from "../core/dtype.js";
 import { CheckpointError } from "../core/errors.js";
 import { exists, readJsonObject } from "../core/files.js";
@@ -163,25 +164,31 @@ function patternValue(
   config: AdapterConfig,
 ): number | undefined {
   for (const [key, value] of Object.entries(patterns)) {
-    let pattern: RegExp;
     try {
-      pattern = new RegExp(`^(?:.*\\.)?(?:${checkPattern(key)})$`);
+      if (matchesEnd(key, module)) return value;
     } catch {
-      throw new CheckpointError(`${config.file}: the pattern ${JSON.stringify(key)} is not one that layergraft reads`, {
-        file: config.file,
-        field: "rank_pattern, alpha_pattern",
-        actual: key,
-      });
+      throw new CheckpointError(
+        `${config.file}: the pattern ${JSON.stringify(key)} is not one that layergraft reads; merge the adapter in PEFT and give the merged checkpoint`,
+        { file: config.file, field: "rank_pattern, alpha_pattern", actual: key },
+      );
     }
-    if (pattern.test(module)) return value;
   }
   return undefined;
 }
 
-/** A pattern from a stranger must not be able to hang us: no quantified group, so no exponential matching. */
-function checkPattern(pattern: string): string {
-  if (pattern.length > 500 || /\)[*+?{]/.test(pattern) || /\\[1-9k]/.test(pattern)) throw new Error("refused");
-  return pattern;
+// Only a script can be stopped, and a pattern from a stranger can be made to match for years.
+const MATCH = new Script("pattern.test(name)");
+const MATCH_MS = 1000;
+let sandbox: { pattern?: RegExp; name?: string } | undefined;
+
+/** Python's `re.match(rf"(.*\.)?({key})$", name)`; throws if the pattern cannot be read, or takes too long. */
+function matchesEnd(key: string, name: string): boolean {
+  // JavaScript reads \A, \Z and {,n} as well, but not as Python does.
+  if (/\\[AZ]|\{,/.test(key)) throw new SyntaxError("not a pattern of both languages");
+  const pattern = new RegExp(`^(?:.*\\.)?(?:${key})$`);
+  if (!/[*+?{|]/.test(key)) return pattern.test(name);
+  sandbox ??= createContext({}); // made when first needed: it costs a start-up more than most commands do
+  return MATCH.runInContext(Object.assign(sandbox, { pattern, name }), { timeout: MATCH_MS }) === true;
 }
 
 /** Fields of adapter_config.json that change the arithmetic in ways we do not compute; refused unless empty or false. */
@@ -197,7 +204,10 @@ const UNSUPPORTED: Readonly<Record<string, string>> = {
   monteclora_config: "MonteCLoRA",
   velora_config: "VeLoRA",
   arrow_config: "Arrow routing",
+  kasa_config: "KaSA",
 };
+
+const CHANGES_BASE = /^(pissa|olora|corda|loftq|lora_ga)/i;
 
 async function readAdapterConfig(path: string): Promise<AdapterConfig> {
   const file = join(path, CONFIG);
@@ -231,6 +241,13 @@ async function readAdapterConfig(path: string): Promise<AdapterConfig> {
         },
       );
     }
+  }
+  // PEFT takes the starting point of these out of the base when it loads the adapter: W is not the base's any more.
+  if (typeof json.init_lora_weights === "string" && CHANGES_BASE.test(json.init_lora_weights)) {
+    throw new CheckpointError(
+      `${file}: init_lora_weights is ${JSON.stringify(json.init_lora_weights)}, which changes the base's weights too; merge the adapter in PEFT and give the merged checkpoint, or save it with path_initial_model_for_weight_conversion`,
+      { file, field: "init_lora_weights", actual: json.init_lora_weights },
+    );
   }
   const number = (field: string, value: unknown): number => {
     if (typeof value === "number" && Number.isFinite(value) && value > 0) return value;

@@ -56,6 +56,21 @@ export function blockOf(part: Part): Block {
   return Object.hasOwn(BLOCKS, part) ? BLOCKS[part as LayerPart] : "other";
 }
 
+const ORDER: readonly string[] = [
+  "embed_tokens",
+  "position_embeddings",
+  ...Object.keys(BLOCKS).filter((part) => part !== "other"),
+  "final_norm",
+  "lm_head",
+  "vision",
+  "other",
+];
+
+/** Orders parts as they stand in a model: attention before feed-forward, embedding first, head last. */
+export function compareParts(a: Part, b: Part): number {
+  return ORDER.indexOf(a) - ORDER.indexOf(b);
+}
+
 export interface Architecture {
   /** For people. */
   readonly name: string;

@@ -1,37 +1,36 @@
 #!/usr/bin/env node
 // The command line. Commands are in commands/, one file each; errors become one message and an exit status here.
 import { Command, CommanderError } from "commander";
-import { CancelledError, LayergraftError } from "../core/errors.js";
+import { CancelledError, isAnySystemError, LayergraftError } from "../core/errors.js";
 import { VERSION } from "../core/version.js";
-import { addDiffCommand } from "./commands/diff.js";
-import { addInspectCommand } from "./commands/inspect.js";
-import { addMergeCommand } from "./commands/merge.js";
-import { addSoupCommand } from "./commands/soup.js";
-import { addSwapCommand } from "./commands/swap.js";
-import { addVerifyCommand } from "./commands/verify.js";
 import { paletteFor } from "./output.js";
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
+/** Codes of errors that another command line would not have; `memory` is a --memory that is too small. */
+const USAGE_CODES = ["usage", "recipe", "memory"];
 const INTERRUPTED = 130; // what shells report for a program that Ctrl-C ended
 
-function buildProgram(): Command {
+/** Commands by name, in the order of the help; loaded when needed, as each brings libraries that others do without. */
+const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
+  swap: async () => (await import("./commands/swap.js")).addSwapCommand,
+  soup: async () => (await import("./commands/soup.js")).addSoupCommand,
+  merge: async () => (await import("./commands/merge.js")).addMergeCommand,
+  inspect: async () => (await import("./commands/inspect.js")).addInspectCommand,
+  diff: async () => (await import("./commands/diff.js")).addDiffCommand,
+  verify: async () => (await import("./commands/verify.js")).addVerifyCommand,
+};
+
+/** The program with the command that is asked for, or with all of them where none is: for help, and for typing errors. */
+async function buildProgram(asked: string | undefined): Promise<Command> {
   const program = new Command("layergraft")
     .description("Compose language models out of fine-tuned experts.")
     .version(VERSION)
     .configureHelp({ showGlobalOptions: false, sortSubcommands: false })
     .showHelpAfterError("(add --help to see the options)")
     .exitOverride();
-  for (const add of [
-    addSwapCommand,
-    addSoupCommand,
-    addMergeCommand,
-    addInspectCommand,
-    addDiffCommand,
-    addVerifyCommand,
-  ]) {
-    add(program);
-  }
+  const known = asked !== undefined && Object.hasOwn(COMMANDS, asked) ? COMMANDS[asked] : undefined;
+  for (const load of known ? [known] : Object.values(COMMANDS)) (await load())(program);
   for (const command of program.commands) command.exitOverride();
   return program;
 }
@@ -46,7 +45,11 @@ function report(error: unknown): number {
   }
   if (error instanceof LayergraftError) {
     process.stderr.write(`${palette.red("error:")} ${error.message}\n`);
-    return error.code === "usage" || error.code === "recipe" ? WRONG_USAGE : FAILED;
+    return USAGE_CODES.includes(error.code) ? WRONG_USAGE : FAILED;
+  }
+  if (isAnySystemError(error)) {
+    process.stderr.write(`${palette.red("error:")} the system says: ${error.message}\n`);
+    return FAILED;
   }
   // Anything else is a fault of ours, or of the system; the trace is what a report needs.
   process.stderr.write(
@@ -59,7 +62,8 @@ function report(error: unknown): number {
 process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : FAILED));
 
 try {
-  await buildProgram().parseAsync();
+  const program = await buildProgram(process.argv[2]);
+  await program.parseAsync();
 } catch (error) {
   process.exitCode = report(error);
 }

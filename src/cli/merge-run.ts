@@ -59,7 +59,7 @@ export function outputFields(
 
 /** Plans and executes a recipe as the options say. */
 export async function runMerge(recipe: RecipeInput, folder: string, options: MergeOptions): Promise<void> {
-  if (options.out === undefined && !options.dryRun) {
+  if (!options.out && !options.dryRun) {
     throw new LayergraftError(
       "usage",
       "nothing says where to write the result; give --out FOLDER, or --dry-run to see the plan",
@@ -120,7 +120,7 @@ export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette
     `${plan.architecture}, ${plan.layers} layers, ${parameters} parameters`,
     ...plan.sources.map(({ id, name }) => `  ${id.padEnd(longest(plan.sources.map((source) => source.id)))}  ${name}`),
     "",
-    ...layerStrip(summary.ownership, palette),
+    ...layerStrip(named(summary.ownership, plan), palette),
     "",
     ...(averaged ? [`averages weighted ${weights}`] : []),
     ...plan.measurements.map(({ id }) => `measure ${id}: every floating-point tensor, each row counted once`),
@@ -128,6 +128,13 @@ export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette
     `read ${formatBytes(summary.bytesToRead)}${measuring}; write ${formatBytes(summary.bytesToWrite)}`,
     ...plan.notes.map((note) => `note: ${note}`),
   ];
+}
+
+/** Models of a soup by their names, which say more than their places in the list. */
+function named(ownership: PlanSummary["ownership"], { sources }: OpenedPlan["plan"]): PlanSummary["ownership"] {
+  const nameOf = (origin: string) =>
+    origin.startsWith("models[") ? (sources.find(({ id }) => id === origin)?.name ?? origin) : origin;
+  return ownership.map((entry) => ({ ...entry, origin: entry.origin.map(nameOf) }));
 }
 
 function weightsOf(recipe: OpenedPlan["plan"]["recipe"]): string {

@@ -69,11 +69,28 @@ export class OutputError extends LayergraftError {
   }
 }
 
+/** The disk, or the user's share of it, has no room left. */
+export class DiskFullError extends OutputError {
+  constructor(message = "the disk is full; free some room and start again", where: ErrorWhere = {}, cause?: unknown) {
+    super(message, where, cause);
+  }
+
+  /** Whether an error of the file system means this. */
+  static isMeantBy(error: unknown): boolean {
+    return isSystemError(error, "ENOSPC") || isSystemError(error, "EDQUOT");
+  }
+}
+
 /** The caller's signal, or Ctrl-C, stopped the work; what was done so far can be resumed. */
 export class CancelledError extends LayergraftError {
   constructor(message: string, where: ErrorWhere = {}) {
     super("cancelled", message, where);
   }
+}
+
+/** Whether a caught value comes from the operating system, which says more in a line than a stack trace would. */
+export function isAnySystemError(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && "syscall" in error && "code" in error;
 }
 
 /** Whether a caught value is a Node.js system error with this code, such as "ENOENT". */

@@ -1,7 +1,7 @@
 // Files that are on the disk when we say so: durable writes, folder syncs, JSON with a named culprit.
 // Not for tensor data, which streaming/ moves.
 import { randomBytes } from "node:crypto";
-import { open, readFile, rename, rm, stat } from "node:fs/promises";
+import { lstat, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { CheckpointError, isSystemError } from "./errors.js";
 
@@ -35,10 +35,13 @@ export async function writeFileAtomically(path: string, content: string | Uint8A
   }
 }
 
-/** Whether something stands at this path, of whatever kind. */
-export async function exists(path: string): Promise<boolean> {
+/**
+ * Whether something stands at this path, of whatever kind.
+ * @param options.link whether a link that leads nowhere counts; default false
+ */
+export async function exists(path: string, options: { link?: boolean } = {}): Promise<boolean> {
   try {
-    await stat(path);
+    await (options.link ? lstat(path) : stat(path));
     return true;
   } catch (error) {
     if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return false;
@@ -56,7 +59,9 @@ const MAX_JSON_BYTES = 100_000_000;
 export async function readJsonObject(path: string): Promise<Record<string, unknown>> {
   let size: number;
   try {
-    size = (await stat(path)).size;
+    const stats = await stat(path);
+    if (!stats.isFile()) throw new CheckpointError(`${path} is not a file`, { file: path });
+    size = stats.size;
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw new CheckpointError(`${path} does not exist`, { file: path }, error);
     throw error;

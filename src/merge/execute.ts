@@ -1,8 +1,8 @@
 // Executes a plan into a folder: measures what must be measured, streams the tensors, writes what goes with them, and
 // makes the folder appear under its name when all of it is on the disk.
-import { open, readFile, stat, writeFile } from "node:fs/promises";
-import { basename, join } from "node:path";
-import { CancelledError, isSystemError, LayergraftError, OutputError } from "../core/errors.js";
+import { open, stat, writeFile } from "node:fs/promises";
+import { basename, join, relative } from "node:path";
+import { CancelledError, DiskFullError, LayergraftError, OutputError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
 import { measureMagnitude } from "../delta/magnitude.js";
 import { type FolderLayout, layoutFolder } from "../safetensors/layout.js";
@@ -81,11 +81,18 @@ class Execution {
       ...(recipe.shard_size === undefined ? {} : { shardBytes: recipe.shard_size }),
       metadata: lead?.files[0]?.metadata ?? {},
     });
-    this.#digest = digestOfJson([recipe, sources.map(({ id, digest }) => [id, digest]), steps]);
+    // Where a source lies belongs to it: another model of its family has the same headers.
+    const places = sources.map(({ id, folder, adapter, digest }) => [
+      id,
+      ...[folder, adapter].map((path) => path && relative(this.#folder.path, path)),
+      digest,
+    ]);
+    this.#digest = digestOfJson([recipe, places, steps]);
   }
 
   async run(): Promise<ExecuteResult> {
     const { resume = false, force = false } = this.#options;
+    await this.#folder.recover();
     const earlier = await this.#earlierRun();
     if (resume && earlier === undefined && (await this.#isComplete())) return this.#result([], 0, 0, {}, false, true);
     const folders = this.#plan.sources.flatMap(({ folder, adapter }) =>
@@ -94,20 +101,24 @@ class Execution {
     await this.#folder.check(folders, force);
     await this.#folder.checkSpace(this.#layout.shards.reduce((sum, shard) => sum + shard.bytes, 0));
 
-    const inputs = await this.#inputTimes();
+    // As they were when their headers were read: a plan may be older than the files it is executed on.
+    const inputs = this.#plannedTimes();
+    await this.#checkInputs(inputs);
     await this.#folder.begin(earlier === undefined);
     try {
       const measured = await this.#measure(earlier);
-      const program = await this.#prepare(measured);
-      const state: RunState = { plan: this.#digest, inputs, measured, done: earlier?.done ?? "" };
+      const { program, wasThere } = await this.#prepare(measured);
+      const done = (wasThere && earlier?.done) || "";
+      const state: RunState = { plan: this.#digest, inputs, measured, done };
       await this.#folder.saveState(state);
       const outcome = await this.#write(program, state);
       await this.#checkInputs(inputs);
       const warnings = [...overflowWarnings(program, outcome), ...(await this.#finish(measured))];
       return this.#result(warnings, outcome.bytesRead, outcome.bytesWritten, measured, earlier !== undefined, false);
     } catch (error) {
-      await this.#folder.release();
-      throw this.#explain(error);
+      // What was read of a file that changed is of no use, not even if the file changes back.
+      const isUseless = error instanceof LayergraftError && error.code === "changed";
+      throw this.#explain(error, await this.#folder.abandon(isUseless));
     }
   }
 
@@ -115,11 +126,9 @@ class Execution {
   async #earlierRun(): Promise<RunState | undefined> {
     const { resume, force } = this.#options;
     const { partial, path } = this.#folder;
-    const left = await stat(partial).then(
-      () => true,
-      () => false,
-    );
+    const left = await this.#folder.hasPartial(this.#digest);
     if (!left || (force && !resume)) return undefined;
+    await this.#folder.refuseIfWritten();
     if (!resume) {
       throw new OutputError(
         `${partial} holds what a stopped run has written; go on with it with --resume, or discard it with --force`,
@@ -140,20 +149,25 @@ class Execution {
 
   /** Whether the output is there already, whole, and made by this very plan. */
   async #isComplete(): Promise<boolean> {
-    const text = await readFile(join(this.#folder.path, PROVENANCE_FILE), "utf8").catch(() => "{}");
-    return (JSON.parse(text) as { planDigest?: unknown }).planDigest === this.#digest;
+    if ((await this.#folder.planDigest()) !== this.#digest) return false;
+    // Sources that are newer may hold other values under the same headers.
+    const { mtimeMs } = await stat(join(this.#folder.path, PROVENANCE_FILE));
+    return Object.values(this.#plannedTimes()).every((modified) => modified <= mtimeMs);
   }
 
-  async #inputTimes(): Promise<Record<string, number>> {
+  /** Modification times of the input files when they were opened. */
+  #plannedTimes(): Record<string, number> {
     const files = [...this.#opened.sources.values()].flatMap((checkpoint) => checkpoint.files);
-    const times = await Promise.all(files.map(async ({ path }) => [path, (await stat(path)).mtimeMs] as const));
-    return Object.fromEntries(times);
+    return Object.fromEntries(files.map(({ path, modified }) => [path, modified]));
   }
 
   /** @throws {LayergraftError} if an input file is not the one it was */
   async #checkInputs(then: Readonly<Record<string, number>>): Promise<void> {
-    const now = await this.#inputTimes();
-    const changed = Object.keys(now).filter((path) => now[path] !== then[path]);
+    const changed: string[] = [];
+    for (const path of Object.keys(this.#plannedTimes())) {
+      const now = await stat(path).catch(() => undefined);
+      if (now?.mtimeMs !== then[path]) changed.push(path);
+    }
     if (changed.length === 0) return;
     throw new LayergraftError(
       "changed",
@@ -177,10 +191,13 @@ class Execution {
     return Object.fromEntries(measured);
   }
 
-  async #prepare(measured: Record<string, number>): Promise<Program> {
-    const paths: string[] = [];
-    for (const shard of this.#layout.shards) paths.push(await this.#folder.prepareShard(shard));
-    return compileWrite(this.#plan, this.#opened.sources, new Map(Object.entries(measured)), this.#layout, paths);
+  async #prepare(measured: Record<string, number>): Promise<{ program: Program; wasThere: boolean }> {
+    const shards: { path: string; wasThere: boolean }[] = [];
+    for (const shard of this.#layout.shards) shards.push(await this.#folder.prepareShard(shard));
+    const paths = shards.map(({ path }) => path);
+    const values = new Map(Object.entries(measured));
+    const program = compileWrite(this.#plan, this.#opened.sources, values, this.#layout, paths);
+    return { program, wasThere: shards.every(({ wasThere }) => wasThere) };
   }
 
   async #write(program: Program, state: RunState): Promise<RunResult> {
@@ -227,15 +244,13 @@ class Execution {
   }
 
   /** Says what is left behind and how to go on. */
-  #explain(error: unknown): unknown {
+  #explain(error: unknown, isResumable: boolean): unknown {
     const { partial } = this.#folder;
-    if (error instanceof CancelledError) {
-      return new CancelledError(`stopped; what was written so far is in ${partial}, go on with --resume`, {
-        file: partial,
-      });
-    }
-    if (isSystemError(error, "ENOSPC") || isSystemError(error, "EDQUOT")) {
-      return new OutputError("the disk is full; free some room, then go on with --resume", { file: partial }, error);
+    const left = isResumable ? `what was written so far is in ${partial}, go on with --resume` : "nothing was written";
+    if (error instanceof CancelledError) return new CancelledError(`stopped; ${left}`, { file: partial });
+    if (error instanceof DiskFullError || DiskFullError.isMeantBy(error)) {
+      const rest = isResumable ? "then go on with --resume" : "then start again";
+      return new DiskFullError(`the disk is full; free some room, ${rest}`, { file: partial }, error);
     }
     return error;
   }

@@ -1,6 +1,6 @@
 // From a recipe to a plan: opens the sources, checks that they fit together, lets the methods say what each tensor is
 // made of, nested recipes first. Reads headers and configurations, never weights.
-import { basename } from "node:path";
+import { basename, resolve } from "node:path";
 import { type Checkpoint, openCheckpoint } from "../checkpoint/checkpoint.js";
 import { type Labelled, requireCompatible } from "../checkpoint/compatibility.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../core/dtype.js";
@@ -191,12 +191,14 @@ class Planner implements PlanContext {
     const quantized: string[] = [];
     for (const { tensor, dtype, value } of steps) {
       const leaves = leavesOf(value);
+      // The arithmetic of float64 adds no products.
+      const double = leaves.some((leaf) => this.#sources.get(leaf.source)?.tensors.get(leaf.tensor)?.dtype === "F64");
       for (const leaf of leaves) {
         const stored = this.#sources.get(leaf.source)?.tensors.get(leaf.tensor);
         const computed = leaves.length > 1 || stored?.lowRank !== undefined || stored?.dtype !== dtype;
         if (!computed || !stored) continue;
         if (!isFloatDType(stored.dtype)) packed.set(stored.dtype, [...(packed.get(stored.dtype) ?? []), tensor]);
-        else if (stored.lowRank && stored.dtype === "F64")
+        else if (stored.lowRank && double)
           packed.set("F64 with an adapter", [...(packed.get("F64 with an adapter") ?? []), tensor]);
         if (this.#sources.get(leaf.source)?.config.quantized && leaves.length > 1) quantized.push(tensor);
       }
@@ -218,9 +220,10 @@ class Planner implements PlanContext {
     const asked = this.#recipe.tokenizer_from;
     if (asked === undefined) return lead;
     // A nested recipe stands for its own lead, whose label begins with the recipe's.
+    const path = resolve(this.#folder, asked);
     const found = [...this.#sources].find(
       ([label, { source, folder }]) =>
-        label === asked || label.startsWith(`${asked}.`) || source === asked || folder === asked,
+        label === asked || label.startsWith(`${asked}.`) || source === asked || folder === path,
     );
     if (found) return found[0];
     throw new RecipeError(

@@ -5,6 +5,7 @@ import { join, relative, resolve } from "node:path";
 import { stringify } from "yaml";
 import { z } from "zod";
 import type { Checkpoint } from "../checkpoint/checkpoint.js";
+import { locateSource, type SourceLocation } from "../checkpoint/locate.js";
 import { isDType } from "../core/dtype.js";
 import { LayergraftError } from "../core/errors.js";
 import { readJsonObject } from "../core/files.js";
@@ -85,7 +86,7 @@ export interface Provenance {
 
 /**
  * Reads the provenance of a folder that layergraft made.
- * @param moved new folders of sources that are no longer where they were, by id
+ * @param moved where sources are that are no longer where they were, by id: FOLDER, or FOLDER+ADAPTER
  * @throws {LayergraftError} if there is none, or it cannot be understood
  */
 export async function readProvenance(
@@ -101,7 +102,7 @@ export async function readProvenance(
       error,
     );
   });
-  const parsed = provenanceSchema.safeParse(json);
+  const parsed = parse(json, file);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     throw new LayergraftError(
@@ -121,16 +122,28 @@ export async function readProvenance(
       },
     );
   }
+  const places = new Map<string, SourceLocation>();
+  for (const [id, source] of moved) places.set(id, await locateSource(source));
   const plan = {
     ...rest,
     measurements: [],
     sources: sources.map((source) => ({
       ...source,
-      folder: resolve(moved.get(source.id) ?? resolve(folder, source.folder)),
+      folder: resolve(folder, source.folder),
       ...(source.adapter === undefined ? {} : { adapter: resolve(folder, source.adapter) }),
+      ...places.get(source.id),
     })),
   } as unknown as Plan;
   return { plan, measured: new Map(measurements.map(({ id, value }) => [id, value])) };
+}
+
+function parse(json: unknown, file: string): z.ZodSafeParseResult<z.output<typeof provenanceSchema>> {
+  try {
+    return provenanceSchema.safeParse(json);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error; // the stack is exhausted
+    throw new LayergraftError("provenance", `${file} cannot be understood: it nests too deep; it was edited`, { file });
+  }
 }
 
 /** The model card: front matter that the hub reads, and the recipe for people. */

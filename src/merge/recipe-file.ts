@@ -1,6 +1,6 @@
 // Reading recipes: from YAML or JSON text, or from a value of the library; all faults at once, with lines where there
 // are lines.
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isNode, LineCounter, parseDocument } from "yaml";
 import type { z } from "zod";
@@ -23,9 +23,9 @@ export interface LocatedRecipe {
 export async function readRecipe(file: string): Promise<LocatedRecipe> {
   let text: string;
   try {
-    const bytes = await readFile(file);
-    if (bytes.byteLength > MAX_RECIPE_BYTES) throw new RecipeError(`${file} is too large to be a recipe`, [], { file });
-    text = bytes.toString("utf8");
+    const { size } = await stat(file);
+    if (size > MAX_RECIPE_BYTES) throw new RecipeError(`${file} is too large to be a recipe`, [], { file });
+    text = await readFile(file, "utf8");
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
     if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a recipe file`, [], { file });
@@ -36,6 +36,22 @@ export async function readRecipe(file: string): Promise<LocatedRecipe> {
 
 /** Parses the text of a recipe; `file` is for messages. */
 export function parseRecipe(text: string, file = "recipe"): Recipe {
+  try {
+    return parseText(text, file);
+  } catch (error) {
+    // What the parsers throw when they refuse aliases of aliases, or when nesting exhausts the stack.
+    if (!(error instanceof ReferenceError || error instanceof RangeError)) throw error;
+    throw new RecipeError(
+      `${file} nests too deep, or has an alias within itself or too many; write it out plainly`,
+      [],
+      {
+        file,
+      },
+    );
+  }
+}
+
+function parseText(text: string, file: string): Recipe {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const lineAt = (offset: number) => lines.linePos(offset).line;
@@ -43,12 +59,12 @@ export function parseRecipe(text: string, file = "recipe"): Recipe {
     const faults = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${error.message}`);
     throw new RecipeError(`${file} is not valid YAML:`, faults, { file });
   }
-  const parsed = recipeSchema.safeParse(document.toJS({ maxAliasCount: 100 }));
+  const parsed = validate(document.toJS({ maxAliasCount: 100 }), file);
   if (parsed.success) return parsed.data;
-  const faults = flattenIssues(parsed.error.issues).map(({ path, message }) => {
+  const faults = flattenIssues(parsed.error.issues).map(({ path, message, at = path }) => {
     // The closest part of the file that exists; a missing field is reported at the mapping that lacks it.
-    for (let depth = path.length; depth >= 0; depth--) {
-      const node = depth === 0 ? document.contents : document.getIn(path.slice(0, depth), true);
+    for (let depth = at.length; depth >= 0; depth--) {
+      const node = depth === 0 ? document.contents : document.getIn(at.slice(0, depth), true);
       if (isNode(node) && node.range) return `line ${lineAt(node.range[0])}: ${formatPath(path)}${message}`;
     }
     return `${formatPath(path)}${message}`;
@@ -58,14 +74,30 @@ export function parseRecipe(text: string, file = "recipe"): Recipe {
 
 /** Checks a recipe given as a value. */
 export function checkRecipe(value: unknown): Recipe {
-  const parsed = recipeSchema.safeParse(value);
+  const parsed = validate(value, "the recipe");
   if (parsed.success) return parsed.data;
   const faults = flattenIssues(parsed.error.issues).map(({ path, message }) => `${formatPath(path)}${message}`);
   throw new RecipeError("This is not a valid recipe:", faults);
 }
 
+/** Each recipe within another takes up to three levels. */
+const MAX_DEPTH = 60;
+
+function isDeeperThan(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
+}
+
+function validate(value: unknown, name: string): z.ZodSafeParseResult<Recipe> {
+  // What contains itself has no depth; nobody writes a recipe that would fill a stack.
+  if (isDeeperThan(value, MAX_DEPTH)) throw new RecipeError(`${name} nests too deep, or contains itself`);
+  return recipeSchema.safeParse(value, { reportInput: true });
+}
+
 interface Fault {
   readonly path: readonly PropertyKey[];
+  /** Where it stands, if that is not the path that the message begins with. */
+  readonly at?: readonly PropertyKey[];
   readonly message: string;
 }
 
@@ -76,6 +108,9 @@ interface Fault {
 function flattenIssues(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): Fault[] {
   return issues.flatMap((issue): Fault[] => {
     const path = [...base, ...issue.path];
+    const isMissing = issue.input === undefined && (issue.code === "invalid_type" || issue.code === "invalid_union");
+    // A recipe without a method lacks it, but which methods there are says more.
+    if (isMissing && path.length > 0 && path.at(-1) !== "method") return [{ path, message: "is missing" }];
     if (issue.code === "invalid_union" && issue.errors.length > 0) {
       const variants = issue.errors.map((variant) => flattenIssues(variant, path));
       const depth = (faults: Fault[]) => Math.max(...faults.map((fault) => fault.path.length));
@@ -86,10 +121,13 @@ function flattenIssues(issues: readonly z.core.$ZodIssue[], base: readonly Prope
       return precise ?? [{ path, message: issue.message }];
     }
     if (issue.code === "unrecognized_keys") {
-      return issue.keys.map((key) => ({ path, message: `unknown field ${JSON.stringify(key)}` }));
+      return issue.keys.map((key) => ({
+        path,
+        at: [...path, key],
+        message: `unknown field ${JSON.stringify(key)}`,
+      }));
     }
-    if (issue.code === "invalid_type" && issue.input === undefined) return [{ path, message: "is missing" }];
-    return [{ path, message: issue.message.replace(/^Invalid (input|option): /, "") }];
+    return [{ path, message: issue.message.replace(/^(Invalid (input|option)|Too (small|big)): /, "") }];
   });
 }
 

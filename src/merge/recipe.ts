@@ -4,10 +4,13 @@ import { z } from "zod";
 import { parseBytes } from "../core/format.js";
 
 const layerCount = z.int().min(0);
-const weight = z.number().refine(Number.isFinite, "must be a finite number");
+// Weights are applied in float32, which ends at 1e38; far before that they leave no room for the values.
+const weight = z
+  .number()
+  .refine((w) => w === 0 || (Math.abs(w) >= 1e-9 && Math.abs(w) <= 1e9), "must be 0, or of a size from 1e-9 to 1e9");
 
 /** Folder, FOLDER+ADAPTER, or name of a model in the hub's local cache. */
-const sourcePath = z.string().min(1, "must name a folder, or FOLDER+ADAPTER");
+const sourcePath = z.string().regex(/^[^\0]+$/, "must name a folder, or FOLDER+ADAPTER");
 
 /** A source of a recipe: a path, or another recipe. */
 export type SourceRecipe = string | MergeRecipe;
@@ -111,12 +114,10 @@ const soupRecipe = z.strictObject({
   weights: z.enum(["equal", "magnitude"]).default("equal"),
 });
 
-const mergeRecipe = z.discriminatedUnion("method", [swapRecipe, soupRecipe], {
-  error: (issue) =>
-    issue.code === "invalid_union"
-      ? "must be swap or soup"
-      : "must be a recipe: a mapping with a method and its sources",
-});
+const wrongMethod = ({ code }: { code?: string | undefined }) =>
+  code === "invalid_union" ? "must be swap or soup" : "must be a recipe: a mapping with a method and its sources";
+
+const mergeRecipe = z.discriminatedUnion("method", [swapRecipe, soupRecipe], { error: wrongMethod });
 
 /** Element type of the output: as the sources have it, or converted. */
 export const OUTPUT_DTYPES = ["keep", "bfloat16", "float16", "float32"] as const;
@@ -140,7 +141,7 @@ const outputFields = {
 export const recipeSchema = z.discriminatedUnion(
   "method",
   [swapRecipe.extend(outputFields), soupRecipe.extend(outputFields)],
-  { error: "must be swap or soup" },
+  { error: wrongMethod },
 );
 
 /** A whole recipe, defaults filled in. */

@@ -1,10 +1,15 @@
 // Recomputes an output from its sources and compares it, byte for byte, with what lies on the disk.
+import { isFloatDType } from "../core/dtype.js";
 import { CheckpointError, LayergraftError } from "../core/errors.js";
 import { formatShape, sameShape } from "../core/shape.js";
 import { openShards } from "../safetensors/sharded.js";
+import { flatten, leavesOf, type Measured, measurementsOf, type Value } from "../source/expression.js";
+import type { Sources } from "../source/resolve.js";
 import { resultsByJob, totalDifferences } from "../streaming/results.js";
 import { type RunOptions, runProgram } from "../streaming/run.js";
 import { compileCompare, type WrittenTensor } from "./compile.js";
+import { PROVENANCE_FILE } from "./output-folder.js";
+import type { Plan } from "./plan.js";
 import { openPlan } from "./planner.js";
 import { readProvenance } from "./provenance.js";
 
@@ -47,6 +52,7 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
       error,
     );
   });
+  requireSound(plan, sources, measured, folder);
   const written = new Map<string, WrittenTensor & { shape: readonly number[] }>();
   for (const file of await openShards(folder)) {
     for (const tensor of file.tensors) written.set(tensor.name, { ...tensor, file });
@@ -76,4 +82,32 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
     deviations.push({ tensor: steps[i]?.tensor ?? "", what, differing, first });
   });
   return { tensors: plan.steps.length, bytesRead: outcome.bytesRead, deviations };
+}
+
+/** @throws {LayergraftError} if a step says what cannot be computed from the sources, as only an edited file can */
+function requireSound(plan: Plan, sources: Sources, measured: Measured, folder: string): void {
+  const broken = plan.steps.find(({ value, dtype, shape }) => {
+    const stored = leavesOf(value).map(({ source, tensor }) => sources.get(source)?.tensors.get(tensor));
+    if (stored.length === 0 || stored.some((tensor) => !tensor || !sameShape(tensor.shape, shape))) return true;
+    const isCopied = stored.length === 1 && stored[0]?.dtype === dtype;
+    if (!isCopied && ![dtype, ...stored.map((tensor) => tensor?.dtype)].every((name) => name && isFloatDType(name)))
+      return true;
+    return measurementsOf(value).some((id) => !((measured.get(id) ?? 0) > 0)) || !isDefined(value, measured);
+  });
+  if (!broken) return;
+  throw new LayergraftError(
+    "provenance",
+    `${PROVENANCE_FILE} of ${folder} says of ${broken.tensor} what cannot be computed from its sources; it was edited, or a source is another one`,
+    { file: folder, tensor: broken.tensor },
+  );
+}
+
+/** Whether a value's weights have a sum to divide by. */
+function isDefined(value: Value, measured: Measured): boolean {
+  try {
+    return flatten(value, measured).terms.every(({ weight }) => Number.isFinite(weight));
+  } catch (error) {
+    if (error instanceof RangeError) return false;
+    throw error;
+  }
 }

@@ -14,7 +14,9 @@ export function formatTable(header: readonly string[], rows: readonly (readonly 
   const right = header.map((title) => title.startsWith(">"));
   const titles = header.map((title) => title.replace(/^>/, ""));
   const all = [titles, ...rows];
-  const widths = titles.map((_, column) => Math.max(...all.map((row) => visibleLength(row[column] ?? ""))));
+  const widths = titles.map((_, column) =>
+    all.reduce((most, row) => Math.max(most, visibleLength(row[column] ?? "")), 0),
+  );
   return all.map((row) =>
     widths
       .map((width, column) => {

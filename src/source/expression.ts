@@ -45,6 +45,16 @@ export function measurementsOf(value: Value): string[] {
   ]);
 }
 
+/** The sum of weights; 0 where all that is left is rounding, as of 0.1 + 0.2 - 0.3. */
+export function sumOfWeights(weights: readonly number[]): number {
+  const sum = weights.reduce((total, weight) => total + weight, 0);
+  const size = weights.reduce((total, weight) => total + Math.abs(weight), 0);
+  return Math.abs(sum) <= ROUNDING * size ? 0 : sum;
+}
+
+// Well above the rounding of sums of a few hundred float64 weights, well below what a person writes.
+const ROUNDING = 1e-12;
+
 /**
  * Multiplies nested averages out into one weighted sum over distinct tensors.
  *
@@ -62,11 +72,10 @@ export function flatten(value: Value, measured: Measured = new Map()): WeightedS
   }
   let terms = [...merged.values()].filter((term) => term.weight !== 0);
   const [first] = terms;
-  if (first && terms.every((term) => Math.abs(term.weight - first.weight) <= 1e-12 * Math.abs(first.weight))) {
+  if (first && terms.every((term) => Math.abs(term.weight - first.weight) <= ROUNDING * Math.abs(first.weight))) {
     terms = terms.map((term) => ({ ...term, weight: 1 }));
   }
-  const divisor = terms.reduce((sum, term) => sum + term.weight, 0);
-  if (divisor === 0) throw new RangeError("the weights of an average sum to zero");
+  const divisor = requireSum(terms);
   // One term is that tensor, whatever its weight.
   return terms.length === 1 && first ? { terms: [{ ...first, weight: 1 }], divisor: 1 } : { terms, divisor };
 }
@@ -76,10 +85,15 @@ function expand(value: Value, measured: Measured): (Leaf & { weight: number })[]
   const numeric = value.blend.map((term) => numericWeight(term.weight, measured));
   return value.blend.flatMap((term, i) => {
     const inner = expand(term.value, measured);
-    const sum = inner.reduce((total, leaf) => total + leaf.weight, 0);
-    const nested = !isLeaf(term.value);
-    return inner.map((leaf) => ({ ...leaf, weight: (numeric[i] ?? 0) * (nested ? leaf.weight / sum : leaf.weight) }));
+    const sum = isLeaf(term.value) ? 1 : requireSum(inner);
+    return inner.map((leaf) => ({ ...leaf, weight: (numeric[i] ?? 0) * (leaf.weight / sum) }));
   });
+}
+
+function requireSum(terms: readonly { weight: number }[]): number {
+  const sum = sumOfWeights(terms.map((term) => term.weight));
+  if (sum === 0) throw new RangeError("the weights of an average sum to zero");
+  return sum;
 }
 
 function numericWeight(weight: Weight, measured: Measured): number {

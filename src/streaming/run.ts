@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { Worker as Thread } from "node:worker_threads";
-import { CancelledError, FormatError, LayergraftError, OutputError } from "../core/errors.js";
+import { CancelledError, DiskFullError, FormatError, LayergraftError, OutputError } from "../core/errors.js";
 import { formatBytes } from "../core/format.js";
 import { workspaceBytes } from "./evaluate.js";
 import { COPY_BLOCK_BYTES, countBytes, cutIntoPieces, type Piece, type Program, RESULTS_PER_PIECE } from "./program.js";
@@ -165,9 +165,7 @@ function runThread(entry: string, program: Program, shared: Shared): Promise<voi
 /** An error that crossed a thread, or came from the file system, as one of ours. */
 function revive({ message, code, where }: NonNullable<ThreadReport["error"]>): Error {
   if (code === "format") return new FormatError(message, where);
-  if (code === "ENOSPC" || code === "EDQUOT") {
-    return new OutputError("the disk is full; free some room, then go on with --resume", where);
-  }
+  if (code === "ENOSPC" || code === "EDQUOT") return new DiskFullError(undefined, where);
   return code === undefined ? new Error(message) : new OutputError(`the file system says: ${message}`, where);
 }
 

@@ -1,5 +1,6 @@
 // layergraft diff: which layers and parts of two checkpoints differ, and by how much.
 import type { Command } from "commander";
+import { compareParts } from "../../checkpoint/architectures.js";
 import { openCheckpoint } from "../../checkpoint/checkpoint.js";
 import { formatSome, plural } from "../../core/format.js";
 import { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "../../delta/compare.js";
@@ -24,7 +25,7 @@ export function addDiffCommand(program: Command): void {
     .command("diff")
     .summary("show which layers and parts of two checkpoints differ, and by how much")
     .description(
-      "Compares B with A tensor by tensor. Numbers are the relative size of the change, ||B - A|| / ||A||;\n" +
+      "Compares B with A tensor by tensor. Numbers are the relative size of the change, ||B - A|| / ||A||; " +
         "a dot stands for identical values. Exit status 0 if nothing differs, 1 if something does.",
     )
     .argument("<a>", "checkpoint: FOLDER or FOLDER+ADAPTER")
@@ -81,7 +82,7 @@ function describe(comparison: CheckpointComparison, listTensors: boolean, palett
 
 /** Layers down, top layer first, parts across; runs of identical layers are drawn together. */
 function grid(tensors: readonly TensorComparison[], palette: Palette): string[] {
-  const parts = [...new Set(tensors.filter(({ layer }) => layer !== null).map(({ part }) => part))];
+  const parts = [...new Set(tensors.filter(({ layer }) => layer !== null).map(({ part }) => part))].sort(compareParts);
   const layers = [...new Set(tensors.map(({ layer }) => layer))]
     .filter((layer) => layer !== null)
     .sort((a, b) => b - a);

@@ -1,6 +1,7 @@
 // layergraft inspect: what a checkpoint is, from its headers.
 import type { Command } from "commander";
-import { type Checkpoint, openCheckpoint, parameterCount } from "../../checkpoint/checkpoint.js";
+import { compareParts, type Part } from "../../checkpoint/architectures.js";
+import { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "../../checkpoint/checkpoint.js";
 import { formatBytes, formatCount, plural } from "../../core/format.js";
 import { elementCount, formatShape } from "../../core/shape.js";
 import { formatRanges } from "../../report/strip.js";
@@ -26,7 +27,7 @@ export function addInspectCommand(program: Command): void {
 }
 
 interface PartRow {
-  readonly part: string;
+  readonly part: Part;
   readonly layers: readonly number[];
   readonly tensors: number;
   readonly parameters: number;
@@ -36,34 +37,22 @@ interface PartRow {
 
 /** Tensors grouped by part, those in layers apart from those outside. */
 function partRows(checkpoint: Checkpoint): PartRow[] {
-  const groups = new Map<
-    string,
-    { layers: Set<number>; tensors: number; parameters: number; shapes: Set<string>; dtypes: Set<string> }
-  >();
-  for (const { layer, part, shape, dtype } of checkpoint.tensors.values()) {
-    const key = `${layer === null ? "outside" : "layer"} ${part}`;
-    const group = groups.get(key) ?? {
-      layers: new Set(),
-      tensors: 0,
-      parameters: 0,
-      shapes: new Set(),
-      dtypes: new Set(),
-    };
-    if (layer !== null) group.layers.add(layer);
-    group.tensors++;
-    group.parameters += elementCount(shape);
-    group.shapes.add(formatShape(shape));
-    group.dtypes.add(dtype);
-    groups.set(key, group);
+  const groups = new Map<string, CheckpointTensor[]>();
+  for (const tensor of checkpoint.tensors.values()) {
+    const key = `${tensor.layer === null} ${tensor.part}`;
+    const group = groups.get(key);
+    if (group) group.push(tensor);
+    else groups.set(key, [tensor]);
   }
-  return [...groups].map(([key, group]) => ({
-    part: key.slice(key.indexOf(" ") + 1),
-    layers: [...group.layers].sort((a, b) => a - b),
-    tensors: group.tensors,
-    parameters: group.parameters,
-    shapes: [...group.shapes],
-    dtypes: [...group.dtypes],
+  const rows = [...groups.values()].map((tensors) => ({
+    part: tensors[0]?.part ?? "other",
+    layers: [...new Set(tensors.flatMap(({ layer }) => layer ?? []))].sort((a, b) => a - b),
+    tensors: tensors.length,
+    parameters: tensors.reduce((sum, { shape }) => sum + elementCount(shape), 0),
+    shapes: [...new Set(tensors.map(({ shape }) => formatShape(shape)))],
+    dtypes: [...new Set(tensors.map(({ dtype }) => dtype))],
   }));
+  return rows.sort((a, b) => compareParts(a.part, b.part));
 }
 
 function countByDType(checkpoint: Checkpoint): [string, number][] {

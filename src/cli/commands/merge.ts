@@ -8,7 +8,7 @@ export function addMergeCommand(program: Command): void {
     .command("merge")
     .summary("execute a recipe")
     .description(
-      "Merges as a YAML recipe says. A source of a recipe may be a recipe itself; nothing is written in between.\n" +
+      "Merges as a YAML recipe says. A source of a recipe may be a recipe itself; nothing is written in between. " +
         "Relative paths in it start from the recipe's folder. Options given here go before the recipe's own.",
     )
     .argument("<recipe>", "YAML file");

@@ -33,8 +33,8 @@ export function addSwapCommand(program: Command): void {
     .command("swap")
     .summary("swap layers of a language expert into a task expert")
     .description(
-      "Takes the bottom and top layers from the language expert, the middle from the task expert, and averages\n" +
-        "what lies outside the layers (Bandarkar et al., arXiv 2410.01335). A source is a folder, FOLDER+ADAPTER with\n" +
+      "Takes the bottom and top layers from the language expert, the middle from the task expert, and averages " +
+        "what lies outside the layers (Bandarkar et al., arXiv 2410.01335). A source is a folder, FOLDER+ADAPTER with " +
         "a PEFT LoRA adapter, or the name of a model in the hub's local cache.",
     )
     .requiredOption("--task <source>", "the expert whose middle layers are kept")

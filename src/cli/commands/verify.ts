@@ -29,7 +29,7 @@ export function addVerifyCommand(program: Command): void {
     .command("verify")
     .summary("recompute an output from its sources and name every tensor that differs")
     .description(
-      "Reads layergraft.json of a folder that layergraft wrote, computes every tensor again, and compares it byte by\n" +
+      "Reads layergraft.json of a folder that layergraft wrote, computes every tensor again, and compares it byte by " +
         "byte. Exit status 0 if all are as planned, 1 if any differs.",
     )
     .argument("<folder>", "output of swap, soup or merge")

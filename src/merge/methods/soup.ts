@@ -1,7 +1,7 @@
 // Soups: the average of several models, uniform, weighted, or weighted by the inverse magnitude of their change.
 // Wortsman et al., ICML 2022, arXiv 2203.05482; magnitude weights: Bandarkar et al., arXiv 2410.01335, section 3.4.
 import { RecipeError } from "../../core/errors.js";
-import type { Weight } from "../../source/expression.js";
+import { sumOfWeights, type Weight } from "../../source/expression.js";
 import { average, type Operand, type OperandTensor, type PlanContext } from "../operand.js";
 import type { SoupRecipe } from "../recipe.js";
 import { needsBase } from "./swap.js";
@@ -34,7 +34,7 @@ function soupWeights(
     return models.map((model) => context.inverseMagnitude(model, base));
   }
   const weights = given.map((weight) => weight ?? 1);
-  if (weights.reduce((sum, weight) => sum + weight, 0) === 0) {
+  if (sumOfWeights(weights) === 0) {
     throw new RecipeError("the models' weights sum to zero, so their average is undefined", [], { field: "models" });
   }
   return weights;

@@ -2,7 +2,7 @@
 // and outside. Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1.
 import { blockOf, type Part } from "../../checkpoint/architectures.js";
 import { RecipeError } from "../../core/errors.js";
-import type { Weight } from "../../source/expression.js";
+import { sumOfWeights, type Weight } from "../../source/expression.js";
 import { average, type Operand, type OperandTensor, type PlanContext, take } from "../operand.js";
 import type { SwapRecipe } from "../recipe.js";
 
@@ -99,7 +99,7 @@ function swapWeights(
 ): readonly [Weight, Weight] {
   if (recipe.weights === "equal") return [1, 1];
   if (recipe.weights !== "magnitude") {
-    if (recipe.weights[0] + recipe.weights[1] === 0) {
+    if (sumOfWeights(recipe.weights) === 0) {
       throw new RecipeError("weights sum to zero, so their average is undefined; give weights with a sum", [], {
         field: "weights",
       });

@@ -1,0 +1,138 @@
+// How an expert's matrix differs from its base's, per row and as a whole, in one pass over the stored elements.
+// A "row" of the method is an input feature (a column of the stored [out, in] matrix) or an output feature; there is a
+// kernel for each. Differences are float32; sums of up to eight of them are float32 and are then added up in float64.
+import { highBF16, highF16, lowBF16, lowF16 } from "./decode";
+
+// Element types stand for the stored dtypes: u16 for bfloat16, i16 for float16, f32 for float32.
+
+// @ts-ignore: decorator
+@inline
+function low<T>(address: usize): v128 {
+  if (isFloat<T>()) return v128.load(address);
+  return isSigned<T>() ? lowF16(v128.load(address)) : lowBF16(v128.load(address));
+}
+
+// @ts-ignore: decorator
+@inline
+function high<T>(address: usize): v128 {
+  if (isFloat<T>()) return v128.load(address, 16);
+  return isSigned<T>() ? highF16(v128.load(address)) : highBF16(v128.load(address));
+}
+
+/** One element, for the columns after the last whole group of eight. */
+// @ts-ignore: decorator
+@inline
+function single<T>(address: usize): f32 {
+  if (isFloat<T>()) return load<f32>(address);
+  const x = i16x8.replace_lane(i16x8.splat(0), 0, load<i16>(address));
+  return f32x4.extract_lane(isSigned<T>() ? lowF16(x) : lowBF16(x), 0);
+}
+
+// @ts-ignore: decorator
+@inline
+function addPromoted(address: usize, x: v128): void {
+  v128.store(address, f64x2.add(v128.load(address), f64x2.promote_low_f32x4(x)));
+  const upper = f64x2.promote_low_f32x4(v128.shuffle<i64>(x, x, 1, 0));
+  v128.store(address, f64x2.add(v128.load(address, 16), upper), 16);
+}
+
+// @ts-ignore: decorator
+@inline
+function promotedSum(x: v128): v128 {
+  return f64x2.add(f64x2.promote_low_f32x4(x), f64x2.promote_low_f32x4(v128.shuffle<i64>(x, x, 1, 0)));
+}
+
+// @ts-ignore: decorator
+@inline
+function addLanes(sum: v128): f64 {
+  return f64x2.extract_lane(sum, 0) + f64x2.extract_lane(sum, 1);
+}
+
+// Stored rows whose differences are summed in float32 before they enter a column's float64 sum.
+const GROUP: i32 = 4;
+
+/**
+ * Adds to `sums` [columns] the |a - b| of each column, and to `totals` [sum of (a - b)^2, sum of b^2, elements where
+ * a equals b]; raises totals[3] to the largest |a - b|. Float64 throughout.
+ */
+// @ts-ignore: decorator
+@inline
+function columnsOf<T>(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
+  const width = sizeof<T>();
+  const stride = <usize>columns * width;
+  const whole = columns & ~7;
+  const sign = i32x4.splat(0x7fffffff);
+  const zero = f32x4.splat(0);
+  let squares = f64x2.splat(0);
+  let own = f64x2.splat(0);
+  let largest = f32x4.splat(0);
+  let equal: i64 = 0;
+  for (let row = 0; row < rows; row += GROUP) {
+    const group = min(GROUP, rows - row);
+    let same = i32x4.splat(0); // a true lane is -1
+    for (let column = 0; column < whole; column += 8) {
+      let pa = a + <usize>column * width;
+      let pb = b + <usize>column * width;
+      let s0 = zero;
+      let s1 = zero;
+      let q = zero;
+      let o = zero;
+      for (let r = 0; r < group; r++) {
+        const b0 = low<T>(pb);
+        const b1 = high<T>(pb);
+        const d0 = v128.and(f32x4.sub(low<T>(pa), b0), sign);
+        const d1 = v128.and(f32x4.sub(high<T>(pa), b1), sign);
+        s0 = f32x4.add(s0, d0);
+        s1 = f32x4.add(s1, d1);
+        q = f32x4.add(q, f32x4.add(f32x4.mul(d0, d0), f32x4.mul(d1, d1)));
+        o = f32x4.add(o, f32x4.add(f32x4.mul(b0, b0), f32x4.mul(b1, b1)));
+        largest = f32x4.pmax(largest, f32x4.pmax(d0, d1));
+        same = i32x4.add(same, i32x4.add(f32x4.eq(d0, zero), f32x4.eq(d1, zero)));
+        pa += stride;
+        pb += stride;
+      }
+      const at = sums + (<usize>column << 3);
+      addPromoted(at, s0);
+      addPromoted(at + 32, s1);
+      squares = f64x2.add(squares, promotedSum(q));
+      own = f64x2.add(own, promotedSum(o));
+    }
+    equal -=
+      i32x4.extract_lane(same, 0) + i32x4.extract_lane(same, 1) + i32x4.extract_lane(same, 2) + i32x4.extract_lane(same, 3);
+    for (let column = whole; column < columns; column++) {
+      for (let r = 0; r < group; r++) {
+        const at = <usize>r * stride + <usize>column * width;
+        const base = single<T>(b + at);
+        const d = abs(single<T>(a + at) - base);
+        const sum = sums + (<usize>column << 3);
+        store<f64>(sum, load<f64>(sum) + <f64>d);
+        squares = f64x2.add(squares, f64x2(<f64>d * <f64>d, 0));
+        own = f64x2.add(own, f64x2(<f64>base * <f64>base, 0));
+        largest = f32x4.pmax(largest, f32x4.splat(d));
+        if (d == 0) equal++;
+      }
+    }
+    a += stride * GROUP;
+    b += stride * GROUP;
+  }
+  store<f64>(totals, load<f64>(totals) + addLanes(squares));
+  store<f64>(totals, load<f64>(totals, 8) + addLanes(own), 8);
+  store<f64>(totals, load<f64>(totals, 16) + <f64>equal, 16);
+  const top = max(
+    max(f32x4.extract_lane(largest, 0), f32x4.extract_lane(largest, 1)),
+    max(f32x4.extract_lane(largest, 2), f32x4.extract_lane(largest, 3)),
+  );
+  store<f64>(totals, max(load<f64>(totals, 24), <f64>top), 24);
+}
+
+export function columnsBF16(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
+  columnsOf<u16>(a, b, rows, columns, sums, totals);
+}
+
+export function columnsF16(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
+  columnsOf<i16>(a, b, rows, columns, sums, totals);
+}
+
+export function columnsF32(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
+  columnsOf<f32>(a, b, rows, columns, sums, totals);
+}
