@@ -186,3 +186,64 @@ test("delta statistics: counts and the largest are exact, sums agree to float64 
     { numRuns: 300 },
   );
 });
+
+describe("rows of a delta", () => {
+  const matrices = (dtype: KernelDType) =>
+    fc.tuple(fc.integer({ min: 1, max: 11 }), fc.integer({ min: 1, max: 21 })).chain(([rows, columns]) => {
+      // Finite patterns only; what is not finite takes another way (see columnStatistics in kernels.ts).
+      const finite = pattern(dtype).filter((p) => Number.isFinite(reference.decode(dtype, p)));
+      const small = finite.filter((p) => Math.abs(reference.decode(dtype, p)) < 1e15);
+      const list = fc.array(small, { minLength: rows * columns, maxLength: rows * columns });
+      return fc.record({ rows: fc.constant(rows), columns: fc.constant(columns), a: list, b: list });
+    });
+
+  /** Sums of float32 squares: below 1e-19 a square is rounded to a subnormal, or to nothing. */
+  const close = (got: number, wanted: number) => Math.abs(got - wanted) <= 2e-6 * wanted + 1e-36;
+
+  test.each(DTYPES)("of %s, along both axes: sums to 5e-7, counts and the largest exactly", (dtype) => {
+    fc.assert(
+      fc.property(matrices(dtype), fc.boolean(), ({ rows, columns, a, b }, alongRows) => {
+        const kernels = new Kernels();
+        const [pa, pb] = [put(kernels, dtype, a), put(kernels, dtype, b)];
+        const count = alongRows ? rows : columns;
+        const sums = kernels.allocate(count * 8);
+        const totals = kernels.allocate(32);
+        const run = alongRows ? kernels.rowStatistics : kernels.columnStatistics;
+        run.call(kernels, dtype, pa, pb, rows, columns, sums, totals);
+        const values = (patterns: number[]) => patterns.map((p) => reference.decode(dtype, p));
+        const twin = alongRows ? reference.rowStatistics : reference.columnStatistics;
+        const wanted = twin(values(a), values(b), columns);
+        kernels.doubles(sums, count).forEach((sum, i) => {
+          const value = wanted.sums[i] ?? Number.NaN;
+          expect(Math.abs(sum - value)).toBeLessThanOrEqual(5e-7 * value);
+        });
+        const [squares = 0, own = 0, equal, largest] = kernels.doubles(totals, 4);
+        expect([equal, largest]).toEqual([wanted.equal, wanted.largest]);
+        expect([close(squares, wanted.squares), close(own, wanted.own)]).toEqual([true, true]);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test.each(DTYPES)("pairs of %s: the dot product to rounding, opposed signs exactly", (dtype) => {
+    fc.assert(
+      fc.property(matrices(dtype), matrices(dtype), (first, second) => {
+        const n = Math.min(first.a.length, second.a.length);
+        const [x, y, b] = [first.a.slice(0, n), second.a.slice(0, n), first.b.slice(0, n)];
+        const kernels = new Kernels();
+        const totals = kernels.allocate(16);
+        const [px, py, pb] = [put(kernels, dtype, x), put(kernels, dtype, y), put(kernels, dtype, b)];
+        kernels.pairStatistics(dtype, px, py, pb, n, totals);
+        const values = (patterns: number[]) => patterns.map((p) => reference.decode(dtype, p));
+        const wanted = reference.pairStatistics(values(x), values(y), values(b));
+        const size =
+          reference.pairStatistics(values(x), values(x), values(b)).dot +
+          reference.pairStatistics(values(y), values(y), values(b)).dot;
+        const [dot = 0, opposed] = kernels.doubles(totals, 2);
+        expect(opposed).toBe(wanted.opposed);
+        expect(Math.abs(dot - wanted.dot)).toBeLessThanOrEqual(1e-6 * size + 1e-36);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});

@@ -30,7 +30,19 @@ interface Exports {
     scale: number,
   ): void;
   deltaStatistics(a: number, b: number, n: number, out: number): void;
+  columnsBF16: MatrixKernel;
+  columnsF16: MatrixKernel;
+  columnsF32: MatrixKernel;
+  rowsBF16: MatrixKernel;
+  rowsF16: MatrixKernel;
+  rowsF32: MatrixKernel;
+  pairBF16: PairKernel;
+  pairF16: PairKernel;
+  pairF32: PairKernel;
 }
+
+type MatrixKernel = (a: number, b: number, rows: number, columns: number, sums: number, totals: number) => void;
+type PairKernel = (x: number, y: number, b: number, n: number, totals: number) => void;
 
 /** Sums over the difference of two arrays; see `deltaStatistics` in reference.ts. */
 export interface DeltaStatistics {
@@ -164,6 +176,46 @@ export class Kernels {
     scale: number,
   ): void {
     this.#wasm.addLowRank(acc, left, right, rows, columns, rank, scale);
+  }
+
+  /** A view of `length` float64 at `address`. */
+  doubles(address: number, length: number): Float64Array {
+    return new Float64Array(this.#wasm.memory.buffer, address, length);
+  }
+
+  /**
+   * Adds to `sums` [columns] the sums of |a - b| down each column of two stored matrices of one dtype, and to `totals`
+   * [sum of (a - b)^2, sum of b^2, elements where a equals b, largest |a - b|], all float64.
+   * Values must be finite; a sum that is not tells that some were not.
+   */
+  columnStatistics(
+    dtype: KernelDType,
+    a: number,
+    b: number,
+    rows: number,
+    columns: number,
+    sums: number,
+    totals: number,
+  ): void {
+    this.#wasm[`columns${dtype}`](a, b, rows, columns, sums, totals);
+  }
+
+  /** As `columnStatistics`, with `sums` [rows] along each stored row; a vector is a matrix of one row. */
+  rowStatistics(
+    dtype: KernelDType,
+    a: number,
+    b: number,
+    rows: number,
+    columns: number,
+    sums: number,
+    totals: number,
+  ): void {
+    this.#wasm[`rows${dtype}`](a, b, rows, columns, sums, totals);
+  }
+
+  /** Adds to `totals` [sum of (x - b)(y - b), elements where these differences have opposite signs], float64. */
+  pairStatistics(dtype: KernelDType, x: number, y: number, b: number, n: number, totals: number): void {
+    this.#wasm[`pair${dtype}`](x, y, b, n, totals);
   }
 
   /** Statistics of a - b over n float32 elements; `scratch` is a buffer of at least 48 bytes. */

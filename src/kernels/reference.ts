@@ -108,6 +108,58 @@ export function deltaStatistics(a: Float32Array | Float64Array, b: Float32Array 
   return result;
 }
 
+/** Per column (or per row) sums of |a - b| of two row-major matrices, and totals over all elements. */
+export interface MatrixStatistics {
+  readonly sums: number[];
+  readonly squares: number;
+  readonly own: number;
+  readonly equal: number;
+  readonly largest: number;
+}
+
+export function columnStatistics(a: readonly number[], b: readonly number[], columns: number): MatrixStatistics {
+  return matrixStatistics(a, b, (i) => i % columns);
+}
+
+export function rowStatistics(a: readonly number[], b: readonly number[], columns: number): MatrixStatistics {
+  return matrixStatistics(a, b, (i) => Math.floor(i / columns));
+}
+
+function matrixStatistics(
+  a: readonly number[],
+  b: readonly number[],
+  bin: (index: number) => number,
+): MatrixStatistics {
+  const sums: number[] = [];
+  let [squares, own, equal, largest] = [0, 0, 0, 0];
+  a.forEach((value, i) => {
+    const base = b[i] ?? 0;
+    const difference = Math.abs(Math.fround(value - base));
+    sums[bin(i)] = (sums[bin(i)] ?? 0) + difference;
+    squares += difference * difference;
+    own += base * base;
+    if (difference === 0) equal++;
+    largest = Math.max(largest, difference);
+  });
+  return { sums, squares, own, equal, largest };
+}
+
+/** Sum of the products of two differences from b, and how many of them are negative. */
+export function pairStatistics(
+  x: readonly number[],
+  y: readonly number[],
+  b: readonly number[],
+): { dot: number; opposed: number } {
+  let [dot, opposed] = [0, 0];
+  x.forEach((value, i) => {
+    const base = b[i] ?? 0;
+    const product = Math.fround(Math.fround(value - base) * Math.fround((y[i] ?? 0) - base));
+    dot += product;
+    if (product < 0) opposed++;
+  });
+  return { dot, opposed };
+}
+
 /**
  * A float64 as the float32 from which any narrower dtype rounds as if from the float64 itself: rounded to odd, that is,
  * a value between two float32 becomes the one whose last bit is set. Boldo and Melquiond, IEEE Trans. Computers 2008.

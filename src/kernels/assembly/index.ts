@@ -2,7 +2,17 @@
 // for the contract of the buffers (16-byte aligned, padded with zeros to a multiple of 32 bytes).
 export { addScaledBF16, addScaledF16, addScaledF32, divide, scaleBF16, scaleF16, scaleF32 } from "./blend";
 export { deltaStatistics } from "./delta";
-export { columnsBF16, columnsF16, columnsF32 } from "./rows";
+export {
+  columnsBF16,
+  columnsF16,
+  columnsF32,
+  pairBF16,
+  pairF16,
+  pairF32,
+  rowsBF16,
+  rowsF16,
+  rowsF32,
+} from "./rows";
 export { encodeBF16, encodeF16, encodeF32 } from "./encode";
 export { addLowRank } from "./low-rank";
 

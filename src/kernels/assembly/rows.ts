@@ -97,8 +97,7 @@ function columnsOf<T>(a: usize, b: usize, rows: i32, columns: i32, sums: usize, 
       squares = f64x2.add(squares, promotedSum(q));
       own = f64x2.add(own, promotedSum(o));
     }
-    equal -=
-      i32x4.extract_lane(same, 0) + i32x4.extract_lane(same, 1) + i32x4.extract_lane(same, 2) + i32x4.extract_lane(same, 3);
+    equal -= laneSum(same);
     for (let column = whole; column < columns; column++) {
       for (let r = 0; r < group; r++) {
         const at = <usize>r * stride + <usize>column * width;
@@ -115,14 +114,112 @@ function columnsOf<T>(a: usize, b: usize, rows: i32, columns: i32, sums: usize, 
     a += stride * GROUP;
     b += stride * GROUP;
   }
-  store<f64>(totals, load<f64>(totals) + addLanes(squares));
-  store<f64>(totals, load<f64>(totals, 8) + addLanes(own), 8);
-  store<f64>(totals, load<f64>(totals, 16) + <f64>equal, 16);
-  const top = max(
-    max(f32x4.extract_lane(largest, 0), f32x4.extract_lane(largest, 1)),
-    max(f32x4.extract_lane(largest, 2), f32x4.extract_lane(largest, 3)),
+  addTotals(totals, addLanes(squares), addLanes(own), <f64>equal, <f64>largestLane(largest));
+}
+
+/** As `columnsOf`, but adds to `sums` [rows] the |a - b| of each stored row; a vector is a matrix of one row. */
+// @ts-ignore: decorator
+@inline
+function rowsOf<T>(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
+  const width = sizeof<T>();
+  const whole = columns & ~7;
+  const sign = i32x4.splat(0x7fffffff);
+  const zero = f32x4.splat(0);
+  let squares = f64x2.splat(0);
+  let own = f64x2.splat(0);
+  let largest: f64 = 0;
+  let equal: i64 = 0;
+  for (let row = 0; row < rows; row++) {
+    let sum = f64x2.splat(0);
+    let top = zero;
+    let same = i32x4.splat(0);
+    for (let column = 0; column < whole; column += 8) {
+      const b0 = low<T>(b);
+      const b1 = high<T>(b);
+      const d0 = v128.and(f32x4.sub(low<T>(a), b0), sign);
+      const d1 = v128.and(f32x4.sub(high<T>(a), b1), sign);
+      sum = f64x2.add(sum, promotedSum(f32x4.add(d0, d1)));
+      squares = f64x2.add(squares, promotedSum(f32x4.add(f32x4.mul(d0, d0), f32x4.mul(d1, d1))));
+      own = f64x2.add(own, promotedSum(f32x4.add(f32x4.mul(b0, b0), f32x4.mul(b1, b1))));
+      top = f32x4.pmax(top, f32x4.pmax(d0, d1));
+      same = i32x4.add(same, i32x4.add(f32x4.eq(d0, zero), f32x4.eq(d1, zero)));
+      a += 8 * width;
+      b += 8 * width;
+    }
+    for (let column = whole; column < columns; column++) {
+      const base = single<T>(b);
+      const d = abs(single<T>(a) - base);
+      sum = f64x2.add(sum, f64x2(<f64>d, 0));
+      squares = f64x2.add(squares, f64x2(<f64>d * <f64>d, 0));
+      own = f64x2.add(own, f64x2(<f64>base * <f64>base, 0));
+      top = f32x4.pmax(top, f32x4.splat(d));
+      if (d == 0) equal++;
+      a += width;
+      b += width;
+    }
+    equal -= laneSum(same);
+    largest = max(largest, <f64>largestLane(top));
+    store<f64>(sums, load<f64>(sums) + addLanes(sum));
+    sums += 8;
+  }
+  addTotals(totals, addLanes(squares), addLanes(own), <f64>equal, largest);
+}
+
+// @ts-ignore: decorator
+@inline
+function laneSum(x: v128): i32 {
+  return i32x4.extract_lane(x, 0) + i32x4.extract_lane(x, 1) + i32x4.extract_lane(x, 2) + i32x4.extract_lane(x, 3);
+}
+
+// @ts-ignore: decorator
+@inline
+function largestLane(x: v128): f32 {
+  return max(
+    max(f32x4.extract_lane(x, 0), f32x4.extract_lane(x, 1)),
+    max(f32x4.extract_lane(x, 2), f32x4.extract_lane(x, 3)),
   );
-  store<f64>(totals, max(load<f64>(totals, 24), <f64>top), 24);
+}
+
+// @ts-ignore: decorator
+@inline
+function addTotals(totals: usize, squares: f64, own: f64, equal: f64, largest: f64): void {
+  store<f64>(totals, load<f64>(totals) + squares);
+  store<f64>(totals, load<f64>(totals, 8) + own, 8);
+  store<f64>(totals, load<f64>(totals, 16) + equal, 16);
+  store<f64>(totals, max(load<f64>(totals, 24), largest), 24);
+}
+
+/** Adds to `totals` [sum of (x - b)(y - b), elements where the two differences have opposite signs], float64. */
+// @ts-ignore: decorator
+@inline
+function pairOf<T>(x: usize, y: usize, b: usize, n: i32, totals: usize): void {
+  const width = sizeof<T>();
+  const zero = f32x4.splat(0);
+  let dot = f64x2.splat(0);
+  let opposed: i64 = 0;
+  const whole = n & ~7;
+  for (let i = 0; i < whole; i += 8) {
+    const b0 = low<T>(b);
+    const b1 = high<T>(b);
+    const p0 = f32x4.mul(f32x4.sub(low<T>(x), b0), f32x4.sub(low<T>(y), b0));
+    const p1 = f32x4.mul(f32x4.sub(high<T>(x), b1), f32x4.sub(high<T>(y), b1));
+    dot = f64x2.add(dot, promotedSum(f32x4.add(p0, p1)));
+    opposed += popcnt(i32x4.bitmask(f32x4.lt(p0, zero)) | (i32x4.bitmask(f32x4.lt(p1, zero)) << 4));
+    x += 8 * width;
+    y += 8 * width;
+    b += 8 * width;
+  }
+  for (let i = whole; i < n; i++) {
+    const base = single<T>(b);
+    const p = (single<T>(x) - base) * (single<T>(y) - base);
+    dot = f64x2.add(dot, f64x2(<f64>p, 0));
+    if (p < 0) opposed++;
+    x += width;
+    y += width;
+    b += width;
+  }
+  store<f64>(totals, load<f64>(totals) + addLanes(dot));
+  store<f64>(totals, load<f64>(totals, 8) + <f64>opposed, 8);
 }
 
 export function columnsBF16(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
@@ -135,4 +232,28 @@ export function columnsF16(a: usize, b: usize, rows: i32, columns: i32, sums: us
 
 export function columnsF32(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
   columnsOf<f32>(a, b, rows, columns, sums, totals);
+}
+
+export function rowsBF16(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
+  rowsOf<u16>(a, b, rows, columns, sums, totals);
+}
+
+export function rowsF16(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
+  rowsOf<i16>(a, b, rows, columns, sums, totals);
+}
+
+export function rowsF32(a: usize, b: usize, rows: i32, columns: i32, sums: usize, totals: usize): void {
+  rowsOf<f32>(a, b, rows, columns, sums, totals);
+}
+
+export function pairBF16(x: usize, y: usize, b: usize, n: i32, totals: usize): void {
+  pairOf<u16>(x, y, b, n, totals);
+}
+
+export function pairF16(x: usize, y: usize, b: usize, n: i32, totals: usize): void {
+  pairOf<i16>(x, y, b, n, totals);
+}
+
+export function pairF32(x: usize, y: usize, b: usize, n: i32, totals: usize): void {
+  pairOf<f32>(x, y, b, n, totals);
 }
