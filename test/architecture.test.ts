@@ -16,6 +16,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   source: BELOW_SOURCE,
   delta: [...BELOW_SOURCE, "source"],
   merge: [...BELOW_SOURCE, "source", "delta"],
+  analysis: [...BELOW_SOURCE, "source", "delta", "merge"],
   report: ["core"],
 };
 

@@ -65,6 +65,15 @@ test.each(recipes.map((text, i) => [i, text] as const))("recipe %i of the guide"
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
 });
 
+test("the output that the README shows is the example's, but for the times", () => {
+  const { stdout, status } = spawnSync(process.execPath, [join(ROOT, "examples/swap.js")], { encoding: "utf8" });
+  expect(status).toBe(0);
+  const untimed = (text: string) => text.replace(/\d+(\.\d+)? (ms|s)\b/g, "TIME");
+  const [shown = ""] = blocks(readme, "text");
+  expect(shown.split("\n").length).toBeGreaterThan(15);
+  expect(untimed(stdout)).toContain(untimed(shown));
+});
+
 test("the library example of the README type checks in words: its names are exported", async () => {
   const names = /import \{ ([^}]+) \} from "layergraft"/.exec(blocks(readme, "ts").join(""))?.[1]?.split(", ") ?? [];
   const library: Record<string, unknown> = await import("layergraft");

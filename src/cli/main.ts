@@ -60,6 +60,8 @@ function report(error: unknown): number {
 
 // A reader that closes the pipe early (head, less) wants no more; that is no error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : FAILED));
+// Nor does it end a merge that nobody hears the messages of any more.
+process.stderr.on("error", () => undefined);
 
 try {
   const program = await buildProgram(process.argv[2]);

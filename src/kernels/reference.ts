@@ -95,7 +95,7 @@ export function deltaStatistics(a: Float32Array | Float64Array, b: Float32Array 
   for (let i = 0; i < a.length; i++) {
     const exact = Math.abs((a[i] ?? 0) - (b[i] ?? 0));
     const difference = single ? Math.fround(exact) : exact;
-    if (difference !== 0) result.differing++;
+    if (difference !== 0 && !Object.is(a[i], b[i])) result.differing++;
     if (!Number.isFinite(difference)) {
       result.nonFinite++;
       continue;

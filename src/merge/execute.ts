@@ -4,13 +4,13 @@ import { open, stat, writeFile } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import { CancelledError, DiskFullError, LayergraftError, OutputError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
-import { measureMagnitude } from "../delta/magnitude.js";
 import { type FolderLayout, layoutFolder } from "../safetensors/layout.js";
 import { cutIntoPieces, type Program } from "../streaming/program.js";
 import { resultsByJob } from "../streaming/results.js";
 import { type Progress, type RunOptions, type RunResult, runProgram } from "../streaming/run.js";
 import { writeCompanions } from "./companions.js";
 import { compileWrite } from "./compile.js";
+import { measureAll } from "./measure.js";
 import { digestOfJson, OutputFolder, PROVENANCE_FILE, packBits, type RunState, unpackBits } from "./output-folder.js";
 import type { Plan } from "./plan.js";
 import type { OpenedPlan } from "./planner.js";
@@ -182,13 +182,10 @@ class Execution {
   }
 
   async #measure(earlier: RunState | undefined): Promise<Record<string, number>> {
-    const measured = new Map(Object.entries(earlier?.measured ?? {}));
-    for (const { id, expert, tensors } of this.#plan.measurements) {
-      if (measured.has(id)) continue;
-      const options = this.#runOptions(`measuring ${expert}`);
-      measured.set(id, await measureMagnitude(expert, tensors, this.#opened.sources, measured, options));
-    }
-    return Object.fromEntries(measured);
+    const known = new Map(Object.entries(earlier?.measured ?? {}));
+    const { threads, memory, signal, onProgress } = this.#options;
+    const options = { threads, memory, signal, onProgress };
+    return Object.fromEntries(await measureAll(this.#plan.measurements, this.#opened.sources, options, known));
   }
 
   async #prepare(measured: Record<string, number>): Promise<{ program: Program; wasThere: boolean }> {

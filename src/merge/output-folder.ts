@@ -157,9 +157,10 @@ export class OutputFolder {
       throw isSystemError(error, "EEXIST") ? this.#busy("another process") : error;
     });
     HELD.add(this.partial);
-    if (!fresh) return;
     for (const name of await readdir(this.partial)) {
-      if (name !== LOCK_FILE) await rm(join(this.partial, name), { recursive: true, force: true });
+      // A kill can leave half a journal beside the whole one.
+      const isLeftOver = fresh ? name !== LOCK_FILE : name.startsWith(`${STATE_FILE}.`);
+      if (isLeftOver) await rm(join(this.partial, name), { recursive: true, force: true });
     }
   }
 

@@ -2,15 +2,14 @@
 // made of, nested recipes first. Reads headers and configurations, never weights.
 import { basename, resolve } from "node:path";
 import { type Checkpoint, openCheckpoint } from "../checkpoint/checkpoint.js";
-import { type Labelled, requireCompatible } from "../checkpoint/compatibility.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../core/dtype.js";
 import { LayergraftError, MismatchError, RecipeError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
 import { leavesOf } from "../source/expression.js";
-import { planSoupTensors } from "./methods/soup.js";
-import { planSwapTensors, swapLayers } from "./methods/swap.js";
-import type { Operand, OperandTensor, PlanContext } from "./operand.js";
-import { type Measurement, PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
+import { swapLayers } from "./methods/swap.js";
+import type { OperandTensor } from "./operand.js";
+import { OperandBuilder } from "./operand-builder.js";
+import { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
 import type { MergeRecipe, Recipe, RecipeInput, SourceRecipe, SwapRecipe } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
 
@@ -47,111 +46,42 @@ export function planSoup(
   return planRecipe({ method: "soup", ...options }, folder === undefined ? {} : { folder });
 }
 
-/** The direct sources of a recipe by their label; `base` where it is given. */
-function directSources(recipe: MergeRecipe): [label: string, source: SourceRecipe][] {
-  const named: [string, SourceRecipe][] =
-    recipe.method === "swap"
-      ? [
-          ["task", recipe.task],
-          ["language", recipe.language],
-        ]
-      : recipe.models.map((model, i) => [`models[${i}]`, typeof model === "string" ? model : model.model]);
-  return recipe.base === undefined ? named : [...named, ["base", recipe.base]];
-}
-
-class Planner implements PlanContext {
+class Planner {
   readonly #recipe: Recipe;
-  readonly #folder: string;
-  readonly #sources = new Map<string, Checkpoint>();
-  readonly #measurements = new Map<string, Measurement>();
-  readonly #notes: string[] = [];
+  readonly #builder: OperandBuilder;
 
   constructor(recipe: Recipe, folder: string) {
     this.#recipe = recipe;
-    this.#folder = folder;
+    this.#builder = new OperandBuilder(folder);
   }
 
   async plan(): Promise<OpenedPlan> {
-    await this.#openAll(this.#recipe, "");
-    const labelled = [...this.#sources].map(([label, checkpoint]): Labelled => ({ label, checkpoint }));
-    requireCompatible(labelled);
-    for (const { label, checkpoint } of labelled) for (const note of checkpoint.notes) this.note(`${label}: ${note}`);
-
-    const merged = this.#merge(this.#recipe, "");
+    const builder = this.#builder;
+    await builder.openAll(this.#recipe, "");
+    builder.requireCompatible();
+    const merged = builder.merge(this.#recipe, "");
     const recipe = withDefaults(this.#recipe, merged.layers);
     const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
     this.#checkArithmetic(steps);
+    const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
+    if (packed.length > 0) {
+      builder.note(
+        `${plural(packed.length, "packed tensor")} (${packed[0]?.dtype}) cannot be converted and keep their dtype`,
+      );
+    }
     const plan: Plan = {
       format: PLAN_FORMAT,
       recipe,
       layers: merged.layers,
       architecture: merged.lead.checkpoint.architecture,
-      sources: [...this.#sources].map(([id, checkpoint]) => describe(id, checkpoint)),
-      measurements: [...this.#measurements.values()],
+      sources: [...builder.sources].map(([id, checkpoint]) => describe(id, checkpoint)),
+      measurements: [...builder.measurements.values()],
       steps,
       configFrom: merged.lead.id,
       tokenizerFrom: this.#tokenizerFrom(merged.lead.id),
-      notes: this.#notes,
+      notes: builder.notes,
     };
-    return { plan, sources: this.#sources };
-  }
-
-  note(text: string): void {
-    if (!this.#notes.includes(text)) this.#notes.push(text);
-  }
-
-  inverseMagnitude(expert: Operand, base: Operand): { inverse: string } {
-    const id = `magnitude of ${expert.label} against ${base.label}`;
-    if (!this.#measurements.has(id)) {
-      const tensors = [...expert.tensors].map(([tensor, { shape, value }]) => {
-        const from = base.tensors.get(tensor)?.value;
-        if (!from || !("source" in from))
-          throw new RecipeError("the base must be a checkpoint, not a recipe", [], { field: "base" });
-        return { tensor, shape, value, base: from };
-      });
-      this.#measurements.set(id, { id, kind: "magnitude", expert: expert.label, tensors });
-    }
-    return { inverse: id };
-  }
-
-  /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
-  async #openAll(recipe: MergeRecipe, prefix: string): Promise<void> {
-    for (const [name, source] of directSources(recipe)) {
-      const label = `${prefix}${name}`;
-      if (typeof source === "string") this.#sources.set(label, await openCheckpoint(source, { base: this.#folder }));
-      else await this.#openAll(source, `${label}.`);
-    }
-  }
-
-  /** The operand that a recipe makes. */
-  #merge(recipe: MergeRecipe, prefix: string): Operand {
-    const operands = new Map(
-      directSources(recipe).map(([name, source]) => [name, this.#operand(source, `${prefix}${name}`)] as const),
-    );
-    const get = (name: string) => operands.get(name) as Operand;
-    const base = operands.get("base");
-    const lead = recipe.method === "swap" ? get("task") : get("models[0]");
-    const tensors =
-      recipe.method === "swap"
-        ? planSwapTensors(recipe, { task: get("task"), language: get("language"), ...(base ? { base } : {}) }, this)
-        : planSoupTensors(
-            recipe,
-            { models: recipe.models.map((_, i) => get(`models[${i}]`)), ...(base ? { base } : {}) },
-            this,
-          );
-    return { label: prefix.replace(/\.$/, ""), layers: lead.layers, tensors, lead: lead.lead };
-  }
-
-  #operand(source: SourceRecipe, label: string): Operand {
-    if (typeof source !== "string") return this.#merge(source, `${label}.`);
-    const checkpoint = this.#sources.get(label) as Checkpoint;
-    const tensors = [...checkpoint.tensors.values()].map(
-      ({ name, dtype, shape, layer, part }): [string, OperandTensor] => [
-        name,
-        { dtype, shape, layer, part, origin: [label], value: { source: label, tensor: name } },
-      ],
-    );
-    return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead: { id: label, checkpoint } };
+    return { plan, sources: builder.sources };
   }
 
   #step(tensor: string, { dtype, shape, layer, part, origin, value }: OperandTensor): Step {
@@ -169,7 +99,7 @@ class Planner implements PlanContext {
   /** With `dtype: keep` there must be one dtype to keep: the same for a tensor in all sources, used in it or not. */
   #mixedDTypes(steps: readonly Step[]): string[] {
     if (this.#recipe.dtype !== "keep") return [];
-    const [first, ...others] = [...this.#sources].filter(([label]) => !/(^|\.)base$/.test(label));
+    const [first, ...others] = [...this.#builder.sources].filter(([label]) => !/(^|\.)base$/.test(label));
     if (!first) return [];
     return others.flatMap(([label, checkpoint]) => {
       const differing = steps.filter(({ tensor }) => {
@@ -192,15 +122,17 @@ class Planner implements PlanContext {
     for (const { tensor, dtype, value } of steps) {
       const leaves = leavesOf(value);
       // The arithmetic of float64 adds no products.
-      const double = leaves.some((leaf) => this.#sources.get(leaf.source)?.tensors.get(leaf.tensor)?.dtype === "F64");
+      const double = leaves.some(
+        (leaf) => this.#builder.sources.get(leaf.source)?.tensors.get(leaf.tensor)?.dtype === "F64",
+      );
       for (const leaf of leaves) {
-        const stored = this.#sources.get(leaf.source)?.tensors.get(leaf.tensor);
+        const stored = this.#builder.sources.get(leaf.source)?.tensors.get(leaf.tensor);
         const computed = leaves.length > 1 || stored?.lowRank !== undefined || stored?.dtype !== dtype;
         if (!computed || !stored) continue;
         if (!isFloatDType(stored.dtype)) packed.set(stored.dtype, [...(packed.get(stored.dtype) ?? []), tensor]);
         else if (stored.lowRank && double)
           packed.set("F64 with an adapter", [...(packed.get("F64 with an adapter") ?? []), tensor]);
-        if (this.#sources.get(leaf.source)?.config.quantized && leaves.length > 1) quantized.push(tensor);
+        if (this.#builder.sources.get(leaf.source)?.config.quantized && leaves.length > 1) quantized.push(tensor);
       }
     }
     const faults = [...packed].map(
@@ -220,14 +152,14 @@ class Planner implements PlanContext {
     const asked = this.#recipe.tokenizer_from;
     if (asked === undefined) return lead;
     // A nested recipe stands for its own lead, whose label begins with the recipe's.
-    const path = resolve(this.#folder, asked);
-    const found = [...this.#sources].find(
+    const path = resolve(this.#builder.folder, asked);
+    const found = [...this.#builder.sources].find(
       ([label, { source, folder }]) =>
         label === asked || label.startsWith(`${asked}.`) || source === asked || folder === path,
     );
     if (found) return found[0];
     throw new RecipeError(
-      `tokenizer_from names ${JSON.stringify(asked)}, which is none of the sources (${formatSome([...this.#sources.keys()], 8)})`,
+      `tokenizer_from names ${JSON.stringify(asked)}, which is none of the sources (${formatSome([...this.#builder.sources.keys()], 8)})`,
       [],
       { field: "tokenizer_from", actual: asked },
     );

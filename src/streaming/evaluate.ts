@@ -19,7 +19,7 @@ interface Buffers {
   /** Elements as stored. */
   readonly raw: number;
   /** float32 sums, one per evaluation of a job. */
-  readonly sums: readonly [number, number];
+  readonly sums: readonly number[];
   /** One term's float32 values, where a low-rank product must be added before the weight. */
   readonly term: number;
   /** Rounded elements. */
@@ -31,10 +31,11 @@ interface Buffers {
 }
 
 /** Sizes, in elements, of the buffers that a program's blocks need. */
-function largestBlock(program: Program): { block: number; left: number; right: number; factor: number } {
-  const largest = { block: 0, left: 0, right: 0, factor: 0 };
+function largestBlock(program: Program): { block: number; slots: number; left: number; right: number; factor: number } {
+  const largest = { block: 0, slots: 1, left: 0, right: 0, factor: 0 };
   for (const job of program.jobs) {
     const block = blockElements(job);
+    largest.slots = Math.max(largest.slots, evaluationsOf(job).length);
     for (const evaluation of evaluationsOf(job)) {
       largest.block = Math.max(largest.block, Math.min(block, Math.max(evaluation.elements, evaluation.columns)));
       for (const { lowRank } of evaluation.terms) {
@@ -51,9 +52,9 @@ function largestBlock(program: Program): { block: number; left: number; right: n
 
 /** Bytes of buffers that one thread needs for this program. */
 export function workspaceBytes(program: Program): number {
-  const { block, left, right, factor } = largestBlock(program);
+  const { block, slots, left, right, factor } = largestBlock(program);
   const widest = 8; // raw and rounded elements may be float64
-  return block * (2 * widest + 3 * 4) + (left + right) * 4 + factor * 4;
+  return block * (2 * widest + (slots + 1) * 4) + (left + right) * 4 + factor * 4;
 }
 
 export class Evaluator {
@@ -65,11 +66,11 @@ export class Evaluator {
 
   constructor(program: Program, files: InputFiles) {
     this.#files = files;
-    const { block, left, right, factor } = largestBlock(program);
+    const { block, slots, left, right, factor } = largestBlock(program);
     const allocate = (bytes: number) => this.kernels.allocate(bytes);
     this.#at = {
       raw: allocate(block * 8),
-      sums: [allocate(block * 4), allocate(block * 4)],
+      sums: Array.from({ length: slots }, () => allocate(block * 4)),
       term: allocate(block * 4),
       rounded: allocate(block * 8),
       left: allocate(left * 4),
@@ -96,10 +97,30 @@ export class Evaluator {
     return { bytes: this.kernels.bytes(this.#at.rounded, n * bytesPerElement(dtype)), overflows };
   }
 
-  /** Elements [begin, end) in float32; returns the address of the buffer, the first or the second of two. */
-  sum(evaluation: Evaluation, begin: number, end: number, slot: 0 | 1): number {
+  /**
+   * Elements [begin, end) of several evaluations, in one dtype, each in a slot of its own. They stay as they are stored
+   * where each is one stored tensor and all have the same dtype; else they are float32.
+   */
+  load(evaluations: readonly Evaluation[], begin: number, end: number): { dtype: KernelDType; addresses: number[] } {
+    const stored = evaluations.map(storedDType);
+    const [dtype] = stored;
+    if (dtype === undefined || stored.some((other) => other !== dtype)) {
+      return { dtype: "F32", addresses: evaluations.map((evaluation, slot) => this.sum(evaluation, begin, end, slot)) };
+    }
+    const width = bytesPerElement(dtype);
+    const addresses = evaluations.map(({ terms: [term] }, slot) => {
+      const address = this.#at.sums[slot] ?? 0;
+      const { file, offset } = term as Term;
+      this.#files.read(file, offset + begin * width, this.kernels.bytes(address, (end - begin) * width));
+      return address;
+    });
+    return { dtype, addresses };
+  }
+
+  /** Elements [begin, end) in float32; returns the address of the slot's buffer. */
+  sum(evaluation: Evaluation, begin: number, end: number, slot: number): number {
     const n = end - begin;
-    const sum = this.#at.sums[slot];
+    const sum = this.#at.sums[slot] ?? 0;
     evaluation.terms.forEach((term, index) => {
       if (term.lowRank) {
         this.#adaptedTerm(term, term.lowRank, evaluation.columns, begin, n);
@@ -232,6 +253,15 @@ export class Evaluator {
     if (evaluation.divisor !== 1) for (let i = 0; i < n; i++) sum[i] = (sum[i] ?? 0) / evaluation.divisor;
     return encodeDouble(dtype, sum);
   }
+}
+
+/** The dtype of an evaluation that is one stored tensor, if kernels can take it as it lies. */
+function storedDType({ terms, divisor }: Evaluation): KernelDType | undefined {
+  const [term] = terms;
+  if (!term || terms.length > 1 || term.lowRank || term.weight !== 1 || divisor !== 1 || term.dtype === "F64") {
+    return undefined;
+  }
+  return requireFloat(term.dtype) as KernelDType;
 }
 
 function isDouble(evaluation: Evaluation): boolean {

@@ -82,6 +82,20 @@ export interface DeltaJob {
   readonly minus: Evaluation;
 }
 
+/**
+ * How several experts differ from one base, per row and as a whole. Reports a payload per piece, see `AnalyzedPiece`.
+ *
+ * All evaluations have the same elements. A vector has one row; of a matrix the rows are its columns (input features) or
+ * its stored rows (output features), as `axis` says.
+ */
+export interface AnalyzeJob {
+  readonly kind: "analyze";
+  readonly name: string;
+  readonly base: Evaluation;
+  readonly experts: readonly Evaluation[];
+  readonly axis: "vector" | "columns" | "rows";
+}
+
 /** Where results are written. */
 export interface Target {
   /** Index into `Program.outputs`. */
@@ -90,7 +104,7 @@ export interface Target {
   readonly dtype: DType;
 }
 
-export type Job = CopyJob | WriteJob | CompareCopyJob | CompareJob | DeltaJob;
+export type Job = CopyJob | WriteJob | CompareCopyJob | CompareJob | DeltaJob | AnalyzeJob;
 
 /** An input file and the size it had when its header was read. */
 export interface InputFile {
@@ -125,24 +139,34 @@ export interface Piece {
   readonly end: number;
 }
 
-/** The value of a job that computes, if it does. */
+/** All that a job computes. */
 export function evaluationsOf(job: Job): readonly Evaluation[] {
-  if (job.kind === "copy" || job.kind === "compare-copy") return [];
-  return job.kind === "delta" ? [job.value, job.minus] : [job.value];
+  switch (job.kind) {
+    case "copy":
+    case "compare-copy":
+      return [];
+    case "delta":
+      return [job.value, job.minus];
+    case "analyze":
+      return [job.base, ...job.experts];
+    default:
+      return [job.value];
+  }
 }
 
-/** Elements computed at once for this job: whole rows where there is a low-rank product. */
+/** Elements computed at once for this job: whole rows where rows matter. */
 export function blockElements(job: Job): number {
   const evaluations = evaluationsOf(job);
   const [first] = evaluations;
-  const rowsMatter = evaluations.some((evaluation) => evaluation.terms.some((term) => term.lowRank));
+  const adapted = evaluations.some((evaluation) => evaluation.terms.some((term) => term.lowRank));
+  const rowsMatter = adapted || (job.kind === "analyze" && job.axis !== "vector");
   if (!first || !rowsMatter) return BLOCK_ELEMENTS;
   return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
 }
 
 /** Length of a job in the unit of its pieces. */
-function lengthOf(job: Job): number {
-  return job.kind === "copy" || job.kind === "compare-copy" ? job.bytes : job.value.elements;
+export function lengthOf(job: Job): number {
+  return job.kind === "copy" || job.kind === "compare-copy" ? job.bytes : (evaluationsOf(job)[0]?.elements ?? 0);
 }
 
 /** Cuts all jobs into pieces, in order. A job without elements has none. */

@@ -6,8 +6,17 @@ import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promi
 import { Worker as Thread } from "node:worker_threads";
 import { CancelledError, DiskFullError, FormatError, LayergraftError, OutputError } from "../core/errors.js";
 import { formatBytes } from "../core/format.js";
+import type { AnalyzedPiece } from "./analyze.js";
 import { workspaceBytes } from "./evaluate.js";
-import { COPY_BLOCK_BYTES, countBytes, cutIntoPieces, type Piece, type Program, RESULTS_PER_PIECE } from "./program.js";
+import {
+  COPY_BLOCK_BYTES,
+  countBytes,
+  cutIntoPieces,
+  lengthOf,
+  type Piece,
+  type Program,
+  RESULTS_PER_PIECE,
+} from "./program.js";
 import type { PieceResults } from "./results.js";
 import { NEXT, type Shared, STOP, Worker } from "./work.js";
 import type { ThreadReport } from "./worker.js";
@@ -31,6 +40,8 @@ export interface RunOptions {
   readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** Pieces that an earlier run has done: one byte each, 1 for done. */
   readonly done?: Uint8Array | undefined;
+  /** Takes what the pieces of an analysis report, in any order; `index` is the piece's place in `RunResult.pieces`. */
+  readonly onPiece?: ((index: number, payload: AnalyzedPiece) => void) | undefined;
   /** Called every now and then with the pieces done so far, and waited for before the next call. */
   readonly onCheckpoint?: ((done: Uint8Array) => Promise<void>) | undefined;
 }
@@ -78,7 +89,8 @@ export async function runProgram(program: Program, options: RunOptions): Promise
   const checkpoints = new Checkpoints(shared.done, options.onCheckpoint);
   report();
   try {
-    const work = threads === 0 ? runHere(program, shared) : runThreads(program, shared, threads);
+    const work =
+      threads === 0 ? runHere(program, shared, options.onPiece) : runThreads(program, shared, threads, options.onPiece);
     // Both are waited for even if one fails, so that nothing is still writing when the error is thrown.
     const outcomes = await Promise.allSettled([work.finally(() => checkpoints.end()), checkpoints.run(stop)]);
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
@@ -121,8 +133,8 @@ function chooseThreads(program: Program, options: RunOptions, totalBytes: number
   return Math.max(1, Math.min(wanted, fitting));
 }
 
-async function runHere(program: Program, shared: Shared): Promise<void> {
-  const worker = new Worker(program, shared);
+async function runHere(program: Program, shared: Shared, onPiece: RunOptions["onPiece"]): Promise<void> {
+  const worker = new Worker(program, shared, onPiece);
   try {
     while (worker.step()) await nextTurn();
   } catch (error) {
@@ -135,18 +147,26 @@ async function runHere(program: Program, shared: Shared): Promise<void> {
   }
 }
 
-async function runThreads(program: Program, shared: Shared, count: number): Promise<void> {
+async function runThreads(
+  program: Program,
+  shared: Shared,
+  count: number,
+  onPiece: RunOptions["onPiece"],
+): Promise<void> {
   const entry = createRequire(import.meta.url).resolve("#streaming-worker");
-  const outcomes = await Promise.allSettled(Array.from({ length: count }, () => runThread(entry, program, shared)));
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: count }, () => runThread(entry, program, shared, onPiece)),
+  );
   const failure = outcomes.find((outcome) => outcome.status === "rejected");
   if (failure) throw failure.reason;
 }
 
-function runThread(entry: string, program: Program, shared: Shared): Promise<void> {
+function runThread(entry: string, program: Program, shared: Shared, onPiece: RunOptions["onPiece"]): Promise<void> {
   return new Promise((resolve, reject) => {
     const thread = new Thread(entry, { workerData: { program, shared } });
     let failure: Error | undefined;
-    thread.on("message", ({ error }: ThreadReport) => {
+    thread.on("message", ({ error, piece }: ThreadReport) => {
+      if (piece) onPiece?.(piece.index, piece.payload);
       if (error) failure = revive(error);
     });
     thread.on("error", (error) => {
@@ -176,7 +196,7 @@ function bytesOfPieces(program: Program, pieces: readonly Piece[], done: Uint8Ar
     const job = program.jobs[piece.job];
     if (!job || done[index] === 0) return;
     const { read, written } = countBytes([job]);
-    const length = "bytes" in job ? job.bytes : job.value.elements;
+    const length = lengthOf(job);
     sum += ((read + written) * (piece.end - piece.begin)) / length;
   });
   return Math.round(sum);

@@ -2,9 +2,11 @@
 // The same code runs on the main thread when a pass is too small to be worth threads.
 import { bytesPerElement } from "../core/dtype.js";
 import { addStatistics, NO_DELTA } from "../kernels/kernels.js";
+import { type AnalyzedPiece, Analyzer } from "./analyze.js";
 import { Evaluator } from "./evaluate.js";
 import { InputFiles, OutputFiles, type Traffic } from "./files.js";
 import {
+  type AnalyzeJob,
   blockElements,
   COPY_BLOCK_BYTES,
   type CompareJob,
@@ -34,6 +36,9 @@ export interface Shared {
 export const NEXT = 0;
 export const STOP = 1;
 
+/** Takes what a piece reports beyond its numbers in `Shared.results`. */
+export type Emit = (piece: number, payload: AnalyzedPiece) => void;
+
 /** One thread's state: open files and buffers. */
 export class Worker {
   readonly #program: Program;
@@ -42,10 +47,13 @@ export class Worker {
   readonly #traffic: Traffic = { read: 0, written: 0 };
   readonly #inputs: InputFiles;
   readonly #outputs: OutputFiles;
+  readonly #emit: Emit;
   #evaluator: Evaluator | undefined;
+  #analyzer: Analyzer | undefined;
   #copyBuffers: readonly [Uint8Array, Uint8Array] | undefined;
 
-  constructor(program: Program, shared: Shared) {
+  constructor(program: Program, shared: Shared, emit: Emit = () => undefined) {
+    this.#emit = emit;
     this.#program = program;
     this.#shared = shared;
     this.#pieces = cutIntoPieces(program.jobs);
@@ -62,7 +70,8 @@ export class Worker {
     if (!piece) return false;
     if (Atomics.load(done, index) !== 0) return true;
     const job = this.#program.jobs[piece.job] as Job;
-    results.set(this.#do(job, piece), index * RESULTS_PER_PIECE);
+    if (job.kind === "analyze") this.#emit(index, this.#analyze().analyze(job, piece.begin, piece.end));
+    else results.set(this.#do(job, piece), index * RESULTS_PER_PIECE);
     Atomics.store(done, index, 1);
     Atomics.add(traffic, 0, BigInt(this.#traffic.read));
     Atomics.add(traffic, 1, BigInt(this.#traffic.written));
@@ -76,7 +85,7 @@ export class Worker {
     this.#outputs.close();
   }
 
-  #do(job: Job, { begin, end }: Piece): readonly number[] {
+  #do(job: Exclude<Job, AnalyzeJob>, { begin, end }: Piece): readonly number[] {
     switch (job.kind) {
       case "copy":
         return this.#copy(job, begin, end);
@@ -101,6 +110,11 @@ export class Worker {
   #evaluate(): Evaluator {
     this.#evaluator ??= new Evaluator(this.#program, this.#inputs);
     return this.#evaluator;
+  }
+
+  #analyze(): Analyzer {
+    this.#analyzer ??= new Analyzer(this.#evaluate());
+    return this.#analyzer;
   }
 
   #blocks(job: Job, begin: number, end: number, each: (from: number, to: number) => void): void {

@@ -1,11 +1,16 @@
 // Entry of a worker thread. Everything it does is in work.ts.
 import { parentPort, workerData } from "node:worker_threads";
 import { LayergraftError } from "../core/errors.js";
+import type { AnalyzedPiece } from "./analyze.js";
 import type { Program } from "./program.js";
 import { type Shared, Worker } from "./work.js";
 
-/** How a thread reports that it is through; errors travel as plain data because classes do not survive the way. */
+/**
+ * What a thread reports: payloads of pieces, and at its end whether it failed. Errors travel as plain data because
+ * classes do not survive the way.
+ */
 export interface ThreadReport {
+  readonly piece?: { readonly index: number; readonly payload: AnalyzedPiece };
   readonly error?: {
     readonly message: string;
     readonly code: string | undefined;
@@ -14,7 +19,13 @@ export interface ThreadReport {
 }
 
 const { program, shared } = workerData as { program: Program; shared: Shared };
-const worker = new Worker(program, shared);
+const worker = new Worker(program, shared, (index, payload) => {
+  const report: ThreadReport = { piece: { index, payload } };
+  parentPort?.postMessage(
+    report,
+    payload.experts.map(({ rows }) => rows.buffer as ArrayBuffer),
+  );
+});
 const report: { error?: ThreadReport["error"] } = {};
 try {
   while (worker.step());

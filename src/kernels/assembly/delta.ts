@@ -2,7 +2,7 @@
 
 /**
  * Writes six float64 to `out`: sum of |a - b|, sum of (a - b)^2, sum of b^2, largest |a - b|, how many differ, and how
- * many differences are not finite (those count as differing and enter none of the sums).
+ * many differences are not finite (those enter none of the sums; the same infinity or NaN twice does not differ).
  */
 export function deltaStatistics(a: usize, b: usize, n: i32, out: usize): void {
   let sumLow = f64x2.splat(0);
@@ -17,11 +17,13 @@ export function deltaStatistics(a: usize, b: usize, n: i32, out: usize): void {
   const mask = i32x4.splat(0x7fffffff);
   const infinity = i32x4.splat(0x7f800000);
   for (let i = 0; i < n; i += 4) {
+    const value = v128.load(a);
     const base = v128.load(b);
-    let d = v128.and(f32x4.sub(v128.load(a), base), mask);
+    let d = v128.and(f32x4.sub(value, base), mask);
     const wrong = i32x4.ge_s(d, infinity);
     broken = i32x4.add(broken, wrong);
-    differing = i32x4.add(differing, i32x4.ne(d, i32x4.splat(0)));
+    const same = v128.or(i32x4.eq(value, base), v128.and(f32x4.ne(value, value), f32x4.ne(base, base)));
+    differing = i32x4.add(differing, v128.andnot(i32x4.ne(d, i32x4.splat(0)), same));
     d = v128.andnot(d, wrong);
     largest = f32x4.pmax(largest, d);
     const low = f64x2.promote_low_f32x4(d);

@@ -1,0 +1,282 @@
+// Where experts changed: an analysis as a typed value, from a base and any number of experts, each of which may be a
+// recipe. Section 3.2 of Bandarkar et al., arXiv 2410.01335. Pictures are drawn from this by report/.
+import { blockOf, compareParts, type Part } from "../checkpoint/architectures.js";
+import { RecipeError } from "../core/errors.js";
+import { elementCount, type Shape } from "../core/shape.js";
+import {
+  analyzeTensors,
+  type ExpertDelta,
+  isAnalyzable,
+  type RowAxis,
+  type TensorDelta,
+  type TensorToAnalyze,
+} from "../delta/analyze.js";
+import { measureAll } from "../merge/measure.js";
+import { OperandBuilder } from "../merge/operand-builder.js";
+import type { SourceRecipe } from "../merge/recipe.js";
+import { type Leaf, leavesOf } from "../source/expression.js";
+import { pairsOf } from "../streaming/analyze.js";
+import type { RunOptions } from "../streaming/run.js";
+import { autoThreshold, type ThresholdSpec } from "./thresholds.js";
+
+export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint" | "onPiece"> {
+  /** The model that the experts were fine-tuned from: FOLDER, or FOLDER+ADAPTER. */
+  readonly base: string;
+  /** The experts by name: folders, adapters on a folder, or recipes (a soup is analysed without being written). */
+  readonly experts: Readonly<Record<string, SourceRecipe>>;
+  /** What a row is: an input feature (default, the paper's), or an output feature. */
+  readonly rows?: RowAxis | undefined;
+  /** Thresholds of the shares; `auto` by default. */
+  readonly thresholds?: readonly ThresholdSpec[] | undefined;
+  /** Folder that relative paths start from; the working folder by default. */
+  readonly folder?: string | undefined;
+}
+
+/** Figures of one expert over a tensor, a layer's part, a layer, or the whole model. */
+export interface DeltaFigures {
+  /** Number of rows. */
+  readonly rows: number;
+  /** Mean of the rows' mean absolute change. */
+  readonly mean: number;
+  /** Largest row. */
+  readonly maximum: number;
+  /** Largest change of a single element. */
+  readonly largest: number;
+  /** Share of elements that did not change at all; of a bfloat16 expert often most. */
+  readonly exactZeroShare: number;
+  /** Frobenius norm of the change. */
+  readonly norm: number;
+  /** That norm over the base's; null where the base is zero. */
+  readonly relativeNorm: number | null;
+  /** Elements whose change is infinite or NaN; their rows are left out of every figure. */
+  readonly nonFinite: number;
+  /** Share of rows above each threshold, in the order of `Analysis.thresholds`. */
+  readonly shares: readonly number[];
+}
+
+/** How two experts' changes relate over a tensor, a part, a layer, or the model. */
+export interface PairFigures {
+  /** Cosine of the angle between the changes; null where one of them is zero. */
+  readonly cosine: number | null;
+  /** Share of elements that both moved, in opposite directions. */
+  readonly conflictShare: number;
+}
+
+export interface Figures {
+  /** In the order of `Analysis.experts`. */
+  readonly experts: readonly DeltaFigures[];
+  /** Pairs of experts in the order (0,1), (0,2), ..., (1,2), ... */
+  readonly pairs: readonly PairFigures[];
+}
+
+export interface TensorAnalysis extends Figures {
+  readonly tensor: string;
+  readonly shape: Shape;
+  readonly layer: number | null;
+  readonly part: Part;
+}
+
+export interface Analysis {
+  readonly format: 1;
+  readonly base: string;
+  readonly architecture: string;
+  readonly layers: number;
+  readonly rowAxis: RowAxis;
+  readonly experts: readonly string[];
+  /** One value per expert; all the same but for `auto`. */
+  readonly thresholds: readonly { readonly name: string; readonly values: readonly number[] }[];
+  readonly tensors: readonly TensorAnalysis[];
+  /** Every part of every layer; `layer` null for tensors outside. */
+  readonly parts: readonly ({ readonly layer: number | null; readonly part: Part } & Figures)[];
+  readonly byLayer: readonly ({ readonly layer: number | null } & Figures)[];
+  readonly total: Figures;
+  /** Tensors that are not floating point and so enter no figure. */
+  readonly skipped: readonly string[];
+  /** What a person must know, such as experts equal to the base, or values that are not finite. */
+  readonly warnings: readonly string[];
+}
+
+/** An analysis and the value of every row, from which other thresholds need no second pass. */
+export interface AnalysisWithRows {
+  readonly analysis: Analysis;
+  /** Row MAVs by `EXPERT/TENSOR`. */
+  readonly rows: ReadonlyMap<string, Float32Array>;
+}
+
+/**
+ * Analyses experts against their base in one streaming pass.
+ * @throws {MismatchError} if the checkpoints do not fit together
+ * @throws {RecipeError} if no expert is given
+ */
+export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisWithRows> {
+  const {
+    base,
+    rows: rowAxis = "input",
+    thresholds = [{ name: "auto", value: "auto" }],
+    folder = ".",
+    ...run
+  } = options;
+  const names = Object.keys(options.experts);
+  if (names.length === 0) throw new RecipeError("an analysis needs at least one expert", [], { field: "experts" });
+
+  const builder = new OperandBuilder(folder);
+  await builder.open(base, "base");
+  for (const name of names) await builder.open(options.experts[name] as SourceRecipe, name);
+  builder.requireCompatible();
+  const root = builder.operand(base, "base");
+  const experts = names.map((name) => builder.operand(options.experts[name] as SourceRecipe, name));
+  const measured = await measureAll([...builder.measurements.values()], builder.sources, run);
+
+  const all = [...root.tensors].map(
+    ([tensor, { shape, layer, part, value }]): TensorToAnalyze => ({
+      tensor,
+      shape,
+      layer,
+      part,
+      base: value as Leaf, // the base is a checkpoint, so its values are leaves
+      experts: experts.map((expert) => expert.tensors.get(tensor)?.value ?? value),
+    }),
+  );
+  const isUsable = (tensor: TensorToAnalyze) =>
+    isAnalyzable(tensor, [tensor.base, ...tensor.experts.flatMap(leavesOf)], builder.sources);
+  const deltas = await analyzeTensors(all.filter(isUsable), builder.sources, measured, rowAxis, run);
+  const resolved = resolveThresholds(thresholds, deltas, names.length);
+  const grouped = (key: (delta: TensorDelta) => string) => {
+    const groups = new Map<string, TensorDelta[]>();
+    for (const delta of deltas) {
+      const group = groups.get(key(delta));
+      if (group) group.push(delta);
+      else groups.set(key(delta), [delta]);
+    }
+    return [...groups.values()].map((group) => ({
+      layer: group[0]?.layer ?? null,
+      part: group[0]?.part ?? "other",
+      ...figures(group, names.length, resolved),
+    }));
+  };
+
+  const analysis: Analysis = {
+    format: 1,
+    base: root.lead.checkpoint.name,
+    architecture: root.lead.checkpoint.architecture,
+    layers: root.layers,
+    rowAxis,
+    experts: names,
+    thresholds: resolved,
+    tensors: deltas.map((delta) => ({
+      tensor: delta.tensor,
+      shape: delta.shape,
+      layer: delta.layer,
+      part: delta.part,
+      ...figures([delta], names.length, resolved),
+    })),
+    parts: grouped(({ layer, part }) => `${layer} ${part}`).sort(
+      (a, b) =>
+        (a.layer ?? Number.POSITIVE_INFINITY) - (b.layer ?? Number.POSITIVE_INFINITY) || compareParts(a.part, b.part),
+    ),
+    byLayer: grouped(({ layer }) => `${layer}`).map(({ part: _, ...rest }) => rest),
+    total: figures(deltas, names.length, resolved),
+    skipped: all.filter((tensor) => !isUsable(tensor)).map(({ tensor }) => tensor),
+    warnings: warningsOf(deltas, names),
+  };
+  const rows = new Map(
+    deltas.flatMap(({ tensor, experts }) =>
+      names.map((name, i) => [`${name}/${tensor}`, experts[i]?.rows ?? new Float32Array()] as const),
+    ),
+  );
+  return { analysis, rows };
+}
+
+function resolveThresholds(
+  specs: readonly ThresholdSpec[],
+  deltas: readonly TensorDelta[],
+  experts: number,
+): Analysis["thresholds"] {
+  return specs.map(({ name, value }) => ({
+    name,
+    values: Array.from({ length: experts }, (_, expert) => {
+      if (value !== "auto") return value;
+      return autoThreshold(
+        deltas.filter(isProjection).map((delta) => delta.experts[expert]?.rows ?? new Float32Array()),
+      );
+    }),
+  }));
+}
+
+/** Matrices of attention and feed-forward; norms and biases have single rows, which say little. */
+function isProjection({ layer, part, shape }: TensorDelta): boolean {
+  return layer !== null && shape.length > 1 && blockOf(part) !== "other";
+}
+
+function figures(deltas: readonly TensorDelta[], experts: number, thresholds: Analysis["thresholds"]): Figures {
+  const elements = deltas.reduce((sum, { shape }) => sum + elementCount(shape), 0);
+  return {
+    experts: Array.from({ length: experts }, (_, expert) => {
+      const own = deltas.map((delta) => delta.experts[expert] as ExpertDelta);
+      return deltaFigures(
+        own,
+        deltas,
+        elements,
+        thresholds.map(({ values }) => values[expert] ?? 0),
+      );
+    }),
+    pairs: pairsOf(experts).map(([i, j], pair): PairFigures => {
+      const norm = (expert: number) => Math.hypot(...deltas.map((delta) => delta.experts[expert]?.norm ?? 0));
+      const size = norm(i) * norm(j);
+      const dot = deltas.reduce((sum, delta) => sum + (delta.pairs[pair]?.dot ?? 0), 0);
+      const conflicts = deltas.reduce(
+        (sum, { pairs, shape }) => sum + (pairs[pair]?.conflictShare ?? 0) * elementCount(shape),
+        0,
+      );
+      return { cosine: size > 0 ? dot / size : null, conflictShare: conflicts / elements };
+    }),
+  };
+}
+
+function deltaFigures(
+  own: readonly ExpertDelta[],
+  deltas: readonly TensorDelta[],
+  elements: number,
+  thresholds: readonly number[],
+): DeltaFigures {
+  let [rows, finite, sum, equal] = [0, 0, 0, 0];
+  own.forEach((delta, i) => {
+    const counted = delta.rows.reduce((n, row) => n + (Number.isNaN(row) ? 0 : 1), 0);
+    rows += delta.rows.length;
+    finite += counted;
+    sum += counted > 0 ? delta.mean * counted : 0;
+    equal += delta.exactZeroShare * elementCount(deltas[i]?.shape ?? []);
+  });
+  const norm = Math.hypot(...own.map((delta) => delta.norm));
+  const baseNorm = Math.hypot(...own.map((delta) => delta.baseNorm));
+  const above = (threshold: number) =>
+    own.reduce((count, delta) => count + delta.rows.reduce((n, row) => n + (row > threshold ? 1 : 0), 0), 0);
+  return {
+    rows,
+    mean: finite > 0 ? sum / finite : Number.NaN,
+    maximum: own.reduce((most, delta) => Math.max(most, delta.maximum), 0),
+    largest: own.reduce((most, delta) => Math.max(most, delta.largest), 0),
+    exactZeroShare: elements > 0 ? equal / elements : 0,
+    norm,
+    relativeNorm: baseNorm > 0 ? norm / baseNorm : null,
+    nonFinite: own.reduce((count, delta) => count + delta.nonFinite, 0),
+    shares: thresholds.map((threshold) => (finite > 0 ? above(threshold) / finite : 0)),
+  };
+}
+
+function warningsOf(deltas: readonly TensorDelta[], names: readonly string[]): string[] {
+  return names.flatMap((name, expert) => {
+    const warnings: string[] = [];
+    if (deltas.every((delta) => delta.experts[expert]?.largest === 0 && delta.experts[expert]?.nonFinite === 0)) {
+      warnings.push(`${name} is identical to the base in every tensor`);
+    }
+    for (const { tensor, experts } of deltas) {
+      const { nonFinite = 0, firstNonFinite = -1 } = experts[expert] ?? {};
+      if (nonFinite === 0) continue;
+      warnings.push(
+        `${tensor} of ${name} has ${nonFinite} changes that are infinite or NaN, the first at index ${firstNonFinite}; its rows are left out`,
+      );
+    }
+    return warnings;
+  });
+}

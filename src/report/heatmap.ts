@@ -1,0 +1,150 @@
+// The paper's figure of an expert's change: a table of layers by projections, white to green, the top layer first
+// (arXiv 2410.01335, figures 4 to 9). From plain data to a Vega-Lite specification, and by it to SVG and PNG.
+import { createRequire } from "node:module";
+import type { TopLevelSpec } from "vega-lite";
+
+type UnitSpec = Extract<TopLevelSpec, { hconcat: unknown }>["hconcat"][number];
+
+/** One expert's table. */
+export interface HeatmapPanel {
+  /** Stands above the panel. */
+  readonly title: string;
+  /** What the cells are measured against, such as "threshold 1.9e-5". */
+  readonly subtitle?: string;
+  /** `cells[layer][column]`, layer 0 first; null where there is nothing. */
+  readonly cells: readonly (readonly (number | null)[])[];
+}
+
+export interface Heatmap {
+  readonly title: string;
+  /** What a value is, for the legend. */
+  readonly legend: string;
+  /** Column names, such as q k v o gate up down. */
+  readonly columns: readonly string[];
+  /** All on one scale. */
+  readonly panels: readonly HeatmapPanel[];
+}
+
+/** White to green, as in the paper. */
+export const GREENS = ["#ffffff", "#e3f4df", "#bfe5b9", "#8fd08f", "#57b567", "#238b45", "#00441b"] as const;
+
+const FONT = "Inter, 'Helvetica Neue', Arial, sans-serif";
+const INK = "#1b1f24";
+const MUTED = "#667080";
+const CELL = { width: 40, height: 15 };
+
+/** Largest value of all panels, at least a hundredth, so that a figure of zeros stays white. */
+export function heatmapMaximum({ panels }: Heatmap): number {
+  const values = panels.flatMap(({ cells }) => cells.flat().filter((cell) => cell !== null));
+  return Math.max(0.01, ...values);
+}
+
+/** The figure as a Vega-Lite specification. */
+export function heatmapSpec(heatmap: Heatmap): TopLevelSpec {
+  const maximum = heatmapMaximum(heatmap);
+  const panel = ({ title, subtitle, cells }: HeatmapPanel, index: number): UnitSpec => ({
+    title: {
+      text: title,
+      ...(subtitle === undefined ? {} : { subtitle }),
+      anchor: "middle",
+      fontSize: 13,
+      fontWeight: "bold",
+      subtitleFontSize: 10,
+      subtitleColor: MUTED,
+      offset: 8,
+    },
+    width: CELL.width * heatmap.columns.length,
+    height: CELL.height * cells.length,
+    data: {
+      values: cells.flatMap((row, layer) =>
+        row.map((value, column) => ({ layer, part: heatmap.columns[column], value })),
+      ),
+    },
+    mark: { type: "rect", stroke: "#e3e6ea", strokeWidth: 0.5, invalid: null },
+    encoding: {
+      x: {
+        field: "part",
+        type: "ordinal",
+        sort: [...heatmap.columns],
+        axis: { title: null, labelAngle: 0, orient: "top", domain: false, ticks: false, labelPadding: 5 },
+      },
+      y: {
+        field: "layer",
+        type: "ordinal",
+        sort: "descending",
+        axis: {
+          title: index === 0 ? "layer" : null,
+          labels: index === 0,
+          domain: false,
+          ticks: false,
+          labelPadding: 5,
+          titlePadding: 8,
+        },
+      },
+      color: {
+        field: "value",
+        type: "quantitative",
+        scale: { domain: [0, maximum], range: [...GREENS], interpolate: "rgb" },
+        // The same for every panel: they share one scale and so one legend.
+        legend: {
+          title: heatmap.legend,
+          format: ".0%",
+          gradientLength: Math.min(220, CELL.height * cells.length),
+          gradientThickness: 12,
+          titleLimit: 400,
+          titlePadding: 8,
+          offset: 22,
+        },
+      },
+    },
+  });
+  return {
+    $schema: "https://vega.github.io/schema/vega-lite/v6.json",
+    title: { text: heatmap.title, anchor: "start", fontSize: 16, fontWeight: 600, color: INK, offset: 14 },
+    background: "#ffffff",
+    padding: 20,
+    hconcat: heatmap.panels.map(panel),
+    spacing: 26,
+    resolve: { scale: { color: "shared" } },
+    config: {
+      font: FONT,
+      axis: { labelColor: MUTED, titleColor: MUTED, labelFontSize: 10, titleFontSize: 11, titleFontWeight: 400 },
+      legend: { labelColor: MUTED, titleColor: INK, labelFontSize: 10, titleFontSize: 11, titleFontWeight: 500 },
+      title: { color: INK },
+      view: { stroke: null },
+    },
+  };
+}
+
+/** The figure as SVG. */
+export async function heatmapSvg(heatmap: Heatmap): Promise<string> {
+  // Loaded here: drawing is rare, and these libraries are large.
+  const [vega, { compile }] = await Promise.all([import("vega"), import("vega-lite")]);
+  const { spec } = compile(heatmapSpec(heatmap));
+  const view = new vega.View(vega.parse(spec), { renderer: "none", logLevel: vega.Error });
+  try {
+    return await view.toSVG();
+  } finally {
+    view.finalize();
+  }
+}
+
+/** An SVG as PNG, drawn with the font that comes with the package. @param scale pixels per SVG unit; default 2 */
+export async function svgToPng(svg: string, scale = 2): Promise<Uint8Array> {
+  const { Resvg } = await import("@resvg/resvg-js");
+  const locate = createRequire(import.meta.url).resolve;
+  const font = (weight: string) => locate(`@expo-google-fonts/inter/${weight}.ttf`);
+  const image = new Resvg(svg, {
+    fitTo: { mode: "zoom", value: scale },
+    font: {
+      loadSystemFonts: false,
+      defaultFontFamily: "Inter",
+      fontFiles: [
+        font("400Regular/Inter_400Regular"),
+        font("500Medium/Inter_500Medium"),
+        font("600SemiBold/Inter_600SemiBold"),
+      ],
+    },
+  });
+  return image.render().asPng();
+}

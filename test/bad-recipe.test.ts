@@ -1,0 +1,254 @@
+// Recipes that are wrong are refused with every fault and its line; outputs that must not be written are not; and what
+// is printed goes where it belongs.
+import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { planRecipe, RecipeError } from "layergraft";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { DONE, expectReadable, expectRefused, FAILED, layergraft, snapshot, WRONG_USAGE } from "./support/command.js";
+
+const root = temporaryFolder();
+const at = (...names: string[]) => join(root, ...names);
+const refused = (args: readonly string[], status: number, ...messages: RegExp[]) =>
+  expectRefused(args, root, status, ...messages);
+const run = (args: readonly string[], env: NodeJS.ProcessEnv = {}) => layergraft(args, { cwd: root, env });
+const swap = (out: string, ...more: string[]) => [
+  ...["swap", "--task", "task", "--language", "language", "--out", out],
+  ...more,
+];
+
+beforeAll(async () => {
+  await writeTiny(at("task"), { seed: 1 });
+  await writeTiny(at("language"), { seed: 2 });
+});
+
+describe("recipes", () => {
+  const merge = (text: string, ...messages: RegExp[]) => {
+    writeFileSync(at("recipe.yaml"), text);
+    return refused(["merge", "recipe.yaml", "--out", "out"], WRONG_USAGE, ...messages);
+  };
+
+  it("that are not there, not files, or far too large", async () => {
+    await refused(["merge", "none.yaml", "--out", "out"], WRONG_USAGE, /none\.yaml does not exist/);
+    await refused(["merge", "task", "--out", "out"], WRONG_USAGE, /task is a folder; give a recipe file/);
+    writeFileSync(at("weights"), "");
+    truncateSync(at("weights"), 3e9); // sparse; beyond what Node.js can read at once
+    const outcome = await run(["merge", "weights", "--out", "out"]).finally(() => rmSync(at("weights")));
+    expect(outcome.stderr).toMatch(/^error: weights is too large to be a recipe/);
+    expect(outcome.status).toBe(WRONG_USAGE);
+  });
+
+  it.skipIf(process.getuid?.() === 0)("that may not be read (root may read all)", async () => {
+    writeFileSync(at("secret.yaml"), "method: swap");
+    chmodSync(at("secret.yaml"), 0);
+    const outcome = await run(["merge", "secret.yaml", "--out", "out"]);
+    expect(outcome.stderr).toMatch(/^error: .*secret\.yaml/);
+    expectReadable(outcome.stderr);
+  });
+
+  it("with several faults: all of them, each with its line", async () => {
+    const message = await merge(
+      "method: swap\ntask: task\nbottom: -1\ntop: 1.5\nbotom: 3\nweights: [1]\ndtype: int8\nshard_size: much\n",
+      /recipe\.yaml is not a valid recipe:/,
+      /line 1: language: is missing/,
+      /line 3: bottom: /,
+      /line 4: top: /,
+      /line 5: unknown field "botom"/,
+      /line 6: weights: must be equal, magnitude, or two numbers/,
+      /line 7: dtype: .*"bfloat16"/,
+      /line 8: shard_size: must be a size such as 5GB/,
+    );
+    expect(message.match(/^ {2}- /gm)).toHaveLength(7);
+  });
+
+  it("whose YAML is broken: the line", async () => {
+    await merge('method: swap\ntask: "task\nlanguage: b\n', /not valid YAML:\n {2}- line \d/);
+    await merge("method: swap\nmethod: soup\n", /line 2: .*unique/);
+    await merge("method: swap\n---\nmethod: soup\n", /not valid YAML/);
+    await merge("\tmethod: swap\n", /line 1: /);
+  });
+
+  it("without or with an unknown method, or no mapping at all", async () => {
+    await merge("method: ties\nmodels: [task]\n", /line 1: method: must be swap or soup/);
+    await merge("task: task\n", /line 1: method: must be swap or soup/);
+    await merge("", /must be a recipe: a mapping with a method/);
+    await merge("- swap\n", /line 1: must be a recipe: a mapping/);
+    await merge("just text\n", /line 1: must be a recipe: a mapping/);
+  });
+
+  it("with faults in a nested recipe: by path and line", async () => {
+    await merge(
+      "method: swap\ntask:\n  method: soup\n  models:\n    - task\n    - { model: language, wieght: 2 }\nlanguage:\n  method: swap\n  task: task\n  language: language\n  bottom: two\n",
+      /line 6: task\.models\[1\].*unknown field "wieght"/,
+      /line 11: language\.bottom: /,
+    );
+    await merge("method: soup\nmodels: []\n", /line 2: models: must name at least one model/);
+    await merge("method: soup\nmodels:\n  - task\n  - 7\n", /line 4: models\[1\]: must be a folder/);
+    await merge('method: swap\ntask: task\nlanguage: ""\n', /line 3: language: must/);
+    await merge('method: swap\ntask: task\nlanguage: "a\\0b"\n', /line 3: language: must/);
+    await merge(
+      "method: soup\nmodels:\n  - { model: task, weight: .nan }\n  - language\n",
+      /line 3: models\[0\]\.weight: /,
+    );
+    await merge(
+      "method: swap\ntask: { method: soup, models: [task], dtype: float32 }\nlanguage: task\n",
+      /unknown field "dtype"/,
+    );
+  });
+
+  it("that would blow up: aliases of aliases, aliases of themselves, depth", async () => {
+    const bomb = Array.from({ length: 12 }, (_, i) => `a${i + 1}: &a${i + 1} [${`*a${i},`.repeat(9)}]`).join("\n");
+    await merge(`a0: &a0 [x]\n${bomb}\nmethod: swap\n`, /recipe\.yaml nests too deep.*alias/);
+    await merge(
+      "method: swap\ntask: &t { method: swap, task: *t, language: language }\nlanguage: *t\n",
+      /recipe\.yaml/,
+    );
+    await merge(`method: swap\ntask: ${"[".repeat(50_000)}\n`, /recipe\.yaml/);
+    const deep = "{ method: soup, models: [ { model: ".repeat(3_000);
+    await merge(`method: swap\nlanguage: language\ntask: ${deep}task${" } ] }".repeat(3_000)}\n`, /recipe\.yaml/);
+  });
+
+  it("given as values of the library: the same faults, without lines", async () => {
+    const recipe = { method: "swap", task: "task", language: 7, bottom: -1 } as unknown as Parameters<
+      typeof planRecipe
+    >[0];
+    const error = await planRecipe(recipe, { folder: root }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(RecipeError);
+    expect((error as RecipeError).faults).toEqual([
+      expect.stringMatching(/^language: must be a folder/),
+      expect.stringMatching(/^bottom: /),
+    ]);
+  });
+});
+
+describe("outputs", () => {
+  afterEach(() => {
+    for (const name of ["out", "out.partial", "home"]) rmSync(at(name), { recursive: true, force: true });
+  });
+
+  it("that exist: kept without --force, and with it replaced if layergraft made them", async () => {
+    expect((await run(swap("out", "--bottom", "1"))).status).toBe(DONE);
+    const earlier = snapshot(at("out"));
+    await refused(
+      swap("out", "--bottom", "2"),
+      FAILED,
+      /out exists already; choose another folder, or replace it with --force/,
+    );
+    expect((await run(swap("out", "--bottom", "2", "--force"))).status).toBe(DONE);
+    const later = snapshot(at("out"));
+    expect(Object.keys(later)).toEqual(Object.keys(earlier));
+    expect(later["model.safetensors"]).not.toBe(earlier["model.safetensors"]);
+    expect(Object.keys(snapshot(root)).filter((name) => /^out./.test(name) && !name.startsWith("out/"))).toEqual([]);
+  });
+
+  it("that exist and are someone's home, or a file: kept even with --force", async () => {
+    mkdirSync(at("home"));
+    writeFileSync(at("home/diary.txt"), "dear diary");
+    await refused(swap("home"), FAILED, /home exists already/);
+    await refused(swap("home", "--force"), FAILED, /home was not made by layergraft.*--force does not replace it/);
+    await refused(swap(".", "--force"), FAILED, /lies inside the output|was not made by layergraft/);
+    writeFileSync(at("note"), "text");
+    await refused(swap("note"), FAILED, /note exists already/);
+    await refused(swap("note", "--force"), FAILED, /note is not a folder; choose another name/);
+  });
+
+  it("whose partial name is someone's folder or file, or an input: kept even with --force", async () => {
+    mkdirSync(at("out.partial"));
+    writeFileSync(at("out.partial/diary.txt"), "dear diary");
+    await refused(swap("out", "--force"), FAILED, /out\.partial was not .*by layergraft/);
+    await refused(swap("out"), FAILED, /out\.partial/);
+    await refused(swap("out", "--resume"), FAILED, /out\.partial was not .*by layergraft/);
+    rmSync(at("out.partial"), { recursive: true });
+    writeFileSync(at("out.partial"), "text");
+    await refused(swap("out", "--force"), FAILED, /out\.partial/);
+    rmSync(at("out.partial"));
+    await writeTiny(at("out.partial"), { seed: 3 });
+    const args = ["swap", "--task", "out.partial", "--language", "language", "--out", "out", "--force"];
+    await refused(args, FAILED, /out\.partial/);
+  });
+
+  it("with a neighbour called .replaced: kept", async () => {
+    expect((await run(swap("out"))).status).toBe(DONE);
+    mkdirSync(at("out.replaced"));
+    writeFileSync(at("out.replaced/diary.txt"), "dear diary");
+    await run(swap("out", "--force"));
+    expect(readFileSync(at("out.replaced/diary.txt"), "utf8")).toBe("dear diary");
+    rmSync(at("out.replaced"), { recursive: true });
+  });
+
+  it("that are inputs, or hold them", async () => {
+    await refused(swap("task"), FAILED, /the output .*task is one of the inputs/);
+    await refused(swap("./language/", "--force"), FAILED, /language is one of the inputs/);
+    mkdirSync(at("out"));
+    await writeTiny(at("out/inner"), { seed: 3 });
+    const args = ["swap", "--task", "out/inner", "--language", "language", "--out", "out"];
+    await refused([...args, "--force"], FAILED, /the input .*inner lies inside the output/);
+    symlinkSync("task", at("home"));
+    await refused(swap("home", "--force"), FAILED, /home/);
+    const linked = ["swap", "--task", "home", "--language", "language", "--out", "task", "--force"];
+    await refused(linked, FAILED, /the output .*task is one of the inputs/);
+  });
+
+  it("that have no folder to stand in, or a link to nowhere in their place", async () => {
+    await refused(swap("no/where/out"), FAILED, /no\/where does not exist.*create it first/);
+    await refused(swap("task/config.json/out"), FAILED, /config\.json is (a file|not a folder)/);
+    symlinkSync("nowhere", at("home"));
+    await refused(swap("home"), FAILED, /home exists already/);
+    await refused(swap("x".repeat(300)), FAILED, /error: .*(too long|ENAMETOOLONG)/);
+    await refused(swap(""), WRONG_USAGE, /--out/);
+  });
+
+  it.skipIf(process.getuid?.() === 0)("in a folder that may not be written (root may write anywhere)", async () => {
+    mkdirSync(at("home"), { mode: 0o555 });
+    await refused(swap("home/out"), FAILED, /error: .*home/);
+  });
+
+  it("of runs that fail before anything is written: no partial is left to explain", async () => {
+    await writeTiny(at("base"), { seed: 1 });
+    const magnitude = swap("out", "--weights", "magnitude", "--base", "base");
+    await refused(magnitude, FAILED, /task is identical to the base, so the inverse of its magnitude is infinite/);
+    await refused(swap("out", "--resume", "--memory", "2kB"), WRONG_USAGE, /too small/);
+  });
+});
+
+describe("streams", () => {
+  afterEach(() => rmSync(at("out"), { recursive: true, force: true }));
+
+  it("--json prints one document to stdout, progress and the plan go to stderr", async () => {
+    const { status, stdout, stderr } = await run(swap("out", "--json"));
+    expect(status).toBe(DONE);
+    expect(JSON.parse(stdout)).toMatchObject({ out: at("out"), files: ["model.safetensors"], resumed: false });
+    expect(stderr).toMatch(/Layer swap: bottom 1/);
+    expect(stderr).toMatch(/writing 100%/);
+    for (const command of [["inspect", "out"], ["diff", "task", "out"], ["verify", "out"], swap("new", "--dry-run")]) {
+      const outcome = await run([...command, "--json"]);
+      expect(() => JSON.parse(outcome.stdout), command.join(" ")).not.toThrow();
+    }
+  });
+
+  it("--quiet prints nothing to stderr when all goes well, and still says what went wrong", async () => {
+    for (const args of [swap("out"), ["inspect", "out"], ["verify", "out"], ["diff", "out", "out"]]) {
+      expect(await run([...args, "--quiet"])).toMatchObject({ status: DONE, stderr: "" });
+    }
+    expect((await run(swap("out", "--quiet"))).stderr).toMatch(/^error: .* exists already/);
+  });
+
+  it("no colours where there is no terminal, some where FORCE_COLOR asks, none where NO_COLOR does", async () => {
+    const plan = swap("out", "--dry-run");
+    const plain = await run(plan);
+    expect(plain.stdout + plain.stderr).not.toContain("\u001b");
+    expect((await run(plan, { FORCE_COLOR: "1" })).stdout).toContain("\u001b");
+    expect((await run(plan, { FORCE_COLOR: "1", NO_COLOR: "1" })).stdout).not.toContain("\u001b");
+    expect((await run(["inspect", "x"], { FORCE_COLOR: "1" })).stderr).toContain("\u001b");
+  });
+
+  it("--dry-run writes nothing and prints the strip", async () => {
+    const before = snapshot(root);
+    const { status, stdout } = await run(swap("out", "--bottom", "1", "--top", "1", "--dry-run"));
+    expect(status).toBe(DONE);
+    expect(stdout).toMatch(/██░░░░██/);
+    expect(stdout).toMatch(/language {2,}layers 0, 3/);
+    expect(snapshot(root)).toEqual(before);
+    expect(readJson(at("task"), "config.json").num_hidden_layers).toBe(4);
+  });
+});

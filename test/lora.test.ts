@@ -1,0 +1,386 @@
+// FOLDER+ADAPTER: what PEFT merges, to its last places; the plain arithmetic, to the bit; and what is refused.
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { executePlan, openCheckpoint, planSoup } from "layergraft";
+import { reference } from "layergraft/kernels";
+import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "layergraft/safetensors";
+import { describe, expect, it } from "vitest";
+import { type FloatDType, type ReadTensor, seededTensor } from "./support/checkpoints.js";
+import { Bench, type Tensors } from "./support/merging.js";
+import { readFolder, roundTo, toNumbers } from "./support/numbers.js";
+
+const bench = new Bench();
+const fixture = (...path: string[]) => join(fileURLToPath(new URL("fixtures", import.meta.url)), ...path);
+
+async function readFile(path: string): Promise<Map<string, ReadTensor>> {
+  const file = await openSafetensors(path);
+  const all = new Map<string, ReadTensor>();
+  for (const tensor of file.tensors) all.set(tensor.name, { ...tensor, data: await readTensor(file, tensor) });
+  return all;
+}
+
+// ---- adapters of our own ----
+
+const PREFIX = "base_model.model.";
+
+interface Factors {
+  readonly module: string;
+  readonly input: number;
+  readonly output: number;
+  readonly rank: number;
+  readonly embedding?: boolean;
+}
+
+/** The two factors as PEFT names them. */
+function factors({ module, input, output, rank, embedding }: Factors, seed: number, dtype: FloatDType = "F32") {
+  const name = (side: string) => `${PREFIX}${module}.lora_${embedding ? `embedding_${side}` : `${side}.weight`}`;
+  return [
+    seededTensor(name("A"), [rank, input], seed, dtype),
+    seededTensor(name("B"), [output, rank], seed + 1, dtype),
+  ];
+}
+
+async function writeAdapter(tensors: readonly TensorData[], config: Record<string, unknown> = {}): Promise<string> {
+  const folder = bench.next("adapter");
+  mkdirSync(folder);
+  await writeSafetensors(join(folder, "adapter_model.safetensors"), tensors);
+  const defaults = { peft_type: "LORA", r: 2, lora_alpha: 3, use_dora: false, layer_replication: null, bias: "none" };
+  writeFileSync(join(folder, "adapter_config.json"), JSON.stringify({ ...defaults, ...config }));
+  return folder;
+}
+
+/** W + scale * (B A), or its transpose, with the plain kernel; then rounded. */
+function adapted(weight: ReadTensor, [a, b]: readonly ReadTensor[], scale: number, transposed: boolean): number[] {
+  const [rows, columns] = weight.shape as [number, number];
+  const rank = a?.shape[0] as number;
+  const [flatA, flatB] = [toNumbers(a as ReadTensor), toNumbers(b as ReadTensor)];
+  // The plain kernel takes [rows, rank] and [rank, columns].
+  const left = Float32Array.from({ length: rows * rank }, (_, i) =>
+    transposed ? (flatA[(i % rank) * rows + Math.floor(i / rank)] as number) : (flatB[i] as number),
+  );
+  const right = Float32Array.from({ length: rank * columns }, (_, i) =>
+    transposed ? (flatB[(i % columns) * rank + Math.floor(i / columns)] as number) : (flatA[i] as number),
+  );
+  const sum = Float32Array.from(toNumbers(weight));
+  reference.addLowRank(sum, left, right, rows, columns, rank, scale);
+  return Array.from(sum, (x) => roundTo(weight.dtype as FloatDType, x));
+}
+
+function expectAdapted(
+  found: Tensors,
+  base: Tensors,
+  adapter: Tensors,
+  scaleOf: (name: string) => number,
+  fanInFanOut = false,
+) {
+  expect([...found.keys()]).toEqual([...base.keys()]);
+  let count = 0;
+  for (const [name, tensor] of found) {
+    const weight = base.get(name) as ReadTensor;
+    const module = `${PREFIX}${name.replace(/\.weight$/, "")}`;
+    const pick = (side: string) =>
+      ["", "embedding_"].map((kind) => adapter.get(`${module}.lora_${kind}${side}${kind ? "" : ".weight"}`));
+    const [a, b] = [pick("A").find(Boolean), pick("B").find(Boolean)];
+    if (!a || !b) {
+      expect(Buffer.compare(tensor.data, weight.data), `${name}, copied`).toBe(0);
+      continue;
+    }
+    count++;
+    const transposed = fanInFanOut || adapter.has(`${module}.lora_embedding_A`);
+    const wanted = adapted(weight, [a, b], scaleOf(name), transposed);
+    expect(
+      toNumbers(tensor).findIndex((x, i) => !Object.is(x, wanted[i])),
+      name,
+    ).toBe(-1);
+  }
+  expect(count).toBe([...adapter.keys()].filter((name) => /lora_(embedding_)?A/.test(name)).length);
+}
+
+const mergeOne = async (base: string, adapter: string) =>
+  (await bench.merge({ method: "soup", models: [`${base}+${adapter}`] })).tensors;
+
+describe("what PEFT merges", () => {
+  // PEFT multiplies with the machine's matrix product, whose order of summation is its own; the rest is rounding of
+  // float32 (6e-8). Per case: the largest error, in proportion to the largest value of its tensor, as measured.
+  it.each([
+    ["plain scale", "lora/base", "lora", 21, 1e-7],
+    ["rank-stabilised scale", "lora/base", "rslora", 21, 1e-7],
+    ["GPT-2: [in, out] weights, square ones too, and an embedding", "peft/gpt2/base", "peft/gpt2", 9, 1.6e-7],
+    [
+      "ranks and scales by pattern, an embedding, a head saved whole",
+      "peft/patterns/base",
+      "peft/patterns",
+      14,
+      2.7e-7,
+    ],
+  ])("%s", async (_, base, folder, changed, tolerance) => {
+    const found = await mergeOne(fixture(base), fixture(folder, "adapter"));
+    const wanted = await readFile(fixture(folder, "expected.safetensors"));
+    const before = await readFolder(fixture(base));
+    expect([...found.keys()].sort()).toEqual([...wanted.keys()].sort());
+    const differing = [...found].filter(
+      ([name, { data }]) => Buffer.compare(data, before.get(name)?.data ?? data) !== 0,
+    );
+    expect(differing.length).toBe(changed);
+    for (const [name, tensor] of found) {
+      const [x, y] = [toNumbers(tensor), toNumbers(wanted.get(name) as ReadTensor)];
+      expect([tensor.dtype, tensor.shape]).toEqual(["F32", wanted.get(name)?.shape]);
+      const largest = y.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+      const worst = x.reduce((most, value, i) => Math.max(most, Math.abs(value - (y[i] as number))), 0);
+      expect(worst, name).toBeLessThanOrEqual(tolerance * largest);
+    }
+  });
+});
+
+describe("the arithmetic of an adapter", () => {
+  const q = (layer: number, rank = 2): Factors => ({
+    module: `model.layers.${layer}.self_attn.q_proj`,
+    input: 8,
+    output: 8,
+    rank,
+  });
+  const down: Factors = { module: "model.layers.1.mlp.down_proj", input: 12, output: 8, rank: 2 };
+  const k: Factors = { module: "model.layers.0.self_attn.k_proj", input: 8, output: 4, rank: 2 };
+
+  it.each([
+    ["BF16", "BF16"],
+    ["BF16", "F32"],
+    ["F16", "F16"],
+    ["F32", "BF16"],
+  ] as const)("on %s with factors in %s is float32, rounded once", async (dtype, factorDType) => {
+    const base = await bench.model({ dtype });
+    const adapter = await writeAdapter([q(0), q(1), down, k].flatMap((at, i) => factors(at, 50 + 2 * i, factorDType)));
+    const [before, added] = [await readFolder(base), await readFolder(adapter)];
+    expectAdapted(await mergeOne(base, adapter), before, added, () => 1.5);
+  });
+
+  it("goes before a conversion, and is rounded once with it", async () => {
+    const base = await bench.model({ dtype: "F32" });
+    const adapter = await writeAdapter(factors(down, 9), { use_rslora: true });
+    const { tensors } = await bench.merge({ method: "soup", models: [`${base}+${adapter}`], dtype: "bfloat16" });
+    const [weight, [a, b]] = [
+      (await readFolder(base)).get(`${down.module}.weight`),
+      [...(await readFolder(adapter)).values()],
+    ];
+    const exact = adapted(weight as ReadTensor, [a, b] as ReadTensor[], 3 / Math.sqrt(2), false);
+    expect(toNumbers(tensors.get(`${down.module}.weight`) as ReadTensor)).toEqual(exact.map((x) => roundTo("BF16", x)));
+  });
+
+  // Larger than one block of 65,536 elements; the last is larger than one piece of 2,097,152, too.
+  it.each([
+    [[300, 512], 8, "BF16"],
+    [[70_000, 4], 3, "F32"],
+    [[5000, 450], 2, "BF16"],
+  ] as const)(
+    "on a weight of %j in rows, and as [in, out], on several threads",
+    async ([rows, columns], rank, dtype) => {
+      const module = "model.layers.1.mlp.up_proj";
+      const edit = (tensors: TensorData[]) =>
+        tensors.map((tensor) =>
+          tensor.name === `${module}.weight` ? seededTensor(tensor.name, [rows, columns], 77, dtype) : tensor,
+        );
+      const base = await bench.model({ dtype, edit });
+      const before = await readFolder(base);
+      for (const transposed of [false, true]) {
+        const [input, output] = transposed ? [rows, columns] : [columns, rows];
+        const config = { r: rank, fan_in_fan_out: transposed };
+        const adapter = await writeAdapter(factors({ module, input, output, rank }, 5, dtype), config);
+        const opened = await planSoup({ models: [`${base}+${adapter}`] });
+        const { out } = await executePlan(opened, { out: bench.next("out"), threads: transposed ? 1 : 3 });
+        expectAdapted(await readFolder(out), before, await readFolder(adapter), () => 3 / rank, transposed);
+      }
+    },
+  );
+
+  it("of an embedding is transposed, whatever fan_in_fan_out says", async () => {
+    const embedding: Factors = { module: "model.embed_tokens", input: 20_000, output: 8, rank: 4, embedding: true };
+    const base = await bench.model({ vocabulary: 20_000, tied: true });
+    for (const fan_in_fan_out of [false, true]) {
+      const adapter = await writeAdapter(factors(embedding, 3), { r: 4, lora_alpha: 8, fan_in_fan_out });
+      expectAdapted(await mergeOne(base, adapter), await readFolder(base), await readFolder(adapter), () => 2);
+    }
+  });
+
+  it("replaces what was saved whole: a head, a bias, under every name that PEFT gives", async () => {
+    const bias = "model.layers.0.self_attn.q_proj.bias";
+    const base = await bench.model({ edit: (tensors) => [...tensors, seededTensor(bias, [8], 1)] });
+    const head = (name: string) => seededTensor(`${PREFIX}${name}`, [24, 8], 31);
+    for (const [headName, biasName] of [
+      ["lm_head.weight", "model.layers.0.self_attn.q_proj.base_layer.bias"],
+      ["lm_head.modules_to_save.weight", bias],
+      ["lm_head.modules_to_save.default.weight", bias],
+      ["lm_head.base_layer.weight", bias],
+    ] as const) {
+      const tensors = [head(headName), seededTensor(`${PREFIX}${biasName}`, [8], 32), ...factors(q(0), 4)];
+      const found = await mergeOne(base, await writeAdapter(tensors));
+      expect(found.get("lm_head.weight")?.data, headName).toEqual(tensors[0]?.data);
+      expect(found.get(bias)?.data, biasName).toEqual(tensors[1]?.data);
+    }
+  });
+
+  it("stands on either side of a swap, and in a soup by magnitude", async () => {
+    const base = await bench.model({ dtype: "F32" });
+    const sides = [
+      await writeAdapter([q(0), q(1), down].flatMap((at, i) => factors(at, 60 + i))),
+      await writeAdapter(factors(q(0, 4), 70), { r: 4 }),
+    ];
+    const [task = "", language = ""] = sides.map((adapter) => `${base}+${adapter}`);
+    const before = await readFolder(base);
+    const value = async (side: number, name: string) => {
+      const added = await readFolder(sides[side] as string);
+      const pair = ["A", "B"].map((x) => added.get(`${PREFIX}${name.replace(".weight", "")}.lora_${x}.weight`));
+      const weight = before.get(name) as ReadTensor;
+      return pair[0] ? adapted(weight, pair as ReadTensor[], side ? 0.75 : 1.5, false) : toNumbers(weight);
+    };
+    const swapped = await bench.merge({ method: "swap", task, language, bottom: 1, top: 0 });
+    for (const [name, tensor] of swapped.tensors) {
+      const wanted = await value(name.includes("layers.0.") ? 1 : 0, name);
+      expect(toNumbers(tensor), name).toEqual(wanted);
+    }
+    const transition = { method: "swap" as const, task, language, bottom: 0, bottom_transition: 1, top: 0 };
+    const averaged = (await bench.merge({ ...transition, weights: [2, 1] })).tensors.get(`${q(0).module}.weight`);
+    const [x, y] = [await value(0, `${q(0).module}.weight`), await value(1, `${q(0).module}.weight`)];
+    const f = Math.fround;
+    expect(toNumbers(averaged as ReadTensor)).toEqual(x.map((a, i) => f(f(f(2 * a) + (y[i] as number)) / 3)));
+
+    const { measured } = await bench.merge({ method: "soup", models: [task, language], base, weights: "magnitude" });
+    let [rows, sum] = [0, 0];
+    for (const [name, tensor] of before) {
+      const [out, columns] =
+        tensor.shape.length > 1 ? (tensor.shape as [number, number]) : [tensor.shape[0] as number, 1];
+      const [w, moved] = [toNumbers(tensor), await value(0, name)];
+      sum += moved.reduce((total, v, i) => total + Math.abs(v - (w[i] as number)), 0) / out;
+      rows += columns;
+    }
+    expect(Math.abs((measured["magnitude of models[0] against base"] ?? 0) / (sum / rows) - 1)).toBeLessThan(1e-6);
+  });
+
+  it.each([
+    [{ "layers.1.self_attn.q_proj": 5 }, [3, 5, 3]],
+    [{ q_proj: 5 }, [5, 5, 5]],
+    [{ _proj: 5, roj: 5, "model.layers.1.self_attn": 5 }, [3, 3, 3]], // whole components, to the end
+    [{ "layers\\.[02]\\..*": 5 }, [5, 3, 5]],
+    [{ "model.layers.(0|1).self_attn.(q|k)_proj": 5 }, [5, 5, 3]],
+    [{ "^model.layers.2.self_attn.q_proj": 5 }, [3, 3, 5]],
+    [{ "(model\\.)?layers\\.\\d+\\.(self_attn\\.)*q_proj": 5 }, [5, 5, 5]],
+    [{ "k_proj|layers.2.*": 5 }, [3, 3, 5]],
+    [{ "layers.1.*": 7, q_proj: 5 }, [5, 7, 5]], // the first that matches
+  ])("takes the scale of the pattern %j", async (alpha_pattern, alphas) => {
+    const base = await bench.model({ layers: 3 });
+    const tensors = [0, 1, 2].flatMap((layer) => factors(q(layer), layer));
+    const opened = await openCheckpoint(`${base}+${await writeAdapter(tensors, { alpha_pattern })}`);
+    const scales = [0, 1, 2].map((layer) => opened.tensors.get(`${q(layer).module}.weight`)?.lowRank?.scale);
+    expect(scales).toEqual(alphas.map((alpha) => alpha / 2));
+    const rank = [0, 1, 2].flatMap((layer) => factors(q(layer, alphas[layer]), layer));
+    const ranked = await openCheckpoint(
+      `${base}+${await writeAdapter(rank, { r: 3, rank_pattern: alpha_pattern, use_rslora: true })}`,
+    );
+    const roots = [0, 1, 2].map((layer) => ranked.tensors.get(`${q(layer).module}.weight`)?.lowRank?.scale);
+    expect(roots).toEqual(alphas.map((r) => 3 / Math.sqrt(r)));
+  });
+});
+
+describe("refused adapters", () => {
+  const module = "model.layers.0.self_attn.q_proj";
+  const good = factors({ module, input: 8, output: 8, rank: 2 }, 1);
+  const [a, b] = good as [TensorData, TensorData];
+  const named = (name: string, shape: number[]) => seededTensor(PREFIX + name, shape, 1, "F32");
+  const plan = async (adapter: string) => planSoup({ models: [`${await bench.model()}+${adapter}`] });
+
+  it.each<[string, Record<string, unknown>, RegExp]>([
+    ["DoRA", { use_dora: true }, /uses DoRA, which is not supported; merge the adapter in PEFT/],
+    ["a bias on B", { lora_bias: true }, /uses a bias on the second factor \(lora_bias\)/],
+    ["replicated layers", { layer_replication: [[0, 2]] }, /uses layer replication/],
+    ["adapted parameters", { target_parameters: ["experts.w"] }, /uses adapted parameters/],
+    ["token indices", { trainable_token_indices: { embed_tokens: [1] } }, /uses trainable token indices/],
+    ["PiSSA", { init_lora_weights: "pissa_niter_4" }, /init_lora_weights is "pissa_niter_4", which changes the base's/],
+    ["OLoRA", { init_lora_weights: "olora" }, /init_lora_weights is "olora", which changes the base's weights too/],
+    ["LoftQ", { init_lora_weights: "loftq" }, /init_lora_weights is "loftq"/],
+    ["IA3", { peft_type: "IA3" }, /peft_type is "IA3"; only LORA adapters can be added/],
+    ["no type", { peft_type: undefined }, /peft_type is null; only LORA/],
+    ["no rank", { r: undefined }, /r is null, not a positive number/],
+    ["alpha of 0", { lora_alpha: 0 }, /lora_alpha is 0, not a positive number/],
+    ["a scale that is text", { alpha_pattern: { q_proj: "4" } }, /alpha_pattern\.q_proj is "4", not a positive number/],
+    ["a list of patterns", { rank_pattern: ["q_proj"] }, /rank_pattern is not an object/],
+    ["another rank", { r: 4 }, /have rank 2, but .*adapter_config\.json says 4, so its scale is unclear; correct r/],
+    ["another rank by pattern", { rank_pattern: { q_proj: 8 } }, /have rank 2, but .* says 8/],
+    [
+      "exponential matching",
+      { alpha_pattern: { "([a-z_.0-9]+)+!": 1 } },
+      /the pattern "\(\[a-z_\.0-9\]\+\)\+!" is not one/,
+    ],
+    ["endless matching", { rank_pattern: { [`${".*".repeat(40)}!`]: 1 } }, /the pattern "(\.\*){40}!" is not one/],
+    ["no pattern", { alpha_pattern: { "q_(proj": 1 } }, /the pattern "q_\(proj" is not one that layergraft reads/],
+    [
+      "Python's end",
+      { alpha_pattern: { "q_proj\\Z": 1 } },
+      /the pattern "q_proj\\\\Z" is not one that layergraft reads/,
+    ],
+    ["Python's count", { alpha_pattern: { "q_proj{,2}": 1 } }, /the pattern "q_proj\{,2\}" is not one that layergraft/],
+  ])("%s", async (_, config, message) => {
+    await expect(plan(await writeAdapter(good, config))).rejects.toThrow(message);
+  });
+
+  it.each<[string, readonly TensorData[], RegExp]>([
+    [
+      "DoRA's magnitudes",
+      [...good, named(`${module}.lora_magnitude_vector`, [8])],
+      /lora_magnitude_vector, which fits no/,
+    ],
+    [
+      "a tensor of another model",
+      [...good, named("model.layers.9.norm.weight", [8])],
+      /layers\.9\.norm\.weight, which fits/,
+    ],
+    [
+      "a module of another model",
+      [named("h.0.q.lora_A.weight", [2, 8]), named("h.0.q.lora_B.weight", [8, 2])],
+      /adapts h\.0\.q, which the base does not have/,
+    ],
+    ["half a pair", [a], /has only one of the two factors of model\.layers\.0\.self_attn\.q_proj/],
+    [
+      "another width",
+      [{ ...a, shape: [2, 4], data: a.data.subarray(32) }, b],
+      /are \[2, 4\] and \[8, 2\], which do not fit its weight \[8, 8\]/,
+    ],
+    ["two ranks", [a, { ...b, shape: [16, 1] }], /are \[2, 8\] and \[16, 1\], which do not fit/],
+    ["a convolution", [{ ...a, shape: [2, 8, 1] }, b], /are \[2, 8, 1\] and \[8, 2\], which do not fit/],
+    ["two dtypes", [a, seededTensor(b.name, [8, 2], 1, "BF16")], /are F32 and BF16; both must be F32, F16 or BF16/],
+    ["integers", good.map((t) => ({ ...t, dtype: "I32" as const })), /are I32 and I32; both must be F32, F16 or BF16/],
+    [
+      "a head of another size",
+      [...good, named("lm_head.weight", [25, 8])],
+      /lm_head\.weight is \[25, 8\], but .* of the base is \[24, 8\]/,
+    ],
+  ])("%s", async (_, tensors, message) => {
+    await expect(plan(await writeAdapter(tensors))).rejects.toThrow(message);
+  });
+
+  it("without its files, or with pickled weights", async () => {
+    const adapter = await writeAdapter(good);
+    renameSync(join(adapter, "adapter_model.safetensors"), join(adapter, "adapter_model.bin"));
+    await expect(plan(adapter)).rejects.toThrow(/has no adapter_model\.safetensors; its adapter_model\.bin is pickled/);
+    rmSync(join(adapter, "adapter_model.bin"));
+    await expect(plan(adapter)).rejects.toThrow(/has no adapter_model\.safetensors$/);
+    rmSync(join(adapter, "adapter_config.json"));
+    await expect(plan(adapter)).rejects.toThrow(/has no adapter_config\.json; give the folder of a PEFT LoRA adapter/);
+  });
+
+  it("that would be added in float64, on either side of an average", async () => {
+    const wide = (tensors: TensorData[]) =>
+      tensors.map((tensor) => {
+        if (tensor.name !== `${module}.weight`) return tensor;
+        return { ...tensor, dtype: "F64" as const, data: new Uint8Array(new Float64Array(64).fill(0.5).buffer) };
+      });
+    const [narrow, double, adapter] = [
+      await bench.model(),
+      await bench.model({ edit: wide }),
+      await writeAdapter(good),
+    ];
+    const message = /1 tensor of dtype F64 with an adapter would have to be computed with.*q_proj/;
+    await expect(planSoup({ models: [`${double}+${adapter}`], dtype: "float32" })).rejects.toThrow(message);
+    const mixed = planSoup({ models: [`${narrow}+${adapter}`, double], dtype: "float32" });
+    await expect(mixed).rejects.toThrow(message);
+  });
+});
