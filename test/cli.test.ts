@@ -255,7 +255,7 @@ describe("verify", () => {
     writeSync(descriptor, Buffer.from([(bytes[position] ?? 0) ^ 1]), 0, 1, position);
     closeSync(descriptor);
     expect(await output(FAILED, "verify", "out")).toMatch(
-      /1 of 39 tensors of out deviate from the plan\n {2}model\.layers\.2\.mlp\.up_proj\.weight differs in 1 elements?, the first at index 17\n$/,
+      /1 of 39 tensors of out deviate from the plan\n {2}model\.layers\.2\.mlp\.up_proj\.weight differs in 1 elements?, the first at index 17\nEither the output was changed after it was written, or a source was\.\n$/,
     );
     const { deviations } = await json<{ deviations: unknown[] }>(FAILED, "verify", "out");
     expect(deviations).toEqual([expect.objectContaining({ tensor: UP, differing: 1, first: 17 })]);

@@ -345,7 +345,7 @@ describe("verifying a swap", () => {
       const out = await output("BF16");
       await flip(out, tensor, element);
       const { deviations } = await verifyOutput(out);
-      const what = `differs in 1 elements, the first at index ${element}`;
+      const what = `differs in 1 element, the first at index ${element}`;
       expect(deviations).toEqual([{ tensor, what, differing: 1, first: element }]);
     }
   });

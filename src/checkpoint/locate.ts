@@ -42,7 +42,8 @@ export async function locateSource(source: string, base = "."): Promise<SourceLo
 
 async function locateFolder(path: string, base: string): Promise<string | undefined> {
   if (path === "") return undefined;
-  const folder = resolve(base, path);
+  // The shell expands ~ only at the start of an argument: not in a recipe, and not after the '+' of an adapter.
+  const folder = /^~(?=[/\\]|$)/.test(path) ? join(homedir(), path.slice(1)) : resolve(base, path);
   if (await exists(folder)) return folder;
   return /^[\w.-]+\/[\w.-]+$/.test(path) ? findInHubCache(path) : undefined;
 }

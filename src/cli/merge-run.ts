@@ -2,7 +2,7 @@
 import { type Command, Option } from "commander";
 import { LayergraftError } from "../core/errors.js";
 import { formatBytes, formatCount, plural } from "../core/format.js";
-import { executePlan } from "../merge/execute.js";
+import { checkOutput, executePlan } from "../merge/execute.js";
 import { type OpenedPlan, planRecipe } from "../merge/planner.js";
 import { OUTPUT_DTYPES, type RecipeInput } from "../merge/recipe.js";
 import { type PlanSummary, summarizePlan } from "../merge/summary.js";
@@ -68,6 +68,15 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
   const start = performance.now();
   const opened = await planRecipe(recipe, { folder });
   const summary = summarizePlan(opened);
+  const execution = {
+    out: options.out ?? "",
+    resume: options.resume,
+    force: options.force,
+    threads: options.threads,
+    memory: options.memory,
+  };
+  // Before the plan is shown: who reads it should not find at its end that it cannot be done.
+  if (options.out) await checkOutput(opened, execution);
   if (options.dryRun) {
     if (options.json) printJson({ plan: opened.plan, summary });
     else print([...describePlan(opened, summary, paletteFor(process.stdout))]);
@@ -76,11 +85,7 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
   say(options, describePlan(opened, summary, paletteFor(process.stderr)).join("\n"));
   const progress = progressFor(options);
   const result = await executePlan(opened, {
-    out: options.out ?? "",
-    resume: options.resume,
-    force: options.force,
-    threads: options.threads,
-    memory: options.memory,
+    ...execution,
     signal: interruptSignal(),
     onProgress: (state) => progress.update(state),
   }).finally(() => progress.stop());

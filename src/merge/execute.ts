@@ -61,6 +61,14 @@ export async function executePlan(opened: OpenedPlan, options: ExecuteOptions): 
   return new Execution(opened, options).run();
 }
 
+/**
+ * Checks, without writing anything, that a plan's output could be written: the place, what stands there, the room.
+ * @throws {OutputError} if not
+ */
+export async function checkOutput(opened: OpenedPlan, options: ExecuteOptions): Promise<void> {
+  await new Execution(opened, options).check();
+}
+
 class Execution {
   readonly #opened: OpenedPlan;
   readonly #plan: Plan;
@@ -91,22 +99,17 @@ class Execution {
   }
 
   async run(): Promise<ExecuteResult> {
-    const { resume = false, force = false } = this.#options;
-    await this.#folder.recover();
-    const earlier = await this.#earlierRun();
-    if (resume && earlier === undefined && (await this.#isComplete())) return this.#result([], 0, 0, {}, false, true);
-    const folders = this.#plan.sources.flatMap(({ folder, adapter }) =>
-      adapter === undefined ? [folder] : [folder, adapter],
-    );
-    await this.#folder.check(folders, force);
-    await this.#folder.checkSpace(this.#layout.shards.reduce((sum, shard) => sum + shard.bytes, 0));
+    const { earlier, isComplete } = await this.check();
+    if (isComplete) return this.#result([], 0, 0, {}, false, true);
 
     // As they were when their headers were read: a plan may be older than the files it is executed on.
     const inputs = this.#plannedTimes();
     await this.#checkInputs(inputs);
     await this.#folder.begin(earlier === undefined);
     try {
-      const measured = await this.#measure(earlier);
+      const measured = await this.#measure(earlier, (values) =>
+        this.#folder.saveState({ plan: this.#digest, inputs, measured: values, done: "" }),
+      );
       const { program, wasThere } = await this.#prepare(measured);
       const done = (wasThere && earlier?.done) || "";
       const state: RunState = { plan: this.#digest, inputs, measured, done };
@@ -120,6 +123,20 @@ class Execution {
       const isUseless = error instanceof LayergraftError && error.code === "changed";
       throw this.#explain(error, await this.#folder.abandon(isUseless));
     }
+  }
+
+  /** Whether the output can be written, and what there is to go on from. Writes nothing. */
+  async check(): Promise<{ earlier: RunState | undefined; isComplete: boolean }> {
+    const { resume = false, force = false } = this.#options;
+    await this.#folder.recover();
+    const earlier = await this.#earlierRun();
+    if (resume && earlier === undefined && (await this.#isComplete())) return { earlier, isComplete: true };
+    const folders = this.#plan.sources.flatMap(({ folder, adapter }) =>
+      adapter === undefined ? [folder] : [folder, adapter],
+    );
+    await this.#folder.check(folders, force);
+    await this.#folder.checkSpace(this.#layout.shards.reduce((sum, shard) => sum + shard.bytes, 0));
+    return { earlier, isComplete: false };
   }
 
   /** State of a stopped run to go on from. */
@@ -181,11 +198,21 @@ class Execution {
     return { phase, threads, memory, signal, onProgress };
   }
 
-  async #measure(earlier: RunState | undefined): Promise<Record<string, number>> {
-    const known = new Map(Object.entries(earlier?.measured ?? {}));
+  async #measure(
+    earlier: RunState | undefined,
+    onMeasured: (values: Record<string, number>) => Promise<void>,
+  ): Promise<Record<string, number>> {
     const { threads, memory, signal, onProgress } = this.#options;
-    const options = { threads, memory, signal, onProgress };
-    return Object.fromEntries(await measureAll(this.#plan.measurements, this.#opened.sources, options, known));
+    return Object.fromEntries(
+      await measureAll(this.#plan.measurements, this.#opened.sources, {
+        threads,
+        memory,
+        signal,
+        onProgress,
+        known: new Map(Object.entries(earlier?.measured ?? {})),
+        onMeasured: (values) => onMeasured(Object.fromEntries(values)),
+      }),
+    );
   }
 
   async #prepare(measured: Record<string, number>): Promise<{ program: Program; wasThere: boolean }> {

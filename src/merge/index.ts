@@ -1,5 +1,5 @@
 // The public face of merge/.
-export { type ExecuteOptions, type ExecuteResult, executePlan } from "./execute.js";
+export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./execute.js";
 export { defaultSwapLayers, ownerOfLayer, type SwapLayers, swapLayers } from "./methods/swap.js";
 export { type Measurement, PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
 export { type OpenedPlan, openPlan, planRecipe, planSoup, planSwap } from "./planner.js";

@@ -4,18 +4,28 @@ import type { Sources } from "../source/resolve.js";
 import type { RunOptions } from "../streaming/run.js";
 import type { Measurement } from "./plan.js";
 
-/** @param known values that an earlier run has found */
+export interface MeasureOptions extends Omit<RunOptions, "phase"> {
+  /** Values that an earlier run has found. */
+  readonly known?: ReadonlyMap<string, number> | undefined;
+  /** Takes all values found so far, after each measurement. */
+  readonly onMeasured?: ((values: ReadonlyMap<string, number>) => Promise<void>) | undefined;
+}
+
+/** @returns values by measurement id */
 export async function measureAll(
   measurements: readonly Measurement[],
   sources: Sources,
-  options: Omit<RunOptions, "phase">,
-  known: ReadonlyMap<string, number> = new Map(),
+  options: MeasureOptions,
 ): Promise<Map<string, number>> {
+  const { known = [], onMeasured, ...run } = options;
   const measured = new Map(known);
   for (const { id, expert, tensors } of measurements) {
     if (measured.has(id)) continue;
-    const phase = `measuring ${expert}`;
-    measured.set(id, await measureMagnitude(expert, tensors, sources, measured, { ...options, phase }));
+    measured.set(
+      id,
+      await measureMagnitude(expert, tensors, sources, measured, { ...run, phase: `measuring ${expert}` }),
+    );
+    await onMeasured?.(measured);
   }
   return measured;
 }

@@ -192,8 +192,8 @@ export class OutputFolder {
    */
   async abandon(isUseless = false): Promise<boolean> {
     const state = await this.state().catch(() => undefined);
-    const isResumable =
-      !isUseless && state !== undefined && Buffer.from(state.done, "base64").some((bits) => bits !== 0);
+    const hasPieces = Buffer.from(state?.done ?? "", "base64").some((bits) => bits !== 0);
+    const isResumable = !isUseless && (hasPieces || Object.keys(state?.measured ?? {}).length > 0);
     await this.#unlock();
     if (!isResumable) await rm(this.partial, { recursive: true, force: true });
     return isResumable;

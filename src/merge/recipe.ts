@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { parseBytes } from "../core/format.js";
 
-const layerCount = z.int().min(0);
+const layerCount = z.int("must be a whole number").min(0, "must not be negative");
 // Weights are applied in float32, which ends at 1e38; far before that they leave no room for the values.
 const weight = z
   .number()

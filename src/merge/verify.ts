@@ -1,6 +1,7 @@
 // Recomputes an output from its sources and compares it, byte for byte, with what lies on the disk.
 import { isFloatDType } from "../core/dtype.js";
 import { CheckpointError, LayergraftError } from "../core/errors.js";
+import { plural } from "../core/format.js";
 import { formatShape, sameShape } from "../core/shape.js";
 import { openShards } from "../safetensors/sharded.js";
 import { flatten, leavesOf, type Measured, measurementsOf, type Value } from "../source/expression.js";
@@ -78,7 +79,7 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
   resultsByJob(outcome, program.jobs.length).forEach((pieces, i) => {
     const { differing, first } = totalDifferences(pieces);
     if (differing === 0) return;
-    const what = `differs in ${differing.toLocaleString("en-US")} elements, the first at index ${first}`;
+    const what = `differs in ${plural(differing, "element")}, the first at index ${first}`;
     deviations.push({ tensor: steps[i]?.tensor ?? "", what, differing, first });
   });
   return { tensors: plan.steps.length, bytesRead: outcome.bytesRead, deviations };

@@ -250,8 +250,8 @@ describe("with an index", () => {
     ["has a list for a weight_map", index([]), "FormatError", /has no weight_map/],
     ["has null for a weight_map", index(null), "FormatError", /has no weight_map/],
     ["has a weight_map without tensors", index({}), "FormatError", /names no tensor/],
-  ])("an index that %s is refused, whatever stands beside it", async (_, content, name, what) => {
-    const folder = await folderOf({ [INDEX_FILE]: content, [SINGLE_FILE]: holding("a") });
+  ])("an index that %s is refused, even beside a whole set of shards", async (_, content, name, what) => {
+    const folder = await folderOf({ [INDEX_FILE]: content, "model-00001-of-00001.safetensors": holding("a") });
     await refused(folder, name, what, { file: join(folder, INDEX_FILE) });
   });
 

@@ -56,6 +56,7 @@ export function addVerifyCommand(program: Command): void {
       print([
         `${bad} ${deviations.length} of ${plural(tensors, "tensor")} of ${folder} deviate from the plan`,
         ...deviations.map(({ tensor, what }) => `  ${tensor} ${what}`),
+        "Either the output was changed after it was written, or a source was.",
       ]);
     }
     if (deviations.length > 0) process.exitCode = 1;
