@@ -13,7 +13,7 @@ import {
 } from "../delta/analyze.js";
 import { measureAll } from "../merge/measure.js";
 import { OperandBuilder } from "../merge/operand-builder.js";
-import type { SourceRecipe } from "../merge/recipe.js";
+import type { MergeRecipe, SourceRecipe } from "../merge/recipe.js";
 import { type Leaf, leavesOf } from "../source/expression.js";
 import { pairsOf } from "../streaming/analyze.js";
 import type { RunOptions } from "../streaming/run.js";
@@ -23,13 +23,19 @@ export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onC
   /** The model that the experts were fine-tuned from: FOLDER, or FOLDER+ADAPTER. */
   readonly base: string;
   /** The experts by name: folders, adapters on a folder, or recipes (a soup is analysed without being written). */
-  readonly experts: Readonly<Record<string, SourceRecipe>>;
+  readonly experts: Readonly<Record<string, SourceRecipe | LocatedRecipe>>;
   /** What a row is: an input feature (default, the paper's), or an output feature. */
   readonly rows?: RowAxis | undefined;
   /** Thresholds of the shares; `auto` by default. */
   readonly thresholds?: readonly ThresholdSpec[] | undefined;
   /** Folder that relative paths start from; the working folder by default. */
   readonly folder?: string | undefined;
+}
+
+/** A recipe whose relative paths start from a folder of its own. */
+export interface LocatedRecipe {
+  readonly recipe: MergeRecipe;
+  readonly folder: string;
 }
 
 /** Figures of one expert over a tensor, a layer's part, a layer, or the whole model. */
@@ -121,10 +127,16 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
 
   const builder = new OperandBuilder(folder);
   await builder.open(base, "base");
-  for (const name of names) await builder.open(options.experts[name] as SourceRecipe, name);
+  const located = names.map((name): [name: string, source: SourceRecipe, folder: string] => {
+    const source = options.experts[name] as SourceRecipe | LocatedRecipe;
+    return typeof source === "object" && "folder" in source
+      ? [name, source.recipe, source.folder]
+      : [name, source, folder];
+  });
+  for (const [name, source, from] of located) await builder.open(source, name, from);
   builder.requireCompatible();
   const root = builder.operand(base, "base");
-  const experts = names.map((name) => builder.operand(options.experts[name] as SourceRecipe, name));
+  const experts = located.map(([name, source]) => builder.operand(source, name));
   const measured = await measureAll([...builder.measurements.values()], builder.sources, run);
 
   const all = [...root.tensors].map(

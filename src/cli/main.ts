@@ -18,6 +18,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void
   merge: async () => (await import("./commands/merge.js")).addMergeCommand,
   inspect: async () => (await import("./commands/inspect.js")).addInspectCommand,
   diff: async () => (await import("./commands/diff.js")).addDiffCommand,
+  analyze: async () => (await import("./commands/analyze.js")).addAnalyzeCommand,
   verify: async () => (await import("./commands/verify.js")).addVerifyCommand,
 };
 

@@ -16,12 +16,15 @@ export interface WorkOptions extends CommonOptions {
   readonly memory?: number;
 }
 
-/** Colours for a stream: none if it is no terminal, or NO_COLOR asks for none, or FORCE_COLOR for some. */
-export function paletteFor(stream: NodeJS.WriteStream): Palette {
+/** Whether a stream is to be coloured: not if it is no terminal or NO_COLOR is set, in any case if FORCE_COLOR is. */
+export function hasColors(stream: NodeJS.WriteStream): boolean {
   const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
   const forced = FORCE_COLOR !== undefined && FORCE_COLOR !== "0" && FORCE_COLOR !== "";
-  const wanted = !NO_COLOR && (forced || (stream.isTTY === true && TERM !== "dumb"));
-  return pc.createColors(wanted);
+  return !NO_COLOR && (forced || (stream.isTTY === true && TERM !== "dumb"));
+}
+
+export function paletteFor(stream: NodeJS.WriteStream): Palette {
+  return pc.createColors(hasColors(stream));
 }
 
 /** Prints a result. */

@@ -53,9 +53,9 @@ export class OperandBuilder implements PlanContext {
   }
 
   /** Opens a source, a checkpoint or all those of a recipe. */
-  async open(source: SourceRecipe, label: string): Promise<void> {
-    if (typeof source !== "string") return this.openAll(source, `${label}.`);
-    this.sources.set(label, await openCheckpoint(source, { base: this.folder }));
+  async open(source: SourceRecipe, label: string, folder = this.folder): Promise<void> {
+    if (typeof source !== "string") return this.openAll(source, `${label}.`, folder);
+    this.sources.set(label, await openCheckpoint(source, { base: folder }));
   }
 
   /** @throws {MismatchError} if the checkpoints opened so far do not fit together */
@@ -66,8 +66,8 @@ export class OperandBuilder implements PlanContext {
   }
 
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
-  async openAll(recipe: MergeRecipe, prefix: string): Promise<void> {
-    for (const [name, source] of directSources(recipe)) await this.open(source, `${prefix}${name}`);
+  async openAll(recipe: MergeRecipe, prefix: string, folder = this.folder): Promise<void> {
+    for (const [name, source] of directSources(recipe)) await this.open(source, `${prefix}${name}`, folder);
   }
 
   /** The operand that a recipe makes. */
