@@ -1,7 +1,11 @@
 // Checkpoints to measure with, written by the benchmark itself: the shapes of published models, random or sparse values.
 import { closeSync, existsSync, ftruncateSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { layoutFolder } from "layergraft/safetensors";
+
+/** Where the benchmarks keep their checkpoints, for the next run to find. */
+export const DATA = fileURLToPath(new URL("./data", import.meta.url));
 
 /**
  * @typedef {object} ModelShape

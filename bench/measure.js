@@ -1,9 +1,14 @@
 // Runs commands as whole processes and says how long they took and how much memory they held at their peak.
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { cpus, tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+
+/** The built command line. */
+export const CLI = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
+
+/** @typedef {Record<string, () => Promise<{ seconds: number, peakBytes: number | undefined }>>} Peers */
 
 const HOOK = fileURLToPath(new URL("./peak-memory.js", import.meta.url));
 
@@ -53,4 +58,35 @@ export function spread(values, digits = 2) {
 export function describeMachine() {
   const [cpu] = cpus();
   return `${cpus().length} cores, ${cpu?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`;
+}
+
+/**
+ * Runs peers in turn, a warm-up round first, and prints each one's times, its ratio to the peer called floor in the
+ * same round, and its peak memory; then how many times slower than layergraft each other peer was.
+ * @param {Peers} peers
+ * @param {number} rounds
+ * @param {(name: string) => void} cleanUp after each run
+ */
+export async function comparePeers(peers, rounds, cleanUp = () => {}) {
+  /** @type {Map<string, { seconds: number[], peak: number[] }>} */
+  const results = new Map(Object.keys(peers).map((name) => [name, { seconds: [], peak: [] }]));
+  for (let round = -1; round < rounds; round++) {
+    for (const [name, run] of Object.entries(peers)) {
+      spawnSync("sync"); // nobody pays for what the one before has left unwritten
+      const { seconds, peakBytes } = await run();
+      cleanUp(name);
+      if (round < 0) continue;
+      results.get(name)?.seconds.push(seconds);
+      if (peakBytes !== undefined) results.get(name)?.peak.push(peakBytes / 1e6);
+    }
+  }
+  /** @param {string} name @param {number[]} values */
+  const ratiosTo = (name, values) => values.map((value, i) => value / (results.get(name)?.seconds[i] ?? Number.NaN));
+  for (const [name, { seconds, peak }] of results) {
+    const memory = peak.length > 0 ? `  peak memory ${median(peak).toFixed(0)} MB` : "";
+    console.log(`${name.padEnd(16)} ${spread(seconds)} s  x floor ${spread(ratiosTo("floor", seconds))}${memory}`);
+  }
+  for (const [name, { seconds }] of results) {
+    if (name.startsWith("PyTorch")) console.log(`\n${name} / layergraft: ${spread(ratiosTo("layergraft", seconds))}`);
+  }
 }

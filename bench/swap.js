@@ -5,12 +5,10 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { LLAMA_1B, LLAMA_8B, writeCheckpoint } from "./checkpoints.js";
-import { describeMachine, measure, median, spread } from "./measure.js";
+import { DATA, LLAMA_1B, LLAMA_8B, writeCheckpoint } from "./checkpoints.js";
+import { CLI, comparePeers, describeMachine, measure } from "./measure.js";
 
-const CLI = fileURLToPath(new URL("../dist/cli/main.js", import.meta.url));
 const PEER = fileURLToPath(new URL("./swap_peer.py", import.meta.url));
-const DATA = fileURLToPath(new URL("./data", import.meta.url));
 
 /** @param {string[]} args */
 export async function benchmarkSwap(args) {
@@ -46,7 +44,7 @@ export async function benchmarkSwap(args) {
       "--quiet",
       ...more,
     ]);
-  /** @type {Record<string, () => Promise<{ seconds: number, peakBytes: number | undefined }>>} */
+  /** @type {import("./measure.js").Peers} */
   const peers = {
     // By magnitude reads each expert and the base once more, to measure.
     // layergraft syncs what it writes before it gives it its name, so the floor's copy is synced too.
@@ -59,29 +57,7 @@ export async function benchmarkSwap(args) {
     peers["PyTorch script"] = () => measure(python, [PEER, task, language, out("PyTorch script"), "3", "1", "16"]);
   else console.log(`(no torch and safetensors for ${values.python}; give --python to compare with PyTorch)\n`);
 
-  /** @type {Record<string, { seconds: number[], peak: number[] }>} */
-  const results = Object.fromEntries(Object.keys(peers).map((name) => [name, { seconds: [], peak: [] }]));
-  for (let round = -1; round < rounds; round++) {
-    for (const [name, run] of Object.entries(peers)) {
-      spawnSync("sync"); // nobody pays for what the one before has left unwritten
-      const { seconds, peakBytes } = await run();
-      rmSync(out(name), { recursive: true, force: true });
-      if (round < 0) continue; // warm-up
-      results[name]?.seconds.push(seconds);
-      if (peakBytes !== undefined) results[name]?.peak.push(peakBytes / 1e6);
-    }
-  }
-  const floor = results.floor?.seconds ?? [];
-  for (const [name, { seconds, peak }] of Object.entries(results)) {
-    const ratios = seconds.map((value, i) => value / (floor[i] ?? Number.NaN));
-    const memory = peak.length > 0 ? `  peak memory ${median(peak).toFixed(0)} MB` : "";
-    console.log(`${name.padEnd(16)} ${spread(seconds)} s  x floor ${spread(ratios)}${memory}`);
-  }
-  const script = results["PyTorch script"]?.seconds;
-  if (script) {
-    const ours = results.layergraft?.seconds ?? [];
-    console.log(`\nPyTorch script / layergraft: ${spread(script.map((value, i) => value / (ours[i] ?? Number.NaN)))}`);
-  }
+  await comparePeers(peers, rounds, (name) => rmSync(out(name), { recursive: true, force: true }));
 }
 
 /** Peak memory on an 8B layout; the sources are sparse files, the output is real. */

@@ -1,6 +1,6 @@
 // From a plan to streaming programs: one that writes the output's files, one that compares them with what they should be.
+import type { CheckpointTensor } from "../checkpoint/checkpoint.js";
 import type { DType } from "../core/dtype.js";
-import { elementCount } from "../core/shape.js";
 import type { FolderLayout } from "../safetensors/layout.js";
 import type { SafetensorsFile } from "../safetensors/reader.js";
 import type { Measured } from "../source/expression.js";
@@ -8,9 +8,10 @@ import { Resolver, type Sources } from "../source/resolve.js";
 import type { Job, Program, Stored, Target } from "../streaming/program.js";
 import type { Plan, Step } from "./plan.js";
 
-/** How a step's tensor comes about: copied byte for byte, or computed. */
-export function isCopy(step: Step, resolver: Resolver): boolean {
-  return resolver.stored(step.value)?.dtype === step.dtype;
+/** The stored tensor that a step copies byte for byte; undefined where it is computed. */
+function copied(step: Step, resolver: Resolver): CheckpointTensor | undefined {
+  const stored = resolver.stored(step.value);
+  return stored?.dtype === step.dtype ? stored : undefined;
 }
 
 /** The program that writes a plan's tensors into files laid out like this. */
@@ -27,8 +28,8 @@ export function compileWrite(
     shard.tensors.map((tensor): Job => {
       const step = stepOf.get(tensor.name) as Step;
       const to: Target = { file, offset: tensor.offset, dtype: tensor.dtype };
-      const stored = resolver.stored(step.value);
-      if (stored && stored.dtype === step.dtype) {
+      const stored = copied(step, resolver);
+      if (stored) {
         return { kind: "copy", name: step.tensor, bytes: stored.bytes, from: resolver.place(stored), to };
       }
       return { kind: "write", name: step.tensor, value: resolver.evaluation(step.value), to };
@@ -54,16 +55,11 @@ export function compileCompare(
   const resolver = new Resolver(sources, measured);
   const jobs = steps.map((step): Job => {
     const against: Stored = resolver.place(written.get(step.tensor) as WrittenTensor);
-    const stored = resolver.stored(step.value);
-    if (stored && stored.dtype === step.dtype) {
+    const stored = copied(step, resolver);
+    if (stored) {
       return { kind: "compare-copy", name: step.tensor, bytes: stored.bytes, from: resolver.place(stored), against };
     }
     return { kind: "compare", name: step.tensor, value: resolver.evaluation(step.value), against };
   });
   return { inputs: resolver.inputs, outputs: [], jobs };
-}
-
-/** Parameters of a plan's output. */
-export function countParameters(plan: Plan): number {
-  return plan.steps.reduce((sum, step) => sum + elementCount(step.shape), 0);
 }
