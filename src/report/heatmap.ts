@@ -3,7 +3,7 @@
 import { createRequire } from "node:module";
 import type { TopLevelSpec } from "vega-lite";
 
-type UnitSpec = Extract<TopLevelSpec, { hconcat: unknown }>["hconcat"][number];
+type UnitSpec = Extract<TopLevelSpec, { concat: unknown }>["concat"][number];
 
 /** One expert's table. */
 export interface HeatmapPanel {
@@ -31,6 +31,8 @@ export const GREENS = ["#ffffff", "#e3f4df", "#bfe5b9", "#8fd08f", "#57b567", "#
 const FONT = "Inter, 'Helvetica Neue', Arial, sans-serif";
 const INK = "#1b1f24";
 const MUTED = "#667080";
+/** Panels side by side before a new row begins: three fit a page. */
+const PER_ROW = 3;
 const CELL = { width: 40, height: 15 };
 
 /** Largest value of all panels, at least a hundredth, so that a figure of zeros stays white. */
@@ -73,8 +75,8 @@ export function heatmapSpec(heatmap: Heatmap): TopLevelSpec {
         type: "ordinal",
         sort: "descending",
         axis: {
-          title: index === 0 ? "layer" : null,
-          labels: index === 0,
+          title: index % PER_ROW === 0 ? "layer" : null,
+          labels: index % PER_ROW === 0,
           domain: false,
           ticks: false,
           labelPadding: 5,
@@ -103,7 +105,8 @@ export function heatmapSpec(heatmap: Heatmap): TopLevelSpec {
     title: { text: heatmap.title, anchor: "start", fontSize: 16, fontWeight: 600, color: INK, offset: 14 },
     background: "#ffffff",
     padding: 20,
-    hconcat: heatmap.panels.map(panel),
+    concat: heatmap.panels.map(panel),
+    columns: PER_ROW,
     spacing: 26,
     resolve: { scale: { color: "shared" } },
     config: {

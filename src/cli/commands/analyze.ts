@@ -9,7 +9,6 @@ import { cellsOf, columnName, pageData, projectionColumns } from "../../analysis
 import { LayergraftError, OutputError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
-import { readRecipe } from "../../merge/recipe-file.js";
 import { analysisPage } from "../../report/analysis-page.js";
 import { type Heatmap, heatmapSvg, svgToPng } from "../../report/heatmap.js";
 import { heatmapLines } from "../../report/heatmap-terminal.js";
@@ -139,7 +138,9 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
 
 /** A source as given, or the recipe in the file it names; what the recipe says of an output does not matter here. */
 async function expertSource(source: string): Promise<string | LocatedRecipe> {
-  return /\.(ya?ml|json)$/.test(source) ? readRecipe(source) : source;
+  if (!/\.(ya?ml|json)$/.test(source)) return source;
+  const { readRecipe } = await import("../../merge/recipe-file.js"); // brings the libraries that read recipes
+  return readRecipe(source);
 }
 
 /** The paper's figure of an analysis, by its first threshold. */

@@ -1,16 +1,19 @@
 // Four or eight stored elements to float32 lanes, exactly: every bfloat16 and float16 value is a float32 value.
 
-/** Lower four of eight bfloat16 in `x`: the upper half of a float32 is a bfloat16. */
+/**
+ * Lower four of eight bfloat16 in `x`: a bfloat16 is the upper half of a float32, so each gets sixteen zero bits below it.
+ * As an interleaving with zeros this is one instruction of x86 and of ARM; widening and shifting would be two or three.
+ */
 // @ts-ignore: decorator
 @inline
 export function lowBF16(x: v128): v128 {
-  return i32x4.shl(i32x4.extend_low_i16x8_u(x), 16);
+  return v128.shuffle<i16>(i16x8.splat(0), x, 0, 8, 1, 9, 2, 10, 3, 11);
 }
 
 // @ts-ignore: decorator
 @inline
 export function highBF16(x: v128): v128 {
-  return i32x4.shl(i32x4.extend_high_i16x8_u(x), 16);
+  return v128.shuffle<i16>(i16x8.splat(0), x, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
 /**
