@@ -1,4 +1,5 @@
-// The library: everything a program needs to open, plan, merge and verify. Subpaths export more of each area.
+// The library: everything a program needs to open, plan, merge, verify and analyse. Subpaths export more of each area.
+export * from "./analysis/index.js";
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/index.js";
 export * from "./core/errors.js";
 export { VERSION } from "./core/version.js";

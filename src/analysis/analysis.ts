@@ -54,7 +54,7 @@ export interface DeltaFigures {
   readonly norm: number;
   /** That norm over the base's; null where the base is zero. */
   readonly relativeNorm: number | null;
-  /** Elements whose change is infinite or NaN; their rows are left out of every figure. */
+  /** Elements whose change is infinite or NaN: left out of every figure, and their rows out of those of rows. */
   readonly nonFinite: number;
   /** Share of rows above each threshold, in the order of `Analysis.thresholds`. */
   readonly shares: readonly number[];
@@ -124,6 +124,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
   } = options;
   const names = Object.keys(options.experts);
   if (names.length === 0) throw new RecipeError("an analysis needs at least one expert", [], { field: "experts" });
+  requireDistinct(names);
 
   const builder = new OperandBuilder(folder);
   await builder.open(base, "base");
@@ -183,10 +184,11 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
       ...figures([delta], names.length, resolved),
     })),
     parts: grouped(({ layer, part }) => `${layer} ${part}`).sort(
-      (a, b) =>
-        (a.layer ?? Number.POSITIVE_INFINITY) - (b.layer ?? Number.POSITIVE_INFINITY) || compareParts(a.part, b.part),
+      (a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers) || compareParts(a.part, b.part),
     ),
-    byLayer: grouped(({ layer }) => `${layer}`).map(({ part: _, ...rest }) => rest),
+    byLayer: grouped(({ layer }) => `${layer}`)
+      .map(({ part: _, ...rest }) => rest)
+      .sort((a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers)),
     total: figures(deltas, names.length, resolved),
     skipped: all.filter((tensor) => !isUsable(tensor)).map(({ tensor }) => tensor),
     warnings: warningsOf(deltas, names),
@@ -197,6 +199,16 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     ),
   );
   return { analysis, rows };
+}
+
+/** Names are labels of sources, beside `base` and those of the sources within a recipe, such as `soup.models[0]`. */
+function requireDistinct(names: readonly string[]): void {
+  const faults = names.flatMap((name) => {
+    if (name === "base" || name === "") return [`${JSON.stringify(name)} is no name for an expert`];
+    const other = names.find((prefix) => name.startsWith(`${prefix}.`));
+    return other === undefined ? [] : [`${name} could be a source within ${other}; call one of them otherwise`];
+  });
+  if (faults.length > 0) throw new RecipeError("The experts need other names:", faults, { field: "experts" });
 }
 
 function resolveThresholds(

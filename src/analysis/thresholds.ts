@@ -51,5 +51,5 @@ export function autoThreshold(projections: readonly Float32Array[]): number {
     at += rows.length;
   }
   const sorted = all.filter((row) => !Number.isNaN(row)).sort();
-  return sorted[Math.floor((1 - AUTO_SHARE) * sorted.length)] ?? 0;
+  return sorted[Math.ceil((1 - AUTO_SHARE) * sorted.length) - 1] ?? 0;
 }

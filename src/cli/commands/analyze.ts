@@ -1,12 +1,12 @@
 // layergraft analyze: where experts changed, as numbers and pictures.
 import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Analysis, type AnalysisWithRows, analyzeExperts, type LocatedRecipe } from "../../analysis/analysis.js";
 import { readShareTable } from "../../analysis/csv.js";
 import { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "../../analysis/thresholds.js";
 import { cellsOf, columnName, pageData, projectionColumns } from "../../analysis/views.js";
-import { LayergraftError, OutputError } from "../../core/errors.js";
+import { isSystemError, LayergraftError, OutputError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
 import { analysisPage } from "../../report/analysis-page.js";
@@ -26,6 +26,9 @@ import {
   warn,
   withWorkOptions,
 } from "../output.js";
+
+/** What an analysis consists of; a folder with anything else in it is not replaced. */
+const FILES: readonly string[] = ["analysis.json", "rows.safetensors", "heatmap.svg", "heatmap.png", "report.html"];
 
 interface AnalyzeCommandOptions extends WorkOptions {
   readonly base?: string;
@@ -239,11 +242,17 @@ async function checkFolder(out: string, force: boolean, inputs: readonly string[
   if (!(await exists(out))) return;
   if (!force)
     throw new OutputError(`${out} exists already; choose another folder, or replace it with --force`, { file: out });
-  const names = await readdir(out);
-  if (names.length > 0 && !names.includes("heatmap.svg")) {
-    throw new OutputError(`${out} holds no analysis, so --force does not replace it; choose another folder`, {
-      file: out,
-    });
+  const names = await readdir(out).catch((error: unknown) => {
+    if (isSystemError(error, "ENOTDIR"))
+      throw new OutputError(`${out} is not a folder; choose another name`, { file: out });
+    throw error;
+  });
+  const foreign = names.filter((name) => !FILES.includes(name));
+  if (foreign.length > 0) {
+    throw new OutputError(
+      `${out} holds what is no analysis (${formatSome(foreign)}), so --force does not replace it; choose another folder`,
+      { file: out },
+    );
   }
 }
 
@@ -254,17 +263,23 @@ async function writeFolder(
   files: Record<string, string | Uint8Array>,
   result?: AnalysisWithRows,
 ): Promise<void> {
-  const partial = `${resolve(out)}.partial`;
-  await rm(partial, { recursive: true, force: true });
-  await mkdir(partial, { recursive: true });
-  for (const [name, content] of Object.entries(files)) await writeFile(join(partial, name), content);
-  if (result) {
-    const tensors = [...result.rows].map(([name, rows]) => {
-      const data = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength);
-      return { name, dtype: "F32" as const, shape: [rows.length], data };
-    });
-    await writeSafetensors(join(partial, "rows.safetensors"), tensors);
+  // Not OUT.partial: a stopped merge may have left its work there.
+  const partial = `${resolve(out)}.analysis-${process.pid}`;
+  await mkdir(dirname(partial), { recursive: true });
+  await mkdir(partial);
+  try {
+    for (const [name, content] of Object.entries(files)) await writeFile(join(partial, name), content);
+    if (result) {
+      const tensors = [...result.rows].map(([name, rows]) => {
+        const data = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength);
+        return { name, dtype: "F32" as const, shape: [rows.length], data };
+      });
+      await writeSafetensors(join(partial, "rows.safetensors"), tensors);
+    }
+    if (force) await rm(out, { recursive: true, force: true });
+    await rename(partial, resolve(out));
+  } catch (error) {
+    await rm(partial, { recursive: true, force: true });
+    throw error;
   }
-  if (force) await rm(out, { recursive: true, force: true });
-  await rename(partial, resolve(out));
 }

@@ -1,0 +1,14 @@
+// The public face of analysis/.
+export {
+  type Analysis,
+  type AnalysisWithRows,
+  type AnalyzeOptions,
+  analyzeExperts,
+  type DeltaFigures,
+  type Figures,
+  type LocatedRecipe,
+  type PairFigures,
+  type TensorAnalysis,
+} from "./analysis.js";
+export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./thresholds.js";
+export { type PageData, pageData } from "./views.js";
