@@ -145,11 +145,11 @@ describe("outputs", () => {
     mkdirSync(at("home"));
     writeFileSync(at("home/diary.txt"), "dear diary");
     await refused(swap("home"), FAILED, /home exists already/);
-    await refused(swap("home", "--force"), FAILED, /home was not made by layergraft.*--force does not replace it/);
+    await refused(swap("home", "--force"), FAILED, /home exists already and was not made by layergraft.*--force does not replace it/);
     await refused(swap(".", "--force"), FAILED, /lies inside the output|was not made by layergraft/);
     writeFileSync(at("note"), "text");
     await refused(swap("note"), FAILED, /note exists already/);
-    await refused(swap("note", "--force"), FAILED, /note is not a folder; choose another name/);
+    await refused(swap("note", "--force"), FAILED, /note exists already and is not a folder; choose another name/);
   });
 
   it("whose partial name is someone's folder or file, or an input: kept even with --force", async () => {

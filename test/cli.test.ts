@@ -151,7 +151,9 @@ describe("diff", () => {
 
     const text = await output(FAILED, "diff", "task", "touched", "--tensors");
     expect(text).toMatch(/1 of 39 common tensors differ/);
-    const size = (norm(changes) / norm(a ?? [])).toExponential(1).replace(/[.+]/g, "\\$&");
+    const relative = norm(changes) / norm(a ?? []);
+    expect(relative).toBeGreaterThan(0.0095); // below, the table shows an exponent
+    const size = relative.toFixed(2).replace(".", "\\.");
     expect(text).toMatch(new RegExp(`^ +3( +\\.)+\n +2 +.*${size}.*\n +0-1( +\\.)+$`, "m"));
     expect(text).toMatch(new RegExp(`${UP.replaceAll(".", "\\.")} +2\\.1%`));
   });
@@ -259,6 +261,16 @@ describe("verify", () => {
     );
     const { deviations } = await json<{ deviations: unknown[] }>(FAILED, "verify", "out");
     expect(deviations).toEqual([expect.objectContaining({ tensor: UP, differing: 1, first: 17 })]);
+  });
+
+  it("names other files that were changed or removed, but lets the model card be edited", async () => {
+    writeFileSync(at("out/README.md"), "# My model");
+    expect(await output(DONE, "verify", "out")).toMatch(/^Verified out/);
+    writeFileSync(at("out/config.json"), "{}");
+    rmSync(at("out/tokenizer.json"));
+    expect(await output(FAILED, "verify", "out")).toMatch(
+      /0 of 39 tensors of out deviate.*\n {2}config\.json was changed\n {2}tokenizer\.json is missing\n/,
+    );
   });
 
   it("finds sources where --source says, adapters too", async () => {

@@ -2,6 +2,7 @@
 // recipe. Section 3.2 of Bandarkar et al., arXiv 2410.01335. Pictures are drawn from this by report/.
 import { blockOf, compareParts, type Part } from "../checkpoint/architectures.js";
 import { RecipeError } from "../core/errors.js";
+import { plural } from "../core/format.js";
 import { elementCount, type Shape } from "../core/shape.js";
 import {
   analyzeTensors,
@@ -298,7 +299,7 @@ function warningsOf(deltas: readonly TensorDelta[], names: readonly string[]): s
       const { nonFinite = 0, firstNonFinite = -1 } = experts[expert] ?? {};
       if (nonFinite === 0) continue;
       warnings.push(
-        `${tensor} of ${name} has ${nonFinite} changes that are infinite or NaN, the first at index ${firstNonFinite}; its rows are left out`,
+        `${tensor} of ${name} has ${plural(nonFinite, "infinite or NaN change")}, the first at index ${firstNonFinite}; the rows with them are left out`,
       );
     }
     return warnings;

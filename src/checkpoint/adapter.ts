@@ -27,6 +27,8 @@ export interface Adapter {
   readonly path: string;
   readonly name: string;
   readonly file: SafetensorsFile;
+  /** `base_model_name_or_path`: what it says it was trained on. */
+  readonly trainedOn: string | undefined;
   /** By the name of the base's tensor. */
   readonly deltas: ReadonlyMap<string, LowRankDelta>;
   /** Tensors saved whole (`modules_to_save`, trained biases), by the name of the base's tensor they replace. */
@@ -35,6 +37,7 @@ export interface Adapter {
 
 interface AdapterConfig {
   readonly file: string;
+  readonly trainedOn: string | undefined;
   readonly rank: number;
   readonly alpha: number;
   readonly rankPattern: Readonly<Record<string, number>>;
@@ -66,7 +69,7 @@ export async function openAdapter(
     throw new CheckpointError(`${path} has no ${WEIGHTS}${pickled}`, { file: path });
   }
   const file = await openSafetensors(weights);
-  return { path, name: basename(path), file, ...fitToBase(file, config, base) };
+  return { path, name: basename(path), file, trainedOn: config.trainedOn, ...fitToBase(file, config, base) };
 }
 
 function fitToBase(
@@ -265,6 +268,7 @@ async function readAdapterConfig(path: string): Promise<AdapterConfig> {
   };
   return {
     file,
+    trainedOn: typeof json.base_model_name_or_path === "string" ? json.base_model_name_or_path : undefined,
     rank: number("r", json.r),
     alpha: number("lora_alpha", json.lora_alpha),
     rankPattern: pattern("rank_pattern"),

@@ -78,9 +78,11 @@ export async function openCheckpoint(source: string, options: { base?: string } 
   }
   const tied = dropTiedHead(tensors, config, placement.tiedByDefault, notes);
   const adapter = location.adapter === undefined ? undefined : await openAdapter(location.adapter, tensors);
-  if (adapter) applyAdapter(tensors, adapter);
-
   const name = folderName(folder);
+  if (adapter) {
+    applyAdapter(tensors, adapter);
+    notes.push(...adapterNotes(adapter, tensors, config.layers, name));
+  }
   const allFiles = adapter ? [...files, adapter.file] : files;
   return {
     source,
@@ -122,6 +124,27 @@ function applyAdapter(tensors: Map<string, CheckpointTensor>, adapter: Adapter):
     const tensor = tensors.get(name);
     if (tensor) tensors.set(name, { ...tensor, lowRank: { ...delta, file: adapter.file } });
   }
+}
+
+/** What may show that an adapter was trained on another base, though all its shapes fit. */
+function adapterNotes(
+  adapter: Adapter,
+  tensors: ReadonlyMap<string, CheckpointTensor>,
+  layers: number,
+  base: string,
+): string[] {
+  const notes: string[] = [];
+  const { trainedOn } = adapter;
+  if (trainedOn && basename(trainedOn) !== basename(base)) {
+    notes.push(`the adapter ${adapter.name} says that it was trained on ${trainedOn}, and is added to ${base}`);
+  }
+  const adapted = new Set(
+    [...adapter.deltas.keys()].map((name) => tensors.get(name)?.layer).filter((layer) => layer != null),
+  );
+  if (adapted.size > 0 && adapted.size < layers) {
+    notes.push(`the adapter ${adapter.name} changes ${adapted.size} of ${layers} layers`);
+  }
+  return notes;
 }
 
 function digestOf(files: readonly SafetensorsFile[]): string {

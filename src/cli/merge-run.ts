@@ -94,8 +94,7 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
     printJson({ ...result, seconds: (performance.now() - start) / 1000, summary });
     return;
   }
-  for (const [measurement, value] of Object.entries(result.measured))
-    say(options, `${measurement}: ${value.toExponential(3)}`);
+  for (const line of describeMeasured(result.measured)) say(options, line);
   if (result.alreadyComplete) print(`${options.out} is complete already; nothing was done`);
   else {
     print(
@@ -119,7 +118,7 @@ export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette
   const parameters = formatCount(summary.parameters);
   const measuring =
     summary.bytesToMeasure > 0 ? `, of which ${formatBytes(summary.bytesToMeasure)} to measure magnitudes` : "";
-  const averaged = summary.ownership.some(({ origin }) => origin.length > 1);
+  const averaged = summary.ownership.some(({ origins }) => origins.some((origin) => origin.length > 1));
   return [
     palette.bold(title),
     `${plan.architecture}, ${plan.layers} layers, ${parameters} parameters`,
@@ -128,18 +127,31 @@ export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette
     ...layerStrip(named(summary.ownership, plan), palette),
     "",
     ...(averaged ? [`averages weighted ${weights}`] : []),
-    ...plan.measurements.map(({ id }) => `measure ${id}: every floating-point tensor, each row counted once`),
+    ...plan.measurements.map(
+      ({ id }) => `measure ${id}: every floating-point tensor, each input feature (column) counted once`,
+    ),
     `${plural(summary.copied, "tensor")} copied, ${summary.computed} computed; tokenizer from ${plan.tokenizerFrom}`,
     `read ${formatBytes(summary.bytesToRead)}${measuring}; write ${formatBytes(summary.bytesToWrite)}`,
     ...plan.notes.map((note) => `note: ${note}`),
   ];
 }
 
+/** Magnitudes, and the weights that they give. */
+function describeMeasured(measured: Readonly<Record<string, number>>): string[] {
+  const entries = Object.entries(measured);
+  const sum = entries.reduce((total, [, value]) => total + 1 / value, 0);
+  const isOneAverage = new Set(entries.map(([id]) => id.replace(/^.* against /, ""))).size === 1;
+  return entries.map(([id, value]) => {
+    const weight = isOneAverage ? `, weight ${(1 / value / sum).toFixed(3)}` : "";
+    return `${id}: ${value.toExponential(3)}${weight}`;
+  });
+}
+
 /** Models of a soup by their names, which say more than their places in the list. */
 function named(ownership: PlanSummary["ownership"], { sources }: OpenedPlan["plan"]): PlanSummary["ownership"] {
   const nameOf = (origin: string) =>
     origin.startsWith("models[") ? (sources.find(({ id }) => id === origin)?.name ?? origin) : origin;
-  return ownership.map((entry) => ({ ...entry, origin: entry.origin.map(nameOf) }));
+  return ownership.map((entry) => ({ ...entry, origins: entry.origins.map((origin) => origin.map(nameOf)) }));
 }
 
 function weightsOf(recipe: OpenedPlan["plan"]["recipe"]): string {

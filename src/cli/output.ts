@@ -86,7 +86,7 @@ export function parseSize(text: string): number {
 export function withCommonOptions(command: Command): Command {
   return command
     .option("--json", "print the result as one JSON document")
-    .option("-q, --quiet", "print no progress and no messages");
+    .option("-q, --quiet", "print the result alone: no progress, no messages");
 }
 
 /** Adds those and what bounds the work. */

@@ -1,8 +1,10 @@
 // The small files that make a folder of weights a model: configuration, tokenizer, templates, licences.
-import { copyFile, readdir, stat, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { copyFile, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Checkpoint } from "../checkpoint/checkpoint.js";
 import type { TorchDTypeName } from "../core/dtype.js";
+import { PROVENANCE_FILE } from "./output-folder.js";
 import type { Plan } from "./plan.js";
 
 /** What makes a tokenizer, as transformers, sentencepiece and Mistral name it. */
@@ -86,4 +88,26 @@ function withDType(json: Readonly<Record<string, unknown>>, dtype: TorchDTypeNam
   });
   const named = changed.some(([key]) => key === "torch_dtype" || key === "dtype");
   return Object.fromEntries(named || !("model_type" in json) ? changed : [...changed, ["torch_dtype", dtype]]);
+}
+
+/** The model card is for people to go on writing. */
+const UNCHECKED = [PROVENANCE_FILE, "README.md"];
+
+/** SHA-256 of every file of an output but its weights, its journal, layergraft.json itself and the model card, by name. */
+export async function digestCompanions(folder: string, weights: readonly string[]): Promise<Record<string, string>> {
+  const names = (await readdir(folder)).filter(
+    (name) => !weights.includes(name) && !name.startsWith(".layergraft-") && !UNCHECKED.includes(name),
+  );
+  return digestFiles(folder, names.sort());
+}
+
+/** SHA-256 of files by name; those that are not there, or lead out of the folder, are left out. */
+export async function digestFiles(folder: string, names: readonly string[]): Promise<Record<string, string>> {
+  const digests: Record<string, string> = {};
+  for (const name of names) {
+    if (name !== basename(name)) continue;
+    const content = await readFile(join(folder, name)).catch(() => undefined);
+    if (content) digests[name] = createHash("sha256").update(content).digest("hex");
+  }
+  return digests;
 }

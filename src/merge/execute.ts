@@ -8,7 +8,7 @@ import { type FolderLayout, layoutFolder } from "../safetensors/layout.js";
 import { cutIntoPieces, type Program } from "../streaming/program.js";
 import { resultsByJob } from "../streaming/results.js";
 import { type Progress, type RunOptions, type RunResult, runProgram } from "../streaming/run.js";
-import { writeCompanions } from "./companions.js";
+import { digestCompanions, writeCompanions } from "./companions.js";
 import { compileWrite } from "./compile.js";
 import { measureAll } from "./measure.js";
 import { digestOfJson, OutputFolder, PROVENANCE_FILE, packBits, type RunState, unpackBits } from "./output-folder.js";
@@ -229,7 +229,7 @@ class Execution {
     const handles = await Promise.all(program.outputs.map((path) => open(path, "r+")));
     try {
       return await runProgram(program, {
-        ...this.#runOptions("writing"),
+        ...this.#runOptions("reading and writing"),
         done: unpackBits(state.done, pieces),
         // Data first, then the note that it is there: the note must never be ahead, not even after a power cut.
         onCheckpoint: async (done) => {
@@ -249,7 +249,11 @@ class Execution {
     if (index) await writeFile(join(partial, index.name), index.content);
     const warnings = await writeCompanions(this.#plan, sources, partial);
     await writeFile(join(partial, "README.md"), await modelCard(this.#plan, sources, basename(path)));
-    const provenance = provenanceOf(this.#plan, this.#digest, new Map(Object.entries(measured)), path);
+    const companions = await digestCompanions(
+      partial,
+      this.#layout.shards.map(({ name }) => name),
+    );
+    const provenance = provenanceOf(this.#plan, this.#digest, new Map(Object.entries(measured)), companions, path);
     await writeFile(join(partial, PROVENANCE_FILE), provenance);
     await this.#folder.commit(this.#options.force ?? false);
     return warnings;

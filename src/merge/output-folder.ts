@@ -115,22 +115,17 @@ export class OutputFolder {
       }
     }
     if (!(await exists(this.path, { link: true }))) return;
-    if (!force) {
-      throw new OutputError(`${this.path} exists already; choose another folder, or replace it with --force`, {
-        file: this.path,
-      });
-    }
     const names = await readdir(this.path).catch((error: unknown) => {
       if (isSystemError(error, "ENOTDIR") || isSystemError(error, "ENOENT"))
-        throw new OutputError(`${this.path} is not a folder; choose another name`, { file: this.path });
+        throw new OutputError(`${this.path} exists already and is not a folder; choose another name`, { file: this.path });
       throw error;
     });
-    if (names.length > 0 && !names.includes(PROVENANCE_FILE)) {
-      throw new OutputError(
-        `${this.path} was not made by layergraft (it has no ${PROVENANCE_FILE}), so --force does not replace it; remove it yourself or choose another folder`,
-        { file: this.path },
-      );
-    }
+    const isOurs = names.length === 0 || names.includes(PROVENANCE_FILE);
+    if (force && isOurs) return;
+    const what = isOurs
+      ? "exists already; choose another folder, or replace it with --force"
+      : `exists already and was not made by layergraft (it has no ${PROVENANCE_FILE}), so --force does not replace it; choose another folder`;
+    throw new OutputError(`${this.path} ${what}`, { file: this.path });
   }
 
   /** What an earlier run has left, if anything that can be read. */

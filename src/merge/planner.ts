@@ -63,6 +63,10 @@ class Planner {
     const recipe = withDefaults(this.#recipe, merged.layers);
     const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
     this.#checkArithmetic(steps);
+    if (recipe.base !== undefined && recipe.weights !== "magnitude")
+      builder.note("base is given but not needed: weights are not by magnitude");
+    if (recipe.method === "swap" && recipe.task === recipe.language)
+      builder.note("task and language are the same source");
     const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
     if (packed.length > 0) {
       builder.note(

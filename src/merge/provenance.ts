@@ -5,7 +5,7 @@ import { join, relative, resolve } from "node:path";
 import { stringify } from "yaml";
 import { z } from "zod";
 import type { Checkpoint } from "../checkpoint/checkpoint.js";
-import { locateSource, type SourceLocation } from "../checkpoint/locate.js";
+import { folderName, locateSource, type SourceLocation } from "../checkpoint/locate.js";
 import { isDType } from "../core/dtype.js";
 import { LayergraftError } from "../core/errors.js";
 import { readJsonObject } from "../core/files.js";
@@ -19,6 +19,7 @@ export function provenanceOf(
   plan: Plan,
   planDigest: string,
   measured: ReadonlyMap<string, number>,
+  companions: Readonly<Record<string, string>>,
   folder: string,
 ): string {
   const path = (absolute: string) => relative(folder, absolute);
@@ -29,7 +30,7 @@ export function provenanceOf(
   }));
   // What measurements were made of follows from the recipe; their values are enough.
   const measurements = plan.measurements.map(({ id, kind, expert }) => ({ id, kind, expert, value: measured.get(id) }));
-  const document = { layergraft: VERSION, planDigest, ...plan, sources, measurements };
+  const document = { layergraft: VERSION, planDigest, ...plan, sources, measurements, companions };
   return `${JSON.stringify(document, null, 1)}\n`;
 }
 
@@ -76,12 +77,15 @@ const provenanceSchema = z.object({
   configFrom: z.string(),
   tokenizerFrom: z.string(),
   notes: z.array(z.string()),
+  companions: z.record(z.string(), z.string()),
 });
 
 /** The plan that a folder was made by, its sources' paths made absolute again, and the values measured for it. */
 export interface Provenance {
   readonly plan: Plan;
   readonly measured: ReadonlyMap<string, number>;
+  /** SHA-256 of the files beside the weights, as they were written, by name. */
+  readonly companions: ReadonlyMap<string, string>;
 }
 
 /**
@@ -111,7 +115,7 @@ export async function readProvenance(
       { file },
     );
   }
-  const { sources, measurements, ...rest } = parsed.data;
+  const { sources, measurements, companions, ...rest } = parsed.data;
   const unknown = [...moved.keys()].filter((id) => !sources.some((source) => source.id === id));
   if (unknown.length > 0) {
     throw new LayergraftError(
@@ -134,7 +138,11 @@ export async function readProvenance(
       ...places.get(source.id),
     })),
   } as unknown as Plan;
-  return { plan, measured: new Map(measurements.map(({ id, value }) => [id, value])) };
+  return {
+    plan,
+    measured: new Map(measurements.map(({ id, value }) => [id, value])),
+    companions: new Map(Object.entries(companions)),
+  };
 }
 
 function parse(json: unknown, file: string): z.ZodSafeParseResult<z.output<typeof provenanceSchema>> {
@@ -148,7 +156,11 @@ function parse(json: unknown, file: string): z.ZodSafeParseResult<z.output<typeo
 
 /** The model card: front matter that the hub reads, and the recipe for people. */
 export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpoint>, title: string): Promise<string> {
-  const names = [...new Set(plan.sources.filter(({ id }) => !/(^|\.)base$/.test(id)).map(({ name }) => name))];
+  // An adapter is a model of its own on the hub, so it is named beside its base.
+  const opened = plan.sources.flatMap(({ id }) => (/(^|\.)base$/.test(id) ? [] : (sources.get(id) ?? [])));
+  const names = [
+    ...new Set(opened.flatMap(({ folder, adapter }) => [folderName(folder), ...(adapter ? [adapter.name] : [])])),
+  ];
   const lead = sources.get(plan.configFrom);
   const license = lead ? await licenseOf(lead.folder) : undefined;
   const front = {
@@ -181,10 +193,16 @@ ${recipe}
 function describeMethod({ recipe, layers, sources }: Plan): string {
   const name = (id: string) => sources.find((source) => source.id === id || source.id.startsWith(`${id}.`))?.name ?? id;
   if (recipe.method === "soup") return `An average (soup) of ${recipe.models.length} models of ${layers} layers.`;
-  const { bottom = 0, top = 0 } = recipe;
+  const { bottom = 0, top = 0, bottom_transition, top_transition } = recipe;
+  const averaged = bottom_transition + top_transition;
+  const transitions = averaged > 0 ? `, with ${averaged} averaged between` : "";
+  const outside =
+    recipe.outside === "average"
+      ? "Tensors outside the layers are averages of both."
+      : `Tensors outside the layers are the ${recipe.outside} expert's.`;
   return (
     `A layer swap of ${layers} layers: the bottom ${bottom} and top ${top} from the language expert ${name("language")}, ` +
-    `the middle from the task expert ${name("task")}. Method: Bandarkar et al., ICLR 2025, [arXiv 2410.01335](https://arxiv.org/abs/2410.01335).`
+    `the middle from the task expert ${name("task")}${transitions}. ${outside} Method: Bandarkar et al., ICLR 2025, [arXiv 2410.01335](https://arxiv.org/abs/2410.01335).`
   );
 }
 

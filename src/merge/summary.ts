@@ -12,10 +12,11 @@ import type { OpenedPlan } from "./planner.js";
 export interface Ownership {
   /** Layer number; null for the tensors outside the layers. */
   readonly layer: number | null;
-  /** One name: all of it is that source's. Several, and not mixed: averages of these. */
-  readonly origin: readonly string[];
-  /** Whether different tensors of the layer have different origins. */
-  readonly mixed: boolean;
+  /**
+   * The distinct origins of its tensors. One: all of it is that source's, or an average of those. Several: its tensors
+   * come from different sources.
+   */
+  readonly origins: readonly (readonly string[])[];
 }
 
 export interface PlanSummary {
@@ -82,8 +83,11 @@ function ownershipOf(plan: Plan): Ownership[] {
   for (const step of plan.steps) byLayer.set(step.layer, [...(byLayer.get(step.layer) ?? []), step]);
   const layers: (number | null)[] = Array.from({ length: plan.layers }, (_, layer) => layer);
   return [...layers, null].map((layer) => {
-    const origins = (byLayer.get(layer) ?? []).map((step) => step.origin);
-    const distinct = new Set(origins.map((origin) => origin.join(" ")));
-    return { layer, origin: [...new Set(origins.flat())], mixed: distinct.size > 1 };
+    const distinct = new Map((byLayer.get(layer) ?? []).map(({ origin }) => [origin.join(" "), origin] as const));
+    return { layer, origins: [...distinct.values()].sort((a, b) => a.length - b.length || compare(a[0], b[0])) };
   });
+}
+
+function compare(a = "", b = ""): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

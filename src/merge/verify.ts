@@ -8,6 +8,7 @@ import { flatten, leavesOf, type Measured, measurementsOf, type Value } from "..
 import type { Sources } from "../source/resolve.js";
 import { resultsByJob, totalDifferences } from "../streaming/results.js";
 import { type RunOptions, runProgram } from "../streaming/run.js";
+import { digestFiles } from "./companions.js";
 import { compileCompare, type WrittenTensor } from "./compile.js";
 import { PROVENANCE_FILE } from "./output-folder.js";
 import type { Plan } from "./plan.js";
@@ -31,6 +32,8 @@ export interface Verification {
   readonly bytesRead: number;
   /** Empty if the output is what its plan says, to the last bit. */
   readonly deviations: readonly Deviation[];
+  /** Other files (configuration, tokenizer, model card) that are not as they were written, each with what became of it. */
+  readonly files: readonly { readonly file: string; readonly what: "changed" | "missing" }[];
 }
 
 export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint"> {
@@ -43,7 +46,7 @@ export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCh
  * @throws {LayergraftError} if it has no layergraft.json, or its sources are gone or changed
  */
 export async function verifyOutput(folder: string, options: VerifyOptions = {}): Promise<Verification> {
-  const { plan, measured } = await readProvenance(folder, options.moved);
+  const { plan, measured, companions } = await readProvenance(folder, options.moved);
   const { sources } = await openPlan(plan).catch((error: unknown) => {
     if (!(error instanceof CheckpointError)) throw error;
     throw new LayergraftError(
@@ -82,7 +85,8 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
     const what = `differs in ${plural(differing, "element")}, the first at index ${first}`;
     deviations.push({ tensor: steps[i]?.tensor ?? "", what, differing, first });
   });
-  return { tensors: plan.steps.length, bytesRead: outcome.bytesRead, deviations };
+  const files = await compareCompanions(folder, companions);
+  return { tensors: plan.steps.length, bytesRead: outcome.bytesRead, deviations, files };
 }
 
 /** @throws {LayergraftError} if a step says what cannot be computed from the sources, as only an edited file can */
@@ -111,4 +115,12 @@ function isDefined(value: Value, measured: Measured): boolean {
     if (error instanceof RangeError) return false;
     throw error;
   }
+}
+
+async function compareCompanions(folder: string, written: ReadonlyMap<string, string>): Promise<Verification["files"]> {
+  const now = new Map(Object.entries(await digestFiles(folder, [...written.keys()])));
+  return [...written].flatMap(([file, digest]) => {
+    if (now.get(file) === digest) return [];
+    return [{ file, what: now.has(file) ? ("changed" as const) : ("missing" as const) }];
+  });
 }

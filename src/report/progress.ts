@@ -55,7 +55,7 @@ class Bar implements ProgressDisplay {
       phase: progress.phase,
       done: formatBytes(progress.doneBytes),
       all: formatBytes(progress.totalBytes),
-      speed: rate > 0 ? `${formatBytes(rate)}/s  ${formatDuration(Math.ceil(left))} left` : "",
+      speed: rate > 0 ? `${formatBytes(rate)}/s${left > 0 ? `  ${formatDuration(Math.ceil(left))} left` : ""}` : "",
     };
     if (!this.#bar) {
       this.#bar = new SingleBar(

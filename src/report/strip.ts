@@ -12,22 +12,29 @@ export interface Palette {
   readonly red: (text: string) => string;
 }
 
-/** One layer: whose it is. Several names and not mixed is an average of them. */
+/** One layer, or null for what is in none: the distinct origins of its tensors, each one source or an average of some. */
 export interface StripLayer {
   readonly layer: number | null;
-  readonly origin: readonly string[];
-  readonly mixed: boolean;
+  readonly origins: readonly (readonly string[])[];
 }
 
-type Kind = "task" | "language" | "average" | "mixed" | "other";
+type Kind = "task" | "language" | "average" | "mixed" | "mixed average" | "other";
 
-const CELLS: Readonly<Record<Kind, string>> = { task: "░", language: "█", average: "▒", mixed: "▚", other: "░" };
+const CELLS: Readonly<Record<Kind, string>> = {
+  task: "░",
+  language: "█",
+  average: "▒",
+  mixed: "▚",
+  "mixed average": "▞",
+  other: "░",
+};
 const CELL_WIDTH = 2;
 
-function kindOf({ origin, mixed }: StripLayer): Kind {
-  if (mixed) return "mixed";
-  if (origin.length > 1) return "average";
-  return origin[0] === "task" || origin[0] === "language" ? origin[0] : "other";
+function kindOf({ origins }: StripLayer): Kind {
+  const [first = []] = origins;
+  if (origins.length > 1) return origins.some((origin) => origin.length > 1) ? "mixed average" : "mixed";
+  if (first.length > 1) return "average";
+  return first[0] === "task" || first[0] === "language" ? first[0] : "other";
 }
 
 function painterOf(kind: Kind, palette: Palette): (text: string) => string {
@@ -36,6 +43,7 @@ function painterOf(kind: Kind, palette: Palette): (text: string) => string {
     language: palette.green,
     average: palette.yellow,
     mixed: palette.magenta,
+    "mixed average": palette.magenta,
     other: palette.cyan,
   }[kind];
 }
@@ -83,7 +91,7 @@ function ruler(layers: readonly number[]): string {
 function legend(ownership: readonly StripLayer[], palette: Palette): string[] {
   const groups = new Map<string, { kind: Kind; name: string; layers: number[]; outside: boolean }>();
   for (const entry of ownership) {
-    if (entry.origin.length === 0) continue;
+    if (entry.origins.length === 0) continue;
     const kind = kindOf(entry);
     const name = describeOrigin(entry);
     const group = groups.get(name) ?? { kind, name, layers: [], outside: false };
@@ -101,8 +109,12 @@ function legend(ownership: readonly StripLayer[], palette: Palette): string[] {
   });
 }
 
-function describeOrigin({ origin, mixed }: StripLayer): string {
-  if (mixed) return `parts of ${origin.join(" and ")}`;
+function describeOrigin({ origins }: StripLayer): string {
+  if (origins.length === 1) return describeOne(origins[0] ?? []);
+  return `parts: ${origins.map(describeOne).join(", ")}`;
+}
+
+function describeOne(origin: readonly string[]): string {
   if (origin.length > 3) return `average of ${origin.length} models`;
   return origin.length > 1 ? `average of ${origin.join(" and ")}` : (origin[0] ?? "");
 }

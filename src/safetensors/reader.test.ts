@@ -89,3 +89,11 @@ test.skipIf(process.platform === "win32")("a named pipe is refused, not waited f
   await promisify(execFile)("mkfifo", [path]);
   expect((await faultOf(() => openSafetensors(path))).message).toBe(`${path} is not a file`);
 });
+
+test("a Git LFS pointer is called that, not damaged", async () => {
+  const path = join(await temporaryFolder(), "model.safetensors");
+  await writeFile(path, "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 4976698672\n");
+  await expect(openSafetensors(path)).rejects.toThrow(
+    /is a Git LFS pointer, not the weights; fetch them with git lfs pull/,
+  );
+});

@@ -36,6 +36,11 @@ export async function openSafetensors(path: string): Promise<SafetensorsFile> {
     if (!stats.isFile()) throw new FormatError(`${path} is not a file`, { file: path });
     const start = new Uint8Array(8);
     const { bytesRead } = await handle.read(start, 0, 8, 0);
+    if (new TextDecoder().decode(start) === "version ") {
+      throw new FormatError(`${path} is a Git LFS pointer, not the weights; fetch them with git lfs pull`, {
+        file: path,
+      });
+    }
     const length = parseHeaderLength(start.subarray(0, bytesRead), stats.size, path);
     const json = new Uint8Array(length);
     for (let at = 0; at < length; ) {

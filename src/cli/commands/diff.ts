@@ -112,7 +112,7 @@ function grid(tensors: readonly TensorComparison[], palette: Palette): string[] 
   flush();
   const outside = tensors.filter(({ layer }) => layer === null);
   return [
-    ...formatTable([">layer", ...parts.map((part) => `>${part}`)], rows),
+    ...formatTable([">layer", ...parts.map((part) => `>${part.replace(/_proj$/, "")}`)], rows),
     "",
     ...formatTable(
       ["outside", ">"],
@@ -126,5 +126,10 @@ function cell(tensors: readonly TensorComparison[], palette: Palette): string {
   if (tensors.every((tensor) => tensor.differing === 0)) return palette.dim(".");
   const relative = tensors.map((tensor) => tensor.relative);
   const largest = Math.max(...relative.map((value) => value ?? 0));
-  return palette.green(relative.includes(null) && largest === 0 ? "differs" : largest.toExponential(1));
+  return palette.green(relative.includes(null) && largest === 0 ? "differs" : formatRelative(largest));
+}
+
+/** `0.47`, `0.03`, `5e-3`: two digits are enough to see where a model changed. */
+function formatRelative(value: number): string {
+  return value >= 0.0095 ? value.toFixed(2) : value.toExponential(0);
 }

@@ -17,6 +17,9 @@ interface VerifyCommandOptions extends WorkOptions {
   readonly source?: ReadonlyMap<string, string>;
 }
 
+// Enough to see the pattern, few enough for a screen.
+const MOST_SHOWN = 20;
+
 function parseMoved(text: string, earlier: ReadonlyMap<string, string> = new Map()): ReadonlyMap<string, string> {
   const equals = text.indexOf("=");
   if (equals < 1 || equals === text.length - 1)
@@ -44,21 +47,25 @@ export function addVerifyCommand(program: Command): void {
       signal: interruptSignal(),
       onProgress: (state) => progress.update(state),
     }).finally(() => progress.stop());
-    const { deviations, tensors, bytesRead } = verification;
-    if (options.json) printJson({ folder, verified: deviations.length === 0, ...verification });
-    else if (deviations.length === 0) {
+    const { deviations, tensors, bytesRead, files } = verification;
+    const isVerified = deviations.length === 0 && files.length === 0;
+    if (options.json) printJson({ folder, verified: isVerified, ...verification });
+    else if (isVerified) {
       const ok = paletteFor(process.stdout).green("Verified");
       print(
         `${ok} ${folder}: ${plural(tensors, "tensor")} equal to the last bit (${formatBytes(bytesRead)} read, ${elapsed(start)})`,
       );
     } else {
       const bad = paletteFor(process.stdout).red("Not verified:");
+      const more = deviations.length - MOST_SHOWN;
       print([
         `${bad} ${deviations.length} of ${plural(tensors, "tensor")} of ${folder} deviate from the plan`,
-        ...deviations.map(({ tensor, what }) => `  ${tensor} ${what}`),
+        ...deviations.slice(0, MOST_SHOWN).map(({ tensor, what }) => `  ${tensor} ${what}`),
+        ...(more > 0 ? [`  and ${more} more; --json lists all`] : []),
+        ...files.map(({ file, what }) => `  ${file} ${what === "missing" ? "is missing" : "was changed"}`),
         "Either the output was changed after it was written, or a source was.",
       ]);
     }
-    if (deviations.length > 0) process.exitCode = 1;
+    if (!isVerified) process.exitCode = 1;
   });
 }

@@ -1,0 +1,58 @@
+// The strip of layers and its legend, as a person sees them.
+import { expect, test } from "vitest";
+import { formatRanges, layerStrip, type Palette } from "./strip.js";
+
+const plain = (text: string) => text;
+const palette: Palette = {
+  bold: plain,
+  dim: plain,
+  green: plain,
+  cyan: plain,
+  yellow: plain,
+  magenta: plain,
+  red: plain,
+};
+const layer = (number: number | null, ...origins: string[][]) => ({ layer: number, origins });
+
+test("layers are drawn in their owner's cell, and named as ranges", () => {
+  const strip = layerStrip(
+    [
+      layer(0, ["language"]),
+      layer(1, ["task", "language"]),
+      layer(2, ["task"]),
+      layer(3, ["task"]),
+      layer(4, ["language"]),
+      layer(null, ["task", "language"]),
+    ],
+    palette,
+  );
+  expect(strip).toEqual([
+    "  0       4",
+    "  ██▒▒░░░░██",
+    "",
+    "  ██ language                      layers 0, 4",
+    "  ▒▒ average of task and language  layer 1, and tensors outside the layers",
+    "  ░░ task                          layers 2-3",
+  ]);
+});
+
+test("a layer of several origins says which, and averages among them look different", () => {
+  const strip = layerStrip([layer(0, ["language"], ["task"]), layer(1, ["task"], ["task", "language"])], palette);
+  expect(strip.slice(1)).toEqual([
+    "  ▚▚▞▞",
+    "",
+    "  ▚▚ parts: language, task                      layer 0",
+    "  ▞▞ parts: task, average of task and language  layer 1",
+  ]);
+});
+
+test("a deep model takes several rows", () => {
+  const layers = Array.from({ length: 80 }, (_, i) => layer(i, ["task"]));
+  const cells = layerStrip(layers, palette).filter((line) => line.includes("░░░░"));
+  expect(cells.map((line) => line.trim().length / 2)).toEqual([36, 36, 8]);
+});
+
+test("ranges", () => {
+  expect(formatRanges([0, 1, 2, 5, 7, 8])).toBe("0-2, 5, 7-8");
+  expect(formatRanges([])).toBe("");
+});
