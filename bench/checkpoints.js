@@ -103,6 +103,7 @@ export function writeCheckpoint(folder, shape, { seed, sparse = false }) {
     tie_word_embeddings: shape.tied,
     torch_dtype: "bfloat16",
   };
+  writeFileSync(join(folder, "tokenizer.json"), "{}"); // its absence would be warned of in every run
   writeFileSync(join(folder, "config.json"), JSON.stringify(config, null, 2));
   return folder;
 }

@@ -21,6 +21,7 @@ const MAX_BYTES = 10_000_000;
 export async function readShareTable(file: string): Promise<ShareTable> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {
     if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
+    if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a CSV file`, [], { file });
     throw error;
   });
   if (text.length > MAX_BYTES) throw new RecipeError(`${file} is too large to be a table of shares`, [], { file });
@@ -28,10 +29,13 @@ export async function readShareTable(file: string): Promise<ShareTable> {
 }
 
 export function parseShareTable(text: string, file: string): ShareTable {
-  const [header = "", ...lines] = text.trim().split(/\r?\n/);
+  const [header = "", ...lines] = text
+    .replace(/^\uFEFF/, "")
+    .trimEnd()
+    .split(/\r?\n/);
   const [first, ...columns] = header.split(",").map((name) => name.trim());
-  if (first !== "layer" || columns.length === 0) {
-    throw new RecipeError(`${file} must begin with a line layer,q_proj,k_proj,... that names its columns`, [], {
+  if (first !== "layer" || columns.length === 0 || columns.includes("") || new Set(columns).size < columns.length) {
+    throw new RecipeError(`${file} must begin with a line layer,q_proj,k_proj,... that names each column once`, [], {
       file,
     });
   }
@@ -42,7 +46,7 @@ export function parseShareTable(text: string, file: string): ShareTable {
     const numbers = values.map((value) => (value === "" ? null : Number(value)));
     const isShare = (value: number | null) => value === null || (value >= 0 && value <= 1);
     if (!/^\d+$/.test(layer) || Number(layer) >= lines.length)
-      faults.push(`line ${i + 2}: ${layer} is not a layer from 0 to ${lines.length - 1}`);
+      faults.push(`line ${i + 2}: ${JSON.stringify(layer)} is not a layer from 0 to ${lines.length - 1}`);
     else if (rows.has(Number(layer))) faults.push(`line ${i + 2}: layer ${layer} stands there twice`);
     else if (numbers.length !== columns.length)
       faults.push(`line ${i + 2}: ${numbers.length} values for ${columns.length} columns`);

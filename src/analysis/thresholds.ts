@@ -44,12 +44,41 @@ export function shareAbove(rows: Float32Array, threshold: number): number {
 
 /** The automatic threshold for the rows of an expert's projections; 0 if nothing changed. */
 export function autoThreshold(projections: readonly Float32Array[]): number {
-  const all = new Float32Array(projections.reduce((sum, rows) => sum + rows.length, 0));
-  let at = 0;
-  for (const rows of projections) {
-    all.set(rows, at);
-    at += rows.length;
+  const finite = projections.reduce(
+    (sum, rows) => sum + rows.reduce((n, row) => n + (Number.isNaN(row) ? 0 : 1), 0),
+    0,
+  );
+  return finite === 0 ? 0 : rankedRow(projections, Math.floor((1 - AUTO_SHARE) * finite));
+}
+
+/**
+ * The row of a rank, counted from 0 at the smallest, NaN left out. Found by counting: the bit patterns of numbers that
+ * are not negative are in the order of the numbers, so the upper halves are counted first, then the lower ones.
+ */
+function rankedRow(lists: readonly Float32Array[], rank: number): number {
+  const patterns = lists.map((rows) => new Uint32Array(rows.buffer, rows.byteOffset, rows.length));
+  const [upper, rest] = rankedHalf(patterns, rank, (pattern) => pattern >>> 16);
+  const [lower] = rankedHalf(patterns, rest, (pattern) => (pattern >>> 16 === upper ? pattern & 0xffff : undefined));
+  return new Float32Array(Uint32Array.of(((upper << 16) | lower) >>> 0).buffer)[0] ?? 0;
+}
+
+const INFINITY_BITS = 0x7f800000;
+
+/** The half in which a rank falls, and the rank among the rows of that half. */
+function rankedHalf(
+  lists: readonly Uint32Array[],
+  rank: number,
+  half: (pattern: number) => number | undefined,
+): [half: number, rest: number] {
+  const counts = new Uint32Array(65_536);
+  for (const patterns of lists) {
+    for (const pattern of patterns) {
+      const at = pattern > INFINITY_BITS ? undefined : half(pattern);
+      if (at !== undefined) counts[at] = (counts[at] ?? 0) + 1;
+    }
   }
-  const sorted = all.filter((row) => !Number.isNaN(row)).sort();
-  return sorted[Math.ceil((1 - AUTO_SHARE) * sorted.length) - 1] ?? 0;
+  let rest = rank;
+  let at = 0;
+  while (rest >= (counts[at] ?? 0)) rest -= counts[at++] ?? Number.POSITIVE_INFINITY;
+  return [at, rest];
 }

@@ -208,6 +208,9 @@ function pairNames(names: readonly string[]): [string, string][] {
 }
 
 async function drawTables(options: AnalyzeCommandOptions, files: readonly string[]): Promise<void> {
+  const ignored = (["base", "expert", "rows", "threshold"] as const).filter((name) => options[name] !== undefined);
+  if (ignored.length > 0)
+    throw new LayergraftError("usage", `--from-csv draws tables as they are; leave out --${ignored.join(", --")}`);
   const tables = await Promise.all(files.map(readShareTable));
   const [first] = tables;
   const columns = first?.columns ?? [];
