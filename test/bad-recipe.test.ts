@@ -145,7 +145,11 @@ describe("outputs", () => {
     mkdirSync(at("home"));
     writeFileSync(at("home/diary.txt"), "dear diary");
     await refused(swap("home"), FAILED, /home exists already/);
-    await refused(swap("home", "--force"), FAILED, /home exists already and was not made by layergraft.*--force does not replace it/);
+    await refused(
+      swap("home", "--force"),
+      FAILED,
+      /home exists already and was not made by layergraft.*--force does not replace it/,
+    );
     await refused(swap(".", "--force"), FAILED, /lies inside the output|was not made by layergraft/);
     writeFileSync(at("note"), "text");
     await refused(swap("note"), FAILED, /note exists already/);

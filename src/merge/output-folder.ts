@@ -117,7 +117,9 @@ export class OutputFolder {
     if (!(await exists(this.path, { link: true }))) return;
     const names = await readdir(this.path).catch((error: unknown) => {
       if (isSystemError(error, "ENOTDIR") || isSystemError(error, "ENOENT"))
-        throw new OutputError(`${this.path} exists already and is not a folder; choose another name`, { file: this.path });
+        throw new OutputError(`${this.path} exists already and is not a folder; choose another name`, {
+          file: this.path,
+        });
       throw error;
     });
     const isOurs = names.length === 0 || names.includes(PROVENANCE_FILE);
