@@ -93,7 +93,7 @@ export interface Analysis {
   /** One value per expert; all the same but for `auto`. */
   readonly thresholds: readonly { readonly name: string; readonly values: readonly number[] }[];
   readonly tensors: readonly TensorAnalysis[];
-  /** Every part of every layer; `layer` null for tensors outside. */
+  /** Every part of every layer, a matrix without its bias; `layer` null for tensors outside. */
   readonly parts: readonly ({ readonly layer: number | null; readonly part: Part } & Figures)[];
   readonly byLayer: readonly ({ readonly layer: number | null } & Figures)[];
   readonly total: Figures;
@@ -155,9 +155,9 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     isAnalyzable(tensor, [tensor.base, ...tensor.experts.flatMap(leavesOf)], builder.sources);
   const deltas = await analyzeTensors(all.filter(isUsable), builder.sources, measured, rowAxis, run);
   const resolved = resolveThresholds(thresholds, deltas, names.length);
-  const grouped = (key: (delta: TensorDelta) => string) => {
+  const grouped = (of: readonly TensorDelta[], key: (delta: TensorDelta) => string) => {
     const groups = new Map<string, TensorDelta[]>();
-    for (const delta of deltas) {
+    for (const delta of of) {
       const group = groups.get(key(delta));
       if (group) group.push(delta);
       else groups.set(key(delta), [delta]);
@@ -184,10 +184,10 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
       part: delta.part,
       ...figures([delta], names.length, resolved),
     })),
-    parts: grouped(({ layer, part }) => `${layer} ${part}`).sort(
+    parts: grouped(withoutBiases(deltas), ({ layer, part }) => `${layer} ${part}`).sort(
       (a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers) || compareParts(a.part, b.part),
     ),
-    byLayer: grouped(({ layer }) => `${layer}`)
+    byLayer: grouped(deltas, ({ layer }) => `${layer}`)
       .map(({ part: _, ...rest }) => rest)
       .sort((a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers)),
     total: figures(deltas, names.length, resolved),
@@ -226,6 +226,11 @@ function resolveThresholds(
       );
     }),
   }));
+}
+
+/** A bias is one row beside a matrix of thousands, and would stand for as much as any of them in a part's figures. */
+function withoutBiases(deltas: readonly TensorDelta[]): TensorDelta[] {
+  return deltas.filter(({ tensor, shape }) => shape.length > 1 || !tensor.endsWith(".bias"));
 }
 
 /** Matrices of attention and feed-forward; norms and biases have single rows, which say little. */

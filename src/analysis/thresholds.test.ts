@@ -13,7 +13,7 @@ test("the automatic threshold is the ranked row that sorting finds, NaN left out
       const sorted = Float32Array.from(
         positive.flatMap((list) => [...list]).filter((row) => !Number.isNaN(row)),
       ).sort();
-      expect(autoThreshold(positive)).toBe(sorted[Math.floor((1 - AUTO_SHARE) * sorted.length)] ?? 0);
+      expect(autoThreshold(positive)).toBe(sorted[Math.ceil((1 - AUTO_SHARE) * sorted.length) - 1] ?? 0);
     }),
   );
 });

@@ -48,7 +48,7 @@ export function autoThreshold(projections: readonly Float32Array[]): number {
     (sum, rows) => sum + rows.reduce((n, row) => n + (Number.isNaN(row) ? 0 : 1), 0),
     0,
   );
-  return finite === 0 ? 0 : rankedRow(projections, Math.floor((1 - AUTO_SHARE) * finite));
+  return finite === 0 ? 0 : rankedRow(projections, Math.ceil((1 - AUTO_SHARE) * finite) - 1);
 }
 
 /**

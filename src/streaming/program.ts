@@ -126,8 +126,6 @@ export const RESULTS_PER_PIECE = 6;
 // memory, because sums are formed piece by piece and must not depend on either.
 const PIECE_BYTES = 8 * 2 ** 20;
 const PIECE_ELEMENTS = 2 ** 21;
-// An analysis sends a value per row for each piece, so its pieces are larger; nothing has to be ticked off.
-const ANALYZED_PIECE_ELEMENTS = 2 ** 22;
 
 /** Elements computed at once: with their float32 sums they stay in a core's second-level cache. */
 export const BLOCK_ELEMENTS = 2 ** 16;
@@ -177,8 +175,7 @@ export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
   jobs.forEach((job, index) => {
     const isCopy = job.kind === "copy" || job.kind === "compare-copy";
     const block = isCopy ? COPY_BLOCK_BYTES : blockElements(job);
-    const elements = job.kind === "analyze" ? ANALYZED_PIECE_ELEMENTS : PIECE_ELEMENTS;
-    const step = Math.max(1, Math.floor((isCopy ? PIECE_BYTES : elements) / block)) * block;
+    const step = Math.max(1, Math.floor((isCopy ? PIECE_BYTES : PIECE_ELEMENTS) / block)) * block;
     const length = lengthOf(job);
     for (let begin = 0; begin < length; begin += step) {
       pieces.push({ job: index, begin, end: Math.min(begin + step, length) });

@@ -1,0 +1,346 @@
+// layergraft analyze as a person runs it: the files it writes, what it prints, and what it refuses in which words.
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { inflateSync } from "node:zlib";
+import { analyzeExperts, pageData, parseThreshold } from "layergraft/analysis";
+import type { TensorData } from "layergraft/safetensors";
+import { beforeAll, describe, expect, it } from "vitest";
+import { encodeValues, readAll, readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import {
+  DONE,
+  expectReadable,
+  expectRefused,
+  FAILED,
+  layergraft,
+  type Outcome,
+  snapshot,
+  WRONG_USAGE,
+} from "./support/command.js";
+import { toNumbers } from "./support/numbers.js";
+
+const root = temporaryFolder();
+const at = (...names: string[]) => join(root, ...names);
+const ESCAPE = "\u001b[";
+const EVIL = "x</script><script>alert(1)</script><!--";
+const FILES = ["analysis.json", "heatmap.png", "heatmap.svg", "report.html", "rows.safetensors"];
+
+const two = ["--base", "base", "--expert", "math=math", "--expert", "swahili=swahili"];
+
+async function analyze(args: readonly string[], env: NodeJS.ProcessEnv = {}, cwd = root): Promise<Outcome> {
+  const outcome = await layergraft(["analyze", ...args], { cwd, env });
+  return outcome;
+}
+
+const refused = (args: readonly string[], status: number, ...messages: RegExp[]) =>
+  expectRefused(["analyze", ...args], root, status, ...messages);
+
+const report = (folder: string) => readFileSync(at(folder, "report.html"), "utf8");
+const dataOf = (html: string) =>
+  JSON.parse(/<script type="application\/json" id="data">([\s\S]*?)<\/script>/.exec(html)?.[1] ?? "") as ReturnType<
+    typeof pageData
+  >;
+
+/** Width and height of a PNG whose pixels are all there. */
+function sizeOfPng(bytes: Buffer): [width: number, height: number] {
+  expect(bytes.subarray(0, 8)).toEqual(Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]));
+  const pixels: Buffer[] = [];
+  for (let offset = 8; offset < bytes.length; offset += 12 + bytes.readUInt32BE(offset)) {
+    const chunk = bytes.subarray(offset + 8, offset + 8 + bytes.readUInt32BE(offset));
+    if (bytes.toString("latin1", offset + 4, offset + 8) === "IDAT") pixels.push(chunk);
+  }
+  const [width, height, depth, color] = [bytes.readUInt32BE(16), bytes.readUInt32BE(20), bytes[24], bytes[25]];
+  expect([depth, color]).toEqual([8, 6]); // RGBA
+  const rows = inflateSync(Buffer.concat(pixels));
+  expect(rows.length).toBe(height * (1 + 4 * width));
+  expect(new Set(rows).size).toBeGreaterThan(50); // not one plain colour
+  return [width, height];
+}
+
+beforeAll(async () => {
+  await writeTiny(at("base"), { layers: 12, seed: 1 });
+  await writeTiny(at("math"), { layers: 12, seed: 2 });
+  await writeTiny(at("swahili"), { layers: 12, seed: 3 });
+  await writeTiny(at("short"), { layers: 4, seed: 4 });
+  const evil = (value: number) => (tensors: TensorData[]) => [
+    ...tensors,
+    { name: EVIL, dtype: "BF16" as const, shape: [2, 2], data: encodeValues([1, value, 1, 1], "BF16") },
+  ];
+  await writeTiny(at("evil-base"), { layers: 2, edit: evil(2) });
+  await writeTiny(at("evil"), { layers: 2, seed: 2, edit: evil(Number.NaN) });
+});
+
+describe("what it writes", () => {
+  const thresholds = ["auto", "0.5", "paper"];
+  let outcome: Outcome;
+  let result: Awaited<ReturnType<typeof analyzeExperts>>;
+
+  beforeAll(async () => {
+    const options = thresholds.flatMap((threshold) => ["--threshold", threshold]);
+    outcome = await analyze([...two, "--rows", "output", ...options, "--out", "out", "--json"]);
+    result = await analyzeExperts({
+      base: at("base"),
+      experts: { math: at("math"), swahili: at("swahili") },
+      rows: "output",
+      thresholds: thresholds.map(parseThreshold),
+    });
+  });
+
+  it("the analysis as JSON, in the file and as the one document on stdout", () => {
+    expect(outcome.status).toBe(DONE);
+    const plain = JSON.parse(JSON.stringify(result.analysis));
+    expect(readJson(at("out", "analysis.json"))).toEqual(plain);
+    expect(JSON.parse(outcome.stdout)).toEqual(plain);
+    expect(plain.thresholds.map(({ values }: { values: number[] }) => values)).toEqual([
+      [expect.any(Number), expect.any(Number)],
+      [0.5, 0.5],
+      [1.9e-5, 1.9e-5],
+    ]);
+    expect(readdirSync(at("out")).sort()).toEqual(FILES);
+    expect(outcome.stderr).toMatch(/^auto: the row MAV that one in eight/m);
+    expect(outcome.stderr).toMatch(/^Wrote out\/report\.html and the rest of the analysis/m);
+    expectReadable(outcome.stderr);
+  });
+
+  it("every row as a tensor EXPERT/NAME", async () => {
+    const found = await readAll(at("out"), ["rows.safetensors"]);
+    expect([...found.keys()].sort()).toEqual([...result.rows.keys()].sort());
+    expect(found.size).toBe(2 * result.analysis.tensors.length);
+    for (const [name, rows] of result.rows) {
+      expect(found.get(name)).toMatchObject({ dtype: "F32", shape: [rows.length] });
+      expect(toNumbers(found.get(name) as never), name).toEqual([...rows]);
+    }
+  });
+
+  it("the figure, as SVG and PNG", () => {
+    const svg = readFileSync(at("out", "heatmap.svg"), "utf8");
+    const texts = [...svg.matchAll(/<text[^>]*>([^<]*)<\/text>/g)].map((match) => match[1]);
+    for (const text of ["math", "swahili", "q", "gate", "down"]) expect(texts).toContain(text);
+    const numbers = texts.filter((text) => /^\d+$/.test(text ?? ""));
+    expect(numbers).toEqual(expect.arrayContaining(Array.from({ length: 12 }, (_, layer) => String(layer))));
+    expect(numbers).not.toContain("12");
+    // One cell per layer and projection of each expert, with its share, and none darker than a larger one.
+    const cells = [...svg.matchAll(/aria-label="part: (\w+); layer: (\d+); value: (\d+)%"[^>]* fill="rgb\((\d+),/g)];
+    const wanted = [0, 1].flatMap((expert) =>
+      Array.from({ length: 12 }, (_, layer) =>
+        ["q", "k", "v", "o", "gate", "up", "down"].map((part) => {
+          const group = result.analysis.parts.find((one) => one.layer === layer && one.part === `${part}_proj`);
+          const share = group?.experts[expert]?.shares[0] ?? Number.NaN;
+          return `${part} ${layer} ${Math.round(100 * share)}`;
+        }),
+      ).flat(),
+    );
+    expect(cells.map(([, part, layer, share]) => `${part} ${layer} ${share}`)).toEqual(wanted);
+    const reds = cells.map(([, , , share, red]) => [Number(share), Number(red)] as const).sort((a, b) => a[0] - b[0]);
+    expect(new Set(wanted.map((cell) => cell.split(" ")[2])).size).toBeGreaterThan(3);
+    expect(reds.map(([, red]) => red)).toEqual(reds.map(([, red]) => red).sort((a, b) => b - a));
+    const [width = 0, height = 0] = sizeOfPng(readFileSync(at("out", "heatmap.png")));
+    const [, svgWidth, svgHeight] = /<svg[^>]* width="(\d+)"[^>]* height="(\d+)"/.exec(svg) ?? [];
+    expect([width, height]).toEqual([2 * Number(svgWidth), 2 * Number(svgHeight)]);
+    expect(width).toBeGreaterThan(1200); // two tables of seven columns, 40 units each, at two pixels per unit
+    expect(height).toBeGreaterThan(360);
+  });
+
+  it("the page, with its data inside and nothing to fetch", () => {
+    const html = report("out");
+    expect(dataOf(html)).toEqual(JSON.parse(JSON.stringify(pageData(result))));
+    expect(html).not.toMatch(/https?:|\bsrc=|\bhref=|url\(|@import|\bfetch\(|XMLHttpRequest|import\(|WebSocket/);
+    expect(html).not.toContain("__DATA__");
+  });
+
+  it("a page that no tensor's name can break out of", async () => {
+    const done = await analyze(["--base", "evil-base", "--expert", "evil=evil", "--out", "evil-out"]);
+    expect(done.status).toBe(DONE);
+    const warning = `${EVIL} of evil has 1 infinite or NaN change, the first at index 1`;
+    expect(done.stderr).toContain(`warning: ${warning}`);
+    const html = report("evil-out");
+    expect(dataOf(html).warnings[0]).toContain(warning);
+    expect(html).not.toContain("<script>alert");
+    expect(html.match(/<script/g)).toHaveLength(2); // the data's and the page's own
+    expect(html.match(/<\/script/g)).toHaveLength(2);
+    expect(html).not.toContain("<!--");
+  });
+});
+
+describe("what it prints", () => {
+  it("tables for people, and with --quiet nothing else", async () => {
+    const { status, stdout, stderr } = await analyze([...two, "--quiet", "--threshold", "0.01"]);
+    expect({ status, stderr }).toEqual({ status: DONE, stderr: "" });
+    expectReadable(stdout);
+    expect(stdout).toMatch(/^math \(threshold 1\.00e-2\)$/m);
+    expect(stdout).toMatch(/^swahili \(threshold 1\.00e-2\)$/m);
+    expect(stdout).toMatch(/^ +q +k +v +o +gate +up +down$/m);
+    expect(stdout.match(/^ *\d+( +100){7}$/gm)).toHaveLength(24); // all rows moved by more
+    expect(stdout).toMatch(/^math and swahili +0\.\d{3} +\d+\.\d%$/m);
+    expect(stdout).toMatch(/^expert +mean row +largest row +relative +unchanged +rows above \(0\.01\)$/m);
+  });
+
+  it("warnings even with --quiet, and what was left out", async () => {
+    const copy = await analyze(["--base", "base", "--expert", "copy=base", "--quiet", "--json"]);
+    expect(copy).toMatchObject({ status: DONE, stderr: "warning: copy is identical to the base in every tensor\n" });
+    expect(JSON.parse(copy.stdout)).toMatchObject({ experts: ["copy"], total: { experts: [{ norm: 0 }] } });
+  });
+
+  it("colours where they are wanted", async () => {
+    const paint = async (env: NodeJS.ProcessEnv) => (await analyze([...two, "--quiet"], env)).stdout;
+    const [plain, forced, neither] = [
+      await paint({}),
+      await paint({ FORCE_COLOR: "1" }),
+      await paint({ FORCE_COLOR: "1", NO_COLOR: "1" }),
+    ];
+    expect(plain).not.toContain(ESCAPE);
+    expect(neither).toBe(plain);
+    expect(forced.split(`${ESCAPE}48;2;`).length - 1).toBe(2 * 12 * 7); // every cell
+    expect(forced.replaceAll(new RegExp(`\\${ESCAPE}[\\d;]*m`, "g"), "").replaceAll(/ +$/gm, "")).toBe(plain);
+  });
+});
+
+it("a recipe file is an expert, its paths starting from its own folder", async () => {
+  mkdirSync(at("recipes"));
+  mkdirSync(at("elsewhere"));
+  writeFileSync(
+    at("recipes", "soup.yaml"),
+    "method: soup\nmodels:\n  - ../math\n  - model: ../swahili\n    weight: 3\n",
+  );
+  const before = snapshot(root);
+  const args = ["--base", "../base", "--expert", "soup=../recipes/soup.yaml", "--json", "--quiet"];
+  const { status, stdout, stderr } = await analyze(args, {}, at("elsewhere"));
+  expect({ status, stderr }).toEqual({ status: DONE, stderr: "" });
+  expect(snapshot(root)).toEqual(before);
+  const models = [at("math"), { model: at("swahili"), weight: 3 }];
+  const soup = { method: "soup" as const, weights: "equal" as const, models };
+  const { analysis } = await analyzeExperts({ base: at("base"), experts: { soup } });
+  expect(JSON.parse(stdout)).toEqual(JSON.parse(JSON.stringify(analysis)));
+});
+
+describe("what it refuses", () => {
+  const [base, math] = [two.slice(0, 2), two.slice(2, 4)];
+
+  it.each<[string, string[], RegExp]>([
+    ["no base", math, /error: an analysis needs --base and at least one --expert NAME=SOURCE/],
+    ["no expert", base, /error: an analysis needs --base and at least one --expert NAME=SOURCE/],
+    ["two of one name", [...base, ...math, "--expert", "math=swahili"], /There are two experts called math/],
+    ["no name", [...base, "--expert", "math"], /It must be NAME=SOURCE/],
+    ["an empty name", [...base, "--expert", "=math"], /It must be NAME=SOURCE/],
+    ["no source", [...base, "--expert", "math="], /It must be NAME=SOURCE/],
+    ["a name that is none", [...base, "--expert", "a/b=math"], /a\/b is no name for an expert/],
+    ["the name of the base", [...base, "--expert", "base=math"], /base is no name for an expert/],
+    ["a threshold of words", [...base, ...math, "--threshold", "often"], /threshold "often" is neither a positive/],
+    ["a negative threshold", [...base, ...math, "--threshold=-1e-5"], /threshold "-1e-5" is neither a positive/],
+    ["another axis", [...base, ...math, "--rows", "columns"], /Allowed choices are input, output/],
+    ["a recipe that is not there", [...base, "--expert", "a=no.yaml"], /error: no\.yaml does not exist/],
+    ["tables and experts", [...base, "--from-csv", "a.csv"], /leave out --base/],
+  ])("%s", async (_, args, message) => void (await refused(args, WRONG_USAGE, message)));
+
+  it("models that do not fit together", async () => {
+    const args = ["--base", "base", "--expert", "short=short", "--out", "mismatch"];
+    await refused(args, FAILED, /base \(base\) has 12 layers, short \(short\) has 4/);
+  });
+
+  it("an output that exists, that is an input, or that is no analysis", async () => {
+    mkdirSync(at("mine"));
+    writeFileSync(at("mine", "heatmap.svg"), "my own");
+    writeFileSync(at("mine", "thesis.tex"), "years of work");
+    writeFileSync(at("file"), "");
+    mkdirSync(at("taken"));
+    await refused([...two, "--out", "taken"], FAILED, /taken exists already; .* --force/);
+    await refused([...two, "--out", "./math", "--force"], FAILED, /the output \.\/math is one of the inputs/);
+    await refused([...two, "--out", "short", "--force"], FAILED, /short holds what is no analysis .*--force does not/);
+    await refused([...two, "--out", "mine", "--force"], FAILED, /mine holds what is no analysis \(thesis\.tex\)/);
+    await refused([...two, "--out", "file", "--force"], FAILED, /file is not a folder/);
+  });
+
+  it("--force replaces an earlier analysis, and what a stopped merge left beside it stays", async () => {
+    mkdirSync(at("again"));
+    mkdirSync(at("again.partial"));
+    writeFileSync(at("again", "heatmap.svg"), "old");
+    writeFileSync(at("again.partial", "model.safetensors"), "half");
+    const before = snapshot(root);
+    const { status } = await analyze([...two, "--out", "again", "--force", "--quiet"]);
+    expect(status).toBe(DONE);
+    const after = snapshot(root);
+    expect(readdirSync(at("again")).sort()).toEqual(FILES);
+    expect(after["again/heatmap.svg"]).not.toBe(before["again/heatmap.svg"]);
+    const others = (files: Record<string, string>) =>
+      Object.entries(files).filter(([name]) => !name.startsWith("again/"));
+    expect(others(after)).toEqual(others(before));
+  });
+});
+
+describe("--from-csv", () => {
+  const good = "layer,q_proj,down\r\n1,0.25,\r\n0,1,0.004\r\n";
+  const write = (name: string, text: string) => {
+    writeFileSync(at(name), text);
+    return name;
+  };
+
+  it("draws the tables", async () => {
+    const files = [write("one.csv", good), write("two.csv", `\uFEFF${good.replace("0.25", "0.5")}`)];
+    const outcome = await analyze(["--from-csv", ...files, "--out", "drawn"]);
+    expect(outcome.status).toBe(DONE);
+    expect(outcome.stdout).toMatch(/^one\n +q +down\n1 +25\n0 +100 +0\.4\n\ntwo\n.*\n1 +50\n/m);
+    expect(readdirSync(at("drawn")).sort()).toEqual(["heatmap.png", "heatmap.svg"]);
+    expect(readFileSync(at("drawn", "heatmap.svg"), "utf8")).toContain(">two</text>");
+    const { stdout } = await analyze(["--from-csv", ...files, "--json", "--quiet"]);
+    expect(JSON.parse(stdout)).toMatchObject([
+      {
+        name: "one",
+        columns: ["q", "down"],
+        cells: [
+          [1, 0.004],
+          [0.25, null],
+        ],
+      },
+      {
+        name: "two",
+        cells: [
+          [1, 0.004],
+          [0.5, null],
+        ],
+      },
+    ]);
+  });
+
+  it("names every fault of a table with its line", async () => {
+    const lines = [
+      "layer,q,k",
+      "0,0.1,0.2",
+      "0,0.1,0.2",
+      "7,0,0",
+      "x,0,0",
+      "1,0.5",
+      "2,1.5,0",
+      "3,-0.1,0",
+      "4,much,0",
+      "5,,1",
+    ];
+    const message = await refused(
+      ["--from-csv", write("faults.csv", lines.join("\n"))],
+      WRONG_USAGE,
+      /faults\.csv is not a table of shares:/,
+    );
+    expect(message.match(/^ +- .*$/gm)?.map((line) => line.trim())).toEqual([
+      "- line 3: layer 0 stands there twice",
+      '- line 5: "x" is not a layer from 0 to 8',
+      "- line 6: 1 values for 2 columns",
+      ...[7, 8, 9].map((line) => `- line ${line}: a value is not a share between 0 and 1`),
+    ]);
+  });
+
+  it.each([
+    ["empty.csv", "", /must begin with a line layer,q_proj/],
+    ["headless.csv", "0,0.1\n", /must begin with a line layer,q_proj/],
+    ["twice.csv", "layer,q,q\n0,1,1\n", /names each column once/],
+    ["bare.csv", "layer,q\n", /there is no layer/],
+  ])(
+    "refuses %s",
+    async (name, text, message) => void (await refused(["--from-csv", write(name, text)], WRONG_USAGE, message)),
+  );
+
+  it("refuses what is no file, and tables that differ", async () => {
+    await refused(["--from-csv", "no.csv"], WRONG_USAGE, /no\.csv does not exist/);
+    await refused(["--from-csv", "base"], WRONG_USAGE, /base is a folder/);
+    const files = [write("a.csv", good), write("b.csv", good.replace("down", "up"))];
+    await refused(["--from-csv", ...files], WRONG_USAGE, /b has other columns or layers than a/);
+    await refused(["--from-csv", "a.csv", "--out", "math", "--force"], FAILED, /math holds what is no analysis/);
+  });
+});
