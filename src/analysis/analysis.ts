@@ -18,7 +18,7 @@ import type { MergeRecipe, SourceRecipe } from "../merge/recipe.js";
 import { type Leaf, leavesOf } from "../source/expression.js";
 import { pairsOf } from "../streaming/analyze.js";
 import type { RunOptions } from "../streaming/run.js";
-import { autoThreshold, type ThresholdSpec } from "./thresholds.js";
+import { autoThreshold, countRows, type ThresholdSpec } from "./thresholds.js";
 
 export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint" | "onPiece"> {
   /** The model that the experts were fine-tuned from: FOLDER, or FOLDER+ADAPTER. */
@@ -155,8 +155,17 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     isAnalyzable(tensor, [tensor.base, ...tensor.experts.flatMap(leavesOf)], builder.sources);
   const deltas = await analyzeTensors(all.filter(isUsable), builder.sources, measured, rowAxis, run);
   const resolved = resolveThresholds(thresholds, deltas, names.length);
-  const grouped = (of: readonly TensorDelta[], key: (delta: TensorDelta) => string) => {
-    const groups = new Map<string, TensorDelta[]>();
+  const counted = deltas.map((delta): CountedTensor => {
+    const counts = delta.experts.map(({ rows }, expert) =>
+      countRows(
+        rows,
+        resolved.map(({ values }) => values[expert] ?? 0),
+      ),
+    );
+    return { ...delta, counts };
+  });
+  const grouped = (of: readonly CountedTensor[], key: (delta: TensorDelta) => string) => {
+    const groups = new Map<string, CountedTensor[]>();
     for (const delta of of) {
       const group = groups.get(key(delta));
       if (group) group.push(delta);
@@ -165,7 +174,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     return [...groups.values()].map((group) => ({
       layer: group[0]?.layer ?? null,
       part: group[0]?.part ?? "other",
-      ...figures(group, names.length, resolved),
+      ...figures(group, names.length),
     }));
   };
 
@@ -177,20 +186,20 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     rowAxis,
     experts: names,
     thresholds: resolved,
-    tensors: deltas.map((delta) => ({
+    tensors: counted.map((delta) => ({
       tensor: delta.tensor,
       shape: delta.shape,
       layer: delta.layer,
       part: delta.part,
-      ...figures([delta], names.length, resolved),
+      ...figures([delta], names.length),
     })),
-    parts: grouped(withoutBiases(deltas), ({ layer, part }) => `${layer} ${part}`).sort(
+    parts: grouped(counted.filter(isNoBias), ({ layer, part }) => `${layer} ${part}`).sort(
       (a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers) || compareParts(a.part, b.part),
     ),
-    byLayer: grouped(deltas, ({ layer }) => `${layer}`)
+    byLayer: grouped(counted, ({ layer }) => `${layer}`)
       .map(({ part: _, ...rest }) => rest)
       .sort((a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers)),
-    total: figures(deltas, names.length, resolved),
+    total: figures(counted, names.length),
     skipped: all.filter((tensor) => !isUsable(tensor)).map(({ tensor }) => tensor),
     warnings: warningsOf(deltas, names),
   };
@@ -229,8 +238,8 @@ function resolveThresholds(
 }
 
 /** A bias is one row beside a matrix of thousands, and would stand for as much as any of them in a part's figures. */
-function withoutBiases(deltas: readonly TensorDelta[]): TensorDelta[] {
-  return deltas.filter(({ tensor, shape }) => shape.length > 1 || !tensor.endsWith(".bias"));
+function isNoBias({ tensor, shape }: TensorDelta): boolean {
+  return shape.length > 1 || !tensor.endsWith(".bias");
 }
 
 /** Matrices of attention and feed-forward; norms and biases have single rows, which say little. */
@@ -238,18 +247,15 @@ function isProjection({ layer, part, shape }: TensorDelta): boolean {
   return layer !== null && shape.length > 1 && blockOf(part) !== "other";
 }
 
-function figures(deltas: readonly TensorDelta[], experts: number, thresholds: Analysis["thresholds"]): Figures {
+/** A tensor whose rows have been counted, once for all the groups that it is in. */
+interface CountedTensor extends TensorDelta {
+  readonly counts: readonly ReturnType<typeof countRows>[];
+}
+
+function figures(deltas: readonly CountedTensor[], experts: number): Figures {
   const elements = deltas.reduce((sum, { shape }) => sum + elementCount(shape), 0);
   return {
-    experts: Array.from({ length: experts }, (_, expert) => {
-      const own = deltas.map((delta) => delta.experts[expert] as ExpertDelta);
-      return deltaFigures(
-        own,
-        deltas,
-        elements,
-        thresholds.map(({ values }) => values[expert] ?? 0),
-      );
-    }),
+    experts: Array.from({ length: experts }, (_, expert) => deltaFigures(deltas, expert, elements)),
     pairs: pairsOf(experts).map(([i, j], pair): PairFigures => {
       const norm = (expert: number) => Math.hypot(...deltas.map((delta) => delta.experts[expert]?.norm ?? 0));
       const size = norm(i) * norm(j);
@@ -263,24 +269,22 @@ function figures(deltas: readonly TensorDelta[], experts: number, thresholds: An
   };
 }
 
-function deltaFigures(
-  own: readonly ExpertDelta[],
-  deltas: readonly TensorDelta[],
-  elements: number,
-  thresholds: readonly number[],
-): DeltaFigures {
+function deltaFigures(deltas: readonly CountedTensor[], expert: number, elements: number): DeltaFigures {
+  const own = deltas.map((delta) => delta.experts[expert] as ExpertDelta);
+  const above: number[] = [];
   let [rows, finite, sum, equal] = [0, 0, 0, 0];
   own.forEach((delta, i) => {
-    const counted = delta.rows.reduce((n, row) => n + (Number.isNaN(row) ? 0 : 1), 0);
+    const counts = deltas[i]?.counts[expert] ?? { finite: 0, above: [] };
     rows += delta.rows.length;
-    finite += counted;
-    sum += counted > 0 ? delta.mean * counted : 0;
+    finite += counts.finite;
+    sum += counts.finite > 0 ? delta.mean * counts.finite : 0;
     equal += delta.exactZeroShare * elementCount(deltas[i]?.shape ?? []);
+    counts.above.forEach((count, t) => {
+      above[t] = (above[t] ?? 0) + count;
+    });
   });
   const norm = Math.hypot(...own.map((delta) => delta.norm));
   const baseNorm = Math.hypot(...own.map((delta) => delta.baseNorm));
-  const above = (threshold: number) =>
-    own.reduce((count, delta) => count + delta.rows.reduce((n, row) => n + (row > threshold ? 1 : 0), 0), 0);
   return {
     rows,
     mean: finite > 0 ? sum / finite : Number.NaN,
@@ -290,7 +294,7 @@ function deltaFigures(
     norm,
     relativeNorm: baseNorm > 0 ? norm / baseNorm : null,
     nonFinite: own.reduce((count, delta) => count + delta.nonFinite, 0),
-    shares: thresholds.map((threshold) => (finite > 0 ? above(threshold) / finite : 0)),
+    shares: above.map((count) => (finite > 0 ? count / finite : 0)),
   };
 }
 

@@ -1,7 +1,7 @@
 // Thresholds: what may be asked for, strictness of "above", and the automatic one against sorting.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { AUTO_SHARE, autoThreshold, parseThreshold, shareAbove } from "./thresholds.js";
+import { AUTO_SHARE, autoThreshold, countRows, parseThreshold } from "./thresholds.js";
 
 test("the automatic threshold is the ranked row that sorting finds, NaN left out", () => {
   const lists = fc.array(fc.array(fc.float({ min: 0, noNaN: false, noDefaultInfinity: true }), { maxLength: 40 }), {
@@ -18,11 +18,10 @@ test("the automatic threshold is the ranked row that sorting finds, NaN left out
   );
 });
 
-test("above means above: a row at the threshold is not, and NaN counts on neither side", () => {
+test("above means above: a row at the threshold is not, and NaN counts nowhere", () => {
   const rows = Float32Array.of(1, 2, 2, 3, Number.NaN);
-  expect(shareAbove(rows, 2)).toBe(1 / 4);
-  expect(shareAbove(rows, 0.5)).toBe(1);
-  expect(shareAbove(Float32Array.of(Number.NaN), 1)).toBe(0);
+  expect(countRows(rows, [2, 0.5, 3])).toEqual({ finite: 4, above: [1, 4, 0] });
+  expect(countRows(Float32Array.of(Number.NaN), [1])).toEqual({ finite: 0, above: [0] });
 });
 
 test("a threshold is auto, a preset, or a positive number", () => {

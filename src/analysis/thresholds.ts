@@ -31,15 +31,16 @@ export function parseThreshold(text: string): ThresholdSpec {
   return { name: text, value };
 }
 
-/** Share of the rows that exceed a threshold; rows that are NaN count on neither side. */
-export function shareAbove(rows: Float32Array, threshold: number): number {
-  let above = 0;
+/** How many rows are finite, and how many exceed each threshold; rows that are NaN count nowhere. */
+export function countRows(rows: Float32Array, thresholds: readonly number[]): { finite: number; above: number[] } {
+  const above = thresholds.map(() => 0);
   let finite = 0;
   for (const row of rows) {
-    if (row > threshold) above++;
-    if (!Number.isNaN(row)) finite++;
+    if (Number.isNaN(row)) continue;
+    finite++;
+    for (let i = 0; i < above.length; i++) if (row > (thresholds[i] ?? 0)) above[i] = (above[i] ?? 0) + 1;
   }
-  return finite > 0 ? above / finite : 0;
+  return { finite, above };
 }
 
 /** The automatic threshold for the rows of an expert's projections; 0 if nothing changed. */
