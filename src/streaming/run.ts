@@ -44,6 +44,8 @@ export interface RunOptions {
   readonly onPiece?: ((index: number, payload: AnalyzedPiece) => void) | undefined;
   /** Called every now and then with the pieces done so far, and waited for before the next call. */
   readonly onCheckpoint?: ((done: Uint8Array) => Promise<void>) | undefined;
+  /** Milliseconds between one checkpoint and the next; 1000 by default. */
+  readonly checkpointMs?: number | undefined;
 }
 
 export interface RunResult extends PieceResults {
@@ -86,7 +88,7 @@ export async function runProgram(program: Program, options: RunOptions): Promise
   signal?.addEventListener("abort", stop, { once: true });
   if (signal?.aborted) stop();
   const timer = setInterval(report, PROGRESS_MS);
-  const checkpoints = new Checkpoints(shared.done, options.onCheckpoint);
+  const checkpoints = new Checkpoints(shared.done, options.onCheckpoint, options.checkpointMs);
   report();
   try {
     const work =
@@ -209,11 +211,13 @@ const CHECKPOINT_MS = 1000;
 class Checkpoints {
   readonly #done: Uint8Array;
   readonly #save: RunOptions["onCheckpoint"];
+  readonly #every: number;
   readonly #end = new AbortController();
 
-  constructor(done: Uint8Array, save: RunOptions["onCheckpoint"]) {
+  constructor(done: Uint8Array, save: RunOptions["onCheckpoint"], every = CHECKPOINT_MS) {
     this.#done = done;
     this.#save = save;
+    this.#every = every;
   }
 
   end(): void {
@@ -224,8 +228,10 @@ class Checkpoints {
     if (!this.#save) return;
     const ended = this.#end.signal;
     try {
-      while (!ended.aborted) {
-        await sleep(CHECKPOINT_MS, undefined, { signal: ended }).catch(() => undefined); // woken by the end
+      for (let isLast = false; !isLast; ) {
+        await sleep(this.#every, undefined, { signal: ended }).catch(() => undefined); // woken by the end
+        // The work may end during a flush that began before its last pieces; then one more is needed.
+        isLast = ended.aborted;
         // A copy is taken before the flush: pieces done during it may not be on the disk yet.
         await this.#save(this.#done.slice());
       }
