@@ -3,6 +3,7 @@
 import { blockOf, compareParts, type Part } from "../checkpoint/architectures.js";
 import { RecipeError } from "../core/errors.js";
 import { plural } from "../core/format.js";
+import { groupBy } from "../core/group.js";
 import { elementCount, type Shape } from "../core/shape.js";
 import {
   analyzeTensors,
@@ -165,13 +166,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     return { ...delta, counts };
   });
   const grouped = (of: readonly CountedTensor[], key: (delta: TensorDelta) => string) => {
-    const groups = new Map<string, CountedTensor[]>();
-    for (const delta of of) {
-      const group = groups.get(key(delta));
-      if (group) group.push(delta);
-      else groups.set(key(delta), [delta]);
-    }
-    return [...groups.values()].map((group) => ({
+    return [...groupBy(of, key).values()].map((group) => ({
       layer: group[0]?.layer ?? null,
       part: group[0]?.part ?? "other",
       ...figures(group, names.length),

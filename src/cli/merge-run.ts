@@ -9,12 +9,11 @@ import { type PlanSummary, summarizePlan } from "../merge/summary.js";
 import { layerStrip, type Palette } from "../report/strip.js";
 import {
   elapsed,
-  interruptSignal,
   paletteFor,
   parseSize,
   print,
   printJson,
-  progressFor,
+  runWithProgress,
   say,
   type WorkOptions,
   warn,
@@ -72,8 +71,6 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
     out: options.out ?? "",
     resume: options.resume,
     force: options.force,
-    threads: options.threads,
-    memory: options.memory,
   };
   // Before the plan is shown: who reads it should not find at its end that it cannot be done.
   if (options.out) await checkOutput(opened, execution);
@@ -83,12 +80,7 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
     return;
   }
   say(options, describePlan(opened, summary, paletteFor(process.stderr)).join("\n"));
-  const progress = progressFor(options);
-  const result = await executePlan(opened, {
-    ...execution,
-    signal: interruptSignal(),
-    onProgress: (state) => progress.update(state),
-  }).finally(() => progress.stop());
+  const result = await runWithProgress(options, (controls) => executePlan(opened, { ...execution, ...controls }));
   for (const warning of result.warnings) warn(warning);
   if (options.json) {
     printJson({ ...result, seconds: (performance.now() - start) / 1000, summary });

@@ -4,6 +4,7 @@ import pc from "picocolors";
 import { formatDuration, parseBytes } from "../core/format.js";
 import { type ProgressDisplay, SILENT, showProgress } from "../report/progress.js";
 import type { Palette } from "../report/strip.js";
+import type { RunOptions } from "../streaming/run.js";
 
 /** Options that every command with a long run has. */
 export interface CommonOptions {
@@ -47,12 +48,25 @@ export function warn(text: string): void {
   process.stderr.write(`${paletteFor(process.stderr).yellow("warning:")} ${text}\n`);
 }
 
-export function progressFor(options: CommonOptions): ProgressDisplay {
-  return options.quiet ? SILENT : showProgress();
+/** What a long operation of the library takes from the command line. */
+export type WorkControls = Required<Pick<RunOptions, "threads" | "memory" | "signal" | "onProgress">>;
+
+/** Runs a long operation under the options' bounds, with progress on stderr, until it ends or Ctrl-C stops it. */
+export async function runWithProgress<T>(
+  options: WorkOptions,
+  work: (controls: WorkControls) => Promise<T>,
+): Promise<T> {
+  const progress: ProgressDisplay = options.quiet ? SILENT : showProgress();
+  const { threads, memory } = options;
+  try {
+    return await work({ threads, memory, signal: interruptSignal(), onProgress: (state) => progress.update(state) });
+  } finally {
+    progress.stop();
+  }
 }
 
 /** An AbortSignal that Ctrl-C (or a polite kill) fires; a second Ctrl-C ends the process at once. */
-export function interruptSignal(): AbortSignal {
+function interruptSignal(): AbortSignal {
   const controller = new AbortController();
   const stop = () => controller.abort();
   process.once("SIGINT", stop);

@@ -2,7 +2,7 @@
 // Definitions: Bandarkar et al., arXiv 2410.01335, section 3.2. A row is an input feature (a column of the stored
 // [out, in] matrix) by default, which is what the paper's figures show, or an output feature; a vector is one row.
 import type { Part } from "../checkpoint/architectures.js";
-import { isFloatDType } from "../core/dtype.js";
+import { bytesPerElement, isFloatDType } from "../core/dtype.js";
 import { elementCount, type Shape } from "../core/shape.js";
 import type { Leaf, Measured, Value } from "../source/expression.js";
 import { Resolver, type Sources } from "../source/resolve.js";
@@ -126,8 +126,7 @@ function slice(evaluation: Evaluation, index: number, count: number): Evaluation
   if (count === 1) return evaluation;
   const elements = evaluation.elements / count;
   const terms = evaluation.terms.map((term) => {
-    const width = { F64: 8, F32: 4, F16: 2, BF16: 2 }[term.dtype as "F64" | "F32" | "F16" | "BF16"];
-    return { ...term, offset: term.offset + index * elements * width };
+    return { ...term, offset: term.offset + index * elements * bytesPerElement(term.dtype) };
   });
   return { ...evaluation, elements, terms };
 }

@@ -193,22 +193,19 @@ class Execution {
     );
   }
 
-  #runOptions(phase: string): RunOptions {
+  /** The caller's bounds of a pass. */
+  get #bounds(): Omit<RunOptions, "phase"> {
     const { threads, memory, signal, onProgress } = this.#options;
-    return { phase, threads, memory, signal, onProgress };
+    return { threads, memory, signal, onProgress };
   }
 
   async #measure(
     earlier: RunState | undefined,
     onMeasured: (values: Record<string, number>) => Promise<void>,
   ): Promise<Record<string, number>> {
-    const { threads, memory, signal, onProgress } = this.#options;
     return Object.fromEntries(
       await measureAll(this.#plan.measurements, this.#opened.sources, {
-        threads,
-        memory,
-        signal,
-        onProgress,
+        ...this.#bounds,
         known: new Map(Object.entries(earlier?.measured ?? {})),
         onMeasured: (values) => onMeasured(Object.fromEntries(values)),
       }),
@@ -229,7 +226,8 @@ class Execution {
     const handles = await Promise.all(program.outputs.map((path) => open(path, "r+")));
     try {
       return await runProgram(program, {
-        ...this.#runOptions("reading and writing"),
+        ...this.#bounds,
+        phase: "reading and writing",
         done: unpackBits(state.done, pieces),
         // Data first, then the note that it is there: the note must never be ahead, not even after a power cut.
         onCheckpoint: async (done) => {

@@ -1,11 +1,12 @@
 // What a plan comes to, as numbers: tensors copied and computed, bytes to read and write, and who owns each layer.
 import { DTYPE_BITS } from "../core/dtype.js";
+import { groupBy } from "../core/group.js";
 import { elementCount } from "../core/shape.js";
 import { countsInMagnitude, magnitudeProgram } from "../delta/magnitude.js";
 import { flatten } from "../source/expression.js";
 import type { Sources } from "../source/resolve.js";
 import { countBytes } from "../streaming/program.js";
-import type { Plan, Step } from "./plan.js";
+import type { Plan } from "./plan.js";
 import type { OpenedPlan } from "./planner.js";
 
 /** Where the tensors of one layer, or those outside all layers, come from. */
@@ -79,8 +80,7 @@ function measuringBytes(plan: Plan, sources: Sources): number {
 }
 
 function ownershipOf(plan: Plan): Ownership[] {
-  const byLayer = new Map<number | null, Step[]>();
-  for (const step of plan.steps) byLayer.set(step.layer, [...(byLayer.get(step.layer) ?? []), step]);
+  const byLayer = groupBy(plan.steps, ({ layer }) => layer);
   const layers: (number | null)[] = Array.from({ length: plan.layers }, (_, layer) => layer);
   return [...layers, null].map((layer) => {
     const distinct = new Map((byLayer.get(layer) ?? []).map(({ origin }) => [origin.join(" "), origin] as const));

@@ -1,7 +1,7 @@
 // One piece of an analysis: how each expert differs from the base, per row and as a whole, and each pair of experts
 // from one another. Sums only; what they mean is delta/'s business.
 import type { Evaluator } from "./evaluate.js";
-import { type AnalyzeJob, blockElements } from "./program.js";
+import { type AnalyzeJob, eachBlock } from "./program.js";
 
 /** Sums over one piece for one expert. */
 export interface ExpertSums {
@@ -61,7 +61,7 @@ export class Analyzer {
     const totalsOf = (index: number) => totals + index * 32;
     const pairAt = (index: number) => totalsOf(job.experts.length) + index * 16;
 
-    this.#eachBlock(job, begin, end, (from, to) => {
+    eachBlock(job, begin, end, (from, to) => {
       const n = to - from;
       const { dtype, addresses } = this.#evaluator.load([job.base, ...job.experts], from, to);
       const [base = 0, ...experts] = addresses;
@@ -113,7 +113,7 @@ export class Analyzer {
     }));
     const indices = pairsOf(job.experts.length);
     const pairs: PairSums[] = indices.map(() => ({ dot: 0, opposed: 0 }));
-    this.#eachBlock(job, begin, end, (from, to) => {
+    eachBlock(job, begin, end, (from, to) => {
       const n = to - from;
       const values = [job.base, ...job.experts].map((evaluation, slot) =>
         this.#evaluator.kernels.floats(this.#evaluator.sum(evaluation, from, to, slot), n).slice(),
@@ -143,11 +143,6 @@ export class Analyzer {
       });
     });
     return { experts, pairs };
-  }
-
-  #eachBlock(job: AnalyzeJob, begin: number, end: number, each: (from: number, to: number) => void): void {
-    const step = blockElements(job);
-    for (let from = begin; from < end; from += step) each(from, Math.min(from + step, end));
   }
 
   /** Zeroed float64 buffers for row sums and totals. */

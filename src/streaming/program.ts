@@ -164,6 +164,12 @@ export function blockElements(job: Job): number {
   return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
 }
 
+/** Calls `each` for the blocks of elements [begin, end) of a job, in order. */
+export function eachBlock(job: Job, begin: number, end: number, each: (from: number, to: number) => void): void {
+  const step = blockElements(job);
+  for (let from = begin; from < end; from += step) each(from, Math.min(from + step, end));
+}
+
 /** Length of a job in the unit of its pieces. */
 export function lengthOf(job: Job): number {
   return job.kind === "copy" || job.kind === "compare-copy" ? job.bytes : (evaluationsOf(job)[0]?.elements ?? 0);

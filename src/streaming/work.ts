@@ -7,12 +7,12 @@ import { Evaluator } from "./evaluate.js";
 import { InputFiles, OutputFiles, type Traffic } from "./files.js";
 import {
   type AnalyzeJob,
-  blockElements,
   COPY_BLOCK_BYTES,
   type CompareJob,
   type CopyJob,
   cutIntoPieces,
   type DeltaJob,
+  eachBlock,
   type Job,
   type Piece,
   type Program,
@@ -93,7 +93,7 @@ export class Worker {
         return this.#compareCopy(job.from, job.against, begin, end);
       case "write": {
         let overflows = 0;
-        this.#blocks(job, begin, end, (from, to) => {
+        eachBlock(job, begin, end, (from, to) => {
           const rounded = this.#evaluate().round(job.value, from, to, requireFloat(job.to.dtype));
           this.#outputs.write(job.to.file, job.to.offset + from * bytesPerElement(job.to.dtype), rounded.bytes);
           overflows += rounded.overflows;
@@ -115,11 +115,6 @@ export class Worker {
   #analyze(): Analyzer {
     this.#analyzer ??= new Analyzer(this.#evaluate());
     return this.#analyzer;
-  }
-
-  #blocks(job: Job, begin: number, end: number, each: (from: number, to: number) => void): void {
-    const step = blockElements(job);
-    for (let from = begin; from < end; from += step) each(from, Math.min(from + step, end));
   }
 
   #buffers(): readonly [Uint8Array, Uint8Array] {
@@ -152,7 +147,7 @@ export class Worker {
     const dtype = requireFloat(job.against.dtype);
     const width = bytesPerElement(dtype);
     const tally = new Tally(width);
-    this.#blocks(job, begin, end, (from, to) => {
+    eachBlock(job, begin, end, (from, to) => {
       const wanted = this.#evaluate().round(job.value, from, to, dtype).bytes;
       const found = new Uint8Array((to - from) * width);
       this.#inputs.read(job.against.file, job.against.offset + from * width, found);
@@ -163,7 +158,7 @@ export class Worker {
 
   #delta(job: DeltaJob, begin: number, end: number): readonly number[] {
     let total = NO_DELTA;
-    this.#blocks(job, begin, end, (from, to) => {
+    eachBlock(job, begin, end, (from, to) => {
       total = addStatistics(total, this.#evaluate().delta(job.value, job.minus, from, to));
     });
     return packStatistics(total);

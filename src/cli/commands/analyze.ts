@@ -14,13 +14,13 @@ import { type Heatmap, heatmapSvg, svgToPng } from "../../report/heatmap.js";
 import { heatmapLines } from "../../report/heatmap-terminal.js";
 import { formatTable } from "../../report/table.js";
 import { writeSafetensors } from "../../safetensors/writer.js";
+import { pairsOf } from "../../streaming/analyze.js";
 import {
   elapsed,
   hasColors,
-  interruptSignal,
   print,
   printJson,
-  progressFor,
+  runWithProgress,
   say,
   type WorkOptions,
   warn,
@@ -110,17 +110,9 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   const experts = Object.fromEntries(
     await Promise.all([...expert].map(async ([name, source]) => [name, await expertSource(source)] as const)),
   );
-  const progress = progressFor(options);
-  const result = await analyzeExperts({
-    base,
-    experts,
-    rows: options.rows,
-    thresholds: options.threshold,
-    threads: options.threads,
-    memory: options.memory,
-    signal: interruptSignal(),
-    onProgress: (state) => progress.update(state),
-  }).finally(() => progress.stop());
+  const result = await runWithProgress(options, (controls) =>
+    analyzeExperts({ base, experts, rows: options.rows, thresholds: options.threshold, ...controls }),
+  );
   const { analysis } = result;
   for (const warning of analysis.warnings) warn(warning);
   if (analysis.skipped.length > 0) say(options, `not floating point and left out: ${formatSome(analysis.skipped)}`);
@@ -190,10 +182,13 @@ function describe(analysis: Analysis): string[] {
     ">unchanged",
     ...thresholds.map(({ name }) => `>rows above (${name})`),
   ];
-  const pairs: string[][] = [];
-  total.pairs.forEach(({ cosine, conflictShare }, index) => {
-    const [i, j] = pairNames(experts)[index] ?? ["", ""];
-    pairs.push([`${i} and ${j}`, cosine === null ? "" : cosine.toFixed(3), `${(100 * conflictShare).toFixed(1)}%`]);
+  const pairs = pairsOf(experts.length).map(([i, j], index) => {
+    const { cosine = null, conflictShare = 0 } = total.pairs[index] ?? {};
+    return [
+      `${experts[i]} and ${experts[j]}`,
+      cosine === null ? "" : cosine.toFixed(3),
+      `${(100 * conflictShare).toFixed(1)}%`,
+    ];
   });
   return [
     ...heatmapLines(heatmapOf(analysis), hasColors(process.stdout)),
@@ -201,10 +196,6 @@ function describe(analysis: Analysis): string[] {
     ...formatTable(header, rows),
     ...(pairs.length > 0 ? ["", ...formatTable(["pair", ">cosine", ">opposed signs"], pairs)] : []),
   ];
-}
-
-function pairNames(names: readonly string[]): [string, string][] {
-  return names.flatMap((a, i) => names.slice(i + 1).map((b): [string, string] => [a, b]));
 }
 
 async function drawTables(options: AnalyzeCommandOptions, files: readonly string[]): Promise<void> {

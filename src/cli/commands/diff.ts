@@ -1,20 +1,13 @@
 // layergraft diff: which layers and parts of two checkpoints differ, and by how much.
 import type { Command } from "commander";
+import { columnName } from "../../analysis/views.js";
 import { compareParts } from "../../checkpoint/architectures.js";
 import { openCheckpoint } from "../../checkpoint/checkpoint.js";
 import { formatSome, plural } from "../../core/format.js";
 import { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "../../delta/compare.js";
 import { formatRanges, type Palette } from "../../report/strip.js";
 import { formatTable } from "../../report/table.js";
-import {
-  interruptSignal,
-  paletteFor,
-  print,
-  printJson,
-  progressFor,
-  type WorkOptions,
-  withWorkOptions,
-} from "../output.js";
+import { paletteFor, print, printJson, runWithProgress, type WorkOptions, withWorkOptions } from "../output.js";
 
 interface DiffOptions extends WorkOptions {
   readonly tensors?: boolean;
@@ -33,13 +26,7 @@ export function addDiffCommand(program: Command): void {
     .option("--tensors", "list every tensor that differs");
   withWorkOptions(command).action(async (a: string, b: string, options: DiffOptions) => {
     const [left, right] = [await openCheckpoint(a), await openCheckpoint(b)];
-    const progress = progressFor(options);
-    const comparison = await compareCheckpoints(left, right, {
-      threads: options.threads,
-      memory: options.memory,
-      signal: interruptSignal(),
-      onProgress: (state) => progress.update(state),
-    }).finally(() => progress.stop());
+    const comparison = await runWithProgress(options, (controls) => compareCheckpoints(left, right, controls));
     if (options.json) printJson({ a: left.name, b: right.name, identical: isIdentical(comparison), ...comparison });
     else print(describe(comparison, options.tensors ?? false, paletteFor(process.stdout)));
     if (!isIdentical(comparison)) process.exitCode = 1;
@@ -112,7 +99,7 @@ function grid(tensors: readonly TensorComparison[], palette: Palette): string[] 
   flush();
   const outside = tensors.filter(({ layer }) => layer === null);
   return [
-    ...formatTable([">layer", ...parts.map((part) => `>${part.replace(/_proj$/, "")}`)], rows),
+    ...formatTable([">layer", ...parts.map((part) => `>${columnName(part)}`)], rows),
     "",
     ...formatTable(
       ["outside", ">"],

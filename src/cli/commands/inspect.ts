@@ -1,8 +1,9 @@
 // layergraft inspect: what a checkpoint is, from its headers.
 import type { Command } from "commander";
 import { compareParts, type Part } from "../../checkpoint/architectures.js";
-import { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "../../checkpoint/checkpoint.js";
+import { type Checkpoint, openCheckpoint, parameterCount } from "../../checkpoint/checkpoint.js";
 import { formatBytes, formatCount, plural } from "../../core/format.js";
+import { groupBy } from "../../core/group.js";
 import { elementCount, formatShape } from "../../core/shape.js";
 import { formatRanges } from "../../report/strip.js";
 import { formatTable } from "../../report/table.js";
@@ -37,13 +38,7 @@ interface PartRow {
 
 /** Tensors grouped by part, those in layers apart from those outside. */
 function partRows(checkpoint: Checkpoint): PartRow[] {
-  const groups = new Map<string, CheckpointTensor[]>();
-  for (const tensor of checkpoint.tensors.values()) {
-    const key = `${tensor.layer === null} ${tensor.part}`;
-    const group = groups.get(key);
-    if (group) group.push(tensor);
-    else groups.set(key, [tensor]);
-  }
+  const groups = groupBy(checkpoint.tensors.values(), ({ layer, part }) => `${layer === null} ${part}`);
   const rows = [...groups.values()].map((tensors) => ({
     part: tensors[0]?.part ?? "other",
     layers: [...new Set(tensors.flatMap(({ layer }) => layer ?? []))].sort((a, b) => a - b),

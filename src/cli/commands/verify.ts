@@ -4,11 +4,10 @@ import { formatBytes, plural } from "../../core/format.js";
 import { verifyOutput } from "../../merge/verify.js";
 import {
   elapsed,
-  interruptSignal,
   paletteFor,
   print,
   printJson,
-  progressFor,
+  runWithProgress,
   type WorkOptions,
   withWorkOptions,
 } from "../output.js";
@@ -39,14 +38,9 @@ export function addVerifyCommand(program: Command): void {
     .addOption(new Option("--source <id=folder>", "where a source is now, if it was moved").argParser(parseMoved));
   withWorkOptions(command).action(async (folder: string, options: VerifyCommandOptions) => {
     const start = performance.now();
-    const progress = progressFor(options);
-    const verification = await verifyOutput(folder, {
-      moved: options.source,
-      threads: options.threads,
-      memory: options.memory,
-      signal: interruptSignal(),
-      onProgress: (state) => progress.update(state),
-    }).finally(() => progress.stop());
+    const verification = await runWithProgress(options, (controls) =>
+      verifyOutput(folder, { moved: options.source, ...controls }),
+    );
     const { deviations, tensors, bytesRead, files } = verification;
     const isVerified = deviations.length === 0 && files.length === 0;
     if (options.json) printJson({ folder, verified: isVerified, ...verification });
