@@ -54,7 +54,7 @@ describe("recipes", () => {
       /line 3: bottom: /,
       /line 4: top: /,
       /line 5: unknown field "botom"/,
-      /line 6: weights: must be equal, magnitude, or two numbers/,
+      /line 6: weights: must be equal, magnitude, or two weights/,
       /line 7: dtype: .*"bfloat16"/,
       /line 8: shard_size: must be a size such as 5GB/,
     );
@@ -69,8 +69,8 @@ describe("recipes", () => {
   });
 
   it("without or with an unknown method, or no mapping at all", async () => {
-    await merge("method: ties\nmodels: [task]\n", /line 1: method: must be swap or soup/);
-    await merge("task: task\n", /line 1: method: must be swap or soup/);
+    await merge("method: ties\nmodels: [task]\n", /line 1: method: must be one of swap, .*soup/);
+    await merge("task: task\n", /line 1: method: must be one of swap, .*soup/);
     await merge("", /must be a recipe: a mapping with a method/);
     await merge("- swap\n", /line 1: must be a recipe: a mapping/);
     await merge("just text\n", /line 1: must be a recipe: a mapping/);

@@ -307,7 +307,7 @@ describe("verify", () => {
     ],
     [
       "a weight never measured",
-      ([step]) => Object.assign(step ?? {}, { value: { blend: [{ weight: { inverse: "x" }, value: step?.value }] } }),
+      ([step]) => Object.assign(step ?? {}, { value: { blend: [{ weight: { measured: "x" }, value: step?.value }] } }),
     ],
     ["a tensor of another shape", ([step]) => Object.assign(step ?? {}, { value: { source: "task", tensor: UP } })],
   ])("refuses a layergraft.json that was edited to ask for %s", async (_, change) => {

@@ -253,7 +253,7 @@ describe("the arithmetic of an adapter", () => {
       sum += moved.reduce((total, v, i) => total + Math.abs(v - (w[i] as number)), 0) / out;
       rows += columns;
     }
-    expect(Math.abs((measured["magnitude of models[0] against base"] ?? 0) / (sum / rows) - 1)).toBeLessThan(1e-6);
+    expect(Math.abs((measured["magnitude of models[0] against base"]?.[0] ?? 0) / (sum / rows) - 1)).toBeLessThan(1e-6);
   });
 
   it.each([

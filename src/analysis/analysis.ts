@@ -13,9 +13,9 @@ import {
   type TensorDelta,
   type TensorToAnalyze,
 } from "../delta/analyze.js";
-import { measureAll } from "../merge/measure.js";
+import { measureAll } from "../delta/measure.js";
+import type { NestedRecipe, SourceRecipe } from "../merge/fields.js";
 import { OperandBuilder } from "../merge/operand-builder.js";
-import type { MergeRecipe, SourceRecipe } from "../merge/recipe.js";
 import { type Leaf, leavesOf } from "../source/expression.js";
 import { pairsOf } from "../streaming/analyze.js";
 import type { RunOptions } from "../streaming/run.js";
@@ -36,7 +36,7 @@ export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onC
 
 /** A recipe whose relative paths start from a folder of its own. */
 export interface LocatedRecipe {
-  readonly recipe: MergeRecipe;
+  readonly recipe: NestedRecipe;
   readonly folder: string;
 }
 
@@ -132,9 +132,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
   await builder.open(base, "base");
   const located = names.map((name): [name: string, source: SourceRecipe, folder: string] => {
     const source = options.experts[name] as SourceRecipe | LocatedRecipe;
-    return typeof source === "object" && "folder" in source
-      ? [name, source.recipe, source.folder]
-      : [name, source, folder];
+    return isLocated(source) ? [name, source.recipe, source.folder] : [name, source, folder];
   });
   for (const [name, source, from] of located) await builder.open(source, name, from);
   builder.requireCompatible();
@@ -204,6 +202,10 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     ),
   );
   return { analysis, rows };
+}
+
+function isLocated(source: SourceRecipe | LocatedRecipe): source is LocatedRecipe {
+  return typeof source === "object" && "recipe" in source;
 }
 
 /** Names are labels of sources, beside `base` and those of the sources within a recipe, such as `soup.models[0]`. */

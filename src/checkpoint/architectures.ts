@@ -86,6 +86,8 @@ export interface Architecture {
   readonly outside: Readonly<Record<string, OutsidePart>>;
   /** Whether the family ties the output head to the embedding when config.json does not say. */
   readonly tiedByDefault?: boolean;
+  /** Whether the matrices of its layers are stored [in, out]. */
+  readonly transposed?: true;
 }
 
 /** Stems of a plain decoder and of the text tower of a multimodal model, as versions of transformers write them. */
@@ -281,6 +283,7 @@ export const ARCHITECTURES: readonly Architecture[] = [
     },
     outside: { wte: "embed_tokens", wpe: "position_embeddings", ln_f: "final_norm", lm_head: "lm_head" },
     tiedByDefault: true,
+    transposed: true,
   },
   {
     name: "Mixtral",

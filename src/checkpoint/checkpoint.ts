@@ -39,6 +39,8 @@ export interface Checkpoint {
   readonly architecture: string;
   /** Number of transformer layers, L. */
   readonly layers: number;
+  /** What stands before a layer's number in the names of its tensors, such as `model.layers.`. */
+  readonly layerPrefix: string;
   /** Whether the output head is the embedding; then no head tensor is listed, even if one is stored. */
   readonly tied: boolean;
   /** All tensors by name, in the order of the files. */
@@ -91,6 +93,7 @@ export async function openCheckpoint(source: string, options: { base?: string } 
     config,
     architecture: placement.architecture,
     layers: config.layers,
+    layerPrefix: placement.layerPrefix,
     tied,
     tensors,
     files: allFiles,

@@ -47,7 +47,11 @@ describe("known families", () => {
     const wanted = Object.fromEntries(
       Object.keys(fixture.tensors).map((name) => [
         name,
-        { layer: layerOf(name, fixture.parts[name]), part: fixture.parts[name] },
+        {
+          ...{ layer: layerOf(name, fixture.parts[name]), part: fixture.parts[name] },
+          // Conv1D of GPT-2 is stored [in, out].
+          ...(/\.(c_attn|c_proj|c_fc)\.weight$/.test(name) ? { transposed: true } : {}),
+        },
       ]),
     );
     expect(Object.fromEntries(places)).toEqual(wanted);

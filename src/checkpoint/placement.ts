@@ -10,6 +10,8 @@ export interface Place {
   /** Layer, counted from 0 at the input; null for tensors outside the layers. */
   readonly layer: number | null;
   readonly part: Part;
+  /** A weight matrix that is stored [in, out], as GPT-2's, and not [out, in]. */
+  readonly transposed?: true;
 }
 
 export interface Placement {
@@ -17,6 +19,8 @@ export interface Placement {
   readonly architecture: string;
   readonly tiedByDefault: boolean;
   readonly places: ReadonlyMap<string, Place>;
+  /** What stands before a layer's number in the names of its tensors, such as `model.layers.`. */
+  readonly layerPrefix: string;
 }
 
 interface Rule {
@@ -38,6 +42,7 @@ export function placeTensors(names: readonly string[], config: CheckpointConfig)
     architecture: rule.architecture?.name ?? "unknown",
     tiedByDefault: known?.tiedByDefault ?? false,
     places: moveExtraLayersOutside(places, config),
+    layerPrefix: rule.prefix,
   };
 }
 
@@ -89,7 +94,9 @@ function place(name: string, rule: Rule): Place {
     if (dot > 0 && /^\d+$/.test(rest.slice(0, dot))) {
       const module = moduleName(rest.slice(dot + 1));
       const part = architecture ? (architecture.parts[module] ?? "other") : guessPart(module);
-      return { layer: Number(rest.slice(0, dot)), part };
+      const isMatrix = architecture?.parts[module] !== undefined && name.endsWith(".weight") && !part.endsWith("_norm");
+      const transposed = architecture?.transposed && isMatrix;
+      return { layer: Number(rest.slice(0, dot)), part, ...(transposed ? { transposed } : {}) };
     }
   }
   return { layer: null, part: outsidePart(name, stem, architecture) };

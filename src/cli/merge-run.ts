@@ -1,10 +1,11 @@
 // What swap, soup and merge share once their recipe is known: plan it, show it, execute it, say what came out.
 import { type Command, Option } from "commander";
 import { LayergraftError } from "../core/errors.js";
-import { formatBytes, formatCount, plural } from "../core/format.js";
+import { formatBytes, formatCount, formatPercent, plural } from "../core/format.js";
+import { groupBy } from "../core/group.js";
 import { checkOutput, executePlan } from "../merge/execute.js";
 import { type OpenedPlan, planRecipe } from "../merge/planner.js";
-import { OUTPUT_DTYPES, type RecipeInput } from "../merge/recipe.js";
+import { methodOf, OUTPUT_DTYPES, type RecipeInput } from "../merge/recipe.js";
 import { type PlanSummary, summarizePlan } from "../merge/summary.js";
 import { layerStrip, type Palette } from "../report/strip.js";
 import {
@@ -87,6 +88,9 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
     return;
   }
   for (const line of describeMeasured(result.measured)) say(options, line);
+  if (result.changedShare !== null) {
+    say(options, `${formatPercent(result.changedShare)} of the parameters stay the expert's, the rest is the base's`);
+  }
   if (result.alreadyComplete) print(`${options.out} is complete already; nothing was done`);
   else {
     print(
@@ -100,37 +104,50 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
 /** The plan as a person understands it at a glance. */
 export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette: Palette): string[] {
   const { recipe } = plan;
-  const title =
-    recipe.method === "swap"
-      ? `Layer swap: bottom ${recipe.bottom}, top ${recipe.top}, ` +
-        `bottom transition ${recipe.bottom_transition}, top transition ${recipe.top_transition}` +
-        (recipe.parts === "all" ? "" : `, ${recipe.parts} only`)
-      : `Soup of ${plural(recipe.models.length, "model")}`;
-  const weights = plan.measurements.length > 0 ? "by inverse magnitude (measured first)" : weightsOf(plan.recipe);
+  const method = methodOf(recipe);
+  const byMagnitude = plan.measurements.some(({ kind }) => kind === "magnitude");
+  const weights = byMagnitude ? "by inverse magnitude (measured first)" : method.weighting?.(recipe);
   const parameters = formatCount(summary.parameters);
   const measuring =
     summary.bytesToMeasure > 0 ? `, of which ${formatBytes(summary.bytesToMeasure)} to measure magnitudes` : "";
   const averaged = summary.ownership.some(({ origins }) => origins.some((origin) => origin.length > 1));
   return [
-    palette.bold(title),
+    palette.bold(method.headline(recipe)),
     `${plan.architecture}, ${plan.layers} layers, ${parameters} parameters`,
     ...plan.sources.map(({ id, name }) => `  ${id.padEnd(longest(plan.sources.map((source) => source.id)))}  ${name}`),
     "",
     ...layerStrip(named(summary.ownership, plan), palette),
     "",
-    ...(averaged ? [`averages weighted ${weights}`] : []),
-    ...plan.measurements.map(
-      ({ id }) => `measure ${id}: every floating-point tensor, each input feature (column) counted once`,
-    ),
+    ...(averaged && weights ? [`averages weighted ${weights}`] : []),
+    ...describeMeasurements(plan.measurements),
     `${plural(summary.copied, "tensor")} copied, ${summary.computed} computed; tokenizer from ${plan.tokenizerFrom}`,
     `read ${formatBytes(summary.bytesToRead)}${measuring}; write ${formatBytes(summary.bytesToWrite)}`,
     ...plan.notes.map((note) => `note: ${note}`),
   ];
 }
 
+/** What is to be measured: magnitudes one by one, of what is measured per tensor how many. */
+function describeMeasurements(measurements: OpenedPlan["plan"]["measurements"]): string[] {
+  const magnitudes = measurements.filter(({ kind }) => kind === "magnitude");
+  const others = groupBy(
+    measurements.filter(({ kind }) => kind !== "magnitude"),
+    ({ label }) => label,
+  );
+  return [
+    ...magnitudes.map(
+      ({ id }) => `measure ${id}: every floating-point tensor, each input feature (column) counted once`,
+    ),
+    ...[...others].map(([label, all]) =>
+      all.length === 1 ? `measure ${label}` : `measure ${label}, for ${plural(all.length, "tensor")}`,
+    ),
+  ];
+}
+
 /** Magnitudes, and the weights that they give. */
-function describeMeasured(measured: Readonly<Record<string, number>>): string[] {
-  const entries = Object.entries(measured);
+function describeMeasured(measured: Readonly<Record<string, readonly number[]>>): string[] {
+  const entries = Object.entries(measured).flatMap(([id, [value = 0]]): [string, number][] =>
+    id.startsWith("magnitude of ") ? [[id, value]] : [],
+  );
   const sum = entries.reduce((total, [, value]) => total + 1 / value, 0);
   const isOneAverage = new Set(entries.map(([id]) => id.replace(/^.* against /, ""))).size === 1;
   return entries.map(([id, value]) => {
@@ -144,14 +161,6 @@ function named(ownership: PlanSummary["ownership"], { sources }: OpenedPlan["pla
   const nameOf = (origin: string) =>
     origin.startsWith("models[") ? (sources.find(({ id }) => id === origin)?.name ?? origin) : origin;
   return ownership.map((entry) => ({ ...entry, origins: entry.origins.map((origin) => origin.map(nameOf)) }));
-}
-
-function weightsOf(recipe: OpenedPlan["plan"]["recipe"]): string {
-  if (recipe.method === "swap") {
-    return typeof recipe.weights === "string" ? "equally" : `task ${recipe.weights[0]}, language ${recipe.weights[1]}`;
-  }
-  const weights = recipe.models.map((model) => (typeof model === "string" ? 1 : (model.weight ?? 1)));
-  return weights.every((weight) => weight === weights[0]) ? "equally" : weights.join(", ");
 }
 
 function longest(texts: readonly string[]): number {

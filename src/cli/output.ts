@@ -84,6 +84,13 @@ export function parseCount(text: string): number {
   return value;
 }
 
+/** Words between commas. */
+export function parseList(text: string): string[] {
+  const words = text.split(",").map((word) => word.trim());
+  if (words.some((word) => word === "")) throw new InvalidArgumentError("It must be words with commas between them.");
+  return words;
+}
+
 function parseThreads(text: string): number {
   const value = parseCount(text);
   if (value < 1 || value > 256) throw new InvalidArgumentError("It must be between 1 and 256.");

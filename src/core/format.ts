@@ -77,3 +77,30 @@ export function formatSome(items: readonly string[], most = 3): string {
   const shown = items.slice(0, most).join(", ");
   return items.length > most ? `${shown} and ${items.length - most} more` : shown;
 }
+
+/** The word that differs from a misspelt one by at most two letters, if there is one. */
+export function closest(word: string, words: readonly string[]): string | undefined {
+  const ranked = words.map((other) => ({ other, distance: editDistance(word, other) }));
+  const [best] = ranked.sort((a, b) => a.distance - b.distance);
+  return best && best.distance <= 2 ? best.other : undefined;
+}
+
+/** Insertions, deletions and replacements that make one word of another. */
+function editDistance(a: string, b: string): number {
+  if (Math.abs(a.length - b.length) > 2) return 3;
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next[j] = Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1);
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
+
+/** A share as a percentage of one decimal. */
+export function formatPercent(share: number): string {
+  return `${(100 * share).toFixed(1)}%`;
+}

@@ -2,12 +2,13 @@
 // Definitions: Bandarkar et al., arXiv 2410.01335, section 3.2. A row is an input feature (a column of the stored
 // [out, in] matrix) by default, which is what the paper's figures show, or an output feature; a vector is one row.
 import type { Part } from "../checkpoint/architectures.js";
-import { bytesPerElement, isFloatDType } from "../core/dtype.js";
+import { isFloatDType } from "../core/dtype.js";
 import { elementCount, type Shape } from "../core/shape.js";
 import type { Leaf, Measured, Value } from "../source/expression.js";
 import { Resolver, type Sources } from "../source/resolve.js";
 import { type AnalyzedPiece, pairsOf } from "../streaming/analyze.js";
-import { type AnalyzeJob, cutIntoPieces, type Evaluation } from "../streaming/program.js";
+import { type AnalyzeJob, type Evaluation, partOf } from "../streaming/program.js";
+import { Collector } from "../streaming/results.js";
 import { type RunOptions, runProgram } from "../streaming/run.js";
 
 /** Which features the rows are: inputs of a matrix (the paper's), or its outputs. */
@@ -79,31 +80,31 @@ export async function analyzeTensors(
   const jobs: AnalyzeJob[] = [];
   /** Jobs of each tensor: one, or one per matrix of a stack (the experts of a mixture in one tensor). */
   const jobsOf = tensors.map((tensor) => {
-    const from = jobs.length;
-    const base = resolver.evaluation(tensor.base);
     const experts = tensor.experts.map((value) => resolver.evaluation(value));
-    const matrices = tensor.shape.slice(0, -2).reduce((product, extent) => product * extent, 1);
-    for (let i = 0; i < matrices; i++) {
-      const cut = (evaluation: Evaluation) => slice(evaluation, i, matrices);
-      jobs.push({
-        kind: "analyze",
-        name: tensor.tensor,
-        base: cut(base),
-        experts: experts.map(cut),
-        axis: tensor.shape.length < 2 ? "vector" : axis === "input" ? "columns" : "rows",
-      });
-    }
-    return jobs.slice(from);
+    const transposed = resolver.tensor(tensor.base).transposed === true;
+    const made = analyzeJobs({ ...tensor, transposed }, resolver.evaluation(tensor.base), experts, axis);
+    jobs.push(...made);
+    return made;
   });
 
-  const collector = new Collector(jobs);
+  const totals: AnalyzedPiece[] = [];
+  const collector = new Collector<AnalyzedPiece>(
+    jobs,
+    (total, piece, index) => joinAnalyzed(total, piece, jobs[index] as AnalyzeJob),
+    (index, total) => {
+      totals[index] = total;
+    },
+  );
   await runProgram(
     { inputs: resolver.inputs, outputs: [], jobs },
-    { ...options, phase: "analysing", onPiece: (index, piece) => collector.add(index, piece) },
+    { ...options, phase: "analysing", onPiece: (index, piece) => collector.add(index, piece as AnalyzedPiece) },
   );
   let job = 0;
   return tensors.map((tensor, i): TensorDelta => {
-    const parts = (jobsOf[i] ?? []).map((analyzed) => ({ job: analyzed, sums: collector.result(job++) }));
+    const parts = (jobsOf[i] ?? []).map((analyzed) => ({
+      job: analyzed,
+      sums: totals[job++] ?? { experts: [], pairs: [] },
+    }));
     const { tensor: name, shape, layer, part } = tensor;
     const experts = tensor.experts.map((_, expert) => expertDelta(parts, expert));
     const pairs = pairsOf(experts.length).map((_, pair): PairDelta => {
@@ -115,78 +116,71 @@ export async function analyzeTensors(
   });
 }
 
+/** The jobs that analyse one tensor: one, or one per matrix of a stack. */
+export function analyzeJobs(
+  tensor: { readonly tensor: string; readonly shape: Shape; readonly transposed: boolean },
+  base: Evaluation,
+  experts: readonly Evaluation[],
+  rows: RowAxis,
+): AnalyzeJob[] {
+  const matrices = tensor.shape.slice(0, -2).reduce((product, extent) => product * extent, 1);
+  const axis = tensor.shape.length < 2 ? "vector" : rowsAlong(rows, tensor.transposed);
+  return Array.from({ length: matrices }, (_, i) => ({
+    kind: "analyze",
+    name: tensor.tensor,
+    base: partOf(base, i, matrices),
+    experts: experts.map((evaluation) => partOf(evaluation, i, matrices)),
+    axis,
+  }));
+}
+
+/** Which axis of the stored matrix, [out, in] or else transposed, the features lie along. */
+export function rowsAlong(rows: RowAxis, transposed: boolean): "rows" | "columns" {
+  return (rows === "input") === transposed ? "rows" : "columns";
+}
+
+/** Mean absolute change of every row of a tensor, from the totals of its jobs. */
+export function rowMeans(jobs: readonly AnalyzeJob[], totals: readonly AnalyzedPiece[], expert: number): Float32Array {
+  const lists = totals.map((total, i) => {
+    const sums = total.experts[expert]?.rows ?? new Float64Array();
+    const length = (jobs[i]?.base.elements ?? 0) / sums.length;
+    return Float32Array.from(sums, (sum) => sum / length);
+  });
+  const rows = new Float32Array(lists.reduce((count, list) => count + list.length, 0));
+  let at = 0;
+  for (const list of lists) {
+    rows.set(list, at);
+    at += list.length;
+  }
+  return rows;
+}
+
 /** Whether a tensor can be analysed: floating point, in all of its sources, and not empty. */
 export function isAnalyzable(tensor: TensorToAnalyze, leaves: readonly Leaf[], sources: Sources): boolean {
   const dtypes = leaves.map((leaf) => sources.get(leaf.source)?.tensors.get(leaf.tensor)?.dtype);
   return elementCount(tensor.shape) > 0 && dtypes.every((dtype) => dtype !== undefined && isFloatDType(dtype));
 }
 
-/** The `index`-th of `count` equal parts of an evaluation, cut along its leading axes. */
-function slice(evaluation: Evaluation, index: number, count: number): Evaluation {
-  if (count === 1) return evaluation;
-  const elements = evaluation.elements / count;
-  const terms = evaluation.terms.map((term) => {
-    return { ...term, offset: term.offset + index * elements * bytesPerElement(term.dtype) };
-  });
-  return { ...evaluation, elements, terms };
-}
-
-/** Sums of the pieces of each job, put together in the order of the pieces, whatever order they come in. */
-class Collector {
-  readonly #jobs: readonly AnalyzeJob[];
-  readonly #pieces: ReturnType<typeof cutIntoPieces>;
-  readonly #firstPiece: number[] = [];
-  readonly #waiting = new Map<number, AnalyzedPiece>();
-  readonly #next: number[] = [];
-  readonly #totals: (AnalyzedPiece | undefined)[] = [];
-
-  constructor(jobs: readonly AnalyzeJob[]) {
-    this.#jobs = jobs;
-    this.#pieces = cutIntoPieces(jobs);
-    this.#pieces.forEach(({ job }, index) => {
-      this.#firstPiece[job] ??= index;
-      this.#next[job] ??= index;
-    });
-  }
-
-  add(index: number, piece: AnalyzedPiece): void {
-    const job = this.#pieces[index]?.job ?? 0;
-    this.#waiting.set(index, piece);
-    for (let next = this.#next[job] ?? 0; ; next++) {
-      const ready = this.#waiting.get(next);
-      if (!ready || this.#pieces[next]?.job !== job) break;
-      this.#waiting.delete(next);
-      this.#totals[job] = this.#join(this.#totals[job], ready, job);
-      this.#next[job] = next + 1;
-    }
-  }
-
-  result(job: number): AnalyzedPiece {
-    return this.#totals[job] ?? { experts: [], pairs: [] };
-  }
-
-  #join(total: AnalyzedPiece | undefined, piece: AnalyzedPiece, job: number): AnalyzedPiece {
-    if (!total) return piece;
-    const stacked = this.#jobs[job]?.axis === "rows";
-    return {
-      experts: total.experts.map((x, i) => {
-        const y = piece.experts[i] ?? x;
-        return {
-          squares: x.squares + y.squares,
-          own: x.own + y.own,
-          equal: x.equal + y.equal,
-          largest: Math.max(x.largest, y.largest),
-          nonFinite: x.nonFinite + y.nonFinite,
-          firstNonFinite: x.firstNonFinite >= 0 ? x.firstNonFinite : y.firstNonFinite,
-          rows: stacked ? concatenate(x.rows, y.rows) : x.rows.map((sum, row) => sum + (y.rows[row] ?? 0)),
-        };
-      }),
-      pairs: total.pairs.map((x, i) => {
-        const y = piece.pairs[i] ?? { dot: 0, opposed: 0 };
-        return { dot: x.dot + y.dot, opposed: x.opposed + y.opposed };
-      }),
-    };
-  }
+/** The sums of two ranges of a tensor together. */
+export function joinAnalyzed(total: AnalyzedPiece, piece: AnalyzedPiece, { axis }: AnalyzeJob): AnalyzedPiece {
+  return {
+    experts: total.experts.map((x, i) => {
+      const y = piece.experts[i] ?? x;
+      return {
+        squares: x.squares + y.squares,
+        own: x.own + y.own,
+        equal: x.equal + y.equal,
+        largest: Math.max(x.largest, y.largest),
+        nonFinite: x.nonFinite + y.nonFinite,
+        firstNonFinite: x.firstNonFinite >= 0 ? x.firstNonFinite : y.firstNonFinite,
+        rows: axis === "rows" ? concatenate(x.rows, y.rows) : x.rows.map((sum, row) => sum + (y.rows[row] ?? 0)),
+      };
+    }),
+    pairs: total.pairs.map((x, i) => {
+      const y = piece.pairs[i] ?? { dot: 0, opposed: 0 };
+      return { dot: x.dot + y.dot, opposed: x.opposed + y.opposed };
+    }),
+  };
 }
 
 function concatenate(a: Float64Array, b: Float64Array): Float64Array {
@@ -202,20 +196,14 @@ function expertDelta(parts: readonly { job: AnalyzeJob; sums: AnalyzedPiece }[],
   const add = (pick: (one: NonNullable<(typeof sums)[number]>) => number) =>
     sums.reduce((total, one) => total + (one ? pick(one) : 0), 0);
   const elements = parts.reduce((total, { job }) => total + job.base.elements, 0);
-  const rowCount = add((one) => one.rows.length);
-  const length = elements / rowCount;
-  const rows = new Float32Array(rowCount);
-  let at = 0;
-  let firstNonFinite = -1;
-  sums.forEach((one, i) => {
-    if (!one) return;
-    one.rows.forEach((sum) => {
-      rows[at++] = sum / length;
-    });
-    if (firstNonFinite < 0 && one.firstNonFinite >= 0) {
-      firstNonFinite = i * (parts[0]?.job.base.elements ?? 0) + one.firstNonFinite;
-    }
-  });
+  const rows = rowMeans(
+    parts.map(({ job }) => job),
+    parts.map((part) => part.sums),
+    expert,
+  );
+  const broken = sums.findIndex((one) => (one?.firstNonFinite ?? -1) >= 0);
+  const firstNonFinite =
+    broken < 0 ? -1 : broken * (parts[0]?.job.base.elements ?? 0) + (sums[broken]?.firstNonFinite ?? 0);
   const finite = rows.filter((row) => !Number.isNaN(row));
   return {
     rows,

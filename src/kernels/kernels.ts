@@ -39,6 +39,35 @@ interface Exports {
   pairBF16: PairKernel;
   pairF16: PairKernel;
   pairF32: PairKernel;
+  subtract(a: number, b: number, n: number): void;
+  trimBy(a: number, by: number, n: number, low: number, high: number): void;
+  drop(a: number, n: number, index: number, seed0: number, seed1: number, bound: number, scale: number): void;
+  consensus(
+    buffers: number,
+    weights: number,
+    count: number,
+    n: number,
+    tie: number,
+    weighted: number,
+    normalize: number,
+  ): void;
+  variance(buffers: number, count: number, n: number): void;
+  approach(a: number, b: number, n: number, step: number): void;
+  selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void;
+  countUpper(a: number, n: number, counts: number): void;
+  countLower(a: number, n: number, upper: number, counts: number): void;
+  dropByMagnitude(
+    a: number,
+    n: number,
+    index: number,
+    seed0: number,
+    seed1: number,
+    density: number,
+    epsilon: number,
+    keys: number,
+    order: number,
+    counts: number,
+  ): void;
 }
 
 type MatrixKernel = (a: number, b: number, rows: number, columns: number, sums: number, totals: number) => void;
@@ -216,6 +245,78 @@ export class Kernels {
   /** Adds to `totals` [sum of (x - b)(y - b), elements where these differences have opposite signs], float64. */
   pairStatistics(dtype: KernelDType, x: number, y: number, b: number, n: number, totals: number): void {
     this.#wasm[`pair${dtype}`](x, y, b, n, totals);
+  }
+
+  /** a = a - b in float32. What the operations compute is said by their plain twins in operations.ts. */
+  subtract(a: number, b: number, n: number): void {
+    this.#wasm.subtract(a, b, n);
+  }
+
+  trimBy(a: number, by: number, n: number, low: number, high: number): void {
+    this.#wasm.trimBy(a, by, n, low, high);
+  }
+
+  drop(a: number, n: number, index: number, seed: readonly [number, number], bound: number, scale: number): void {
+    this.#wasm.drop(a, n, index, seed[0], seed[1], bound, scale);
+  }
+
+  /** Over buffers whose addresses (u32) stand at `table` and weights (float32) at `weights`; to the first buffer. */
+  consensus(
+    table: number,
+    weights: number,
+    count: number,
+    n: number,
+    tie: number,
+    weighted: boolean,
+    normalize: boolean,
+  ): void {
+    this.#wasm.consensus(table, weights, count, n, tie, Number(weighted), Number(normalize));
+  }
+
+  /** Over buffers whose addresses (u32) stand at `table`; to the first buffer. */
+  variance(table: number, count: number, n: number): void {
+    this.#wasm.variance(table, count, n);
+  }
+
+  approach(a: number, b: number, n: number, step: number): void {
+    this.#wasm.approach(a, b, n, step);
+  }
+
+  /** `mask` holds an int32 per column, -1 or 0. */
+  selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void {
+    this.#wasm.selectColumns(a, b, rows, columns, mask);
+  }
+
+  /** `counts` holds 65536 u32. */
+  countUpper(a: number, n: number, counts: number): void {
+    this.#wasm.countUpper(a, n, counts);
+  }
+
+  countLower(a: number, n: number, upper: number, counts: number): void {
+    this.#wasm.countLower(a, n, upper, counts);
+  }
+
+  /** One row of `n`; `scratch` is a buffer of `3 n + 2048` u32. */
+  dropByMagnitude(
+    a: number,
+    n: number,
+    index: number,
+    seed: readonly [number, number],
+    density: number,
+    epsilon: number,
+    scratch: number,
+  ): void {
+    const [keys, order, counts] = [scratch + 8192, scratch + 8192 + n * 4, scratch];
+    this.#wasm.dropByMagnitude(a, n, index, seed[0], seed[1], density, epsilon, keys, order, counts);
+  }
+
+  /** A view of `length` int32 or uint32 at `address`. */
+  integers(address: number, length: number): Int32Array {
+    return new Int32Array(this.#wasm.memory.buffer, address, length);
+  }
+
+  counters(address: number, length: number): Uint32Array {
+    return new Uint32Array(this.#wasm.memory.buffer, address, length);
   }
 
   /** Statistics of a - b over n float32 elements; `scratch` is a buffer of at least 48 bytes. */

@@ -74,9 +74,32 @@ async function copyFiles(from: string, to: string, isWanted: (name: string) => b
 }
 
 /** The lead's configuration: as it is, but for the dtype where the result has another. */
-async function writeConfig({ config }: Checkpoint, { recipe }: Plan, path: string): Promise<void> {
-  if (recipe.dtype === "keep") await copyFile(config.file, path);
-  else await writeFile(path, `${JSON.stringify(withDType(config.json, recipe.dtype), null, 2)}\n`);
+async function writeConfig({ config }: Checkpoint, { recipe, layerOrder }: Plan, path: string): Promise<void> {
+  if (recipe.dtype === "keep" && !layerOrder) return copyFile(config.file, path);
+  let json = layerOrder ? withLayers(config.json, config.layers, layerOrder) : config.json;
+  if (recipe.dtype !== "keep") json = withDType(json, recipe.dtype);
+  await writeFile(path, `${JSON.stringify(json, null, 2)}\n`);
+}
+
+/** Fields that count layers, as families call them. */
+const LAYER_COUNTS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
+
+/** A configuration for other layers: their count, and every list that has an entry per layer. */
+function withLayers(
+  json: Readonly<Record<string, unknown>>,
+  layers: number,
+  order: readonly number[],
+): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(json).map(([key, value]): [string, unknown] => {
+      if (LAYER_COUNTS.includes(key) && value === layers) return [key, order.length];
+      if (Array.isArray(value) && value.length === layers && key !== "architectures") {
+        return [key, order.map((layer) => value[layer])];
+      }
+      const nested = key === "text_config" && typeof value === "object" && value !== null;
+      return [key, nested ? withLayers(value as Record<string, unknown>, layers, order) : value];
+    }),
+  );
 }
 
 /** transformers 4 calls the field torch_dtype, 5 dtype; text towers may repeat it. */

@@ -9,7 +9,7 @@ import type { Job, Program, Stored, Target } from "../streaming/program.js";
 import type { Plan, Step } from "./plan.js";
 
 /** The stored tensor that a step copies byte for byte; undefined where it is computed. */
-function copied(step: Step, resolver: Resolver): CheckpointTensor | undefined {
+export function copied(step: Step, resolver: Resolver): CheckpointTensor | undefined {
   const stored = resolver.stored(step.value);
   return stored?.dtype === step.dtype ? stored : undefined;
 }

@@ -2,19 +2,23 @@
 // makes the folder appear under its name when all of it is on the disk.
 import { open, stat, writeFile } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
+import { packBits, unpackBits } from "../core/bits.js";
 import { CancelledError, DiskFullError, LayergraftError, OutputError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
+import { measureAll } from "../delta/measure.js";
 import { type FolderLayout, layoutFolder } from "../safetensors/layout.js";
+import type { Measured } from "../source/expression.js";
+import { packMeasured, unpackMeasured } from "../source/measured.js";
 import { cutIntoPieces, type Program } from "../streaming/program.js";
 import { resultsByJob } from "../streaming/results.js";
 import { type Progress, type RunOptions, type RunResult, runProgram } from "../streaming/run.js";
 import { digestCompanions, writeCompanions } from "./companions.js";
 import { compileWrite } from "./compile.js";
-import { measureAll } from "./measure.js";
-import { digestOfJson, OutputFolder, PROVENANCE_FILE, packBits, type RunState, unpackBits } from "./output-folder.js";
+import { digestOfJson, OutputFolder, PROVENANCE_FILE, type RunState } from "./output-folder.js";
 import type { Plan } from "./plan.js";
 import type { OpenedPlan } from "./planner.js";
 import { modelCard, provenanceOf } from "./provenance.js";
+import { changedShare } from "./summary.js";
 
 export interface ExecuteOptions {
   /** Folder to write; it appears when it is complete. */
@@ -38,8 +42,10 @@ export interface ExecuteResult {
   readonly files: readonly string[];
   readonly bytesRead: number;
   readonly bytesWritten: number;
-  /** Measured values by measurement. */
-  readonly measured: Readonly<Record<string, number>>;
+  /** Measured numbers by measurement; of a mask how many rows it marks, and how many there are. */
+  readonly measured: Readonly<Record<string, readonly number[]>>;
+  /** Share of the parameters that come from the expert where the rest went back to its base; of other methods null. */
+  readonly changedShare: number | null;
   /** Bytes of tensors that an earlier, stopped run had written already. */
   readonly resumed: boolean;
   /** Whether nothing was done because the folder was complete already. */
@@ -100,7 +106,7 @@ class Execution {
 
   async run(): Promise<ExecuteResult> {
     const { earlier, isComplete } = await this.check();
-    if (isComplete) return this.#result([], 0, 0, {}, false, true);
+    if (isComplete) return this.#result([], 0, 0, new Map(), false, true);
 
     // As they were when their headers were read: a plan may be older than the files it is executed on.
     const inputs = this.#plannedTimes();
@@ -108,11 +114,11 @@ class Execution {
     await this.#folder.begin(earlier === undefined);
     try {
       const measured = await this.#measure(earlier, (values) =>
-        this.#folder.saveState({ plan: this.#digest, inputs, measured: values, done: "" }),
+        this.#folder.saveState({ plan: this.#digest, inputs, measured: packMeasured(values), done: "" }),
       );
       const { program, wasThere } = await this.#prepare(measured);
       const done = (wasThere && earlier?.done) || "";
-      const state: RunState = { plan: this.#digest, inputs, measured, done };
+      const state: RunState = { plan: this.#digest, inputs, measured: packMeasured(measured), done };
       await this.#folder.saveState(state);
       const outcome = await this.#write(program, state);
       await this.#checkInputs(inputs);
@@ -199,25 +205,16 @@ class Execution {
     return { threads, memory, signal, onProgress };
   }
 
-  async #measure(
-    earlier: RunState | undefined,
-    onMeasured: (values: Record<string, number>) => Promise<void>,
-  ): Promise<Record<string, number>> {
-    return Object.fromEntries(
-      await measureAll(this.#plan.measurements, this.#opened.sources, {
-        ...this.#bounds,
-        known: new Map(Object.entries(earlier?.measured ?? {})),
-        onMeasured: (values) => onMeasured(Object.fromEntries(values)),
-      }),
-    );
+  #measure(earlier: RunState | undefined, onMeasured: (values: Measured) => Promise<void>): Promise<Measured> {
+    const known = unpackMeasured(earlier?.measured ?? {});
+    return measureAll(this.#plan.measurements, this.#opened.sources, { ...this.#bounds, known, onMeasured });
   }
 
-  async #prepare(measured: Record<string, number>): Promise<{ program: Program; wasThere: boolean }> {
+  async #prepare(measured: Measured): Promise<{ program: Program; wasThere: boolean }> {
     const shards: { path: string; wasThere: boolean }[] = [];
     for (const shard of this.#layout.shards) shards.push(await this.#folder.prepareShard(shard));
     const paths = shards.map(({ path }) => path);
-    const values = new Map(Object.entries(measured));
-    const program = compileWrite(this.#plan, this.#opened.sources, values, this.#layout, paths);
+    const program = compileWrite(this.#plan, this.#opened.sources, measured, this.#layout, paths);
     return { program, wasThere: shards.every(({ wasThere }) => wasThere) };
   }
 
@@ -240,7 +237,7 @@ class Execution {
     }
   }
 
-  async #finish(measured: Record<string, number>): Promise<string[]> {
+  async #finish(measured: Measured): Promise<string[]> {
     const { partial, path } = this.#folder;
     const { sources } = this.#opened;
     const { index } = this.#layout;
@@ -251,7 +248,7 @@ class Execution {
       partial,
       this.#layout.shards.map(({ name }) => name),
     );
-    const provenance = provenanceOf(this.#plan, this.#digest, new Map(Object.entries(measured)), companions, path);
+    const provenance = provenanceOf(this.#plan, this.#digest, measured, companions, path);
     await writeFile(join(partial, PROVENANCE_FILE), provenance);
     await this.#folder.commit(this.#options.force ?? false);
     return warnings;
@@ -261,12 +258,20 @@ class Execution {
     warnings: string[],
     bytesRead: number,
     bytesWritten: number,
-    measured: Record<string, number>,
+    found: Measured,
     resumed: boolean,
     alreadyComplete: boolean,
   ): ExecuteResult {
     const files = this.#layout.shards.map(({ name }) => name);
-    return { out: this.#folder.path, files, bytesRead, bytesWritten, measured, resumed, alreadyComplete, warnings };
+    const measured = Object.fromEntries(
+      [...found].map(([id, result]) => {
+        const marked = result instanceof Uint8Array ? result.reduce((sum, mark) => sum + mark, 0) : undefined;
+        return [id, marked === undefined ? (result as readonly number[]) : [marked, result.length]];
+      }),
+    );
+    const share = changedShare(this.#plan, found);
+    const { path: out } = this.#folder;
+    return { out, files, bytesRead, bytesWritten, measured, changedShare: share, resumed, alreadyComplete, warnings };
   }
 
   /** Says what is left behind and how to go on. */

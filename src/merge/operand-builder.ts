@@ -2,29 +2,18 @@
 // ones first. Collects on the way what the methods ask to be measured, and what a person should know.
 import { type Checkpoint, openCheckpoint } from "../checkpoint/checkpoint.js";
 import { type Labelled, requireCompatible } from "../checkpoint/compatibility.js";
-import { RecipeError } from "../core/errors.js";
-import { planSoupTensors } from "./methods/soup.js";
-import { planSwapTensors } from "./methods/swap.js";
-import type { Operand, OperandTensor, PlanContext } from "./operand.js";
-import type { Measurement } from "./plan.js";
-import type { MergeRecipe, SourceRecipe } from "./recipe.js";
+import type { Measurement } from "../delta/measure.js";
+import type { NestedRecipe, SourceRecipe } from "./fields.js";
+import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "./operand.js";
+import { type MergeRecipe, methodOf, sourcesOf } from "./recipe.js";
 
-/** The direct sources of a recipe by their label; `base` where it is given. */
-function directSources(recipe: MergeRecipe): [label: string, source: SourceRecipe][] {
-  const named: [string, SourceRecipe][] =
-    recipe.method === "swap"
-      ? [
-          ["task", recipe.task],
-          ["language", recipe.language],
-        ]
-      : recipe.models.map((model, i) => [`models[${i}]`, typeof model === "string" ? model : model.model]);
-  return recipe.base === undefined ? named : [...named, ["base", recipe.base]];
-}
+/** A recipe that was checked. */
+type AnyRecipe = MergeRecipe | NestedRecipe;
 
 export class OperandBuilder implements PlanContext {
   /** Opened checkpoints by label, which is their path within the recipe. */
   readonly sources = new Map<string, Checkpoint>();
-  /** By id, in the order in which they must be made. */
+  /** By id. */
   readonly measurements = new Map<string, Measurement>();
   readonly notes: string[] = [];
   readonly folder: string;
@@ -38,18 +27,9 @@ export class OperandBuilder implements PlanContext {
     if (!this.notes.includes(text)) this.notes.push(text);
   }
 
-  inverseMagnitude(expert: Operand, base: Operand): { inverse: string } {
-    const id = `magnitude of ${expert.label} against ${base.label}`;
-    if (!this.measurements.has(id)) {
-      const tensors = [...expert.tensors].map(([tensor, { shape, value }]) => {
-        const from = base.tensors.get(tensor)?.value;
-        if (!from || !("source" in from))
-          throw new RecipeError("the base must be a checkpoint, not a recipe", [], { field: "base" });
-        return { tensor, shape, value, base: from };
-      });
-      this.measurements.set(id, { id, kind: "magnitude", expert: expert.label, tensors });
-    }
-    return { inverse: id };
+  measure(measurement: Measurement): { measured: string } {
+    if (!this.measurements.has(measurement.id)) this.measurements.set(measurement.id, measurement);
+    return { measured: measurement.id };
   }
 
   /** Opens a source, a checkpoint or all those of a recipe. */
@@ -66,36 +46,37 @@ export class OperandBuilder implements PlanContext {
   }
 
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
-  async openAll(recipe: MergeRecipe, prefix: string, folder = this.folder): Promise<void> {
-    for (const [name, source] of directSources(recipe)) await this.open(source, `${prefix}${name}`, folder);
+  async openAll(recipe: AnyRecipe, prefix: string, folder = this.folder): Promise<void> {
+    for (const [name, source] of sourcesOf(recipe)) await this.open(source, `${prefix}${name}`, folder);
   }
 
   /** The operand that a recipe makes. */
-  merge(recipe: MergeRecipe, prefix: string): Operand {
-    const operands = new Map(
-      directSources(recipe).map(([name, source]) => [name, this.operand(source, `${prefix}${name}`)] as const),
-    );
-    const get = (name: string) => operands.get(name) as Operand;
-    const base = operands.get("base");
-    const lead = recipe.method === "swap" ? get("task") : get("models[0]");
-    const tensors =
-      recipe.method === "swap"
-        ? planSwapTensors(recipe, { task: get("task"), language: get("language"), ...(base ? { base } : {}) }, this)
-        : planSoupTensors(
-            recipe,
-            { models: recipe.models.map((_, i) => get(`models[${i}]`)), ...(base ? { base } : {}) },
-            this,
-          );
-    return { label: prefix.replace(/\.$/, ""), layers: lead.layers, tensors, lead: lead.lead };
+  merge(recipe: AnyRecipe, prefix: string): Operand {
+    const direct = sourcesOf(recipe);
+    const operands = new Map(direct.map(([name, source]) => [name, this.operand(source, `${prefix}${name}`)] as const));
+    const [lead] = operands.values();
+    if (!lead) throw new Error("a recipe needs at least one source");
+    const method = methodOf(recipe);
+    // Slices are put one after the other; all other sources are combined layer by layer.
+    if (!("slices" in recipe)) requireSameShape([...operands.values()]);
+    const get = (field: string): Operand => operands.get(field) as Operand;
+    const models = direct.flatMap(([name]) => (/^(models|slices)\[/.test(name) ? [get(name)] : []));
+    const made = method.tensors(recipe, { get, models, base: operands.get("base") }, this);
+    const { tensors, layerOrder } = made instanceof Map ? { tensors: made, layerOrder: lead.layerOrder } : made;
+    const layers = layerOrder?.length ?? lead.layers;
+    return { label: prefix.replace(/\.$/, ""), layers, tensors, layerOrder, lead: lead.lead };
   }
 
   operand(source: SourceRecipe, label: string): Operand {
     if (typeof source !== "string") return this.merge(source, `${label}.`);
     const checkpoint = this.sources.get(label) as Checkpoint;
     const tensors = [...checkpoint.tensors.values()].map(
-      ({ name, dtype, shape, layer, part }): [string, OperandTensor] => [
+      ({ name, dtype, shape, layer, part, transposed }): [string, OperandTensor] => [
         name,
-        { dtype, shape, layer, part, origin: [label], value: { source: label, tensor: name } },
+        {
+          ...{ dtype, shape, layer, part, origin: [label], value: { source: label, tensor: name } },
+          ...(transposed ? { transposed } : {}),
+        },
       ],
     );
     return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead: { id: label, checkpoint } };

@@ -7,6 +7,7 @@ import { isSystemError, OutputError } from "../core/errors.js";
 import { exists, readJsonObject, syncFolder, writeFileAtomically } from "../core/files.js";
 import { formatBytes } from "../core/format.js";
 import type { ShardLayout } from "../safetensors/layout.js";
+import { type PackedMeasured, packedMeasured } from "../source/measured.js";
 
 /** The file that marks a folder as made by layergraft, and tells how; see provenance.ts. */
 export const PROVENANCE_FILE = "layergraft.json";
@@ -18,7 +19,7 @@ export interface RunState {
   /** Modification times of the input files. */
   readonly inputs: Readonly<Record<string, number>>;
   /** Measured values by measurement id. */
-  readonly measured: Readonly<Record<string, number>>;
+  readonly measured: PackedMeasured;
   /** Pieces of the program that are on the disk, one bit each, base64; empty before the first. */
   readonly done: string;
 }
@@ -136,8 +137,8 @@ export class OutputFolder {
     if (!(await exists(file))) return undefined;
     const json = await readJsonObject(file);
     const strings = typeof json.plan === "string" && typeof json.done === "string";
-    const objects = typeof json.inputs === "object" && typeof json.measured === "object";
-    return strings && objects && json.inputs && json.measured ? (json as unknown as RunState) : undefined;
+    const objects = typeof json.inputs === "object" && packedMeasured.safeParse(json.measured).success;
+    return strings && objects && json.inputs ? (json as unknown as RunState) : undefined;
   }
 
   /**
@@ -283,18 +284,4 @@ async function allocatedBytes(folder: string): Promise<number> {
     );
   }
   return sum;
-}
-
-/** Flags of one byte each, packed into bits as base64. */
-export function packBits(flags: Uint8Array): string {
-  const bits = Buffer.alloc(Math.ceil(flags.length / 8));
-  flags.forEach((flag, i) => {
-    if (flag) bits[i >> 3] = (bits[i >> 3] ?? 0) | (1 << (i & 7));
-  });
-  return bits.toString("base64");
-}
-
-export function unpackBits(text: string, count: number): Uint8Array {
-  const bits = Buffer.from(text, "base64");
-  return Uint8Array.from({ length: count }, (_, i) => ((bits[i >> 3] ?? 0) >> (i & 7)) & 1);
 }

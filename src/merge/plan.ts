@@ -1,14 +1,14 @@
-// The plan: a merge as a value. One step per output tensor, each a copy or an average of tensors of named sources.
+// The plan: a merge as a value. One step per output tensor: a copy, an average, or what a method composes of operations.
 // Made from recipes and headers alone; can be printed, counted, saved as JSON, executed, verified.
 import type { Part } from "../checkpoint/architectures.js";
 import type { DType } from "../core/dtype.js";
 import type { Shape } from "../core/shape.js";
-import type { MeasuredTensor } from "../delta/magnitude.js";
+import type { Measurement } from "../delta/measure.js";
 import type { Value } from "../source/expression.js";
 import type { Recipe } from "./recipe.js";
 
 /** Version of the plan's layout; raised when an older reader would misunderstand a newer plan. */
-export const PLAN_FORMAT = 1;
+export const PLAN_FORMAT = 2;
 
 /** A checkpoint that a plan reads from. */
 export interface PlanSource {
@@ -38,26 +38,18 @@ export interface Step {
   readonly value: Value;
 }
 
-/** A number that must be read from the weights before the steps can be executed. */
-export interface Measurement {
-  readonly id: string;
-  /** `magnitude`: the average row MAV of an expert's change, whose inverse is its weight. */
-  readonly kind: "magnitude";
-  /** The expert measured, for people. */
-  readonly expert: string;
-  readonly tensors: readonly MeasuredTensor[];
-}
-
 export interface Plan {
   readonly format: typeof PLAN_FORMAT;
   /** The recipe with every default filled in. */
   readonly recipe: Recipe;
   /** Number of transformer layers. */
   readonly layers: number;
+  /** Which layer of the sources stands at each place, where layers were repeated or left out. */
+  readonly layerOrder?: readonly number[];
   /** Family of the models, for people. */
   readonly architecture: string;
   readonly sources: readonly PlanSource[];
-  /** Measurements in the order in which they must be made. */
+  /** What must be read from the weights before the steps can be executed. */
   readonly measurements: readonly Measurement[];
   /** In the order of the output's files. */
   readonly steps: readonly Step[];

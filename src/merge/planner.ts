@@ -5,12 +5,12 @@ import { type Checkpoint, openCheckpoint } from "../checkpoint/checkpoint.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../core/dtype.js";
 import { LayergraftError, MismatchError, RecipeError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
-import { leavesOf } from "../source/expression.js";
-import { swapLayers } from "./methods/swap.js";
+import { measuredSources } from "../delta/measure.js";
+import { hasOperation, leavesOf } from "../source/expression.js";
 import type { OperandTensor } from "./operand.js";
 import { OperandBuilder } from "./operand-builder.js";
 import { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
-import type { MergeRecipe, Recipe, RecipeInput, SourceRecipe, SwapRecipe } from "./recipe.js";
+import { mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
 
 /** A plan together with the opened checkpoints that it names. */
@@ -63,10 +63,8 @@ class Planner {
     const recipe = withDefaults(this.#recipe, merged.layers);
     const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
     this.#checkArithmetic(steps);
-    if (recipe.base !== undefined && recipe.weights !== "magnitude")
-      builder.note("base is given but not needed: weights are not by magnitude");
-    if (recipe.method === "swap" && recipe.task === recipe.language)
-      builder.note("task and language are the same source");
+    this.#noteUnused(steps);
+    if ("task" in recipe && recipe.task === recipe.language) builder.note("task and language are the same source");
     const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
     if (packed.length > 0) {
       builder.note(
@@ -77,6 +75,7 @@ class Planner {
       format: PLAN_FORMAT,
       recipe,
       layers: merged.layers,
+      ...(merged.layerOrder ? { layerOrder: merged.layerOrder } : {}),
       architecture: merged.lead.checkpoint.architecture,
       sources: [...builder.sources].map(([id, checkpoint]) => describe(id, checkpoint)),
       measurements: [...builder.measurements.values()],
@@ -86,6 +85,15 @@ class Planner {
       notes: builder.notes,
     };
     return { plan, sources: builder.sources };
+  }
+
+  /** Says which sources are given and read by nothing. */
+  #noteUnused(steps: readonly Step[]): void {
+    const used = new Set(steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
+    for (const source of measuredSources([...this.#builder.measurements.values()])) used.add(source);
+    for (const label of this.#builder.sources.keys()) {
+      if (isBase(label) && !used.has(label)) this.#builder.note(`${label} is given but not needed`);
+    }
   }
 
   #step(tensor: string, { dtype, shape, layer, part, origin, value }: OperandTensor): Step {
@@ -103,7 +111,8 @@ class Planner {
   /** With `dtype: keep` there must be one dtype to keep: the same for a tensor in all sources, used in it or not. */
   #mixedDTypes(steps: readonly Step[]): string[] {
     if (this.#recipe.dtype !== "keep") return [];
-    const [first, ...others] = [...this.#builder.sources].filter(([label]) => !/(^|\.)base$/.test(label));
+    const entering = new Set(steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
+    const [first, ...others] = [...this.#builder.sources].filter(([label]) => !isBase(label) || entering.has(label));
     if (!first) return [];
     return others.flatMap(([label, checkpoint]) => {
       const differing = steps.filter(({ tensor }) => {
@@ -131,7 +140,8 @@ class Planner {
       );
       for (const leaf of leaves) {
         const stored = this.#builder.sources.get(leaf.source)?.tensors.get(leaf.tensor);
-        const computed = leaves.length > 1 || stored?.lowRank !== undefined || stored?.dtype !== dtype;
+        const computed =
+          leaves.length > 1 || hasOperation(value) || stored?.lowRank !== undefined || stored?.dtype !== dtype;
         if (!computed || !stored) continue;
         if (!isFloatDType(stored.dtype)) packed.set(stored.dtype, [...(packed.get(stored.dtype) ?? []), tensor]);
         else if (stored.lowRank && double)
@@ -170,19 +180,15 @@ class Planner {
   }
 }
 
-/** The recipe with the layer counts that a depth gives, so that what was done stands in the output. */
-function withDefaults<R extends MergeRecipe>(recipe: R, layers: number): R {
-  const nested = (source: SourceRecipe) => (typeof source === "string" ? source : withDefaults(source, layers));
-  const base = recipe.base === undefined ? {} : { base: nested(recipe.base) };
-  if (recipe.method === "soup") {
-    const models = recipe.models.map((model) =>
-      typeof model === "string" ? model : { ...model, model: nested(model.model) },
-    );
-    return { ...recipe, models, ...base };
-  }
-  const swap: SwapRecipe = recipe;
-  const { bottom, top } = swapLayers(swap, layers);
-  return { ...recipe, task: nested(swap.task), language: nested(swap.language), ...base, bottom, top };
+/** Whether a source is what changes are taken from, and not one of those that are merged. */
+function isBase(label: string): boolean {
+  return /(^|\.)base(\.|$)/.test(label);
+}
+
+/** The recipe, and the recipes inside it, with the defaults that a depth gives, so that what was done stands in the output. */
+function withDefaults<R extends { readonly method: string }>(recipe: R, layers: number): R {
+  const complete = (methodOf(recipe).complete?.(recipe, layers) ?? recipe) as R;
+  return mapSources(complete, (source) => (typeof source === "string" ? source : withDefaults(source, layers)));
 }
 
 function describe(id: string, checkpoint: Checkpoint): PlanSource {

@@ -10,15 +10,18 @@ import { isDType } from "../core/dtype.js";
 import { LayergraftError } from "../core/errors.js";
 import { readJsonObject } from "../core/files.js";
 import { VERSION } from "../core/version.js";
+import { leavesOf, type Measured } from "../source/expression.js";
+import { packedResult, packResult, unpackResult } from "../source/measured.js";
+import { valueSchema } from "../source/value-schema.js";
 import { PROVENANCE_FILE } from "./output-folder.js";
 import { PLAN_FORMAT, type Plan } from "./plan.js";
-import type { SourceRecipe } from "./recipe.js";
+import { type MergeRecipe, mapSources, methodOf } from "./recipe.js";
 
 /** The content of layergraft.json: the plan, with paths relative to the output, and the values measured for it. */
 export function provenanceOf(
   plan: Plan,
   planDigest: string,
-  measured: ReadonlyMap<string, number>,
+  measured: Measured,
   companions: Readonly<Record<string, string>>,
   folder: string,
 ): string {
@@ -29,26 +32,19 @@ export function provenanceOf(
     ...(adapter === undefined ? {} : { adapter: path(adapter) }),
   }));
   // What measurements were made of follows from the recipe; their values are enough.
-  const measurements = plan.measurements.map(({ id, kind, expert }) => ({ id, kind, expert, value: measured.get(id) }));
+  const measurements = plan.measurements.map(({ id, kind, label }) => {
+    return { id, kind, label, result: packResult(measured.get(id) ?? []) };
+  });
   const document = { layergraft: VERSION, planDigest, ...plan, sources, measurements, companions };
   return `${JSON.stringify(document, null, 1)}\n`;
 }
-
-const leaf = z.object({ source: z.string(), tensor: z.string() });
-const value: z.ZodType<Plan["steps"][number]["value"]> = z.lazy(() =>
-  z.union([
-    leaf,
-    z.object({
-      blend: z.array(z.object({ weight: z.union([z.number(), z.object({ inverse: z.string() })]), value })),
-    }),
-  ]),
-);
 
 const provenanceSchema = z.object({
   layergraft: z.string(),
   format: z.literal(PLAN_FORMAT),
   recipe: z.record(z.string(), z.unknown()),
   layers: z.int(),
+  layerOrder: z.array(z.int().min(0)).optional(),
   architecture: z.string(),
   sources: z.array(
     z.object({
@@ -60,9 +56,7 @@ const provenanceSchema = z.object({
       files: z.array(z.object({ name: z.string(), bytes: z.number(), headerDigest: z.string() })),
     }),
   ),
-  measurements: z.array(
-    z.object({ id: z.string(), kind: z.literal("magnitude"), expert: z.string(), value: z.number() }),
-  ),
+  measurements: z.array(z.object({ id: z.string(), kind: z.string(), label: z.string(), result: packedResult })),
   steps: z.array(
     z.object({
       tensor: z.string(),
@@ -71,7 +65,7 @@ const provenanceSchema = z.object({
       layer: z.int().nullable(),
       part: z.string(),
       origin: z.array(z.string()),
-      value,
+      value: valueSchema,
     }),
   ),
   configFrom: z.string(),
@@ -83,7 +77,7 @@ const provenanceSchema = z.object({
 /** The plan that a folder was made by, its sources' paths made absolute again, and the values measured for it. */
 export interface Provenance {
   readonly plan: Plan;
-  readonly measured: ReadonlyMap<string, number>;
+  readonly measured: Measured;
   /** SHA-256 of the files beside the weights, as they were written, by name. */
   readonly companions: ReadonlyMap<string, string>;
 }
@@ -140,7 +134,7 @@ export async function readProvenance(
   } as unknown as Plan;
   return {
     plan,
-    measured: new Map(measurements.map(({ id, value }) => [id, value])),
+    measured: new Map(measurements.map(({ id, result }) => [id, unpackResult(result)])),
     companions: new Map(Object.entries(companions)),
   };
 }
@@ -157,7 +151,8 @@ function parse(json: unknown, file: string): z.ZodSafeParseResult<z.output<typeo
 /** The model card: front matter that the hub reads, and the recipe for people. */
 export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpoint>, title: string): Promise<string> {
   // An adapter is a model of its own on the hub, so it is named beside its base.
-  const opened = plan.sources.flatMap(({ id }) => (/(^|\.)base$/.test(id) ? [] : (sources.get(id) ?? [])));
+  const entering = new Set(plan.steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
+  const opened = plan.sources.flatMap(({ id }) => (entering.has(id) ? (sources.get(id) ?? []) : []));
   const names = [
     ...new Set(opened.flatMap(({ folder, adapter }) => [folderName(folder), ...(adapter ? [adapter.name] : [])])),
   ];
@@ -169,7 +164,7 @@ export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpo
     base_model_relation: "merge",
     library_name: "transformers",
     pipeline_tag: "text-generation",
-    tags: ["merge", "layergraft", plan.recipe.method === "swap" ? "layer-swap" : "model-soup"],
+    tags: ["merge", "layergraft", methodOf(plan.recipe).tag],
   };
   const recipe = stringify(publicRecipe(plan)).trimEnd();
   return `---
@@ -192,41 +187,20 @@ ${recipe}
 
 function describeMethod({ recipe, layers, sources }: Plan): string {
   const name = (id: string) => sources.find((source) => source.id === id || source.id.startsWith(`${id}.`))?.name ?? id;
-  if (recipe.method === "soup") return `An average (soup) of ${recipe.models.length} models of ${layers} layers.`;
-  const { bottom = 0, top = 0, bottom_transition, top_transition } = recipe;
-  const averaged = bottom_transition + top_transition;
-  const transitions = averaged > 0 ? `, with ${averaged} averaged between` : "";
-  const outside =
-    recipe.outside === "average"
-      ? "Tensors outside the layers are averages of both."
-      : `Tensors outside the layers are the ${recipe.outside} expert's.`;
-  return (
-    `A layer swap of ${layers} layers: the bottom ${bottom} and top ${top} from the language expert ${name("language")}, ` +
-    `the middle from the task expert ${name("task")}${transitions}. ${outside} Method: Bandarkar et al., ICLR 2025, [arXiv 2410.01335](https://arxiv.org/abs/2410.01335).`
-  );
+  return methodOf(recipe).describe(recipe, name, layers);
 }
 
 /** The recipe with names in place of local paths, which would mean nothing to others. */
-function publicRecipe(plan: Plan): unknown {
-  const nameOf = (id: string, source: SourceRecipe): unknown =>
-    typeof source === "string"
-      ? (plan.sources.find((known) => known.id === id)?.name ?? source)
-      : named(source, `${id}.`);
-  const named = (recipe: Exclude<SourceRecipe, string>, prefix: string): Record<string, unknown> => {
-    const base = recipe.base === undefined ? {} : { base: nameOf(`${prefix}base`, recipe.base) };
-    if (recipe.method === "swap") {
-      const task = nameOf(`${prefix}task`, recipe.task);
-      return { ...recipe, task, language: nameOf(`${prefix}language`, recipe.language), ...base };
-    }
-    const models = recipe.models.map((model, i) =>
-      typeof model === "string"
-        ? nameOf(`${prefix}models[${i}]`, model)
-        : { ...model, model: nameOf(`${prefix}models[${i}]`, model.model) },
-    );
-    return { ...recipe, models, ...base };
-  };
-  const recipe = named(plan.recipe, "");
-  return plan.recipe.tokenizer_from === undefined ? recipe : { ...recipe, tokenizer_from: plan.tokenizerFrom };
+function publicRecipe({ recipe, sources, tokenizerFrom }: Plan): unknown {
+  const named = (inner: MergeRecipe, prefix: string): MergeRecipe =>
+    mapSources(inner, (source, label) => {
+      const id = `${prefix}${label}`;
+      if (typeof source !== "string") return named(source as unknown as MergeRecipe, `${id}.`);
+      return sources.find((known) => known.id === id)?.name ?? source;
+    });
+  return recipe.tokenizer_from === undefined
+    ? named(recipe, "")
+    : { ...named(recipe, ""), tokenizer_from: tokenizerFrom };
 }
 
 /** The licence that a checkpoint's model card declares, if it has one. */

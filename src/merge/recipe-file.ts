@@ -5,7 +5,9 @@ import { dirname } from "node:path";
 import { isNode, LineCounter, parseDocument } from "yaml";
 import type { z } from "zod";
 import { isSystemError, RecipeError } from "../core/errors.js";
-import { type Recipe, recipeSchema } from "./recipe.js";
+import { closest } from "../core/format.js";
+import { METHODS } from "./methods/index.js";
+import { findMethod, mapSources, outputFields, type Recipe, sourcesOf } from "./recipe.js";
 
 // A recipe of a page is 3 kB; this keeps a wrong argument, such as a weight file, from being read whole.
 const MAX_RECIPE_BYTES = 5_000_000;
@@ -59,9 +61,9 @@ function parseText(text: string, file: string): Recipe {
     const faults = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${error.message}`);
     throw new RecipeError(`${file} is not valid YAML:`, faults, { file });
   }
-  const parsed = validate(document.toJS({ maxAliasCount: 100 }), file);
-  if (parsed.success) return parsed.data;
-  const faults = flattenIssues(parsed.error.issues).map(({ path, message, at = path }) => {
+  const { recipe, faults: found } = validate(document.toJS({ maxAliasCount: 100 }), file);
+  if (recipe) return recipe;
+  const faults = found.map(({ path, message, at = path }) => {
     // The closest part of the file that exists; a missing field is reported at the mapping that lacks it.
     for (let depth = at.length; depth >= 0; depth--) {
       const node = depth === 0 ? document.contents : document.getIn(at.slice(0, depth), true);
@@ -74,10 +76,12 @@ function parseText(text: string, file: string): Recipe {
 
 /** Checks a recipe given as a value. */
 export function checkRecipe(value: unknown): Recipe {
-  const parsed = validate(value, "the recipe");
-  if (parsed.success) return parsed.data;
-  const faults = flattenIssues(parsed.error.issues).map(({ path, message }) => `${formatPath(path)}${message}`);
-  throw new RecipeError("This is not a valid recipe:", faults);
+  const { recipe, faults } = validate(value, "the recipe");
+  if (recipe) return recipe;
+  throw new RecipeError(
+    "This is not a valid recipe:",
+    faults.map(({ path, message }) => `${formatPath(path)}${message}`),
+  );
 }
 
 /** Each recipe within another takes up to three levels. */
@@ -88,10 +92,43 @@ function isDeeperThan(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
 }
 
-function validate(value: unknown, name: string): z.ZodSafeParseResult<Recipe> {
+function validate(value: unknown, name: string): { recipe?: Recipe; faults: readonly Fault[] } {
   // What contains itself has no depth; nobody writes a recipe that would fill a stack.
   if (isDeeperThan(value, MAX_DEPTH)) throw new RecipeError(`${name} nests too deep, or contains itself`);
-  return recipeSchema.safeParse(value, { reportInput: true });
+  const faults: Fault[] = [];
+  const recipe = check(value, [], faults);
+  return faults.length > 0 ? { faults } : { recipe: recipe as Recipe, faults };
+}
+
+/** Checks a recipe by its method's schema, then the recipes within it; adds to `faults`. */
+function check(value: unknown, path: readonly PropertyKey[], faults: Fault[]): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    faults.push({ path, message: "must be a recipe: a mapping with a method and its sources" });
+    return value;
+  }
+  const name = "method" in value ? value.method : undefined;
+  const method = typeof name === "string" ? findMethod(name) : undefined;
+  if (!method) {
+    faults.push({ path: [...path, "method"], message: unknownMethod(name) });
+    return value;
+  }
+  const schema = path.length === 0 ? method.schema.extend(outputFields) : method.schema;
+  const parsed = schema.safeParse(value, { reportInput: true });
+  if (!parsed.success) faults.push(...flattenIssues(parsed.error.issues, path));
+  // Of a recipe with faults too, the ones within it are looked at, so that all faults come at once.
+  const checked: object = parsed.success ? parsed.data : value;
+  const places = new Map(sourcesOf(checked).map(([label, , at]) => [label, at]));
+  return mapSources(checked, (source, label) =>
+    typeof source === "object" && source !== null && "method" in source
+      ? check(source, [...path, ...(places.get(label) ?? [])], faults)
+      : source,
+  );
+}
+
+function unknownMethod(name: unknown): string {
+  const known = METHODS.map((method) => method.name as string);
+  const meant = typeof name === "string" ? closest(name, known) : undefined;
+  return `must be one of ${known.join(", ")}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
 }
 
 interface Fault {
@@ -110,7 +147,7 @@ function flattenIssues(issues: readonly z.core.$ZodIssue[], base: readonly Prope
     const path = [...base, ...issue.path];
     const isMissing = issue.input === undefined && (issue.code === "invalid_type" || issue.code === "invalid_union");
     // A recipe without a method lacks it, but which methods there are says more.
-    if (isMissing && path.length > 0 && path.at(-1) !== "method") return [{ path, message: "is missing" }];
+    if (isMissing || (issue.code === "custom" && issue.input === undefined)) return [{ path, message: "is missing" }];
     if (issue.code === "invalid_union" && issue.errors.length > 0) {
       const variants = issue.errors.map((variant) => flattenIssues(variant, path));
       const depth = (faults: Fault[]) => Math.max(...faults.map((fault) => fault.path.length));

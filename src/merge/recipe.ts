@@ -1,123 +1,15 @@
-// The recipe: what a person writes to say what to merge. Shapes and defaults only; what a method does with it stands in
-// methods/, and reading the file in recipe-file.ts.
+// The recipe: what a person writes to say what to merge. Its fields are those of its method (methods/) and of its output.
 import { z } from "zod";
 import { parseBytes } from "../core/format.js";
+import { modelOf, type SourceRecipe } from "./fields.js";
+import type { AnyMethod } from "./method.js";
+import { METHODS } from "./methods/index.js";
 
-const layerCount = z.int("must be a whole number").min(0, "must not be negative");
-// Weights are applied in float32, which ends at 1e38; far before that they leave no room for the values.
-const weight = z
-  .number()
-  .refine((w) => w === 0 || (Math.abs(w) >= 1e-9 && Math.abs(w) <= 1e9), "must be 0, or of a size from 1e-9 to 1e9");
-
-/** Folder, FOLDER+ADAPTER, or name of a model in the hub's local cache. */
-const sourcePath = z.string().regex(/^[^\0]+$/, "must name a folder, or FOLDER+ADAPTER");
-
-/** A source of a recipe: a path, or another recipe. */
-export type SourceRecipe = string | MergeRecipe;
-type SourceRecipeInput = string | MergeRecipeInput;
-
-// Recipes nest, so their types are written out here; the schema below is checked against them.
-
-/** Layer swapping, arXiv 2410.01335, algorithm 1. */
-export interface SwapRecipe {
-  readonly method: "swap";
-  /** The expert whose middle layers are kept. */
-  readonly task: SourceRecipe;
-  /** The expert whose bottom and top layers are taken. */
-  readonly language: SourceRecipe;
-  /** The model both were fine-tuned from; needed for `weights: magnitude`. */
-  readonly base?: SourceRecipe | undefined;
-  /** Layers taken from the language expert, counted from the input; default 5 of 32, in proportion. */
-  readonly bottom?: number | undefined;
-  /** Layers taken from the language expert at the output; default 2 of 32, in proportion. */
-  readonly top?: number | undefined;
-  /** Layers averaged above the bottom ones; default 0. */
-  readonly bottom_transition: number;
-  /** Layers averaged below the top ones; default 0. */
-  readonly top_transition: number;
-  /** Weights of the averages: equal (default), by inverse magnitude of the change, or [task, language]. */
-  readonly weights: "equal" | "magnitude" | [number, number];
-  /** Where tensors in no layer come from; default average. */
-  readonly outside: (typeof OUTSIDE)[number];
-  /** Which parts of a swapped layer come from the language expert; default all. The rest is the task expert's. */
-  readonly parts: (typeof PARTS)[number];
-}
-
-/** The average of several models. */
-export interface SoupRecipe {
-  readonly method: "soup";
-  /** The models to average, each with an optional weight (default 1). */
-  readonly models: (string | { model: SourceRecipe; weight?: number | undefined })[];
-  /** The model all were fine-tuned from; needed for `weights: magnitude`. */
-  readonly base?: SourceRecipe | undefined;
-  /** `equal` (default) leaves the weights to the models; `magnitude` finds them from the size of each model's change. */
-  readonly weights: "equal" | "magnitude";
-}
+type Schemas = (typeof METHODS)[number]["schema"];
 
 /** A merge without its output: what can stand in place of a checkpoint. */
-export type MergeRecipe = SwapRecipe | SoupRecipe;
-
-type Written<R extends MergeRecipe, Defaulted extends keyof R, Nested extends keyof R> = Omit<R, Defaulted | Nested> & {
-  readonly [Field in Defaulted]?: R[Field] | undefined;
-};
-
-export type SwapRecipeInput = Written<
-  SwapRecipe,
-  "bottom_transition" | "top_transition" | "weights" | "outside" | "parts",
-  "task" | "language" | "base"
-> & { task: SourceRecipeInput; language: SourceRecipeInput; base?: SourceRecipeInput | undefined };
-
-export type SoupRecipeInput = Written<SoupRecipe, "weights", "models" | "base"> & {
-  models: (string | { model: SourceRecipeInput; weight?: number | undefined })[];
-  base?: SourceRecipeInput | undefined;
-};
-
-export type MergeRecipeInput = SwapRecipeInput | SoupRecipeInput;
-
-/** Which parts of a swapped layer come from the language expert; the rest comes from the task expert. */
-export const PARTS = ["all", "attention", "mlp"] as const;
-/** Where tensors in no layer come from. */
-export const OUTSIDE = ["average", "task", "language"] as const;
-
-const source: z.ZodType<SourceRecipe, SourceRecipeInput> = z.lazy(() =>
-  z.union([sourcePath, mergeRecipe], { error: "must be a folder, FOLDER+ADAPTER, or a recipe with a method" }),
-);
-
-const swapRecipe = z.strictObject({
-  method: z.literal("swap"),
-  task: source,
-  language: source,
-  base: source.optional(),
-  bottom: layerCount.optional(),
-  top: layerCount.optional(),
-  bottom_transition: layerCount.default(0),
-  top_transition: layerCount.default(0),
-  weights: z
-    .union([z.enum(["equal", "magnitude"]), z.tuple([weight, weight])], {
-      error: "must be equal, magnitude, or two numbers [task, language]",
-    })
-    .default("equal"),
-  outside: z.enum(OUTSIDE).default("average"),
-  parts: z.enum(PARTS).default("all"),
-});
-
-const soupRecipe = z.strictObject({
-  method: z.literal("soup"),
-  models: z
-    .array(
-      z.union([sourcePath, z.strictObject({ model: source, weight: weight.optional() })], {
-        error: "must be a folder, FOLDER+ADAPTER, or { model, weight }",
-      }),
-    )
-    .min(1, "must name at least one model"),
-  base: source.optional(),
-  weights: z.enum(["equal", "magnitude"]).default("equal"),
-});
-
-const wrongMethod = ({ code }: { code?: string | undefined }) =>
-  code === "invalid_union" ? "must be swap or soup" : "must be a recipe: a mapping with a method and its sources";
-
-const mergeRecipe = z.discriminatedUnion("method", [swapRecipe, soupRecipe], { error: wrongMethod });
+export type MergeRecipe = z.output<Schemas>;
+export type MergeRecipeInput = z.input<Schemas>;
 
 /** Element type of the output: as the sources have it, or converted. */
 export const OUTPUT_DTYPES = ["keep", "bfloat16", "float16", "float32"] as const;
@@ -129,22 +21,87 @@ const byteSize = z.union([z.string(), z.int().positive()]).transform((size, cont
   return z.NEVER;
 });
 
-const outputFields = {
-  /** Default keep: every tensor keeps the dtype it has in the sources. */
-  dtype: z.enum(OUTPUT_DTYPES).default("keep"),
-  /** Largest weight file; default 5 GB. */
-  shard_size: byteSize.optional(),
-  /** Whose tokenizer, chat template and generation configuration go with the result; default the task expert's, or the first model's. */
-  tokenizer_from: z.string().min(1).optional(),
+/** Fields that stand at the top of a recipe, whatever its method. */
+export const outputFields = {
+  dtype: z
+    .enum(OUTPUT_DTYPES)
+    .default("keep")
+    .describe("element type of the result; `keep`: every tensor keeps the dtype it has in the sources"),
+  shard_size: byteSize.optional().describe("largest weight file; default 5GB"),
+  tokenizer_from: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "source whose tokenizer, chat template and generation configuration are copied; default the task expert, or the first model",
+    ),
 };
 
-export const recipeSchema = z.discriminatedUnion(
-  "method",
-  [swapRecipe.extend(outputFields), soupRecipe.extend(outputFields)],
-  { error: wrongMethod },
-);
+interface OutputFields {
+  readonly dtype: (typeof OUTPUT_DTYPES)[number];
+  readonly shard_size?: number | undefined;
+  readonly tokenizer_from?: string | undefined;
+}
+
+type OutputFieldsInput = {
+  readonly [Field in keyof typeof outputFields]?: z.input<(typeof outputFields)[Field]> | undefined;
+};
 
 /** A whole recipe, defaults filled in. */
-export type Recipe = z.output<typeof recipeSchema>;
+export type Recipe = MergeRecipe & OutputFields;
 /** A recipe as it may be written. */
-export type RecipeInput = z.input<typeof recipeSchema>;
+export type RecipeInput = MergeRecipeInput & OutputFieldsInput;
+
+const BY_NAME: ReadonlyMap<string, AnyMethod> = new Map(
+  METHODS.map((method) => [method.name, method as unknown as AnyMethod]),
+);
+
+/** The method of a name, if there is one. */
+export function findMethod(name: string): AnyMethod | undefined {
+  return BY_NAME.get(name);
+}
+
+/** The method of a recipe that was checked. */
+export function methodOf(recipe: { readonly method: string }): AnyMethod {
+  return BY_NAME.get(recipe.method) as AnyMethod;
+}
+
+/** Fields that name one source each, whatever the method. */
+export const SOURCE_FIELDS = ["task", "language", "expert", "base"] as const;
+/** Fields that list sources, bare or as `{ model, ... }`. */
+export const LIST_FIELDS = ["models", "slices"] as const;
+
+/** The direct sources of a recipe: where each stands, and what stands there. */
+export function sourcesOf(recipe: object): [label: string, source: SourceRecipe, path: PropertyKey[]][] {
+  const fields = recipe as Record<string, unknown>;
+  const named = SOURCE_FIELDS.flatMap((field): [string, SourceRecipe, PropertyKey[]][] =>
+    fields[field] === undefined ? [] : [[field, fields[field] as SourceRecipe, [field]]],
+  );
+  const listed = LIST_FIELDS.flatMap((field) => {
+    const entries = fields[field];
+    if (!Array.isArray(entries)) return [];
+    return entries.map((entry, i): [string, SourceRecipe, PropertyKey[]] => {
+      const isEntry = typeof entry === "object" && entry !== null && "model" in entry;
+      return [`${field}[${i}]`, modelOf(entry), isEntry ? [field, i, "model"] : [field, i]];
+    });
+  });
+  // The base last: the sources that make up the result come first.
+  return [...named.filter(([label]) => label !== "base"), ...listed, ...named.filter(([label]) => label === "base")];
+}
+
+/** The same recipe with its direct sources replaced. */
+export function mapSources<R extends object>(recipe: R, to: (source: SourceRecipe, label: string) => unknown): R {
+  const replaced = { ...recipe } as Record<string, unknown>;
+  for (const [label, source, [field, index, inner]] of sourcesOf(recipe)) {
+    const name = field as string;
+    if (index === undefined) {
+      replaced[name] = to(source, label);
+      continue;
+    }
+    const list = [...(replaced[name] as unknown[])];
+    list[index as number] =
+      inner === undefined ? to(source, label) : { ...(list[index as number] as object), model: to(source, label) };
+    replaced[name] = list;
+  }
+  return replaced as R;
+}

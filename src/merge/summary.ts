@@ -2,10 +2,11 @@
 import { DTYPE_BITS } from "../core/dtype.js";
 import { groupBy } from "../core/group.js";
 import { elementCount } from "../core/shape.js";
-import { countsInMagnitude, magnitudeProgram } from "../delta/magnitude.js";
-import { flatten } from "../source/expression.js";
-import type { Sources } from "../source/resolve.js";
-import { countBytes } from "../streaming/program.js";
+import { measuringBytes, placeholders } from "../delta/measure.js";
+import type { Measured } from "../source/expression.js";
+import { Resolver } from "../source/resolve.js";
+import { countBytes, type Job } from "../streaming/program.js";
+import { copied } from "./compile.js";
 import type { Plan } from "./plan.js";
 import type { OpenedPlan } from "./planner.js";
 
@@ -39,44 +40,30 @@ export interface PlanSummary {
 
 /** Sums a plan up; reads nothing. */
 export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
-  const placeholder = placeholders(plan);
-  let copied = 0;
+  const assumed = placeholders(plan.measurements);
+  const resolver = new Resolver(sources, assumed);
+  let copies = 0;
   let bytesToRead = 0;
   let bytesToWrite = 0;
   for (const step of plan.steps) {
-    const leaves = flatten(step.value, placeholder).terms;
-    const stored = leaves.map(({ source, tensor }) => sources.get(source)?.tensors.get(tensor));
-    const [only] = stored;
-    if (only && stored.length === 1 && !only.lowRank && only.dtype === step.dtype) copied++;
-    for (const tensor of stored) {
-      bytesToRead += tensor?.bytes ?? 0;
-      if (tensor?.lowRank) bytesToRead += tensor.lowRank.a.bytes + tensor.lowRank.b.bytes;
-    }
-    bytesToWrite += (elementCount(step.shape) * DTYPE_BITS[step.dtype]) / 8;
+    const bytes = (elementCount(step.shape) * DTYPE_BITS[step.dtype]) / 8;
+    const stored = copied(step, resolver);
+    if (stored) copies++;
+    const read: Job[] = stored ? [] : [{ kind: "delta", name: step.tensor, value: resolver.evaluation(step.value) }];
+    bytesToRead += stored ? stored.bytes : countBytes(read).read;
+    bytesToWrite += bytes;
   }
-  const bytesToMeasure = measuringBytes(plan, sources);
+  const bytesToMeasure = measuringBytes(plan.measurements, sources, assumed);
   return {
     tensors: plan.steps.length,
     parameters: plan.steps.reduce((sum, step) => sum + elementCount(step.shape), 0),
-    copied,
-    computed: plan.steps.length - copied,
+    copied: copies,
+    computed: plan.steps.length - copies,
     bytesToRead: bytesToRead + bytesToMeasure,
     bytesToMeasure,
     bytesToWrite,
     ownership: ownershipOf(plan),
   };
-}
-
-/** Values for measurements not made yet; which leaves are read does not depend on them. */
-function placeholders(plan: Plan): Map<string, number> {
-  return new Map(plan.measurements.map(({ id }) => [id, 1]));
-}
-
-function measuringBytes(plan: Plan, sources: Sources): number {
-  return plan.measurements.reduce((sum, { tensors }) => {
-    const counted = tensors.filter((tensor) => countsInMagnitude(sources, tensor));
-    return sum + countBytes(magnitudeProgram(counted, sources, placeholders(plan)).jobs).read;
-  }, 0);
 }
 
 function ownershipOf(plan: Plan): Ownership[] {
@@ -90,4 +77,24 @@ function ownershipOf(plan: Plan): Ownership[] {
 
 function compare(a = "", b = ""): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/**
+ * Share of the parameters that are the expert's in a plan that gives part of it back to its base. Null for other methods,
+ * and where rows have yet to be measured.
+ */
+export function changedShare({ recipe, steps }: Plan, measured: Measured): number | null {
+  if (recipe.method !== "revert") return null;
+  let [kept, all] = [0, 0];
+  for (const { value, shape, origin } of steps) {
+    const elements = elementCount(shape);
+    all += elements;
+    if ("op" in value && value.op === "select") {
+      const mask = measured.get(value.mask);
+      if (!(mask instanceof Uint8Array)) return null;
+      const marked = mask.reduce((sum, mark) => sum + mark, 0) / mask.length;
+      kept += elements * (!recipe.keep ? marked : 1 - marked);
+    } else if (origin[0] === "expert") kept += elements;
+  }
+  return all > 0 ? kept / all : 0;
 }

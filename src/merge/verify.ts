@@ -4,8 +4,9 @@ import { CheckpointError, LayergraftError } from "../core/errors.js";
 import { plural } from "../core/format.js";
 import { formatShape, sameShape } from "../core/shape.js";
 import { openShards } from "../safetensors/sharded.js";
-import { flatten, leavesOf, type Measured, measurementsOf, type Value } from "../source/expression.js";
-import type { Sources } from "../source/resolve.js";
+import { hasOperation, leavesOf, type Measured, measurementsOf, type Value } from "../source/expression.js";
+import { Resolver, type Sources } from "../source/resolve.js";
+import { type Evaluation, operationsOf } from "../streaming/program.js";
 import { resultsByJob, totalDifferences } from "../streaming/results.js";
 import { type RunOptions, runProgram } from "../streaming/run.js";
 import { digestFiles } from "./companions.js";
@@ -94,10 +95,10 @@ function requireSound(plan: Plan, sources: Sources, measured: Measured, folder: 
   const broken = plan.steps.find(({ value, dtype, shape }) => {
     const stored = leavesOf(value).map(({ source, tensor }) => sources.get(source)?.tensors.get(tensor));
     if (stored.length === 0 || stored.some((tensor) => !tensor || !sameShape(tensor.shape, shape))) return true;
-    const isCopied = stored.length === 1 && stored[0]?.dtype === dtype;
+    const isCopied = stored.length === 1 && !hasOperation(value) && stored[0]?.dtype === dtype;
     if (!isCopied && ![dtype, ...stored.map((tensor) => tensor?.dtype)].every((name) => name && isFloatDType(name)))
       return true;
-    return measurementsOf(value).some((id) => !((measured.get(id) ?? 0) > 0)) || !isDefined(value, measured);
+    return measurementsOf(value).some((id) => !measured.has(id)) || !isDefined(value, sources, measured);
   });
   if (!broken) return;
   throw new LayergraftError(
@@ -107,14 +108,24 @@ function requireSound(plan: Plan, sources: Sources, measured: Measured, folder: 
   );
 }
 
-/** Whether a value's weights have a sum to divide by. */
-function isDefined(value: Value, measured: Measured): boolean {
+/** Whether a value's weights have a sum to divide by, its numbers were measured, and its masks are as long as its rows. */
+function isDefined(value: Value, sources: Sources, measured: Measured): boolean {
+  let evaluation: Evaluation;
   try {
-    return flatten(value, measured).terms.every(({ weight }) => Number.isFinite(weight));
-  } catch (error) {
-    if (error instanceof RangeError) return false;
-    throw error;
+    evaluation = new Resolver(sources, measured).evaluation(value);
+  } catch {
+    return false; // whatever stands there, it is not what a plan says
   }
+  const { elements, columns } = evaluation;
+  return (
+    evaluation.terms.every(({ weight }) => Number.isFinite(weight)) &&
+    operationsOf(evaluation).every(
+      (operation) =>
+        operation.op !== "select" ||
+        operation.mask.length ===
+          (operation.axis === "rows" ? elements / columns : (elements / operation.matrix) * columns),
+    )
+  );
 }
 
 async function compareCompanions(folder: string, written: ReadonlyMap<string, string>): Promise<Verification["files"]> {

@@ -1,14 +1,28 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { flatten, leavesOf, measurementsOf, sumOfWeights, type Value, type Weight } from "./expression.js";
+import {
+  type FlatTerm,
+  flatten,
+  isLeaf,
+  type Leaf,
+  leavesOf,
+  type MeasuredResult,
+  measurementsOf,
+  sumOfWeights,
+  type Value,
+  type Weight,
+} from "./expression.js";
 
 const leaf = (source: string, tensor = "w") => ({ source, tensor });
 const blend = (...terms: [Weight, Value][]): Value => ({ blend: terms.map(([weight, value]) => ({ weight, value })) });
+const sum = (...terms: [Weight, Value][]): Value => ({ sum: terms.map(([weight, value]) => ({ weight, value })) });
+const subtract = (...of: Value[]): Value => ({ op: "subtract", of });
+const asLeaf = (term: FlatTerm): Leaf => (isLeaf(term) ? term : { source: term.operation.op, tensor: "" });
 const even = (...values: Value[]): Value => blend(...values.map((value): [Weight, Value] => [1, value]));
 /** Weights by source, and the divisor. */
-const flat = (value: Value, measured?: Map<string, number>) => {
+const flat = (value: Value, measured?: Map<string, MeasuredResult>) => {
   const { terms, divisor } = flatten(value, measured);
-  return [...terms.map(({ source, weight }) => [source, weight]), divisor];
+  return [...terms.map((term) => [asLeaf(term).source, term.weight]), divisor];
 };
 const [a, b, c, d] = [leaf("a"), leaf("b"), leaf("c"), leaf("d")];
 
@@ -47,7 +61,7 @@ describe("flatten", () => {
   it("adds up the weights of a tensor that comes twice, and tells tensors of one source apart", () => {
     expect(flat(blend([1, a], [1, b], [2, a]))).toEqual([["a", 3], ["b", 1], 4]);
     expect(flat(even(even(a, b), even(a, c)))).toEqual([["a", 1], ["b", 0.5], ["c", 0.5], 2]);
-    expect(flatten(even(leaf("a", "x"), leaf("a", "y"))).terms.map(({ tensor }) => tensor)).toEqual(["x", "y"]);
+    expect(flatten(even(leaf("a", "x"), leaf("a", "y"))).terms.map((term) => asLeaf(term).tensor)).toEqual(["x", "y"]);
     // A source and a tensor whose names run together the same way are still two.
     expect(flatten(even(leaf("a", "b c"), leaf("a b", "c"))).terms).toHaveLength(2);
   });
@@ -68,19 +82,36 @@ describe("flatten", () => {
   });
 
   it("takes the inverse of what was measured, and needs it", () => {
-    const value = blend([{ inverse: "m" }, a], [{ inverse: "n" }, even(b, c)]);
+    const value = blend([{ measured: "m", inverse: true }, a], [{ measured: "n", at: 1, inverse: true }, even(b, c)]);
     expect(
       flat(
         value,
         new Map([
-          ["m", 0.25],
-          ["n", 0.5],
+          ["m", [0.25]],
+          ["n", [7, 0.5]],
         ]),
       ),
     ).toEqual([["a", 4], ["b", 1], ["c", 1], 6]);
-    expect(() => flatten(value, new Map([["m", 1]]))).toThrow("measurement n has not been made");
+    expect(() => flatten(value, new Map([["m", [1]]]))).toThrow("measurement n has not been made");
     expect(measurementsOf(value)).toEqual(["m", "n"]);
     expect(leavesOf(even(value, a))).toEqual([a, b, c, a]);
+  });
+
+  it("adds sums up, inside averages and around them", () => {
+    expect(flat(sum([1, a], [0.5, blend([3, b], [1, c])]))).toEqual([["a", 1], ["b", 0.375], ["c", 0.125], 1]);
+    expect(flat(sum([2, a]))).toEqual([["a", 2], 1]);
+    expect(flat(sum([1, sum([1, a])]))).toEqual([["a", 1], 1]);
+    expect(flat(blend([1, sum([2, a], [1, b])], [1, c]))).toEqual([["a", 1], ["b", 0.5], ["c", 0.5], 1]);
+    // Nothing is left of it, and yet it is zeros of a shape, and no error.
+    expect(flat(sum([1, a], [-1, a]))).toEqual([["a", 0], 1]);
+  });
+
+  it("takes an operation as one term, the same as the same", () => {
+    expect(flat(sum([1, a], [0.5, subtract(b, a)], [0.25, subtract(b, a)]))).toEqual([["a", 1], ["subtract", 0.75], 1]);
+    expect(flatten(sum([1, subtract(a, b)], [1, subtract(b, a)])).terms).toHaveLength(2);
+    const select: Value = { op: "select", of: [a, sum([{ measured: "w" }, b])], mask: "m", axis: "rows", matrix: 1 };
+    expect(measurementsOf(blend([1, select], [{ measured: "v" }, a]))).toEqual(["v", "m", "w"]);
+    expect(leavesOf(select)).toEqual([a, b]);
   });
 
   it("means the same as the tree, for any tree", () => {
@@ -90,21 +121,27 @@ describe("flatten", () => {
         { depthSize: "small", withCrossShrink: true },
         fc.constantFrom("a", "b", "c", "d").map((name) => leaf(name)),
         fc.array(fc.tuple(weight, tie("tree")), { minLength: 1, maxLength: 4 }).map((terms) => blend(...terms)),
+        fc.array(fc.tuple(weight, tie("tree")), { minLength: 1, maxLength: 3 }).map((terms) => sum(...terms)),
+        fc.tuple(tie("tree"), tie("tree")).map((of) => subtract(...of)),
       ),
     }));
     const values: Record<string, number> = { a: 1, b: -20, c: 300, d: 0.5 };
     const evaluate = (value: Value): number => {
       if ("source" in value) return values[value.source] as number;
-      const sum = value.blend.reduce((total, term) => total + (term.weight as number), 0);
-      return value.blend.reduce((total, term) => total + (term.weight as number) * evaluate(term.value), 0) / sum;
+      if ("op" in value) return value.of.map(evaluate).reduce((total, x) => total - x);
+      const terms = "blend" in value ? value.blend : value.sum;
+      const total = terms.reduce((total, term) => total + (term.weight as number) * evaluate(term.value), 0);
+      return "sum" in value ? total : total / terms.reduce((total, term) => total + (term.weight as number), 0);
     };
     fc.assert(
       fc.property(tree, (value) => {
         const { terms, divisor } = flatten(value);
-        const found = terms.reduce((total, term) => total + term.weight * (values[term.source] as number), 0) / divisor;
-        expect(Math.abs(found - evaluate(value))).toBeLessThan(1e-9);
-        expect(new Set(terms.map(({ source }) => source)).size).toBe(terms.length);
-        expect(divisor).toBe(terms.reduce((total, term) => total + term.weight, 0));
+        const evaluateTerm = (term: FlatTerm) => evaluate(isLeaf(term) ? term : term.operation);
+        const found = terms.reduce((total, term) => total + term.weight * evaluateTerm(term), 0) / divisor;
+        const wanted = evaluate(value);
+        expect(Math.abs(found - wanted)).toBeLessThan(1e-9 * Math.max(1, Math.abs(wanted), 1e6));
+        const sources = terms.filter(isLeaf).map((term) => asLeaf(term).source);
+        expect(new Set(sources).size).toBe(sources.length);
       }),
     );
   });

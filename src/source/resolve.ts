@@ -3,8 +3,19 @@
 import type { Checkpoint, CheckpointTensor } from "../checkpoint/checkpoint.js";
 import { elementCount } from "../core/shape.js";
 import type { SafetensorsFile } from "../safetensors/reader.js";
-import type { Evaluation, InputFile, LowRankTerm, Stored, Term } from "../streaming/program.js";
-import { flatten, type Leaf, type Measured, type Value } from "./expression.js";
+import { mapOperation } from "../streaming/operation.js";
+import {
+  type Combination,
+  type Evaluation,
+  type InputFile,
+  isStored,
+  type LowRankTerm,
+  type Stored,
+  type StoredTerm,
+  storedTerms,
+  type Term,
+} from "../streaming/program.js";
+import { flatten, isLeaf, type Leaf, leavesOf, type Measured, maskOf, numberOf, type Value } from "./expression.js";
 
 /** Opened checkpoints by the ids that leaves name. */
 export type Sources = ReadonlyMap<string, Checkpoint>;
@@ -37,22 +48,33 @@ export class Resolver {
   stored(value: Value): CheckpointTensor | undefined {
     const { terms } = flatten(value, this.#measured);
     const [only] = terms;
-    if (!only || terms.length > 1) return undefined;
+    if (!only || terms.length > 1 || only.weight !== 1 || !isLeaf(only)) return undefined;
     const tensor = this.tensor(only);
     return tensor.lowRank ? undefined : tensor;
   }
 
   /** How to compute a value. */
   evaluation(value: Value): Evaluation {
-    const { terms, divisor } = flatten(value, this.#measured);
-    const [first] = terms;
+    const [first] = leavesOf(value);
     const shape = first ? this.tensor(first).shape : [];
     const elements = elementCount(shape);
+    const combination = shareRepeated(this.#combination(value));
+    return { ...combination, elements, columns: shape.length > 1 ? (shape.at(-1) ?? 1) : Math.max(1, elements) };
+  }
+
+  #combination(value: Value): Combination {
+    const { terms, divisor } = flatten(value, this.#measured);
     return {
-      elements,
-      columns: shape.length > 1 ? (shape.at(-1) ?? 1) : Math.max(1, elements),
-      terms: terms.map((term) => this.#term(this.tensor(term), term.weight)),
       divisor,
+      terms: terms.map((term): Term => {
+        if (isLeaf(term)) return this.#term(this.tensor(term), term.weight);
+        const operation = mapOperation(term.operation, {
+          value: (inner) => this.#combination(inner),
+          number: (number) => numberOf(number, this.#measured),
+          mask: (id) => maskOf(id, this.#measured),
+        });
+        return { operation, weight: term.weight };
+      }),
     };
   }
 
@@ -71,7 +93,7 @@ export class Resolver {
     return index;
   }
 
-  #term(tensor: CheckpointTensor, weight: number): Term {
+  #term(tensor: CheckpointTensor, weight: number): StoredTerm {
     const stored = { ...this.place(tensor), weight };
     return tensor.lowRank ? { ...stored, lowRank: this.#lowRank(tensor.lowRank) } : stored;
   }
@@ -88,4 +110,26 @@ export class Resolver {
       transposed,
     };
   }
+}
+
+/** Numbers the stored terms that occur more than once, so that each is read once; the base of several deltas is one. */
+function shareRepeated(combination: Combination): Combination {
+  const keyOf = ({ file, offset, lowRank }: StoredTerm) =>
+    `${file} ${offset} ${lowRank?.a.file} ${lowRank?.a.offset} ${lowRank?.b.offset}`;
+  const counts = new Map<string, number>();
+  for (const term of storedTerms(combination)) counts.set(keyOf(term), (counts.get(keyOf(term)) ?? 0) + 1);
+  const repeated = [...counts].filter(([, count]) => count > 1).map(([key]) => key);
+  if (repeated.length === 0) return combination;
+  const numbered = ({ terms, divisor }: Combination): Combination => ({
+    divisor,
+    terms: terms.map((term) => {
+      if (!isStored(term)) {
+        const mapped = { value: numbered, number: (x: number) => x, mask: (mask: Uint8Array) => mask };
+        return { ...term, operation: mapOperation(term.operation, mapped) };
+      }
+      const shared = repeated.indexOf(keyOf(term));
+      return shared < 0 ? term : { ...term, shared };
+    }),
+  });
+  return numbered(combination);
 }

@@ -5,14 +5,19 @@ import { bytesPerElement } from "../core/dtype.js";
 import { type DeltaStatistics, type KernelDType, Kernels } from "../kernels/kernels.js";
 import { decode, encodeDouble } from "../kernels/reference.js";
 import type { InputFiles } from "./files.js";
+import { type Block, Operator, operatePlainly, scratchBytes } from "./operate.js";
 import {
+  type BoundOperation,
   blockElements,
+  type Combination,
   type Evaluation,
   evaluationsOf,
+  isStored,
   type LowRankTerm,
   type Program,
   requireFloat,
-  type Term,
+  type StoredTerm,
+  storedTerms,
 } from "./program.js";
 
 interface Buffers {
@@ -22,6 +27,10 @@ interface Buffers {
   readonly sums: readonly number[];
   /** One term's float32 values, where a low-rank product must be added before the weight. */
   readonly term: number;
+  /** Values that occur more than once in an evaluation. */
+  readonly shared: readonly number[];
+  /** Values of operations, a stack. */
+  readonly pool: readonly number[];
   /** Rounded elements. */
   readonly rounded: number;
   readonly left: number;
@@ -30,15 +39,30 @@ interface Buffers {
   readonly scratch: number;
 }
 
-/** Sizes, in elements, of the buffers that a program's blocks need. */
-function largestBlock(program: Program): { block: number; slots: number; left: number; right: number; factor: number } {
-  const largest = { block: 0, slots: 1, left: 0, right: 0, factor: 0 };
+interface Sizes {
+  /** All in elements. */
+  readonly block: number;
+  readonly left: number;
+  readonly right: number;
+  readonly factor: number;
+  /** Numbers of buffers. */
+  readonly slots: number;
+  readonly shared: number;
+  readonly pool: number;
+}
+
+/** Sizes of the buffers that a program's blocks need. */
+function largestBlock(program: Program): Sizes {
+  const largest = { block: 0, slots: 1, left: 0, right: 0, factor: 0, shared: 0, pool: 0 };
   for (const job of program.jobs) {
     const block = blockElements(job);
-    largest.slots = Math.max(largest.slots, evaluationsOf(job).length);
+    // One more than there are values: sums of one value are differences from a slot of zeros.
+    largest.slots = Math.max(largest.slots, evaluationsOf(job).length + 1);
     for (const evaluation of evaluationsOf(job)) {
       largest.block = Math.max(largest.block, Math.min(block, Math.max(evaluation.elements, evaluation.columns)));
-      for (const { lowRank } of evaluation.terms) {
+      largest.pool = Math.max(largest.pool, poolNeeded(evaluation, 0));
+      for (const { lowRank, shared = -1 } of storedTerms(evaluation)) {
+        largest.shared = Math.max(largest.shared, shared + 1);
         if (!lowRank) continue;
         const rows = Math.ceil(block / evaluation.columns);
         largest.left = Math.max(largest.left, rows * lowRank.rank);
@@ -50,34 +74,57 @@ function largestBlock(program: Program): { block: number; slots: number; left: n
   return largest;
 }
 
+/** Buffers of the pool in use at most while a combination is computed, `depth` of them being in use before. */
+function poolNeeded({ terms }: Combination, depth: number): number {
+  const needs = terms.map((term, index) => {
+    if (isStored(term)) return depth;
+    const inner = depth + (goesStraight(index, term.weight) ? 0 : 1) + Math.max(0, term.operation.of.length - 1);
+    return Math.max(inner, ...term.operation.of.map((input) => poolNeeded(input, inner)));
+  });
+  return Math.max(depth, ...needs);
+}
+
+/** Whether an operation's result is the beginning of the sum it stands in, and so needs no buffer of its own. */
+function goesStraight(index: number, weight: number): boolean {
+  return index === 0 && weight === 1;
+}
+
 /** Bytes of buffers that one thread needs for this program. */
 export function workspaceBytes(program: Program): number {
-  const { block, slots, left, right, factor } = largestBlock(program);
+  const { block, slots, left, right, factor, shared, pool } = largestBlock(program);
   const widest = 8; // raw and rounded elements may be float64
-  return block * (2 * widest + (slots + 1) * 4) + (left + right) * 4 + factor * 4;
+  const operations = scratchBytes(program.jobs.flatMap(evaluationsOf)).bytes;
+  return block * (2 * widest + (slots + shared + pool + 1) * 4) + (left + right) * 4 + factor * 4 + operations;
 }
 
 export class Evaluator {
   readonly kernels = new Kernels();
   readonly #files: InputFiles;
   readonly #at: Buffers;
+  readonly #operator: Operator;
   /** The low-rank factor that `right` holds now; factors are read once per tensor and thread. */
   #loaded: LowRankTerm | undefined;
+  /** What each shared buffer holds now. */
+  readonly #held: string[] = [];
 
   constructor(program: Program, files: InputFiles) {
     this.#files = files;
-    const { block, slots, left, right, factor } = largestBlock(program);
+    const { block, slots, left, right, factor, shared, pool } = largestBlock(program);
     const allocate = (bytes: number) => this.kernels.allocate(bytes);
+    const blocks = (count: number) => Array.from({ length: count }, () => allocate(block * 4));
     this.#at = {
       raw: allocate(block * 8),
-      sums: Array.from({ length: slots }, () => allocate(block * 4)),
+      sums: blocks(slots),
       term: allocate(block * 4),
+      shared: blocks(shared),
+      pool: blocks(pool),
       rounded: allocate(block * 8),
       left: allocate(left * 4),
       right: allocate(right * 4),
       factor: allocate(factor * 4),
       scratch: allocate(64),
     };
+    this.#operator = new Operator(this.kernels, program.jobs.flatMap(evaluationsOf));
   }
 
   /**
@@ -110,7 +157,7 @@ export class Evaluator {
     const width = bytesPerElement(dtype);
     const addresses = evaluations.map(({ terms: [term] }, slot) => {
       const address = this.#at.sums[slot] ?? 0;
-      const { file, offset } = term as Term;
+      const { file, offset } = term as StoredTerm;
       this.#files.read(file, offset + begin * width, this.kernels.bytes(address, (end - begin) * width));
       return address;
     });
@@ -119,27 +166,72 @@ export class Evaluator {
 
   /** Elements [begin, end) in float32; returns the address of the slot's buffer. */
   sum(evaluation: Evaluation, begin: number, end: number, slot: number): number {
-    const n = end - begin;
     const sum = this.#at.sums[slot] ?? 0;
-    evaluation.terms.forEach((term, index) => {
-      if (term.lowRank) {
-        this.#adaptedTerm(term, term.lowRank, evaluation.columns, begin, n);
-        this.#accumulate("F32", this.#at.term, sum, n, term.weight, index === 0);
-      } else {
-        const dtype = this.#read(term, begin, n);
-        this.#accumulate(dtype, this.#at.raw, sum, n, term.weight, index === 0);
-      }
-    });
-    if (evaluation.divisor !== 1) this.kernels.divide(sum, n, evaluation.divisor);
-    this.kernels.clearPadding(sum, n * 4);
+    this.#combine(evaluation, blockOf(evaluation, begin, end), sum, 0);
+    this.kernels.clearPadding(sum, (end - begin) * 4);
     return sum;
   }
 
-  /** Statistics of the difference of two evaluations over [begin, end). */
-  delta(value: Evaluation, minus: Evaluation, begin: number, end: number): DeltaStatistics {
+  /** A slot's buffer of zeros. */
+  zeros(n: number, slot: number): number {
+    const address = this.#at.sums[slot] ?? 0;
+    this.kernels.floats(address, n).fill(0);
+    this.kernels.clearPadding(address, n * 4);
+    return address;
+  }
+
+  /** Statistics of the difference of two evaluations, or of one alone, over [begin, end). */
+  delta(value: Evaluation, minus: Evaluation | undefined, begin: number, end: number): DeltaStatistics {
     const a = this.sum(value, begin, end, 0);
-    const b = this.sum(minus, begin, end, 1);
+    const b = minus ? this.sum(minus, begin, end, 1) : this.zeros(end - begin, 1);
     return this.kernels.deltaStatistics(a, b, end - begin, this.#at.scratch);
+  }
+
+  /** sum(weight * term) / divisor into `target`; `depth` buffers of the pool are in use. */
+  #combine({ terms, divisor }: Combination, block: Block, target: number, depth: number): void {
+    const n = block.length;
+    terms.forEach((term, index) => {
+      if (isStored(term)) {
+        this.#addStored(term, block, target, index === 0);
+      } else if (goesStraight(index, term.weight)) {
+        this.#operate(term.operation, block, target, depth);
+      } else {
+        const result = this.#at.pool[depth] ?? 0;
+        this.#operate(term.operation, block, result, depth + 1);
+        this.#accumulate("F32", result, target, n, term.weight, index === 0);
+      }
+    });
+    if (divisor !== 1) this.kernels.divide(target, n, divisor);
+  }
+
+  #addStored(term: StoredTerm, block: Block, target: number, first: boolean): void {
+    const { begin, length: n, columns } = block;
+    const { lowRank, shared } = term;
+    if (shared !== undefined) {
+      const address = this.#at.shared[shared] ?? 0;
+      const holds = `${term.file} ${term.offset} ${lowRank?.a.file} ${lowRank?.a.offset} ${begin} ${n}`;
+      if (this.#held[shared] !== holds) {
+        this.#addStored(unshared(term), block, address, true);
+        this.#held[shared] = holds;
+      }
+      this.#accumulate("F32", address, target, n, term.weight, first);
+    } else if (lowRank) {
+      this.#adaptedTerm(term, lowRank, columns, begin, n);
+      this.#accumulate("F32", this.#at.term, target, n, term.weight, first);
+    } else {
+      const dtype = this.#read(term, begin, n);
+      this.#accumulate(dtype, this.#at.raw, target, n, term.weight, first);
+    }
+  }
+
+  /** The result of an operation into `target`. */
+  #operate(operation: BoundOperation, block: Block, target: number, depth: number): void {
+    const others = operation.of.length - 1;
+    const buffers = [target, ...this.#at.pool.slice(depth, depth + others)];
+    operation.of.forEach((input, i) => {
+      this.#combine(input, block, buffers[i] ?? 0, depth + Math.max(0, others));
+    });
+    this.#operator.apply(operation, buffers, block);
   }
 
   #accumulate(dtype: KernelDType, from: number, sum: number, n: number, weight: number, first: boolean): void {
@@ -148,7 +240,7 @@ export class Evaluator {
   }
 
   /** Reads a term's stored elements into the raw buffer. */
-  #read(term: Term, begin: number, n: number): KernelDType {
+  #read(term: StoredTerm, begin: number, n: number): KernelDType {
     const dtype = requireFloat(term.dtype);
     const width = bytesPerElement(dtype);
     this.#files.read(term.file, term.offset + begin * width, this.kernels.bytes(this.#at.raw, n * width));
@@ -162,7 +254,7 @@ export class Evaluator {
   }
 
   /** W + scale * (B A) of whole rows, float32, into the term buffer. */
-  #adaptedTerm(term: Term, lowRank: LowRankTerm, columns: number, begin: number, n: number): void {
+  #adaptedTerm(term: StoredTerm, lowRank: LowRankTerm, columns: number, begin: number, n: number): void {
     const { left, right, term: target } = this.#at;
     const [firstRow, rows] = [begin / columns, n / columns];
     if (this.#loaded !== lowRank) {
@@ -182,7 +274,7 @@ export class Evaluator {
 
   /** Rows [first, first + count) of a stored matrix, as float32, to `target`. */
   #readRows(
-    stored: { file: number; offset: number; dtype: Term["dtype"] },
+    stored: { file: number; offset: number; dtype: StoredTerm["dtype"] },
     width: number,
     first: number,
     count: number,
@@ -237,35 +329,66 @@ export class Evaluator {
     end: number,
     dtype: FloatDType,
   ): { bytes: Uint8Array; overflows: number } {
-    const n = end - begin;
+    return encodeDouble(dtype, this.#combineDouble(evaluation, blockOf(evaluation, begin, end)));
+  }
+
+  #combineDouble({ terms, divisor }: Combination, block: Block): Float64Array {
+    const { length: n } = block;
     const sum = new Float64Array(n);
-    evaluation.terms.forEach((term, index) => {
-      const stored = requireFloat(term.dtype);
-      const bytes = new Uint8Array(n * bytesPerElement(stored));
-      this.#files.read(term.file, term.offset + begin * bytesPerElement(stored), bytes);
-      const values = toDoubles(bytes, stored);
+    terms.forEach((term, index) => {
+      const values = isStored(term) ? this.#storedDouble(term, block) : this.#operateDouble(term.operation, block);
       // The first term is taken, not added to zero: -0 + 0 would lose its sign.
       for (let i = 0; i < n; i++) {
         const product = term.weight * (values[i] ?? 0);
         sum[i] = index === 0 ? product : (sum[i] ?? 0) + product;
       }
     });
-    if (evaluation.divisor !== 1) for (let i = 0; i < n; i++) sum[i] = (sum[i] ?? 0) / evaluation.divisor;
-    return encodeDouble(dtype, sum);
+    if (divisor !== 1) for (let i = 0; i < n; i++) sum[i] = (sum[i] ?? 0) / divisor;
+    return sum;
   }
+
+  #storedDouble(term: StoredTerm, { begin, length }: Block): Float64Array {
+    const dtype = requireFloat(term.dtype);
+    const bytes = new Uint8Array(length * bytesPerElement(dtype));
+    this.#files.read(term.file, term.offset + begin * bytesPerElement(dtype), bytes);
+    return toDoubles(bytes, dtype);
+  }
+
+  #operateDouble(operation: BoundOperation, block: Block): Float64Array {
+    const arrays = operation.of.map((input) => this.#combineDouble(input, block));
+    operatePlainly(operation, arrays, block);
+    return arrays[0] ?? new Float64Array();
+  }
+}
+
+function blockOf({ columns, first = 0 }: Evaluation, begin: number, end: number): Block {
+  return { begin, index: first + begin, length: end - begin, columns };
+}
+
+/** A shared term's values by themselves. */
+function unshared({ shared: _, ...term }: StoredTerm): StoredTerm {
+  return { ...term, weight: 1 };
 }
 
 /** The dtype of an evaluation that is one stored tensor, if kernels can take it as it lies. */
 function storedDType({ terms, divisor }: Evaluation): KernelDType | undefined {
   const [term] = terms;
-  if (!term || terms.length > 1 || term.lowRank || term.weight !== 1 || divisor !== 1 || term.dtype === "F64") {
+  if (
+    !term ||
+    !isStored(term) ||
+    terms.length > 1 ||
+    term.lowRank ||
+    term.weight !== 1 ||
+    divisor !== 1 ||
+    term.dtype === "F64"
+  ) {
     return undefined;
   }
   return requireFloat(term.dtype) as KernelDType;
 }
 
 function isDouble(evaluation: Evaluation): boolean {
-  return evaluation.terms.some((term) => term.dtype === "F64");
+  return storedTerms(evaluation).some((term) => term.dtype === "F64");
 }
 
 function toDoubles(bytes: Uint8Array, dtype: FloatDType): Float64Array {

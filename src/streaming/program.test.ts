@@ -10,7 +10,7 @@ import {
   type Job,
   type LowRankTerm,
   requireFloat,
-  type Term,
+  type StoredTerm,
 } from "./program.js";
 
 const MIB = 2 ** 20;
@@ -18,7 +18,7 @@ const at = { file: 0, offset: 8, dtype: "BF16" } as const;
 
 const copy = (bytes: number): Job => ({ kind: "copy", name: "copy", bytes, from: at, to: at });
 const compareCopy = (bytes: number): Job => ({ kind: "compare-copy", name: "same", bytes, from: at, against: at });
-const term = (dtype: Term["dtype"] = "BF16", lowRank?: LowRankTerm): Term => ({
+const term = (dtype: StoredTerm["dtype"] = "BF16", lowRank?: LowRankTerm): StoredTerm => ({
   ...at,
   dtype,
   weight: 1,
@@ -28,10 +28,10 @@ const lowRank = (rank: number, input: number, output: number): LowRankTerm => ({
   ...{ a: { ...at, dtype: "F32" }, b: { ...at, dtype: "F32" } },
   ...{ rank, input, output, scale: 1, transposed: false },
 });
-const values = (rows: number, columns: number, ...terms: Term[]): Evaluation => ({
+const values = (rows: number, columns: number, ...terms: StoredTerm[]): Evaluation => ({
   ...{ elements: rows * columns, columns, terms, divisor: 1 },
 });
-const write = (value: Evaluation, dtype: Term["dtype"] = "BF16"): Job => ({
+const write = (value: Evaluation, dtype: StoredTerm["dtype"] = "BF16"): Job => ({
   ...{ kind: "write", name: "write", value, to: { ...at, dtype } },
 });
 
@@ -151,7 +151,7 @@ describe("countBytes", () => {
 
 describe("requireFloat", () => {
   it("lets through what can be computed with", () => {
-    expect(["F32", "F16", "BF16", "F64"].map((dtype) => requireFloat(dtype as Term["dtype"]))).toHaveLength(4);
+    expect(["F32", "F16", "BF16", "F64"].map((dtype) => requireFloat(dtype as StoredTerm["dtype"]))).toHaveLength(4);
     for (const dtype of ["I64", "BOOL", "F8_E4M3"] as const) {
       expect(() => requireFloat(dtype)).toThrow(`${dtype} cannot be computed with`);
     }

@@ -2,6 +2,8 @@
 // what becomes of the result. Resolved to files and offsets; knows nothing of checkpoints, layers or recipes.
 import type { DType, FloatDType } from "../core/dtype.js";
 import { bytesPerElement, isFloatDType } from "../core/dtype.js";
+import type { AnalyzedPiece } from "./analyze.js";
+import { mapOperation, needsRows, type Operation } from "./operation.js";
 
 /** Values in one of the program's input files. */
 export interface Stored {
@@ -26,18 +28,67 @@ export interface LowRankTerm {
   readonly transposed: boolean;
 }
 
-export interface Term extends Stored {
+/** A stored tensor's values, times a weight. */
+export interface StoredTerm extends Stored {
   readonly weight: number;
   readonly lowRank?: LowRankTerm;
+  /** Values that occur more than once are read once, into the buffer of this number. */
+  readonly shared?: number;
 }
 
-/** A tensor's values: sum(weight * term) / divisor, in float32 (float64 if a term is), rounded by whoever takes it. */
-export interface Evaluation {
-  readonly elements: number;
-  /** Elements in a row; a whole number of rows is computed at once where a term has a low-rank product. */
-  readonly columns: number;
+/** What an operation makes of other values, times a weight. */
+export interface OperationTerm {
+  readonly weight: number;
+  readonly operation: BoundOperation;
+}
+
+export type Term = StoredTerm | OperationTerm;
+
+/** sum(weight * term) / divisor, in float32, or in float64 if a term is stored as float64. */
+export interface Combination {
   readonly terms: readonly Term[];
   readonly divisor: number;
+}
+
+/** An operation over files and numbers. A mask holds one byte per row or column: 1 where it marks. */
+export type BoundOperation = Operation<number, Combination, Uint8Array>;
+
+/** A tensor's values, rounded by whoever takes them. */
+export interface Evaluation extends Combination {
+  readonly elements: number;
+  /** Elements in a stored row; a whole number of rows is computed at once where rows matter. */
+  readonly columns: number;
+  /** Index, in the whole tensor, of the first element; 0 unless this is a part of a tensor. */
+  readonly first?: number;
+}
+
+/** The `index`-th of `count` equal parts of an evaluation, cut along its leading axes. */
+export function partOf(evaluation: Evaluation, index: number, count: number): Evaluation {
+  if (count === 1) return evaluation;
+  const elements = evaluation.elements / count;
+  const cut = ({ terms, divisor }: Combination): Combination => ({
+    divisor,
+    terms: terms.map((term) => {
+      if (isStored(term)) return { ...term, offset: term.offset + index * elements * bytesPerElement(term.dtype) };
+      const { operation, weight } = term;
+      return { weight, operation: mapOperation(operation, { value: cut, number: (x) => x, mask: (mask) => mask }) };
+    }),
+  });
+  return { ...evaluation, ...cut(evaluation), elements, first: index * elements };
+}
+
+export function isStored(term: Term): term is StoredTerm {
+  return "file" in term;
+}
+
+/** Every stored term of a combination, those within operations too. */
+export function storedTerms({ terms }: Combination): StoredTerm[] {
+  return terms.flatMap((term) => (isStored(term) ? [term] : term.operation.of.flatMap(storedTerms)));
+}
+
+/** Every operation of a combination, the inner ones too. */
+export function operationsOf({ terms }: Combination): BoundOperation[] {
+  return terms.flatMap((term) => (isStored(term) ? [] : [term.operation, ...term.operation.of.flatMap(operationsOf)]));
 }
 
 /** Bytes moved as they are. */
@@ -74,13 +125,41 @@ export interface CompareJob {
   readonly against: Stored;
 }
 
-/** Statistics of value - minus. Result per piece: `DeltaStatistics` as packed by `packStatistics`. */
+/** Statistics of value - minus, or of value alone. Result per piece: `DeltaStatistics`, see `packStatistics`. */
 export interface DeltaJob {
   readonly kind: "delta";
   readonly name: string;
   readonly value: Evaluation;
-  readonly minus: Evaluation;
+  readonly minus?: Evaluation;
 }
+
+/** How many elements are positive and how many negative. Result per piece: [positive, negative]. */
+export interface SignsJob {
+  readonly kind: "signs";
+  readonly name: string;
+  readonly value: Evaluation;
+}
+
+/**
+ * Counts magnitudes by their bits: the upper 16 of |x| as float32, or the lower 16 of those with the given upper ones.
+ * Reports a Uint32Array of 65536 counts per piece.
+ */
+export interface CountJob {
+  readonly kind: "count";
+  readonly name: string;
+  readonly value: Evaluation;
+  readonly upper?: number;
+}
+
+/** Products of values with each other. Reports a Float64Array per piece: (0,0), (0,1), ..., (1,1), (1,2), ... */
+export interface GramJob {
+  readonly kind: "gram";
+  readonly name: string;
+  readonly values: readonly Evaluation[];
+}
+
+/** What a piece reports beside numbers, or instead of them. */
+export type Payload = AnalyzedPiece | Float64Array | Uint32Array;
 
 /**
  * How several experts differ from one base, per row and as a whole. Reports a payload per piece, see `AnalyzedPiece`.
@@ -104,7 +183,10 @@ export interface Target {
   readonly dtype: DType;
 }
 
-export type Job = CopyJob | WriteJob | CompareCopyJob | CompareJob | DeltaJob | AnalyzeJob;
+/** Jobs whose pieces report a payload. */
+export type ReportingJob = AnalyzeJob | CountJob | GramJob;
+
+export type Job = CopyJob | WriteJob | CompareCopyJob | CompareJob | DeltaJob | SignsJob | ReportingJob;
 
 /** An input file and the size it had when its header was read. */
 export interface InputFile {
@@ -146,9 +228,11 @@ export function evaluationsOf(job: Job): readonly Evaluation[] {
     case "compare-copy":
       return [];
     case "delta":
-      return [job.value, job.minus];
+      return job.minus ? [job.value, job.minus] : [job.value];
     case "analyze":
       return [job.base, ...job.experts];
+    case "gram":
+      return job.values;
     default:
       return [job.value];
   }
@@ -158,8 +242,9 @@ export function evaluationsOf(job: Job): readonly Evaluation[] {
 export function blockElements(job: Job): number {
   const evaluations = evaluationsOf(job);
   const [first] = evaluations;
-  const adapted = evaluations.some((evaluation) => evaluation.terms.some((term) => term.lowRank));
-  const rowsMatter = adapted || (job.kind === "analyze" && job.axis !== "vector");
+  const adapted = evaluations.some((evaluation) => storedTerms(evaluation).some((term) => term.lowRank));
+  const operated = evaluations.some((evaluation) => operationsOf(evaluation).some(needsRows));
+  const rowsMatter = adapted || operated || (job.kind === "analyze" && job.axis !== "vector");
   if (!first || !rowsMatter) return BLOCK_ELEMENTS;
   return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
 }
@@ -201,8 +286,12 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
       continue;
     }
     for (const evaluation of evaluationsOf(job)) {
-      for (const term of evaluation.terms)
+      const shared = new Set<number>();
+      for (const term of storedTerms(evaluation)) {
+        if (term.shared !== undefined && shared.has(term.shared)) continue;
+        if (term.shared !== undefined) shared.add(term.shared);
         read += evaluation.elements * bytesPerElement(term.dtype) + factorBytes(term);
+      }
     }
     if (job.kind === "write") written += job.value.elements * bytesPerElement(job.to.dtype);
     if (job.kind === "compare") read += job.value.elements * bytesPerElement(job.against.dtype);
@@ -210,7 +299,7 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
   return { read, written };
 }
 
-function factorBytes({ lowRank }: Term): number {
+function factorBytes({ lowRank }: StoredTerm): number {
   if (!lowRank) return 0;
   return (lowRank.input + lowRank.output) * lowRank.rank * bytesPerElement(lowRank.a.dtype);
 }

@@ -1,7 +1,7 @@
 // What pieces report, put together per job. Sums are formed in the order of the pieces, so that they are the same on any
 // number of threads.
 import { addStatistics, type DeltaStatistics, NO_DELTA } from "../kernels/kernels.js";
-import { type Piece, RESULTS_PER_PIECE } from "./program.js";
+import { cutIntoPieces, type Job, type Payload, type Piece, RESULTS_PER_PIECE } from "./program.js";
 
 export interface PieceResults {
   readonly pieces: readonly Piece[];
@@ -36,4 +36,58 @@ export function totalStatistics(pieces: readonly Float64Array[]): DeltaStatistic
 export function totalDifferences(pieces: readonly Float64Array[]): { differing: number; first: number } {
   const differing = pieces.reduce((sum, piece) => sum + (piece[0] ?? 0), 0);
   return { differing, first: pieces.find((piece) => (piece[1] ?? -1) >= 0)?.[1] ?? -1 };
+}
+
+/**
+ * Puts the payloads of each job's pieces together, in the order of the pieces, whatever order they come in.
+ *
+ * A job's total is handed over, and forgotten, as soon as its last piece is there.
+ */
+export class Collector<P extends Payload> {
+  readonly #join: (total: P, piece: P, job: number) => P;
+  readonly #onJob: (job: number, total: P) => void;
+  readonly #pieces: readonly Piece[];
+  readonly #waiting = new Map<number, P>();
+  /** By job: the piece that comes next, the total of those before, and how many are left. */
+  readonly #next: number[] = [];
+  readonly #left: number[] = [];
+  readonly #totals = new Map<number, P>();
+
+  constructor(
+    jobs: readonly Job[],
+    join: (total: P, piece: P, job: number) => P,
+    onJob: (job: number, total: P) => void,
+  ) {
+    this.#join = join;
+    this.#onJob = onJob;
+    this.#pieces = cutIntoPieces(jobs);
+    this.#pieces.forEach(({ job }, index) => {
+      this.#next[job] ??= index;
+      this.#left[job] = (this.#left[job] ?? 0) + 1;
+    });
+  }
+
+  add(index: number, payload: P): void {
+    const job = this.#pieces[index]?.job ?? 0;
+    this.#waiting.set(index, payload);
+    for (let next = this.#next[job] ?? 0; ; next++) {
+      const ready = this.#waiting.get(next);
+      if (!ready || this.#pieces[next]?.job !== job) break;
+      this.#waiting.delete(next);
+      const total = this.#totals.get(job);
+      this.#totals.set(job, total ? this.#join(total, ready, job) : ready);
+      this.#next[job] = next + 1;
+      this.#left[job] = (this.#left[job] ?? 0) - 1;
+    }
+    const total = this.#totals.get(job);
+    if (this.#left[job] !== 0 || !total) return;
+    this.#totals.delete(job);
+    this.#onJob(job, total);
+  }
+}
+
+/** Adds numbers up in place, element by element. */
+export function addUp(total: Float64Array, piece: Float64Array | Uint32Array): Float64Array {
+  for (let i = 0; i < total.length; i++) total[i] = (total[i] ?? 0) + (piece[i] ?? 0);
+  return total;
 }

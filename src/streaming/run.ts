@@ -6,13 +6,13 @@ import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promi
 import { Worker as Thread } from "node:worker_threads";
 import { CancelledError, DiskFullError, FormatError, LayergraftError, OutputError } from "../core/errors.js";
 import { formatBytes } from "../core/format.js";
-import type { AnalyzedPiece } from "./analyze.js";
 import { workspaceBytes } from "./evaluate.js";
 import {
   COPY_BLOCK_BYTES,
   countBytes,
   cutIntoPieces,
   lengthOf,
+  type Payload,
   type Piece,
   type Program,
   RESULTS_PER_PIECE,
@@ -40,8 +40,8 @@ export interface RunOptions {
   readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** Pieces that an earlier run has done: one byte each, 1 for done. */
   readonly done?: Uint8Array | undefined;
-  /** Takes what the pieces of an analysis report, in any order; `index` is the piece's place in `RunResult.pieces`. */
-  readonly onPiece?: ((index: number, payload: AnalyzedPiece) => void) | undefined;
+  /** Takes what pieces report beyond numbers, in any order; `index` is the piece's place in `RunResult.pieces`. */
+  readonly onPiece?: ((index: number, payload: Payload) => void) | undefined;
   /** Called every now and then with the pieces done so far, and waited for before the next call. */
   readonly onCheckpoint?: ((done: Uint8Array) => Promise<void>) | undefined;
   /** Milliseconds between one checkpoint and the next; 1000 by default. */

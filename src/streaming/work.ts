@@ -2,22 +2,26 @@
 // The same code runs on the main thread when a pass is too small to be worth threads.
 import { bytesPerElement } from "../core/dtype.js";
 import { addStatistics, NO_DELTA } from "../kernels/kernels.js";
-import { type AnalyzedPiece, Analyzer } from "./analyze.js";
+import { Analyzer } from "./analyze.js";
 import { Evaluator } from "./evaluate.js";
 import { InputFiles, OutputFiles, type Traffic } from "./files.js";
 import {
-  type AnalyzeJob,
   COPY_BLOCK_BYTES,
   type CompareJob,
   type CopyJob,
+  type CountJob,
   cutIntoPieces,
   type DeltaJob,
   eachBlock,
+  type GramJob,
   type Job,
+  type Payload,
   type Piece,
   type Program,
   RESULTS_PER_PIECE,
+  type ReportingJob,
   requireFloat,
+  type SignsJob,
 } from "./program.js";
 import { packStatistics } from "./results.js";
 
@@ -33,11 +37,13 @@ export interface Shared {
   readonly results: Float64Array;
 }
 
+const COUNTERS = 65_536;
+
 export const NEXT = 0;
 export const STOP = 1;
 
 /** Takes what a piece reports beyond its numbers in `Shared.results`. */
-export type Emit = (piece: number, payload: AnalyzedPiece) => void;
+export type Emit = (piece: number, payload: Payload) => void;
 
 /** One thread's state: open files and buffers. */
 export class Worker {
@@ -50,6 +56,9 @@ export class Worker {
   readonly #emit: Emit;
   #evaluator: Evaluator | undefined;
   #analyzer: Analyzer | undefined;
+  /** Addresses of what counting and multiplying sum up in. */
+  #counters: number | undefined;
+  #products: number | undefined;
   #copyBuffers: readonly [Uint8Array, Uint8Array] | undefined;
 
   constructor(program: Program, shared: Shared, emit: Emit = () => undefined) {
@@ -70,8 +79,9 @@ export class Worker {
     if (!piece) return false;
     if (Atomics.load(done, index) !== 0) return true;
     const job = this.#program.jobs[piece.job] as Job;
-    if (job.kind === "analyze") this.#emit(index, this.#analyze().analyze(job, piece.begin, piece.end));
-    else results.set(this.#do(job, piece), index * RESULTS_PER_PIECE);
+    if (job.kind === "analyze" || job.kind === "count" || job.kind === "gram") {
+      this.#emit(index, this.#report(job, piece));
+    } else results.set(this.#do(job, piece), index * RESULTS_PER_PIECE);
     Atomics.store(done, index, 1);
     Atomics.add(traffic, 0, BigInt(this.#traffic.read));
     Atomics.add(traffic, 1, BigInt(this.#traffic.written));
@@ -85,7 +95,18 @@ export class Worker {
     this.#outputs.close();
   }
 
-  #do(job: Exclude<Job, AnalyzeJob>, { begin, end }: Piece): readonly number[] {
+  #report(job: ReportingJob, { begin, end }: Piece): Payload {
+    switch (job.kind) {
+      case "analyze":
+        return this.#analyze().analyze(job, begin, end);
+      case "count":
+        return this.#count(job, begin, end);
+      case "gram":
+        return this.#gram(job, begin, end);
+    }
+  }
+
+  #do(job: Exclude<Job, ReportingJob>, { begin, end }: Piece): readonly number[] {
     switch (job.kind) {
       case "copy":
         return this.#copy(job, begin, end);
@@ -104,6 +125,8 @@ export class Worker {
         return this.#compare(job, begin, end);
       case "delta":
         return this.#delta(job, begin, end);
+      case "signs":
+        return this.#signs(job, begin, end);
     }
   }
 
@@ -162,6 +185,55 @@ export class Worker {
       total = addStatistics(total, this.#evaluate().delta(job.value, job.minus, from, to));
     });
     return packStatistics(total);
+  }
+
+  #signs({ value }: SignsJob, begin: number, end: number): readonly number[] {
+    let [positive, negative] = [0, 0];
+    eachBlock({ kind: "signs", name: "", value }, begin, end, (from, to) => {
+      const evaluator = this.#evaluate();
+      for (const x of evaluator.kernels.floats(evaluator.sum(value, from, to, 0), to - from)) {
+        if (x > 0) positive++;
+        else if (x < 0) negative++;
+      }
+    });
+    return [positive, negative];
+  }
+
+  #count(job: CountJob, begin: number, end: number): Uint32Array {
+    const evaluator = this.#evaluate();
+    const { kernels } = evaluator;
+    this.#counters ??= kernels.allocate(COUNTERS * 4);
+    kernels.counters(this.#counters, COUNTERS).fill(0);
+    eachBlock(job, begin, end, (from, to) => {
+      const values = evaluator.sum(job.value, from, to, 0);
+      if (job.upper === undefined) kernels.countUpper(values, to - from, this.#counters ?? 0);
+      else kernels.countLower(values, to - from, job.upper, this.#counters ?? 0);
+    });
+    return kernels.counters(this.#counters, COUNTERS).slice();
+  }
+
+  #gram(job: GramJob, begin: number, end: number): Float64Array {
+    const evaluator = this.#evaluate();
+    const { kernels } = evaluator;
+    const count = job.values.length;
+    this.#products ??= kernels.allocate(16);
+    const products = new Float64Array((count * (count + 1)) / 2);
+    eachBlock(job, begin, end, (from, to) => {
+      const n = to - from;
+      const values = job.values.map((value, slot) => evaluator.sum(value, from, to, slot));
+      const zeros = evaluator.zeros(n, count);
+      let at = 0;
+      for (let i = 0; i < count; i++) {
+        for (let j = i; j < count; j++) {
+          const out = this.#products ?? 0;
+          kernels.doubles(out, 2).fill(0);
+          kernels.pairStatistics("F32", values[i] ?? 0, values[j] ?? 0, zeros, n, out);
+          products[at] = (products[at] ?? 0) + (kernels.doubles(out, 1)[0] ?? 0);
+          at++;
+        }
+      }
+    });
+    return products;
   }
 }
 

@@ -1,8 +1,7 @@
 // Entry of a worker thread. Everything it does is in work.ts.
 import { parentPort, workerData } from "node:worker_threads";
 import { LayergraftError } from "../core/errors.js";
-import type { AnalyzedPiece } from "./analyze.js";
-import type { Program } from "./program.js";
+import type { Payload, Program } from "./program.js";
 import { type Shared, Worker } from "./work.js";
 
 /**
@@ -10,7 +9,7 @@ import { type Shared, Worker } from "./work.js";
  * classes do not survive the way.
  */
 export interface ThreadReport {
-  readonly piece?: { readonly index: number; readonly payload: AnalyzedPiece };
+  readonly piece?: { readonly index: number; readonly payload: Payload };
   readonly error?: {
     readonly message: string;
     readonly code: string | undefined;
@@ -21,9 +20,10 @@ export interface ThreadReport {
 const { program, shared } = workerData as { program: Program; shared: Shared };
 const worker = new Worker(program, shared, (index, payload) => {
   const report: ThreadReport = { piece: { index, payload } };
+  const arrays = "experts" in payload ? payload.experts.map(({ rows }) => rows) : [payload];
   parentPort?.postMessage(
     report,
-    payload.experts.map(({ rows }) => rows.buffer as ArrayBuffer),
+    arrays.map(({ buffer }) => buffer as ArrayBuffer),
   );
 });
 const report: { error?: ThreadReport["error"] } = {};

@@ -135,7 +135,8 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
 async function expertSource(source: string): Promise<string | LocatedRecipe> {
   if (!/\.(ya?ml|json)$/.test(source)) return source;
   const { readRecipe } = await import("../../merge/recipe-file.js"); // brings the libraries that read recipes
-  return readRecipe(source);
+  const { recipe, folder } = await readRecipe(source);
+  return { recipe: { ...recipe }, folder };
 }
 
 /** The paper's figure of an analysis, by its first threshold. */

@@ -1,8 +1,8 @@
 // layergraft swap: two experts in, one checkpoint out.
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { OUTSIDE, PARTS, type SwapRecipe } from "../../merge/recipe.js";
+import { OUTSIDE, type SwapRecipe } from "../../merge/methods/swap.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../merge-run.js";
-import { parseCount } from "../output.js";
+import { parseCount, parseList } from "../output.js";
 
 interface SwapOptions extends MergeOptions {
   readonly task: string;
@@ -14,7 +14,9 @@ interface SwapOptions extends MergeOptions {
   readonly topTransition?: number;
   readonly weights?: SwapRecipe["weights"];
   readonly outside?: SwapRecipe["outside"];
-  readonly parts?: SwapRecipe["parts"];
+  readonly layers?: string;
+  readonly average?: string;
+  readonly parts?: string[];
 }
 
 function parseWeights(text: string): SwapRecipe["weights"] {
@@ -44,15 +46,26 @@ export function addSwapCommand(program: Command): void {
     .addOption(layers("--top <n>", "layers taken at the output (default: 2 of 32, in proportion)"))
     .addOption(layers("--bottom-transition <n>", "layers averaged above the bottom ones (default: 0)"))
     .addOption(layers("--top-transition <n>", "layers averaged below the top ones (default: 0)"))
+    .option(
+      "--layers <list>",
+      "layers to take from the language expert, such as 0-4,30-31, in place of --bottom and --top",
+    )
+    .option("--average <list>", "with --layers: layers to average")
     .addOption(
       new Option("--weights <weights>", "of averages: equal, magnitude, or TASK,LANGUAGE (default: equal)").argParser(
         parseWeights,
       ),
     )
     .addOption(new Option("--outside <from>", "tensors outside the layers (default: average)").choices(OUTSIDE))
-    .addOption(new Option("--parts <parts>", "which parts of a swapped layer to take (default: all)").choices(PARTS));
+    .addOption(
+      new Option(
+        "--parts <parts>",
+        "what to take of a swapped layer: all, attention, mlp, or parts such as q_proj,k_proj (default: all)",
+      ).argParser(parseList),
+    );
   withMergeOptions(command).action(async (options: SwapOptions) => {
     const { task, language, base, bottom, top, bottomTransition, topTransition, weights, outside, parts } = options;
+    const named = { language: options.layers, average: options.average };
     const recipe = {
       method: "swap" as const,
       task,
@@ -62,6 +75,7 @@ export function addSwapCommand(program: Command): void {
       top,
       bottom_transition: bottomTransition,
       top_transition: topTransition,
+      layers: named.language === undefined && named.average === undefined ? undefined : named,
       weights,
       outside,
       parts,

@@ -3,6 +3,18 @@
 export { addScaledBF16, addScaledF16, addScaledF32, divide, scaleBF16, scaleF16, scaleF32 } from "./blend";
 export { deltaStatistics } from "./delta";
 export {
+  approach,
+  consensus,
+  countLower,
+  countUpper,
+  drop,
+  dropByMagnitude,
+  selectColumns,
+  subtract,
+  trimBy,
+  variance,
+} from "./operations";
+export {
   columnsBF16,
   columnsF16,
   columnsF32,

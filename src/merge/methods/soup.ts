@@ -1,41 +1,84 @@
 // Soups: the average of several models, uniform, weighted, or weighted by the inverse magnitude of their change.
-// Wortsman et al., ICML 2022, arXiv 2203.05482; magnitude weights: Bandarkar et al., arXiv 2410.01335, section 3.4.
+import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
+import { plural } from "../../core/format.js";
 import { sumOfWeights, type Weight } from "../../source/expression.js";
-import { average, type Operand, type OperandTensor, type PlanContext } from "../operand.js";
-import type { SoupRecipe } from "../recipe.js";
-import { needsBase } from "./swap.js";
+import { modelsField, parametersOf, sourceField, weightField } from "../fields.js";
+import { defineMethod } from "../method.js";
+import { average, inverseMagnitude, type PlanContext, requireBase, take } from "../operand.js";
+import { resolveParameter } from "../parameter.js";
 
-/** The averaged model, tensor by tensor. `models` are the operands of `recipe.models`, in order. */
-export function planSoupTensors(
-  recipe: SoupRecipe,
-  operands: { models: readonly Operand[]; base?: Operand },
-  context: PlanContext,
-): Map<string, OperandTensor> {
-  const { models } = operands;
-  const weights = soupWeights(recipe, operands, context);
-  const terms = models.map((operand, i) => ({ operand, weight: weights[i] ?? 0 }));
-  return new Map([...(models[0]?.tensors.keys() ?? [])].map((name) => [name, average(name, terms, context)]));
-}
+const schema = z.strictObject({
+  method: z.literal("soup"),
+  models: modelsField("the models to average", {
+    weight: weightField.optional().describe("its share in the average; default 1"),
+  }),
+  base: sourceField("the model all were fine-tuned from; needed for `weights: magnitude`").optional(),
+  weights: z
+    .enum(["equal", "magnitude"])
+    .default("equal")
+    .describe("`equal` leaves the weights to the models; `magnitude` finds them from the size of each model's change"),
+});
+
+export const soup = defineMethod({
+  name: "soup",
+  title: "Soup",
+  summary: "The average of several models: uniform, weighted, or by the inverse magnitude of their change.",
+  formula: "sum(w_i theta_i) / sum(w_i); by magnitude: w_i = 1 / mean row MAV of (theta_i - theta_base)",
+  reference:
+    "Wortsman et al., ICML 2022, arXiv 2203.05482; magnitudes: Bandarkar et al., arXiv 2410.01335, section 3.4",
+  tag: "model-soup",
+  schema,
+  tensors: (recipe, { models, base }, context) => {
+    const weights = soupWeights(recipe, models, base, context);
+    const names = [...(models[0]?.tensors.keys() ?? [])];
+    return new Map(
+      names.map((name) => {
+        const terms = models.map((operand, i) => ({ operand, weight: weights[i]?.(name) ?? 0 }));
+        if (terms.every(({ weight }) => typeof weight === "number")) {
+          const numbers = terms.map(({ weight }) => weight as number);
+          if (sumOfWeights(numbers) === 0) throw zeroSum(name);
+          const [only, ...others] = terms.filter(({ weight }) => weight !== 0);
+          if (only && others.length === 0) return [name, take(name, only.operand)];
+        }
+        return [name, average(name, terms, context)];
+      }),
+    );
+  },
+  headline: ({ models }) => `Soup of ${plural(models.length, "model")}`,
+  describe: ({ models }, _, layers) => `An average (soup) of ${models.length} models of ${layers} layers.`,
+  weighting: ({ models }) => {
+    const weights = models.map((model) => parametersOf(model).weight ?? 1);
+    if (weights.some((weight) => typeof weight !== "number")) return "by layer, part or tensor";
+    return weights.every((weight) => weight === weights[0]) ? "equally" : weights.join(", ");
+  },
+});
 
 function soupWeights(
-  recipe: SoupRecipe,
-  { models, base }: { models: readonly Operand[]; base?: Operand },
+  { models: entries, weights }: z.output<typeof schema>,
+  models: Parameters<typeof soup.tensors>[1]["models"],
+  base: Parameters<typeof soup.tensors>[1]["base"],
   context: PlanContext,
-): readonly Weight[] {
-  const given = recipe.models.map((model) => (typeof model === "string" ? undefined : model.weight));
-  if (recipe.weights === "magnitude") {
+): readonly ((name: string) => Weight)[] {
+  const given = entries.map((entry) => parametersOf(entry).weight);
+  if (weights === "magnitude") {
     if (given.some((weight) => weight !== undefined)) {
       throw new RecipeError("weights by magnitude and weights of single models exclude each other; leave one out", [], {
         field: "weights",
       });
     }
-    if (!base) throw needsBase();
-    return models.map((model) => context.inverseMagnitude(model, base));
+    const root = requireBase(base, "weights by magnitude need");
+    return models.map((model) => {
+      const weight = inverseMagnitude(model, root, context);
+      return () => weight;
+    });
   }
-  const weights = given.map((weight) => weight ?? 1);
-  if (sumOfWeights(weights) === 0) {
-    throw new RecipeError("the models' weights sum to zero, so their average is undefined", [], { field: "models" });
-  }
-  return weights;
+  return models.map((model, i) => resolveParameter(given[i], 1, `models[${i}].weight`, model));
+}
+
+function zeroSum(name: string): RecipeError {
+  return new RecipeError(`the models' weights sum to zero for ${name}, so their average is undefined`, [], {
+    field: "models",
+    tensor: name,
+  });
 }

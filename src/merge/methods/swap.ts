@@ -1,10 +1,107 @@
 // Layer swapping: bottom and top layers from the language expert, the middle from the task expert, averages between
-// and outside. Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1.
-import { blockOf, type Part } from "../../checkpoint/architectures.js";
+// and outside. Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1. Its variants: layers named one by one, parts
+// of layers only, weights that differ by layer.
+import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
 import { sumOfWeights, type Weight } from "../../source/expression.js";
-import { average, type Operand, type OperandTensor, type PlanContext, take } from "../operand.js";
-import type { SwapRecipe } from "../recipe.js";
+import { sourceField, weightField } from "../fields.js";
+import { formatLayers, layersField, parseLayers } from "../layers.js";
+import { defineMethod, type Sources } from "../method.js";
+import { average, inverseMagnitude, type OperandTensor, type PlanContext, requireBase, take } from "../operand.js";
+import { isOfPart, requireParts, resolveParameter } from "../parameter.js";
+
+const layerCount = z.int("must be a whole number").min(0, "must not be negative");
+
+/** Where tensors in no layer come from. */
+export const OUTSIDE = ["average", "task", "language"] as const;
+
+const schema = z.strictObject({
+  method: z.literal("swap"),
+  task: sourceField("the expert whose middle layers are kept"),
+  language: sourceField("the expert whose bottom and top layers are taken"),
+  base: sourceField("the model both were fine-tuned from; needed for `weights: magnitude`").optional(),
+  bottom: layerCount
+    .optional()
+    .describe(
+      "layers taken from `language` at the input; default 5 of 32, in proportion, at least one if there are two layers or more",
+    ),
+  top: layerCount.optional().describe("layers taken from `language` at the output; default 2 of 32, in proportion"),
+  bottom_transition: layerCount.default(0).describe("layers averaged above the bottom ones"),
+  top_transition: layerCount.default(0).describe("layers averaged below the top ones"),
+  layers: z
+    .strictObject({
+      language: layersField.optional().describe("layers taken from `language`"),
+      average: layersField.optional().describe("layers averaged"),
+    })
+    .optional()
+    .describe("layers named one by one, in place of bottom and top; those not named are the task expert's"),
+  weights: z
+    .union([z.enum(["equal", "magnitude"]), z.tuple([weightField, weightField])], {
+      error: "must be equal, magnitude, or two weights [task, language]",
+    })
+    .default("equal")
+    .describe("of averages: `equal`, `magnitude` (by the inverse size of the change), or `[task, language]`"),
+  outside: z.enum(OUTSIDE).default("average").describe("where tensors in no layer come from"),
+  parts: z
+    .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])
+    .default("all")
+    .describe(
+      "what is taken of a swapped layer: `all`, `attention`, `mlp`, or parts such as `[q_proj, k_proj]`; norms go with the half they serve, the rest stays the task expert's",
+    ),
+});
+
+export type SwapRecipe = z.output<typeof schema>;
+
+export const swap = defineMethod({
+  name: "swap",
+  title: "Layer swap",
+  summary:
+    "Bottom and top layers from the language expert, the middle from the task expert, averages between and outside.",
+  formula:
+    "l < b or l > L - 1 - u: theta_language; b + t_b <= l <= L - 1 - u - t_u: theta_task; else, and outside: (w_task theta_task + w_language theta_language) / (w_task + w_language)",
+  reference: "Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1",
+  tag: "layer-swap",
+  schema,
+  complete: (recipe, layers) => {
+    if (recipe.layers) return recipe;
+    const { bottom, top } = swapLayers(recipe, layers);
+    return { ...recipe, bottom, top };
+  },
+  tensors: swapTensors,
+  headline: ({ bottom, top, bottom_transition, top_transition, layers, parts }) =>
+    (layers
+      ? `Layer swap: layers ${describeLayers(layers)}`
+      : `Layer swap: bottom ${bottom}, top ${top}, bottom transition ${bottom_transition}, top transition ${top_transition}`) +
+    (parts === "all" ? "" : `, ${[parts].flat().join(", ")} only`),
+  describe: (recipe, name, layers) => {
+    const { bottom = 0, top = 0, bottom_transition, top_transition, outside } = recipe;
+    const averaged = bottom_transition + top_transition;
+    const transitions = averaged > 0 ? `, with ${averaged} averaged between` : "";
+    const taken = recipe.layers
+      ? `layers ${describeLayers(recipe.layers)} from the language expert ${name("language")}, the rest`
+      : `the bottom ${bottom} and top ${top} from the language expert ${name("language")}, the middle`;
+    const rest =
+      outside === "average"
+        ? "Tensors outside the layers are averages of both."
+        : `Tensors outside the layers are the ${outside} expert's.`;
+    return (
+      `A layer swap of ${layers} layers: ${taken} from the task expert ${name("task")}${transitions}. ${rest} ` +
+      "Method: Bandarkar et al., ICLR 2025, [arXiv 2410.01335](https://arxiv.org/abs/2410.01335)."
+    );
+  },
+  weighting: ({ weights }) => {
+    if (typeof weights === "string") return "equally";
+    const [task, language] = weights.map((weight) =>
+      typeof weight === "number" ? String(weight) : "by layer or part",
+    );
+    return `task ${task}, language ${language}`;
+  },
+});
+
+function describeLayers({ language, average: averaged }: NonNullable<SwapRecipe["layers"]>): string {
+  const write = (layers: typeof language) => (Array.isArray(layers) ? layers.join(",") : String(layers ?? "none"));
+  return write(language) + (averaged === undefined ? "" : ` (averaged: ${write(averaged)})`);
+}
 
 /** How many layers go where, from the input to the output; what is left in the middle is the task expert's. */
 export interface SwapLayers {
@@ -15,7 +112,7 @@ export interface SwapLayers {
 }
 
 // The configuration found effective (arXiv 2410.01335, section 4.2), for a depth of 32.
-const PAPER_DEPTH = 32;
+export const PAPER_DEPTH = 32;
 const PAPER_BOTTOM = 5;
 const PAPER_TOP = 2;
 
@@ -30,7 +127,10 @@ export function defaultSwapLayers(layers: number): { bottom: number; top: number
 }
 
 /** Fills in the defaults for a depth. */
-export function swapLayers(recipe: SwapRecipe, layers: number): SwapLayers {
+export function swapLayers(
+  recipe: Pick<SwapRecipe, "bottom" | "top" | "bottom_transition" | "top_transition">,
+  layers: number,
+): SwapLayers {
   const defaults = defaultSwapLayers(layers);
   const { bottom = defaults.bottom, top = defaults.top } = recipe;
   const result = { bottom, top, bottomTransition: recipe.bottom_transition, topTransition: recipe.top_transition };
@@ -47,74 +147,89 @@ export function swapLayers(recipe: SwapRecipe, layers: number): SwapLayers {
 }
 
 /** Which expert a layer comes from. */
-export function ownerOfLayer(layer: number, layers: number, swap: SwapLayers): "task" | "language" | "average" {
-  const { bottom, top, bottomTransition, topTransition } = swap;
+export function ownerOfLayer(layer: number, layers: number, counts: SwapLayers): "task" | "language" | "average" {
+  const { bottom, top, bottomTransition, topTransition } = counts;
   if (layer < bottom || layer > layers - 1 - top) return "language";
   if (layer >= bottom + bottomTransition && layer <= layers - 1 - top - topTransition) return "task";
   return "average";
 }
 
-/** The merged model, tensor by tensor. */
-export function planSwapTensors(
-  recipe: SwapRecipe,
-  operands: { task: Operand; language: Operand; base?: Operand },
-  context: PlanContext,
-): Map<string, OperandTensor> {
+/** Who owns each layer. */
+function owners(recipe: SwapRecipe, layers: number): ReturnType<typeof ownerOfLayer>[] {
+  const { layers: named } = recipe;
+  const all = Array.from({ length: layers }, (_, layer) => layer);
+  if (!named) {
+    const counts = swapLayers(recipe, layers);
+    return all.map((layer) => ownerOfLayer(layer, layers, counts));
+  }
+  if (recipe.bottom !== undefined || recipe.top !== undefined || recipe.bottom_transition + recipe.top_transition > 0) {
+    throw new RecipeError("layers and bottom, top or transitions both say which layers to take; leave one out", [], {
+      field: "layers",
+    });
+  }
+  const set = (field: "language" | "average") =>
+    named[field] === undefined ? new Set<number>() : parseLayers(named[field], layers, `layers.${field}`);
+  const [language, averaged] = [set("language"), set("average")];
+  const both = [...language].filter((layer) => averaged.has(layer));
+  if (both.length > 0) {
+    throw new RecipeError(`layers: ${formatLayers(both)} is both taken from language and averaged; choose one`, [], {
+      field: "layers.average",
+    });
+  }
+  return all.map((layer) => (language.has(layer) ? "language" : averaged.has(layer) ? "average" : "task"));
+}
+
+function swapTensors(recipe: SwapRecipe, sources: Sources, context: PlanContext): Map<string, OperandTensor> {
+  const operands = { task: sources.get("task"), language: sources.get("language") };
   const { task, language } = operands;
-  const { layers } = task;
-  const swap = swapLayers(recipe, layers);
-  let weights: readonly [Weight, Weight] | undefined;
+  const ownerOf = owners(recipe, task.layers);
+  const parts = [recipe.parts].flat();
+  if (!parts.includes("all")) requireParts(parts, "parts", task);
+  const isSwapped = (tensor: OperandTensor) => parts.some((part) => part === "all" || isOfPart(tensor, part));
+
+  let weights: ((name: string) => readonly [Weight, Weight]) | undefined;
   const averaged = (name: string) => {
     // Asked for only when something is averaged: a magnitude costs a pass over both experts.
-    weights ??= swapWeights(recipe, operands, context);
-    const [taskWeight, languageWeight] = weights;
-    return average(
-      name,
-      [
-        { operand: task, weight: taskWeight },
-        { operand: language, weight: languageWeight },
-      ],
-      context,
-    );
+    weights ??= swapWeights(recipe, sources, context);
+    const [taskWeight, languageWeight] = weights(name);
+    const terms = [
+      { operand: task, weight: taskWeight },
+      { operand: language, weight: languageWeight },
+    ];
+    return average(name, terms, context);
   };
-
   const tensors = new Map<string, OperandTensor>();
-  for (const [name, { layer, part }] of task.tensors) {
-    let owner: "task" | "language" | "average";
+  for (const [name, tensor] of task.tensors) {
+    const { layer } = tensor;
+    let owner: "task" | "language" | "average" = "task";
     if (layer === null) owner = recipe.outside;
-    else owner = isSwapped(part, recipe.parts) ? ownerOfLayer(layer, layers, swap) : "task";
+    else if (isSwapped(tensor)) owner = ownerOf[layer] ?? "task";
     tensors.set(name, owner === "average" ? averaged(name) : take(name, operands[owner]));
   }
   return tensors;
 }
 
-function isSwapped(part: Part, parts: SwapRecipe["parts"]): boolean {
-  return parts === "all" || blockOf(part) === parts;
-}
-
 function swapWeights(
   recipe: SwapRecipe,
-  { task, language, base }: { task: Operand; language: Operand; base?: Operand },
+  sources: Sources,
   context: PlanContext,
-): readonly [Weight, Weight] {
-  if (recipe.weights === "equal") return [1, 1];
-  if (recipe.weights !== "magnitude") {
-    if (sumOfWeights(recipe.weights) === 0) {
+): (name: string) => readonly [Weight, Weight] {
+  const [task, language] = [sources.get("task"), sources.get("language")];
+  if (recipe.weights === "equal") return () => [1, 1];
+  if (recipe.weights === "magnitude") {
+    const base = requireBase(sources.base, "weights by magnitude need");
+    const found: [Weight, Weight] = [inverseMagnitude(task, base, context), inverseMagnitude(language, base, context)];
+    return () => found;
+  }
+  const [ofTask, ofLanguage] = recipe.weights.map((weight, i) => resolveParameter(weight, 1, `weights[${i}]`, task));
+  return (name) => {
+    const pair = [ofTask?.(name) ?? 0, ofLanguage?.(name) ?? 0] as const;
+    if (sumOfWeights(pair) === 0) {
       throw new RecipeError("weights sum to zero, so their average is undefined; give weights with a sum", [], {
         field: "weights",
+        tensor: name,
       });
     }
-    return recipe.weights;
-  }
-  if (!base) throw needsBase();
-  return [context.inverseMagnitude(task, base), context.inverseMagnitude(language, base)];
-}
-
-/** Weights by magnitude are asked for without the model that the change is measured from. */
-export function needsBase(): RecipeError {
-  return new RecipeError(
-    "weights by magnitude need the base that the experts were fine-tuned from; give it with --base, or as base in the recipe",
-    [],
-    { field: "base" },
-  );
+    return pair;
+  };
 }

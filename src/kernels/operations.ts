@@ -1,0 +1,135 @@
+// Plain twins of assembly/operations.ts. They say what the kernels compute, they are what the kernels are tested against,
+// and with `round` left out they are the float64 arithmetic of tensors that are stored as float64.
+
+export type Numbers = Float32Array | Float64Array;
+
+/** Rounds an intermediate result: Math.fround, or nothing. */
+export type Round = (x: number) => number;
+export const exact: Round = (x) => x;
+
+/** a = a - b */
+export function subtract(a: Numbers, b: Numbers): void {
+  for (let i = 0; i < a.length; i++) a[i] = (a[i] ?? 0) - (b[i] ?? 0);
+}
+
+/** a = 0 where |by| < low or |by| > high; what is NaN stays. */
+export function trimBy(a: Numbers, by: Numbers, low: number, high: number): void {
+  for (let i = 0; i < a.length; i++) {
+    const size = Math.abs(by[i] ?? 0);
+    if (size < low || size > high) a[i] = 0;
+  }
+}
+
+/** The finalizer of MurmurHash3. */
+function scramble(x: number): number {
+  let h = x ^ (x >>> 16);
+  h = Math.imul(h, 0x85ebca6b);
+  h ^= h >>> 13;
+  h = Math.imul(h, 0xc2b2ae35);
+  return h ^ (h >>> 16);
+}
+
+/** The random number of an element under a seed, uniform over 0..2^32-1. A function of both alone. */
+export function uniform(index: number, seed0: number, seed1: number): number {
+  return scramble((scramble((index + seed0) | 0) ^ seed1) + Math.imul(index, 0x9e3779b9)) >>> 0;
+}
+
+/** a = a * scale where the element's random number is below `bound` (of 2^32), else 0. */
+export function drop(a: Numbers, index: number, seed0: number, seed1: number, bound: number, scale: number): void {
+  for (let i = 0; i < a.length; i++) a[i] = uniform(index + i, seed0, seed1) < bound ? (a[i] ?? 0) * scale : 0;
+}
+
+/** The weighted mean (or sum) of the elements that have the sign of the elements' sum, to the first array. */
+export function consensus(
+  arrays: readonly Numbers[],
+  weights: readonly number[],
+  tie: number,
+  weighted: boolean,
+  normalize: boolean,
+  round: Round = exact,
+): void {
+  const [first] = arrays;
+  if (!first) return;
+  for (let i = 0; i < first.length; i++) {
+    const votes = arrays.map((array, k) => (weighted ? round((array[i] ?? 0) * (weights[k] ?? 0)) : (array[i] ?? 0)));
+    const total = votes.reduce((sum, vote) => round(sum + vote), 0);
+    const sign = total === 0 ? Math.sign(tie) : Math.sign(total);
+    let sum = 0;
+    let share = 0;
+    arrays.forEach((array, k) => {
+      if (sign === 0 || Math.sign(votes[k] ?? 0) !== sign) return;
+      const weight = weights[k] ?? 0;
+      sum = round(sum + round((array[i] ?? 0) * weight));
+      share = round(share + weight);
+    });
+    first[i] = Number.isNaN(total) ? total : !normalize ? sum : share === 0 ? 0 : sum / share;
+  }
+}
+
+/** The population variance of arrays, element by element, to the first of them. */
+export function variance(arrays: readonly Numbers[], round: Round = exact): void {
+  const [first] = arrays;
+  if (!first) return;
+  for (let i = 0; i < first.length; i++) {
+    const mean = round(arrays.reduce((sum, array) => round(sum + (array[i] ?? 0)), 0) / arrays.length);
+    const squares = arrays.reduce((sum, array) => {
+      const d = round((array[i] ?? 0) - mean);
+      return round(sum + round(d * d));
+    }, 0);
+    first[i] = squares / arrays.length;
+  }
+}
+
+/** a = a moved towards b by at most `step`. */
+export function approach(a: Numbers, b: Numbers, step: number, round: Round = exact): void {
+  for (let i = 0; i < a.length; i++) {
+    const x = a[i] ?? 0;
+    const y = b[i] ?? 0;
+    const d = round(y - x);
+    if (Number.isNaN(d)) a[i] = d;
+    else a[i] = Math.abs(d) > step ? x + (d < 0 ? -step : step) : y;
+  }
+}
+
+/** a = b in the columns that the mask (-1 or 0 per column) does not mark. */
+export function selectColumns(a: Numbers, b: Numbers, mask: Int32Array): void {
+  for (let i = 0; i < a.length; i++) if (mask[i % mask.length] === 0) a[i] = b[i] ?? 0;
+}
+
+/** Adds the counts of |a|'s upper 16 bits, as float32, to 65536 counters. */
+export function countUpper(a: Float32Array, counts: Uint32Array): void {
+  for (const bits of new Uint32Array(a.buffer, a.byteOffset, a.length)) {
+    const at = (bits & 0x7fffffff) >>> 16;
+    counts[at] = (counts[at] ?? 0) + 1;
+  }
+}
+
+/** Adds the counts of |a|'s lower 16 bits, of those elements whose upper bits are `upper`. */
+export function countLower(a: Float32Array, upper: number, counts: Uint32Array): void {
+  for (const bits of new Uint32Array(a.buffer, a.byteOffset, a.length)) {
+    if ((bits & 0x7fffffff) >>> 16 !== upper) continue;
+    const at = bits & 0xffff;
+    counts[at] = (counts[at] ?? 0) + 1;
+  }
+}
+
+/** Keeps each element of one row with a probability that grows with the rank of its magnitude, divided by it. */
+export function dropByMagnitude(
+  a: Numbers,
+  index: number,
+  seed0: number,
+  seed1: number,
+  density: number,
+  epsilon: number,
+  round: Round = exact,
+): void {
+  const n = a.length;
+  const order = Array.from(a.keys()).sort((x, y) => Math.abs(a[x] ?? 0) - Math.abs(a[y] ?? 0) || x - y);
+  const low = round(round(density) - round(epsilon));
+  const span = n > 1 ? round(round(2 * round(epsilon)) / (n - 1)) : 0;
+  order.forEach((position, rank) => {
+    const probability = n > 1 ? round(low + round(rank * span)) : round(density);
+    const isKept = uniform(index + position, seed0, seed1) < probability * 2 ** 32;
+    a[position] = isKept ? (a[position] ?? 0) / Math.min(probability, 1) : 0;
+  });
+}

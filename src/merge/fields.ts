@@ -1,0 +1,76 @@
+// Fields that recipes of several methods have.
+import { z } from "zod";
+import { numbersIn, parameterField } from "./parameter.js";
+
+/** A source of a recipe: a path, or another recipe. */
+export type SourceRecipe = string | NestedRecipe;
+
+/** A recipe within a recipe, of any method. TypeScript cannot infer a type that contains itself; it is checked when read. */
+export interface NestedRecipe {
+  readonly method: string;
+  readonly [field: string]: unknown;
+}
+
+const SOURCE = "must be a folder, FOLDER+ADAPTER, or a recipe with a method";
+
+/**
+ * A folder, FOLDER+ADAPTER, the name of a model in the hub's local cache, or a recipe. That a recipe is a valid one is
+ * checked by recipe-file.ts, method by method.
+ */
+const source = z.custom<SourceRecipe>(isSource, { error: SOURCE });
+
+function isSource(value: unknown): boolean {
+  if (typeof value === "string") return value !== "" && !value.includes("\0");
+  return typeof value === "object" && value !== null && "method" in value;
+}
+
+/** A field that names a source. */
+export function sourceField(description: string): typeof source {
+  return source.describe(description);
+}
+
+// Weights are applied in float32, which ends at 1e38; far before that they leave no room for the values.
+const WEIGHT = "must be 0, or of a size from 1e-9 to 1e9";
+
+function isWeight(w: number): boolean {
+  return w === 0 || (Math.abs(w) >= 1e-9 && Math.abs(w) <= 1e9);
+}
+
+/** A weight that may differ by layer, part and tensor. */
+export const weightField = parameterField.refine((weight) => numbersIn(weight).every(isWeight), WEIGHT);
+
+/** A model of a list, with parameters of its own. */
+export function modelsField<Shape extends z.ZodRawShape>(description: string, parameters: Shape, atLeast = 1) {
+  const entry = z.strictObject({ model: source, ...parameters });
+  // A recipe in the list is a model, too.
+  const plain = source.refine((value) => typeof value === "string" || !("model" in value));
+  return z
+    .array(
+      z.union([entry, plain], {
+        error: `must be a folder, FOLDER+ADAPTER, a recipe, or { model, ${Object.keys(parameters).join(", ")} }`,
+      }),
+    )
+    .min(atLeast, `must name at least ${atLeast === 1 ? "one model" : `${atLeast} models`}`)
+    .describe(description);
+}
+
+/** The source of an entry of such a list. */
+export function modelOf(entry: SourceRecipe | { readonly model: SourceRecipe }): SourceRecipe {
+  return typeof entry === "object" && "model" in entry ? (entry.model as SourceRecipe) : entry;
+}
+
+/** An entry's own parameters; none for a bare source. */
+export function parametersOf<Entry extends { readonly model: SourceRecipe }>(
+  entry: SourceRecipe | Entry,
+): Partial<Omit<Entry, "model">> {
+  return typeof entry === "object" && "model" in entry ? (entry as Entry) : {};
+}
+
+export const seedField = z
+  .int("must be a whole number")
+  .min(0)
+  .max(2 ** 32 - 1)
+  .default(0)
+  .describe("of the random choice; the same seed gives the same bytes");
+
+export const lambdaField = parameterField.default(1).describe("what the merged change is multiplied by");

@@ -1,0 +1,71 @@
+// Dominant deltas: each layer from the expert for which it holds the largest share of its whole change; for two experts or
+// more. AraSwap, 2026.
+import { z } from "zod";
+import { blockOf } from "../../checkpoint/architectures.js";
+import { plural } from "../../core/format.js";
+import { groupBy } from "../../core/group.js";
+import { modelsField, sourceField } from "../fields.js";
+import { defineMethod } from "../method.js";
+import { average, isMeasurable, type OperandTensor, requireBase, take, tensorOf } from "../operand.js";
+
+const schema = z.strictObject({
+  method: z.literal("dominant"),
+  models: modelsField("the experts", {}, 2),
+  base: sourceField("the model all were fine-tuned from"),
+  by: z
+    .enum(["layer", "module"])
+    .default("layer")
+    .describe("what has one owner: a layer, or the attention and the feed-forward of each layer by themselves"),
+  outside: z
+    .enum(["average", "first"])
+    .default("average")
+    .describe("tensors in no layer: averaged, or those of the first model"),
+});
+
+export const dominant = defineMethod({
+  name: "dominant",
+  title: "Dominant deltas",
+  summary: "Each layer or module from the expert for which it holds the largest share of the change.",
+  formula:
+    "theta_j with j = argmax_i s_i(layer) / sum_layers s_i, s_i(layer) = sqrt(sum over its tensors of (||theta_i - theta_base|| / ||theta_base||)^2)",
+  reference: "AraSwap, 2026; the shares are those of Shin & Hwang, arXiv 2601.22620",
+  tag: "layer-swap",
+  schema,
+  tensors: ({ by, outside }, { models, base }, context) => {
+    const root = requireBase(base, "dominant deltas need");
+    const [lead = root] = models;
+    const groupOf = ({ layer, part }: OperandTensor) => (by === "layer" ? `${layer}` : `${layer} ${blockOf(part)}`);
+    const measurable = [...lead.tensors].filter(([, tensor]) => tensor.layer !== null && isMeasurable(tensor));
+    const groups = groupBy(measurable, ([, tensor]) => groupOf(tensor));
+    const { measured } = context.measure({
+      id: `dominant of ${models.map(({ label }) => label).join(", ")} against ${root.label} by ${by}`,
+      kind: "ownership",
+      label: "shares",
+      groups: [...groups].map(([name, tensors]) => ({
+        name: `layer ${name}`,
+        tensors: tensors.map(([tensor]) => ({
+          base: tensorOf(root, tensor).value,
+          experts: models.map((model) => tensorOf(model, tensor).value),
+        })),
+      })),
+      rule: { kind: "dominant" },
+      sum: "root",
+    });
+    const order = [...groups.keys()];
+    return new Map(
+      [...lead.tensors].map(([name, tensor]) => {
+        const group = tensor.layer === null ? -1 : order.indexOf(groupOf(tensor));
+        if (group < 0 && outside === "first") return [name, take(name, lead)];
+        const terms = models.map((operand, i) => ({
+          operand,
+          weight: group < 0 ? 1 : { measured, at: group * models.length + i },
+        }));
+        return [name, average(name, terms, context)];
+      }),
+    );
+  },
+  headline: ({ models, by }) => `Dominant deltas of ${plural(models.length, "model")}, by ${by}`,
+  describe: ({ models, by }, name, layers) =>
+    `Of ${models.length} models of ${layers} layers, each ${by} from the one that changed it most in proportion, against ${name("base")}.`,
+  weighting: () => "by shares of change (measured first)",
+});

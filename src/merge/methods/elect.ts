@@ -1,0 +1,27 @@
+// Sign election, the second half of TIES: per element, only changes of the sign that prevails are averaged.
+import { z } from "zod";
+import type { Value, Weight } from "../../source/expression.js";
+
+export const normalizeElected = z
+  .boolean()
+  .default(true)
+  .describe("average the changes that agree, by weight; false: add them up");
+
+/**
+ * The consensus of changes.
+ * @param tie sign of an element whose changes cancel out
+ */
+export function elect(
+  changes: readonly { readonly weight: Weight; readonly value: Value }[],
+  normalize: boolean,
+  tie: Weight = 1,
+): Value {
+  return {
+    op: "consensus",
+    of: changes.map(({ value }) => value),
+    weights: changes.map(({ weight }) => weight),
+    weighted: true,
+    normalize,
+    tie,
+  };
+}

@@ -1,0 +1,40 @@
+// All merge methods, in the order in which they are listed.
+import { breadcrumbs, breadcrumbsTies } from "./breadcrumbs.js";
+import { dareLinear, dareTies } from "./dare.js";
+import { della, dellaLinear } from "./della.js";
+import { dominant } from "./dominant.js";
+import { modelStock } from "./model-stock.js";
+import { nearswap } from "./nearswap.js";
+import { nuslerp } from "./nuslerp.js";
+import { passthrough } from "./passthrough.js";
+import { revert } from "./revert.js";
+import { sce } from "./sce.js";
+import { shareSwap } from "./share-swap.js";
+import { slerp } from "./slerp.js";
+import { soup } from "./soup.js";
+import { swap } from "./swap.js";
+import { taskArithmetic } from "./task-arithmetic.js";
+import { ties } from "./ties.js";
+
+// Greedy soup joins them when there is an evaluation to be greedy about, Fisher weights when there are gradients.
+export const METHODS = [
+  swap,
+  shareSwap,
+  dominant,
+  revert,
+  passthrough,
+  soup,
+  slerp,
+  nuslerp,
+  nearswap,
+  taskArithmetic,
+  ties,
+  dareLinear,
+  dareTies,
+  breadcrumbs,
+  breadcrumbsTies,
+  dellaLinear,
+  della,
+  modelStock,
+  sce,
+] as const;

@@ -1,0 +1,40 @@
+// Model Stock: the average of the experts, drawn back to the base the more, the wider the angles between their changes.
+import { z } from "zod";
+import { plural } from "../../core/format.js";
+import { modelsField, sourceField } from "../fields.js";
+import { defineMethod } from "../method.js";
+import { computed, deltaOf, isMeasurable, plus, requireBase, tensorOf } from "../operand.js";
+
+const schema = z.strictObject({
+  method: z.literal("model_stock"),
+  models: modelsField("the experts", {}, 2),
+  base: sourceField("the model all were fine-tuned from"),
+});
+
+export const modelStock = defineMethod({
+  name: "model_stock",
+  title: "Model Stock",
+  summary: "The average of the experts, drawn back to the base the more, the wider the angles between their changes.",
+  formula:
+    "t mean(theta_i) + (1 - t) theta_base per tensor, t = N c / (1 + (N - 1) c), c the mean cosine of pairs of changes (t = 0 where c <= 0)",
+  reference: "Jang et al., ECCV 2024, arXiv 2403.19522",
+  tag: "model-stock",
+  schema,
+  tensors: (_, { models, base }, context) => {
+    const root = requireBase(base, "Model Stock needs");
+    return computed(models[0] ?? root, [...models, root], context, (name, tensor) => {
+      if (!isMeasurable(tensor)) return tensorOf(root, name).value;
+      const values = models.map((model) => deltaOf(name, model, root));
+      const { measured } = context.measure({
+        id: `angles of ${name} of ${models.map(({ label }) => label).join(", ")}`,
+        ...{ kind: "stock", label: "angles between changes", values },
+      });
+      const mean = { blend: values.map((value) => ({ weight: 1, value })) };
+      return plus(tensorOf(root, name).value, [{ weight: { measured }, value: mean }]);
+    });
+  },
+  headline: ({ models }) => `Model Stock of ${plural(models.length, "model")}`,
+  describe: ({ models }, name, layers) =>
+    `A Model Stock of ${models.length} models of ${layers} layers, around ${name("base")}. ` +
+    "Method: Jang et al., ECCV 2024, [arXiv 2403.19522](https://arxiv.org/abs/2403.19522).",
+});

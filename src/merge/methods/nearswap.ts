@@ -1,0 +1,34 @@
+// NearSwap: each element of one model moved towards another model's by at most a step; where they are near, it becomes it.
+import { z } from "zod";
+import { sourceField } from "../fields.js";
+import { defineMethod } from "../method.js";
+import { computed, isMeasurable, tensorOf } from "../operand.js";
+import { boundedParameter, resolveParameter } from "../parameter.js";
+
+const schema = z.strictObject({
+  method: z.literal("nearswap"),
+  task: sourceField("the model that is moved"),
+  language: sourceField("the model that it is moved towards"),
+  t: boundedParameter(0, 1e9).describe("the step: an element goes this far at most"),
+});
+
+export const nearswap = defineMethod({
+  name: "nearswap",
+  title: "NearSwap",
+  summary: "Each element of one model moved towards another's by at most a step; where they are near, it becomes it.",
+  formula: "(1 - w) theta_task + w theta_language, w = clamp(t / |theta_task - theta_language|, 0, 1) per element",
+  reference: "alchemonaut/QuartetAnemoi-70B-t0.0001 (2024); mergekit, method nearswap",
+  tag: "nearswap",
+  schema,
+  tensors: ({ t }, sources, context) => {
+    const [task, language] = [sources.get("task"), sources.get("language")];
+    const step = resolveParameter(t, 0, "t", task);
+    return computed(task, [task, language], context, (name, tensor) => {
+      const length = step(name);
+      if (length === 0 || !isMeasurable(tensor)) return undefined;
+      return { op: "approach", of: [tensor.value, tensorOf(language, name).value], step: length };
+    });
+  },
+  headline: ({ t }) => `NearSwap${typeof t === "number" ? `: t ${t}` : ""}`,
+  describe: (_, name, layers) => `NearSwap of ${name("task")} towards ${name("language")}, of ${layers} layers.`,
+});

@@ -1,0 +1,72 @@
+// NuSLERP: SLERP by weights, of the changes where a base is given, of whole tensors or row by row.
+import { z } from "zod";
+import { RecipeError } from "../../core/errors.js";
+import type { Value, WeightedValue } from "../../source/expression.js";
+import { modelsField, parametersOf, sourceField, weightField } from "../fields.js";
+import { defineMethod } from "../method.js";
+import { computed, deltaOf, isMeasurable, type Operand, plus, tensorOf } from "../operand.js";
+import { resolveParameter } from "../parameter.js";
+
+// The sine is then too small for float64 to divide by.
+const STRAIGHT = 1 - 5e-17;
+
+const schema = z.strictObject({
+  method: z.literal("nuslerp"),
+  models: modelsField("two models", { weight: weightField.describe("its share of the way") }, 2).max(
+    2,
+    "must name two models",
+  ),
+  base: sourceField(
+    "a model from which changes are taken; the changes are then interpolated, not the models",
+  ).optional(),
+  rows: z.boolean().default(false).describe("interpolate each stored row by itself, not the flattened tensor"),
+});
+
+export const nuslerp = defineMethod({
+  name: "nuslerp",
+  title: "NuSLERP",
+  summary: "SLERP of two models by weights, or of their changes from a base; of whole tensors or row by row.",
+  formula: "slerp(theta_1, theta_2; t) with t = w_2 / (w_1 + w_2); with a base: theta_base + slerp(tau_1, tau_2; t)",
+  reference: "mergekit, method nuslerp; Shoemake, SIGGRAPH 1985",
+  tag: "slerp",
+  schema,
+  tensors: ({ models: entries, rows }, { models, base }, context) => {
+    const [first, second] = models as readonly [Operand, Operand];
+    const weights = entries.map((entry, i) =>
+      resolveParameter(parametersOf(entry).weight, 1, `models[${i}].weight`, models[i] as Operand),
+    );
+    const origin = base ? [...models, base] : models;
+    return computed(first, origin, context, (name, tensor) => {
+      if (!isMeasurable(tensor)) return tensor.value;
+      const [w0 = 0, w1 = 0] = weights.map((weight) => weight(name));
+      if (w0 + w1 === 0) {
+        throw new RecipeError(`the weights sum to zero for ${name}, so there is no way to share`, [], {
+          field: "models",
+          tensor: name,
+        });
+      }
+      const t = w1 / (w0 + w1);
+      const [a, b] = models.map((model) => (base ? deltaOf(name, model, base) : tensorOf(model, name).value));
+      const turned = interpolate(a as Value, b as Value, t);
+      return base ? plus(tensorOf(base, name).value, turned) : { sum: turned };
+
+      function interpolate(from: Value, to: Value, share: number): WeightedValue[] {
+        if (share === 0) return [{ weight: 1, value: from }];
+        if (share === 1) return [{ weight: 1, value: to }];
+        if (rows) {
+          return [{ weight: 1, value: { op: "slerp-rows", of: [from, to], t: share, straight: STRAIGHT } }];
+        }
+        const { measured } = context.measure({
+          id: `angle of ${name} of ${first.label} and ${second.label}${base ? ` from ${base.label}` : ""}, t ${share}`,
+          ...{ kind: "slerp", label: "angles", values: [from, to], t: share, straight: STRAIGHT },
+        });
+        return [
+          { weight: { measured }, value: from },
+          { weight: { measured, at: 1 }, value: to },
+        ];
+      }
+    });
+  },
+  headline: ({ base, rows }) => `NuSLERP of two models${base ? "' changes" : ""}${rows ? ", row by row" : ""}`,
+  describe: (_, name, layers) => `NuSLERP of ${name("models[0]")} and ${name("models[1]")}, of ${layers} layers.`,
+});

@@ -1,0 +1,91 @@
+// Reverting: part of an expert goes back to the base, chosen by layer, by part, or row by row where it changed little.
+// Bandarkar et al., arXiv 2410.01335, section 3.3; "train everything, then revert" of arXiv 2505.18356.
+import { z } from "zod";
+import { RecipeError } from "../../core/errors.js";
+import { rowsAlong } from "../../delta/analyze.js";
+import { hasRows } from "../../delta/measurements/rows.js";
+import type { Value } from "../../source/expression.js";
+import { sourceField } from "../fields.js";
+import { layersField } from "../layers.js";
+import { defineMethod } from "../method.js";
+import { type OperandTensor, take, tensorOf } from "../operand.js";
+import { matcher } from "../parameter.js";
+
+const schema = z.strictObject({
+  method: z.literal("revert"),
+  expert: sourceField("the expert of which a part goes back"),
+  base: sourceField("the model that it was fine-tuned from"),
+  layers: layersField.optional().describe("layers that go back; default all, and the tensors outside"),
+  parts: z
+    .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])
+    .optional()
+    .describe("parts that go back, such as `attention`, `mlp`, `outside` or `[q_proj, k_proj]`; default all"),
+  rows_below: z
+    .number()
+    .positive("must be positive")
+    .optional()
+    .describe("of those, only rows whose mean absolute change is below this; default whole tensors"),
+  rows: z.enum(["input", "output"]).default("input").describe("what a row is: an input feature, or an output feature"),
+  keep: z.boolean().default(false).describe("the complement: what is chosen stays the expert's, all else goes back"),
+});
+
+export const revert = defineMethod({
+  name: "revert",
+  title: "Revert",
+  summary: "Part of an expert goes back to the base: layers, parts, or the rows that changed little.",
+  formula: "theta_base where chosen, else theta_expert; a row is chosen where mean|theta_expert - theta_base| < T",
+  reference: "Bandarkar et al., ICLR 2025, arXiv 2410.01335, section 3.3; Bandarkar & Peng, arXiv 2505.18356",
+  tag: "sparsification",
+  schema,
+  tensors: (recipe, sources, context) => {
+    const { layers, parts, rows_below: threshold, rows, keep } = recipe;
+    if (layers === undefined && parts === undefined && threshold === undefined) {
+      throw new RecipeError("nothing says what goes back; give layers, parts or rows_below", [], { field: "layers" });
+    }
+    const [expert, base] = [sources.get("expert"), sources.get("base")];
+    const isChosen =
+      layers === undefined && parts === undefined ? () => true : matcher({ layers, parts }, "revert", expert);
+    const [chosenFrom, otherFrom] = keep ? [expert, base] : [base, expert];
+
+    const selected = (name: string, tensor: OperandTensor): OperandTensor => {
+      // Without rows of its own (an integer tensor, an empty one) a tensor stays whole.
+      if (threshold === undefined || !hasRows(tensor.dtype, tensor.shape)) return take(name, chosenFrom);
+      const [value, from] = [tensor.value, tensorOf(base, name).value];
+      const measurement = context.measure({
+        id: `rows of ${name} of ${expert.label} from ${threshold} (${rows})`,
+        kind: "rows",
+        label: `rows of ${expert.label}`,
+        ...{ tensor: name, shape: tensor.shape, value, base: from, axis: rows, threshold },
+      });
+      const select: Value = {
+        op: "select",
+        // The mask marks rows that changed: those are the expert's, or with keep the base's.
+        of: keep ? [from, value] : [value, from],
+        mask: measurement.measured,
+        axis: tensor.shape.length < 2 ? "rows" : rowsAlong(rows, tensor.transposed === true),
+        matrix: tensor.shape.slice(-2).reduce((product, extent) => product * extent, 1),
+      };
+      return { ...tensor, value: select, origin: [expert.label, base.label] };
+    };
+    return new Map(
+      [...expert.tensors].map(([name, tensor]) => [
+        name,
+        isChosen(name) ? selected(name, tensor) : take(name, otherFrom),
+      ]),
+    );
+  },
+  headline: (recipe) =>
+    `Revert: ${describeChoice(recipe)} ${recipe.keep ? "kept, the rest" : ""} back to the base`.replace("  ", " "),
+  describe: (recipe, name, layers) =>
+    `${name("expert")}, a model of ${layers} layers, with ${describeChoice(recipe)} ` +
+    `${recipe.keep ? `kept and all else back at ${name("base")}` : `back at its base ${name("base")}`}.`,
+});
+
+function describeChoice({ layers, parts, rows_below, rows }: z.output<typeof schema>): string {
+  const where = [
+    ...(rows_below === undefined ? [] : [`${rows} rows that changed by less than ${rows_below}`]),
+    ...(layers === undefined ? [] : [`layers ${[layers].flat().join(",")}`]),
+    ...(parts === undefined ? [] : [[parts].flat().join(", ")]),
+  ];
+  return where.join(" of ");
+}

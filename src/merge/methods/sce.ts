@@ -1,0 +1,66 @@
+// SCE: select the elements on which the experts differ most, calculate weights from what is left, erase the minority's.
+import { z } from "zod";
+import { plural } from "../../core/format.js";
+import type { Value } from "../../source/expression.js";
+import { lambdaField, modelsField, sourceField } from "../fields.js";
+import { defineMethod } from "../method.js";
+import { computed, deltaOf, isMeasurable, plus, requireBase, tensorOf } from "../operand.js";
+import { resolveParameter } from "../parameter.js";
+import { shareField } from "./task-vectors.js";
+
+const schema = z.strictObject({
+  method: z.literal("sce"),
+  models: modelsField("the experts", {}, 2),
+  base: sourceField("the model all were fine-tuned from"),
+  select: shareField
+    .default(1)
+    .describe("share of the elements of a tensor, of those on which the experts differ at all, that is kept"),
+  lambda: lambdaField,
+});
+
+export const sce = defineMethod({
+  name: "sce",
+  title: "SCE",
+  summary: "Elements on which the experts differ most, weighted by the size of the changes, minority signs left out.",
+  formula:
+    "theta_base + lambda sum_{i: sign(s_i) = sign(sum_j s_j)} w_i s_i / sum of these w_i; s_i = tau_i where var_i(tau_i) is among the largest int(select nonzero); w_i = mean(s_i^2) / sum_j mean(s_j^2)",
+  reference: "Wan et al., 2024, arXiv 2408.07990",
+  tag: "sce",
+  schema,
+  tensors: (recipe, { models, base }, context) => {
+    const root = requireBase(base, "SCE needs");
+    const [lead = root] = models;
+    const select = resolveParameter(recipe.select, 1, "select", lead);
+    const lambda = resolveParameter(recipe.lambda, 1, "lambda", lead);
+    return computed(lead, [...models, root], context, (name, tensor) => {
+      const from = tensorOf(root, name).value;
+      if (!isMeasurable(tensor)) return from;
+      const deltas = models.map((model) => deltaOf(name, model, root));
+      const who = `${name} of ${models.map(({ label }) => label).join(", ")}`;
+      const share = select(name);
+      let selected: Value[] = deltas;
+      if (share < 1) {
+        const variance: Value = { op: "variance", of: deltas };
+        const threshold = context.measure({
+          id: `largest ${share} of the variance of ${who}`,
+          ...{ kind: "largest", label: "the elements that differ most", values: [variance], share },
+        });
+        selected = deltas.map((delta) => ({ op: "trim-by", of: [delta, variance], low: threshold }));
+      }
+      const { measured } = context.measure({
+        id: `sizes of ${who}, select ${share}`,
+        ...{ kind: "energy", label: "sizes of changes", values: selected },
+      });
+      const weights = selected.map((_, at) => ({ measured, at }));
+      const merged: Value = {
+        ...{ op: "consensus", of: selected, weights, weighted: false, normalize: true, tie: 1 },
+      };
+      return plus(from, [{ weight: lambda(name), value: merged }]);
+    });
+  },
+  headline: ({ models, select }) =>
+    `SCE of ${plural(models.length, "model")}${typeof select === "number" ? `: select ${select}` : ""}`,
+  describe: ({ models }, name, layers) =>
+    `SCE of ${models.length} models of ${layers} layers, on ${name("base")}. ` +
+    "Method: Wan et al., [arXiv 2408.07990](https://arxiv.org/abs/2408.07990).",
+});

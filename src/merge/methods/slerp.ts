@@ -1,0 +1,49 @@
+// SLERP: two models, each tensor turned from the first towards the second along the arc between them.
+import { z } from "zod";
+import { modelsField } from "../fields.js";
+import { defineMethod } from "../method.js";
+import { computed, isMeasurable, type Operand, tensorOf } from "../operand.js";
+import { resolveParameter } from "../parameter.js";
+import { shareField } from "./task-vectors.js";
+
+/** Above this cosine of the angle the arc is taken for a straight line. */
+const STRAIGHT = 0.9995;
+
+const schema = z.strictObject({
+  method: z.literal("slerp"),
+  models: modelsField("two models", {}, 2).max(2, "must name two models"),
+  t: shareField.describe("how far to go from the first model (0) to the second (1)"),
+});
+
+export const slerp = defineMethod({
+  name: "slerp",
+  title: "SLERP",
+  summary: "Two models, each tensor turned from the first towards the second along the arc between them.",
+  formula:
+    "(sin((1 - t) W) theta_1 + sin(t W) theta_2) / sin W, W the angle between the flattened tensors; linear where |cos W| > 0.9995",
+  reference: "Shoemake, SIGGRAPH 1985",
+  tag: "slerp",
+  schema,
+  tensors: ({ t }, { models }, context) => {
+    const [first, second] = models as readonly [Operand, Operand];
+    const share = resolveParameter(t, 0.5, "t", first);
+    return computed(first, models, context, (name, tensor) => {
+      const at = share(name);
+      const [a, b] = [tensor.value, tensorOf(second, name).value];
+      if (at === 0 || !isMeasurable(tensor)) return a;
+      if (at === 1) return b;
+      const { measured } = context.measure({
+        id: `angle of ${name} of ${first.label} and ${second.label}, t ${at}`,
+        ...{ kind: "slerp", label: "angles", values: [a, b], t: at, straight: STRAIGHT },
+      });
+      return {
+        sum: [
+          { weight: { measured }, value: a },
+          { weight: { measured, at: 1 }, value: b },
+        ],
+      };
+    });
+  },
+  headline: ({ t }) => `SLERP of two models${typeof t === "number" ? `: t ${t}` : ""}`,
+  describe: (_, name, layers) => `SLERP of ${name("models[0]")} and ${name("models[1]")}, of ${layers} layers.`,
+});

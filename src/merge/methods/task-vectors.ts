@@ -1,0 +1,100 @@
+// What methods on task vectors have in common: each expert's change from the base, thinned out one by one, put together,
+// and added to the base. Task vectors: Ilharco et al., ICLR 2023, arXiv 2212.04089.
+import type { z } from "zod";
+import { sumOfWeights, type Value, type Weight } from "../../source/expression.js";
+import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "../fields.js";
+import type { Sources } from "../method.js";
+import {
+  computed,
+  deltaOf,
+  isMeasurable,
+  type Operand,
+  type OperandTensor,
+  type PlanContext,
+  plus,
+  requireBase,
+} from "../operand.js";
+import { boundedParameter, type Parameter, type Resolved, resolveParameter } from "../parameter.js";
+
+/** A share from 0 to 1, perhaps different by layer, part or tensor. */
+export const shareField = boundedParameter(0, 1);
+
+/** Fields that all of these methods have; `parameters` are those of a model, which also stand at the top for all. */
+export function taskVectorFields<Shape extends z.ZodRawShape>(parameters: Shape) {
+  return {
+    models: modelsField("the experts", {
+      weight: weightField.optional().describe("what its change is multiplied by; default 1"),
+      ...parameters,
+    }),
+    base: sourceField("the model all were fine-tuned from"),
+    lambda: lambdaField,
+  };
+}
+
+/** One expert's change in one tensor. */
+export interface Change {
+  readonly name: string;
+  readonly tensor: OperandTensor;
+  /** Place of the expert among the models. */
+  readonly model: number;
+  readonly expert: Operand;
+  readonly delta: Value;
+}
+
+export interface TaskVectorMerge {
+  /** Thins a change out; by default it stays whole. */
+  readonly thin?: (change: Change) => Value;
+  /** Puts the changes of a tensor together; by default their weighted sum. */
+  readonly join?: (changes: readonly { readonly weight: Weight; readonly value: Value }[], name: string) => Value;
+  /** Divides the weighted sum by the sum of the weights. */
+  readonly normalize?: boolean;
+}
+
+interface TaskVectorRecipe {
+  readonly models: readonly (string | object)[];
+  readonly lambda: Parameter;
+}
+
+/** base + lambda * join(thin(theta_i - base)), tensor by tensor. */
+export function mergeTaskVectors(
+  recipe: TaskVectorRecipe,
+  { models, base }: Sources,
+  context: PlanContext,
+  { thin = ({ delta }) => delta, join, normalize = false }: TaskVectorMerge,
+): Map<string, OperandTensor> {
+  const root = requireBase(base, "this method needs");
+  const [lead = root] = models;
+  const weights = models.map((expert, i) => modelParameter(recipe, i, "weight", 1, expert));
+  const lambda = resolveParameter(recipe.lambda, 1, "lambda", lead);
+  const add = join ?? ((terms) => weightedSum(terms, normalize));
+  return computed(lead, [...models, root], context, (name, tensor) => {
+    const from = root.tensors.get(name)?.value as Value;
+    if (!isMeasurable(tensor)) return from;
+    const terms = models.map((expert, model) => {
+      const delta = deltaOf(name, expert, root);
+      return { weight: weights[model]?.(name) ?? 1, value: thin({ name, tensor, model, expert, delta }) };
+    });
+    return plus(from, [{ weight: lambda(name), value: add(terms, name) }]);
+  });
+}
+
+function weightedSum(terms: readonly { readonly weight: Weight; readonly value: Value }[], normalize: boolean): Value {
+  const used = terms.filter(({ weight }) => weight !== 0);
+  const total = sumOfWeights(used.map(({ weight }) => weight as number));
+  // Weights that cancel out have no average; their sum is what it is.
+  return normalize && total !== 0 ? { blend: used } : { sum: used.length > 0 ? used : terms };
+}
+
+/** A parameter of the i-th model: its own, or that at the top of the recipe, or the fallback. */
+export function modelParameter(
+  recipe: { readonly models: readonly (string | object)[] },
+  model: number,
+  field: string,
+  fallback: number,
+  operand: Operand,
+): Resolved {
+  const own = (parametersOf(recipe.models[model] as { model: string }) as Record<string, Parameter | undefined>)[field];
+  if (own !== undefined) return resolveParameter(own, fallback, `models[${model}].${field}`, operand);
+  const common = (recipe as Record<string, unknown>)[field] as Parameter | undefined;
+  return resolveParameter(common, fallback, field, operand);
+}

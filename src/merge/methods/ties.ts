@@ -1,0 +1,133 @@
+// TIES: trim small changes, elect a sign per element, average the changes that have it.
+import { z } from "zod";
+import { RecipeError } from "../../core/errors.js";
+import { plural } from "../../core/format.js";
+import { elementCount } from "../../core/shape.js";
+import type { Value } from "../../source/expression.js";
+import { parametersOf } from "../fields.js";
+import { defineMethod, type Sources } from "../method.js";
+import { deltaOf, isMeasurable, type Operand, type PlanContext, requireBase } from "../operand.js";
+import { elect, normalizeElected } from "./elect.js";
+import { type Change, mergeTaskVectors, modelParameter, shareField, taskVectorFields } from "./task-vectors.js";
+
+const density = shareField.describe("share of the changes that is kept, the largest ones");
+
+const schema = z.strictObject({
+  method: z.literal("ties"),
+  ...taskVectorFields({ density: density.optional() }),
+  density: density.default(0.2),
+  trim: z
+    .enum(["model", "tensor"])
+    .default("model")
+    .describe("what the share is of: all changes of a model together, as in the paper, or those of each tensor"),
+  normalize: normalizeElected,
+});
+
+type TiesRecipe = z.output<typeof schema>;
+
+export const ties = defineMethod({
+  name: "ties",
+  title: "TIES",
+  summary: "The largest changes of each expert; per element a sign is elected, and the changes that have it averaged.",
+  formula:
+    "theta_base + lambda mean_{i: sign(t_i) = s} t_i; t_i = tau_i where |tau_i| is among the largest int(k n), else 0; s = sign(sum(w_i t_i)), for a zero sum the sign of most sums (trim: model) or + (trim: tensor)",
+  reference: "Yadav et al., NeurIPS 2023, arXiv 2306.01708",
+  tag: "ties",
+  schema,
+  tensors: (recipe, sources, context) => {
+    const thin = recipe.trim === "model" ? trimModels(recipe, sources, context) : trimTensors(recipe, sources, context);
+    const tie = recipe.trim === "model" ? majority(recipe, sources, context, thin) : 1;
+    return mergeTaskVectors(recipe, sources, context, {
+      thin,
+      join: (changes) => elect(changes, recipe.normalize, tie),
+    });
+  },
+  headline: ({ models, trim, density: share }) =>
+    `TIES of ${plural(models.length, "model")}${typeof share === "number" ? `: density ${share} of each ${trim}` : ""}`,
+  describe: ({ models, trim }, name, layers) =>
+    `TIES of ${models.length} models of ${layers} layers, trimmed per ${trim}, on ${name("base")}. ` +
+    "Method: Yadav et al., NeurIPS 2023, [arXiv 2306.01708](https://arxiv.org/abs/2306.01708).",
+});
+
+/** Trims by one threshold for all of a model. */
+function trimModels(recipe: TiesRecipe, { models, base }: Sources, context: PlanContext): (change: Change) => Value {
+  const root = requireBase(base, "TIES needs");
+  const thresholds = models.map((expert, i) => {
+    const share =
+      parametersOf(recipe.models[i] as Exclude<TiesRecipe["models"][number], string>).density ?? recipe.density;
+    if (typeof share !== "number") {
+      throw new RecipeError(
+        "with trim: model, density is a share of the whole model and so one number; use trim: tensor for shares that differ",
+        [],
+        { field: "density" },
+      );
+    }
+    const names = [...expert.tensors].filter(([, tensor]) => isMeasurable(tensor));
+    const elements = names.reduce((sum, [, { shape }]) => sum + elementCount(shape), 0);
+    return thresholdOf(
+      `largest ${share} of ${expert.label} against ${root.label}`,
+      `the largest changes of ${expert.label}`,
+      names.map(([name]) => deltaOf(name, expert, root)),
+      share,
+      elements,
+      context,
+    );
+  });
+  return ({ model, delta }) => trimmed(delta, thresholds[model] ?? 0);
+}
+
+/** Trims by a threshold per tensor. */
+export function trimTensors(
+  recipe: { readonly models: readonly (string | object)[] },
+  { models }: Sources,
+  context: PlanContext,
+): (change: Change) => Value {
+  const shares = models.map((expert, i) => modelParameter(recipe, i, "density", 1, expert));
+  return ({ name, tensor, model, expert, delta }) => {
+    const share = shares[model]?.(name) ?? 1;
+    const id = `largest ${share} of ${name} of ${expert.label}`;
+    const label = `the largest changes of ${expert.label}`;
+    return trimmed(delta, thresholdOf(id, label, [delta], share, elementCount(tensor.shape), context));
+  };
+}
+
+type Threshold = number | { readonly measured: string };
+
+/** The magnitude that the largest int(share * elements) changes reach; 0 if that is all of them. */
+function thresholdOf(
+  id: string,
+  label: string,
+  values: readonly Value[],
+  share: number,
+  elements: number,
+  context: PlanContext,
+): Threshold {
+  const kept = Math.floor(share * elements);
+  if (kept >= elements) return 0;
+  return context.measure({ id, kind: "order", label, values, ranks: [elements - kept] });
+}
+
+function trimmed(delta: Value, low: Threshold): Value {
+  return low === 0 ? delta : { op: "trim", of: [delta], low, high: Number.MAX_VALUE };
+}
+
+/** The sign that most elements elect, which settles ties (the authors' code: resolve_zero_signs, "majority"). */
+function majority(
+  recipe: TiesRecipe,
+  { models, base }: Sources,
+  context: PlanContext,
+  thin: (change: Change) => Value,
+): { readonly measured: string } | 1 {
+  const root = requireBase(base, "TIES needs");
+  const [lead] = models;
+  if (!lead || models.length < 2) return 1;
+  const weights = models.map((expert, i) => modelParameter(recipe, i, "weight", 1, expert));
+  const sums = [...lead.tensors].flatMap(([name, tensor]): Value[] => {
+    if (!isMeasurable(tensor)) return [];
+    const change = (expert: Operand, model: number) =>
+      thin({ name, tensor, model, expert, delta: deltaOf(name, expert, root) });
+    return [{ sum: models.map((expert, i) => ({ weight: weights[i]?.(name) ?? 1, value: change(expert, i) })) }];
+  });
+  const id = `majority sign of ${models.map(({ label }) => label).join(", ")}`;
+  return context.measure({ id, kind: "majority", label: "the sign that most changes have", values: sums });
+}
