@@ -69,7 +69,7 @@ describe("recipes", () => {
   });
 
   it("without or with an unknown method, or no mapping at all", async () => {
-    await merge("method: ties\nmodels: [task]\n", /line 1: method: must be one of swap, .*soup/);
+    await merge("method: tie\nmodels: [task]\n", /line 1: method: must be one of swap, .*did you mean ties\?/);
     await merge("task: task\n", /line 1: method: must be one of swap, .*soup/);
     await merge("", /must be a recipe: a mapping with a method/);
     await merge("- swap\n", /line 1: must be a recipe: a mapping/);

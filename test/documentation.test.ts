@@ -2,9 +2,10 @@
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseRecipe } from "layergraft";
+import { analyzeExperts, parseRecipe } from "layergraft";
 import { writeSharded } from "layergraft/safetensors";
 import { beforeAll, expect, test } from "vitest";
+import { renewed, schema } from "../docs/generate.js";
 import { seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -38,7 +39,7 @@ beforeAll(async () => {
   ]);
   writeFileSync(join(adapter, "adapter_model.safetensors"), readFileSync(join(adapter, "model.safetensors")));
   writeFileSync(join(adapter, "adapter_config.json"), JSON.stringify({ peft_type: "LORA", r: 2, lora_alpha: 4 }));
-  writeFileSync(join(folder, "recipe.yaml"), recipes.at(-1) ?? "");
+  writeFileSync(join(folder, "recipe.yaml"), recipes[0] ?? "");
 });
 
 test("the README has commands, and the two that CI runs", () => {
@@ -63,6 +64,28 @@ test.each(recipes.map((text, i) => [i, text] as const))("recipe %i of the guide"
   const args = [CLI, "merge", `guide-${i}.yaml`, "--out", `guide-${i}`, "--quiet"];
   const { status, stderr } = spawnSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+});
+
+test("what the recipe guide says of methods is what the methods say (npm run docs)", () => {
+  expect(guide).toBe(renewed(guide));
+  expect(readFileSync(join(ROOT, "docs/recipe.schema.json"), "utf8")).toBe(schema());
+});
+
+test("every field of analysis.json is in its guide", async () => {
+  const text = readFileSync(join(ROOT, "docs/analysis.md"), "utf8");
+  const experts = { math: join(folder, "math-expert"), swahili: join(folder, "swahili-expert") };
+  const { analysis } = await analyzeExperts({ base: join(folder, "base"), experts });
+  const keys = new Set<string>();
+  const collect = (value: unknown): void => {
+    if (typeof value !== "object" || value === null) return;
+    for (const [key, inner] of Object.entries(value)) {
+      if (!Array.isArray(value)) keys.add(key);
+      collect(inner);
+    }
+  };
+  collect(analysis);
+  expect(keys.size).toBeGreaterThan(25);
+  expect([...keys].filter((key) => !text.includes(`\`${key}\``))).toEqual([]);
 });
 
 test("the output that the README shows is the example's, but for the times", () => {

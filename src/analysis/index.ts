@@ -10,5 +10,6 @@ export {
   type PairFigures,
   type TensorAnalysis,
 } from "./analysis.js";
+export { type Suggestion, type SuggestOptions, suggestRecipes } from "./suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./thresholds.js";
 export { type PageData, pageData } from "./views.js";

@@ -15,10 +15,13 @@ const INTERRUPTED = 130; // what shells report for a program that Ctrl-C ended
 const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
   swap: async () => (await import("./commands/swap.js")).addSwapCommand,
   soup: async () => (await import("./commands/soup.js")).addSoupCommand,
+  revert: async () => (await import("./commands/revert.js")).addRevertCommand,
   merge: async () => (await import("./commands/merge.js")).addMergeCommand,
   inspect: async () => (await import("./commands/inspect.js")).addInspectCommand,
   diff: async () => (await import("./commands/diff.js")).addDiffCommand,
   analyze: async () => (await import("./commands/analyze.js")).addAnalyzeCommand,
+  suggest: async () => (await import("./commands/suggest.js")).addSuggestCommand,
+  methods: async () => (await import("./commands/methods.js")).addMethodsCommand,
   verify: async () => (await import("./commands/verify.js")).addVerifyCommand,
 };
 

@@ -108,8 +108,7 @@ export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette
   const byMagnitude = plan.measurements.some(({ kind }) => kind === "magnitude");
   const weights = byMagnitude ? "by inverse magnitude (measured first)" : method.weighting?.(recipe);
   const parameters = formatCount(summary.parameters);
-  const measuring =
-    summary.bytesToMeasure > 0 ? `, of which ${formatBytes(summary.bytesToMeasure)} to measure magnitudes` : "";
+  const measuring = summary.bytesToMeasure > 0 ? `, of which ${formatBytes(summary.bytesToMeasure)} to measure` : "";
   const averaged = summary.ownership.some(({ origins }) => origins.some((origin) => origin.length > 1));
   return [
     palette.bold(method.headline(recipe)),

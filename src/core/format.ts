@@ -104,3 +104,14 @@ function editDistance(a: string, b: string): number {
 export function formatPercent(share: number): string {
   return `${(100 * share).toFixed(1)}%`;
 }
+
+/** `0-4, 30-31`: layer numbers as ranges. */
+export function formatRanges(layers: readonly number[]): string {
+  const ranges: [number, number][] = [];
+  for (const layer of layers) {
+    const last = ranges.at(-1);
+    if (last && last[1] === layer - 1) last[1] = layer;
+    else ranges.push([layer, layer]);
+  }
+  return ranges.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
+}

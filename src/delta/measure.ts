@@ -3,7 +3,7 @@ import { leavesOf, type Measured, type MeasuredResult, measurementsOf, type Valu
 import { Resolver, type Sources } from "../source/resolve.js";
 import type { AnalyzedPiece } from "../streaming/analyze.js";
 import { countBytes, type Evaluation, type Job, type Payload } from "../streaming/program.js";
-import { addUp, Collector, resultsByJob } from "../streaming/results.js";
+import { addCounts, addUp, Collector, resultsByJob } from "../streaming/results.js";
 import { type RunOptions, runProgram } from "../streaming/run.js";
 import { joinAnalyzed } from "./analyze.js";
 import { type MagnitudeMeasurement, measureMagnitude } from "./measurements/magnitude.js";
@@ -170,7 +170,7 @@ async function runPasses(passes: readonly Pass[], resolver: Resolver, options: R
     (total, piece, job) => join(total, piece, jobs[job] as Job),
     (index, total) => {
       const { pass, job } = owners[index] as (typeof owners)[number];
-      pass.take(job, total instanceof Uint32Array ? Float64Array.from(total) : total);
+      pass.take(job, total);
     },
   );
   const program = { inputs: resolver.inputs, outputs: [], jobs };
@@ -185,8 +185,8 @@ async function runPasses(passes: readonly Pass[], resolver: Resolver, options: R
 
 function join(total: Payload, piece: Payload, job: Job): Payload {
   if (job.kind === "analyze") return joinAnalyzed(total as AnalyzedPiece, piece as AnalyzedPiece, job);
-  const sum = total instanceof Float64Array ? total : Float64Array.from(total as Uint32Array);
-  return addUp(sum, piece as Float64Array | Uint32Array);
+  if (job.kind === "count") return addCounts(total as Uint32Array, piece as Uint32Array);
+  return addUp(total as Float64Array, piece as Float64Array);
 }
 
 /** Bytes that measuring reads. */

@@ -11,5 +11,12 @@ export { type OpenedPlan, openPlan, planRecipe, planSoup, planSwap } from "./pla
 export { type Provenance, readProvenance } from "./provenance.js";
 export type { MergeRecipe, MergeRecipeInput, Recipe, RecipeInput } from "./recipe.js";
 export { checkRecipe, parseRecipe, readRecipe } from "./recipe-file.js";
+export {
+  type FieldReference,
+  type MethodReference,
+  methodReferences,
+  outputReferences,
+  recipeJsonSchema,
+} from "./reference.js";
 export { type Ownership, type PlanSummary, summarizePlan } from "./summary.js";
 export { type Deviation, type Verification, type VerifyOptions, verifyOutput } from "./verify.js";

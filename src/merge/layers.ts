@@ -42,15 +42,3 @@ function parseEntry(entry: number | string, layers: number, field: string): numb
       return Array.from({ length: last - first + 1 }, (_, i) => first + i);
     });
 }
-
-/** Layers in the shortest way to write them, such as `0-4,30-31`. */
-export function formatLayers(layers: Iterable<number>): string {
-  const sorted = [...new Set(layers)].sort((a, b) => a - b);
-  const ranges: [number, number][] = [];
-  for (const layer of sorted) {
-    const last = ranges.at(-1);
-    if (last && last[1] === layer - 1) last[1] = layer;
-    else ranges.push([layer, layer]);
-  }
-  return ranges.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(",");
-}

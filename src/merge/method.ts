@@ -31,6 +31,8 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   /** What the hub calls it. */
   readonly tag: string;
   readonly schema: Schema;
+  /** A recipe as one may write it, for the documentation. */
+  readonly example: z.input<Schema>;
   /** Fills in defaults that depend on the model's depth, so that what was done stands in the output. */
   readonly complete?: (recipe: z.output<Schema>, layers: number) => z.output<Schema>;
   /** The merged model, tensor by tensor. */

@@ -1,7 +1,7 @@
 // Numbers of a recipe that may differ by layer, by part, or by tensor: how they are written, and what they come to for
 // each tensor of a model. What matches nothing, or has the wrong length, is an error.
 import { z } from "zod";
-import { blockOf, type Part } from "../checkpoint/architectures.js";
+import { blockOf, compareParts, type Part } from "../checkpoint/architectures.js";
 import { RecipeError } from "../core/errors.js";
 import { formatSome } from "../core/format.js";
 import { layersField, parseLayers } from "./layers.js";
@@ -127,9 +127,10 @@ export interface Selection {
  */
 export function matcher(selection: Selection, field: string, operand: Operand): (tensor: string) => boolean {
   const { layers, parts, tensors } = selection;
-  const chosen = layers === undefined ? undefined : parseLayers(layers, operand.layers, `${field}.layers`);
+  const within = (name: string) => (field === "" ? name : `${field}.${name}`);
+  const chosen = layers === undefined ? undefined : parseLayers(layers, operand.layers, within("layers"));
   const names = parts === undefined ? undefined : typeof parts === "string" ? [parts] : parts;
-  if (names) requireParts(names, `${field}.parts`, operand);
+  if (names) requireParts(names, within("parts"), operand);
   const fits = (tensor: string): boolean => {
     const place = operand.tensors.get(tensor);
     if (!place) return false;
@@ -139,9 +140,13 @@ export function matcher(selection: Selection, field: string, operand: Operand): 
   };
   if (![...operand.tensors.keys()].some(fits)) {
     const example = formatSome([...operand.tensors.keys()].slice(-3));
-    throw new RecipeError(`${field} fits no tensor of the model; its tensors are called ${example}, and so on`, [], {
-      field,
-    });
+    throw new RecipeError(
+      `${field || "the choice"} fits no tensor of the model; its tensors are called ${example}, and so on`,
+      [],
+      {
+        field,
+      },
+    );
   }
   return fits;
 }
@@ -161,7 +166,7 @@ export function requireParts(names: readonly string[], field: string, operand: O
   const places = [...operand.tensors.values()];
   const missing = names.filter((name) => !places.some((place) => isOfPart(place, name)));
   if (missing.length === 0) return;
-  const known = [...new Set(places.map(({ part }) => part))];
+  const known = [...new Set(places.map(({ part }) => part))].sort(compareParts);
   throw new RecipeError(
     `${field}: the model has no part ${formatSome(missing)}; it has attention, mlp, outside, ${known.join(", ")}`,
     [],

@@ -3,7 +3,7 @@ import { DTYPE_BITS } from "../core/dtype.js";
 import { groupBy } from "../core/group.js";
 import { elementCount } from "../core/shape.js";
 import { measuringBytes, placeholders } from "../delta/measure.js";
-import type { Measured } from "../source/expression.js";
+import { isLeaf, type Measured, type Value } from "../source/expression.js";
 import { Resolver } from "../source/resolve.js";
 import { countBytes, type Job } from "../streaming/program.js";
 import { copied } from "./compile.js";
@@ -19,6 +19,8 @@ export interface Ownership {
    * come from different sources.
    */
   readonly origins: readonly (readonly string[])[];
+  /** Whether what comes from several sources is put together by more than an average. */
+  readonly combined?: boolean;
 }
 
 export interface PlanSummary {
@@ -70,9 +72,24 @@ function ownershipOf(plan: Plan): Ownership[] {
   const byLayer = groupBy(plan.steps, ({ layer }) => layer);
   const layers: (number | null)[] = Array.from({ length: plan.layers }, (_, layer) => layer);
   return [...layers, null].map((layer) => {
-    const distinct = new Map((byLayer.get(layer) ?? []).map(({ origin }) => [origin.join(" "), origin] as const));
-    return { layer, origins: [...distinct.values()].sort((a, b) => a.length - b.length || compare(a[0], b[0])) };
+    const steps = byLayer.get(layer) ?? [];
+    const distinct = new Map(steps.map(({ origin }) => [origin.join(" "), origin] as const));
+    const combined = steps.some(({ value }) => !isAverage(value));
+    return {
+      layer,
+      ...(combined ? { combined } : {}),
+      origins: [...distinct.values()].sort((a, b) => a.length - b.length || compare(a[0], b[0])),
+    };
   });
+}
+
+/** Whether a value is a tensor or an average, and not an operation or a choice that is yet to be measured. */
+function isAverage(value: Value): boolean {
+  if (isLeaf(value)) return true;
+  if (!("blend" in value)) return false;
+  return value.blend.every(
+    ({ weight, value: inner }) => (typeof weight === "number" || weight.inverse === true) && isAverage(inner),
+  );
 }
 
 function compare(a = "", b = ""): number {

@@ -1,6 +1,7 @@
 // The strip of layers and its legend, as a person sees them.
 import { expect, test } from "vitest";
-import { formatRanges, layerStrip, type Palette } from "./strip.js";
+import { formatRanges } from "../core/format.js";
+import { layerStrip, type Palette } from "./strip.js";
 
 const plain = (text: string) => text;
 const palette: Palette = {

@@ -1,5 +1,6 @@
 // A plan at a glance: one cell per layer, from the input to the output, and what each kind of cell means.
 // Pure text from plain data; colours come in through `paint`.
+import { formatRanges } from "../core/format.js";
 
 /** Colours to paint with; the identity for plain text. */
 export interface Palette {
@@ -16,13 +17,16 @@ export interface Palette {
 export interface StripLayer {
   readonly layer: number | null;
   readonly origins: readonly (readonly string[])[];
+  /** Whether what comes from several sources is put together by more than an average. */
+  readonly combined?: boolean;
 }
 
-type Kind = "task" | "language" | "average" | "mixed" | "mixed average" | "other";
+type Kind = "task" | "language" | "base" | "average" | "mixed" | "mixed average" | "other";
 
 const CELLS: Readonly<Record<Kind, string>> = {
   task: "░",
   language: "█",
+  base: "·",
   average: "▒",
   mixed: "▚",
   "mixed average": "▞",
@@ -34,29 +38,19 @@ function kindOf({ origins }: StripLayer): Kind {
   const [first = []] = origins;
   if (origins.length > 1) return origins.some((origin) => origin.length > 1) ? "mixed average" : "mixed";
   if (first.length > 1) return "average";
-  return first[0] === "task" || first[0] === "language" ? first[0] : "other";
+  return first[0] === "task" || first[0] === "language" || first[0] === "base" ? first[0] : "other";
 }
 
 function painterOf(kind: Kind, palette: Palette): (text: string) => string {
   return {
     task: palette.cyan,
     language: palette.green,
+    base: palette.dim,
     average: palette.yellow,
     mixed: palette.magenta,
     "mixed average": palette.magenta,
     other: palette.cyan,
   }[kind];
-}
-
-/** `0-4, 30-31`: layer numbers as ranges. */
-export function formatRanges(layers: readonly number[]): string {
-  const ranges: [number, number][] = [];
-  for (const layer of layers) {
-    const last = ranges.at(-1);
-    if (last && last[1] === layer - 1) last[1] = layer;
-    else ranges.push([layer, layer]);
-  }
-  return ranges.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
 }
 
 /**
@@ -109,12 +103,14 @@ function legend(ownership: readonly StripLayer[], palette: Palette): string[] {
   });
 }
 
-function describeOrigin({ origins }: StripLayer): string {
-  if (origins.length === 1) return describeOne(origins[0] ?? []);
-  return `parts: ${origins.map(describeOne).join(", ")}`;
+function describeOrigin({ origins, combined = false }: StripLayer): string {
+  const described = origins.map((origin) => describeOne(origin, combined));
+  return described.length === 1 ? (described[0] ?? "") : `parts: ${described.join(", ")}`;
 }
 
-function describeOne(origin: readonly string[]): string {
-  if (origin.length > 3) return `average of ${origin.length} models`;
-  return origin.length > 1 ? `average of ${origin.join(" and ")}` : (origin[0] ?? "");
+function describeOne(origin: readonly string[], combined: boolean): string {
+  const [only = "", ...others] = origin;
+  if (others.length === 0) return only;
+  const all = origin.length > 3 ? `${origin.length} models` : origin.join(" and ");
+  return combined ? `${all}, combined` : `average of ${all}`;
 }

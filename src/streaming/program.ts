@@ -142,7 +142,7 @@ export interface SignsJob {
 
 /**
  * Counts magnitudes by their bits: the upper 16 of |x| as float32, or the lower 16 of those with the given upper ones.
- * Reports a Uint32Array of 65536 counts per piece.
+ * Reports a Uint32Array per piece: key, count, key, count, ..., by ascending key, without what does not occur.
  */
 export interface CountJob {
   readonly kind: "count";

@@ -86,8 +86,22 @@ export class Collector<P extends Payload> {
   }
 }
 
+/** Counts of two ranges together; both, and the result, are key, count, ... by ascending key. */
+export function addCounts(a: Uint32Array, b: Uint32Array): Uint32Array {
+  const sum = new Uint32Array(a.length + b.length);
+  let [i, j, at] = [0, 0, 0];
+  while (i < a.length || j < b.length) {
+    const [x, y] = [a[i] ?? Number.POSITIVE_INFINITY, b[j] ?? Number.POSITIVE_INFINITY];
+    sum[at++] = Math.min(x, y);
+    sum[at++] = (x <= y ? (a[i + 1] ?? 0) : 0) + (y <= x ? (b[j + 1] ?? 0) : 0);
+    if (x <= y) i += 2;
+    if (y <= x) j += 2;
+  }
+  return sum.subarray(0, at);
+}
+
 /** Adds numbers up in place, element by element. */
-export function addUp(total: Float64Array, piece: Float64Array | Uint32Array): Float64Array {
+export function addUp(total: Float64Array, piece: Float64Array): Float64Array {
   for (let i = 0; i < total.length; i++) total[i] = (total[i] ?? 0) + (piece[i] ?? 0);
   return total;
 }

@@ -209,7 +209,7 @@ export class Worker {
       if (job.upper === undefined) kernels.countUpper(values, to - from, this.#counters ?? 0);
       else kernels.countLower(values, to - from, job.upper, this.#counters ?? 0);
     });
-    return kernels.counters(this.#counters, COUNTERS).slice();
+    return pairsOfCounts(kernels.counters(this.#counters, COUNTERS));
   }
 
   #gram(job: GramJob, begin: number, end: number): Float64Array {
@@ -235,6 +235,21 @@ export class Worker {
     });
     return products;
   }
+}
+
+/** What occurs, as key, count, key, count, ... */
+function pairsOfCounts(counts: Uint32Array): Uint32Array {
+  let occurring = 0;
+  for (const count of counts) if (count > 0) occurring++;
+  const pairs = new Uint32Array(occurring * 2);
+  let at = 0;
+  for (let key = 0; at < pairs.length; key++) {
+    const count = counts[key] ?? 0;
+    if (count === 0) continue;
+    pairs[at++] = key;
+    pairs[at++] = count;
+  }
+  return pairs;
 }
 
 /** Counts differing elements and remembers the first, over byte ranges given in order. */

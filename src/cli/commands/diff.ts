@@ -3,9 +3,9 @@ import type { Command } from "commander";
 import { columnName } from "../../analysis/views.js";
 import { compareParts } from "../../checkpoint/architectures.js";
 import { openCheckpoint } from "../../checkpoint/checkpoint.js";
-import { formatSome, plural } from "../../core/format.js";
+import { formatRanges, formatSome, plural } from "../../core/format.js";
 import { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "../../delta/compare.js";
-import { formatRanges, type Palette } from "../../report/strip.js";
+import type { Palette } from "../../report/strip.js";
 import { formatTable } from "../../report/table.js";
 import { paletteFor, print, printJson, runWithProgress, type WorkOptions, withWorkOptions } from "../output.js";
 

@@ -2,10 +2,9 @@
 import type { Command } from "commander";
 import { compareParts, type Part } from "../../checkpoint/architectures.js";
 import { type Checkpoint, openCheckpoint, parameterCount } from "../../checkpoint/checkpoint.js";
-import { formatBytes, formatCount, plural } from "../../core/format.js";
+import { formatBytes, formatCount, formatRanges, plural } from "../../core/format.js";
 import { groupBy } from "../../core/group.js";
 import { elementCount, formatShape } from "../../core/shape.js";
-import { formatRanges } from "../../report/strip.js";
 import { formatTable } from "../../report/table.js";
 import { type CommonOptions, paletteFor, print, printJson, withCommonOptions } from "../output.js";
 

@@ -13,7 +13,7 @@ export interface Binding {
 }
 
 /** What a job reports, put together over its pieces: numbers per piece, or the sum of its payloads. */
-export type JobTotal = readonly Float64Array[] | Float64Array | AnalyzedPiece;
+export type JobTotal = readonly Float64Array[] | Float64Array | Uint32Array | AnalyzedPiece;
 
 /** One pass over weights. */
 export interface Pass {

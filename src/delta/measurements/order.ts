@@ -2,8 +2,7 @@
 // pass counts the upper halves, and a second the lower halves of those in which a rank falls. Nothing is held but counts.
 import type { Value } from "../../source/expression.js";
 import type { CountJob, Job } from "../../streaming/program.js";
-import { addUp } from "../../streaming/results.js";
-import { added, type Binding, type JobTotal, type Measuring } from "./measurement.js";
+import { added, type Binding, type Measuring } from "./measurement.js";
 
 /** The magnitudes of given ranks among all elements of some values, together. */
 export interface OrderMeasurement {
@@ -42,8 +41,7 @@ export function* measureLargest(measurement: LargestMeasurement, binding: Bindin
     },
   };
   const upper = yield* countUpper(measurement, binding);
-  const elements = upper.reduce((sum, count) => sum + count, 0);
-  return yield* atRanks(measurement, binding, upper, [elements - Math.floor(share * nonZero)]);
+  return yield* atRanks(measurement, binding, upper, [upper.total - Math.floor(share * nonZero)]);
 }
 
 interface Counted {
@@ -51,15 +49,38 @@ interface Counted {
   readonly values: readonly Value[];
 }
 
-const HALF = 65_536;
+/** How often each 16-bit key occurs, where it does. */
+class Counts {
+  readonly #counts = new Map<number, number>();
+  total = 0;
 
-function* countUpper({ label, values }: Counted, binding: Binding): Measuring<Float64Array> {
-  const counts = new Float64Array(HALF);
+  /** @param pairs key, count, key, count, ... */
+  add(pairs: Uint32Array): void {
+    for (let i = 0; i < pairs.length; i += 2) {
+      const [key = 0, count = 0] = [pairs[i], pairs[i + 1]];
+      this.#counts.set(key, (this.#counts.get(key) ?? 0) + count);
+      this.total += count;
+    }
+  }
+
+  /** The key in which a rank falls, and its rank there; undefined beyond the last. */
+  find(rank: number): { readonly key: number; readonly rest: number } | undefined {
+    if (rank >= this.total) return undefined;
+    let rest = Math.max(0, rank);
+    for (const key of [...this.#counts.keys()].sort((a, b) => a - b)) {
+      const count = this.#counts.get(key) ?? 0;
+      if (rest < count) return { key, rest };
+      rest -= count;
+    }
+    return undefined;
+  }
+}
+
+function* countUpper({ label, values }: Counted, binding: Binding): Measuring<Counts> {
+  const counts = new Counts();
   yield {
     jobs: values.map((value): CountJob => ({ kind: "count", name: label, value: binding.evaluation(value) })),
-    take: (_, total: JobTotal) => {
-      addUp(counts, total as Float64Array);
-    },
+    take: (_, total) => counts.add(total as Uint32Array),
   };
   return counts;
 }
@@ -68,33 +89,19 @@ function* countUpper({ label, values }: Counted, binding: Binding): Measuring<Fl
 function* atRanks(
   { label, values }: Counted,
   binding: Binding,
-  upper: Float64Array,
+  upper: Counts,
   ranks: readonly number[],
 ): Measuring<number[]> {
-  const elements = upper.reduce((sum, count) => sum + count, 0);
-  const found = ranks.map((rank) => (rank >= elements ? undefined : halfOf(upper, Math.max(0, rank))));
-  const wanted = [...new Set(found.flatMap((half) => (half ? [half.at] : [])))];
-  const lower = new Map(wanted.map((at) => [at, new Float64Array(HALF)]));
-  const jobs = wanted.flatMap((at) =>
-    values.map((value): CountJob => ({ kind: "count", name: label, value: binding.evaluation(value), upper: at })),
+  const found = ranks.map((rank) => upper.find(rank));
+  const wanted = [...new Set(found.flatMap((half) => (half ? [half.key] : [])))];
+  const lower = new Map(wanted.map((key) => [key, new Counts()]));
+  const jobs = wanted.flatMap((key) =>
+    values.map((value): CountJob => ({ kind: "count", name: label, value: binding.evaluation(value), upper: key })),
   );
-  yield {
-    jobs,
-    take: (job, total) => {
-      addUp(lower.get(jobs[job]?.upper ?? 0) as Float64Array, total as Float64Array);
-    },
-  };
+  yield { jobs, take: (job, total) => lower.get(jobs[job]?.upper ?? 0)?.add(total as Uint32Array) };
   return found.map((half) => {
     if (!half) return Number.POSITIVE_INFINITY;
-    const { at } = halfOf(lower.get(half.at) as Float64Array, half.rest);
-    return new Float32Array(Uint32Array.of(((half.at << 16) | at) >>> 0).buffer)[0] ?? 0;
+    const key = lower.get(half.key)?.find(half.rest)?.key ?? 0;
+    return new Float32Array(Uint32Array.of(((half.key << 16) | key) >>> 0).buffer)[0] ?? 0;
   });
-}
-
-/** Where a rank falls among counts, and its rank there. */
-function halfOf(counts: Float64Array, rank: number): { at: number; rest: number } {
-  let rest = rank;
-  let at = 0;
-  while (at < HALF - 1 && rest >= (counts[at] ?? 0)) rest -= counts[at++] ?? 0;
-  return { at, rest };
 }

@@ -37,6 +37,13 @@ export const breadcrumbs = defineMethod({
   summary: "Of each tensor's changes the very largest and the small ones are dropped, the rest added up.",
   formula: `theta_base + lambda sum(w_i b_i), ${trim}`,
   schema: linearSchema,
+  example: {
+    method: "breadcrumbs",
+    models: ["math-expert", "swahili-expert"],
+    base: "base",
+    density: 0.9,
+    gamma: 0.05,
+  },
   tensors: (recipe, sources, context) =>
     mergeTaskVectors(recipe, sources, context, { thin: crumbs(recipe, sources, context), normalize: recipe.normalize }),
   headline: ({ models }) => `Breadcrumbs of ${plural(models.length, "model")}`,
@@ -50,6 +57,7 @@ export const breadcrumbsTies = defineMethod({
   summary: "Of each tensor's changes the very largest and the small ones are dropped, the rest put to a vote of signs.",
   formula: `theta_base + lambda mean_{i: sign(b_i) = s} b_i, s = sign(sum(w_i b_i)), ${trim}`,
   schema: tiesSchema,
+  example: { method: "breadcrumbs_ties", models: ["math-expert", "swahili-expert"], base: "base", density: 0.9 },
   tensors: (recipe, sources, context) =>
     mergeTaskVectors(recipe, sources, context, {
       thin: crumbs(recipe, sources, context),

@@ -43,6 +43,7 @@ export const dareLinear = defineMethod({
   summary: "Changes dropped at random, the rest rescaled and added up.",
   formula: `theta_base + lambda sum(w_i d_i), ${drop}`,
   schema: linearSchema,
+  example: { method: "dare_linear", models: ["math-expert", "swahili-expert"], base: "base", density: 0.3, seed: 1 },
   tensors: (recipe, sources, context) =>
     mergeTaskVectors(recipe, sources, context, {
       thin: dropAtRandom(recipe, sources, context),
@@ -59,6 +60,7 @@ export const dareTies = defineMethod({
   summary: "Changes dropped at random, the rest rescaled and put to a vote of signs.",
   formula: `theta_base + lambda mean_{i: sign(d_i) = s} d_i, s = sign(sum(w_i d_i)), ${drop}`,
   schema: tiesSchema,
+  example: { method: "dare_ties", models: ["math-expert", "swahili-expert"], base: "base", density: 0.3 },
   tensors: (recipe, sources, context) =>
     mergeTaskVectors(recipe, sources, context, {
       thin: dropAtRandom(recipe, sources, context),

@@ -41,6 +41,13 @@ export const dellaLinear = defineMethod({
   summary: "Changes dropped at random, larger ones less often, the rest rescaled and added up.",
   formula: `theta_base + lambda sum(w_i d_i), ${drop}`,
   schema: linearSchema,
+  example: {
+    method: "della_linear",
+    models: ["math-expert", "swahili-expert"],
+    base: "base",
+    density: 0.4,
+    epsilon: 0.1,
+  },
   tensors: (recipe, sources, context) =>
     mergeTaskVectors(recipe, sources, context, { thin: dropSmall(recipe, sources), normalize: recipe.normalize }),
   headline: ({ models }) => `DELLA linear of ${plural(models.length, "model")}`,
@@ -54,6 +61,7 @@ export const della = defineMethod({
   summary: "Changes dropped at random, larger ones less often, the rest rescaled and put to a vote of signs.",
   formula: `theta_base + lambda mean_{i: sign(d_i) = s} d_i, s = sign(sum(w_i d_i)), ${drop}`,
   schema: tiesSchema,
+  example: { method: "della", models: ["math-expert", "swahili-expert"], base: "base", density: 0.4, epsilon: 0.1 },
   tensors: (recipe, sources, context) =>
     mergeTaskVectors(recipe, sources, context, {
       thin: dropSmall(recipe, sources),

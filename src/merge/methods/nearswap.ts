@@ -20,6 +20,7 @@ export const nearswap = defineMethod({
   reference: "alchemonaut/QuartetAnemoi-70B-t0.0001 (2024); mergekit, method nearswap",
   tag: "nearswap",
   schema,
+  example: { method: "nearswap", task: "math-expert", language: "swahili-expert", t: 0.0001 },
   tensors: ({ t }, sources, context) => {
     const [task, language] = [sources.get("task"), sources.get("language")];
     const step = resolveParameter(t, 0, "t", task);

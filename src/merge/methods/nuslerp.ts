@@ -30,6 +30,14 @@ export const nuslerp = defineMethod({
   reference: "mergekit, method nuslerp; Shoemake, SIGGRAPH 1985",
   tag: "slerp",
   schema,
+  example: {
+    method: "nuslerp",
+    models: [
+      { model: "math-expert", weight: 2 },
+      { model: "swahili-expert", weight: 1 },
+    ],
+    base: "base",
+  },
   tensors: ({ models: entries, rows }, { models, base }, context) => {
     const [first, second] = models as readonly [Operand, Operand];
     const weights = entries.map((entry, i) =>

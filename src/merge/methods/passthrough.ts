@@ -32,6 +32,13 @@ export const passthrough = defineMethod({
   reference: "Kim et al., 2023, arXiv 2312.15166 (depth up-scaling); mergekit, method passthrough",
   tag: "passthrough",
   schema,
+  example: {
+    method: "passthrough",
+    slices: [
+      { model: "math-expert", layers: "0-11" },
+      { model: "math-expert", layers: "4-15" },
+    ],
+  },
   tensors: ({ slices }, { models }) => {
     const tensors = new Map<string, OperandTensor>();
     const first = models[0] as Operand;

@@ -37,14 +37,14 @@ export const revert = defineMethod({
   reference: "Bandarkar et al., ICLR 2025, arXiv 2410.01335, section 3.3; Bandarkar & Peng, arXiv 2505.18356",
   tag: "sparsification",
   schema,
+  example: { method: "revert", expert: "math-expert", base: "base", layers: "0-2,15" },
   tensors: (recipe, sources, context) => {
     const { layers, parts, rows_below: threshold, rows, keep } = recipe;
     if (layers === undefined && parts === undefined && threshold === undefined) {
       throw new RecipeError("nothing says what goes back; give layers, parts or rows_below", [], { field: "layers" });
     }
     const [expert, base] = [sources.get("expert"), sources.get("base")];
-    const isChosen =
-      layers === undefined && parts === undefined ? () => true : matcher({ layers, parts }, "revert", expert);
+    const isChosen = layers === undefined && parts === undefined ? () => true : matcher({ layers, parts }, "", expert);
     const [chosenFrom, otherFrom] = keep ? [expert, base] : [base, expert];
 
     const selected = (name: string, tensor: OperandTensor): OperandTensor => {

@@ -27,6 +27,7 @@ export const sce = defineMethod({
   reference: "Wan et al., 2024, arXiv 2408.07990",
   tag: "sce",
   schema,
+  example: { method: "sce", models: ["math-expert", "swahili-expert"], base: "base", select: 0.1 },
   tensors: (recipe, { models, base }, context) => {
     const root = requireBase(base, "SCE needs");
     const [lead = root] = models;

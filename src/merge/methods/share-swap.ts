@@ -30,6 +30,7 @@ export const shareSwap = defineMethod({
   reference: "Shin & Hwang, EACL 2026, arXiv 2601.22620",
   tag: "layer-swap",
   schema,
+  example: { method: "share_swap", task: "math-expert", language: "swahili-expert", base: "base", by: "layer" },
   tensors: ({ by, tau, alpha, outside }, sources, context) => {
     const [task, language] = [sources.get("task"), sources.get("language")];
     const base = requireBase(sources.base, "a share swap needs");

@@ -24,6 +24,7 @@ export const slerp = defineMethod({
   reference: "Shoemake, SIGGRAPH 1985",
   tag: "slerp",
   schema,
+  example: { method: "slerp", models: ["math-expert", "swahili-expert"], t: 0.3 },
   tensors: ({ t }, { models }, context) => {
     const [first, second] = models as readonly [Operand, Operand];
     const share = resolveParameter(t, 0.5, "t", first);

@@ -29,6 +29,7 @@ export const soup = defineMethod({
     "Wortsman et al., ICML 2022, arXiv 2203.05482; magnitudes: Bandarkar et al., arXiv 2410.01335, section 3.4",
   tag: "model-soup",
   schema,
+  example: { method: "soup", models: ["swahili-expert", { model: "math-expert", weight: 2 }] },
   tensors: (recipe, { models, base }, context) => {
     const weights = soupWeights(recipe, models, base, context);
     const names = [...(models[0]?.tensors.keys() ?? [])];

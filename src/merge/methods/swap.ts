@@ -3,9 +3,10 @@
 // of layers only, weights that differ by layer.
 import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
+import { formatRanges } from "../../core/format.js";
 import { sumOfWeights, type Weight } from "../../source/expression.js";
 import { sourceField, weightField } from "../fields.js";
-import { formatLayers, layersField, parseLayers } from "../layers.js";
+import { layersField, parseLayers } from "../layers.js";
 import { defineMethod, type Sources } from "../method.js";
 import { average, inverseMagnitude, type OperandTensor, type PlanContext, requireBase, take } from "../operand.js";
 import { isOfPart, requireParts, resolveParameter } from "../parameter.js";
@@ -62,6 +63,7 @@ export const swap = defineMethod({
   reference: "Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1",
   tag: "layer-swap",
   schema,
+  example: { method: "swap", task: "math-expert", language: "swahili-expert", bottom: 3, top: 1 },
   complete: (recipe, layers) => {
     if (recipe.layers) return recipe;
     const { bottom, top } = swapLayers(recipe, layers);
@@ -172,7 +174,7 @@ function owners(recipe: SwapRecipe, layers: number): ReturnType<typeof ownerOfLa
   const [language, averaged] = [set("language"), set("average")];
   const both = [...language].filter((layer) => averaged.has(layer));
   if (both.length > 0) {
-    throw new RecipeError(`layers: ${formatLayers(both)} is both taken from language and averaged; choose one`, [], {
+    throw new RecipeError(`layers: ${formatRanges(both)} is both taken from language and averaged; choose one`, [], {
       field: "layers.average",
     });
   }

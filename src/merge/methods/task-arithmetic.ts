@@ -18,6 +18,7 @@ export const taskArithmetic = defineMethod({
   reference: "Ilharco et al., ICLR 2023, arXiv 2212.04089",
   tag: "task-arithmetic",
   schema,
+  example: { method: "task_arithmetic", models: ["math-expert", "swahili-expert"], base: "base", lambda: 0.5 },
   tensors: (recipe, sources, context) => mergeTaskVectors(recipe, sources, context, recipe),
   headline: ({ models }) => `Task arithmetic of ${plural(models.length, "model")}`,
   describe: ({ models }, name, layers) =>

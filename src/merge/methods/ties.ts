@@ -34,6 +34,7 @@ export const ties = defineMethod({
   reference: "Yadav et al., NeurIPS 2023, arXiv 2306.01708",
   tag: "ties",
   schema,
+  example: { method: "ties", models: ["math-expert", "swahili-expert"], base: "base", density: 0.2 },
   tensors: (recipe, sources, context) => {
     const thin = recipe.trim === "model" ? trimModels(recipe, sources, context) : trimTensors(recipe, sources, context);
     const tie = recipe.trim === "model" ? majority(recipe, sources, context, thin) : 1;
