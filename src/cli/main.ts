@@ -17,6 +17,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void
   soup: async () => (await import("./commands/soup.js")).addSoupCommand,
   revert: async () => (await import("./commands/revert.js")).addRevertCommand,
   merge: async () => (await import("./commands/merge.js")).addMergeCommand,
+  convert: async () => (await import("./commands/convert.js")).addConvertCommand,
   inspect: async () => (await import("./commands/inspect.js")).addInspectCommand,
   diff: async () => (await import("./commands/diff.js")).addDiffCommand,
   analyze: async () => (await import("./commands/analyze.js")).addAnalyzeCommand,

@@ -6,7 +6,7 @@ import { groupBy } from "../core/group.js";
 import { checkOutput, executePlan } from "../merge/execute.js";
 import { type OpenedPlan, planRecipe } from "../merge/planner.js";
 import { methodOf, OUTPUT_DTYPES, type RecipeInput } from "../merge/recipe.js";
-import { type PlanSummary, summarizePlan } from "../merge/summary.js";
+import { measuredOwnership, type PlanSummary, summarizePlan } from "../merge/summary.js";
 import { layerStrip, type Palette } from "../report/strip.js";
 import {
   elapsed,
@@ -88,6 +88,10 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
     return;
   }
   for (const line of describeMeasured(result.measured)) say(options, line);
+  if (opened.plan.measurements.some(({ kind }) => kind === "ownership") && !result.alreadyComplete) {
+    const owned = measuredOwnership(opened.plan, new Map(Object.entries(result.measured)));
+    say(options, ["", ...layerStrip(named(owned, opened.plan), paletteFor(process.stderr)), ""].join("\n"));
+  }
   if (result.changedShare !== null) {
     say(options, `${formatPercent(result.changedShare)} of the parameters stay the expert's, the rest is the base's`);
   }

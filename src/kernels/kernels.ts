@@ -54,7 +54,8 @@ interface Exports {
   variance(buffers: number, count: number, n: number): void;
   approach(a: number, b: number, n: number, step: number): void;
   selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void;
-  countUpper(a: number, n: number, counts: number): void;
+  countUpper(a: number, n: number, counts: number, spare: number): void;
+  countSigns(a: number, n: number, totals: number): void;
   countLower(a: number, n: number, upper: number, counts: number): void;
   dropByMagnitude(
     a: number,
@@ -64,8 +65,7 @@ interface Exports {
     seed1: number,
     density: number,
     epsilon: number,
-    keys: number,
-    order: number,
+    pairs: number,
     counts: number,
   ): void;
 }
@@ -287,16 +287,21 @@ export class Kernels {
     this.#wasm.selectColumns(a, b, rows, columns, mask);
   }
 
-  /** `counts` holds 65536 u32. */
-  countUpper(a: number, n: number, counts: number): void {
-    this.#wasm.countUpper(a, n, counts);
+  /** `counts` and `spare` hold 65536 u32 each; what was counted is their sum. */
+  countUpper(a: number, n: number, counts: number, spare: number): void {
+    this.#wasm.countUpper(a, n, counts, spare);
+  }
+
+  /** Adds to `totals`, two float64, how many elements are positive and how many negative. */
+  countSigns(a: number, n: number, totals: number): void {
+    this.#wasm.countSigns(a, n, totals);
   }
 
   countLower(a: number, n: number, upper: number, counts: number): void {
     this.#wasm.countLower(a, n, upper, counts);
   }
 
-  /** One row of `n`; `scratch` is a buffer of `3 n + 2048` u32. */
+  /** One row of `n`; `scratch` is a buffer of `4 n + 6144` u32. */
   dropByMagnitude(
     a: number,
     n: number,
@@ -306,8 +311,7 @@ export class Kernels {
     epsilon: number,
     scratch: number,
   ): void {
-    const [keys, order, counts] = [scratch + 8192, scratch + 8192 + n * 4, scratch];
-    this.#wasm.dropByMagnitude(a, n, index, seed[0], seed[1], density, epsilon, keys, order, counts);
+    this.#wasm.dropByMagnitude(a, n, index, seed[0], seed[1], density, epsilon, scratch + 24_576, scratch);
   }
 
   /** A view of `length` int32 or uint32 at `address`. */

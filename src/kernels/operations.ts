@@ -20,18 +20,15 @@ export function trimBy(a: Numbers, by: Numbers, low: number, high: number): void
   }
 }
 
-/** The finalizer of MurmurHash3. */
-function scramble(x: number): number {
-  let h = x ^ (x >>> 16);
-  h = Math.imul(h, 0x85ebca6b);
-  h ^= h >>> 13;
-  h = Math.imul(h, 0xc2b2ae35);
-  return h ^ (h >>> 16);
-}
-
-/** The random number of an element under a seed, uniform over 0..2^32-1. A function of both alone. */
+/**
+ * The random number of an element under a seed, uniform over 0..2^32-1. A function of both alone: an integer hash of two
+ * rounds (the constants of "lowbias32", by C. Wellons), with half of the seed in each.
+ */
 export function uniform(index: number, seed0: number, seed1: number): number {
-  return scramble((scramble((index + seed0) | 0) ^ seed1) + Math.imul(index, 0x9e3779b9)) >>> 0;
+  let x = index ^ seed0;
+  x = Math.imul(x ^ (x >>> 16), 0x7feb352d);
+  x = Math.imul(x ^ (x >>> 15) ^ seed1, 0x846ca68b);
+  return (x ^ (x >>> 16)) >>> 0;
 }
 
 /** a = a * scale where the element's random number is below `bound` (of 2^32), else 0. */
@@ -102,6 +99,16 @@ export function countUpper(a: Float32Array, counts: Uint32Array): void {
     const at = (bits & 0x7fffffff) >>> 16;
     counts[at] = (counts[at] ?? 0) + 1;
   }
+}
+
+/** How many elements are positive, and how many negative. */
+export function countSigns(a: Numbers): [positive: number, negative: number] {
+  let [positive, negative] = [0, 0];
+  for (const x of a) {
+    if (x > 0) positive++;
+    else if (x < 0) negative++;
+  }
+  return [positive, negative];
 }
 
 /** Adds the counts of |a|'s lower 16 bits, of those elements whose upper bits are `upper`. */

@@ -3,7 +3,7 @@ import { DTYPE_BITS } from "../core/dtype.js";
 import { groupBy } from "../core/group.js";
 import { elementCount } from "../core/shape.js";
 import { measuringBytes, placeholders } from "../delta/measure.js";
-import { isLeaf, type Measured, type Value } from "../source/expression.js";
+import { flatten, hasOperation, isLeaf, type Measured, type Value } from "../source/expression.js";
 import { Resolver } from "../source/resolve.js";
 import { countBytes, type Job } from "../streaming/program.js";
 import { copied } from "./compile.js";
@@ -66,6 +66,19 @@ export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
     bytesToWrite,
     ownership: ownershipOf(plan),
   };
+}
+
+/** Where layers come from once it is measured who owns them. */
+export function measuredOwnership(plan: Plan, measured: Measured): Ownership[] {
+  const steps = plan.steps.map((step) => {
+    if (hasOperation(step.value)) return step;
+    const sources = flatten(step.value, measured).terms.flatMap((term) => (isLeaf(term) ? [term.source] : []));
+    // A source within a nested recipe counts as that recipe.
+    const isUsed = (label: string) => sources.some((id) => id === label || id.startsWith(`${label}.`));
+    const weighted = { blend: sources.map((source) => ({ weight: 1, value: { source, tensor: step.tensor } })) };
+    return { ...step, origin: step.origin.filter(isUsed), value: weighted };
+  });
+  return ownershipOf({ ...plan, steps });
 }
 
 function ownershipOf(plan: Plan): Ownership[] {

@@ -26,7 +26,7 @@ export function scratchBytes(evaluations: readonly Evaluation[]): { inputs: numb
     for (const operation of operationsOf(evaluation)) {
       inputs = Math.max(inputs, operation.of.length);
       if (operation.op === "select" && operation.axis === "columns") bytes = Math.max(bytes, evaluation.columns * 4);
-      if (operation.op === "drop-by-magnitude") bytes = Math.max(bytes, (evaluation.columns * 3 + 2048) * 4);
+      if (operation.op === "drop-by-magnitude") bytes = Math.max(bytes, (evaluation.columns * 4 + 6144) * 4);
     }
   }
   return { inputs, bytes };

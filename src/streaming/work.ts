@@ -187,29 +187,31 @@ export class Worker {
     return packStatistics(total);
   }
 
-  #signs({ value }: SignsJob, begin: number, end: number): readonly number[] {
-    let [positive, negative] = [0, 0];
-    eachBlock({ kind: "signs", name: "", value }, begin, end, (from, to) => {
-      const evaluator = this.#evaluate();
-      for (const x of evaluator.kernels.floats(evaluator.sum(value, from, to, 0), to - from)) {
-        if (x > 0) positive++;
-        else if (x < 0) negative++;
-      }
+  #signs(job: SignsJob, begin: number, end: number): readonly number[] {
+    const evaluator = this.#evaluate();
+    const { kernels } = evaluator;
+    this.#products ??= kernels.allocate(16);
+    kernels.doubles(this.#products, 2).fill(0);
+    eachBlock(job, begin, end, (from, to) => {
+      kernels.countSigns(evaluator.sum(job.value, from, to, 0), to - from, this.#products ?? 0);
     });
-    return [positive, negative];
+    return [...kernels.doubles(this.#products, 2)];
   }
 
   #count(job: CountJob, begin: number, end: number): Uint32Array {
     const evaluator = this.#evaluate();
     const { kernels } = evaluator;
-    this.#counters ??= kernels.allocate(COUNTERS * 4);
-    kernels.counters(this.#counters, COUNTERS).fill(0);
+    this.#counters ??= kernels.allocate(2 * COUNTERS * 4);
+    const [counts, spare] = [this.#counters, this.#counters + COUNTERS * 4];
+    kernels.counters(counts, 2 * COUNTERS).fill(0);
     eachBlock(job, begin, end, (from, to) => {
       const values = evaluator.sum(job.value, from, to, 0);
-      if (job.upper === undefined) kernels.countUpper(values, to - from, this.#counters ?? 0);
-      else kernels.countLower(values, to - from, job.upper, this.#counters ?? 0);
+      if (job.upper === undefined) kernels.countUpper(values, to - from, counts, spare);
+      else kernels.countLower(values, to - from, job.upper, counts);
     });
-    return pairsOfCounts(kernels.counters(this.#counters, COUNTERS));
+    const [sums, others] = [kernels.counters(counts, COUNTERS), kernels.counters(spare, COUNTERS)];
+    if (job.upper === undefined) for (let i = 0; i < COUNTERS; i++) sums[i] = (sums[i] ?? 0) + (others[i] ?? 0);
+    return pairsOfCounts(sums);
   }
 
   #gram(job: GramJob, begin: number, end: number): Float64Array {

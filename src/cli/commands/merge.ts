@@ -1,19 +1,24 @@
-// layergraft merge: a recipe file in, one checkpoint out.
+// layergraft merge: a recipe file, or a mergekit configuration, in; one checkpoint out.
 import type { Command } from "commander";
 import { readRecipe } from "../../merge/recipe-file.js";
+import { readMergekit } from "../../mergekit/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../merge-run.js";
+import { say } from "../output.js";
 
 export function addMergeCommand(program: Command): void {
   const command = program
     .command("merge")
-    .summary("execute a recipe")
+    .summary("execute a recipe, or a mergekit configuration")
     .description(
       "Merges as a YAML recipe says. A source of a recipe may be a recipe itself; nothing is written in between. " +
-        "Relative paths in it start from the recipe's folder. Options given here go before the recipe's own.",
+        "Relative paths in it start from the recipe's folder. Options given here go before the recipe's own. " +
+        "A mergekit configuration is executed as it is; its relative paths start from the working folder.",
     )
     .argument("<recipe>", "YAML file");
   withMergeOptions(command).action(async (file: string, options: MergeOptions) => {
-    const { recipe, folder } = await readRecipe(file);
+    const converted = await readMergekit(file);
+    for (const note of converted?.notes ?? []) say(options, `note: ${note}`);
+    const { recipe, folder } = converted ? { ...converted, folder: "." } : await readRecipe(file);
     await runMerge({ ...recipe, ...outputFields(options) }, folder, options);
   });
 }

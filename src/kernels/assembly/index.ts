@@ -6,6 +6,7 @@ export {
   approach,
   consensus,
   countLower,
+  countSigns,
   countUpper,
   drop,
   dropByMagnitude,

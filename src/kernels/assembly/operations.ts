@@ -23,22 +23,18 @@ export function trimBy(a: usize, by: usize, n: i32, low: f32, high: f32): void {
   }
 }
 
-/** The finalizer of MurmurHash3, in four lanes: every bit of x changes half the bits of the result. */
-// @ts-ignore: decorator
-@inline
-function scramble(x: v128): v128 {
-  x = v128.xor(x, i32x4.shr_u(x, 16));
-  x = i32x4.mul(x, i32x4.splat(0x85ebca6b));
-  x = v128.xor(x, i32x4.shr_u(x, 13));
-  x = i32x4.mul(x, i32x4.splat(0xc2b2ae35));
-  return v128.xor(x, i32x4.shr_u(x, 16));
-}
-
-/** Four uniform 32-bit numbers for the elements index..index+3 under a seed. */
+/**
+ * Four uniform 32-bit numbers for four indices under a seed: an integer hash of two rounds (the constants of "lowbias32",
+ * by C. Wellons), with half of the seed in each.
+ */
 // @ts-ignore: decorator
 @inline
 function uniform(index: v128, seed0: v128, seed1: v128): v128 {
-  return scramble(i32x4.add(v128.xor(scramble(i32x4.add(index, seed0)), seed1), i32x4.mul(index, i32x4.splat(0x9e3779b9))));
+  let x = v128.xor(index, seed0);
+  x = i32x4.mul(v128.xor(x, i32x4.shr_u(x, 16)), i32x4.splat(0x7feb352d));
+  x = v128.xor(v128.xor(x, i32x4.shr_u(x, 15)), seed1);
+  x = i32x4.mul(x, i32x4.splat(0x846ca68b));
+  return v128.xor(x, i32x4.shr_u(x, 16));
 }
 
 /** a = a * scale where the element's random number is below `bound` (of 2^32), else 0. `index` is that of the first. */
@@ -47,13 +43,17 @@ export function drop(a: usize, n: i32, index: i32, seed0: i32, seed1: i32, bound
   const s1 = i32x4.splat(seed1);
   const limit = i32x4.splat(bound);
   const factor = f32x4.splat(scale);
-  let at = i32x4.add(i32x4.splat(index), i32x4(0, 1, 2, 3));
-  const four = i32x4.splat(4);
-  for (let i = 0; i < n; i += 4) {
-    const kept = i32x4.lt_u(uniform(at, s0, s1), limit);
-    v128.store(a, v128.and(f32x4.mul(v128.load(a), factor), kept));
-    at = i32x4.add(at, four);
-    a += 16;
+  let low = i32x4.add(i32x4.splat(index), i32x4(0, 1, 2, 3));
+  let high = i32x4.add(low, i32x4.splat(4));
+  const eight = i32x4.splat(8);
+  for (let i = 0; i < n; i += 8) {
+    const keptLow = i32x4.lt_u(uniform(low, s0, s1), limit);
+    const keptHigh = i32x4.lt_u(uniform(high, s0, s1), limit);
+    v128.store(a, v128.and(f32x4.mul(v128.load(a), factor), keptLow));
+    v128.store(a, v128.and(f32x4.mul(v128.load(a, 16), factor), keptHigh), 16);
+    low = i32x4.add(low, eight);
+    high = i32x4.add(high, eight);
+    a += 32;
   }
 }
 
@@ -70,33 +70,64 @@ export function consensus(
   weighted: i32,
   normalize: i32,
 ): void {
+  // Two vectors at a time, so that each look at the table of buffers serves eight elements.
   const zero = f32x4.splat(0);
+  const one = f32x4.splat(1);
   const ofTie = f32x4.splat(tie);
-  const first = load<u32>(buffers);
-  for (let i: usize = 0; i < <usize>n; i += 4) {
-    let vote = zero;
-    for (let k = 0; k < count; k++) {
-      const x = v128.load(<usize>load<u32>(buffers + (<usize>k << 2)) + (i << 2));
-      vote = f32x4.add(vote, weighted ? f32x4.mul(x, v128.load32_splat(weights + (<usize>k << 2))) : x);
+  const first = <usize>load<u32>(buffers);
+  const tableEnd = buffers + (<usize>count << 2);
+  const end = <usize>n << 2;
+  for (let at: usize = 0; at < end; at += 32) {
+    let vote0 = zero;
+    let vote1 = zero;
+    let w = weights;
+    for (let entry = buffers; entry < tableEnd; entry += 4) {
+      const from = <usize>load<u32>(entry) + at;
+      const share = weighted ? v128.load32_splat(w) : one;
+      vote0 = f32x4.add(vote0, f32x4.mul(v128.load(from), share));
+      vote1 = f32x4.add(vote1, f32x4.mul(v128.load(from, 16), share));
+      w += 4;
     }
-    vote = v128.bitselect(ofTie, vote, f32x4.eq(vote, zero));
-    const up = f32x4.gt(vote, zero);
-    const down = f32x4.lt(vote, zero);
-    const broken = f32x4.ne(vote, vote);
-    let sum = zero;
-    let share = zero;
-    for (let k = 0; k < count; k++) {
-      const x = v128.load(<usize>load<u32>(buffers + (<usize>k << 2)) + (i << 2));
-      const w = v128.load32_splat(weights + (<usize>k << 2));
+    vote0 = v128.bitselect(ofTie, vote0, f32x4.eq(vote0, zero));
+    vote1 = v128.bitselect(ofTie, vote1, f32x4.eq(vote1, zero));
+    let sum0 = zero;
+    let sum1 = zero;
+    let share0 = zero;
+    let share1 = zero;
+    w = weights;
+    for (let entry = buffers; entry < tableEnd; entry += 4) {
+      const from = <usize>load<u32>(entry) + at;
+      const weight = v128.load32_splat(w);
       // A negative weight turns a change around, and so its vote.
-      const voted = weighted ? f32x4.mul(x, w) : x;
-      const agrees = v128.or(v128.and(f32x4.gt(voted, zero), up), v128.and(f32x4.lt(voted, zero), down));
-      sum = f32x4.add(sum, v128.and(f32x4.mul(x, w), agrees));
-      share = f32x4.add(share, v128.and(w, agrees));
+      const turn = weighted ? weight : one;
+      const x0 = v128.load(from);
+      const x1 = v128.load(from, 16);
+      const agrees0 = sameSign(f32x4.mul(x0, turn), vote0);
+      const agrees1 = sameSign(f32x4.mul(x1, turn), vote1);
+      sum0 = f32x4.add(sum0, v128.and(f32x4.mul(x0, weight), agrees0));
+      sum1 = f32x4.add(sum1, v128.and(f32x4.mul(x1, weight), agrees1));
+      share0 = f32x4.add(share0, v128.and(weight, agrees0));
+      share1 = f32x4.add(share1, v128.and(weight, agrees1));
+      w += 4;
     }
-    if (normalize) sum = v128.bitselect(zero, f32x4.div(sum, share), f32x4.eq(share, zero));
-    v128.store(<usize>first + (i << 2), v128.bitselect(vote, sum, broken));
+    if (normalize) {
+      sum0 = v128.bitselect(zero, f32x4.div(sum0, share0), f32x4.eq(share0, zero));
+      sum1 = v128.bitselect(zero, f32x4.div(sum1, share1), f32x4.eq(share1, zero));
+    }
+    v128.store(first + at, v128.bitselect(vote0, sum0, f32x4.ne(vote0, vote0)));
+    v128.store(first + at, v128.bitselect(vote1, sum1, f32x4.ne(vote1, vote1)), 16);
   }
+}
+
+/** Where x and the vote are both positive or both negative. */
+// @ts-ignore: decorator
+@inline
+function sameSign(x: v128, vote: v128): v128 {
+  const zero = f32x4.splat(0);
+  return v128.or(
+    v128.and(f32x4.gt(x, zero), f32x4.gt(vote, zero)),
+    v128.and(f32x4.lt(x, zero), f32x4.lt(vote, zero)),
+  );
 }
 
 /** The population variance of `count` buffers, element by element, to the first of them. */
@@ -147,13 +178,45 @@ export function selectColumns(a: usize, b: usize, rows: i32, columns: i32, mask:
   }
 }
 
-/** Adds the counts of |a|'s upper 16 bits to 65536 counters. */
-export function countUpper(a: usize, n: i32, counts: usize): void {
-  for (let i = 0; i < n; i++) {
-    const at = counts + (<usize>((load<u32>(a) & 0x7fffffff) >> 16) << 2);
-    store<u32>(at, load<u32>(at) + 1);
+/**
+ * Adds the counts of |a|'s upper 16 bits to 65536 counters. Neighbours often have the same, and would wait for each other
+ * at one counter; so two tables take turns, whose sum is what was counted.
+ */
+export function countUpper(a: usize, n: i32, counts: usize, spare: usize): void {
+  let i = 0;
+  for (; i + 2 <= n; i += 2) {
+    const x = counts + (<usize>((load<u32>(a) & 0x7fffffff) >> 16) << 2);
+    const y = spare + (<usize>((load<u32>(a, 4) & 0x7fffffff) >> 16) << 2);
+    store<u32>(x, load<u32>(x) + 1);
+    store<u32>(y, load<u32>(y) + 1);
+    a += 8;
+  }
+  if (i < n) {
+    const x = counts + (<usize>((load<u32>(a) & 0x7fffffff) >> 16) << 2);
+    store<u32>(x, load<u32>(x) + 1);
+  }
+}
+
+/** Adds to `totals` (float64) how many of n elements are positive, and how many negative. */
+export function countSigns(a: usize, n: i32, totals: usize): void {
+  const zero = f32x4.splat(0);
+  let positive: i64 = 0;
+  let negative: i64 = 0;
+  let i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const x = v128.load(a);
+    positive += popcnt(i32x4.bitmask(f32x4.gt(x, zero)));
+    negative += popcnt(i32x4.bitmask(f32x4.lt(x, zero)));
+    a += 16;
+  }
+  for (; i < n; i++) {
+    const x = load<f32>(a);
+    if (x > 0) positive++;
+    else if (x < 0) negative++;
     a += 4;
   }
+  store<f64>(totals, load<f64>(totals) + <f64>positive);
+  store<f64>(totals, load<f64>(totals, 8) + <f64>negative, 8);
 }
 
 /** Adds the counts of |a|'s lower 16 bits, of those elements whose upper bits are `upper`. */
@@ -170,7 +233,7 @@ export function countLower(a: usize, n: i32, upper: u32, counts: usize): void {
 
 /**
  * Ranks `n` magnitudes of a row, ties by position, and keeps each with a probability that grows with its rank, divided by
- * it. `keys` is a buffer of n u32, `order` one of 2 n, `counts` one of 2048.
+ * it. `pairs` is a buffer of 2 n u64, `counts` one of 3 times 2048 u32.
  */
 export function dropByMagnitude(
   a: usize,
@@ -180,36 +243,39 @@ export function dropByMagnitude(
   seed1: i32,
   density: f32,
   epsilon: f32,
-  keys: usize,
-  order: usize,
+  pairs: usize,
   counts: usize,
 ): void {
+  // Radix sort of (position, magnitude) by magnitude, three rounds of 11 bits, stable.
+  memory.fill(counts, 0, 24576);
+  let from = pairs;
+  let to = pairs + (<usize>n << 3);
   for (let i = 0; i < n; i++) {
-    store<u32>(order + (<usize>i << 2), i);
-    store<u32>(keys + (<usize>i << 2), load<u32>(a + (<usize>i << 2)) & 0x7fffffff);
+    const key = load<u32>(a + (<usize>i << 2)) & 0x7fffffff;
+    store<u64>(from + (<usize>i << 3), ((<u64>i) << 32) | <u64>key);
+    increment(counts, key & 2047);
+    increment(counts + 8192, (key >> 11) & 2047);
+    increment(counts + 16384, key >> 22);
   }
-  // Radix sort of positions by key, three rounds of 11 bits, stable.
-  let from = order;
-  let to = order + (<usize>n << 2);
-  for (let shift = 0; shift < 33; shift += 11) {
-    memory.fill(counts, 0, 8192);
-    for (let i = 0; i < n; i++) {
-      const at = counts + (<usize>((load<u32>(keys + (<usize>i << 2)) >> shift) & 2047) << 2);
-      store<u32>(at, load<u32>(at) + 1);
-    }
+  for (let round = 0; round < 3; round++) {
+    const shift = <u64>(round * 11);
+    const places = counts + (<usize>round << 13);
     let sum: u32 = 0;
+    let isSorted = false;
     for (let d = 0; d < 2048; d++) {
-      const at = counts + (<usize>d << 2);
+      const at = places + (<usize>d << 2);
       const count = load<u32>(at);
+      if (count == <u32>n) isSorted = true;
       store<u32>(at, sum);
       sum += count;
     }
+    if (isSorted) continue; // all have the same digit
     for (let i = 0; i < n; i++) {
-      const position = load<u32>(from + (<usize>i << 2));
-      const at = counts + (<usize>((load<u32>(keys + (<usize>position << 2)) >> shift) & 2047) << 2);
+      const pair = load<u64>(from + (<usize>i << 3));
+      const at = places + (<usize>((pair >> shift) & 2047) << 2);
       const place = load<u32>(at);
       store<u32>(at, place + 1);
-      store<u32>(to + (<usize>place << 2), position);
+      store<u64>(to + (<usize>place << 3), pair);
     }
     const other = from;
     from = to;
@@ -218,7 +284,7 @@ export function dropByMagnitude(
   const low = density - epsilon;
   const span: f32 = n > 1 ? (2 * epsilon) / <f32>(n - 1) : 0;
   for (let rank = 0; rank < n; rank++) {
-    const position = load<u32>(from + (<usize>rank << 2));
+    const position = <u32>(load<u64>(from + (<usize>rank << 3)) >> 32);
     const at = a + (<usize>position << 2);
     const probability = n > 1 ? low + <f32>rank * span : density;
     const draw = single(index + <i32>position, seed0, seed1);
@@ -229,6 +295,17 @@ export function dropByMagnitude(
 
 // @ts-ignore: decorator
 @inline
+function increment(counts: usize, key: u32): void {
+  const at = counts + (<usize>key << 2);
+  store<u32>(at, load<u32>(at) + 1);
+}
+
+/** What `uniform` gives for one index. */
+// @ts-ignore: decorator
+@inline
 function single(index: i32, seed0: i32, seed1: i32): u32 {
-  return i32x4.extract_lane(uniform(i32x4.splat(index), i32x4.splat(seed0), i32x4.splat(seed1)), 0);
+  let x = <u32>(index ^ seed0);
+  x = (x ^ (x >> 16)) * 0x7feb352d;
+  x = (x ^ (x >> 15) ^ <u32>seed1) * 0x846ca68b;
+  return x ^ (x >> 16);
 }
