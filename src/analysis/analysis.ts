@@ -135,7 +135,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     return isLocated(source) ? [name, source.recipe, source.folder] : [name, source, folder];
   });
   for (const [name, source, from] of located) await builder.open(source, name, from);
-  builder.requireCompatible();
+  await builder.requireCompatible();
   const root = builder.operand(base, "base");
   const experts = located.map(([name, source]) => builder.operand(source, name));
   const measured = await measureAll([...builder.measurements.values()], builder.sources, run);

@@ -25,6 +25,17 @@ export interface CheckpointTensor extends Place, StoredTensor {
   readonly shape: Shape;
   /** What an adapter adds to the stored values; without it they are the tensor, byte for byte. */
   readonly lowRank?: LowRankDelta & { readonly file: SafetensorsFile };
+  /** Rows taken one by one, where the vocabulary was brought into another order; the stored tensor is `parts[0]`. */
+  readonly gathered?: GatheredRows;
+}
+
+/** Rows of a tensor taken from several stored tensors of its dtype and width. */
+export interface GatheredRows {
+  readonly parts: readonly { readonly file: SafetensorsFile; readonly offset: number }[];
+  /** By row: which of the parts it comes from. */
+  readonly part: Uint8Array;
+  /** By row: its number there. */
+  readonly row: Int32Array;
 }
 
 export interface Checkpoint {

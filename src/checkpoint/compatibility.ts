@@ -3,6 +3,7 @@ import { MismatchError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
 import { formatShape, sameShape } from "../core/shape.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
+import { conflicts, missing, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
 /** A checkpoint with the name it goes by in messages, such as `task`. */
 export interface Labelled {
@@ -14,15 +15,52 @@ const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name
 
 /**
  * Checks that every checkpoint has the family, depth, tensors and shapes of the first.
+ * @param more faults found otherwise, to be told together with these
  * @throws {MismatchError} with all faults of all checkpoints
  */
-export function requireCompatible(checkpoints: readonly Labelled[]): void {
+export function requireCompatible(checkpoints: readonly Labelled[], more: readonly string[] = []): void {
   const [first, ...others] = checkpoints;
   if (!first) return;
-  const faults = others.flatMap((other) => compare(first, other));
+  const faults = [...others.flatMap((other) => compare(first, other)), ...more];
   if (faults.length > 0) {
     throw new MismatchError("These checkpoints cannot be merged; all must be fine-tuned from one model:", faults);
   }
+}
+
+/**
+ * How the tokenizers of checkpoints differ from that of the first, where both have one that lists its tokens: tokens that
+ * share a row are a fault, as rows are averaged by their number; tokens that one lacks are worth a note.
+ */
+export async function compareVocabularies(
+  checkpoints: readonly Labelled[],
+): Promise<{ faults: readonly string[]; notes: readonly string[] }> {
+  const [first, ...others] = checkpoints;
+  const bytes = first && (await tokenizerBytes(first.checkpoint));
+  const faults: string[] = [];
+  const notes: string[] = [];
+  let own: Vocabulary | undefined;
+  for (const other of bytes ? others : []) {
+    const theirs = await tokenizerBytes(other.checkpoint);
+    if (!first || !bytes || !theirs || bytes.equals(theirs)) continue;
+    own ??= parseVocabulary(bytes, first.checkpoint.name);
+    const vocabulary = parseVocabulary(theirs, other.checkpoint.name);
+    if (!own || !vocabulary) continue;
+    const clashes = conflicts(own, vocabulary);
+    if (clashes.length > 0) {
+      faults.push(
+        `the tokenizers of ${called(first)} and ${called(other)} give ${plural(clashes.length, "row")} to different tokens: ${formatSome(clashes)}; ` +
+          "align them by token with --vocabulary",
+      );
+    }
+    const [more, less] = [missing(vocabulary, own), missing(own, vocabulary)];
+    const lacks = (who: Labelled, tokens: string[]) =>
+      tokens.length > 0 ? [`${who.label} lacks ${plural(tokens.length, "token")}: ${formatSome(tokens)}`] : [];
+    const different = [...lacks(first, more), ...lacks(other, less)];
+    if (different.length > 0 && clashes.length === 0) {
+      notes.push(`${different.join("; ")}; --vocabulary aligns rows by token`);
+    }
+  }
+  return { faults, notes };
 }
 
 function compare(a: Labelled, b: Labelled): string[] {
@@ -80,7 +118,7 @@ function compareShapes(a: Labelled, b: Labelled): string[] {
     faults.push(
       `the vocabularies differ: ${called(a)} has ${mine} rows in ${formatSome(vocabulary.map((tensor) => tensor.name))}, ` +
         `${called(b)} has ${theirs}; ${larger.label} has ${Math.abs(mine - theirs)} more, from added tokens or padding. ` +
-        `Bring both to one size, with model.resize_token_embeddings(${Math.max(mine, theirs)}) on ${smaller.label} if the tokens agree`,
+        `Align them by token with --vocabulary ${larger.label}, ${smaller.label} or union`,
     );
   }
   if (others.length > 0) {

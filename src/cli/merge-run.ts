@@ -26,6 +26,7 @@ export interface MergeOptions extends WorkOptions {
   readonly out?: string;
   readonly dtype?: (typeof OUTPUT_DTYPES)[number];
   readonly shardSize?: number;
+  readonly vocabulary?: string;
   readonly tokenizerFrom?: string;
   readonly dryRun?: boolean;
   readonly resume?: boolean;
@@ -39,6 +40,10 @@ export function withMergeOptions(command: Command): Command {
       .option("-o, --out <folder>", "folder to write; it appears when it is complete")
       .addOption(new Option("--dtype <dtype>", "element type of the result (default: keep)").choices(OUTPUT_DTYPES))
       .addOption(new Option("--shard-size <size>", "largest weight file (default: 5GB)").argParser(parseSize))
+      .option(
+        "--vocabulary <source>",
+        "where vocabularies differ: whose tokens the result has, such as task or language, or union",
+      )
       .option("--tokenizer-from <source>", "whose tokenizer, chat template and generation configuration to copy")
       .option("--dry-run", "print the plan and stop; nothing is read but headers")
       .option("--resume", "go on with what a stopped run has left")
@@ -49,10 +54,11 @@ export function withMergeOptions(command: Command): Command {
 /** The fields of a recipe that come from options; those not given are left to the recipe. */
 export function outputFields(
   options: MergeOptions,
-): Partial<Pick<RecipeInput, "dtype" | "shard_size" | "tokenizer_from">> {
+): Partial<Pick<RecipeInput, "dtype" | "shard_size" | "vocabulary" | "tokenizer_from">> {
   return {
     ...(options.dtype === undefined ? {} : { dtype: options.dtype }),
     ...(options.shardSize === undefined ? {} : { shard_size: options.shardSize }),
+    ...(options.vocabulary === undefined ? {} : { vocabulary: options.vocabulary }),
     ...(options.tokenizerFrom === undefined ? {} : { tokenizer_from: options.tokenizerFrom }),
   };
 }

@@ -3,7 +3,9 @@ import { createHash } from "node:crypto";
 import { copyFile, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Checkpoint } from "../checkpoint/checkpoint.js";
+import type { AddedToken } from "../checkpoint/vocabulary.js";
 import type { TorchDTypeName } from "../core/dtype.js";
+import { exists, readJsonObject } from "../core/files.js";
 import { PROVENANCE_FILE } from "./output-folder.js";
 import type { Plan } from "./plan.js";
 
@@ -52,6 +54,7 @@ export async function writeCompanions(
     const isWanted = (name: string) => TOKENIZER_FILES.includes(name) || PROMPTING_FILES.includes(name);
     for (const name of await copyFiles(home, folder, isWanted)) copied.add(name);
   }
+  if (plan.vocabulary && plan.vocabulary.added.length > 0) await addTokens(folder, plan.vocabulary.added);
   // A model with code of its own (`auto_map`) cannot be opened without it. It is copied as text and never run here.
   const hasCode = "auto_map" in lead.config.json;
   await copyFiles(lead.folder, folder, (name) => INHERITED.test(name) || (hasCode && name.endsWith(".py")));
@@ -74,9 +77,14 @@ async function copyFiles(from: string, to: string, isWanted: (name: string) => b
 }
 
 /** The lead's configuration: as it is, but for the dtype where the result has another. */
-async function writeConfig({ config }: Checkpoint, { recipe, layerOrder }: Plan, path: string): Promise<void> {
-  if (recipe.dtype === "keep" && !layerOrder) return copyFile(config.file, path);
+async function writeConfig(
+  { config }: Checkpoint,
+  { recipe, layerOrder, vocabulary }: Plan,
+  path: string,
+): Promise<void> {
+  if (recipe.dtype === "keep" && !layerOrder && !vocabulary) return copyFile(config.file, path);
   let json = layerOrder ? withLayers(config.json, config.layers, layerOrder) : config.json;
+  if (vocabulary) json = withVocabulary(json, vocabulary.rows);
   if (recipe.dtype !== "keep") json = withDType(json, recipe.dtype);
   await writeFile(path, `${JSON.stringify(json, null, 2)}\n`);
 }
@@ -100,6 +108,37 @@ function withLayers(
       return [key, nested ? withLayers(value as Record<string, unknown>, layers, order) : value];
     }),
   );
+}
+
+function withVocabulary(json: Readonly<Record<string, unknown>>, rows: number): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(json).map(([key, value]): [string, unknown] => {
+      if (key === "vocab_size") return [key, rows];
+      const nested = key === "text_config" && typeof value === "object" && value !== null;
+      return [key, nested ? withVocabulary(value as Record<string, unknown>, rows) : value];
+    }),
+  );
+}
+
+/** Adds tokens to the tokenizer files of a folder, in the rows that the weights have for them. */
+async function addTokens(folder: string, added: readonly AddedToken[]): Promise<void> {
+  const edit = async (name: string, change: (json: Record<string, unknown>) => Record<string, unknown>) => {
+    const path = join(folder, name);
+    if (!(await exists(path))) return;
+    await writeFile(path, `${JSON.stringify(change(await readJsonObject(path)), null, 2)}\n`);
+  };
+  await edit("tokenizer.json", (json) => {
+    const known = Array.isArray(json.added_tokens) ? json.added_tokens : [];
+    return { ...json, added_tokens: [...known, ...added] };
+  });
+  await edit("tokenizer_config.json", (json) => {
+    const known = (json.added_tokens_decoder ?? {}) as Record<string, unknown>;
+    const described = Object.fromEntries(added.map(({ id, ...token }) => [String(id), token]));
+    return { ...json, added_tokens_decoder: { ...known, ...described } };
+  });
+  await edit("added_tokens.json", (json) => {
+    return { ...json, ...Object.fromEntries(added.map(({ id, content }) => [content, id])) };
+  });
 }
 
 /** transformers 4 calls the field torch_dtype, 5 dtype; text towers may repeat it. */

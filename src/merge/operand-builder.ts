@@ -1,7 +1,8 @@
 // Opens the sources of recipes and makes operands of them: checkpoints as they are, recipes by their methods, the nested
 // ones first. Collects on the way what the methods ask to be measured, and what a person should know.
+import { type Alignment, alignVocabularies } from "../checkpoint/alignment.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint/checkpoint.js";
-import { type Labelled, requireCompatible } from "../checkpoint/compatibility.js";
+import { compareVocabularies, type Labelled, requireCompatible } from "../checkpoint/compatibility.js";
 import type { Measurement } from "../delta/measure.js";
 import type { NestedRecipe, SourceRecipe } from "./fields.js";
 import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "./operand.js";
@@ -38,11 +39,20 @@ export class OperandBuilder implements PlanContext {
     this.sources.set(label, await openCheckpoint(source, { base: folder }));
   }
 
-  /** @throws {MismatchError} if the checkpoints opened so far do not fit together */
-  requireCompatible(): void {
+  /**
+   * @param vocabulary `union`, or the label of the source whose vocabulary the others are brought to
+   * @throws {MismatchError} if the checkpoints opened so far do not fit together
+   */
+  async requireCompatible(vocabulary?: string): Promise<Alignment | undefined> {
+    const alignment = vocabulary === undefined ? undefined : await alignVocabularies(this.sources, vocabulary);
+    for (const [label, checkpoint] of alignment?.checkpoints ?? []) this.sources.set(label, checkpoint);
+    for (const note of alignment?.notes ?? []) this.note(note);
     const labelled = [...this.sources].map(([label, checkpoint]): Labelled => ({ label, checkpoint }));
-    requireCompatible(labelled);
+    const differences = alignment ? { faults: [], notes: [] } : await compareVocabularies(labelled);
+    requireCompatible(labelled, differences.faults);
+    for (const note of differences.notes) this.note(note);
     for (const { label, checkpoint } of labelled) for (const note of checkpoint.notes) this.note(`${label}: ${note}`);
+    return alignment;
   }
 
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */

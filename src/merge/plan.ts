@@ -1,6 +1,7 @@
 // The plan: a merge as a value. One step per output tensor: a copy, an average, or what a method composes of operations.
 // Made from recipes and headers alone; can be printed, counted, saved as JSON, executed, verified.
 import type { Part } from "../checkpoint/architectures.js";
+import type { AddedToken } from "../checkpoint/vocabulary.js";
 import type { DType } from "../core/dtype.js";
 import type { Shape } from "../core/shape.js";
 import type { Measurement } from "../delta/measure.js";
@@ -53,6 +54,14 @@ export interface Plan {
   readonly measurements: readonly Measurement[];
   /** In the order of the output's files. */
   readonly steps: readonly Step[];
+  /** The vocabulary that all sources were brought to, where they differ. */
+  readonly vocabulary?: {
+    readonly rows: number;
+    /** Changes when a token moves. */
+    readonly digest: string;
+    /** Tokens to add to the tokenizer. */
+    readonly added: readonly AddedToken[];
+  };
   /** Source whose config.json the output has. */
   readonly configFrom: string;
   /** Source whose tokenizer, template and generation configuration the output has. */

@@ -1,6 +1,7 @@
 // From a recipe to a plan: opens the sources, checks that they fit together, lets the methods say what each tensor is
 // made of, nested recipes first. Reads headers and configurations, never weights.
 import { basename, resolve } from "node:path";
+import { alignVocabularies } from "../checkpoint/alignment.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint/checkpoint.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../core/dtype.js";
 import { LayergraftError, MismatchError, RecipeError } from "../core/errors.js";
@@ -58,7 +59,7 @@ class Planner {
   async plan(): Promise<OpenedPlan> {
     const builder = this.#builder;
     await builder.openAll(this.#recipe, "");
-    builder.requireCompatible();
+    const alignment = await builder.requireCompatible(this.#recipe.vocabulary);
     const merged = builder.merge(this.#recipe, "");
     const recipe = withDefaults(this.#recipe, merged.layers);
     const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
@@ -80,8 +81,9 @@ class Planner {
       sources: [...builder.sources].map(([id, checkpoint]) => describe(id, checkpoint)),
       measurements: [...builder.measurements.values()],
       steps,
+      ...(alignment ? { vocabulary: { rows: alignment.rows, digest: alignment.digest, added: alignment.added } } : {}),
       configFrom: merged.lead.id,
-      tokenizerFrom: this.#tokenizerFrom(merged.lead.id),
+      tokenizerFrom: this.#tokenizerFrom(alignment?.leader ?? merged.lead.id),
       notes: builder.notes,
     };
     return { plan, sources: builder.sources };
@@ -223,5 +225,10 @@ export async function openPlan(plan: Plan): Promise<OpenedPlan> {
     }
     sources.set(id, checkpoint);
   }
-  return { plan, sources };
+  if (plan.recipe.vocabulary === undefined) return { plan, sources };
+  const alignment = await alignVocabularies(sources, plan.recipe.vocabulary);
+  if (alignment.digest !== plan.vocabulary?.digest) {
+    throw new LayergraftError("changed", "the tokenizers of the sources are no longer those of the plan; plan again");
+  }
+  return { plan, sources: alignment.checkpoints };
 }

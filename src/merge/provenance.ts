@@ -68,6 +68,7 @@ const provenanceSchema = z.object({
       value: valueSchema,
     }),
   ),
+  vocabulary: z.object({ rows: z.int(), digest: z.string(), added: z.array(z.looseObject({})) }).optional(),
   configFrom: z.string(),
   tokenizerFrom: z.string(),
   notes: z.array(z.string()),

@@ -28,6 +28,13 @@ export const outputFields = {
     .default("keep")
     .describe("element type of the result; `keep`: every tensor keeps the dtype it has in the sources"),
   shard_size: byteSize.optional().describe("largest weight file; default 5GB"),
+  vocabulary: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "where vocabularies differ: the source (such as `task` or `language`) whose tokens and rows the result has, or `union`; default: they must agree",
+    ),
   tokenizer_from: z
     .string()
     .min(1)
@@ -40,6 +47,7 @@ export const outputFields = {
 interface OutputFields {
   readonly dtype: (typeof OUTPUT_DTYPES)[number];
   readonly shard_size?: number | undefined;
+  readonly vocabulary?: string | undefined;
   readonly tokenizer_from?: string | undefined;
 }
 

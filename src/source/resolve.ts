@@ -50,7 +50,7 @@ export class Resolver {
     const [only] = terms;
     if (!only || terms.length > 1 || only.weight !== 1 || !isLeaf(only)) return undefined;
     const tensor = this.tensor(only);
-    return tensor.lowRank ? undefined : tensor;
+    return tensor.lowRank || tensor.gathered ? undefined : tensor;
   }
 
   /** How to compute a value. */
@@ -94,7 +94,13 @@ export class Resolver {
   }
 
   #term(tensor: CheckpointTensor, weight: number): StoredTerm {
-    const stored = { ...this.place(tensor), weight };
+    const { gathered } = tensor;
+    const parts = gathered?.parts.map(({ file, offset }) => ({ file: this.file(file), offset }));
+    const stored = {
+      ...this.place(tensor),
+      weight,
+      ...(gathered && parts ? { gathered: { ...gathered, parts } } : {}),
+    };
     return tensor.lowRank ? { ...stored, lowRank: this.#lowRank(tensor.lowRank) } : stored;
   }
 

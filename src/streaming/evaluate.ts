@@ -205,7 +205,7 @@ export class Evaluator {
   }
 
   #addStored(term: StoredTerm, block: Block, target: number, first: boolean): void {
-    const { begin, length: n, columns } = block;
+    const { begin, length: n } = block;
     const { lowRank, shared } = term;
     if (shared !== undefined) {
       const address = this.#at.shared[shared] ?? 0;
@@ -216,10 +216,10 @@ export class Evaluator {
       }
       this.#accumulate("F32", address, target, n, term.weight, first);
     } else if (lowRank) {
-      this.#adaptedTerm(term, lowRank, columns, begin, n);
+      this.#adaptedTerm(term, lowRank, block);
       this.#accumulate("F32", this.#at.term, target, n, term.weight, first);
     } else {
-      const dtype = this.#read(term, begin, n);
+      const dtype = this.#read(term, block);
       this.#accumulate(dtype, this.#at.raw, target, n, term.weight, first);
     }
   }
@@ -240,10 +240,10 @@ export class Evaluator {
   }
 
   /** Reads a term's stored elements into the raw buffer. */
-  #read(term: StoredTerm, begin: number, n: number): KernelDType {
+  #read(term: StoredTerm, { begin, length: n, columns }: Block): KernelDType {
     const dtype = requireFloat(term.dtype);
     const width = bytesPerElement(dtype);
-    this.#files.read(term.file, term.offset + begin * width, this.kernels.bytes(this.#at.raw, n * width));
+    this.#readStored(term, begin, columns, width, this.kernels.bytes(this.#at.raw, n * width));
     this.kernels.clearPadding(this.#at.raw, n * width);
     if (dtype !== "F64") return dtype;
     // Reached by statistics only, which are float32; sums of float64 tensors take the way of #roundDouble.
@@ -253,8 +253,33 @@ export class Evaluator {
     return "F32";
   }
 
+  /** Fills `into` with stored elements from `begin` on; gathered rows in runs that lie one after the other. */
+  #readStored(term: StoredTerm, begin: number, columns: number, width: number, into: Uint8Array): void {
+    const { gathered } = term;
+    if (!gathered) {
+      this.#files.read(term.file, term.offset + begin * width, into);
+      return;
+    }
+    const bytesPerRow = columns * width;
+    const first = begin / columns;
+    const rows = into.byteLength / bytesPerRow;
+    const { part, row } = gathered;
+    for (let at = 0; at < rows; ) {
+      const [from = 0, start = 0] = [part[first + at], row[first + at]];
+      let length = 1;
+      while (at + length < rows && part[first + at + length] === from && row[first + at + length] === start + length) {
+        length++;
+      }
+      const { file, offset } = gathered.parts[from] as { file: number; offset: number };
+      const target = into.subarray(at * bytesPerRow, (at + length) * bytesPerRow);
+      this.#files.read(file, offset + start * bytesPerRow, target);
+      at += length;
+    }
+  }
+
   /** W + scale * (B A) of whole rows, float32, into the term buffer. */
-  #adaptedTerm(term: StoredTerm, lowRank: LowRankTerm, columns: number, begin: number, n: number): void {
+  #adaptedTerm(term: StoredTerm, lowRank: LowRankTerm, block: Block): void {
+    const { begin, length: n, columns } = block;
     const { left, right, term: target } = this.#at;
     const [firstRow, rows] = [begin / columns, n / columns];
     if (this.#loaded !== lowRank) {
@@ -266,7 +291,7 @@ export class Evaluator {
     // The rows' own factor: rows of B, or columns of A.
     if (lowRank.transposed) this.#readColumns(lowRank.a, lowRank.input, lowRank.rank, firstRow, rows, left);
     else this.#readRows(lowRank.b, lowRank.rank, firstRow, rows, left);
-    const dtype = this.#read(term, begin, n);
+    const dtype = this.#read(term, block);
     this.kernels.scale(dtype, this.#at.raw, target, n, 1);
     this.kernels.addLowRank(target, left, right, rows, columns, lowRank.rank, lowRank.scale);
     this.kernels.clearPadding(target, n * 4);
@@ -347,10 +372,10 @@ export class Evaluator {
     return sum;
   }
 
-  #storedDouble(term: StoredTerm, { begin, length }: Block): Float64Array {
+  #storedDouble(term: StoredTerm, { begin, length, columns }: Block): Float64Array {
     const dtype = requireFloat(term.dtype);
     const bytes = new Uint8Array(length * bytesPerElement(dtype));
-    this.#files.read(term.file, term.offset + begin * bytesPerElement(dtype), bytes);
+    this.#readStored(term, begin, columns, bytesPerElement(dtype), bytes);
     return toDoubles(bytes, dtype);
   }
 
@@ -378,6 +403,7 @@ function storedDType({ terms, divisor }: Evaluation): KernelDType | undefined {
     !isStored(term) ||
     terms.length > 1 ||
     term.lowRank ||
+    term.gathered ||
     term.weight !== 1 ||
     divisor !== 1 ||
     term.dtype === "F64"

@@ -34,6 +34,16 @@ export interface StoredTerm extends Stored {
   readonly lowRank?: LowRankTerm;
   /** Values that occur more than once are read once, into the buffer of this number. */
   readonly shared?: number;
+  /** Rows taken one by one from stored tensors of this dtype. */
+  readonly gathered?: GatheredTerm;
+}
+
+export interface GatheredTerm {
+  /** Where row 0 of each stored tensor lies. */
+  readonly parts: readonly { readonly file: number; readonly offset: number }[];
+  /** By row: which of the parts it comes from, and its number there. */
+  readonly part: Uint8Array;
+  readonly row: Int32Array;
 }
 
 /** What an operation makes of other values, times a weight. */
@@ -242,7 +252,9 @@ export function evaluationsOf(job: Job): readonly Evaluation[] {
 export function blockElements(job: Job): number {
   const evaluations = evaluationsOf(job);
   const [first] = evaluations;
-  const adapted = evaluations.some((evaluation) => storedTerms(evaluation).some((term) => term.lowRank));
+  const adapted = evaluations.some((evaluation) =>
+    storedTerms(evaluation).some((term) => term.lowRank || term.gathered),
+  );
   const operated = evaluations.some((evaluation) => operationsOf(evaluation).some(needsRows));
   const rowsMatter = adapted || operated || (job.kind === "analyze" && job.axis !== "vector");
   if (!first || !rowsMatter) return BLOCK_ELEMENTS;

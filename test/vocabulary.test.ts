@@ -1,0 +1,180 @@
+// Vocabularies that differ by padding or added tokens: refused with the difference, or aligned row by row by token.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { executePlan, planRecipe, verifyOutput } from "layergraft";
+import { beforeAll, describe, expect, it } from "vitest";
+import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { expectRefused, layergraft } from "./support/command.js";
+import { readFolder, roundTo, toNumbers } from "./support/numbers.js";
+
+const root = temporaryFolder();
+const HIDDEN = 8;
+
+/** A tiny model whose embedding has `rows` rows, and a tokenizer of letters with added tokens after them. */
+async function writeModel(name: string, rows: number, letters: string, added: readonly string[], seed: number) {
+  await writeTiny(join(root, name), { layers: 2, vocabulary: rows, seed });
+  const vocab = Object.fromEntries([...letters].map((letter, row) => [letter, row]));
+  const describeToken = (content: string, i: number) => ({ id: letters.length + i, content, special: true });
+  const tokenizer = {
+    version: "1.0",
+    added_tokens: added.map(describeToken),
+    model: { type: "BPE", vocab, merges: [] },
+  };
+  writeFileSync(join(root, name, "tokenizer.json"), JSON.stringify(tokenizer));
+  writeFileSync(join(root, name, "tokenizer_config.json"), JSON.stringify({ added_tokens_decoder: {} }));
+}
+
+beforeAll(async () => {
+  await writeModel("task", 10, "abcdefg", ["<pad>"], 1); // rows 8 and 9 are padding
+  await writeModel("language", 12, "abcdefg", ["<end>", "<pad>", "<sw>"], 2); // <pad> stands elsewhere
+  await writeModel("shuffled", 10, "gfedcba", ["<pad>"], 3);
+  await writeModel("padded", 12, "abcdefg", ["<pad>"], 4);
+  await writeModel("learned", 10, "abcdefgh", ["<pad>"], 5);
+});
+
+const rowsOf = async (name: string, tensor = "model.embed_tokens.weight") => {
+  const values = toNumbers((await readFolder(join(root, name))).get(tensor) as Parameters<typeof toNumbers>[0]);
+  return Array.from({ length: values.length / HIDDEN }, (_, row) => values.slice(row * HIDDEN, (row + 1) * HIDDEN));
+};
+const average = (a: number[] = [], b: number[] = []) => a.map((x, i) => roundTo("BF16", (x + (b[i] as number)) / 2));
+
+async function swap(out: string, task: string, language: string, vocabulary?: string) {
+  const recipe = { method: "swap" as const, task, language, ...(vocabulary ? { vocabulary } : {}) };
+  const opened = await planRecipe(recipe, { folder: root });
+  const result = await executePlan(opened, { out: join(root, out), threads: 2 });
+  expect(await verifyOutput(result.out)).toMatchObject({ deviations: [], files: [] });
+  return opened.plan;
+}
+
+describe("aligned by token", () => {
+  it("to the task expert's vocabulary: its rows, averaged where both have the token", async () => {
+    const plan = await swap("to-task", "task", "language", "task");
+    const [task, language] = [await rowsOf("task"), await rowsOf("language")];
+    const found = await rowsOf("to-task");
+    // a to g in place; <pad> is row 7 here and 8 there; rows 8 and 9 are padding of task's, 10 and 11 of language's.
+    const wanted = [
+      ...[0, 1, 2, 3, 4, 5, 6].map((row) => average(task[row], language[row])),
+      average(task[7], language[8]),
+    ];
+    expect(found).toEqual([...wanted, task[8], task[9]]);
+    expect(readJson(root, "to-task", "config.json").vocab_size).toBe(10);
+    expect(plan.notes.join("\n")).toMatch(
+      /vocabulary of task: 10 rows; 8 tokens in all sources, 0 only in some.*2 padding/,
+    );
+    expect(plan.notes.join("\n")).toMatch(/2 tokens of language left out: <end>, <sw>/);
+  });
+
+  it("to the language expert's: tokens that the task expert lacks keep the language expert's rows", async () => {
+    const plan = await swap("to-language", "task", "language", "language");
+    const [task, language] = [await rowsOf("task", "lm_head.weight"), await rowsOf("language", "lm_head.weight")];
+    const wanted = language.map((row, i) => (i < 7 ? average(task[i], row) : i === 8 ? average(task[7], row) : row));
+    expect(await rowsOf("to-language", "lm_head.weight")).toEqual(wanted);
+    expect(plan.tokenizerFrom).toBe("language");
+    expect(readJson(root, "to-language", "config.json").vocab_size).toBe(12);
+  });
+
+  it("to the union: added tokens come after the task expert's own, and into its tokenizer", async () => {
+    await swap("to-union", "task", "language", "union");
+    const [task, language] = [await rowsOf("task"), await rowsOf("language")];
+    const found = await rowsOf("to-union");
+    expect(found.slice(0, 8)).toEqual([
+      ...[0, 1, 2, 3, 4, 5, 6].map((row) => average(task[row], language[row])),
+      average(task[7], language[8]),
+    ]);
+    expect(found.slice(8)).toEqual([language[7], language[9]]);
+    const tokenizer = readJson(root, "to-union", "tokenizer.json") as { added_tokens: unknown };
+    expect(tokenizer.added_tokens).toEqual([
+      { id: 7, content: "<pad>", special: true },
+      { id: 8, content: "<end>", special: true },
+      { id: 9, content: "<sw>", special: true },
+    ]);
+    expect(readJson(root, "to-union", "tokenizer_config.json").added_tokens_decoder).toEqual({
+      8: { content: "<end>", special: true },
+      9: { content: "<sw>", special: true },
+    });
+  });
+
+  it("of another order, and of more padding", async () => {
+    await swap("unshuffled", "task", "shuffled", "task");
+    const [task, shuffled] = [await rowsOf("task"), await rowsOf("shuffled")];
+    expect((await rowsOf("unshuffled")).slice(0, 7)).toEqual(
+      [0, 1, 2, 3, 4, 5, 6].map((row) => average(task[row], shuffled[6 - row])),
+    );
+    await swap("unpadded", "task", "padded", "task");
+    const padded = await rowsOf("padded");
+    expect(await rowsOf("unpadded")).toEqual(task.map((row, i) => average(row, padded[i])));
+    await swap("repadded", "task", "padded", "language");
+    expect(await rowsOf("repadded")).toEqual(padded.map((row, i) => (i < 10 ? average(task[i], row) : row)));
+  });
+
+  it("copies what is copied, and works for any method", async () => {
+    const recipe = {
+      method: "ties" as const,
+      ...{ models: ["task", "shuffled"], base: "padded", density: 0.5, trim: "tensor" as const, vocabulary: "base" },
+    };
+    const opened = await planRecipe(recipe, { folder: root });
+    const { out } = await executePlan(opened, { out: join(root, "ties") });
+    expect((await verifyOutput(out)).deviations).toEqual([]);
+    // Neither expert has rows 10 and 11: they stay the base's to the bit.
+    expect((await rowsOf("ties")).slice(10)).toEqual((await rowsOf("padded")).slice(10));
+  });
+
+  it("the same bytes on one thread and three", async () => {
+    const opened = await planRecipe(
+      { method: "soup", models: ["task", "language"], vocabulary: "union" },
+      { folder: root },
+    );
+    await executePlan(opened, { out: join(root, "one"), threads: 1 });
+    await executePlan(opened, { out: join(root, "three"), threads: 3 });
+    expect(await rowsOf("one")).toEqual(await rowsOf("three"));
+  });
+});
+
+describe("refused by default", () => {
+  const args = (task: string, language: string) => ["swap", "--task", task, "--language", language, "--out", "refused"];
+
+  it("other sizes, and the tokens that differ, with what to do", async () => {
+    await expectRefused(
+      args("task", "language"),
+      root,
+      1,
+      /the vocabularies differ: task \(task\) has 10 rows in .*language \(language\) has 12/,
+      /--vocabulary language, task or union/,
+      /give 2 rows to different tokens: "<pad>" against "<end>"|give 1 row to different tokens: "<pad>" against "<end>"/,
+    );
+  });
+
+  it("rows of one number for different tokens, even where sizes agree", async () => {
+    await expectRefused(
+      args("task", "shuffled"),
+      root,
+      1,
+      /give 6 rows to different tokens: "a" against "g"/,
+      /--vocabulary/,
+    );
+    const outcome = await layergraft([...args("task", "shuffled"), "--vocabulary", "task"], { cwd: root });
+    expect(outcome.status).toBe(0);
+  });
+
+  it("what cannot be aligned", async () => {
+    await expectRefused(
+      [...args("task", "learned"), "--vocabulary", "union"],
+      root,
+      1,
+      /1 token in its tokenizer's own vocabulary/,
+    );
+    await expectRefused(
+      [...args("task", "language"), "--vocabulary", "math"],
+      root,
+      1,
+      /must be union, or one of task, language/,
+    );
+    await writeTiny(join(root, "mute"), { layers: 2, vocabulary: 12, seed: 9 });
+    await expectRefused(
+      [...args("task", "mute"), "--vocabulary", "task"],
+      root,
+      1,
+      /no tokenizer\.json with a vocabulary/,
+    );
+  });
+});
