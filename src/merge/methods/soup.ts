@@ -5,7 +5,16 @@ import { plural } from "../../core/format.js";
 import { sumOfWeights, type Weight } from "../../source/expression.js";
 import { modelsField, parametersOf, sourceField, weightField } from "../fields.js";
 import { defineMethod } from "../method.js";
-import { average, inverseMagnitude, type PlanContext, requireBase, take } from "../operand.js";
+import {
+  average,
+  computed,
+  inverseMagnitude,
+  type Operand,
+  type PlanContext,
+  requireBase,
+  take,
+  tensorOf,
+} from "../operand.js";
 import { resolveParameter } from "../parameter.js";
 
 const schema = z.strictObject({
@@ -18,13 +27,15 @@ const schema = z.strictObject({
     .enum(["equal", "magnitude"])
     .default("equal")
     .describe("`equal` leaves the weights to the models; `magnitude` finds them from the size of each model's change"),
+  normalize: z.boolean().default(true).describe("divide by the sum of the weights; false: a weighted sum"),
 });
 
 export const soup = defineMethod({
   name: "soup",
   title: "Soup",
   summary: "The average of several models: uniform, weighted, or by the inverse magnitude of their change.",
-  formula: "sum(w_i theta_i) / sum(w_i); by magnitude: w_i = 1 / mean row MAV of (theta_i - theta_base)",
+  formula:
+    "sum(w_i theta_i) / sum(w_i), or with normalize: false without the division; by magnitude: w_i = 1 / mean row MAV of (theta_i - theta_base)",
   reference:
     "Wortsman et al., ICML 2022, arXiv 2203.05482; magnitudes: Bandarkar et al., arXiv 2410.01335, section 3.4",
   tag: "model-soup",
@@ -32,6 +43,11 @@ export const soup = defineMethod({
   example: { method: "soup", models: ["swahili-expert", { model: "math-expert", weight: 2 }] },
   tensors: (recipe, { models, base }, context) => {
     const weights = soupWeights(recipe, models, base, context);
+    if (!recipe.normalize) {
+      return computed(models[0] as Operand, models, context, (name) => ({
+        sum: models.map((model, i) => ({ weight: weights[i]?.(name) ?? 0, value: tensorOf(model, name).value })),
+      }));
+    }
     const names = [...(models[0]?.tensors.keys() ?? [])];
     return new Map(
       names.map((name) => {
