@@ -1,12 +1,11 @@
 // Dominant deltas: each layer from the expert for which it holds the largest share of its whole change; for two experts or
 // more. AraSwap, 2026.
 import { z } from "zod";
-import { blockOf } from "../../checkpoint/architectures.js";
 import { plural } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
 import { modelsField, sourceField } from "../fields.js";
 import { defineMethod } from "../method.js";
-import { average, isMeasurable, type OperandTensor, requireBase, take, tensorOf } from "../operand.js";
+import { average, requireBase, take } from "../operand.js";
+import { measureOwners } from "./owners.js";
 
 const schema = z.strictObject({
   method: z.literal("dominant"),
@@ -35,32 +34,13 @@ export const dominant = defineMethod({
   tensors: ({ by, outside }, { models, base }, context) => {
     const root = requireBase(base, "dominant deltas need");
     const [lead = root] = models;
-    const groupOf = ({ layer, part }: OperandTensor) => (by === "layer" ? `${layer}` : `${layer} ${blockOf(part)}`);
-    const measurable = [...lead.tensors].filter(([, tensor]) => tensor.layer !== null && isMeasurable(tensor));
-    const groups = groupBy(measurable, ([, tensor]) => groupOf(tensor));
-    const { measured } = context.measure({
-      id: `dominant of ${models.map(({ label }) => label).join(", ")} against ${root.label} by ${by}`,
-      kind: "ownership",
-      label: "shares",
-      groups: [...groups].map(([name, tensors]) => ({
-        name: `layer ${name}`,
-        tensors: tensors.map(([tensor]) => ({
-          base: tensorOf(root, tensor).value,
-          experts: models.map((model) => tensorOf(model, tensor).value),
-        })),
-      })),
-      rule: { kind: "dominant" },
-      sum: "root",
-    });
-    const order = [...groups.keys()];
+    const id = `dominant of ${models.map(({ label }) => label).join(", ")} against ${root.label} by ${by}`;
+    const weightsOf = measureOwners(models, root, { id, by, rule: { kind: "dominant" }, sum: "root" }, context);
     return new Map(
       [...lead.tensors].map(([name, tensor]) => {
-        const group = tensor.layer === null ? -1 : order.indexOf(groupOf(tensor));
-        if (group < 0 && outside === "first") return [name, take(name, lead)];
-        const terms = models.map((operand, i) => ({
-          operand,
-          weight: group < 0 ? 1 : { measured, at: group * models.length + i },
-        }));
+        const weights = weightsOf(tensor);
+        if (!weights && outside === "first") return [name, take(name, lead)];
+        const terms = models.map((operand, i) => ({ operand, weight: weights?.[i] ?? 1 }));
         return [name, average(name, terms, context)];
       }),
     );

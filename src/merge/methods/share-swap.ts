@@ -1,11 +1,10 @@
 // Share swap: layers or modules go to the expert for which they hold the larger share of its whole change; where the
 // shares are alike, they are blended. Shin & Hwang, EACL 2026, arXiv 2601.22620.
 import { z } from "zod";
-import { blockOf } from "../../checkpoint/architectures.js";
-import { groupBy } from "../../core/group.js";
 import { sourceField } from "../fields.js";
 import { defineMethod } from "../method.js";
-import { average, isMeasurable, type OperandTensor, requireBase, take, tensorOf } from "../operand.js";
+import { average, requireBase, take } from "../operand.js";
+import { measureOwners } from "./owners.js";
 
 const schema = z.strictObject({
   method: z.literal("share_swap"),
@@ -34,36 +33,23 @@ export const shareSwap = defineMethod({
   tensors: ({ by, tau, alpha, outside }, sources, context) => {
     const [task, language] = [sources.get("task"), sources.get("language")];
     const base = requireBase(sources.base, "a share swap needs");
-    const groupOf = ({ layer, part }: OperandTensor) => (by === "layer" ? `${layer}` : `${layer} ${blockOf(part)}`);
-    const measurable = [...task.tensors].filter(([, tensor]) => tensor.layer !== null && isMeasurable(tensor));
-    const groups = groupBy(measurable, ([, tensor]) => groupOf(tensor));
-    const { measured } = context.measure({
-      id: `shares of ${task.label} and ${language.label} against ${base.label} by ${by}, tau ${tau}, alpha ${alpha}`,
-      kind: "ownership",
-      label: "shares",
-      groups: [...groups].map(([name, tensors]) => ({
-        name: `layer ${name}`,
-        tensors: tensors.map(([tensor]) => ({
-          base: tensorOf(base, tensor).value,
-          experts: [tensorOf(task, tensor).value, tensorOf(language, tensor).value],
-        })),
-      })),
-      rule: { kind: "share", tau, alpha },
-      sum: by === "layer" ? "sum" : "root",
-    });
-    const order = [...groups.keys()];
+    const id = `shares of ${task.label} and ${language.label} against ${base.label} by ${by}, tau ${tau}, alpha ${alpha}`;
+    const rule = { kind: "share", tau, alpha } as const;
+    const weightsOf = measureOwners(
+      [task, language],
+      base,
+      { id, by, rule, sum: by === "layer" ? "sum" : "root" },
+      context,
+    );
     return new Map(
       [...task.tensors].map(([name, tensor]) => {
-        const at = tensor.layer === null ? -1 : order.indexOf(groupOf(tensor)) * 2;
-        if (at < 0 && outside !== "average") return [name, take(name, sources.get(outside))];
-        const weights =
-          at < 0
-            ? [alpha, 1 - alpha]
-            : [
-                { measured, at },
-                { measured, at: at + 1 },
-              ];
-        const terms = [task, language].map((operand, i) => ({ operand, weight: weights[i] ?? 0 }));
+        const weights = weightsOf(tensor);
+        if (!weights && outside !== "average") return [name, take(name, sources.get(outside))];
+        const [ofTask = 0, ofLanguage = 0] = weights ?? [alpha, 1 - alpha];
+        const terms = [
+          { operand: task, weight: ofTask },
+          { operand: language, weight: ofLanguage },
+        ];
         return [name, average(name, terms, context)];
       }),
     );

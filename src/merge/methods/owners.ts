@@ -1,0 +1,40 @@
+// Layers or modules that are owned: who owns each is measured, and what it comes to is a weight per expert.
+import { blockOf } from "../../checkpoint/architectures.js";
+import { groupBy } from "../../core/group.js";
+import type { OwnershipMeasurement } from "../../delta/measurements/ownership.js";
+import type { Weight } from "../../source/expression.js";
+import { isMeasurable, type Operand, type OperandTensor, type PlanContext, tensorOf } from "../operand.js";
+
+/** What has one owner: a layer, or the attention and the feed-forward of each layer by themselves. */
+export type OwnedBy = "layer" | "module";
+
+/**
+ * Measures who owns what.
+ * @returns the experts' weights in a tensor's layer or module; undefined for tensors in no layer
+ */
+export function measureOwners(
+  experts: readonly Operand[],
+  base: Operand,
+  options: { readonly id: string; readonly by: OwnedBy } & Pick<OwnershipMeasurement, "rule" | "sum">,
+  context: PlanContext,
+): (tensor: OperandTensor) => Weight[] | undefined {
+  const { id, by, rule, sum } = options;
+  const groupOf = ({ layer, part }: OperandTensor) => (by === "layer" ? `${layer}` : `${layer} ${blockOf(part)}`);
+  const inLayers = [...base.tensors].filter(([, tensor]) => tensor.layer !== null && isMeasurable(tensor));
+  const groups = groupBy(inLayers, ([, tensor]) => groupOf(tensor));
+  const { measured } = context.measure({
+    ...{ id, kind: "ownership", label: "shares", rule, sum },
+    groups: [...groups].map(([name, tensors]) => ({
+      name: `layer ${name}`,
+      tensors: tensors.map(([tensor, { value }]) => ({
+        base: value,
+        experts: experts.map((expert) => tensorOf(expert, tensor).value),
+      })),
+    })),
+  });
+  const order = [...groups.keys()];
+  return (tensor) => {
+    const group = tensor.layer === null ? -1 : order.indexOf(groupOf(tensor));
+    return group < 0 ? undefined : experts.map((_, i) => ({ measured, at: group * experts.length + i }));
+  };
+}
