@@ -21,14 +21,16 @@ export function trimBy(a: Numbers, by: Numbers, low: number, high: number): void
 }
 
 /**
- * The random number of an element under a seed, uniform over 0..2^32-1. A function of both alone: an integer hash of two
- * rounds (the constants of "lowbias32", by C. Wellons), with half of the seed in each.
+ * The random number of an element under a seed, uniform over 0..2^32-1. A function of both alone: an integer hash of three
+ * rounds (the constants of "triple32", by C. Wellons), with half of the seed in each of the first two. Seeds are to be
+ * hashes themselves: indices and first halves that differ alike meet.
  */
 export function uniform(index: number, seed0: number, seed1: number): number {
   let x = index ^ seed0;
-  x = Math.imul(x ^ (x >>> 16), 0x7feb352d);
-  x = Math.imul(x ^ (x >>> 15) ^ seed1, 0x846ca68b);
-  return (x ^ (x >>> 16)) >>> 0;
+  x = Math.imul(x ^ (x >>> 17), 0xed5ad4bb);
+  x = Math.imul(x ^ (x >>> 11) ^ seed1, 0xac4c1b51);
+  x = Math.imul(x ^ (x >>> 15), 0x31848bab);
+  return (x ^ (x >>> 14)) >>> 0;
 }
 
 /** a = a * scale where the element's random number is below `bound` (of 2^32), else 0. */
@@ -131,7 +133,10 @@ export function dropByMagnitude(
   round: Round = exact,
 ): void {
   const n = a.length;
-  const order = Array.from(a.keys()).sort((x, y) => Math.abs(a[x] ?? 0) - Math.abs(a[y] ?? 0) || x - y);
+  // What is not a number ranks above infinity, as its bits do.
+  const [size, broken] = [(x: number) => Math.abs(a[x] ?? 0), (x: number) => Number(Number.isNaN(a[x]))];
+  const compare = (x: number, y: number) => (size(x) < size(y) ? -1 : size(x) > size(y) ? 1 : x - y);
+  const order = Array.from(a.keys()).sort((x, y) => broken(x) - broken(y) || (broken(x) ? x - y : compare(x, y)));
   const low = round(round(density) - round(epsilon));
   const span = n > 1 ? round(round(2 * round(epsilon)) / (n - 1)) : 0;
   order.forEach((position, rank) => {

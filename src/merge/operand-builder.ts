@@ -3,6 +3,7 @@
 import { type Alignment, alignVocabularies } from "../checkpoint/alignment.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint/checkpoint.js";
 import { compareVocabularies, type Labelled, requireCompatible } from "../checkpoint/compatibility.js";
+import { RecipeError } from "../core/errors.js";
 import type { Measurement } from "../delta/measure.js";
 import type { NestedRecipe, SourceRecipe } from "./fields.js";
 import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "./operand.js";
@@ -71,7 +72,7 @@ export class OperandBuilder implements PlanContext {
     if (!("slices" in recipe)) requireSameShape([...operands.values()]);
     const get = (field: string): Operand => operands.get(field) as Operand;
     const models = direct.flatMap(([name]) => (/^(models|slices)\[/.test(name) ? [get(name)] : []));
-    const made = method.tensors(recipe, { get, models, base: operands.get("base") }, this);
+    const made = within(prefix, () => method.tensors(recipe, { get, models, base: operands.get("base") }, this));
     const { tensors, layerOrder } = made instanceof Map ? { tensors: made, layerOrder: lead.layerOrder } : made;
     const layers = layerOrder?.length ?? lead.layers;
     return { label: prefix.replace(/\.$/, ""), layers, tensors, layerOrder, lead: lead.lead };
@@ -90,5 +91,18 @@ export class OperandBuilder implements PlanContext {
       ],
     );
     return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead: { id: label, checkpoint } };
+  }
+}
+
+/** Runs `make`; a fault of a recipe within another is told with the path to it. */
+function within<T>(prefix: string, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    const isTold = error instanceof RecipeError && error.where.field?.startsWith(prefix) === true;
+    if (!(error instanceof RecipeError) || isTold) throw error;
+    const path = prefix.replace(/\.$/, "");
+    const field = error.where.field === undefined ? path : `${prefix}${error.where.field}`;
+    throw new RecipeError(`${path}: ${error.message}`, [], { ...error.where, field });
   }
 }

@@ -24,17 +24,18 @@ export function trimBy(a: usize, by: usize, n: i32, low: f32, high: f32): void {
 }
 
 /**
- * Four uniform 32-bit numbers for four indices under a seed: an integer hash of two rounds (the constants of "lowbias32",
- * by C. Wellons), with half of the seed in each.
+ * Four uniform 32-bit numbers for four indices under a seed: an integer hash of three rounds (the constants of "triple32",
+ * by C. Wellons), with half of the seed in each of the first two.
  */
 // @ts-ignore: decorator
 @inline
 function uniform(index: v128, seed0: v128, seed1: v128): v128 {
   let x = v128.xor(index, seed0);
-  x = i32x4.mul(v128.xor(x, i32x4.shr_u(x, 16)), i32x4.splat(0x7feb352d));
-  x = v128.xor(v128.xor(x, i32x4.shr_u(x, 15)), seed1);
-  x = i32x4.mul(x, i32x4.splat(0x846ca68b));
-  return v128.xor(x, i32x4.shr_u(x, 16));
+  x = i32x4.mul(v128.xor(x, i32x4.shr_u(x, 17)), i32x4.splat(0xed5ad4bb));
+  x = v128.xor(v128.xor(x, i32x4.shr_u(x, 11)), seed1);
+  x = i32x4.mul(x, i32x4.splat(0xac4c1b51));
+  x = i32x4.mul(v128.xor(x, i32x4.shr_u(x, 15)), i32x4.splat(0x31848bab));
+  return v128.xor(x, i32x4.shr_u(x, 14));
 }
 
 /** a = a * scale where the element's random number is below `bound` (of 2^32), else 0. `index` is that of the first. */
@@ -259,6 +260,7 @@ export function dropByMagnitude(
   }
   for (let round = 0; round < 3; round++) {
     const shift = <u64>(round * 11);
+    const digits: u64 = round < 2 ? 2047 : 511; // 31 bits in all; the position stands above them
     const places = counts + (<usize>round << 13);
     let sum: u32 = 0;
     let isSorted = false;
@@ -272,7 +274,7 @@ export function dropByMagnitude(
     if (isSorted) continue; // all have the same digit
     for (let i = 0; i < n; i++) {
       const pair = load<u64>(from + (<usize>i << 3));
-      const at = places + (<usize>((pair >> shift) & 2047) << 2);
+      const at = places + (<usize>((pair >> shift) & digits) << 2);
       const place = load<u32>(at);
       store<u32>(at, place + 1);
       store<u64>(to + (<usize>place << 3), pair);
@@ -305,7 +307,8 @@ function increment(counts: usize, key: u32): void {
 @inline
 function single(index: i32, seed0: i32, seed1: i32): u32 {
   let x = <u32>(index ^ seed0);
-  x = (x ^ (x >> 16)) * 0x7feb352d;
-  x = (x ^ (x >> 15) ^ <u32>seed1) * 0x846ca68b;
-  return x ^ (x >> 16);
+  x = (x ^ (x >> 17)) * 0xed5ad4bb;
+  x = (x ^ (x >> 11) ^ <u32>seed1) * 0xac4c1b51;
+  x = (x ^ (x >> 15)) * 0x31848bab;
+  return x ^ (x >> 14);
 }

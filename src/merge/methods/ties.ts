@@ -54,13 +54,13 @@ export const ties = defineMethod({
 function trimModels(recipe: TiesRecipe, { models, base }: Sources, context: PlanContext): (change: Change) => Value {
   const root = requireBase(base, "TIES needs");
   const thresholds = models.map((expert, i) => {
-    const share =
-      parametersOf(recipe.models[i] as Exclude<TiesRecipe["models"][number], string>).density ?? recipe.density;
+    const ownDensity = parametersOf(recipe.models[i] as Exclude<TiesRecipe["models"][number], string>).density;
+    const share = ownDensity ?? recipe.density;
     if (typeof share !== "number") {
       throw new RecipeError(
         "with trim: model, density is a share of the whole model and so one number; use trim: tensor for shares that differ",
         [],
-        { field: "density" },
+        { field: ownDensity === undefined ? "density" : `models[${i}].density` },
       );
     }
     const names = [...expert.tensors].filter(([, tensor]) => isMeasurable(tensor));
