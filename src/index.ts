@@ -5,4 +5,5 @@ export * from "./core/errors.js";
 export { VERSION } from "./core/version.js";
 export { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "./delta/compare.js";
 export * from "./merge/index.js";
+export * from "./mergekit/index.js";
 export type { Progress } from "./streaming/run.js";

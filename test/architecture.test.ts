@@ -17,6 +17,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   delta: [...BELOW_SOURCE, "source"],
   merge: [...BELOW_SOURCE, "source", "delta"],
   analysis: [...BELOW_SOURCE, "source", "delta", "merge"],
+  mergekit: [...BELOW_SOURCE, "source", "delta", "merge"],
   report: ["core"],
 };
 

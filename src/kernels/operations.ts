@@ -61,7 +61,7 @@ export function consensus(
       sum = round(sum + round((array[i] ?? 0) * weight));
       share = round(share + weight);
     });
-    first[i] = Number.isNaN(total) ? total : !normalize ? sum : share === 0 ? 0 : sum / share;
+    first[i] = Number.isNaN(total) ? total : !normalize || share === 0 ? sum : sum / share;
   }
 }
 

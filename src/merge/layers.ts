@@ -19,8 +19,13 @@ export type Layers = z.output<typeof layersField>;
  * @throws {RecipeError} if one is beyond the model's, or a range runs backwards
  */
 export function parseLayers(written: Layers, layers: number, field: string): ReadonlySet<number> {
+  return new Set(listLayers(written, layers, field));
+}
+
+/** The layers as they are written: in their order, repeated ones repeated. */
+export function listLayers(written: Layers, layers: number, field: string): number[] {
   const entries = Array.isArray(written) ? written : [written];
-  return new Set(entries.flatMap((entry) => parseEntry(entry, layers, field)));
+  return entries.flatMap((entry) => parseEntry(entry, layers, field));
 }
 
 function parseEntry(entry: number | string, layers: number, field: string): number[] {

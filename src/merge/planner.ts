@@ -167,6 +167,13 @@ class Planner {
   #tokenizerFrom(lead: string): string {
     const asked = this.#recipe.tokenizer_from;
     if (asked === undefined) return lead;
+    if (this.#recipe.vocabulary !== undefined) {
+      throw new RecipeError(
+        "vocabulary says whose tokenizer fits the rows of the result, so tokenizer_from cannot name another; leave it out",
+        [],
+        { field: "tokenizer_from", actual: asked },
+      );
+    }
     // A nested recipe stands for its own lead, whose label begins with the recipe's.
     const path = resolve(this.#builder.folder, asked);
     const found = [...this.#builder.sources].find(

@@ -64,7 +64,7 @@ export interface DropByMagnitude<V> {
 /**
  * The elements that agree with the sign of their sum, averaged (or summed where not `normalize`) by weight.
  *
- * The sign is that of sum(w_i x_i), or of sum(x_i) where not `weighted`; of a zero sum it is `tie`. Zeros agree with
+ * Where weights cancel out the sum is left as it is. The sign is that of sum(w_i x_i), or of sum(x_i) where not `weighted`; of a zero sum it is `tie`. Zeros agree with
  * nothing.
  */
 export interface Consensus<S, V> {

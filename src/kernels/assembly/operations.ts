@@ -112,8 +112,8 @@ export function consensus(
       w += 4;
     }
     if (normalize) {
-      sum0 = v128.bitselect(zero, f32x4.div(sum0, share0), f32x4.eq(share0, zero));
-      sum1 = v128.bitselect(zero, f32x4.div(sum1, share1), f32x4.eq(share1, zero));
+      sum0 = v128.bitselect(sum0, f32x4.div(sum0, share0), f32x4.eq(share0, zero));
+      sum1 = v128.bitselect(sum1, f32x4.div(sum1, share1), f32x4.eq(share1, zero));
     }
     v128.store(first + at, v128.bitselect(vote0, sum0, f32x4.ne(vote0, vote0)));
     v128.store(first + at, v128.bitselect(vote1, sum1, f32x4.ne(vote1, vote1)), 16);

@@ -2,12 +2,12 @@
 import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
-import type { Value } from "../../source/expression.js";
+import { groupBy } from "../../core/group.js";
 import { sourceField, weightField } from "../fields.js";
-import { layersField, parseLayers } from "../layers.js";
+import { layersField, listLayers } from "../layers.js";
 import { defineMethod } from "../method.js";
 import type { Operand, OperandTensor } from "../operand.js";
-import { type Parameter, resolveParameter } from "../parameter.js";
+import { resolveParameter } from "../parameter.js";
 
 const slice = z.strictObject({
   model: sourceField("the model of the slice"),
@@ -43,26 +43,29 @@ export const passthrough = defineMethod({
     const tensors = new Map<string, OperandTensor>();
     const first = models[0] as Operand;
     const last = models.at(-1) as Operand;
+    const scaled = models.map((model, i) => {
+      const scale = resolveParameter(slices[i]?.scale, 1, `slices[${i}].scale`, model);
+      return (name: string, tensor: OperandTensor): OperandTensor => {
+        const value = scale(name) === 1 ? tensor.value : { sum: [{ weight: scale(name), value: tensor.value }] };
+        return { ...tensor, value, origin: [model.label] };
+      };
+    });
     for (const [name, tensor] of first.tensors) {
       if (tensor.layer !== null) continue;
-      const owner = tensor.part === "final_norm" || tensor.part === "lm_head" ? last : first;
-      const found = owner.tensors.get(name);
-      if (found)
-        tensors.set(name, {
-          ...scaled(found, name, slices, owner === first ? 0 : slices.length - 1, owner),
-          origin: [owner.label],
-        });
+      const isAtEnd = tensor.part === "final_norm" || tensor.part === "lm_head";
+      const found = (isAtEnd ? last : first).tensors.get(name);
+      const scale = isAtEnd ? scaled.at(-1) : scaled[0];
+      if (found && scale) tensors.set(name, scale(name, found));
     }
     const layerOrder: number[] = [];
     slices.forEach(({ layers: written = "all" }, i) => {
       const model = models[i] as Operand;
-      const chosen = inWrittenOrder(written, model.layers, `slices[${i}].layers`);
-      for (const layer of chosen) {
-        for (const [name, tensor] of model.tensors) {
-          if (tensor.layer !== layer) continue;
-          const place = layerOrder.length;
-          const moved = { ...scaled(tensor, name, slices, i, model), layer: place, origin: [model.label] };
-          tensors.set(renumber(name, layer, place, model), moved);
+      const byLayer = groupBy([...model.tensors], ([, tensor]) => tensor.layer);
+      for (const layer of listLayers(written, model.layers, `slices[${i}].layers`)) {
+        const place = layerOrder.length;
+        for (const [name, tensor] of byLayer.get(layer) ?? []) {
+          const moved = scaled[i]?.(name, tensor) ?? tensor;
+          tensors.set(renumber(name, layer, place, model), { ...moved, layer: place });
         }
         layerOrder.push(model.layerOrder?.[layer] ?? layer);
       }
@@ -75,22 +78,6 @@ export const passthrough = defineMethod({
       .map(({ layers: written = "all" }, i) => `${name(`slices[${i}]`)} ${[written].flat().join(",")}`)
       .join("; ")}.`,
 });
-
-function inWrittenOrder(written: z.output<typeof layersField>, layers: number, field: string): number[] {
-  return [written].flat().flatMap((entry) => [...parseLayers(entry, layers, field)]);
-}
-
-function scaled(
-  tensor: OperandTensor,
-  name: string,
-  slices: readonly { readonly scale?: Parameter | undefined }[],
-  slice: number,
-  model: Operand,
-): OperandTensor {
-  const scale = resolveParameter(slices[slice]?.scale, 1, `slices[${slice}].scale`, model)(name);
-  const value: Value = scale === 1 ? tensor.value : { sum: [{ weight: scale, value: tensor.value }] };
-  return { ...tensor, value };
-}
 
 /** A tensor's name with the number of another layer. */
 function renumber(name: string, from: number, to: number, { lead, label }: Operand): string {

@@ -44,7 +44,11 @@ export const ties = defineMethod({
     });
   },
   headline: ({ models, trim, density: share }) =>
-    `TIES of ${plural(models.length, "model")}${typeof share === "number" ? `: density ${share} of each ${trim}` : ""}`,
+    `TIES of ${plural(models.length, "model")}${
+      typeof share === "number" && models.every((model) => parametersOf(model).density === undefined)
+        ? `: density ${share} of each ${trim}`
+        : ""
+    }`,
   describe: ({ models, trim }, name, layers) =>
     `TIES of ${models.length} models of ${layers} layers, trimmed per ${trim}, on ${name("base")}. ` +
     "Method: Yadav et al., NeurIPS 2023, [arXiv 2306.01708](https://arxiv.org/abs/2306.01708).",

@@ -1,0 +1,270 @@
+"""Runs mergekit and layergraft on the same configurations and prints how far the results are apart, method by method.
+
+Not part of `npm test`. Needs torch, transformers, safetensors and mergekit 0.1.4 (on PYTHONPATH, or installed; a stand-in
+for `immutables` is made if it is missing). Run from the project's folder, after a build:
+    python test/reference/check_with_mergekit.py [name of a case] ...
+"""
+import sys, types
+
+try:
+    import immutables  # noqa: F401
+except ImportError:
+    stand_in = types.ModuleType("immutables")
+    stand_in.Map = type("Map", (dict,), {"__hash__": lambda self: hash(frozenset(self.items()))})
+    sys.modules["immutables"] = stand_in
+
+import pydantic
+
+create_model = pydantic.create_model
+
+
+def create_model_with_functions(name, /, *, __base__=None, **fields):
+    """pydantic after 2.10 takes functions for fields, which mergekit means as methods."""
+    methods = {k: v for k, v in fields.items() if isinstance(v, types.FunctionType)}
+    made = create_model(name, __base__=__base__, **{k: v for k, v in fields.items() if k not in methods})
+    return type(name, (made,), {**methods, "__module__": __name__}) if methods else made
+
+
+pydantic.create_model = create_model_with_functions
+
+import os, subprocess, tempfile, warnings
+from pathlib import Path
+
+warnings.filterwarnings("ignore")
+import torch, yaml
+from mergekit.config import MergeConfiguration
+from mergekit.io.tasks import LoaderCache
+from mergekit.merge import run_merge
+from mergekit.options import MergeOptions
+from peft import LoraConfig, get_peft_model
+from safetensors import safe_open
+from transformers import AutoModelForCausalLM, LlamaConfig, logging
+
+logging.disable_progress_bar()
+logging.set_verbosity_error()
+
+CLI = Path(__file__).parents[2] / "dist" / "cli" / "main.js"
+LAYERS = 6
+CONFIG = dict(
+    hidden_size=64,
+    intermediate_size=96,
+    num_hidden_layers=LAYERS,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    vocab_size=160,
+    tie_word_embeddings=False,
+)
+MODELS = ["base", "a", "b", "c"]
+
+
+def models(*entries):
+    return {"models": [{"model": name, **({"parameters": p} if p else {})} for name, p in entries]}
+
+
+def slices(*rows, **more):
+    return {
+        "slices": [
+            {"sources": [{"model": m, "layer_range": list(r), **({"parameters": p} if p else {})} for m, r, p in row]}
+            for row in rows
+        ],
+        **more,
+    }
+
+
+def task(method, *, common=None, **own):
+    """Two experts with weights of their own, on the base."""
+    entries = models(("a", {"weight": 0.7, **own}), ("b", {"weight": 0.45, **own}), ("base", None))
+    return {"merge_method": method, "base_model": "base", **entries, **({"parameters": common} if common else {})}
+
+
+GRADED = [{"filter": "self_attn", "value": [0, 0.5, 0.3, 1]}, {"filter": "mlp", "value": [1, 0.2]}, {"value": 0.5}]
+HALF = [("base", (0, 3), None), ("a", (0, 3), {"weight": 1}), ("b", (0, 3), {"weight": [0.2, 1]})]
+REST = [("base", (3, 6), None), ("a", (3, 6), {"weight": 0.5}), ("c", (3, 6), {"weight": 0.25})]
+CASES = {
+    "linear": {"merge_method": "linear", **models(("a", {"weight": 1.0}), ("b", {"weight": 0.3}), ("c", {"weight": 0.5}))},
+    "linear, not normalized": {
+        "merge_method": "linear",
+        **models(("a", {"weight": 0.6}), ("b", {"weight": [0.3, 0.9, 0.1]}), ("c", {"weight": -0.2})),
+        "parameters": {"normalize": False},
+    },
+    "linear, base counted": {
+        "merge_method": "linear",
+        "base_model": "base",
+        **models(("a", None), ("b", {"weight": [{"filter": "lm_head", "value": 2}, {"filter": "norm", "value": [0, 1]}]})),
+        "parameters": {"weight": [{"filter": "mlp", "value": [0.1, 0.2, 0.7]}, {"filter": "*", "value": 1}]},
+    },
+    "layer swap as linear": {
+        "merge_method": "linear",
+        **models(
+            ("a", {"weight": [{"filter": "embed_tokens", "value": 0.5}, {"filter": "lm_head", "value": 0.5}, {"value": [0, 0, 1, 1, 1, 0]}]}),
+            ("b", {"weight": [{"filter": "embed_tokens", "value": 0.5}, {"filter": "lm_head", "value": 0.5}, {"value": [1, 1, 0, 0, 0, 1]}]}),
+        ),
+    },
+    "slerp": {"merge_method": "slerp", "base_model": "a", **models(("b", None), ("a", None)), "parameters": {"t": 0.37}},
+    "slerp, graded": {
+        "merge_method": "slerp",
+        "base_model": "a",
+        **slices([("a", (0, 6), None), ("b", (0, 6), None)]),
+        "parameters": {"t": GRADED},
+    },
+    "slerp in slices": {
+        "merge_method": "slerp",
+        "base_model": "b",
+        **slices(
+            [("a", (0, 2), None), ("b", (0, 2), None)],
+            [("b", (1, 5), None)],
+            [("a", (2, 6), None), ("b", (1, 5), None)],
+            [("b", (5, 6), None), ("a", (5, 6), None)],
+        ),
+        "parameters": {"t": GRADED},
+    },
+    "nuslerp": {"merge_method": "nuslerp", **models(("a", {"weight": 0.8}), ("b", {"weight": [0.2, 1]}))},
+    "nuslerp on base": {"merge_method": "nuslerp", "base_model": "base", **models(("a", {"weight": 0.8}), ("b", {"weight": 0.5}))},
+    "nuslerp by rows": {
+        "merge_method": "nuslerp",
+        **models(("a", {"weight": 0.8}), ("b", {"weight": 0.5})),
+        "parameters": {"nuslerp_flatten": False},
+    },
+    "task_arithmetic": task("task_arithmetic", common={"lambda": 0.8, "int8_mask": True}),
+    "task_arithmetic, normalized": task("task_arithmetic", common={"normalize": True, "lambda": [1, 0.2]}),
+    "task_arithmetic in slices": {"merge_method": "task_arithmetic", "base_model": "base", **slices(HALF, REST)},
+    "ties": task("ties", density=0.5),
+    "ties, all kept": task("ties"),
+    "ties, graded": task("ties", density=[1, 0.4, 0.2], common={"normalize": False, "lambda": 1.3}),
+    "ties in slices": {"merge_method": "ties", "base_model": "base", **slices(HALF, REST), "parameters": {"density": [0.3, 0.8]}},
+    "dare_linear": task("dare_linear", density=0.6),
+    "dare_linear, not rescaled": task("dare_linear", density=0.6, common={"rescale": False}),
+    "dare_ties": task("dare_ties", density=0.6),
+    "dare, all kept": task("dare_ties", density=1),
+    "breadcrumbs": task("breadcrumbs", density=0.6, gamma=0.02),
+    "breadcrumbs, many at the top": task("breadcrumbs", density=0.6, gamma=0.5),
+    "breadcrumbs_ties": task("breadcrumbs_ties", density=0.6, gamma=0.02),
+    "breadcrumbs, none at the top": task("breadcrumbs", density=0.6, gamma=0),
+    "della": task("della", density=0.6, epsilon=0.2),
+    "della_linear": task("della_linear", density=0.6, epsilon=0.2),
+    "model_stock": {"merge_method": "model_stock", "base_model": "base", **models(("a", None), ("b", None), ("c", None))},
+    "sce": {"merge_method": "sce", "base_model": "base", **models(("a", None), ("b", None), ("c", None))},
+    "sce, selected": {
+        "merge_method": "sce",
+        "base_model": "base",
+        **models(("a", None), ("b", None), ("c", None)),
+        "parameters": {"select_topk": 0.3},
+    },
+    "nearswap": {"merge_method": "nearswap", "base_model": "a", **models(("b", None)), "parameters": {"t": 0.005}},
+    "adapter": {"merge_method": "task_arithmetic", "base_model": "base", **models(("base+lora", {"weight": 0.5}), ("a", {"weight": 0.5}))},
+    "passthrough": {
+        "merge_method": "passthrough",
+        **slices(
+            [("a", (0, 4), None)],
+            [("b", (2, 5), {"scale": [{"filter": "o_proj", "value": 0}, {"filter": "mlp", "value": [1, 0.5]}]})],
+            [("a", (4, 6), {"scale": 2})],
+        ),
+    },
+}
+# Where mergekit computes in float32 both must agree; bfloat16 shows by how much its arithmetic is coarser.
+DTYPES = {
+    torch.float32: [{"dtype": "float32"}, {"dtype": "float32", "out_dtype": "bfloat16"}],
+    torch.bfloat16: [{"dtype": "float32", "out_dtype": "bfloat16"}, {"dtype": "bfloat16"}],
+}
+RANDOM = ("dare_linear", "dare_linear, not rescaled", "dare_ties", "della", "della_linear")
+
+
+def make_models(folder, dtype):
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(LlamaConfig(**CONFIG))
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p) * 0.05)
+    base = {name: p.detach().clone() for name, p in model.state_dict().items()}
+    common = {name: torch.randn_like(p) * 0.01 for name, p in base.items()}
+    for name in MODELS:
+        if name != "base":
+            model.load_state_dict({k: p + common[k] + torch.randn_like(p) * 0.01 for k, p in base.items()})
+        model.to(dtype).save_pretrained(folder / name)
+        model.to(torch.float32)
+    adapted = get_peft_model(model, LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "down_proj"]))
+    with torch.no_grad():
+        for name, p in adapted.named_parameters():
+            if "lora_" in name:
+                p.copy_(torch.randn_like(p) * 0.05)
+    adapted.save_pretrained(folder / "lora")
+
+
+def stored(folder):
+    tensors = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, "pt") as f:
+            tensors |= {name: f.get_tensor(name) for name in f.keys()}
+    return tensors
+
+
+def spacing(tensor):
+    """Distance of the representable numbers around a tensor's largest value."""
+    largest = tensor.abs().max()
+    return float(torch.nextafter(largest, torch.full_like(largest, float("inf"))) - largest)
+
+
+def run(case, folder, out):
+    config = folder / "case.yml"
+    config.write_text(yaml.safe_dump(case, sort_keys=False))
+    resolved = yaml.safe_load(config.read_text())
+    merge = MergeConfiguration.model_validate(resolved)
+    theirs, ours = out / "theirs", out / "ours"
+    LoaderCache.loaders.clear()  # it goes by the models' names alone
+    options = MergeOptions(
+        **dict(copy_tokenizer=False, write_model_card=False, quiet=True, random_seed=1, clone_tensors=True),
+        **dict(lora_merge_cache=str(out / "adapted"), lora_merge_dtype="float32"),
+    )
+    run_merge(merge, str(theirs), options)
+    done = subprocess.run(["node", CLI, "merge", config, "--out", ours, "--quiet"], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return stored(theirs), stored(ours)
+
+
+def compare(name, theirs, ours, base):
+    if theirs.keys() != ours.keys():
+        return f"other tensors: {sorted(theirs.keys() ^ ours.keys())[:5]}", True
+    wrong = [t for t in ours if ours[t].dtype != theirs[t].dtype or ours[t].shape != theirs[t].shape]
+    if wrong:
+        return f"other dtypes or shapes: {wrong[:3]}", True
+    if name in RANDOM:
+        rows = []
+        for tensors in (theirs, ours):
+            delta = torch.cat([(tensors[t].double() - base[t].double()).flatten() for t in base])
+            rows.append((float((delta == 0).double().mean()), float(delta.abs().mean()), float(delta.mean())))
+        (z1, m1, b1), (z2, m2, b2) = rows
+        return f"untouched {z1:.4f} / {z2:.4f}, mean |change| {m1:.6f} / {m2:.6f}, mean change {b1:+.1e} / {b2:+.1e}", False
+    most, worst, apart, total, largest = 0.0, "-", 0, 0, 0.0
+    for t in ours:
+        difference = (theirs[t].double() - ours[t].double()).abs()
+        if float(difference.max()) > most:
+            most, worst = float(difference.max()), t
+        apart += int((difference > 0).sum())
+        total += difference.numel()
+        largest = max(largest, float(difference.max()) / spacing(theirs[t]))
+    where = f" in {worst}, {largest:.2g} units in the last place of its tensor's largest value" if most > 0 else ""
+    return f"max |difference| {most:.2e}{where}; {apart} of {total} elements differ", False
+
+
+def main():
+    wanted = sys.argv[1:]
+    failed = 0
+    for stored_as in DTYPES:
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            make_models(folder, stored_as)
+            os.chdir(folder)
+            base = stored(folder / "base")
+            for i, (name, case) in enumerate(CASES.items()):
+                if wanted and name not in wanted:
+                    continue
+                for j, dtypes in enumerate(DTYPES[stored_as]):
+                    text, bad = compare(name, *run({**case, **dtypes}, folder, folder / f"out-{i}-{j}"), base)
+                    failed += bad
+                    print(f"{str(stored_as)[6:]}, {'; '.join(map(': '.join, dtypes.items()))}: {name}: {text}", flush=True)
+    raise SystemExit(failed)
+
+
+if __name__ == "__main__":
+    main()
