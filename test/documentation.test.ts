@@ -24,6 +24,7 @@ const commands = blocks(readme, "sh")
   .flatMap((block) => block.trim().split("\n"))
   .filter((line) => line.startsWith("layergraft "));
 const recipes = blocks(guide, "yaml");
+const mergekit = blocks(readFileSync(join(ROOT, "docs/mergekit.md"), "utf8"), "yaml");
 const folder = temporaryFolder();
 
 beforeAll(async () => {
@@ -40,6 +41,7 @@ beforeAll(async () => {
   writeFileSync(join(adapter, "adapter_model.safetensors"), readFileSync(join(adapter, "model.safetensors")));
   writeFileSync(join(adapter, "adapter_config.json"), JSON.stringify({ peft_type: "LORA", r: 2, lora_alpha: 4 }));
   writeFileSync(join(folder, "recipe.yaml"), recipes[0] ?? "");
+  writeFileSync(join(folder, "mergekit.yml"), mergekit[0] ?? "");
 });
 
 test("the README has commands, and the two that CI runs", () => {
@@ -64,6 +66,13 @@ test.each(recipes.map((text, i) => [i, text] as const))("recipe %i of the guide"
   const args = [CLI, "merge", `guide-${i}.yaml`, "--out", `guide-${i}`, "--quiet"];
   const { status, stderr } = spawnSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+});
+
+test("the mergekit guide's configuration converts to the recipe that it shows", () => {
+  writeFileSync(join(folder, "guide-mergekit.yml"), mergekit[0] ?? "");
+  const args = [CLI, "convert", "guide-mergekit.yml", "--quiet"];
+  const { stdout, status } = spawnSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
+  expect({ status, stdout }).toEqual({ status: 0, stdout: mergekit[1] });
 });
 
 test("what the recipe guide says of methods is what the methods say (npm run docs)", () => {
