@@ -51,6 +51,7 @@ interface Exports {
     weighted: number,
     normalize: number,
   ): void;
+  addProducts(a: number, b: number, n: number, total: number): void;
   variance(buffers: number, count: number, n: number): void;
   approach(a: number, b: number, n: number, step: number): void;
   selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void;
@@ -276,6 +277,11 @@ export class Kernels {
   /** Over buffers whose addresses (u32) stand at `table`; to the first buffer. */
   variance(table: number, count: number, n: number): void {
     this.#wasm.variance(table, count, n);
+  }
+
+  /** Adds to `total`, a float64, the sum of a[i] b[i]; what follows the last element must be zero. */
+  addProducts(a: number, b: number, n: number, total: number): void {
+    this.#wasm.addProducts(a, b, n, total);
   }
 
   approach(a: number, b: number, n: number, step: number): void {

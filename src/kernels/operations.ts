@@ -12,10 +12,13 @@ export function subtract(a: Numbers, b: Numbers): void {
   for (let i = 0; i < a.length; i++) a[i] = (a[i] ?? 0) - (b[i] ?? 0);
 }
 
-/** a = 0 where |by| < low or |by| > high; what is NaN stays. */
+/**
+ * a = 0 where |by| < low or |by| > high; what is NaN stays. Sizes are compared as float32, which is what order statistics
+ * are found among.
+ */
 export function trimBy(a: Numbers, by: Numbers, low: number, high: number): void {
   for (let i = 0; i < a.length; i++) {
-    const size = Math.abs(by[i] ?? 0);
+    const size = Math.fround(Math.abs(by[i] ?? 0));
     if (size < low || size > high) a[i] = 0;
   }
 }
@@ -63,6 +66,13 @@ export function consensus(
     });
     first[i] = Number.isNaN(total) ? total : !normalize || share === 0 ? sum : sum / share;
   }
+}
+
+/** The sum of a[i] b[i]. */
+export function sumOfProducts(a: Numbers, b: Numbers): number {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += (a[i] ?? 0) * (b[i] ?? 0);
+  return sum;
 }
 
 /** The population variance of arrays, element by element, to the first of them. */

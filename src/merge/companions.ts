@@ -104,18 +104,21 @@ function withLayers(
       if (Array.isArray(value) && value.length === layers && key !== "architectures") {
         return [key, order.map((layer) => value[layer])];
       }
-      const nested = key === "text_config" && typeof value === "object" && value !== null;
-      return [key, nested ? withLayers(value as Record<string, unknown>, layers, order) : value];
+      return [key, isTextTower(key, value) ? withLayers(value as Record<string, unknown>, layers, order) : value];
     }),
   );
+}
+
+/** Where a multimodal configuration holds that of its decoder. */
+function isTextTower(key: string, value: unknown): boolean {
+  return (key === "text_config" || key === "llm_config") && typeof value === "object" && value !== null;
 }
 
 function withVocabulary(json: Readonly<Record<string, unknown>>, rows: number): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(json).map(([key, value]): [string, unknown] => {
       if (key === "vocab_size") return [key, rows];
-      const nested = key === "text_config" && typeof value === "object" && value !== null;
-      return [key, nested ? withVocabulary(value as Record<string, unknown>, rows) : value];
+      return [key, isTextTower(key, value) ? withVocabulary(value as Record<string, unknown>, rows) : value];
     }),
   );
 }
@@ -145,8 +148,7 @@ async function addTokens(folder: string, added: readonly AddedToken[]): Promise<
 function withDType(json: Readonly<Record<string, unknown>>, dtype: TorchDTypeName): Record<string, unknown> {
   const changed = Object.entries(json).map(([key, value]): [string, unknown] => {
     if (key === "torch_dtype" || key === "dtype") return [key, dtype];
-    const nested = key === "text_config" && typeof value === "object" && value !== null;
-    return [key, nested ? withDType(value as Record<string, unknown>, dtype) : value];
+    return [key, isTextTower(key, value) ? withDType(value as Record<string, unknown>, dtype) : value];
   });
   const named = changed.some(([key]) => key === "torch_dtype" || key === "dtype");
   return Object.fromEntries(named || !("model_type" in json) ? changed : [...changed, ["torch_dtype", dtype]]);

@@ -354,7 +354,17 @@ export class Evaluator {
     end: number,
     dtype: FloatDType,
   ): { bytes: Uint8Array; overflows: number } {
-    return encodeDouble(dtype, this.#combineDouble(evaluation, blockOf(evaluation, begin, end)));
+    return encodeDouble(dtype, this.doubles(evaluation, begin, end));
+  }
+
+  /** Whether a value is computed in float64, from end to end. */
+  isDouble(evaluation: Evaluation): boolean {
+    return isDouble(evaluation);
+  }
+
+  /** Elements [begin, end) in float64. */
+  doubles(evaluation: Evaluation, begin: number, end: number): Float64Array {
+    return this.#combineDouble(evaluation, blockOf(evaluation, begin, end));
   }
 
   #combineDouble({ terms, divisor }: Combination, block: Block): Float64Array {

@@ -169,7 +169,7 @@ export function slerpWeights(
 ): readonly [number, number] {
   const size = Math.sqrt(square0) * Math.sqrt(square1);
   const cosine = size > 0 ? dot / size : 1;
+  if (!(Math.abs(cosine) <= straight)) return [1 - t, t];
   const angle = Math.acos(cosine);
-  if (!(Math.abs(cosine) <= straight) || Math.sin(angle) === 0) return [1 - t, t];
   return [Math.sin((1 - t) * angle) / Math.sin(angle), Math.sin(t * angle) / Math.sin(angle)];
 }

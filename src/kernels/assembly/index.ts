@@ -3,6 +3,7 @@
 export { addScaledBF16, addScaledF16, addScaledF32, divide, scaleBF16, scaleF16, scaleF32 } from "./blend";
 export { deltaStatistics } from "./delta";
 export {
+  addProducts,
   approach,
   consensus,
   countLower,

@@ -131,6 +131,24 @@ function sameSign(x: v128, vote: v128): v128 {
   );
 }
 
+/** Adds to `total` (float64) the sum of a[i] b[i], each product exact in float64. */
+export function addProducts(a: usize, b: usize, n: i32, total: usize): void {
+  let low = f64x2.splat(0);
+  let high = f64x2.splat(0);
+  for (let i = 0; i < n; i += 4) {
+    const x = v128.load(a);
+    const y = v128.load(b);
+    low = f64x2.add(low, f64x2.mul(f64x2.promote_low_f32x4(x), f64x2.promote_low_f32x4(y)));
+    const xs = v128.shuffle<i64>(x, x, 1, 0);
+    const ys = v128.shuffle<i64>(y, y, 1, 0);
+    high = f64x2.add(high, f64x2.mul(f64x2.promote_low_f32x4(xs), f64x2.promote_low_f32x4(ys)));
+    a += 16;
+    b += 16;
+  }
+  const sum = f64x2.add(low, high);
+  store<f64>(total, load<f64>(total) + f64x2.extract_lane(sum, 0) + f64x2.extract_lane(sum, 1));
+}
+
 /** The population variance of `count` buffers, element by element, to the first of them. */
 export function variance(buffers: usize, count: i32, n: i32): void {
   const first = load<u32>(buffers);

@@ -7,8 +7,8 @@ import { defineMethod } from "../method.js";
 import { computed, deltaOf, isMeasurable, type Operand, plus, tensorOf } from "../operand.js";
 import { resolveParameter } from "../parameter.js";
 
-// The sine is then too small for float64 to divide by.
-const STRAIGHT = 1 - 5e-17;
+/** Cosine beyond which the arc is taken for a straight line: at a ten-thousandth of a radian they differ by 1e-8. */
+const STRAIGHT = 1 - 5e-9;
 
 const schema = z.strictObject({
   method: z.literal("nuslerp"),
