@@ -3,7 +3,7 @@
 import type { FloatDType } from "../core/dtype.js";
 import { bytesPerElement } from "../core/dtype.js";
 import { type DeltaStatistics, type KernelDType, Kernels } from "../kernels/kernels.js";
-import { decode, encodeDouble } from "../kernels/reference.js";
+import { decode, deltaStatistics, encodeDouble } from "../kernels/reference.js";
 import type { InputFiles } from "./files.js";
 import { type Block, Operator, operatePlainly, scratchBytes } from "./operate.js";
 import {
@@ -164,10 +164,11 @@ export class Evaluator {
     return { dtype, addresses };
   }
 
-  /** Elements [begin, end) in float32; returns the address of the slot's buffer. */
+  /** Elements [begin, end) in float32 (of float64 ones, rounded once); returns the address of the slot's buffer. */
   sum(evaluation: Evaluation, begin: number, end: number, slot: number): number {
     const sum = this.#at.sums[slot] ?? 0;
-    this.#combine(evaluation, blockOf(evaluation, begin, end), sum, 0);
+    if (isDouble(evaluation)) this.kernels.floats(sum, end - begin).set(this.doubles(evaluation, begin, end));
+    else this.#combine(evaluation, blockOf(evaluation, begin, end), sum, 0);
     this.kernels.clearPadding(sum, (end - begin) * 4);
     return sum;
   }
@@ -182,6 +183,10 @@ export class Evaluator {
 
   /** Statistics of the difference of two evaluations, or of one alone, over [begin, end). */
   delta(value: Evaluation, minus: Evaluation | undefined, begin: number, end: number): DeltaStatistics {
+    if (isDouble(value) || (minus && isDouble(minus))) {
+      const from = minus ? this.doubles(minus, begin, end) : new Float64Array(end - begin);
+      return deltaStatistics(this.doubles(value, begin, end), from);
+    }
     const a = this.sum(value, begin, end, 0);
     const b = minus ? this.sum(minus, begin, end, 1) : this.zeros(end - begin, 1);
     return this.kernels.deltaStatistics(a, b, end - begin, this.#at.scratch);
