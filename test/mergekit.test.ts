@@ -202,7 +202,7 @@ parameters: { lambda: [{ filter: lm_head, value: 2 }], normalize: [true] }
       ["merge", "filter.yml", "--out", "no"],
       root,
       WRONG_USAGE,
-      /t\[0\] fits no tensor of the model/,
+      /t\[0\] \(\*atn\*\) fits no tensor of the model/,
     );
   });
 });

@@ -130,7 +130,9 @@ describe("layergraft suggest", () => {
       await planRecipe(recipe, { folder });
     }
     const text = readFileSync(join(root, "deep/recipes/profile.yaml"), "utf8");
-    expect(text).toMatch(/^# .*profile.*\n# arXiv.*\n# language 0-2, 14-15; task 3-13\n# .*not a result/);
+    expect(text).toMatch(
+      /^# .*profile.*\n# arXiv.*\n# language 0-2, 14-15; task 3-13; averaged outside the layers\n# .*not a result/,
+    );
     await expectRefused(["suggest", ...experts, "--out", "deep/recipes"], root, 1, /is there and not empty/);
   });
 
@@ -193,7 +195,7 @@ describe("layergraft methods", () => {
       ).toEqual([]);
     }
     const one = await layergraft(["methods", "breadcrumbs"], { cwd: root });
-    expect(one.stdout).toMatch(/gamma +0\.01 +share of the changes that is dropped from the top/);
+    expect(one.stdout).toMatch(/gamma +0\.01 +parameter +share of the changes that is dropped from the top/);
     const schema = JSON.parse((await layergraft(["methods", "--schema"], { cwd: root })).stdout) as { $defs: object };
     expect(Object.keys(schema.$defs)).toEqual(["source", "recipe", ...METHODS.map(({ name }) => name)]);
     await expectRefused(["methods", "tie"], root, WRONG_USAGE, /no method tie; did you mean ties\?/);

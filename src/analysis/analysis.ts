@@ -30,6 +30,8 @@ export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onC
   readonly rows?: RowAxis | undefined;
   /** Thresholds of the shares; `auto` by default. */
   readonly thresholds?: readonly ThresholdSpec[] | undefined;
+  /** Where vocabularies differ: `base`, `union`, or the name of an expert, by whose tokens rows are aligned. */
+  readonly vocabulary?: string | undefined;
   /** Folder that relative paths start from; the working folder by default. */
   readonly folder?: string | undefined;
 }
@@ -122,6 +124,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     rows: rowAxis = "input",
     thresholds = [{ name: "auto", value: "auto" }],
     folder = ".",
+    vocabulary,
     ...run
   } = options;
   const names = Object.keys(options.experts);
@@ -135,7 +138,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     return isLocated(source) ? [name, source.recipe, source.folder] : [name, source, folder];
   });
   for (const [name, source, from] of located) await builder.open(source, name, from);
-  await builder.requireCompatible();
+  await builder.requireCompatible(vocabulary, "compared");
   const root = builder.operand(base, "base");
   const experts = located.map(([name, source]) => builder.operand(source, name));
   const measured = await measureAll([...builder.measurements.values()], builder.sources, run);

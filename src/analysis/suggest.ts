@@ -34,6 +34,8 @@ export interface SuggestOptions {
   readonly tau?: number | undefined;
   /** The task expert's weight where shares are alike; default 0.5. */
   readonly alpha?: number | undefined;
+  /** For the recipes, where vocabularies differ. */
+  readonly vocabulary?: string | undefined;
 }
 
 const SWAP = "Bandarkar et al., arXiv 2410.01335";
@@ -59,7 +61,13 @@ export function suggestRecipes(options: SuggestOptions): Suggestion[] {
     ...byShares(analysis, task, language, options),
     ...byProfile(analysis, task, language, options),
     ...otherSwaps(analysis.layers, options),
-  ].filter(isFirstOfItsKind);
+  ]
+    .filter(isFirstOfItsKind)
+    .map((one) => (options.vocabulary === undefined ? one : withVocabulary(one, options.vocabulary)));
+}
+
+function withVocabulary(one: Suggestion, vocabulary: string): Suggestion {
+  return { ...one, recipe: { ...one.recipe, vocabulary } };
 }
 
 /** Configurations that come to the same at a small depth are named once. */
@@ -98,7 +106,7 @@ function paperRange(depth: number, { sources }: SuggestOptions): Suggestion[] {
         name,
         reason,
         reference: SWAP,
-        layers: describeCounts(counts, depth),
+        layers: `${describeCounts(counts, depth)}; averaged outside the layers`,
         recipe: weights ? { ...recipe, base, weights } : recipe,
       },
     ];
@@ -111,7 +119,7 @@ function paperRange(depth: number, { sources }: SuggestOptions): Suggestion[] {
     ...swap(
       "paper-magnitude",
       standard,
-      "the same, with averages weighted by the inverse magnitude of the change",
+      `the paper's default with averages, of what lies outside the layers, weighted by the inverse magnitude of the change`,
       "magnitude",
     ),
     ...swap("paper-largest", of(5, 2, 2), `the largest configuration that worked: bottom 5, top 2, transitions 2${at}`),
@@ -217,7 +225,7 @@ function byProfile(analysis: Analysis, task: number, language: number, { sources
       name: "profile",
       reason: "the layers in which the language expert's profile of change exceeds the task expert's",
       reference: "arXiv 2410.01335, section 3.2, read as a rule",
-      layers: describeOwners(owners),
+      layers: `${describeOwners(owners)}; averaged outside the layers`,
       recipe: {
         ...{ method: "swap", task: sources.task, language: sources.language },
         layers: { language: formatRanges(above).replaceAll(" ", "") },
@@ -243,7 +251,7 @@ function otherSwaps(depth: number, { sources }: SuggestOptions): Suggestion[] {
             name: "reverse",
             reason: `the reverse: the language expert with middle layers of the task expert (${REVERSE.from} to ${REVERSE.to} of ${REVERSE.depth}, in proportion)`,
             reference: "LightOn, arXiv 2605.26735",
-            layers: describeOwners(owners),
+            layers: `${describeOwners(owners)}; language outside the layers`,
             recipe: {
               ...{ method: "swap", task, language, outside: "language" },
               layers: { language: formatRanges(outer).replaceAll(" ", "") },
@@ -256,7 +264,7 @@ function otherSwaps(depth: number, { sources }: SuggestOptions): Suggestion[] {
       name: "attention-from-language",
       reason: "attention of all layers from the language expert, feed-forward from the task expert",
       reference: "Tran et al., ACL Findings 2026",
-      layers: `language attention of 0-${depth - 1}; task mlp of 0-${depth - 1}`,
+      layers: `attention: language 0-${depth - 1} | mlp: task 0-${depth - 1}; averaged outside the layers`,
       recipe: { method: "swap", task, language, layers: { language: "all" }, parts: "attention" },
     },
   ];

@@ -16,14 +16,19 @@ const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name
 /**
  * Checks that every checkpoint has the family, depth, tensors and shapes of the first.
  * @param more faults found otherwise, to be told together with these
+ * @param purpose what they are to be, for the message
  * @throws {MismatchError} with all faults of all checkpoints
  */
-export function requireCompatible(checkpoints: readonly Labelled[], more: readonly string[] = []): void {
+export function requireCompatible(
+  checkpoints: readonly Labelled[],
+  more: readonly string[] = [],
+  purpose = "merged",
+): void {
   const [first, ...others] = checkpoints;
   if (!first) return;
   const faults = [...others.flatMap((other) => compare(first, other)), ...more];
   if (faults.length > 0) {
-    throw new MismatchError("These checkpoints cannot be merged; all must be fine-tuned from one model:", faults);
+    throw new MismatchError(`These checkpoints cannot be ${purpose}; all must be fine-tuned from one model:`, faults);
   }
 }
 
@@ -56,11 +61,18 @@ export async function compareVocabularies(
     const lacks = (who: Labelled, tokens: string[]) =>
       tokens.length > 0 ? [`${who.label} lacks ${plural(tokens.length, "token")}: ${formatSome(tokens)}`] : [];
     const different = [...lacks(first, more), ...lacks(other, less)];
-    if (different.length > 0 && clashes.length === 0) {
+    if (different.length > 0 && rowsOf(first.checkpoint) !== rowsOf(other.checkpoint))
+      faults.push(different.join("; "));
+    else if (different.length > 0 && clashes.length === 0) {
       notes.push(`${different.join("; ")}; --vocabulary aligns rows by token`);
     }
   }
   return { faults, notes };
+}
+
+/** Rows of a checkpoint's embedding. */
+function rowsOf({ tensors }: Checkpoint): number | undefined {
+  return [...tensors.values()].find(({ part }) => part === "embed_tokens")?.shape[0];
 }
 
 function compare(a: Labelled, b: Labelled): string[] {

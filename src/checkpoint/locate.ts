@@ -2,7 +2,7 @@
 // tools have already fetched into their cache. Fetches nothing.
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
-import { basename, join, resolve } from "node:path";
+import { basename, isAbsolute, join, resolve } from "node:path";
 import { CheckpointError } from "../core/errors.js";
 import { exists } from "../core/files.js";
 
@@ -37,7 +37,8 @@ export async function locateSource(source: string, base = "."): Promise<SourceLo
   const hint = /^[\w.-]+\/[\w.-]+$/.test(source)
     ? ", neither as a folder nor in the local cache of the hub; fetch it first"
     : "; give the folder of a checkpoint, or FOLDER+ADAPTER";
-  throw new CheckpointError(`${source} does not exist${hint}`, { file: source });
+  const where = base === "." || isAbsolute(source) ? "" : ` in ${base}, where the recipe's paths start`;
+  throw new CheckpointError(`${source} does not exist${where}${hint}`, { file: source });
 }
 
 async function locateFolder(path: string, base: string): Promise<string | undefined> {

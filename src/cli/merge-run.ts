@@ -165,10 +165,10 @@ function describeMeasured(measured: Readonly<Record<string, readonly number[]>>)
   });
 }
 
-/** Models of a soup by their names, which say more than their places in the list. */
+/** Models of a list by their names, which say more than their places in the list. */
 function named(ownership: PlanSummary["ownership"], { sources }: OpenedPlan["plan"]): PlanSummary["ownership"] {
   const nameOf = (origin: string) =>
-    origin.startsWith("models[") ? (sources.find(({ id }) => id === origin)?.name ?? origin) : origin;
+    /^(models|slices)\[/.test(origin) ? (sources.find(({ id }) => id === origin)?.name ?? origin) : origin;
   return ownership.map((entry) => ({ ...entry, origins: entry.origins.map((origin) => origin.map(nameOf)) }));
 }
 

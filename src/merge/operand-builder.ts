@@ -44,13 +44,13 @@ export class OperandBuilder implements PlanContext {
    * @param vocabulary `union`, or the label of the source whose vocabulary the others are brought to
    * @throws {MismatchError} if the checkpoints opened so far do not fit together
    */
-  async requireCompatible(vocabulary?: string): Promise<Alignment | undefined> {
+  async requireCompatible(vocabulary?: string, purpose = "merged"): Promise<Alignment | undefined> {
     const alignment = vocabulary === undefined ? undefined : await alignVocabularies(this.sources, vocabulary);
     for (const [label, checkpoint] of alignment?.checkpoints ?? []) this.sources.set(label, checkpoint);
     for (const note of alignment?.notes ?? []) this.note(note);
     const labelled = [...this.sources].map(([label, checkpoint]): Labelled => ({ label, checkpoint }));
     const differences = alignment ? { faults: [], notes: [] } : await compareVocabularies(labelled);
-    requireCompatible(labelled, differences.faults);
+    requireCompatible(labelled, differences.faults, purpose);
     for (const note of differences.notes) this.note(note);
     for (const { label, checkpoint } of labelled) for (const note of checkpoint.notes) this.note(`${label}: ${note}`);
     return alignment;

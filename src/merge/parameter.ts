@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { blockOf, compareParts, type Part } from "../checkpoint/architectures.js";
 import { RecipeError } from "../core/errors.js";
-import { formatSome } from "../core/format.js";
+import { closest, formatSome } from "../core/format.js";
 import { layersField, parseLayers } from "./layers.js";
 import type { Operand } from "./operand.js";
 
@@ -29,10 +29,13 @@ const rule = z.strictObject({
 });
 
 /** A number, one per layer, a gradient over the layers, or rules of which the first that fits a tensor holds. */
-export const parameterField = z.union([number, perLayer, gradient, z.array(rule).min(1)], {
-  error:
-    "must be a number, a list of one number per layer, { gradient: [...] }, or a list of rules such as { parts: mlp, value: 0.5 }",
-});
+export const parameterField = z.union(
+  [number, perLayer, gradient, z.array(rule).min(1), rule.transform((one) => [one])],
+  {
+    error:
+      "must be a number, a list of one number per layer, { gradient: [...] }, or a list of rules such as { parts: mlp, value: 0.5 }",
+  },
+);
 
 export type Parameter = z.output<typeof parameterField>;
 
@@ -73,10 +76,19 @@ export function resolveParameter(
     const at = spread(parameter as z.output<typeof simple>, field, operand);
     return (tensor) => at(operand.tensors.get(tensor)?.layer ?? null);
   }
+  const left = new Set(operand.tensors.keys());
   const rules = (parameter as readonly z.output<typeof rule>[]).map((one, i) => {
     const fits = matcher(one, `${field}[${i}]`, operand);
-    const at = spread(one.value, `${field}[${i}].value`, operand);
-    return { fits, at };
+    const own = [...left].filter(fits);
+    if (own.length === 0) {
+      throw new RecipeError(
+        `${field}[${i}] never holds: the rules before it fit all of its tensors, and the first that fits counts; put it before them`,
+        [],
+        { field: `${field}[${i}]` },
+      );
+    }
+    for (const tensor of own) left.delete(tensor);
+    return { fits, at: spread(one.value, `${field}[${i}].value`, operand) };
   });
   return (tensor) => {
     const found = rules.find(({ fits }) => fits(tensor));
@@ -140,8 +152,9 @@ export function matcher(selection: Selection, field: string, operand: Operand): 
   };
   if (![...operand.tensors.keys()].some(fits)) {
     const example = formatSome([...operand.tensors.keys()].slice(-3));
+    const written = tensors === undefined ? "" : ` (${tensors})`;
     throw new RecipeError(
-      `${field || "the choice"} fits no tensor of the model; its tensors are called ${example}, and so on`,
+      `${field || "the choice"}${written} fits no tensor of the model; its tensors are called ${example}, and so on`,
       [],
       {
         field,
@@ -167,8 +180,9 @@ export function requireParts(names: readonly string[], field: string, operand: O
   const missing = names.filter((name) => !places.some((place) => isOfPart(place, name)));
   if (missing.length === 0) return;
   const known = [...new Set(places.map(({ part }) => part))].sort(compareParts);
+  const [meant] = missing.flatMap((name) => closest(name, [...known, "attention", "outside"]) ?? []);
   throw new RecipeError(
-    `${field}: the model has no part ${formatSome(missing)}; it has attention, mlp, outside, ${known.join(", ")}`,
+    `${field}: the model has no part ${formatSome(missing)}${meant === undefined ? "" : `, did you mean ${meant}?`}; it has attention, mlp, outside, ${known.join(", ")}`,
     [],
     { field },
   );

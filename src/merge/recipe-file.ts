@@ -16,6 +16,8 @@ const MAX_RECIPE_BYTES = 5_000_000;
 export interface LocatedRecipe {
   readonly recipe: Recipe;
   readonly folder: string;
+  /** The line of the file on which a field stands, such as `models[1].weight`, or the closest that does. */
+  readonly lineOf: (field: string) => number | undefined;
 }
 
 /**
@@ -33,7 +35,8 @@ export async function readRecipe(file: string): Promise<LocatedRecipe> {
     if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a recipe file`, [], { file });
     throw error;
   }
-  return { recipe: parseRecipe(text, file), folder: dirname(file) };
+  const recipe = parseRecipe(text, file);
+  return { recipe, folder: dirname(file), lineOf: (field) => lineOfField(text, field) };
 }
 
 /** Parses the text of a recipe; `file` is for messages. */
@@ -51,6 +54,17 @@ export function parseRecipe(text: string, file = "recipe"): Recipe {
       },
     );
   }
+}
+
+function lineOfField(text: string, field: string): number | undefined {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const path = field.match(/[^.[\]]+/g)?.map((key) => (/^\d+$/.test(key) ? Number(key) : key)) ?? [];
+  for (let depth = path.length; depth > 0; depth--) {
+    const node = document.getIn(path.slice(0, depth), true);
+    if (isNode(node) && node.range) return lines.linePos(node.range[0]).line;
+  }
+  return undefined;
 }
 
 function parseText(text: string, file: string): Recipe {
@@ -114,7 +128,7 @@ function check(value: unknown, path: readonly PropertyKey[], faults: Fault[]): u
   }
   const schema = path.length === 0 ? method.schema.extend(outputFields) : method.schema;
   const parsed = schema.safeParse(value, { reportInput: true });
-  if (!parsed.success) faults.push(...flattenIssues(parsed.error.issues, path));
+  if (!parsed.success) faults.push(...flattenIssues(parsed.error.issues, path).map((fault) => withHint(fault, schema)));
   // Of a recipe with faults too, the ones within it are looked at, so that all faults come at once.
   const checked: object = parsed.success ? parsed.data : value;
   const places = new Map(sourcesOf(checked).map(([label, , at]) => [label, at]));
@@ -123,6 +137,16 @@ function check(value: unknown, path: readonly PropertyKey[], faults: Fault[]): u
       ? check(source, [...path, ...(places.get(label) ?? [])], faults)
       : source,
   );
+}
+
+/** Names of fields within fields, as of an entry of a list or of a rule. */
+const INNER_FIELDS = ["model", "weight", "density", "gamma", "epsilon", "scale", "layers", "parts", "tensors", "value"];
+
+/** Names the field that a misspelt one was meant to be. */
+function withHint(fault: Fault, schema: z.ZodObject): Fault {
+  const unknown = /^unknown field "(.*)"$/.exec(fault.message)?.[1];
+  const meant = unknown && closest(unknown, [...Object.keys(schema.shape), ...INNER_FIELDS, "gradient", "outside"]);
+  return meant ? { ...fault, message: `${fault.message}; did you mean ${meant}?` } : fault;
 }
 
 function unknownMethod(name: unknown): string {

@@ -21,23 +21,24 @@ export interface StripLayer {
   readonly combined?: boolean;
 }
 
-type Kind = "task" | "language" | "base" | "average" | "mixed" | "mixed average" | "other";
+type Kind = "task" | "language" | "base" | "average" | "combined" | "mixed" | "mixed average" | "other";
 
 const CELLS: Readonly<Record<Kind, string>> = {
   task: "░",
   language: "█",
   base: "·",
   average: "▒",
+  combined: "▓",
   mixed: "▚",
   "mixed average": "▞",
   other: "░",
 };
 const CELL_WIDTH = 2;
 
-function kindOf({ origins }: StripLayer): Kind {
+function kindOf({ origins, combined = false }: StripLayer): Kind {
   const [first = []] = origins;
   if (origins.length > 1) return origins.some((origin) => origin.length > 1) ? "mixed average" : "mixed";
-  if (first.length > 1) return "average";
+  if (first.length > 1) return combined ? "combined" : "average";
   return first[0] === "task" || first[0] === "language" || first[0] === "base" ? first[0] : "other";
 }
 
@@ -47,6 +48,7 @@ function painterOf(kind: Kind, palette: Palette): (text: string) => string {
     language: palette.green,
     base: palette.dim,
     average: palette.yellow,
+    combined: palette.yellow,
     mixed: palette.magenta,
     "mixed average": palette.magenta,
     other: palette.cyan,

@@ -36,6 +36,7 @@ interface AnalyzeCommandOptions extends WorkOptions {
   readonly fromCsv?: readonly string[];
   readonly rows?: "input" | "output";
   readonly threshold?: readonly ThresholdSpec[];
+  readonly vocabulary?: string;
   readonly out?: string;
   readonly force?: boolean;
 }
@@ -90,6 +91,7 @@ export function addAnalyzeCommand(program: Command): void {
         `auto, a number, or ${Object.keys(THRESHOLD_PRESETS).join(", ")}; as often as you like (default: auto)`,
       ).argParser(parseThresholds),
     )
+    .option("--vocabulary <name>", "where vocabularies differ: whose tokens count, base, an expert's name, or union")
     .option("-o, --out <folder>", "folder to write; without it, only the terminal shows the result")
     .option("--force", "replace an earlier analysis");
   withWorkOptions(command).action((options: AnalyzeCommandOptions) =>
@@ -111,7 +113,10 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
     await Promise.all([...expert].map(async ([name, source]) => [name, await expertSource(source)] as const)),
   );
   const result = await runWithProgress(options, (controls) =>
-    analyzeExperts({ base, experts, rows: options.rows, thresholds: options.threshold, ...controls }),
+    analyzeExperts({
+      ...{ base, experts, rows: options.rows, thresholds: options.threshold, vocabulary: options.vocabulary },
+      ...controls,
+    }),
   );
   const { analysis } = result;
   for (const warning of analysis.warnings) warn(warning);

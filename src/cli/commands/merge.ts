@@ -1,5 +1,6 @@
 // layergraft merge: a recipe file, or a mergekit configuration, in; one checkpoint out.
 import type { Command } from "commander";
+import { RecipeError } from "../../core/errors.js";
 import { readRecipe } from "../../merge/recipe-file.js";
 import { readMergekit } from "../../mergekit/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../merge-run.js";
@@ -18,7 +19,15 @@ export function addMergeCommand(program: Command): void {
   withMergeOptions(command).action(async (file: string, options: MergeOptions) => {
     const converted = await readMergekit(file);
     for (const note of converted?.notes ?? []) say(options, `note: ${note}`);
-    const { recipe, folder } = converted ? { ...converted, folder: "." } : await readRecipe(file);
-    await runMerge({ ...recipe, ...outputFields(options) }, folder, options);
+    if (converted) return runMerge({ ...converted.recipe, ...outputFields(options) }, ".", options);
+    const { recipe, folder, lineOf } = await readRecipe(file);
+    try {
+      await runMerge({ ...recipe, ...outputFields(options) }, folder, options);
+    } catch (error) {
+      // What only the models can show to be wrong is told with its line, too.
+      const line = error instanceof RecipeError && error.where.field ? lineOf(error.where.field) : undefined;
+      if (!(error instanceof RecipeError) || line === undefined) throw error;
+      throw new RecipeError(`${file}, line ${line}: ${error.message}`, [], error.where);
+    }
   });
 }

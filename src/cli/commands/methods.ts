@@ -6,6 +6,7 @@ import {
   type FieldReference,
   type MethodReference,
   methodReferences,
+  outputReferences,
   recipeJsonSchema,
 } from "../../merge/reference.js";
 import { formatTable } from "../../report/table.js";
@@ -68,15 +69,20 @@ async function explain(method: MethodReference): Promise<string[]> {
     ...table(fields),
     ...(entryFields.length > 0 ? ["", "Of each entry of the list, beside its model:", ...table(entryFields)] : []),
     "",
+    "At the top of a recipe, whatever its method:",
+    ...table(outputReferences()),
+    "",
+    "A parameter is a number, a list of one per layer, { gradient: [...] }, or rules; see docs/recipes.md.",
+    "",
     palette.dim("# example"),
     stringify(example).trimEnd(),
   ];
 }
 
 function table(fields: readonly FieldReference[]): string[] {
-  const rows = fields.map(({ name, required, default: value, description }) => {
+  const rows = fields.map(({ name, type, required, default: value, description }) => {
     const fallback = required ? "required" : value === undefined ? "" : JSON.stringify(value);
-    return [name, fallback, description];
+    return [name, fallback, type.replaceAll("`", ""), description.replaceAll("`", "")];
   });
-  return formatTable(["field", "default", "meaning"], rows);
+  return formatTable(["field", "default", "what stands there", "meaning"], rows);
 }

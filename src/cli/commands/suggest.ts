@@ -26,7 +26,9 @@ interface SuggestCommandOptions extends WorkOptions {
   readonly language: string;
   readonly tau?: number;
   readonly alpha?: number;
+  readonly vocabulary?: string;
   readonly out?: string;
+  readonly force?: boolean;
 }
 
 const parseShare = (text: string) => {
@@ -57,20 +59,23 @@ export function addSuggestCommand(program: Command): void {
         parseShare,
       ),
     )
-    .option("-o, --out <folder>", "folder to write the recipes to, one YAML file each");
+    .option("--vocabulary <name>", "where vocabularies differ: whose tokens count, task, language, base, or union")
+    .option("-o, --out <folder>", "folder to write the recipes to, one YAML file each")
+    .option("--force", "write into a folder that is not empty, over recipes of the same names");
   withWorkOptions(command).action(suggest);
 }
 
 async function suggest(options: SuggestCommandOptions): Promise<void> {
-  const { base, task, language, tau, alpha, out } = options;
-  if (out !== undefined) await requireEmpty(out);
+  const { base, task, language, tau, alpha, vocabulary, out } = options;
+  if (out !== undefined && !options.force) await requireEmpty(out);
+  if (task === language) warn("task and language are the same source; swapping layers between them changes nothing");
   const { analysis } = await runWithProgress(options, (controls) =>
-    analyzeExperts({ base, experts: { task, language }, ...controls }),
+    analyzeExperts({ base, experts: { task, language }, vocabulary, ...controls }),
   );
   for (const warning of analysis.warnings) warn(warning);
   const sources = { base, task, language };
   if (out === undefined) {
-    const suggestions = suggestRecipes({ analysis, sources, tau, alpha });
+    const suggestions = suggestRecipes({ analysis, sources, tau, alpha, vocabulary });
     if (options.json) printJson(suggestions);
     else print(describe(suggestions));
     say(
@@ -85,7 +90,7 @@ async function suggest(options: SuggestCommandOptions): Promise<void> {
     task: await fromFolder(task, out),
     language: await fromFolder(language, out),
   };
-  const suggestions = suggestRecipes({ analysis, sources: moved, tau, alpha });
+  const suggestions = suggestRecipes({ analysis, sources: moved, tau, alpha, vocabulary });
   await mkdir(out, { recursive: true });
   for (const suggestion of suggestions) {
     await writeFileAtomically(join(out, `${suggestion.name}.yaml`), recipeFile(suggestion));
@@ -127,6 +132,8 @@ async function fromFolder(source: string, folder: string): Promise<string> {
 async function requireEmpty(out: string): Promise<void> {
   if (!(await exists(out))) return;
   if ((await readdir(out).catch(() => ["?"])).length > 0) {
-    throw new OutputError(`${out} is there and not empty; choose another folder`, { file: out });
+    throw new OutputError(`${out} is there and not empty; choose another folder, or write into it with --force`, {
+      file: out,
+    });
   }
 }

@@ -53,7 +53,9 @@ export function addVerifyCommand(program: Command): void {
       const bad = paletteFor(process.stdout).red("Not verified:");
       const more = deviations.length - MOST_SHOWN;
       print([
-        `${bad} ${deviations.length} of ${plural(tensors, "tensor")} of ${folder} deviate from the plan`,
+        deviations.length > 0
+          ? `${bad} ${deviations.length} of ${plural(tensors, "tensor")} of ${folder} deviate from the plan`
+          : `${bad} the tensors of ${folder} are right, but not what goes with them`,
         ...deviations.slice(0, MOST_SHOWN).map(({ tensor, what }) => `  ${tensor} ${what}`),
         ...(more > 0 ? [`  and ${more} more; --json lists all`] : []),
         ...files.map(({ file, what }) => `  ${file} ${what === "missing" ? "is missing" : "was changed"}`),

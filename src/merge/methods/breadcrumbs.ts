@@ -7,7 +7,14 @@ import type { Value } from "../../source/expression.js";
 import { defineMethod, type Sources } from "../method.js";
 import type { PlanContext } from "../operand.js";
 import { elect, normalizeElected } from "./elect.js";
-import { type Change, mergeTaskVectors, modelParameter, shareField, taskVectorFields } from "./task-vectors.js";
+import {
+  type Change,
+  describeParameters,
+  mergeTaskVectors,
+  modelParameter,
+  shareField,
+  taskVectorFields,
+} from "./task-vectors.js";
 
 const density = shareField.describe("share of the changes that is kept, where gamma leaves so many");
 const gamma = shareField.describe("share of the changes that is dropped from the top, the largest ones");
@@ -46,7 +53,8 @@ export const breadcrumbs = defineMethod({
   },
   tensors: (recipe, sources, context) =>
     mergeTaskVectors(recipe, sources, context, { thin: crumbs(recipe, sources, context), normalize: recipe.normalize }),
-  headline: ({ models }) => `Breadcrumbs of ${plural(models.length, "model")}`,
+  headline: (recipe) =>
+    `Breadcrumbs of ${plural(recipe.models.length, "model")}${describeParameters(recipe, { density: undefined, gamma: undefined, weight: 1, lambda: 1 })}`,
   describe: ({ models }, name, layers) => describe("Breadcrumbs", models.length, layers, name("base")),
 });
 
@@ -63,7 +71,8 @@ export const breadcrumbsTies = defineMethod({
       thin: crumbs(recipe, sources, context),
       join: (changes) => elect(changes, recipe.normalize),
     }),
-  headline: ({ models }) => `Breadcrumbs TIES of ${plural(models.length, "model")}`,
+  headline: (recipe) =>
+    `Breadcrumbs TIES of ${plural(recipe.models.length, "model")}${describeParameters(recipe, { density: undefined, gamma: undefined, weight: 1, lambda: 1 })}`,
   describe: ({ models }, name, layers) => describe("Breadcrumbs TIES", models.length, layers, name("base")),
 });
 

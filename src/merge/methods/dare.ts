@@ -6,7 +6,14 @@ import { seedField } from "../fields.js";
 import { defineMethod, type Sources } from "../method.js";
 import { type PlanContext, seedOf } from "../operand.js";
 import { elect, normalizeElected } from "./elect.js";
-import { type Change, mergeTaskVectors, modelParameter, shareField, taskVectorFields } from "./task-vectors.js";
+import {
+  type Change,
+  describeParameters,
+  mergeTaskVectors,
+  modelParameter,
+  shareField,
+  taskVectorFields,
+} from "./task-vectors.js";
 
 const density = shareField.describe("probability with which a change is kept");
 
@@ -49,7 +56,7 @@ export const dareLinear = defineMethod({
       thin: dropAtRandom(recipe, sources, context),
       normalize: recipe.normalize,
     }),
-  headline: ({ models, density: share }) => headline("DARE", models.length, share),
+  headline: (recipe) => headline("DARE", recipe),
   describe: ({ models, seed }, name, layers) => describe("DARE", models.length, layers, name("base"), seed),
 });
 
@@ -66,7 +73,7 @@ export const dareTies = defineMethod({
       thin: dropAtRandom(recipe, sources, context),
       join: (changes) => elect(changes, recipe.normalize),
     }),
-  headline: ({ models, density: share }) => headline("DARE TIES", models.length, share),
+  headline: (recipe) => headline("DARE TIES", recipe),
   describe: ({ models, seed }, name, layers) => describe("DARE TIES", models.length, layers, name("base"), seed),
 });
 
@@ -90,8 +97,9 @@ function dropAtRandom(
   };
 }
 
-function headline(title: string, models: number, density: unknown): string {
-  return `${title} of ${plural(models, "model")}${typeof density === "number" ? `: density ${density}` : ""}`;
+function headline(title: string, recipe: Pick<z.output<typeof linearSchema>, "models" | "seed">): string {
+  const parameters = describeParameters(recipe, { density: undefined, weight: 1, lambda: 1 });
+  return `${title} of ${plural(recipe.models.length, "model")}${parameters}, seed ${recipe.seed}`;
 }
 
 function describe(title: string, models: number, layers: number, base: string, seed: number): string {

@@ -8,7 +8,14 @@ import { seedField } from "../fields.js";
 import { defineMethod, type Sources } from "../method.js";
 import { seedOf } from "../operand.js";
 import { elect, normalizeElected } from "./elect.js";
-import { type Change, mergeTaskVectors, modelParameter, shareField, taskVectorFields } from "./task-vectors.js";
+import {
+  type Change,
+  describeParameters,
+  mergeTaskVectors,
+  modelParameter,
+  shareField,
+  taskVectorFields,
+} from "./task-vectors.js";
 
 const density = shareField.describe("mean probability with which a change is kept");
 const epsilon = shareField.describe(
@@ -50,7 +57,8 @@ export const dellaLinear = defineMethod({
   },
   tensors: (recipe, sources, context) =>
     mergeTaskVectors(recipe, sources, context, { thin: dropSmall(recipe, sources), normalize: recipe.normalize }),
-  headline: ({ models }) => `DELLA linear of ${plural(models.length, "model")}`,
+  headline: (recipe) =>
+    `DELLA linear of ${plural(recipe.models.length, "model")}${describeParameters(recipe, { density: undefined, epsilon: undefined, weight: 1, lambda: 1 })}`,
   describe: ({ models, seed }, name, layers) => describe("DELLA (linear)", models.length, layers, name("base"), seed),
 });
 
@@ -67,7 +75,8 @@ export const della = defineMethod({
       thin: dropSmall(recipe, sources),
       join: (changes) => elect(changes, recipe.normalize),
     }),
-  headline: ({ models }) => `DELLA of ${plural(models.length, "model")}`,
+  headline: (recipe) =>
+    `DELLA of ${plural(recipe.models.length, "model")}${describeParameters(recipe, { density: undefined, epsilon: undefined, weight: 1, lambda: 1 })}`,
   describe: ({ models, seed }, name, layers) => describe("DELLA", models.length, layers, name("base"), seed),
 });
 

@@ -24,7 +24,9 @@ const schema = z.strictObject({
   }),
   base: sourceField("the model all were fine-tuned from; needed for `weights: magnitude`").optional(),
   weights: z
-    .enum(["equal", "magnitude"])
+    .enum(["equal", "magnitude"], {
+      error: "must be equal or magnitude; the weight of a single model stands with it, as { model, weight }",
+    })
     .default("equal")
     .describe("`equal` leaves the weights to the models; `magnitude` finds them from the size of each model's change"),
   normalize: z.boolean().default(true).describe("divide by the sum of the weights; false: a weighted sum"),

@@ -30,10 +30,16 @@ const schema = z.strictObject({
   bottom_transition: layerCount.default(0).describe("layers averaged above the bottom ones"),
   top_transition: layerCount.default(0).describe("layers averaged below the top ones"),
   layers: z
-    .strictObject({
-      language: layersField.optional().describe("layers taken from `language`"),
-      average: layersField.optional().describe("layers averaged"),
-    })
+    .strictObject(
+      {
+        language: layersField.optional().describe("layers taken from `language`"),
+        average: layersField.optional().describe("layers averaged"),
+      },
+      {
+        error: ({ code }) =>
+          code === "invalid_type" ? "must be a mapping such as { language: 0-4,30-31 }" : undefined,
+      },
+    )
     .optional()
     .describe("layers named one by one, in place of bottom and top; those not named are the task expert's"),
   weights: z

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { plural } from "../../core/format.js";
 import { defineMethod } from "../method.js";
-import { mergeTaskVectors, taskVectorFields } from "./task-vectors.js";
+import { describeParameters, mergeTaskVectors, taskVectorFields } from "./task-vectors.js";
 
 const schema = z.strictObject({
   method: z.literal("task_arithmetic"),
@@ -20,7 +20,8 @@ export const taskArithmetic = defineMethod({
   schema,
   example: { method: "task_arithmetic", models: ["math-expert", "swahili-expert"], base: "base", lambda: 0.5 },
   tensors: (recipe, sources, context) => mergeTaskVectors(recipe, sources, context, recipe),
-  headline: ({ models }) => `Task arithmetic of ${plural(models.length, "model")}`,
+  headline: (recipe) =>
+    `Task arithmetic of ${plural(recipe.models.length, "model")}${describeParameters(recipe, { weight: 1, lambda: 1 })}`,
   describe: ({ models }, name, layers) =>
     `Task arithmetic: the changes of ${models.length} models of ${layers} layers, added to ${name("base")}.`,
 });

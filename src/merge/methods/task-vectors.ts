@@ -85,6 +85,22 @@ function weightedSum(terms: readonly { readonly weight: Weight; readonly value: 
   return normalize && total !== 0 ? { blend: used } : { sum: used.length > 0 ? used : terms };
 }
 
+/** `: density 0.3, lambda 0.5`: what parameters come to, for the first line of a plan; one that differs is said to. */
+export function describeParameters(
+  recipe: { readonly models: readonly (string | object)[] },
+  fields: Readonly<Record<string, number | undefined>>,
+): string {
+  const described = Object.entries(fields).flatMap(([field, usual]) => {
+    const common = (recipe as unknown as Record<string, unknown>)[field];
+    const own = recipe.models.some(
+      (model) => typeof model === "object" && (model as Record<string, unknown>)[field] !== undefined,
+    );
+    if (own || (common !== undefined && typeof common !== "number")) return [`${field} that differs`];
+    return common === undefined || common === usual ? [] : [`${field} ${common}`];
+  });
+  return described.length > 0 ? `: ${described.join(", ")}` : "";
+}
+
 /** A parameter of the i-th model: its own, or that at the top of the recipe, or the fallback. */
 export function modelParameter(
   recipe: { readonly models: readonly (string | object)[] },

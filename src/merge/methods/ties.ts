@@ -8,7 +8,14 @@ import { parametersOf } from "../fields.js";
 import { defineMethod, type Sources } from "../method.js";
 import { deltaOf, isMeasurable, type Operand, type PlanContext, requireBase } from "../operand.js";
 import { elect, normalizeElected } from "./elect.js";
-import { type Change, mergeTaskVectors, modelParameter, shareField, taskVectorFields } from "./task-vectors.js";
+import {
+  type Change,
+  describeParameters,
+  mergeTaskVectors,
+  modelParameter,
+  shareField,
+  taskVectorFields,
+} from "./task-vectors.js";
 
 const density = shareField.describe("share of the changes that is kept, the largest ones");
 
@@ -43,12 +50,9 @@ export const ties = defineMethod({
       join: (changes) => elect(changes, recipe.normalize, tie),
     });
   },
-  headline: ({ models, trim, density: share }) =>
-    `TIES of ${plural(models.length, "model")}${
-      typeof share === "number" && models.every((model) => parametersOf(model).density === undefined)
-        ? `: density ${share} of each ${trim}`
-        : ""
-    }`,
+  headline: (recipe) =>
+    `TIES of ${plural(recipe.models.length, "model")}, trimmed per ${recipe.trim}` +
+    describeParameters(recipe, { density: undefined, weight: 1, lambda: 1 }),
   describe: ({ models, trim }, name, layers) =>
     `TIES of ${models.length} models of ${layers} layers, trimmed per ${trim}, on ${name("base")}. ` +
     "Method: Yadav et al., NeurIPS 2023, [arXiv 2306.01708](https://arxiv.org/abs/2306.01708).",
