@@ -29,13 +29,10 @@ const rule = z.strictObject({
 });
 
 /** A number, one per layer, a gradient over the layers, or rules of which the first that fits a tensor holds. */
-export const parameterField = z.union(
-  [number, perLayer, gradient, z.array(rule).min(1), rule.transform((one) => [one])],
-  {
-    error:
-      "must be a number, a list of one number per layer, { gradient: [...] }, or a list of rules such as { parts: mlp, value: 0.5 }",
-  },
-);
+export const parameterField = z.union([number, perLayer, gradient, z.array(rule).min(1), rule], {
+  error:
+    "must be a number, a list of one number per layer, { gradient: [...] }, or a list of rules such as { parts: mlp, value: 0.5 }",
+});
 
 export type Parameter = z.output<typeof parameterField>;
 
@@ -49,10 +46,11 @@ export function boundedParameter(low: number, high: number): typeof parameterFie
 /** Every number that a parameter can come to; a gradient stays between its own. */
 export function numbersIn(parameter: Parameter): number[] {
   if (typeof parameter === "number") return [parameter];
-  if (!Array.isArray(parameter)) {
-    return [...parameter.gradient, ...(parameter.outside === undefined ? [] : [parameter.outside])];
+  if (Array.isArray(parameter)) {
+    return parameter.flatMap((entry) => (typeof entry === "number" ? [entry] : numbersIn(entry.value)));
   }
-  return parameter.flatMap((entry) => (typeof entry === "number" ? [entry] : numbersIn(entry.value)));
+  if ("value" in parameter) return numbersIn(parameter.value);
+  return [...parameter.gradient, ...(parameter.outside === undefined ? [] : [parameter.outside])];
 }
 
 /** What a parameter comes to, by tensor name. */
@@ -72,6 +70,10 @@ export function resolveParameter(
 ): Resolved {
   if (parameter === undefined) return () => fallback;
   if (typeof parameter === "number") return () => parameter;
+  // A rule alone is a list of one.
+  if (typeof parameter === "object" && "value" in parameter) {
+    return resolveParameter([parameter], fallback, field, operand);
+  }
   if (!Array.isArray(parameter) || typeof parameter[0] === "number") {
     const at = spread(parameter as z.output<typeof simple>, field, operand);
     return (tensor) => at(operand.tensors.get(tensor)?.layer ?? null);
