@@ -75,14 +75,18 @@ export function sumOfProducts(a: Numbers, b: Numbers): number {
   return sum;
 }
 
-/** The population variance of arrays, element by element, to the first of them. */
+/**
+ * The population variance of arrays, element by element, to the first of them. Taken of the differences from the first, so
+ * that equal elements have none, whatever rounding does to their mean.
+ */
 export function variance(arrays: readonly Numbers[], round: Round = exact): void {
   const [first] = arrays;
   if (!first) return;
   for (let i = 0; i < first.length; i++) {
-    const mean = round(arrays.reduce((sum, array) => round(sum + (array[i] ?? 0)), 0) / arrays.length);
-    const squares = arrays.reduce((sum, array) => {
-      const d = round((array[i] ?? 0) - mean);
+    const shifted = arrays.map((array) => round((array[i] ?? 0) - (first[i] ?? 0)));
+    const mean = round(shifted.reduce((sum, y) => round(sum + y), 0) / arrays.length);
+    const squares = shifted.reduce((sum, y) => {
+      const d = round(y - mean);
       return round(sum + round(d * d));
     }, 0);
     first[i] = squares / arrays.length;

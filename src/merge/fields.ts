@@ -73,4 +73,4 @@ export const seedField = z
   .default(0)
   .describe("of the random choice; the same seed gives the same bytes");
 
-export const lambdaField = parameterField.default(1).describe("what the merged change is multiplied by");
+export const lambdaField = weightField.default(1).describe("what the merged change is multiplied by");

@@ -149,22 +149,28 @@ export function addProducts(a: usize, b: usize, n: i32, total: usize): void {
   store<f64>(total, load<f64>(total) + f64x2.extract_lane(sum, 0) + f64x2.extract_lane(sum, 1));
 }
 
-/** The population variance of `count` buffers, element by element, to the first of them. */
+/**
+ * The population variance of `count` buffers, element by element, to the first of them. Taken of the differences from the
+ * first, so that equal elements have none, whatever rounding does to their mean.
+ */
 export function variance(buffers: usize, count: i32, n: i32): void {
-  const first = load<u32>(buffers);
-  const k32 = f32x4.splat(<f32>count);
-  for (let i: usize = 0; i < <usize>n; i += 4) {
+  const first = <usize>load<u32>(buffers);
+  const tableEnd = buffers + (<usize>count << 2);
+  const k = f32x4.splat(<f32>count);
+  const end = <usize>n << 2;
+  for (let at: usize = 0; at < end; at += 16) {
+    const origin = v128.load(first + at);
     let sum = f32x4.splat(0);
-    for (let k = 0; k < count; k++) {
-      sum = f32x4.add(sum, v128.load(<usize>load<u32>(buffers + (<usize>k << 2)) + (i << 2)));
+    for (let entry = buffers; entry < tableEnd; entry += 4) {
+      sum = f32x4.add(sum, f32x4.sub(v128.load(<usize>load<u32>(entry) + at), origin));
     }
-    const mean = f32x4.div(sum, k32);
+    const mean = f32x4.div(sum, k);
     let squares = f32x4.splat(0);
-    for (let k = 0; k < count; k++) {
-      const d = f32x4.sub(v128.load(<usize>load<u32>(buffers + (<usize>k << 2)) + (i << 2)), mean);
+    for (let entry = buffers; entry < tableEnd; entry += 4) {
+      const d = f32x4.sub(f32x4.sub(v128.load(<usize>load<u32>(entry) + at), origin), mean);
       squares = f32x4.add(squares, f32x4.mul(d, d));
     }
-    v128.store(<usize>first + (i << 2), f32x4.div(squares, k32));
+    v128.store(first + at, f32x4.div(squares, k));
   }
 }
 
