@@ -133,9 +133,12 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
 
   const builder = new OperandBuilder(folder);
   await builder.open(base, "base");
+  const hasRecipes = Object.values(options.experts).some((source) => typeof source !== "string");
+  const { checkRecipe } = hasRecipes ? await import("../merge/recipe-file.js") : {}; // brings the library that reads YAML
   const located = names.map((name): [name: string, source: SourceRecipe, folder: string] => {
     const source = options.experts[name] as SourceRecipe | LocatedRecipe;
-    return isLocated(source) ? [name, source.recipe, source.folder] : [name, source, folder];
+    const [value, from] = isLocated(source) ? [source.recipe, source.folder] : [source, folder];
+    return [name, typeof value === "string" || !checkRecipe ? value : { ...checkRecipe(value) }, from];
   });
   for (const [name, source, from] of located) await builder.open(source, name, from);
   await builder.requireCompatible(vocabulary, "compared");

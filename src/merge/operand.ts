@@ -4,7 +4,7 @@ import type { Part } from "../checkpoint/architectures.js";
 import type { Checkpoint } from "../checkpoint/checkpoint.js";
 import { type DType, isFloatDType } from "../core/dtype.js";
 import { RecipeError } from "../core/errors.js";
-import { elementCount, type Shape } from "../core/shape.js";
+import { elementCount, formatShape, type Shape, sameShape } from "../core/shape.js";
 import type { Measurement } from "../delta/measure.js";
 import type { Value, Weight, WeightedValue } from "../source/expression.js";
 import type { Seed } from "../streaming/operation.js";
@@ -145,13 +145,26 @@ export function requireBase(base: Operand | undefined, what: string): Operand {
 /** @throws {RecipeError} unless all have the same number of layers, and tensors of the same names and shapes */
 export function requireSameShape(operands: readonly Operand[]): void {
   const [first, ...others] = operands;
-  for (const other of others) {
-    if (first && other.layers !== first.layers) {
+  for (const other of first ? others : []) {
+    if (other.layers !== first?.layers) {
       throw new RecipeError(
-        `${first.label} has ${first.layers} layers, ${other.label} has ${other.layers}; sources of one merge need the same depth`,
+        `${first?.label} has ${first?.layers} layers, ${other.label} has ${other.layers}; sources of one merge need the same depth`,
         [],
-        { expected: `${first.layers} layers`, actual: `${other.layers} layers` },
+        { expected: `${first?.layers} layers`, actual: `${other.layers} layers` },
       );
     }
+    // Checkpoints were compared; layers that were moved may meet others of another shape.
+    const differing = [...first.tensors].find(([name, { shape }]) => {
+      const twin = other.tensors.get(name);
+      return !twin || !sameShape(twin.shape, shape);
+    });
+    const [name] = differing ?? [...other.tensors].find(([tensor]) => !first.tensors.has(tensor)) ?? [];
+    if (name === undefined) continue;
+    const of = ({ tensors }: Operand) => (tensors.has(name) ? formatShape(tensors.get(name)?.shape ?? []) : "none");
+    throw new RecipeError(
+      `${first.label} and ${other.label} do not fit together: ${name} is ${of(first)} and ${of(other)}; their layers were put in places of other layers' shapes`,
+      [],
+      { tensor: name },
+    );
   }
 }

@@ -1,6 +1,8 @@
 // What a measurement is made of: passes over the weights, each a set of jobs whose results it takes, until it knows its
 // numbers. Kinds stand in files of their own; run.ts makes many of them at once.
+
 import type { CheckpointTensor } from "../../checkpoint/checkpoint.js";
+import { CheckpointError } from "../../core/errors.js";
 import type { Leaf, Value } from "../../source/expression.js";
 import type { AnalyzedPiece } from "../../streaming/analyze.js";
 import type { Evaluation, Job } from "../../streaming/program.js";
@@ -34,6 +36,7 @@ export function* products(name: string, values: readonly Value[], binding: Bindi
       packed = total as Float64Array;
     },
   };
+  if (!packed.every(Number.isFinite)) throw notFinite(name);
   const matrix = values.map(() => values.map(() => 0));
   let at = 0;
   for (let i = 0; i < values.length; i++) {
@@ -44,6 +47,13 @@ export function* products(name: string, values: readonly Value[], binding: Bindi
     }
   }
   return matrix;
+}
+
+/** What is measured is undefined where a source is not finite. */
+export function notFinite(what: string): CheckpointError {
+  return new CheckpointError(
+    `${what} cannot be measured: a source holds values that are infinite or NaN there; layergraft analyze finds them`,
+  );
 }
 
 /** The per-piece numbers of a job, added up. */

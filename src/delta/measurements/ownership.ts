@@ -2,7 +2,7 @@
 import type { Value } from "../../source/expression.js";
 import type { Job } from "../../streaming/program.js";
 import { totalStatistics } from "../../streaming/results.js";
-import type { Binding, Measuring } from "./measurement.js";
+import { type Binding, type Measuring, notFinite } from "./measurement.js";
 
 /** The tensors of one layer or module: of the base and of every expert. */
 export interface OwnedGroup {
@@ -49,7 +49,8 @@ export function* measureOwnership(measurement: OwnershipMeasurement, binding: Bi
     jobs,
     take: (job, total) => {
       const [group, expert, at] = places[job] as [number, number, number];
-      const { sumSquares, sumSquaresOfB } = totalStatistics(total as readonly Float64Array[]);
+      const { sumSquares, sumSquaresOfB, nonFinite } = totalStatistics(total as readonly Float64Array[]);
+      if (nonFinite > 0) throw notFinite(`the change of ${jobs[job]?.name}`);
       (changes[group]?.[expert] as number[])[at] = sumSquaresOfB > 0 ? Math.sqrt(sumSquares / sumSquaresOfB) : 0;
     },
   };

@@ -30,13 +30,13 @@ export interface EnergyMeasurement {
   readonly values: readonly Value[];
 }
 
-export function* measureSlerp({ label, values, t, straight }: SlerpMeasurement, binding: Binding): Measuring<number[]> {
-  const [[square0 = 0, dot = 0] = [], [, square1 = 0] = []] = yield* products(label, values, binding);
+export function* measureSlerp({ id, values, t, straight }: SlerpMeasurement, binding: Binding): Measuring<number[]> {
+  const [[square0 = 0, dot = 0] = [], [, square1 = 0] = []] = yield* products(id, values, binding);
   return [...slerpWeights(dot, square0, square1, t, straight)];
 }
 
-export function* measureStock({ label, values }: StockMeasurement, binding: Binding): Measuring<number[]> {
-  const gram = yield* products(label, values, binding);
+export function* measureStock({ id, values }: StockMeasurement, binding: Binding): Measuring<number[]> {
+  const gram = yield* products(id, values, binding);
   let sum = 0;
   let pairs = 0;
   for (let i = 0; i < values.length; i++) {
@@ -54,8 +54,8 @@ export function stockRatio(cosine: number, count: number): number {
   return cosine <= 0 ? 0 : (count * cosine) / (1 + (count - 1) * cosine);
 }
 
-export function* measureEnergy({ label, values }: EnergyMeasurement, binding: Binding): Measuring<number[]> {
-  const gram = yield* products(label, values, binding);
+export function* measureEnergy({ id, values }: EnergyMeasurement, binding: Binding): Measuring<number[]> {
+  const gram = yield* products(id, values, binding);
   const squares = values.map((_, i) => gram[i]?.[i] ?? 0);
   const sum = squares.reduce((total, square) => total + square, 0);
   return squares.map((square) => (sum > 0 ? square / sum : 1 / values.length));

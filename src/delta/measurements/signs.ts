@@ -2,7 +2,7 @@
 import type { Value } from "../../source/expression.js";
 import type { Job } from "../../streaming/program.js";
 import { totalStatistics } from "../../streaming/results.js";
-import { added, type Binding, type Measuring } from "./measurement.js";
+import { added, type Binding, type Measuring, notFinite } from "./measurement.js";
 
 /** The sign that most elements have, of several values together: 1, -1, or 0. */
 export interface MajorityMeasurement {
@@ -34,13 +34,18 @@ export function* measureMajority({ label, values }: MajorityMeasurement, binding
   return [Math.sign(balance)];
 }
 
-export function* measureRescale({ label, before, after }: RescaleMeasurement, binding: Binding): Measuring<number[]> {
+export function* measureRescale(
+  { id, label, before, after }: RescaleMeasurement,
+  binding: Binding,
+): Measuring<number[]> {
   const sums = [0, 0];
   const jobs = [before, after].map((value): Job => ({ kind: "delta", name: label, value: binding.evaluation(value) }));
   yield {
     jobs,
     take: (job, total) => {
-      sums[job] = totalStatistics(total as readonly Float64Array[]).sumAbsolute;
+      const { sumAbsolute, nonFinite } = totalStatistics(total as readonly Float64Array[]);
+      if (nonFinite > 0) throw notFinite(id);
+      sums[job] = sumAbsolute;
     },
   };
   const [all = 0, kept = 0] = sums;
