@@ -63,12 +63,17 @@ export async function alignVocabularies(
   const added = target === "union" ? unionTokens(leader, others) : [];
   const tokens = [...leader.vocabulary.rows, ...added.map(({ content, id }) => [content, id] as const)];
   const tokenAt = new Map(tokens.map(([token, row]) => [row, token]));
-  const rows = Math.max(leader.rows, ...added.map(({ id }) => id + 1));
+  const rows = Math.max(leader.rows, (added.at(-1)?.id ?? -1) + 1);
 
   const order = [leader, ...others];
   const aligned = new Map(members.map((member) => [member.label, alignOne(member, order, tokenAt, rows)] as const));
   const hash = createHash("sha256");
   for (let row = 0; row < rows; row++) hash.update(`${JSON.stringify(tokenAt.get(row) ?? null)}\n`);
+  // And where each checkpoint's rows come from: a tokenizer may change without the common order.
+  for (const checkpoint of aligned.values()) {
+    const gathered = [...checkpoint.tensors.values()].find((tensor) => tensor.gathered)?.gathered;
+    if (gathered) hash.update(gathered.part).update(gathered.row);
+  }
   return {
     checkpoints: aligned,
     ...{ leader: leader.label, rows, added, digest: hash.digest("hex") },

@@ -56,7 +56,7 @@ const MAX_JSON_BYTES = 100_000_000;
  * Reads a JSON object from a file.
  * @throws {CheckpointError} if it is missing, too large, not JSON, or not an object.
  */
-export async function readJsonObject(path: string): Promise<Record<string, unknown>> {
+export async function readJsonObject(path: string, mostBytes = MAX_JSON_BYTES): Promise<Record<string, unknown>> {
   let size: number;
   try {
     const stats = await stat(path);
@@ -66,7 +66,7 @@ export async function readJsonObject(path: string): Promise<Record<string, unkno
     if (isSystemError(error, "ENOENT")) throw new CheckpointError(`${path} does not exist`, { file: path }, error);
     throw error;
   }
-  if (size > MAX_JSON_BYTES) {
+  if (size > mostBytes) {
     throw new CheckpointError(`${path} has ${size} bytes, too many for a JSON file of a checkpoint`, { file: path });
   }
   let value: unknown;

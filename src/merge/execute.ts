@@ -101,7 +101,7 @@ class Execution {
       ...[folder, adapter].map((path) => path && relative(this.#folder.path, path)),
       digest,
     ]);
-    this.#digest = digestOfJson([recipe, places, steps]);
+    this.#digest = digestOfJson([recipe, places, steps, this.#plan.vocabulary?.digest]);
   }
 
   async run(): Promise<ExecuteResult> {

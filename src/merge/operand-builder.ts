@@ -5,6 +5,7 @@ import { type Checkpoint, openCheckpoint } from "../checkpoint/checkpoint.js";
 import { compareVocabularies, type Labelled, requireCompatible } from "../checkpoint/compatibility.js";
 import { RecipeError } from "../core/errors.js";
 import type { Measurement } from "../delta/measure.js";
+import { childrenOf, isLeaf, type Value } from "../source/expression.js";
 import type { NestedRecipe, SourceRecipe } from "./fields.js";
 import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "./operand.js";
 import { type MergeRecipe, methodOf, sourcesOf } from "./recipe.js";
@@ -75,6 +76,17 @@ export class OperandBuilder implements PlanContext {
     const made = within(prefix, () => method.tensors(recipe, { get, models, base: operands.get("base") }, this));
     const { tensors, layerOrder } = made instanceof Map ? { tensors: made, layerOrder: lead.layerOrder } : made;
     const layers = layerOrder?.length ?? lead.layers;
+    if (layers > MOST_LAYERS)
+      throw new RecipeError(`${prefix || "the recipe"} makes ${layers} layers, more than any model has`);
+    for (const [name, { value }] of tensors) {
+      if (countLeaves(value) > MOST_LEAVES) {
+        throw new RecipeError(
+          `${prefix || "the recipe"} makes ${name} of more than ${MOST_LEAVES} tensors, as recipes within recipes multiply; write one part to a folder first`,
+          [],
+          { tensor: name },
+        );
+      }
+    }
     return { label: prefix.replace(/\.$/, ""), layers, tensors, layerOrder, lead: lead.lead };
   }
 
@@ -92,6 +104,21 @@ export class OperandBuilder implements PlanContext {
     );
     return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead: { id: label, checkpoint } };
   }
+}
+
+const MOST_LAYERS = 10_000;
+const MOST_LEAVES = 10_000;
+
+/** Leaves by value: what several values share is counted once, though it stands in each. */
+const COUNTED = new WeakMap<object, number>();
+
+/** How many tensors a value is made of, repeated ones repeated. */
+function countLeaves(value: Value): number {
+  const known = COUNTED.get(value);
+  if (known !== undefined) return known;
+  const count = isLeaf(value) ? 1 : childrenOf(value).reduce((sum, inner) => sum + countLeaves(inner), 0);
+  COUNTED.set(value, count);
+  return count;
 }
 
 /** Runs `make`; a fault of a recipe within another is told with the path to it. */

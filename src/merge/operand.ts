@@ -116,6 +116,11 @@ export function isMeasurable({ dtype, shape }: OperandTensor): boolean {
   return isFloatDType(dtype) && elementCount(shape) > 0;
 }
 
+/** Whether a tensor has no elements, and so nothing to compute. */
+export function isEmpty({ shape }: OperandTensor): boolean {
+  return elementCount(shape) === 0;
+}
+
 /** expert - base. */
 export function deltaOf(name: string, expert: Operand, base: Operand): Value {
   return { op: "subtract", of: [tensorOf(expert, name).value, tensorOf(base, name).value] };
@@ -126,8 +131,11 @@ export function plus(base: Value, changes: readonly WeightedValue[]): Value {
   return { sum: [{ weight: 1, value: base }, ...changes.filter(({ weight }) => weight !== 0)] };
 }
 
-/** The seed of one model's choice in one tensor, so that it depends on neither threads nor order. */
-export function seedOf(seed: number, model: number, tensor: string): Seed {
+/**
+ * The seed of one model's choice in one tensor, so that it depends on neither threads nor order.
+ * @param model its path in the whole recipe, so that recipes within recipes choose by themselves
+ */
+export function seedOf(seed: number, model: string, tensor: string): Seed {
   const digest = createHash("sha256").update(`${seed} ${model} ${tensor}`).digest();
   return [digest.readInt32LE(0), digest.readInt32LE(4)];
 }

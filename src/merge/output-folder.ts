@@ -12,6 +12,9 @@ import { type PackedMeasured, packedMeasured } from "../source/measured.js";
 /** The file that marks a folder as made by layergraft, and tells how; see provenance.ts. */
 export const PROVENANCE_FILE = "layergraft.json";
 
+/** A plan of 70,000 tensors, as a mixture of experts may have, with an operation for each, takes some 300 MB. */
+export const MOST_PROVENANCE_BYTES = 500_000_000;
+
 /** What a stopped run leaves for the next. */
 export interface RunState {
   /** Digest of what is being written; a run with another one cannot go on from here. */
@@ -51,7 +54,7 @@ export class OutputFolder {
 
   /** Digest of the plan that made a folder, if it is a whole output of layergraft. */
   async planDigest(folder = this.path): Promise<unknown> {
-    const json = await readJsonObject(join(folder, PROVENANCE_FILE)).catch(() => undefined);
+    const json = await readJsonObject(join(folder, PROVENANCE_FILE), MOST_PROVENANCE_BYTES).catch(() => undefined);
     return json?.planDigest;
   }
 

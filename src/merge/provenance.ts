@@ -13,10 +13,12 @@ import { VERSION } from "../core/version.js";
 import { leavesOf, type Measured } from "../source/expression.js";
 import { packedResult, packResult, unpackResult } from "../source/measured.js";
 import { valueSchema } from "../source/value-schema.js";
-import { PROVENANCE_FILE } from "./output-folder.js";
+import { MOST_PROVENANCE_BYTES, PROVENANCE_FILE } from "./output-folder.js";
 import { PLAN_FORMAT, type Plan } from "./plan.js";
 import { type MergeRecipe, mapSources, methodOf } from "./recipe.js";
 
+/** Characters from which the file is written without indentation: nobody reads it through any more. */
+const LARGE = 5_000_000;
 /** The content of layergraft.json: the plan, with paths relative to the output, and the values measured for it. */
 export function provenanceOf(
   plan: Plan,
@@ -36,7 +38,8 @@ export function provenanceOf(
     return { id, kind, label, result: packResult(measured.get(id) ?? []) };
   });
   const document = { layergraft: VERSION, planDigest, ...plan, sources, measurements, companions };
-  return `${JSON.stringify(document, null, 1)}\n`;
+  const compact = JSON.stringify(document);
+  return `${compact.length > LARGE ? compact : JSON.stringify(document, null, 1)}\n`;
 }
 
 const provenanceSchema = z.object({
@@ -49,8 +52,11 @@ const provenanceSchema = z.object({
   sources: z.array(
     z.object({
       id: z.string(),
-      folder: z.string(),
-      adapter: z.string().optional(),
+      folder: z.string().refine((path) => !path.includes("\0")),
+      adapter: z
+        .string()
+        .refine((path) => !path.includes("\0"))
+        .optional(),
       name: z.string(),
       digest: z.string(),
       files: z.array(z.object({ name: z.string(), bytes: z.number(), headerDigest: z.string() })),
@@ -93,7 +99,7 @@ export async function readProvenance(
   moved: ReadonlyMap<string, string> = new Map(),
 ): Promise<Provenance> {
   const file = join(folder, PROVENANCE_FILE);
-  const json = await readJsonObject(file).catch((error: unknown) => {
+  const json = await readJsonObject(file, MOST_PROVENANCE_BYTES).catch((error: unknown) => {
     throw new LayergraftError(
       "provenance",
       `${folder} has no readable ${PROVENANCE_FILE}, so nothing says how it was made; only outputs of layergraft can be verified`,

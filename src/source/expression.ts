@@ -91,7 +91,8 @@ export function leavesOf(value: Value): Leaf[] {
   return isLeaf(value) ? [value] : childrenOf(value).flatMap(leavesOf);
 }
 
-function childrenOf(value: Exclude<Value, Leaf>): readonly Value[] {
+/** The values that a value is made of. */
+export function childrenOf(value: Exclude<Value, Leaf>): readonly Value[] {
   if ("blend" in value) return value.blend.map((term) => term.value);
   if ("sum" in value) return value.sum.map((term) => term.value);
   return value.of;

@@ -13,7 +13,7 @@ const share = z.number().min(0).max(1);
 export const valueSchema: z.ZodType<Value> = z.lazy(() => valueUnion) as unknown as z.ZodType<Value>;
 
 const of = (count?: number) => {
-  const values = z.array(valueSchema);
+  const values = z.array(valueSchema).min(1);
   return count === undefined ? values : values.length(count);
 };
 const weighted = z.array(z.object({ weight, value: valueSchema }));
@@ -28,10 +28,12 @@ const valueUnion = z.union([
     z.object({ op: z.literal("trim-by"), of: of(2), low: weight }),
     z.object({ op: z.literal("drop"), of: of(1), density: share, scale: weight, seed }),
     z.object({ op: z.literal("drop-by-magnitude"), of: of(1), density: share, epsilon: share, seed }),
-    z.object({
-      ...{ op: z.literal("consensus"), of: of(), weights: z.array(weight) },
-      ...{ weighted: z.boolean(), normalize: z.boolean(), tie: weight },
-    }),
+    z
+      .object({
+        ...{ op: z.literal("consensus"), of: of(), weights: z.array(weight) },
+        ...{ weighted: z.boolean(), normalize: z.boolean(), tie: weight },
+      })
+      .refine(({ of: values, weights }) => values.length === weights.length, "needs a weight for each value"),
     z.object({ op: z.literal("variance"), of: of() }),
     z.object({ op: z.literal("approach"), of: of(2), step: z.number().min(0) }),
     z.object({

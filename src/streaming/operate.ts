@@ -135,7 +135,7 @@ export function operatePlainly(operation: BoundOperation, arrays: readonly Float
       plain.subtract(a, b);
       break;
     case "trim":
-      plain.trimBy(a, a, operation.low, operation.high);
+      plain.trimBy(a, a, operation.low, Math.fround(operation.high));
       break;
     case "trim-by":
       plain.trimBy(a, b, operation.low, Number.POSITIVE_INFINITY);

@@ -2,7 +2,7 @@
 // pass counts the upper halves, and a second the lower halves of those in which a rank falls. Nothing is held but counts.
 import type { Value } from "../../source/expression.js";
 import type { CountJob, Job } from "../../streaming/program.js";
-import { added, type Binding, type Measuring } from "./measurement.js";
+import { added, type Binding, type Measuring, notFinite } from "./measurement.js";
 
 /** The magnitudes of given ranks among all elements of some values, together. */
 export interface OrderMeasurement {
@@ -87,7 +87,7 @@ function* countUpper({ label, values }: Counted, binding: Binding): Measuring<Co
 
 /** The magnitudes of ranks, given the counts of upper halves. */
 function* atRanks(
-  { label, values }: Counted,
+  { id, label, values }: Counted & { readonly id: string },
   binding: Binding,
   upper: Counts,
   ranks: readonly number[],
@@ -102,6 +102,8 @@ function* atRanks(
   return found.map((half) => {
     if (!half) return Number.POSITIVE_INFINITY;
     const key = lower.get(half.key)?.find(half.rest)?.key ?? 0;
-    return new Float32Array(Uint32Array.of(((half.key << 16) | key) >>> 0).buffer)[0] ?? 0;
+    const magnitude = new Float32Array(Uint32Array.of(((half.key << 16) | key) >>> 0).buffer)[0] ?? 0;
+    if (Number.isNaN(magnitude)) throw notFinite(id);
+    return magnitude;
   });
 }

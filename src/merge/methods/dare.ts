@@ -87,7 +87,7 @@ function dropAtRandom(
     const kept = densities[model]?.(name) ?? 1;
     if (kept >= 1) return delta;
     const dropped = (scale: number | { readonly measured: string }): Value => {
-      return { op: "drop", of: [delta], density: kept, scale, seed: seedOf(recipe.seed, model, name) };
+      return { op: "drop", of: [delta], density: kept, scale, seed: seedOf(recipe.seed, expert.label, name) };
     };
     if (recipe.rescale === "none" || kept === 0) return dropped(1);
     if (recipe.rescale === "density") return dropped(1 / kept);

@@ -86,7 +86,7 @@ function dropSmall(
 ): (change: Change) => Value {
   const densities = models.map((expert, i) => modelParameter(recipe, i, "density", 0.5, expert));
   const epsilons = models.map((expert, i) => modelParameter(recipe, i, "epsilon", 0.15, expert));
-  return ({ name, model, delta }) => {
+  return ({ name, model, expert, delta }) => {
     const kept = densities[model]?.(name) ?? 1;
     if (kept >= 1) return delta;
     if (kept <= 0) return { sum: [{ weight: 0, value: delta }] };
@@ -100,7 +100,7 @@ function dropSmall(
     }
     return {
       ...{ op: "drop-by-magnitude", of: [delta], density: kept, epsilon: spread },
-      seed: seedOf(recipe.seed, model, name),
+      seed: seedOf(recipe.seed, expert.label, name),
     };
   };
 }

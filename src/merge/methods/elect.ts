@@ -16,10 +16,13 @@ export function elect(
   normalize: boolean,
   tie: Weight = 1,
 ): Value {
+  // What has no weight has no vote, and is not read.
+  const weighted = changes.filter(({ weight }) => weight !== 0);
+  const used = weighted.length > 0 ? weighted : changes.slice(0, 1);
   return {
     op: "consensus",
-    of: changes.map(({ value }) => value),
-    weights: changes.map(({ weight }) => weight),
+    of: used.map(({ value }) => value),
+    weights: used.map(({ weight }) => weight),
     weighted: true,
     normalize,
     tie,

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { plural } from "../../core/format.js";
 import { modelsField, sourceField } from "../fields.js";
 import { defineMethod } from "../method.js";
-import { computed, deltaOf, isMeasurable, plus, requireBase, tensorOf } from "../operand.js";
+import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "../operand.js";
 
 const schema = z.strictObject({
   method: z.literal("model_stock"),
@@ -24,7 +24,7 @@ export const modelStock = defineMethod({
   tensors: (_, { models, base }, context) => {
     const root = requireBase(base, "Model Stock needs");
     return computed(models[0] ?? root, [...models, root], context, (name, tensor) => {
-      if (!isMeasurable(tensor)) return tensorOf(root, name).value;
+      if (isEmpty(tensor)) return tensorOf(root, name).value;
       const values = models.map((model) => deltaOf(name, model, root));
       const { measured } = context.measure({
         id: `angles of ${name} of ${models.map(({ label }) => label).join(", ")}`,

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { sourceField } from "../fields.js";
 import { defineMethod } from "../method.js";
-import { computed, isMeasurable, tensorOf } from "../operand.js";
+import { computed, isEmpty, tensorOf } from "../operand.js";
 import { boundedParameter, resolveParameter } from "../parameter.js";
 
 const schema = z.strictObject({
@@ -26,7 +26,7 @@ export const nearswap = defineMethod({
     const step = resolveParameter(t, 0, "t", task);
     return computed(task, [task, language], context, (name, tensor) => {
       const length = step(name);
-      if (length === 0 || !isMeasurable(tensor)) return undefined;
+      if (length === 0 || isEmpty(tensor)) return undefined;
       return { op: "approach", of: [tensor.value, tensorOf(language, name).value], step: length };
     });
   },

@@ -4,7 +4,7 @@ import { RecipeError } from "../../core/errors.js";
 import type { Value, WeightedValue } from "../../source/expression.js";
 import { modelsField, parametersOf, sourceField, weightField } from "../fields.js";
 import { defineMethod } from "../method.js";
-import { computed, deltaOf, isMeasurable, type Operand, plus, tensorOf } from "../operand.js";
+import { computed, deltaOf, isEmpty, type Operand, plus, tensorOf } from "../operand.js";
 import { resolveParameter } from "../parameter.js";
 
 /** Cosine beyond which the arc is taken for a straight line: at a ten-thousandth of a radian they differ by 1e-8. */
@@ -45,7 +45,7 @@ export const nuslerp = defineMethod({
     );
     const origin = base ? [...models, base] : models;
     return computed(first, origin, context, (name, tensor) => {
-      if (!isMeasurable(tensor)) return tensor.value;
+      if (isEmpty(tensor)) return tensor.value;
       const [w0 = 0, w1 = 0] = weights.map((weight) => weight(name));
       if (w0 + w1 === 0) {
         throw new RecipeError(`the weights sum to zero for ${name}, so there is no way to share`, [], {

@@ -49,7 +49,14 @@ export const revert = defineMethod({
 
     const selected = (name: string, tensor: OperandTensor): OperandTensor => {
       // Without rows of its own (an integer tensor, an empty one) a tensor stays whole.
-      if (threshold === undefined || !hasRows(tensor.dtype, tensor.shape)) return take(name, chosenFrom);
+      if (threshold === undefined || !hasRows(tensor.dtype, tensor.shape)) {
+        if (threshold !== undefined && tensor.dtype.startsWith("F")) {
+          context.note(
+            `tensors of dtype ${tensor.dtype} have no rows to measure and are taken whole from ${chosenFrom.label}`,
+          );
+        }
+        return take(name, chosenFrom);
+      }
       const [value, from] = [tensor.value, tensorOf(base, name).value];
       const measurement = context.measure({
         id: `rows of ${name} of ${expert.label} from ${threshold} (${rows})`,

@@ -4,7 +4,7 @@ import { plural } from "../../core/format.js";
 import type { Value } from "../../source/expression.js";
 import { lambdaField, modelsField, sourceField } from "../fields.js";
 import { defineMethod } from "../method.js";
-import { computed, deltaOf, isMeasurable, plus, requireBase, tensorOf } from "../operand.js";
+import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "../operand.js";
 import { resolveParameter } from "../parameter.js";
 import { shareField } from "./task-vectors.js";
 
@@ -35,7 +35,7 @@ export const sce = defineMethod({
     const lambda = resolveParameter(recipe.lambda, 1, "lambda", lead);
     return computed(lead, [...models, root], context, (name, tensor) => {
       const from = tensorOf(root, name).value;
-      if (!isMeasurable(tensor)) return from;
+      if (isEmpty(tensor)) return from;
       const deltas = models.map((model) => deltaOf(name, model, root));
       const who = `${name} of ${models.map(({ label }) => label).join(", ")}`;
       const share = select(name);

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { modelsField } from "../fields.js";
 import { defineMethod } from "../method.js";
-import { computed, isMeasurable, type Operand, tensorOf } from "../operand.js";
+import { computed, isEmpty, type Operand, tensorOf } from "../operand.js";
 import { resolveParameter } from "../parameter.js";
 import { shareField } from "./task-vectors.js";
 
@@ -31,7 +31,7 @@ export const slerp = defineMethod({
     return computed(first, models, context, (name, tensor) => {
       const at = share(name);
       const [a, b] = [tensor.value, tensorOf(second, name).value];
-      if (at === 0 || !isMeasurable(tensor)) return a;
+      if (at === 0 || isEmpty(tensor)) return a;
       if (at === 1) return b;
       const { measured } = context.measure({
         id: `angle of ${name} of ${first.label} and ${second.label}, t ${at}`,

@@ -7,7 +7,7 @@ import type { Sources } from "../method.js";
 import {
   computed,
   deltaOf,
-  isMeasurable,
+  isEmpty,
   type Operand,
   type OperandTensor,
   type PlanContext,
@@ -69,7 +69,7 @@ export function mergeTaskVectors(
   const add = join ?? ((terms) => weightedSum(terms, normalize));
   return computed(lead, [...models, root], context, (name, tensor) => {
     const from = root.tensors.get(name)?.value as Value;
-    if (!isMeasurable(tensor)) return from;
+    if (isEmpty(tensor)) return from;
     const terms = models.map((expert, model) => {
       const delta = deltaOf(name, expert, root);
       return { weight: weights[model]?.(name) ?? 1, value: thin({ name, tensor, model, expert, delta }) };
