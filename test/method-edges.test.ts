@@ -1,0 +1,86 @@
+// Where methods meet what they cannot compute, or each other: chance within chance, packed floats, NaN without weight.
+import { executePlan, planRecipe, type RecipeInput } from "layergraft";
+import type { TensorData } from "layergraft/safetensors";
+import { expect, it } from "vitest";
+import { encodeValues } from "./support/checkpoints.js";
+import { Bench } from "./support/merging.js";
+import { toNumbers } from "./support/numbers.js";
+
+const bench = new Bench();
+
+/** A model all of whose values are one number. */
+const constant = (value: number) =>
+  bench.model({
+    dtype: "F32",
+    vocabulary: 1500,
+    edit: (tensors) =>
+      tensors.map((tensor) => ({
+        ...tensor,
+        data: encodeValues(new Array(tensor.data.byteLength / 4).fill(value), "F32"),
+      })),
+  });
+
+it("DARE within DARE draws anew: a quarter is kept, and its mean is the change's", async () => {
+  const [base, expert] = [await constant(0), await constant(1)];
+  const dare = { method: "dare_linear" as const, density: 0.5, base };
+  const { tensors } = await bench.merge({ ...dare, models: [{ ...dare, models: [expert] }] });
+  const values = toNumbers(tensors.get("model.embed_tokens.weight") as Parameters<typeof toNumbers>[0]);
+  const kept = values.filter((x) => x !== 0);
+  const sigma = Math.sqrt((0.25 * 0.75) / values.length);
+  expect(Math.abs(kept.length / values.length - 0.25)).toBeLessThan(5 * sigma);
+  expect(new Set(kept)).toEqual(new Set([4]));
+  // And two experts of sibling recipes are not dropped together.
+  const soup = await bench.merge({ method: "soup", models: [0, 1].map(() => ({ ...dare, models: [expert] })) });
+  const both = toNumbers(soup.tensors.get("model.embed_tokens.weight") as Parameters<typeof toNumbers>[0]);
+  expect(Math.abs(both.filter((x) => x === 0).length / both.length - 0.25)).toBeLessThan(5 * sigma);
+});
+
+it("packed floats are refused by every method that would compute with them", async () => {
+  const packed: TensorData = { name: "model.layers.0.scales", dtype: "F8_E4M3", shape: [4], data: new Uint8Array(4) };
+  const [base = "", a = "", b = ""] = await bench.models(3, { edit: (tensors) => [...tensors, packed] });
+  const models = [a, b];
+  const recipes: RecipeInput[] = [
+    { method: "ties", models, base },
+    { method: "task_arithmetic", models, base },
+    { method: "dare_ties", models, base },
+    { method: "model_stock", models, base },
+    { method: "sce", models, base },
+    { method: "slerp", models, t: 0.5 },
+    { method: "nearswap", task: a, language: b, t: 0.1 },
+  ];
+  for (const recipe of recipes) {
+    await expect(planRecipe(recipe), recipe.method).rejects.toThrow(/F8_E4M3 would have to be computed with/);
+  }
+  const revert = await planRecipe({ method: "revert", expert: a, base, rows_below: 1 });
+  expect(revert.plan.notes.join()).toMatch(/dtype F8_E4M3 have no rows to measure and are taken whole from base/);
+});
+
+it("an expert without weight is not read, and one that is not a number is not measured", async () => {
+  const [base = "", expert = ""] = await bench.models(2, { dtype: "F32" });
+  const broken = await bench.model({
+    dtype: "F32",
+    edit: ([first, ...rest]) => [
+      { ...(first as TensorData), data: (first as TensorData).data.map(() => 0xff) },
+      ...rest,
+    ],
+  });
+  const models = [expert, { model: broken, weight: 0 }];
+  const { tensors } = await bench.merge({ method: "ties", models, base, density: 1, trim: "tensor" });
+  for (const [name, tensor] of tensors) expect(toNumbers(tensor).every(Number.isFinite), name).toBe(true);
+  const measured: RecipeInput[] = [
+    { method: "model_stock", models: [expert, broken], base },
+    { method: "ties", models: [expert, broken], base, density: 0.5, trim: "tensor" },
+  ];
+  for (const recipe of measured) {
+    const out = bench.next("refused");
+    await expect(executePlan(await planRecipe(recipe), { out }), recipe.method).rejects.toThrow(/infinite or NaN/);
+  }
+});
+
+it("recipes that multiply are refused before they fill the memory", async () => {
+  const [base = "", expert = ""] = await bench.models(2);
+  let recipe: RecipeInput = { method: "task_arithmetic", models: [expert], base };
+  for (let depth = 0; depth < 14; depth++)
+    recipe = { method: "task_arithmetic", models: [expert], base: { ...recipe } };
+  await expect(planRecipe(recipe)).rejects.toThrow(/of more than 10000 tensors, as recipes within recipes multiply/);
+});
