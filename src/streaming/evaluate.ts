@@ -428,8 +428,10 @@ function storedDType({ terms, divisor }: Evaluation): KernelDType | undefined {
   return requireFloat(term.dtype) as KernelDType;
 }
 
+/** Products of adapters are float32, so what holds one is, too. */
 function isDouble(evaluation: Evaluation): boolean {
-  return storedTerms(evaluation).some((term) => term.dtype === "F64");
+  const terms = storedTerms(evaluation);
+  return terms.some((term) => term.dtype === "F64") && !terms.some((term) => term.lowRank);
 }
 
 function toDoubles(bytes: Uint8Array, dtype: FloatDType): Float64Array {

@@ -1,7 +1,6 @@
 // Breadcrumbs: of each tensor's changes the very largest and the small ones are dropped; the rest is added up, or put to a
 // vote of signs.
 import { z } from "zod";
-import { plural } from "../../core/format.js";
 import { elementCount } from "../../core/shape.js";
 import type { Value } from "../../source/expression.js";
 import { defineMethod, type Sources } from "../method.js";
@@ -9,9 +8,10 @@ import type { PlanContext } from "../operand.js";
 import { elect, normalizeElected } from "./elect.js";
 import {
   type Change,
-  describeParameters,
+  headlineOf,
   mergeTaskVectors,
   modelParameter,
+  normalizeSum,
   shareField,
   taskVectorFields,
 } from "./task-vectors.js";
@@ -25,10 +25,13 @@ const fields = {
   gamma: gamma.default(0.01),
 };
 
+/** Parameters that the first line of a plan names. */
+const named = { density: undefined, gamma: undefined };
+
 const linearSchema = z.strictObject({
   method: z.literal("breadcrumbs"),
   ...fields,
-  normalize: z.boolean().default(false).describe("divide the sum of the changes by the sum of the weights"),
+  normalize: normalizeSum,
 });
 
 const tiesSchema = z.strictObject({ method: z.literal("breadcrumbs_ties"), ...fields, normalize: normalizeElected });
@@ -53,8 +56,7 @@ export const breadcrumbs = defineMethod({
   },
   tensors: (recipe, sources, context) =>
     mergeTaskVectors(recipe, sources, context, { thin: crumbs(recipe, sources, context), normalize: recipe.normalize }),
-  headline: (recipe) =>
-    `Breadcrumbs of ${plural(recipe.models.length, "model")}${describeParameters(recipe, { density: undefined, gamma: undefined, weight: 1, lambda: 1 })}`,
+  headline: (recipe) => headlineOf("Breadcrumbs", recipe, named),
   describe: ({ models }, name, layers) => describe("Breadcrumbs", models.length, layers, name("base")),
 });
 
@@ -71,8 +73,7 @@ export const breadcrumbsTies = defineMethod({
       thin: crumbs(recipe, sources, context),
       join: (changes) => elect(changes, recipe.normalize),
     }),
-  headline: (recipe) =>
-    `Breadcrumbs TIES of ${plural(recipe.models.length, "model")}${describeParameters(recipe, { density: undefined, gamma: undefined, weight: 1, lambda: 1 })}`,
+  headline: (recipe) => headlineOf("Breadcrumbs TIES", recipe, named),
   describe: ({ models }, name, layers) => describe("Breadcrumbs TIES", models.length, layers, name("base")),
 });
 

@@ -1,6 +1,5 @@
 // DARE: changes dropped at random, the rest rescaled, and then added up (DARE linear) or put to a vote of signs (DARE TIES).
 import { z } from "zod";
-import { plural } from "../../core/format.js";
 import type { Value } from "../../source/expression.js";
 import { seedField } from "../fields.js";
 import { defineMethod, type Sources } from "../method.js";
@@ -8,9 +7,10 @@ import { type PlanContext, seedOf } from "../operand.js";
 import { elect, normalizeElected } from "./elect.js";
 import {
   type Change,
-  describeParameters,
+  headlineOf,
   mergeTaskVectors,
   modelParameter,
+  normalizeSum,
   shareField,
   taskVectorFields,
 } from "./task-vectors.js";
@@ -32,7 +32,7 @@ const fields = {
 const linearSchema = z.strictObject({
   method: z.literal("dare_linear"),
   ...fields,
-  normalize: z.boolean().default(false).describe("divide the sum of the changes by the sum of the weights"),
+  normalize: normalizeSum,
 });
 
 const tiesSchema = z.strictObject({ method: z.literal("dare_ties"), ...fields, normalize: normalizeElected });
@@ -98,8 +98,7 @@ function dropAtRandom(
 }
 
 function headline(title: string, recipe: Pick<z.output<typeof linearSchema>, "models" | "seed">): string {
-  const parameters = describeParameters(recipe, { density: undefined, weight: 1, lambda: 1 });
-  return `${title} of ${plural(recipe.models.length, "model")}${parameters}, seed ${recipe.seed}`;
+  return `${headlineOf(title, recipe, { density: undefined })}, seed ${recipe.seed}`;
 }
 
 function describe(title: string, models: number, layers: number, base: string, seed: number): string {

@@ -2,7 +2,6 @@
 // put to a vote of signs (DELLA).
 import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
 import type { Value } from "../../source/expression.js";
 import { seedField } from "../fields.js";
 import { defineMethod, type Sources } from "../method.js";
@@ -10,9 +9,10 @@ import { seedOf } from "../operand.js";
 import { elect, normalizeElected } from "./elect.js";
 import {
   type Change,
-  describeParameters,
+  headlineOf,
   mergeTaskVectors,
   modelParameter,
+  normalizeSum,
   shareField,
   taskVectorFields,
 } from "./task-vectors.js";
@@ -29,10 +29,13 @@ const fields = {
   seed: seedField,
 };
 
+/** Parameters that the first line of a plan names. */
+const named = { density: undefined, epsilon: undefined };
+
 const linearSchema = z.strictObject({
   method: z.literal("della_linear"),
   ...fields,
-  normalize: z.boolean().default(false).describe("divide the sum of the changes by the sum of the weights"),
+  normalize: normalizeSum,
 });
 
 const tiesSchema = z.strictObject({ method: z.literal("della"), ...fields, normalize: normalizeElected });
@@ -57,8 +60,7 @@ export const dellaLinear = defineMethod({
   },
   tensors: (recipe, sources, context) =>
     mergeTaskVectors(recipe, sources, context, { thin: dropSmall(recipe, sources), normalize: recipe.normalize }),
-  headline: (recipe) =>
-    `DELLA linear of ${plural(recipe.models.length, "model")}${describeParameters(recipe, { density: undefined, epsilon: undefined, weight: 1, lambda: 1 })}`,
+  headline: (recipe) => headlineOf("DELLA linear", recipe, named),
   describe: ({ models, seed }, name, layers) => describe("DELLA (linear)", models.length, layers, name("base"), seed),
 });
 
@@ -75,8 +77,7 @@ export const della = defineMethod({
       thin: dropSmall(recipe, sources),
       join: (changes) => elect(changes, recipe.normalize),
     }),
-  headline: (recipe) =>
-    `DELLA of ${plural(recipe.models.length, "model")}${describeParameters(recipe, { density: undefined, epsilon: undefined, weight: 1, lambda: 1 })}`,
+  headline: (recipe) => headlineOf("DELLA", recipe, named),
   describe: ({ models, seed }, name, layers) => describe("DELLA", models.length, layers, name("base"), seed),
 });
 

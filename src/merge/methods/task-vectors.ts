@@ -1,6 +1,7 @@
 // What methods on task vectors have in common: each expert's change from the base, thinned out one by one, put together,
 // and added to the base. Task vectors: Ilharco et al., ICLR 2023, arXiv 2212.04089.
-import type { z } from "zod";
+import { z } from "zod";
+import { plural } from "../../core/format.js";
 import { sumOfWeights, type Value, type Weight } from "../../source/expression.js";
 import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "../fields.js";
 import type { Sources } from "../method.js";
@@ -30,6 +31,12 @@ export function taskVectorFields<Shape extends z.ZodRawShape>(parameters: Shape)
     lambda: lambdaField,
   };
 }
+
+/** For methods that add changes up. */
+export const normalizeSum = z
+  .boolean()
+  .default(false)
+  .describe("divide the sum of the changes by the sum of the weights");
 
 /** One expert's change in one tensor. */
 export interface Change {
@@ -85,12 +92,18 @@ function weightedSum(terms: readonly { readonly weight: Weight; readonly value: 
   return normalize && total !== 0 ? { blend: used } : { sum: used.length > 0 ? used : terms };
 }
 
-/** `: density 0.3, lambda 0.5`: what parameters come to, for the first line of a plan; one that differs is said to. */
-export function describeParameters(
+/**
+ * The first line of a plan, such as `DARE of 2 models: density 0.3, lambda 0.5`; a parameter that differs is said to.
+ * @param fields parameters of the method to name, with the value that goes without saying
+ * @param how what stands after the number of models
+ */
+export function headlineOf(
+  title: string,
   recipe: { readonly models: readonly (string | object)[] },
   fields: Readonly<Record<string, number | undefined>>,
+  how = "",
 ): string {
-  const described = Object.entries(fields).flatMap(([field, usual]) => {
+  const described = Object.entries({ ...fields, weight: 1, lambda: 1 }).flatMap(([field, usual]) => {
     const common = (recipe as unknown as Record<string, unknown>)[field];
     const own = recipe.models.some(
       (model) => typeof model === "object" && (model as Record<string, unknown>)[field] !== undefined,
@@ -98,7 +111,8 @@ export function describeParameters(
     if (own || (common !== undefined && typeof common !== "number")) return [`${field} that differs`];
     return common === undefined || common === usual ? [] : [`${field} ${common}`];
   });
-  return described.length > 0 ? `: ${described.join(", ")}` : "";
+  const models = plural(recipe.models.length, "model");
+  return `${title} of ${models}${how}${described.length > 0 ? `: ${described.join(", ")}` : ""}`;
 }
 
 /** A parameter of the i-th model: its own, or that at the top of the recipe, or the fallback. */

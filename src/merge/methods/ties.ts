@@ -1,7 +1,6 @@
 // TIES: trim small changes, elect a sign per element, average the changes that have it.
 import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
 import { elementCount } from "../../core/shape.js";
 import type { Value } from "../../source/expression.js";
 import { parametersOf } from "../fields.js";
@@ -10,7 +9,7 @@ import { deltaOf, isMeasurable, type Operand, type PlanContext, requireBase } fr
 import { elect, normalizeElected } from "./elect.js";
 import {
   type Change,
-  describeParameters,
+  headlineOf,
   mergeTaskVectors,
   modelParameter,
   shareField,
@@ -50,9 +49,7 @@ export const ties = defineMethod({
       join: (changes) => elect(changes, recipe.normalize, tie),
     });
   },
-  headline: (recipe) =>
-    `TIES of ${plural(recipe.models.length, "model")}, trimmed per ${recipe.trim}` +
-    describeParameters(recipe, { density: undefined, weight: 1, lambda: 1 }),
+  headline: (recipe) => headlineOf("TIES", recipe, { density: undefined }, `, trimmed per ${recipe.trim}`),
   describe: ({ models, trim }, name, layers) =>
     `TIES of ${models.length} models of ${layers} layers, trimmed per ${trim}, on ${name("base")}. ` +
     "Method: Yadav et al., NeurIPS 2023, [arXiv 2306.01708](https://arxiv.org/abs/2306.01708).",
