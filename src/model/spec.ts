@@ -1,0 +1,154 @@
+// What a decoder is, as plain data: sizes, norms, rotations, windows, scales, and where every weight is stored.
+// Not how it is computed (decoder.ts, one builder for all families), nor how a configuration is read (read-spec.ts).
+
+/**
+ * A decoder, complete: whoever builds it needs nothing else but the weights. Letters in shapes: V vocabulary, D hidden
+ * width, H query heads, K key and value heads, E width of a head, F width of the feed-forward part.
+ */
+export interface DecoderSpec {
+  /** Name of the family for people, such as "Gemma 2". */
+  readonly family: string;
+  /** V. */
+  readonly vocabularySize: number;
+  /** D. */
+  readonly hidden: number;
+  /** H. */
+  readonly heads: number;
+  /** K, a divisor of H: query head h reads key and value head floor(h / (H / K)). */
+  readonly kvHeads: number;
+  /** E; H E need not be D. */
+  readonly headDim: number;
+  /** F. */
+  readonly feedForward: number;
+  /** Positions that the model is made for (`max_position_embeddings`); the frequencies hold up to here. */
+  readonly contextLength: number;
+  /** Multiplies the embedded tokens; 1 where there is none. */
+  readonly embeddingScale: number;
+  /** Kind, eps and offset that all norms over D have. */
+  readonly norm: NormSpec;
+  /**
+   * sequential: x += attention(x), then x += feedForward(x). parallel (Cohere): both read the same
+   * beforeAttention norm of x, and both are added to x.
+   */
+  readonly layout: "sequential" | "parallel";
+  readonly attention: AttentionSpec;
+  readonly activation: Activation;
+  /** Multiplies what attention and feed-forward add to the residual stream; 1 where there is none. */
+  readonly residualScale: number;
+  /** Multiplies the logits, before the softcap; 1 where there is none. */
+  readonly logitScale: number;
+  /** c: logits become c tanh(logits / c); null where there is none. */
+  readonly logitSoftcap: number | null;
+  /** The rotations that layers refer to by index; more than one where layers differ (Gemma 3). */
+  readonly ropes: readonly RopeSpec[];
+  /** From the input to the output. */
+  readonly layers: readonly LayerSpec[];
+  /** [V, D] */
+  readonly embedding: StoredWeight;
+  readonly finalNorm: NormWeights;
+  /** [V, D]; null where the head is tied to the embedding. */
+  readonly head: StoredWeight | null;
+}
+
+/**
+ * rms: x / sqrt(mean(x^2) + eps). layer: the same of x - mean(x). Then times (offset + weight), plus the bias if there
+ * is one. Norms are computed in float32 whatever the weights are.
+ */
+export interface NormSpec {
+  readonly kind: "rms" | "layer";
+  readonly eps: number;
+  /** 1 in Gemma, whose stored weights are centred at 0; else 0. */
+  readonly offset: 0 | 1;
+}
+
+export interface AttentionSpec {
+  /** Multiplies q . k, before the softcap and before masking. */
+  readonly scale: number;
+  /** c: scores become c tanh(scores / c), before masking; null where there is none. */
+  readonly softcap: number | null;
+  /** Norms of queries and keys, after the projection and before the rotation; null where there are none. */
+  readonly qkNorm: QkNormSpec | null;
+}
+
+export interface QkNormSpec extends NormSpec {
+  /**
+   * head: over each head's E, one weight [E] for all heads (Qwen 3, Gemma 3). eachHead: over each head's E, a weight
+   * [H, E] or [K, E] (Cohere). width: over all heads together, a weight [H E] or [K E] (OLMo 2).
+   */
+  readonly over: "head" | "eachHead" | "width";
+}
+
+/** gelu is exact (erf), gelu_tanh its usual approximation. */
+export type Activation = "silu" | "gelu" | "gelu_tanh" | "relu";
+
+/** Rotary position embedding. Position p turns pair i by p frequencies[i] radians. */
+export interface RopeSpec {
+  /** half: pair i is dimensions (i, i + dimensions / 2). interleaved (Cohere): (2 i, 2 i + 1). */
+  readonly pairs: "half" | "interleaved";
+  /** How many of a head's first dimensions turn; even; the rest pass unchanged (Phi-4-mini turns part of a head). */
+  readonly dimensions: number;
+  /** Inverse frequencies, dimensions / 2 of them. */
+  readonly frequencies: Float64Array;
+  /** Other frequencies for every position of a sequence longer than `above` positions (LongRoPE of Phi-3). */
+  readonly long?: { readonly above: number; readonly frequencies: Float64Array };
+  /** Multiplies cosine and sine, so scores grow by its square; 1 but for YaRN and LongRoPE. */
+  readonly attentionFactor: number;
+}
+
+export interface LayerSpec {
+  /** W: position q sees keys q - W + 1 to q. null: all keys up to q. */
+  readonly window: number | null;
+  /** Index into `ropes`; null for layers without positions (global layers of Cohere 2). */
+  readonly rope: number | null;
+  readonly weights: LayerWeights;
+}
+
+/** A layer's weights by role. A norm that is not there is not computed. */
+export interface LayerWeights {
+  /** [H E, D] */
+  readonly q: LinearWeights;
+  /** [K E, D] */
+  readonly k: LinearWeights;
+  /** [K E, D] */
+  readonly v: LinearWeights;
+  /** [D, H E] */
+  readonly o: LinearWeights;
+  readonly qNorm?: NormWeights;
+  readonly kNorm?: NormWeights;
+  /** [F, D]. down(activation(gate(x)) * up(x)) with a gate; down(activation(up(x))) without. */
+  readonly gate?: LinearWeights;
+  /** [F, D] */
+  readonly up: LinearWeights;
+  /** [D, F] */
+  readonly down: LinearWeights;
+  /** Of what attention reads; in the parallel layout of what both halves read. */
+  readonly beforeAttention?: NormWeights;
+  /** Of what attention computed, before it is added to the residual stream (Gemma 2 and 3, OLMo 2). */
+  readonly afterAttention?: NormWeights;
+  readonly beforeFeedForward?: NormWeights;
+  readonly afterFeedForward?: NormWeights;
+}
+
+/** y = x weight^T + bias. */
+export interface LinearWeights {
+  readonly weight: StoredWeight;
+  readonly bias?: StoredWeight;
+}
+
+export interface NormWeights {
+  readonly weight: StoredWeight;
+  readonly bias?: StoredWeight;
+}
+
+/** A stored tensor, or some of its rows. */
+export interface StoredWeight {
+  /**
+   * Name in the checkpoint without the stem that stands before the decoder's names ("model.",
+   * "model.language_model." ...): "layers.0.self_attn.q_proj.weight". See weight-names.ts.
+   */
+  readonly name: string;
+  /** Shape of what is used: of the tensor, or of the rows taken. */
+  readonly shape: readonly number[];
+  /** Rows of the first axis, for projections that are stored fused (Phi-3): from `from`, of `of` in the tensor. */
+  readonly rows?: { readonly from: number; readonly of: number };
+}
