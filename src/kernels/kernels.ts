@@ -122,6 +122,11 @@ function compile(): WebAssembly.Module {
   return compiled;
 }
 
+/** Exports of a new instance, with a memory of its own; the module is compiled once. */
+export function instantiate(): Readonly<Record<string, unknown>> {
+  return new WebAssembly.Instance(compile()).exports;
+}
+
 /**
  * SIMD kernels over buffers in one WebAssembly memory.
  *
@@ -133,7 +138,7 @@ export class Kernels {
   #end: number;
 
   constructor() {
-    this.#wasm = new WebAssembly.Instance(compile()).exports as unknown as Exports;
+    this.#wasm = instantiate() as unknown as Exports;
     this.#end = align(this.#wasm.heapBase());
   }
 

@@ -1,0 +1,167 @@
+// The kernels of training on Float32Arrays: AdamW, sums of squares, accumulation. What they compute is said by adamw.ts.
+// Knows no parameter names, schedules or graphs.
+import * as plain from "./adamw.js";
+import { instantiate } from "./kernels.js";
+
+interface Exports {
+  readonly memory: WebAssembly.Memory;
+  heapBase(): number;
+  adamw(w: number, g: number, m: number, v: number, n: number, ...coefficients: number[]): void;
+  sumSquares(a: number, n: number): number;
+  add(a: number, b: number, n: number): void;
+}
+
+const PAGE = 65_536;
+const ALIGNMENT = 64; // a cache line, so that no two arrays share one
+const LANES = 8;
+// Four of these stay in a second-level cache of 512 kB or more; of 4k to 64k elements, 16k to 32k were fastest.
+const BLOCK = plain.SUM_BLOCK;
+const STAGES = 4;
+/** What WebAssembly with 32-bit addresses can hold, less the last page, whose end no address reaches. */
+export const MOST_TRAINING_BYTES = (65_536 - 1) * PAGE;
+
+/**
+ * Kernels of training, and the memory in which the arrays that they work on can live.
+ *
+ * Any Float32Array will do: what does not live in this memory is copied in and out by blocks, at half the speed. Arrays
+ * from `array` live in it while there is room, and are ordinary ones from then on, so that no model is too large. They
+ * can be given to onnxruntime as inputs and as outputs to write to. The memory is taken once, by the constructor, because
+ * growing it would detach every array.
+ */
+export class TrainingKernels {
+  readonly #wasm: Exports;
+  readonly #stages: readonly { readonly address: number; readonly view: Float32Array }[];
+  readonly #buffer: ArrayBuffer;
+  #end: number;
+
+  /**
+   * @param options.bytes room for arrays, in bytes; default 0, at most about 4 GiB (MOST_TRAINING_BYTES), beyond which
+   *   arrays are ordinary ones. See `bytesFor`.
+   */
+  constructor(options: { bytes?: number } = {}) {
+    this.#wasm = instantiate() as unknown as Exports;
+    const stages = align(this.#wasm.heapBase());
+    this.#end = stages + STAGES * BLOCK * 4;
+    const { memory } = this.#wasm;
+    reserve(memory, this.#end);
+    try {
+      reserve(memory, Math.min(this.#end + align(options.bytes ?? 0), MOST_TRAINING_BYTES));
+    } catch (error) {
+      // The machine has no such address space: everything goes by blocks.
+      if (!(error instanceof RangeError)) throw error;
+    }
+    this.#buffer = memory.buffer;
+    this.#stages = Array.from({ length: STAGES }, (_, i) => {
+      const address = stages + i * BLOCK * 4;
+      return { address, view: new Float32Array(this.#buffer, address, BLOCK) };
+    });
+  }
+
+  /** The room that arrays of these lengths take. */
+  static bytesFor(lengths: Iterable<number>): number {
+    let bytes = 0;
+    for (const length of lengths) bytes += align(length * 4);
+    return bytes;
+  }
+
+  /** A new array of zeros: in this memory if there is room, else an ordinary one. */
+  array(length: number): Float32Array {
+    const bytes = align(length * 4);
+    if (this.#end + bytes > this.#buffer.byteLength) return new Float32Array(length);
+    const array = new Float32Array(this.#buffer, this.#end, length);
+    this.#end += bytes;
+    return array;
+  }
+
+  /** Whether an array lives in this memory. */
+  holds(array: Float32Array): boolean {
+    return array.buffer === this.#buffer;
+  }
+
+  /**
+   * One step of AdamW in place on weights and moments.
+   * @throws {RangeError} if the arrays differ in length
+   */
+  adamw(arrays: plain.AdamWArrays, settings: plain.AdamWSettings): void {
+    const { weights, gradient, first, second } = arrays;
+    const coefficients = plain.adamwCoefficients(settings);
+    const { scale, keep, mixM, keepV, mixV, correctV, epsilon, rate } = coefficients;
+    this.#run(
+      [weights, gradient, first, second],
+      [true, false, true, true],
+      ([w = 0, g = 0, m = 0, v = 0], n) =>
+        this.#wasm.adamw(w, g, m, v, n, scale, keep, mixM, keepV, mixV, correctV, epsilon, rate),
+      (begin) => plain.adamw(arrays, coefficients, begin),
+    );
+  }
+
+  /** The sum of a[i]^2 in float64, in an order that depends on nothing but the length. */
+  sumSquares(a: Float32Array): number {
+    let total = 0;
+    for (let begin = 0; begin < a.length; begin += BLOCK) {
+      const block = a.subarray(begin, begin + BLOCK);
+      this.#run(
+        [block],
+        [false],
+        ([address = 0], n) => {
+          total += this.#wasm.sumSquares(address, n);
+        },
+        (rest) => {
+          for (const x of block.subarray(rest)) total += x * x;
+        },
+      );
+    }
+    return total;
+  }
+
+  /**
+   * a = a + b in float32: accumulates a gradient.
+   * @throws {RangeError} if the arrays differ in length
+   */
+  add(a: Float32Array, b: Float32Array): void {
+    this.#run(
+      [a, b],
+      [true, false],
+      ([to = 0, from = 0], n) => this.#wasm.add(to, from, n),
+      (begin) => plain.add(a, b, begin),
+    );
+  }
+
+  /** Runs a kernel over whole vectors, in one go where all arrays live here, and the plain twin over the last few. */
+  #run(
+    arrays: readonly Float32Array[],
+    writes: readonly boolean[],
+    kernel: (addresses: readonly number[], n: number) => void,
+    rest: (begin: number) => void,
+  ): void {
+    const length = arrays[0]?.length ?? 0;
+    if (arrays.some((array) => array.length !== length)) throw new RangeError("the arrays differ in length");
+    const whole = length - (length % LANES);
+    const here = arrays.map((array) => this.holds(array));
+    const step = here.every(Boolean) ? whole : BLOCK;
+    for (let begin = 0; begin < whole; begin += step) {
+      const end = Math.min(begin + step, whole);
+      const addresses = arrays.map((array, i) => {
+        const stage = this.#stages[i];
+        if (here[i] || !stage) return array.byteOffset + begin * 4;
+        stage.view.set(array.subarray(begin, end));
+        return stage.address;
+      });
+      kernel(addresses, end - begin);
+      arrays.forEach((array, i) => {
+        const stage = this.#stages[i];
+        if (writes[i] && !here[i] && stage) array.set(stage.view.subarray(0, end - begin), begin);
+      });
+    }
+    if (whole < length) rest(whole);
+  }
+}
+
+function align(bytes: number): number {
+  return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
+}
+
+function reserve(memory: WebAssembly.Memory, bytes: number): void {
+  const missing = bytes - memory.buffer.byteLength;
+  if (missing > 0) memory.grow(Math.ceil(missing / PAGE));
+}
