@@ -1,0 +1,16 @@
+// Running graphs: ONNX models written, loaded into ONNX Runtime, and run. The only folder that knows of onnxruntime.
+export { RuntimeError, RuntimeMissingError } from "./errors.js";
+export { externalLocation, externalRoot } from "./external.js";
+export { type LowerOptions, lowerGraph, type Weight } from "./lower.js";
+export {
+  bytesOf,
+  type ExternalData,
+  MICROSOFT,
+  type OnnxAttribute,
+  type OnnxDType,
+  OnnxModel,
+  type OnnxTensor,
+  OPSET_VERSION,
+} from "./onnx.js";
+export { type OptimizationLevel, openSession, type Session, type SessionOptions } from "./session.js";
+export type { TensorValue, ValueInfo } from "./values.js";
