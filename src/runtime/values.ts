@@ -58,7 +58,7 @@ export function checkFeeds(feeds: Readonly<Record<string, TensorValue>>, inputs:
 
 /**
  * Checks a value against a declaration.
- * @throws {RuntimeError} if dtype, shape or number of elements differ.
+ * @throws {RuntimeError} if dtype, shape or number of elements differ, or the memory is shared.
  */
 export function checkValue(name: string, value: TensorValue, declared: ValueInfo): void {
   if (value.dtype !== declared.dtype || !(value.data instanceof ARRAYS[value.dtype])) {
@@ -67,6 +67,11 @@ export function checkValue(name: string, value: TensorValue, declared: ValueInfo
       tensor: name,
       expected: declared.dtype,
       actual,
+    });
+  }
+  if (value.data.buffer instanceof SharedArrayBuffer) {
+    throw new RuntimeError(`${name} stands in shared memory, which ONNX Runtime's binding does not read; feed a copy`, {
+      tensor: name,
     });
   }
   const { shape } = declared;
