@@ -1,0 +1,39 @@
+// From a checkpoint's configuration to the description of its decoder, or the reasons why there is none.
+// Not a reader of weights: whether they have the shapes described is seen when they are bound.
+import type { CheckpointConfig } from "../checkpoint/index.js";
+import { CheckpointError } from "../core/errors.js";
+import { brief, ConfigFields, isObject } from "./config-fields.js";
+import { describe } from "./families/family.js";
+import { FAMILIES, findFamily } from "./families/index.js";
+import type { DecoderSpec } from "./spec.js";
+
+const STILL = "Merging and analysing such checkpoints needs none of this and works all the same.";
+
+/**
+ * Describes the decoder of a checkpoint: of the text tower in a multimodal one. What config.json does not say is as
+ * transformers has it by default for the family.
+ * @throws {CheckpointError} if the family is not known, or asks for what is not computed here; with all reasons
+ */
+export function readSpec(config: CheckpointConfig): DecoderSpec {
+  const { file, json, modelType } = config;
+  const family = findFamily(modelType);
+  if (!family) {
+    const known = FAMILIES.flatMap(({ modelTypes }) => modelTypes).join(", ");
+    throw new CheckpointError(
+      `${file} is of the family ${brief(modelType)}, whose decoder is not known here, so it cannot be run or trained; known are ${known}. ${STILL}`,
+      { file, field: "model_type", expected: known, actual: modelType },
+    );
+  }
+  const decoder = [json.text_config, json.llm_config].find(isObject);
+  const fields = new ConfigFields({ ...json, ...decoder }, family.defaults);
+  if (config.quantized) fields.refuse("quantization_config", "says that the weights are quantised");
+  const spec = describe(family, fields, config);
+  if (fields.faults.length > 0) {
+    const list = fields.faults.map((fault) => `  - ${fault}`).join("\n");
+    throw new CheckpointError(
+      `${file} describes a decoder (${family.name}) that cannot be run or trained here:\n${list}\n${STILL}`,
+      { file, field: fields.firstFault ?? "" },
+    );
+  }
+  return spec;
+}
