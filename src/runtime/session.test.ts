@@ -111,7 +111,7 @@ describe("a session", () => {
       "x",
     ]);
     expect(await fault({ ...feeds, x: f32([2, 3], [1]) })).toEqual(["x has 1 element; shape [2, 3] has 6", "x"]);
-    const shared: TensorValue = { ...x, data: new Float32Array(new SharedArrayBuffer(24)) };
+    const shared: TensorValue = { dtype: "f32", shape: [2, 3], data: new Float32Array(new SharedArrayBuffer(24)) };
     expect(await fault({ ...feeds, x: shared })).toEqual([expect.stringContaining("x stands in shared memory"), "x"]);
     expect(await fault({ ...feeds, ids: i64([1], [1]) })).toEqual([
       "axis 0 of the input ids is rows, and has 1; in x rows is 2",
