@@ -1,0 +1,103 @@
+// How BLEU cuts a line into tokens: the rules that sacreBLEU 2.6.0 names none, 13a, zh, intl and char.
+// Not the subword tokenizers (flores200), whose pieces come from a model: sentencepiece.ts.
+import { RecipeError } from "../../core/errors.js";
+import { closest } from "../../core/format.js";
+import { characters, strip, words } from "./python-text.js";
+
+/** Names as sacreBLEU has them; flores101 and flores200 need `pieces`, made from a model file the user supplies. */
+export const BLEU_TOKENIZERS = ["none", "13a", "zh", "intl", "char", "flores101", "flores200"] as const;
+export type BleuTokenizer = (typeof BLEU_TOKENIZERS)[number];
+
+/** Cuts a line into the pieces of a subword model, as sentencepiece's EncodeAsPieces does. */
+export type Pieces = (line: string) => readonly string[];
+
+/** Names of sacreBLEU that need a dictionary of their own. */
+const DICTIONARY_TOKENIZERS = ["ja-mecab", "ko-mecab"];
+
+/**
+ * The function that cuts a line into tokens.
+ * @throws {RecipeError} for a name that is not there, or a subword tokenizer without its pieces
+ */
+export function bleuTokenizer(name: string, pieces?: Pieces): (line: string) => readonly string[] {
+  switch (name) {
+    case "none":
+      return words;
+    case "13a":
+      return (line) => words(splitWestern(unescapeMarkup(line)));
+    case "zh":
+      return (line) => words(splitWestern(spaceChinese(strip(line))));
+    case "intl":
+      return (line) => words(splitInternational(line));
+    case "char":
+      return (line) => characters(line).flatMap((character) => words(character));
+    case "flores101":
+    case "flores200":
+      if (pieces) return pieces;
+      throw new RecipeError(
+        `the tokenizer ${name} needs its SentencePiece model, which layergraft does not bring; give the model file ` +
+          "(--tokenizer-model on the command line, pieces in the library)",
+        [],
+        { field: "tokenize" },
+      );
+    default:
+      throw new RecipeError(unknownTokenizer(name), [], { field: "tokenize", actual: name });
+  }
+}
+
+function unknownTokenizer(name: string): string {
+  if (DICTIONARY_TOKENIZERS.includes(name)) {
+    return `the tokenizer ${name} needs MeCab and its dictionary, which layergraft does not bring; use char or flores200`;
+  }
+  const meant = closest(name, BLEU_TOKENIZERS);
+  const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+  return `there is no tokenizer ${name}; it must be one of ${BLEU_TOKENIZERS.join(", ")}${hint}`;
+}
+
+/** What mteval-v13a does before it looks at punctuation. */
+function unescapeMarkup(line: string): string {
+  const plain = line
+    .replaceAll("<skipped>", "")
+    .replaceAll("-\n", "")
+    .replaceAll("\n", " ")
+    .replaceAll("&quot;", '"')
+    .replaceAll("&amp;", "&")
+    .replaceAll("&lt;", "<")
+    .replaceAll("&gt;", ">");
+  return ` ${plain} `;
+}
+
+/** The language-dependent part of mteval-v13a, for western languages. */
+function splitWestern(line: string): string {
+  return line
+    .replace(/([{-~[-` -&(-+:-@/])/gu, " $1 ")
+    .replace(/([^0-9])([.,])/gu, "$1 $2 ")
+    .replace(/([.,])([^0-9])/gu, " $1 $2")
+    .replace(/([0-9])(-)/gu, "$1 $2 ");
+}
+
+/**
+ * What sacreBLEU's zh tokenizer takes for a Chinese character. Two of its ranges are written with five digits after
+ * \u, which Python reads as four digits and a literal fifth one. As strings compare, '\u20000' <= c <= '\u2a6d6' then
+ * holds for single characters from U+2001 to U+2A6D, and '\u2f800' <= c <= '\u2fa1d' for U+2F81 to U+2FA1: dashes,
+ * quotation marks and arrows among them, and none of the supplementary ideographs that were meant.
+ */
+const CHINESE = new RegExp(
+  [
+    "[\u3400-\u4db5\u4e00-\u9fbb\uf900-\ufa2d\ufa30-\ufa6a\ufa70-\ufad9\u2001-\u2a6d\u2f81-\u2fa1\uff00-\uffef",
+    "\u2e80-\u2eff\u3000-\u303f\u31c0-\u31ef\u2f00-\u2fdf\u2ff0-\u2fff\u3100-\u312f\u31a0-\u31bf\ufe10-\ufe1f",
+    "\ufe30-\ufe4f\u2600-\u26ff\u2700-\u27bf\u3200-\u32ff\u3300-\u33ff]",
+  ].join(""),
+  "gu",
+);
+
+function spaceChinese(line: string): string {
+  return line.replace(CHINESE, " $& ");
+}
+
+/** mteval-v14's international tokenization: punctuation by its neighbours, symbols in any case. */
+function splitInternational(line: string): string {
+  return line
+    .replace(/(\P{N})(\p{P})/gu, "$1 $2 ")
+    .replace(/(\p{P})(\P{N})/gu, " $1 $2")
+    .replace(/(\p{S})/gu, " $1 ");
+}

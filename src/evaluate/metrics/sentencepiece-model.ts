@@ -1,0 +1,139 @@
+// Reading a SentencePiece model file: the few protobuf fields that encoding needs.
+// Not a protobuf library, and nothing is written. Fields: sentencepiece_model.proto of google/sentencepiece.
+import { readFile, stat } from "node:fs/promises";
+import { LayergraftError } from "../../core/errors.js";
+import { formatBytes } from "../../core/format.js";
+
+export type PieceType = "normal" | "unknown" | "control" | "user" | "unused" | "byte";
+
+export interface SentencePieceModel {
+  readonly kind: "unigram" | "bpe";
+  readonly pieces: readonly { readonly piece: string; readonly score: number; readonly type: PieceType }[];
+  readonly byteFallback: boolean;
+  readonly suffixSpace: boolean;
+  /** Double-array trie of what is replaced, and the replacements; empty where text stays as it is. */
+  readonly charsMap: Uint8Array;
+  readonly addDummyPrefix: boolean;
+  readonly removeExtraWhitespaces: boolean;
+  readonly escapeWhitespaces: boolean;
+}
+
+// The models of FLORES have 5 MB, the largest published ones about 10 MB.
+const MAX_MODEL_BYTES = 100_000_000;
+
+const PIECE_TYPES: Readonly<Record<number, PieceType>> = {
+  1: "normal",
+  2: "unknown",
+  3: "control",
+  4: "user",
+  5: "unused",
+  6: "byte",
+};
+
+/**
+ * Reads a model file.
+ * @throws {LayergraftError} code "data" where it is no SentencePiece model, or of a kind that is not read
+ */
+export async function readSentencePieceModel(file: string): Promise<SentencePieceModel> {
+  const { size } = await stat(file);
+  if (size > MAX_MODEL_BYTES) throw unreadable(file, `it has ${formatBytes(size)}, too many for one`);
+  return parseSentencePieceModel(await readFile(file), file);
+}
+
+/** Parses the bytes of a model; `file` is for messages. */
+export function parseSentencePieceModel(bytes: Uint8Array, file = "the model"): SentencePieceModel {
+  try {
+    return parse(bytes, file);
+  } catch (error) {
+    if (error instanceof RangeError || error instanceof TypeError) throw unreadable(file, "its bytes end early", error);
+    throw error;
+  }
+}
+
+function unreadable(file: string, reason: string, cause?: unknown): LayergraftError {
+  return new LayergraftError(
+    "data",
+    `${file} is not a SentencePiece model that can be read: ${reason}; give the .model file that sentencepiece trained`,
+    { file },
+    cause,
+  );
+}
+
+function parse(bytes: Uint8Array, file: string): SentencePieceModel {
+  const pieces: { piece: string; score: number; type: PieceType }[] = [];
+  let trainer: Field[] = [];
+  let normalizer: Field[] = [];
+  for (const { number, value } of fields(bytes)) {
+    if (!(value instanceof Uint8Array)) continue;
+    if (number === 1) pieces.push(parsePiece([...fields(value)]));
+    else if (number === 2) trainer = [...fields(value)];
+    else if (number === 3) normalizer = [...fields(value)];
+  }
+  if (pieces.length === 0 || trainer.length === 0) throw unreadable(file, "it holds no vocabulary");
+  const flag = (from: readonly Field[], number: number, otherwise: boolean) => {
+    const value = last(from, number);
+    return typeof value === "number" ? value !== 0 : otherwise;
+  };
+  const kind = last(trainer, 3) ?? 1;
+  if (kind !== 1 && kind !== 2) throw unreadable(file, "it is neither a unigram nor a byte-pair model");
+  const charsMap = last(normalizer, 2);
+  return {
+    kind: kind === 1 ? "unigram" : "bpe",
+    pieces,
+    byteFallback: flag(trainer, 35, false),
+    suffixSpace: flag(trainer, 24, false),
+    charsMap: charsMap instanceof Uint8Array ? charsMap : new Uint8Array(),
+    addDummyPrefix: flag(normalizer, 3, true),
+    removeExtraWhitespaces: flag(normalizer, 4, true),
+    escapeWhitespaces: flag(normalizer, 5, true),
+  };
+}
+
+function parsePiece(parts: readonly Field[]): { piece: string; score: number; type: PieceType } {
+  const [piece, score, type] = [last(parts, 1), last(parts, 2), last(parts, 3) ?? 1];
+  return {
+    piece: piece instanceof Uint8Array ? new TextDecoder().decode(piece) : "",
+    score: score instanceof DataView ? score.getFloat32(0, true) : 0,
+    type: (typeof type === "number" ? PIECE_TYPES[type] : undefined) ?? "control",
+  };
+}
+
+interface Field {
+  readonly number: number;
+  /** A varint, a length-delimited field, or four or eight bytes. */
+  readonly value: number | Uint8Array | DataView;
+}
+
+function last(from: readonly Field[], number: number): Field["value"] | undefined {
+  return from.findLast((field) => field.number === number)?.value;
+}
+
+/** The fields of a message, in order. Throws RangeError where the bytes end within one. */
+function* fields(bytes: Uint8Array): Generator<Field> {
+  let at = 0;
+  const varint = (): number => {
+    let value = 0;
+    for (let factor = 1; ; factor *= 128) {
+      const byte = bytes[at++];
+      if (byte === undefined || factor > 2 ** 63) throw new RangeError("varint");
+      value += (byte & 127) * factor;
+      if (byte < 128) return value;
+    }
+  };
+  const take = (length: number): Uint8Array => {
+    if (length > bytes.length - at) throw new RangeError("length");
+    at += length;
+    return bytes.subarray(at - length, at);
+  };
+  while (at < bytes.length) {
+    const tag = varint();
+    const number = Math.floor(tag / 8);
+    const wire = tag % 8;
+    if (wire === 0) yield { number, value: varint() };
+    else if (wire === 2) yield { number, value: take(varint()) };
+    else if (wire === 1 || wire === 5) {
+      const { buffer, byteOffset, byteLength } = take(wire === 1 ? 8 : 4);
+      yield { number, value: new DataView(buffer, byteOffset, byteLength) };
+    } else throw new RangeError("wire type");
+  }
+}

@@ -1,0 +1,95 @@
+// Protocols: how exactly a data set is asked, under a name and a version that stand beside every score.
+// Which protocols there are is each task's to say; this file knows what one is.
+import { createHash } from "node:crypto";
+import { RecipeError } from "../core/errors.js";
+import { closest } from "../core/format.js";
+import type { Item } from "./tasks/task.js";
+
+/** A way of asking. Whatever changes a prompt, a stop or a reading makes a new version. */
+export interface Protocol {
+  /** Such as `layergraft/mgsm-native-cot`; what comes before the stroke says whose it is. */
+  readonly name: string;
+  readonly version: number;
+  /** One sentence. */
+  readonly summary: string;
+  /** Where it comes from: paper and section, or program and version. */
+  readonly reference: string;
+  /** How many solved examples stand before an item, unless asked otherwise, and how many there can be. */
+  readonly shots: { readonly default: number; readonly most: number };
+  /** Whether prompts begin with the special tokens that the tokenizer puts there itself (BOS); chats have their own. */
+  readonly specialTokens: boolean;
+}
+
+/** `layergraft/mgsm-native-cot@1`. */
+export function protocolId({ name, version }: Protocol): string {
+  return `${name}@${version}`;
+}
+
+/** `layergraft/mgsm-native-cot@1, 8-shot`: two scores may stand in a column only if this is the same. */
+export function protocolTitle(protocol: Protocol, shots: number): string {
+  return `${protocolId(protocol)}, ${shots}-shot`;
+}
+
+/**
+ * The protocol that a person means, among those of a family: by full name, with or without its version, or by what
+ * follows the stroke.
+ * @param asked several may be given, for tasks of several families; at most one of them can fit
+ * @returns undefined where none of them is of this family
+ */
+export function matchProtocol<P extends Protocol>(asked: readonly string[], protocols: readonly P[]): P | undefined {
+  const fitting = protocols.filter((protocol) =>
+    asked.some((name) => [protocolId(protocol), protocol.name, protocol.name.split("/")[1]].includes(name)),
+  );
+  // "mmlu" alone means ours, where a harness has one of the same name.
+  const exact = fitting.filter((protocol) => asked.some((name) => name.includes("/") && nameFits(protocol, name)));
+  return exact[0] ?? fitting[0];
+}
+
+function nameFits(protocol: Protocol, name: string): boolean {
+  return name === protocol.name || name === protocolId(protocol);
+}
+
+/**
+ * Checks that every protocol that is asked for is one of these.
+ * @throws {RecipeError} naming those that are not
+ */
+export function checkProtocols(asked: readonly string[], protocols: readonly Protocol[]): void {
+  const faults = asked
+    .filter((name) => matchProtocol([name], protocols) === undefined)
+    .map((name) => {
+      const meant = closest(name, [...protocols.map(protocolId), ...protocols.map((one) => one.name)]);
+      return `${name}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
+    });
+  if (faults.length === 0) return;
+  const known = protocols.map(protocolId).join(", ");
+  throw new RecipeError(`There is no such protocol for these tasks; they have ${known}:`, faults, {
+    field: "protocol",
+  });
+}
+
+/**
+ * The number of shots to use.
+ * @throws {RecipeError} where the protocol has no such number
+ */
+export function shotsOf(protocol: Protocol, asked: number | undefined): number {
+  const { default: usual, most } = protocol.shots;
+  if (asked === undefined) return usual;
+  if (Number.isInteger(asked) && asked >= 0 && asked <= most) return asked;
+  const range = most === 0 ? "has no shots" : `has from 0 to ${most} shots`;
+  throw new RecipeError(`${protocolId(protocol)} ${range}, not ${asked}`, [], { field: "shots" });
+}
+
+/**
+ * SHA-256 of everything that is asked and expected: prompts, choices, stops, gold answers, in their order. Two runs
+ * with the same digest asked the same.
+ */
+export function promptsDigest(items: readonly Item[]): string {
+  const hash = createHash("sha256");
+  for (const item of items) {
+    const { prompt } = item;
+    const asked = prompt.form === "text" ? prompt.shared + prompt.own : prompt.messages.map((m) => [m.role, m.content]);
+    const rest = item.kind === "generate" ? [item.stop, item.maxNewTokens] : [item.choices, item.correct];
+    hash.update(`${JSON.stringify([item.id, item.kind, asked, ...rest, item.gold])}\n`);
+  }
+  return hash.digest("hex");
+}

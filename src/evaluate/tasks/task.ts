@@ -1,0 +1,176 @@
+// What a task is: data that becomes items, outputs that become readings, readings that become verdicts and scores.
+// Tasks are plain objects, one file each beside this one; who answers the prompts is the backends' business.
+import type { Protocol } from "../protocol.js";
+import type { DataAccess } from "./data.js";
+
+export interface Message {
+  readonly role: "system" | "user" | "assistant";
+  readonly content: string;
+}
+
+/** What is asked, cut where items of a task begin to differ, so that the beginning can be computed once. */
+export type Prompt =
+  | {
+      readonly form: "text";
+      /** What many items begin with (instructions, shots): the same string for all of them; may be empty. */
+      readonly shared: string;
+      /** The item's own part. The prompt is `shared` followed by `own`. */
+      readonly own: string;
+    }
+  | {
+      readonly form: "chat";
+      readonly messages: readonly Message[];
+      /** How many messages at the front many items have in common. */
+      readonly shared: number;
+    };
+
+interface ItemBase {
+  /** Unique within the task, the same in every run. */
+  readonly id: string;
+  /** What the item belongs to, such as the subject of an MMLU question. */
+  readonly group?: string;
+  readonly prompt: Prompt;
+  /** The right answer as text: a number, a letter, a translation, tests. */
+  readonly gold: string;
+}
+
+/** An item answered by generating, greedily. */
+export interface GenerateItem extends ItemBase {
+  readonly kind: "generate";
+  /** Generation ends before the first of these. */
+  readonly stop: readonly string[];
+  readonly maxNewTokens: number;
+  /** What the reading or the verdict needs besides `gold`. */
+  readonly program?: { readonly prefix: string; readonly setup: string; readonly tests: readonly string[] };
+}
+
+/** An item answered by the continuation with the highest log-likelihood. */
+export interface ChooseItem extends ItemBase {
+  readonly kind: "choose";
+  /** What follows the prompt, white space included: " A", " B". */
+  readonly choices: readonly string[];
+  /** What the choices are called in readings: "A", "B". */
+  readonly labels: readonly string[];
+  /** Index of the right choice. */
+  readonly correct: number;
+}
+
+export type Item = GenerateItem | ChooseItem;
+
+/**
+ * What a backend answered: the text, or the log-likelihood of each choice; undefined where it could not tell, which no
+ * task takes for a number.
+ */
+export type Output = string | readonly (number | undefined)[];
+
+/** What was read from an output, as plain data: kept in the samples. */
+export type Reading = Readonly<Record<string, string | number | readonly string[] | undefined>>;
+
+/**
+ * What a reading is worth: numbers from 0 to 1 that are averaged, or sums that a corpus score is made of. Undefined
+ * where there is nothing to judge, which counts as unscored, not as wrong.
+ */
+export type Verdict = Readonly<Record<string, number | readonly number[]>>;
+
+/** Executes programs, confined: `Sandbox` of evaluate/sandbox is one. */
+export interface Executor {
+  run(
+    parts: readonly { readonly name: string; readonly source: string }[],
+    options?: { readonly signal?: AbortSignal | undefined },
+  ): Promise<{ readonly outcome: string; readonly detail: string }>;
+}
+
+export interface ScoreOptions {
+  /** Needed by tasks that execute programs. */
+  readonly executor?: Executor | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A number that a task's samples are summed up in. The first of a task is its headline. */
+export interface Metric {
+  /** Such as `strict`; unique within the task. */
+  readonly name: string;
+  /** For tables: `exact match, strict`. */
+  readonly title: string;
+  /** Entry of the verdicts that it is made of. */
+  readonly of: string;
+  /** mean: over items; group mean: of the means of the groups; corpus: `score` of the sums over all items. */
+  readonly by: "mean" | "group mean" | "corpus";
+  /** share: from 0 to 1, printed as a percentage; points: from 0 to 100. */
+  readonly scale: "share" | "points";
+  readonly score?: (sums: readonly number[]) => number;
+  /** How the score was made, where there is a customary way to say so. */
+  readonly signature?: string;
+}
+
+export interface LoadOptions {
+  /**
+   * At most so many items; default all. Of a task with groups, one from each group in turn, so that every group is
+   * there.
+   */
+  readonly limit?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface LoadedItems {
+  readonly items: readonly Item[];
+  /** What a reader of the score must know of the data, such as a file that is cut short. */
+  readonly notes: readonly string[];
+}
+
+export interface Task {
+  /** Such as `mgsm_sw`. */
+  readonly name: string;
+  /** For tables: `MGSM Swahili`. */
+  readonly title: string;
+  readonly protocol: Protocol;
+  readonly shots: number;
+  readonly metrics: readonly Metric[];
+  /** Whether outputs are programs, which are executed only where the user allows it. */
+  readonly executes: boolean;
+  /**
+   * Makes items of the data.
+   * @throws {LayergraftError} code "data" where files are missing or wrong, with what was expected and where
+   */
+  load(data: DataAccess, options?: LoadOptions): Promise<LoadedItems>;
+  /** Reads an output; the same for the same output. */
+  read(item: Item, output: Output): Reading;
+  /** Judges a reading. */
+  score(item: Item, reading: Reading, options?: ScoreOptions): Promise<Verdict | undefined>;
+}
+
+/** What is needed to open the tasks of a family. */
+export interface OpenOptions {
+  readonly protocol: readonly string[];
+  readonly shots?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Tasks that are declared together, as MGSM in eleven languages. */
+export interface TaskFamily {
+  readonly name: string;
+  readonly summary: string;
+  readonly protocols: readonly Protocol[];
+  /** How its tasks are named: `mgsm_LANGUAGE`. */
+  readonly pattern: string;
+  /** Names of tasks to list: all, or examples where any language code will do. */
+  readonly names: readonly string[];
+  /**
+   * The tasks that a name stands for, undefined where the name is not of this family.
+   * @throws {RecipeError} where the name is of this family but wrong, or the options do not fit it
+   */
+  open(name: string, options: OpenOptions): Task[] | undefined;
+}
+
+/** Takes the first items, or one from each group in turn. */
+export function limitItems<T extends Item>(items: readonly T[], limit: number | undefined): readonly T[] {
+  if (limit === undefined || items.length <= limit) return items;
+  const seen = new Map<string, number>();
+  const ranked = items.map((item, index) => {
+    const rank = item.group === undefined ? index : (seen.get(item.group) ?? 0);
+    if (item.group !== undefined) seen.set(item.group, rank + 1);
+    return { index, rank };
+  });
+  const taken = ranked.sort((a, b) => a.rank - b.rank || a.index - b.index).slice(0, limit);
+  return taken.sort((a, b) => a.index - b.index).flatMap(({ index }) => items[index] ?? []);
+}
