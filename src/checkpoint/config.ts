@@ -1,5 +1,5 @@
 // What layergraft needs of a checkpoint's configuration: family, depth, tying, vocabulary. The rest is kept as it is.
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { CheckpointError } from "../core/errors.js";
 import { exists, readJsonObject } from "../core/files.js";
 
@@ -24,6 +24,8 @@ export interface CheckpointConfig {
   readonly quantized: boolean;
 }
 
+const META_FILE = "params.json";
+
 const LAYER_FIELDS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -36,7 +38,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
  */
 export async function readConfig(folder: string): Promise<CheckpointConfig> {
   const hfFile = join(folder, "config.json");
-  const metaFile = join(folder, "params.json");
+  const metaFile = join(folder, META_FILE);
   const meta = !(await exists(hfFile)) && (await exists(metaFile));
   const file = meta ? metaFile : hfFile;
   if (!meta && !(await exists(hfFile))) {
@@ -45,7 +47,16 @@ export async function readConfig(folder: string): Promise<CheckpointConfig> {
       { file: folder },
     );
   }
-  const json = await readJsonObject(file);
+  return parseConfig(await readJsonObject(file), file);
+}
+
+/**
+ * Reads a configuration that is in memory.
+ * @param file the path that errors name; a params.json is known by its name
+ * @throws {CheckpointError} if the number of layers is not given
+ */
+export function parseConfig(json: Readonly<Record<string, unknown>>, file: string): CheckpointConfig {
+  const meta = basename(file) === META_FILE;
   const text = isObject(json.text_config) ? json.text_config : isObject(json.llm_config) ? json.llm_config : json;
 
   const [layersField, layers] = pick(text, LAYER_FIELDS, file);

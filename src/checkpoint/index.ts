@@ -11,6 +11,6 @@ export {
 } from "./architectures.js";
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint.js";
 export { type Labelled, requireCompatible } from "./compatibility.js";
-export { type CheckpointConfig, readConfig } from "./config.js";
+export { type CheckpointConfig, parseConfig, readConfig } from "./config.js";
 export { locateSource, type SourceLocation } from "./locate.js";
 export { type Place, type Placement, placeTensors } from "./placement.js";

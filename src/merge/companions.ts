@@ -76,17 +76,22 @@ async function copyFiles(from: string, to: string, isWanted: (name: string) => b
   return copied;
 }
 
-/** The lead's configuration: as it is, but for the dtype where the result has another. */
-async function writeConfig(
-  { config }: Checkpoint,
-  { recipe, layerOrder, vocabulary }: Plan,
-  path: string,
-): Promise<void> {
-  if (recipe.dtype === "keep" && !layerOrder && !vocabulary) return copyFile(config.file, path);
-  let json = layerOrder ? withLayers(config.json, config.layers, layerOrder) : config.json;
-  if (vocabulary) json = withVocabulary(json, vocabulary.rows);
-  if (recipe.dtype !== "keep") json = withDType(json, recipe.dtype);
+/** The lead's configuration: as it is, byte for byte, where nothing in it changes. */
+async function writeConfig({ config }: Checkpoint, plan: Plan, path: string): Promise<void> {
+  const json = outputConfig(plan, config);
+  if (json === config.json) return copyFile(config.file, path);
   await writeFile(path, `${JSON.stringify(json, null, 2)}\n`);
+}
+
+/** What the configuration of a plan's output says: the lead's, but for layers, vocabulary and dtype that the plan changes. */
+export function outputConfig(
+  { recipe, layerOrder, vocabulary }: Plan,
+  config: Checkpoint["config"],
+): Readonly<Record<string, unknown>> {
+  let { json } = config;
+  if (layerOrder) json = withLayers(json, config.layers, layerOrder);
+  if (vocabulary) json = withVocabulary(json, vocabulary.rows);
+  return recipe.dtype === "keep" ? json : withDType(json, recipe.dtype);
 }
 
 /** Fields that count layers, as families call them. */

@@ -1,0 +1,128 @@
+// Tensors of a plan that no file holds: averages and what methods compose, computed into memory, to the bytes that
+// merging would write. Kept between models, so that configurations of one pair share what is equal in them.
+import { createHash } from "node:crypto";
+import { stat } from "node:fs/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { bytesPerElement } from "../core/dtype.js";
+import { CancelledError } from "../core/errors.js";
+import type { Step } from "../merge/index.js";
+import type { Measured } from "../source/expression.js";
+import { Resolver, type Sources } from "../source/resolve.js";
+import { Evaluator } from "../streaming/evaluate.js";
+import { InputFiles } from "../streaming/files.js";
+import { eachBlock, type Job, type Program, requireFloat } from "../streaming/program.js";
+
+/** Computed tensors by what they are made of. The least recently used go first where `mostBytes` is exceeded. */
+export class BlendCache {
+  readonly #tensors = new Map<string, Uint8Array>();
+  readonly #mostBytes: number;
+  #bytes = 0;
+
+  /** @param mostBytes default 2 GB: the averages outside the layers of several 1B models */
+  constructor(mostBytes = 2e9) {
+    this.#mostBytes = mostBytes;
+  }
+
+  get(key: string): Uint8Array | undefined {
+    const found = this.#tensors.get(key);
+    if (found) {
+      this.#tensors.delete(key);
+      this.#tensors.set(key, found);
+    }
+    return found;
+  }
+
+  set(key: string, tensor: Uint8Array): void {
+    this.#tensors.set(key, tensor);
+    this.#bytes += tensor.byteLength;
+    for (const [oldest, { byteLength }] of this.#tensors) {
+      if (this.#bytes <= this.#mostBytes || oldest === key) break;
+      this.#tensors.delete(oldest);
+      this.#bytes -= byteLength;
+    }
+  }
+}
+
+export interface BlendOptions {
+  readonly cache?: BlendCache | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Bytes computed so far, of all. */
+  readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
+}
+
+/**
+ * Computes the tensors of steps.
+ * @returns their bytes by tensor name
+ * @throws {CancelledError} if the signal fires
+ * @throws {FormatError} if a source changes meanwhile
+ */
+export async function computeBlends(
+  steps: readonly Step[],
+  sources: Sources,
+  measured: Measured,
+  options: BlendOptions = {},
+): Promise<Map<string, Uint8Array>> {
+  const { cache = new BlendCache(), signal, onProgress } = options;
+  const resolver = new Resolver(sources, measured);
+  const jobs = steps.map((step): Job & { kind: "write" } => ({
+    kind: "write",
+    name: step.tensor,
+    value: resolver.evaluation(step.value),
+    to: { file: 0, offset: 0, dtype: step.dtype },
+  }));
+  const program: Program = { inputs: resolver.inputs, outputs: [], jobs };
+  const files = new InputFiles(program.inputs, { read: 0, written: 0 });
+  // Names and sizes alone would not tell a file from one that replaced it.
+  const versions = await Promise.all(
+    program.inputs.map(async ({ path }) => {
+      const { ino, size, mtimeMs, ctimeMs } = await stat(path);
+      return [path, ino, size, mtimeMs, ctimeMs];
+    }),
+  );
+  const blends = new Map<string, Uint8Array>();
+  const totalBytes = jobs.reduce((sum, job) => sum + sizeOf(job), 0);
+  let doneBytes = 0;
+  let evaluator: Evaluator | undefined;
+  try {
+    for (const job of jobs) {
+      const key = keyOf(job, versions);
+      const bytes = cache.get(key) ?? new Uint8Array(sizeOf(job));
+      if (!cache.get(key)) {
+        evaluator ??= new Evaluator(program, files);
+        const dtype = requireFloat(job.to.dtype);
+        const worker = evaluator;
+        eachBlock(job, 0, job.value.elements, (from, to) => {
+          bytes.set(worker.round(job.value, from, to, dtype).bytes, from * bytesPerElement(dtype));
+        });
+        cache.set(key, bytes);
+        await nextTurn();
+      }
+      if (signal?.aborted) throw new CancelledError("stopped while tensors were computed");
+      blends.set(job.name, bytes);
+      doneBytes += bytes.byteLength;
+      onProgress?.(doneBytes, totalBytes);
+    }
+  } finally {
+    files.close();
+  }
+  return blends;
+}
+
+function sizeOf({ value, to }: Job & { kind: "write" }): number {
+  return value.elements * bytesPerElement(to.dtype);
+}
+
+/** What a tensor is made of, as a digest: equal keys, equal bytes, as long as the files stay as they are. */
+function keyOf({ value, to }: Job & { kind: "write" }, versions: readonly (readonly (string | number)[])[]): string {
+  const used = new Set<number>();
+  const text = JSON.stringify(value, (field, part: unknown) => {
+    if (field === "file" && typeof part === "number") used.add(part);
+    return part instanceof Uint8Array || part instanceof Int32Array
+      ? createHash("sha256").update(part).digest("hex")
+      : part;
+  });
+  const files = [...used].sort((a, b) => a - b).map((file) => [file, versions[file]]);
+  return createHash("sha256")
+    .update(JSON.stringify([text, to.dtype, files]))
+    .digest("hex");
+}

@@ -1,0 +1,157 @@
+// A decoder with its weights in the runtime: new tokens and a cache in; logits, and the cache grown, out. Knows tokens,
+// not text.
+import { buildDecoder, type DecoderSpec, FEEDS, readSpec } from "../model/index.js";
+import { lowerGraph, openSession, type Session, type SessionOptions, type TensorValue } from "../runtime/index.js";
+import type { BlendOptions } from "./blends.js";
+import { KeyValueCache, type NewPositions } from "./cache.js";
+import type { ModelSource } from "./model-source.js";
+import { RopeTables } from "./rope-tables.js";
+import { bindWeights } from "./weights.js";
+
+export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers" | "spinning"> {}
+
+/** Rows whose logits are looked at in a pass. */
+export interface Wanted {
+  /** Row of the batch. */
+  readonly row: number;
+  /** Place among the row's new tokens. */
+  readonly at: number;
+  /** Token whose log-probability is wanted as what comes next; 0 if none is. */
+  readonly next?: number;
+}
+
+/** What a pass found, in the order of what was wanted. */
+export interface PassResult {
+  /** [N, V], if asked for. */
+  readonly logits?: Float32Array;
+  /** Natural log-probability of each `next`, if asked for. */
+  readonly logprobs?: Float32Array;
+  /** The most likely next tokens, if asked for. */
+  readonly best?: readonly number[];
+}
+
+export type Output = "logits" | "logprobs" | "best";
+
+const LABELS = "labels";
+const REAL = 1n;
+const PADDING = 0n;
+
+export class LoadedDecoder {
+  readonly spec: DecoderSpec;
+  readonly #session: Session;
+  readonly #ropes: RopeTables;
+
+  private constructor(spec: DecoderSpec, session: Session) {
+    this.spec = spec;
+    this.#session = session;
+    this.#ropes = new RopeTables(spec.ropes);
+  }
+
+  /**
+   * Builds the graph, binds the weights, opens the session.
+   * @throws {CheckpointError} if the family is unknown or the weights are not those that the configuration describes
+   * @throws {RuntimeMissingError} if there is no runtime for this platform
+   */
+  static async load(source: ModelSource, options: LoadOptions = {}): Promise<LoadedDecoder> {
+    const spec = readSpec(source.config);
+    const { graph, logits, keys, values, weights } = buildDecoder(spec, { cached: true });
+    const labels = graph.input(LABELS, "i64", ["rows"]);
+    const outputs = {
+      logits,
+      logprobs: graph.pick(graph.logSoftmax(logits), labels),
+      best: graph.argMax(logits),
+      ...Object.fromEntries(keys.map((key, layer) => [newKey(layer), key])),
+      ...Object.fromEntries(values.map((value, layer) => [newValue(layer), value])),
+    };
+    const bound = await bindWeights(weights, source, options);
+    const model = lowerGraph(outputs, { weights: bound.weights });
+    const { threads, providers, spinning } = options;
+    const session = await openSession(model, {
+      // Shapes change from pass to pass, so a plan of memory for each would only be kept and never met again.
+      memoryPattern: false,
+      ...(threads === undefined ? {} : { threads }),
+      ...(providers === undefined ? {} : { providers }),
+      ...(spinning === undefined ? {} : { spinning }),
+    });
+    return new LoadedDecoder(spec, session);
+  }
+
+  newCache(rows: number, width?: number): KeyValueCache {
+    return new KeyValueCache(this.spec, rows, width);
+  }
+
+  /**
+   * Computes new tokens of every row of a cache, and appends them to it.
+   * @param tokens by row of the cache; rows may have different numbers, at least one has one
+   * @param outputs what to return of `wanted`, of which there must be at least one
+   */
+  async pass(
+    cache: KeyValueCache,
+    tokens: readonly (readonly number[])[],
+    wanted: readonly Wanted[],
+    outputs: readonly Output[],
+  ): Promise<PassResult> {
+    const [batch, time] = [tokens.length, Math.max(...tokens.map(({ length }) => length))];
+    const ids = new BigInt64Array(batch * time);
+    const positions = new BigInt64Array(batch * time);
+    const segments = new BigInt64Array(batch * time).fill(PADDING);
+    let longest = 0;
+    for (const [row, list] of tokens.entries()) {
+      const before = cache.length(row);
+      longest = Math.max(longest, before + list.length);
+      for (const [at, id] of list.entries()) {
+        ids[row * time + at] = BigInt(id);
+        positions[row * time + at] = BigInt(before + at);
+        segments[row * time + at] = REAL;
+      }
+    }
+    const integers = (data: BigInt64Array, shape: readonly number[]): TensorValue => ({ dtype: "i64", shape, data });
+    const feeds: Record<string, TensorValue> = {
+      [FEEDS.ids]: integers(ids, [batch, time]),
+      [FEEDS.positions]: integers(positions, [batch, time]),
+      [FEEDS.segments]: integers(segments, [batch, time]),
+      [FEEDS.rows]: integers(
+        BigInt64Array.from(wanted, ({ row, at }) => BigInt(row * time + at)),
+        [wanted.length],
+      ),
+      [LABELS]: integers(
+        BigInt64Array.from(wanted, ({ next = 0 }) => BigInt(next)),
+        [wanted.length],
+      ),
+      ...this.#ropes.feeds(longest),
+      ...cache.feeds(),
+    };
+    const layers = this.spec.layers.map((_, layer) => layer);
+    const grown = layers.flatMap((layer) => [newKey(layer), newValue(layer)]);
+    const results = await this.#session.run(this.#declared(feeds), [...outputs, ...grown]);
+    const fresh = layers.map(
+      (layer): NewPositions => ({
+        key: results[newKey(layer)]?.data as Float32Array,
+        value: results[newValue(layer)]?.data as Float32Array,
+      }),
+    );
+    cache.append(
+      fresh,
+      time,
+      tokens.map(({ length }) => length),
+    );
+    return {
+      ...(results.logits ? { logits: results.logits.data as Float32Array } : {}),
+      ...(results.logprobs ? { logprobs: results.logprobs.data as Float32Array } : {}),
+      ...(results.best ? { best: Array.from(results.best.data as BigInt64Array, Number) } : {}),
+    };
+  }
+
+  close(): Promise<void> {
+    return this.#session.close();
+  }
+
+  /** A decoder without rotations has no positions to feed tables for. */
+  #declared(feeds: Record<string, TensorValue>): Record<string, TensorValue> {
+    const names = new Set(this.#session.inputs.map(({ name }) => name));
+    return Object.fromEntries(Object.entries(feeds).filter(([name]) => names.has(name)));
+  }
+}
+
+const newKey = (layer: number) => `new.${layer}.key`;
+const newValue = (layer: number) => `new.${layer}.value`;

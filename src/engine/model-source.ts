@@ -1,0 +1,110 @@
+// What the engine is asked to run: a folder, a folder with an adapter, or a recipe that nothing has executed. All are brought
+// to one form: for each tensor a value, as merges have it. Reads headers and configurations, never weights.
+import { stat } from "node:fs/promises";
+import { type Checkpoint, type CheckpointConfig, openCheckpoint, parseConfig } from "../checkpoint/index.js";
+import type { AddedToken } from "../checkpoint/vocabulary.js";
+import { MismatchError } from "../core/errors.js";
+import type { Measurement } from "../delta/measure.js";
+import { type OpenedPlan, outputConfig, planRecipe, type RecipeInput, readRecipe, type Step } from "../merge/index.js";
+import { readMergekit } from "../mergekit/index.js";
+import type { Sources } from "../source/index.js";
+
+/** A model that may be run. */
+export interface ModelSource {
+  /** For people: the folder's name, or what the recipe does. */
+  readonly name: string;
+  /** Changes when sources or recipe do. */
+  readonly digest: string;
+  readonly config: CheckpointConfig;
+  /** What stands before the names of the decoder's tensors, such as "model.". */
+  readonly stem: string;
+  /** What each tensor is made of, by its name. */
+  readonly tensors: ReadonlyMap<string, Step>;
+  readonly sources: Sources;
+  readonly measurements: readonly Measurement[];
+  /** Folders to look for tokenizer, template and generation configuration in, the first first. */
+  readonly textFolders: readonly string[];
+  /** Tokens that the tokenizer has beside its own. */
+  readonly addedTokens: readonly AddedToken[];
+  readonly notes: readonly string[];
+}
+
+/** What can be run: FOLDER, FOLDER+ADAPTER, a recipe's file, a recipe, or a plan. */
+export type EngineSource = string | RecipeInput | OpenedPlan;
+
+/**
+ * Opens what is to be run.
+ * @param options.folder folder that relative paths start from; the working folder by default
+ * @throws {CheckpointError | FormatError | RecipeError | MismatchError} if it cannot be used
+ */
+export async function openModelSource(source: EngineSource, options: { folder?: string } = {}): Promise<ModelSource> {
+  if (typeof source !== "string") return fromPlan("plan" in source ? source : await planRecipe(source, options));
+  if (await isRecipeFile(source)) return fromPlan(await planFile(source));
+  return fromCheckpoint(await openCheckpoint(source, options.folder === undefined ? {} : { base: options.folder }));
+}
+
+async function isRecipeFile(path: string): Promise<boolean> {
+  if (!/\.(ya?ml|json)$/i.test(path)) return false;
+  const stats = await stat(path).catch(() => undefined);
+  return stats?.isFile() ?? false;
+}
+
+async function planFile(path: string): Promise<OpenedPlan> {
+  const converted = await readMergekit(path);
+  if (converted) return planRecipe(converted.recipe);
+  const { recipe, folder } = await readRecipe(path);
+  return planRecipe(recipe, { folder });
+}
+
+// The one source of a checkpoint that is run as it is.
+const ITSELF = "model";
+
+function fromCheckpoint(checkpoint: Checkpoint): ModelSource {
+  const steps = [...checkpoint.tensors.values()].map(({ name, dtype, shape, layer, part }): [string, Step] => [
+    name,
+    { tensor: name, dtype, shape, layer, part, origin: [ITSELF], value: { source: ITSELF, tensor: name } },
+  ]);
+  return {
+    name: checkpoint.name,
+    digest: checkpoint.digest,
+    config: checkpoint.config,
+    stem: stemOf(checkpoint),
+    tensors: new Map(steps),
+    sources: new Map([[ITSELF, checkpoint]]),
+    measurements: [],
+    textFolders: textFoldersOf(checkpoint),
+    addedTokens: [],
+    notes: checkpoint.notes,
+  };
+}
+
+function fromPlan({ plan, sources }: OpenedPlan): ModelSource {
+  const lead = requireSource(sources, plan.configFrom);
+  return {
+    name: `${plan.recipe.method} of ${plan.sources.map(({ name }) => name).join(", ")}`,
+    digest: JSON.stringify([plan.recipe, plan.sources.map(({ digest }) => digest)]),
+    config: parseConfig(outputConfig(plan, lead.config), lead.config.file),
+    stem: stemOf(lead),
+    tensors: new Map(plan.steps.map((step) => [step.tensor, step])),
+    sources,
+    measurements: plan.measurements,
+    textFolders: textFoldersOf(requireSource(sources, plan.tokenizerFrom)),
+    addedTokens: plan.vocabulary?.added ?? [],
+    notes: plan.notes,
+  };
+}
+
+function requireSource(sources: Sources, id: string): Checkpoint {
+  const found = sources.get(id);
+  if (!found) throw new MismatchError("the plan names a source that it does not have:", [id]);
+  return found;
+}
+
+function stemOf({ layerPrefix }: Checkpoint): string {
+  return layerPrefix.replace(/[^.]*\.$/, "");
+}
+
+/** PEFT saves the tokenizer that was trained with beside the adapter; it then goes before the base's. */
+function textFoldersOf({ folder, adapter }: Checkpoint): string[] {
+  return adapter ? [adapter.path, folder] : [folder];
+}

@@ -1,0 +1,107 @@
+// Binds the weights that a decoder asks for to bytes: those that stand in a file as they are, in place; all others
+// computed into memory.
+import { MismatchError } from "../core/errors.js";
+import { plural } from "../core/format.js";
+import { formatShape, sameShape } from "../core/shape.js";
+import { measureAll } from "../delta/measure.js";
+import type { Step } from "../merge/index.js";
+import type { StoredWeight } from "../model/index.js";
+import { externalLocation, type Weight } from "../runtime/index.js";
+import { Resolver } from "../source/index.js";
+import { type BlendOptions, computeBlends } from "./blends.js";
+import type { ModelSource } from "./model-source.js";
+
+/** Element types that the runtime reads where they lie; others are computed into float32 first. */
+const IN_PLACE = { F32: "f32", F16: "f16", BF16: "bf16" } as const;
+
+export interface BoundWeights {
+  readonly weights: ReadonlyMap<string, Weight>;
+  /** Bytes that no file holds and that were computed into memory. */
+  readonly computedBytes: number;
+}
+
+/**
+ * Finds or computes the weights of a decoder.
+ * @param wanted stored weights by the names of the inputs that they are for
+ * @throws {MismatchError} if weights are missing or have other shapes than the configuration says, with all of them
+ * @throws {CancelledError} if the signal fires
+ */
+export async function bindWeights(
+  wanted: ReadonlyMap<string, StoredWeight>,
+  source: ModelSource,
+  options: BlendOptions = {},
+): Promise<BoundWeights> {
+  const steps = findSteps(wanted, source);
+  const signal = options.signal;
+  const measured = await measureAll(source.measurements, source.sources, { signal });
+  const resolver = new Resolver(source.sources, measured);
+  const inPlace = new Map<Step, NonNullable<ReturnType<Resolver["stored"]>>>();
+  for (const step of new Set(steps.values())) {
+    const stored = resolver.stored(step.value);
+    if (stored && stored.dtype === step.dtype && step.dtype in IN_PLACE) inPlace.set(step, stored);
+  }
+  const computed = [...new Set(steps.values())].filter((step) => !inPlace.has(step)).map(inFloats);
+  const blends = await computeBlends(computed, source.sources, measured, options);
+
+  const weights = new Map<string, Weight>();
+  const locations = new Map<string, string>();
+  for (const [name, { rows }] of wanted) {
+    const step = steps.get(name) as Step;
+    const { dtype } = inFloats(step);
+    const total = sizeOf(step.shape, dtype);
+    const length = rows ? (total / rows.of) * (wanted.get(name)?.shape[0] as number) : total;
+    const begin = rows ? (total / rows.of) * rows.from : 0;
+    const stored = inPlace.get(step);
+    if (!stored) {
+      const bytes = blends.get(step.tensor) as Uint8Array;
+      weights.set(name, { dtype: IN_PLACE[dtype], values: bytes.subarray(begin, begin + length) });
+      continue;
+    }
+    const { path } = stored.file;
+    const location = locations.get(path) ?? (await externalLocation(path)).location;
+    locations.set(path, location);
+    weights.set(name, { dtype: IN_PLACE[dtype], values: { location, offset: stored.offset + begin, length } });
+  }
+  return { weights, computedBytes: [...blends.values()].reduce((sum, { byteLength }) => sum + byteLength, 0) };
+}
+
+type ReadableStep = Step & { readonly dtype: keyof typeof IN_PLACE };
+
+/** Element types that the runtime does not read become float32. */
+function inFloats(step: Step): ReadableStep {
+  return { ...step, dtype: step.dtype in IN_PLACE ? (step.dtype as ReadableStep["dtype"]) : "F32" };
+}
+
+function sizeOf(shape: readonly number[], dtype: ReadableStep["dtype"]): number {
+  return shape.reduce((product, extent) => product * extent, dtype === "F32" ? 4 : 2);
+}
+
+/** The tensor that each weight is, or is rows of. */
+function findSteps(wanted: ReadonlyMap<string, StoredWeight>, source: ModelSource): Map<string, Step> {
+  const steps = new Map<string, Step>();
+  const faults: string[] = [];
+  for (const [input, stored] of wanted) {
+    const names = candidates(stored.name, source.stem);
+    const step = names.map((name) => source.tensors.get(name)).find((found) => found !== undefined);
+    const shape = stored.rows ? [stored.rows.of, ...stored.shape.slice(1)] : stored.shape;
+    if (!step) faults.push(`${names[0]} ${formatShape(shape)} is missing`);
+    else if (!sameShape(step.shape, shape)) {
+      faults.push(
+        `${step.tensor} is ${formatShape(step.shape)}, and ${source.config.file} asks for ${formatShape(shape)}`,
+      );
+    } else steps.set(input, step);
+  }
+  if (faults.length === 0) return steps;
+  const shown = faults.slice(0, MOST_FAULTS);
+  if (faults.length > shown.length) shown.push(`and ${plural(faults.length - shown.length, "other")}`);
+  throw new MismatchError(`the weights of ${source.name} are not those that its configuration describes:`, shown);
+}
+
+// A wrong configuration makes every tensor a fault; the first few tell which field it is.
+const MOST_FAULTS = 8;
+
+/** Names that a tensor of the decoder may have: the head stands beside the decoder, not in it. */
+function candidates(name: string, stem: string): string[] {
+  const outer = stem.replace(/[^.]*\.$/, "");
+  return [`${stem}${name}`, `${outer}${name}`, name];
+}

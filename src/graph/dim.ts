@@ -1,0 +1,90 @@
+// Sizes of axes: numbers, or polynomials in symbols such as `batch` and `time`, written out in one canonical way, so
+// that equal sizes are equal strings. Sums, products and exact quotients; no inequalities.
+
+/** A size: a number, or a text such as `batch`, `2*batch*time`, `past+time`. */
+export type Dim = number | string;
+
+/** Terms of a polynomial: the product of symbols (sorted, joined by `*`; "" for the constant) and its factor. */
+type Polynomial = Map<string, number>;
+
+function parse(dim: Dim): Polynomial {
+  if (typeof dim === "number") return new Map(dim === 0 ? [] : [["", dim]]);
+  return collect(
+    dim.split("+").map((term): [string, number] => {
+      const factors = term.split("*");
+      const numbers = factors.filter((factor) => /^\d+$/.test(factor)).map(Number);
+      const symbols = factors.filter((factor) => !/^\d+$/.test(factor)).sort();
+      return [symbols.join("*"), numbers.reduce((product, factor) => product * factor, 1)];
+    }),
+  );
+}
+
+function collect(terms: readonly (readonly [string, number])[]): Polynomial {
+  const sum: Polynomial = new Map();
+  for (const [symbols, factor] of terms) sum.set(symbols, (sum.get(symbols) ?? 0) + factor);
+  for (const [symbols, factor] of sum) if (factor === 0) sum.delete(symbols);
+  return sum;
+}
+
+function format(polynomial: Polynomial): Dim {
+  if (polynomial.size === 0) return 0;
+  const [constant] = polynomial.size === 1 ? [polynomial.get("")] : [];
+  if (constant !== undefined) return constant;
+  const terms = [...polynomial].sort(([a], [b]) => (a < b ? -1 : 1));
+  return terms
+    .map(([symbols, factor]) => (symbols === "" ? `${factor}` : factor === 1 ? symbols : `${factor}*${symbols}`))
+    .join("+");
+}
+
+export function addDims(...dims: readonly Dim[]): Dim {
+  return format(collect(dims.flatMap((dim) => [...parse(dim)])));
+}
+
+export function multiplyDims(...dims: readonly Dim[]): Dim {
+  let product: Polynomial = new Map([["", 1]]);
+  for (const factors of dims.map(parse)) {
+    const left = [...product];
+    product = collect(
+      left.flatMap(([a, x]) => [...factors].map(([b, y]): [string, number] => [joinSymbols(a, b), x * y])),
+    );
+  }
+  return format(product);
+}
+
+function joinSymbols(a: string, b: string): string {
+  return [...a.split("*"), ...b.split("*")].filter(Boolean).sort().join("*");
+}
+
+/** Symbols that a size is made of. */
+export function symbolsOf(dim: Dim): string[] {
+  return [...new Set([...parse(dim).keys()].flatMap((symbols) => (symbols === "" ? [] : symbols.split("*"))))];
+}
+
+/** The terms of a size: each a factor and the symbols it is multiplied with. */
+export function termsOf(dim: Dim): { readonly factor: number; readonly symbols: readonly string[] }[] {
+  return [...parse(dim)].map(([symbols, factor]) => ({ factor, symbols: symbols === "" ? [] : symbols.split("*") }));
+}
+
+/**
+ * The number that a size is where its symbols have these values.
+ * @throws {RangeError} if a symbol has none
+ */
+export function resolveDim(dim: Dim, values: ReadonlyMap<string, number>): number {
+  return termsOf(dim).reduce((sum, { factor, symbols }) => {
+    const product = symbols.reduce((all, symbol) => {
+      const value = values.get(symbol);
+      if (value === undefined) throw new RangeError(`the size ${symbol} is not known`);
+      return all * value;
+    }, factor);
+    return sum + product;
+  }, 0);
+}
+
+/** Number of elements of a shape. */
+export function sizeOf(shape: readonly Dim[]): Dim {
+  return multiplyDims(...shape);
+}
+
+export function sameDims(a: readonly Dim[], b: readonly Dim[]): boolean {
+  return a.length === b.length && a.every((dim, axis) => dim === b[axis]);
+}

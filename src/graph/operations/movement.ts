@@ -1,0 +1,208 @@
+// Operations that only move elements: other shapes, orders, parts, repetitions.
+import { product, spread, stridesOf } from "../broadcast.js";
+import { addDims, type Dim, sameDims, sizeOf } from "../dim.js";
+import { GraphError, type Node } from "../node.js";
+import type { Operation, Value } from "../operation.js";
+
+type ShapeAttributes = { readonly shape: readonly Dim[] };
+
+const reshape: Operation<ShapeAttributes> = {
+  name: "reshape",
+  infer(inputs, { shape }) {
+    const [x] = inputs as [Node];
+    if (sizeOf(x.shape) !== sizeOf(shape)) {
+      throw new GraphError("reshape", `[${shape.join(", ")}] does not hold as many elements`, inputs);
+    }
+    return { dtype: x.dtype, shape };
+  },
+  derive: (graph, { inputs: [x] }, gradient) => [graph.reshape(gradient, (x as Node).shape)],
+  evaluate: ([x], { shape }, { size }) => ({ shape: shape.map(size), data: (x as Value).data }),
+  simplify: (graph, [node], { shape }) => {
+    const x = node as Node;
+    if (sameDims(x.shape, shape)) return x;
+    return x.op === "reshape" ? graph.reshape(x.inputs[0] as Node, shape) : undefined;
+  },
+};
+
+type AxesAttributes = { readonly axes: readonly number[] };
+
+const transpose: Operation<AxesAttributes> = {
+  name: "transpose",
+  infer(inputs, { axes }) {
+    const [x] = inputs as [Node];
+    if ([...axes].sort((a, b) => a - b).some((axis, i) => axis !== i) || axes.length !== x.shape.length) {
+      throw new GraphError("transpose", `[${axes.join(", ")}] is no order of its axes`, inputs);
+    }
+    return { dtype: x.dtype, shape: axes.map((axis) => x.shape[axis] as Dim) };
+  },
+  derive: (graph, { attributes }, gradient) => {
+    const { axes } = attributes as AxesAttributes;
+    return [
+      graph.transpose(
+        gradient,
+        axes.map((_, axis) => axes.indexOf(axis)),
+      ),
+    ];
+  },
+  evaluate([value], { axes }) {
+    const { shape, data } = value as Value;
+    const to = axes.map((axis) => shape[axis] as number);
+    const strides = stridesOf(shape);
+    const [from, out] = [stridesOf(to), new Float64Array(data.length)];
+    for (let i = 0; i < out.length; i++) {
+      let at = 0;
+      for (const [axis, stride] of from.entries()) {
+        at += (Math.floor(i / stride) % (to[axis] as number)) * (strides[axes[axis] as number] as number);
+      }
+      out[i] = data[at] as number;
+    }
+    return { shape: to, data: out };
+  },
+  simplify: (graph, [node], { axes }) => {
+    const x = node as Node;
+    if (axes.every((axis, i) => axis === i)) return x;
+    if (x.op !== "transpose") return undefined;
+    const inner = x.attributes.axes as readonly number[];
+    return graph.transpose(
+      x.inputs[0] as Node,
+      axes.map((axis) => inner[axis] as number),
+    );
+  },
+};
+
+type RangeAttributes = { readonly axis: number; readonly range: readonly Dim[] };
+
+/** A copy of the block [start, start + length) of an axis, from one array into another. */
+function copyBlock(from: Value, fromStart: number, to: Value, toStart: number, axis: number, length: number): void {
+  const inner = product(from.shape.slice(axis + 1));
+  const outer = product(from.shape.slice(0, axis));
+  const [stepFrom, stepTo] = [from.shape[axis] as number, to.shape[axis] as number];
+  for (let o = 0; o < outer; o++) {
+    const start = (o * stepFrom + fromStart) * inner;
+    to.data.set(from.data.subarray(start, start + length * inner), (o * stepTo + toStart) * inner);
+  }
+}
+
+function withAxis(shape: readonly number[], axis: number, extent: number): Value {
+  const changed = shape.map((dim, i) => (i === axis ? extent : dim));
+  return { shape: changed, data: new Float64Array(product(changed)) };
+}
+
+/** b - a, of sizes of which one is the other and something, or numbers. */
+function difference(op: string, a: Dim, b: Dim, node: Node): Dim {
+  if (typeof a === "number" && typeof b === "number" && b >= a) return b - a;
+  if (a === 0) return b;
+  if (a === b) return 0;
+  const terms = `${b}`.split("+");
+  const rest = terms.filter((term) => !`${a}`.split("+").includes(term));
+  const dim = addDims(...rest.map((term) => (/^\d+$/.test(term) ? Number(term) : term)));
+  if (addDims(dim, a) !== b) throw new GraphError(op, `the size from ${a} to ${b} is not known`, [node]);
+  return dim;
+}
+
+const slice: Operation<RangeAttributes> = {
+  name: "slice",
+  infer(inputs, { axis, range }) {
+    const [x] = inputs as [Node];
+    const [start, end] = range as [Dim, Dim];
+    const extent = x.shape[axis];
+    if (extent === undefined) throw new GraphError("slice", `has no axis ${axis}`, inputs);
+    if (typeof end === "number" && typeof extent === "number" && end > extent) {
+      throw new GraphError("slice", `${start} to ${end} is out of range`, inputs);
+    }
+    const length = difference("slice", start, end, x);
+    return { dtype: x.dtype, shape: x.shape.map((dim, i) => (i === axis ? length : dim)) };
+  },
+  derive: (graph, { inputs, attributes }, gradient) => {
+    const { axis, range } = attributes as RangeAttributes;
+    const [x] = inputs as [Node];
+    return [graph.pad(gradient, axis, range[0] as Dim, x.shape[axis] as Dim)];
+  },
+  evaluate([value], { axis, range }, { size }) {
+    const x = value as Value;
+    const [start, end] = range.map(size) as [number, number];
+    const out = withAxis(x.shape, axis, end - start);
+    copyBlock(x, start, out, 0, axis, end - start);
+    return out;
+  },
+  simplify: (_, [x], { axis, range }) => (range[0] === 0 && range[1] === x?.shape[axis] ? x : undefined),
+};
+
+const pad: Operation<RangeAttributes> = {
+  name: "pad",
+  infer(inputs, { axis, range }) {
+    const [x] = inputs as [Node];
+    const extent = range[1] as Dim;
+    if (axis >= x.shape.length || x.dtype !== "f32") throw new GraphError("pad", `cannot pad axis ${axis}`, inputs);
+    return { dtype: "f32", shape: x.shape.map((dim, i) => (i === axis ? extent : dim)) };
+  },
+  derive: (graph, { inputs, attributes }, gradient) => {
+    const { axis, range } = attributes as RangeAttributes;
+    const [x] = inputs as [Node];
+    const start = range[0] as Dim;
+    return [graph.slice(gradient, axis, start, addDims(start, x.shape[axis] as Dim))];
+  },
+  evaluate([value], { axis, range }, { size }) {
+    const x = value as Value;
+    const out = withAxis(x.shape, axis, size(range[1] as Dim));
+    copyBlock(x, 0, out, size(range[0] as Dim), axis, x.shape[axis] as number);
+    return out;
+  },
+  simplify: (_, [x], { axis, range }) => (range[0] === 0 && range[1] === x?.shape[axis] ? x : undefined),
+};
+
+const concat: Operation<{ readonly axis: number }> = {
+  name: "concat",
+  infer(inputs, { axis }) {
+    const [first] = inputs;
+    if (!first || axis >= first.shape.length) throw new GraphError("concat", `there is no axis ${axis}`, inputs);
+    const rest = (node: Node) => node.shape.filter((_, i) => i !== axis);
+    if (inputs.some((node) => node.dtype !== first.dtype || !sameDims(rest(node), rest(first)))) {
+      throw new GraphError("concat", "the parts do not fit together", inputs);
+    }
+    const extent = addDims(...inputs.map(({ shape }) => shape[axis] as Dim));
+    return { dtype: first.dtype, shape: first.shape.map((dim, i) => (i === axis ? extent : dim)) };
+  },
+  derive: (graph, { inputs, attributes }, gradient) => {
+    const axis = attributes.axis as number;
+    let end: Dim = 0;
+    return inputs.map(({ shape }) => {
+      const start = end;
+      end = addDims(start, shape[axis] as Dim);
+      return graph.slice(gradient, axis, start, end);
+    });
+  },
+  evaluate(inputs, { axis }) {
+    const extent = inputs.reduce((sum, { shape }) => sum + (shape[axis] as number), 0);
+    const out = withAxis(inputs[0]?.shape ?? [], axis, extent);
+    let at = 0;
+    for (const input of inputs) {
+      copyBlock(input, 0, out, at, axis, input.shape[axis] as number);
+      at += input.shape[axis] as number;
+    }
+    return out;
+  },
+  simplify: (_, inputs) => (inputs.length === 1 ? inputs[0] : undefined),
+};
+
+const expand: Operation<ShapeAttributes> = {
+  name: "expand",
+  infer(inputs, { shape }) {
+    const [x] = inputs as [Node];
+    const lead = shape.length - x.shape.length;
+    if (lead < 0 || x.shape.some((dim, axis) => dim !== 1 && dim !== shape[axis + lead])) {
+      throw new GraphError("expand", `cannot fill [${shape.join(", ")}]`, inputs);
+    }
+    return { dtype: x.dtype, shape };
+  },
+  derive: (graph, { inputs: [x] }, gradient) => [graph.sumTo(gradient, (x as Node).shape)],
+  evaluate: ([x], { shape }, { size }) => {
+    const to = shape.map(size);
+    return { shape: to, data: spread(x as Value, to) };
+  },
+  simplify: (_, [x], { shape }) => (x && sameDims(x.shape, shape) ? x : undefined),
+};
+
+export const MOVEMENT: readonly Operation[] = [reshape, transpose, slice, pad, concat, expand].map(
+  (operation) => operation as unknown as Operation,
+);

@@ -1,0 +1,16 @@
+// The public face of model/.
+export {
+  type Adapt,
+  buildDecoder,
+  type Decoder,
+  type DecoderOptions,
+  FEEDS,
+  pastKey,
+  pastValue,
+  ropeCos,
+  ropeSin,
+  weightName,
+} from "./decoder.js";
+export { FAMILIES } from "./families/index.js";
+export { readSpec } from "./read-spec.js";
+export type { DecoderSpec, LayerSpec, RopeSpec, StoredWeight } from "./spec.js";

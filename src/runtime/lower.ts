@@ -1,0 +1,195 @@
+// From a graph to an ONNX model: each operation as one or a few nodes of ONNX. Shapes that are known only when the model
+// runs are computed by it from the shapes of its feeds.
+import { type Dim, multiplyDims, type Node, reachable, symbolsOf, termsOf } from "../graph/index.js";
+import { RuntimeError } from "./errors.js";
+import { LOWERINGS } from "./lowerings.js";
+import { bytesOf, type ExternalData, type OnnxDType, OnnxModel } from "./onnx.js";
+
+/** Where the values of a graph's input stand, if they are not fed: in a file, or in memory. */
+export interface Weight {
+  readonly dtype: "f32" | "f16" | "bf16";
+  readonly values: ExternalData | Uint8Array;
+}
+
+export interface LowerOptions {
+  /** Inputs of the graph that become part of the model, by name; the others are fed at each run. */
+  readonly weights?: ReadonlyMap<string, Weight>;
+}
+
+/**
+ * Writes the model that computes some nodes.
+ * @param outputs nodes by the names they are fetched by
+ * @returns the model file's bytes
+ * @throws {RuntimeError} if a size cannot be computed from the feeds, or the model is larger than ONNX files can be
+ */
+export function lowerGraph(outputs: Readonly<Record<string, Node>>, options: LowerOptions = {}): Uint8Array {
+  const emitter = new Emitter(reachable(Object.values(outputs)), options.weights ?? new Map());
+  for (const [name, node] of Object.entries(outputs)) emitter.output(name, node);
+  return emitter.encode();
+}
+
+/** Writes nodes in the order of computation and knows what each graph node is called in the model. */
+export class Emitter {
+  readonly #model = new OnnxModel();
+  readonly #names = new Map<Node, string>();
+  readonly #stored = new Map<Node, string>();
+  readonly #once = new Map<string, string>();
+  /** Feeds whose shapes hold symbols. */
+  readonly #feeds: readonly Node[];
+  /** All nodes that are computed, for lowerings that compute two in one. */
+  readonly nodes: readonly Node[];
+  #count = 0;
+
+  constructor(nodes: readonly Node[], weights: ReadonlyMap<string, Weight>) {
+    this.nodes = nodes;
+    const inputs = nodes.filter(({ op }) => op === "input");
+    this.#feeds = inputs.filter((node) => !weights.has(node.attributes.name as string));
+    for (const node of inputs) this.#input(node, weights.get(node.attributes.name as string));
+    for (const node of nodes) {
+      if (node.op === "input") continue;
+      const lower = node.op === "constant" ? constant : LOWERINGS[node.op];
+      if (!lower) throw new RuntimeError(`the operation ${node.op} has no counterpart in ONNX`);
+      if (!this.#names.has(node)) this.#names.set(node, lower(this, node));
+    }
+  }
+
+  encode(): Uint8Array {
+    return this.#model.encode();
+  }
+
+  /** The name of a node's value. */
+  value(node: Node | undefined): string {
+    const name = node && this.#names.get(node);
+    if (name === undefined) throw new RuntimeError(`the operand ${node?.op ?? "that is missing"} is not computed yet`);
+    return name;
+  }
+
+  /** The name of a weight as it is stored, before its cast to float32. */
+  stored(node: Node): string {
+    return this.#stored.get(node) ?? this.value(node);
+  }
+
+  /** Appends an ONNX node with one output. @returns the output's name */
+  node(
+    opType: string,
+    inputs: readonly string[],
+    attributes: Parameters<OnnxModel["node"]>[3] = {},
+    domain = "",
+  ): string {
+    const [output] = this.nodeOf(1, opType, inputs, attributes, domain);
+    return output as string;
+  }
+
+  /** The same with several outputs. */
+  nodeOf(
+    count: number,
+    opType: string,
+    inputs: readonly string[],
+    attributes: Parameters<OnnxModel["node"]>[3] = {},
+    domain = "",
+  ): string[] {
+    const outputs = Array.from({ length: count }, () => `t${this.#count++}`);
+    this.#model.node(opType, inputs, outputs, attributes, domain);
+    return outputs;
+  }
+
+  /** What a key stands for, made once. */
+  once(key: string, make: () => string): string {
+    const known = this.#once.get(key);
+    if (known !== undefined) return known;
+    const name = make();
+    this.#once.set(key, name);
+    return name;
+  }
+
+  /** Says that another node is computed too, under this name. */
+  also(node: Node, name: string): void {
+    this.#names.set(node, name);
+  }
+
+  /** A constant of integers, [n] or a scalar. */
+  integers(values: readonly number[], scalar = false): string {
+    return this.once(`integers ${values.join()} ${scalar}`, () => {
+      const data = bytesOf(BigInt64Array.from(values, BigInt));
+      return this.#initializer("i64", scalar ? [] : [values.length], data);
+    });
+  }
+
+  floats(values: readonly number[], shape: readonly number[]): string {
+    return this.once(`floats ${values.map((x) => (Object.is(x, -0) ? "-0" : x)).join()} ${shape.join()}`, () =>
+      this.#initializer("f32", shape, bytesOf(Float32Array.from(values))),
+    );
+  }
+
+  #initializer(dtype: OnnxDType, shape: readonly number[], data: Uint8Array): string {
+    const name = `c${this.#count++}`;
+    this.#model.initializer(name, dtype, shape, data);
+    return name;
+  }
+
+  /** A shape as a tensor of integers. */
+  shape(dims: readonly Dim[]): string {
+    const numbers = dims.filter((dim) => typeof dim === "number");
+    if (numbers.length === dims.length) return this.integers(numbers);
+    const parts = dims.map((dim) => this.size(dim));
+    return this.once(`shape ${dims.join()}`, () => this.node("Concat", parts, { axis: 0 }));
+  }
+
+  /** A size as a tensor of one integer. */
+  size(dim: Dim): string {
+    if (typeof dim === "number") return this.integers([dim]);
+    return this.once(`size ${dim}`, () => {
+      const feed = this.#feeds.find(({ shape }) => shape.includes(dim));
+      if (feed) {
+        const axis = feed.shape.indexOf(dim);
+        return this.node("Shape", [this.value(feed)], { start: axis, end: axis + 1 });
+      }
+      const terms = termsOf(dim);
+      const [only] = terms;
+      if (terms.length === 1 && only?.factor === 1 && only.symbols.length === 1) {
+        throw new RuntimeError(`no feed has the size ${symbolsOf(dim).join()}, so the model cannot know it`);
+      }
+      const sums = terms.map(({ factor, symbols }) =>
+        [this.integers([factor]), ...symbols.map((symbol) => this.size(symbol))].reduce((a, b) =>
+          this.node("Mul", [a, b]),
+        ),
+      );
+      return sums.reduce((a, b) => this.node("Add", [a, b]));
+    });
+  }
+
+  output(name: string, node: Node): void {
+    this.#model.node("Identity", [this.value(node)], [name]);
+    this.#model.output(name, node.dtype, node.shape.map(axisName));
+  }
+
+  #input(node: Node, weight: Weight | undefined): void {
+    const name = node.attributes.name as string;
+    if (!weight) {
+      this.#model.input(name, node.dtype, node.shape.map(axisName));
+      this.#names.set(node, name);
+      return;
+    }
+    const shape = node.shape.map((dim) => {
+      if (typeof dim === "number") return dim;
+      throw new RuntimeError(`the weight ${name} has no fixed shape`, { tensor: name });
+    });
+    if (weight.values instanceof Uint8Array) this.#model.initializer(name, weight.dtype, shape, weight.values);
+    else this.#model.external(name, weight.dtype, shape, weight.values);
+    this.#stored.set(node, name);
+    // Folded when the model is loaded: what is computed with is float32.
+    this.#names.set(node, weight.dtype === "f32" ? name : this.node("Cast", [name], { to: 1 }));
+  }
+}
+
+/** ONNX knows names of sizes, but no arithmetic with them. */
+function axisName(dim: Dim): number | string {
+  return typeof dim === "number" ? dim : String(multiplyDims(dim));
+}
+
+function constant(emitter: Emitter, node: Node): string {
+  const values = node.attributes.values as readonly number[];
+  if (node.dtype === "f32") return emitter.floats(values, node.shape as readonly number[]);
+  const integers = emitter.integers(values, node.shape.length === 0);
+  return node.dtype === "i64" ? integers : emitter.node("Cast", [integers], { to: 9 });
+}

@@ -1,0 +1,186 @@
+// How each operation of a graph is said in ONNX (opset 21) and in ONNX Runtime's own operators (com.microsoft).
+import type { Dim, Node } from "../graph/index.js";
+import type { Emitter } from "./lower.js";
+import { MICROSOFT } from "./onnx.js";
+
+type Lowering = (emitter: Emitter, node: Node) => string;
+
+/** An operation that has one counterpart, with the same operands. */
+const direct =
+  (opType: string, attributes: Parameters<Emitter["node"]>[2] = {}, domain = ""): Lowering =>
+  (emitter, { inputs }) =>
+    emitter.node(
+      opType,
+      inputs.map((input) => emitter.value(input)),
+      attributes,
+      domain,
+    );
+
+/** ONNX's codes of element types. */
+const TYPE_CODES = { f32: 1, i64: 7, bool: 9 } as const;
+
+const matmul: Lowering = (emitter, { inputs, attributes }) => {
+  const { transA, transB, alpha } = attributes as { transA: boolean; transB: boolean; alpha: number };
+  const operands = inputs.map((input) => emitter.value(input));
+  if (!transA && !transB && alpha === 1) return emitter.node("MatMul", operands);
+  const flags = { transA: transA ? 1 : 0, transB: transB ? 1 : 0, alpha: { float: alpha } };
+  return emitter.node("FusedMatMul", operands, flags, MICROSOFT);
+};
+
+const sum: Lowering = (emitter, { inputs: [x], attributes }) => {
+  const { axes, keep } = attributes as { axes: readonly number[]; keep: boolean };
+  return emitter.node("ReduceSum", [emitter.value(x), emitter.integers(axes)], { keepdims: keep ? 1 : 0 });
+};
+
+const reshape: Lowering = (emitter, { inputs: [input], shape }) => {
+  const x = input as Node;
+  // 0 takes a size over from the same place of the operand, -1 is found by what is left.
+  const said = shape.map((dim, axis) => (typeof dim === "number" ? dim : x.shape[axis] === dim ? 0 : -1));
+  const isSaid = said.filter((size) => size === -1).length <= 1;
+  return emitter.node("Reshape", [emitter.value(x), isSaid ? emitter.integers(said) : emitter.shape(shape)]);
+};
+
+const slice: Lowering = (emitter, { inputs: [x], attributes }) => {
+  const [start, end] = (attributes.range as readonly Dim[]).map((dim) => emitter.size(dim)) as [string, string];
+  return emitter.node("Slice", [emitter.value(x), start, end, emitter.integers([attributes.axis as number])]);
+};
+
+const pad: Lowering = (emitter, { inputs: [input], attributes }) => {
+  const x = input as Node;
+  const [start, extent] = attributes.range as readonly [Dim, Dim];
+  const length = x.shape[attributes.axis as number] as Dim;
+  const after = emitter.once(`after ${start} ${length} ${extent}`, () => {
+    if ([start, length, extent].every((dim) => typeof dim === "number")) {
+      return emitter.integers([(extent as number) - (start as number) - (length as number)]);
+    }
+    return emitter.node("Sub", [
+      emitter.node("Sub", [emitter.size(extent), emitter.size(start)]),
+      emitter.size(length),
+    ]);
+  });
+  const pads = emitter.node("Concat", [emitter.size(start), after], { axis: 0 });
+  const axes = emitter.integers([attributes.axis as number]);
+  return emitter.node("Pad", [emitter.value(x), pads, emitter.floats([0], []), axes]);
+};
+
+const expand: Lowering = (emitter, { inputs: [x], shape }) =>
+  emitter.node("Expand", [emitter.value(x), emitter.shape(shape)]);
+
+// Rows are taken from the table as it is stored and then cast: a cast of the whole table would be a second copy of it.
+const gather: Lowering = (emitter, { inputs: [table, ids] }) => {
+  const [stored, whole] = [emitter.stored(table as Node), emitter.value(table)];
+  const rows = emitter.node("Gather", [stored, emitter.value(ids)], { axis: 0 });
+  return stored === whole ? rows : emitter.node("Cast", [rows], { to: TYPE_CODES.f32 });
+};
+
+/** Elements of rows [N, V] at ids [N], as [N]. */
+function pickFrom(emitter: Emitter, rows: string, ids: Node | undefined): string {
+  const column = emitter.node("Unsqueeze", [emitter.value(ids), emitter.integers([1])]);
+  const picked = emitter.node("GatherElements", [rows, column], { axis: 1 });
+  return emitter.node("Squeeze", [picked, emitter.integers([1])]);
+}
+
+const logSoftmaxOf = (emitter: Emitter, x: Node | undefined): string =>
+  emitter.once(`LogSoftmax ${emitter.value(x)}`, () => emitter.node("LogSoftmax", [emitter.value(x)], { axis: -1 }));
+
+const oneHot: Lowering = (emitter, { inputs: [ids], attributes }) => {
+  const depth = emitter.size((attributes.shape as readonly Dim[])[0] as Dim);
+  return emitter.node("OneHot", [emitter.value(ids), depth, emitter.floats([0, 1], [2])], { axis: -1 });
+};
+
+// ScatterND adds on several threads and loses sums; ScatterElements adds on one.
+const scatterRows: Lowering = (emitter, { inputs: [ids, values], shape }) => {
+  const zeros = emitter.node("Expand", [emitter.floats([0], [1, 1]), emitter.shape(shape)]);
+  const column = emitter.node("Unsqueeze", [emitter.value(ids), emitter.integers([1])]);
+  const indices = emitter.node("Expand", [column, emitter.shape((values as Node).shape)]);
+  return emitter.node("ScatterElements", [zeros, indices, emitter.value(values)], { axis: 0, reduction: "add" });
+};
+
+const rope: Lowering = (emitter, { inputs, attributes }) => {
+  const [x, positions, cos, sin] = inputs as [Node, Node, Node, Node];
+  const [heads, width, rotated] = [x.shape[1] as number, x.shape[3] as number, 2 * (cos.shape[1] as number)];
+  const partial = rotated < width ? { rotary_embedding_dim: rotated, num_heads: heads } : {};
+  const operands = [x, positions, cos, sin].map((input) => emitter.value(input));
+  return emitter.node(
+    "RotaryEmbedding",
+    operands,
+    { interleaved: attributes.interleaved ? 1 : 0, ...partial },
+    MICROSOFT,
+  );
+};
+
+/** The norm and, where it is asked for too, 1 over the root mean square: one node of ONNX Runtime gives both. */
+const rmsNorm: Lowering = (emitter, node) => {
+  const [x, weight] = node.inputs;
+  const epsilon = node.attributes.epsilon as number;
+  const inverse = emitter.nodes.find(
+    ({ op, inputs, attributes }) => op === "inverseRms" && inputs[0] === x && attributes.epsilon === epsilon,
+  );
+  const [y, r] = emitter.nodeOf(
+    inverse ? 2 : 1,
+    "SimplifiedLayerNormalization",
+    [emitter.value(x), emitter.value(weight)],
+    { axis: -1, epsilon: { float: epsilon }, stash_type: 1 },
+  );
+  if (inverse && r !== undefined) emitter.also(inverse, r);
+  return y as string;
+};
+
+const inverseRms: Lowering = (emitter, { inputs: [input], attributes }) => {
+  const x = input as Node;
+  const squares = emitter.node("ReduceSumSquare", [emitter.value(x), emitter.integers([-1])], { keepdims: 1 });
+  const mean = emitter.node("Mul", [squares, emitter.floats([1 / (x.shape.at(-1) as number)], [])]);
+  const shifted = emitter.node("Add", [mean, emitter.floats([attributes.epsilon as number], [])]);
+  return emitter.node("Reciprocal", [emitter.node("Sqrt", [shifted])]);
+};
+
+export const LOWERINGS: Readonly<Record<string, Lowering>> = {
+  neg: direct("Neg"),
+  exp: direct("Exp"),
+  log: direct("Log"),
+  sqrt: direct("Sqrt"),
+  reciprocal: direct("Reciprocal"),
+  tanh: direct("Tanh"),
+  sigmoid: direct("Sigmoid"),
+  erf: direct("Erf"),
+  relu: direct("Relu"),
+  silu: direct("QuickGelu", { alpha: { float: 1 } }, MICROSOFT),
+  gelu: (emitter, { inputs: [x], attributes }) =>
+    emitter.node("Gelu", [emitter.value(x)], { approximate: attributes.approximate as string }),
+  add: direct("Add"),
+  sub: direct("Sub"),
+  mul: direct("Mul"),
+  div: direct("Div"),
+  less: direct("Less"),
+  lessOrEqual: direct("LessOrEqual"),
+  equal: direct("Equal"),
+  and: direct("And"),
+  where: direct("Where"),
+  cast: (emitter, { inputs: [x], dtype }) => emitter.node("Cast", [emitter.value(x)], { to: TYPE_CODES[dtype] }),
+  matmul,
+  sum,
+  softmax: direct("Softmax", { axis: -1 }),
+  logSoftmax: (emitter, { inputs: [x] }) => logSoftmaxOf(emitter, x),
+  reshape,
+  transpose: (emitter, { inputs: [x], attributes }) =>
+    emitter.node("Transpose", [emitter.value(x)], { perm: attributes.axes as readonly number[] }),
+  slice,
+  pad,
+  concat: (emitter, { inputs, attributes }) =>
+    emitter.node(
+      "Concat",
+      inputs.map((input) => emitter.value(input)),
+      { axis: attributes.axis as number },
+    ),
+  expand,
+  gather,
+  scatterRows,
+  pick: (emitter, { inputs: [x, ids] }) => pickFrom(emitter, emitter.value(x), ids),
+  oneHot,
+  argMax: direct("ArgMax", { axis: -1, keepdims: 0 }),
+  rope,
+  rmsNorm,
+  inverseRms,
+  crossEntropy: (emitter, { inputs: [logits, labels] }) =>
+    emitter.node("Neg", [pickFrom(emitter, logSoftmaxOf(emitter, logits), labels)]),
+};
