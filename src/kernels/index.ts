@@ -6,6 +6,7 @@ export {
   adamwCoefficients,
   addRows,
 } from "./adamw.js";
+export { Converter } from "./convert.js";
 export { addStatistics, type DeltaStatistics, type KernelDType, Kernels, NO_DELTA } from "./kernels.js";
 export * as reference from "./reference.js";
 export { MOST_TRAINING_BYTES, TrainingKernels } from "./training.js";

@@ -1,0 +1,46 @@
+// Whole arrays from stored bytes to float32 and back, through the SIMD kernels, for programs that hold their tensors in
+// memory. Merges do not come this way: they stream (streaming/).
+import { type KernelDType, Kernels } from "./kernels.js";
+
+// As many as a second-level cache holds in both forms.
+const BLOCK = 32_768;
+
+/** The SIMD kernels and two blocks to work in. */
+export class Converter {
+  readonly #kernels = new Kernels();
+  readonly #floats = this.#kernels.allocate(BLOCK * 4);
+  readonly #stored = this.#kernels.allocate(BLOCK * 4);
+
+  /**
+   * Rounds float32 values to a stored dtype, to nearest, ties to even; any NaN becomes the canonical quiet NaN.
+   * @returns the bytes, little-endian, and how many finite values became infinite (float16 only)
+   */
+  encode(dtype: KernelDType, values: Float32Array): { bytes: Uint8Array; overflowed: number } {
+    const size = dtype === "F32" ? 4 : 2;
+    const bytes = new Uint8Array(values.length * size);
+    let overflowed = 0;
+    for (let begin = 0; begin < values.length; begin += BLOCK) {
+      const block = values.subarray(begin, begin + BLOCK);
+      this.#kernels.floats(this.#floats, BLOCK).set(block);
+      this.#kernels.clearPadding(this.#floats, block.byteLength);
+      overflowed += this.#kernels.encode(dtype, this.#floats, this.#stored, block.length);
+      bytes.set(this.#kernels.bytes(this.#stored, block.length * size), begin * size);
+    }
+    return { bytes, overflowed };
+  }
+
+  /** The float32 values of stored bytes, which float32 holds exactly; into `to` if it is given. */
+  decode(dtype: KernelDType, bytes: Uint8Array, to?: Float32Array): Float32Array {
+    const size = dtype === "F32" ? 4 : 2;
+    const values = to ?? new Float32Array(bytes.byteLength / size);
+    for (let begin = 0; begin < values.length; begin += BLOCK) {
+      const block = bytes.subarray(begin * size, (begin + BLOCK) * size);
+      const count = block.byteLength / size;
+      this.#kernels.bytes(this.#stored, block.byteLength).set(block);
+      this.#kernels.clearPadding(this.#stored, block.byteLength);
+      this.#kernels.scale(dtype, this.#stored, this.#floats, count, 1);
+      values.set(this.#kernels.floats(this.#floats, count), begin);
+    }
+    return values;
+  }
+}

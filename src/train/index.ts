@@ -1,0 +1,18 @@
+// The public face of train/.
+export {
+  adapterConfig,
+  factorNames,
+  factorShapes,
+  initialFactors,
+  type LoraFactors,
+  type LoraModule,
+  type LoraPlan,
+  type LoraSettings,
+  loraScale,
+  planLora,
+  type WriteAdapterOptions,
+  writeAdapter,
+} from "./lora.js";
+export { clipFactor, Optimizer, type OptimizerSettings, type Parameter, type StepResult } from "./optimizer.js";
+export { DECAY_SHAPES, describeSchedule, learningRateFactor, SCHEDULES, type Schedule } from "./schedule.js";
+export { formatSelection, parseSelection, resolveSelection, type Selection } from "./selection.js";
