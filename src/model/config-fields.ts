@@ -62,11 +62,11 @@ export class ConfigFields {
     return this.#isNothing(field) ? null : this.count(field);
   }
 
-  /** A finite number above 0. */
-  positive(field: string): number {
+  /** A finite number above 0, or above `bound`. */
+  positive(field: string, bound = 0): number {
     const value = this.get(field);
-    if (typeof value === "number" && Number.isFinite(value) && value > 0) return value;
-    return this.#wrong(field, value, "a number above 0");
+    if (typeof value === "number" && Number.isFinite(value) && value > bound) return value;
+    return this.#wrong(field, value, `a number above ${bound}`);
   }
 
   /** The same, null where the value is null or missing. */

@@ -9,6 +9,16 @@ import type { DecoderSpec } from "./spec.js";
 
 const STILL = "Merging and analysing such checkpoints needs none of this and works all the same.";
 
+const EXPERTS = "mixtures of experts are not computed here";
+
+/** Fields that no family here has. Where one is set, the model is not what its `model_type` says. */
+const FOREIGN = {
+  num_local_experts: EXPERTS,
+  num_experts: EXPERTS,
+  n_routed_experts: EXPERTS,
+  alibi: "only rotary positions are computed here",
+};
+
 /**
  * Describes the decoder of a checkpoint: of the text tower in a multimodal one. What config.json does not say is as
  * transformers has it by default for the family.
@@ -24,9 +34,15 @@ export function readSpec(config: CheckpointConfig): DecoderSpec {
       { file, field: "model_type", expected: known, actual: modelType },
     );
   }
-  const decoder = [json.text_config, json.llm_config].find(isObject);
-  const fields = new ConfigFields({ ...json, ...decoder }, family.defaults);
+  const text = [json.text_config, json.llm_config].find(isObject) ?? json;
+  // A multimodal checkpoint names the dtype of its weights once, for all its towers.
+  const dtype = json.dtype ?? json.torch_dtype;
+  const fields = new ConfigFields(text, { ...family.defaults, dtype });
   if (config.quantized) fields.refuse("quantization_config", "says that the weights are quantised");
+  for (const [field, reason] of Object.entries(FOREIGN)) {
+    const value = fields.get(field);
+    if (value) fields.refuse(field, `is ${brief(value)}; ${reason}`);
+  }
   const spec = describe(family, fields, config);
   if (fields.faults.length > 0) {
     const list = fields.faults.map((fault) => `  - ${fault}`).join("\n");

@@ -98,10 +98,10 @@ function makeRope(
 ): RopeSpec {
   const { headDim, contextLength, pairs = "half" } = options;
   const where = parameters ?? options.fields;
-  const holder = (field: string) => [parameters, beside].find((fields) => fields?.has(field)) ?? where;
+  const holder = (field: string) => [parameters, beside].find((fields) => fields?.has(field));
 
-  const theta = holder("rope_theta").positiveOrNull("rope_theta") ?? options.theta ?? DEFAULT_THETA;
-  if (theta <= 1) holder("rope_theta").refuse("rope_theta", `is ${theta}, where a base above 1 is expected`);
+  // A base of 1 would turn all pairs alike, and its logarithm divides.
+  const theta = holder("rope_theta")?.positive("rope_theta", 1) ?? options.theta ?? DEFAULT_THETA;
 
   const named = parameters?.get("rope_type") ?? parameters?.get("type") ?? "default";
   const type = typeof named === "string" ? (options.aliases?.[named] ?? named) : "";
@@ -111,9 +111,9 @@ function makeRope(
     where.refuse("rope_type", `is ${brief(named)}, which is not known here; known are ${known}`);
   }
 
-  const part = holder(PART).positiveOrNull(PART) ?? 1;
+  const part = holder(PART)?.positive(PART) ?? 1;
   if (part > 1 || (part < 1 && options.partial !== true && type !== "proportional")) {
-    holder(PART).refuse(PART, `is ${part}, where this family turns whole heads`);
+    holder(PART)?.refuse(PART, `is ${part}, where this family turns whole heads`);
   }
   const dimensions = type === "proportional" ? headDim : Math.trunc(headDim * part);
   const canTurn = dimensions >= 2 && dimensions % 2 === 0 && dimensions <= MAX_DIMENSIONS;

@@ -115,7 +115,7 @@ function readSizes(fields: ConfigFields, layers: number): Sizes {
   const hidden = fields.count("hidden_size");
   const heads = fields.count("num_attention_heads");
   const kvHeads = fields.countOrNull("num_key_value_heads") ?? heads;
-  if (heads % kvHeads !== 0) {
+  if (fields.faults.length === 0 && heads % kvHeads !== 0) {
     fields.refuse("num_key_value_heads", `is ${kvHeads}, which does not divide the ${heads} heads of queries`);
   }
   return {
