@@ -1,0 +1,154 @@
+// Files that a person writes as YAML or JSON: reading them, and reporting all their faults at once, each with its line.
+// Knows no schema; a caller checks the value and says what is wrong with it, and where.
+import { readFile, stat } from "node:fs/promises";
+import { isNode, LineCounter, parseDocument } from "yaml";
+import type { z } from "zod";
+import { isSystemError, RecipeError } from "./errors.js";
+import { closest } from "./format.js";
+
+/** What is wrong with a value, and where in it. */
+export interface Fault {
+  readonly path: readonly PropertyKey[];
+  /** Where it stands, if that is not the path that the message begins with. */
+  readonly at?: readonly PropertyKey[];
+  readonly message: string;
+}
+
+/** What a check makes of a value: the checked value, or faults. */
+export interface Checked<T> {
+  readonly value?: T;
+  readonly faults: readonly Fault[];
+}
+
+// A file of a page is 3 kB; this keeps a wrong argument, such as a weight file, from being read whole.
+const MAX_BYTES = 5_000_000;
+
+/**
+ * Reads the text of such a file.
+ * @param kind what it should be, such as "recipe", for messages
+ * @throws {RecipeError} if it is missing, a folder, or too large
+ */
+export async function readSettingsText(file: string, kind: string): Promise<string> {
+  try {
+    const { size } = await stat(file);
+    if (size > MAX_BYTES) throw new RecipeError(`${file} is too large to be a ${kind}`, [], { file });
+    return await readFile(file, "utf8");
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
+    if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a ${kind} file`, [], { file });
+    throw error;
+  }
+}
+
+export interface ParseSettingsOptions<T> {
+  /** Name of the file, for messages. */
+  readonly file: string;
+  /** What it should be, such as "recipe". */
+  readonly kind: string;
+  readonly check: (value: unknown) => Checked<T>;
+}
+
+/**
+ * Parses the text of such a file and checks it.
+ * @throws {RecipeError} with every fault and its line
+ */
+export function parseSettings<T>(text: string, options: ParseSettingsOptions<T>): T {
+  const { file } = options;
+  try {
+    return parseText(text, options);
+  } catch (error) {
+    // What the parsers throw when they refuse aliases of aliases, or when nesting exhausts the stack.
+    if (!(error instanceof ReferenceError || error instanceof RangeError)) throw error;
+    throw new RecipeError(
+      `${file} nests too deep, or has an alias within itself or too many; write it out plainly`,
+      [],
+      {
+        file,
+      },
+    );
+  }
+}
+
+function parseText<T>(text: string, { file, kind, check }: ParseSettingsOptions<T>): T {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const lineAt = (offset: number) => lines.linePos(offset).line;
+  if (document.errors.length > 0) {
+    const faults = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${error.message}`);
+    throw new RecipeError(`${file} is not valid YAML:`, faults, { file });
+  }
+  const { value, faults: found } = check(document.toJS({ maxAliasCount: 100 }));
+  if (value !== undefined) return value;
+  const faults = found.map((fault) => {
+    const at = fault.at ?? fault.path;
+    // The closest part of the file that exists; a missing field is reported at the mapping that lacks it.
+    for (let depth = at.length; depth >= 0; depth--) {
+      const node = depth === 0 ? document.contents : document.getIn(at.slice(0, depth), true);
+      if (isNode(node) && node.range) return `line ${lineAt(node.range[0])}: ${formatFault(fault)}`;
+    }
+    return formatFault(fault);
+  });
+  throw new RecipeError(`${file} is not a valid ${kind}:`, faults, { file });
+}
+
+/** The line on which a field stands, such as `models[1].weight`, or the closest that does. */
+export function lineOfField(text: string, field: string): number | undefined {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const path = field.match(/[^.[\]]+/g)?.map((key) => (/^\d+$/.test(key) ? Number(key) : key)) ?? [];
+  for (let depth = path.length; depth > 0; depth--) {
+    const node = document.getIn(path.slice(0, depth), true);
+    if (isNode(node) && node.range) return lines.linePos(node.range[0]).line;
+  }
+  return undefined;
+}
+
+/** `models[0].weight: must be a number` */
+export function formatFault({ path, message }: Fault): string {
+  if (path.length === 0) return message;
+  const text = path.map((key, i) => (typeof key === "number" ? `[${key}]` : `${i ? "." : ""}${String(key)}`)).join("");
+  return `${text}: ${message}`;
+}
+
+/** Whether a value nests deeper than so many levels; what contains itself does. */
+export function isDeeperThan(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
+}
+
+/** Names the field that a misspelt one was meant to be. */
+export function withHint(fault: Fault, known: readonly string[]): Fault {
+  const unknown = /^unknown field "(.*)"$/.exec(fault.message)?.[1];
+  const meant = unknown && closest(unknown, known);
+  return meant ? { ...fault, message: `${fault.message}; did you mean ${meant}?` } : fault;
+}
+
+/**
+ * Issues of a schema (parsed with `reportInput`) as a person wants them: within a union, those of the variant that was
+ * meant, which is the one with the deepest complaint.
+ */
+export function faultsOfIssues(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): Fault[] {
+  return issues.flatMap((issue): Fault[] => {
+    const path = [...base, ...issue.path];
+    const isMissing = issue.input === undefined && (issue.code === "invalid_type" || issue.code === "invalid_union");
+    // A recipe without a method lacks it, but which methods there are says more.
+    if (isMissing || (issue.code === "custom" && issue.input === undefined)) return [{ path, message: "is missing" }];
+    if (issue.code === "invalid_union" && issue.errors.length > 0) {
+      const variants = issue.errors.map((variant) => faultsOfIssues(variant, path));
+      const depth = (faults: Fault[]) => Math.max(...faults.map((fault) => fault.path.length));
+      const deepest = variants.toSorted((a, b) => depth(b) - depth(a))[0];
+      if (deepest && depth(deepest) > path.length) return deepest;
+      // A mapping with an unknown field complains at its own level, and still says more than the union does.
+      const precise = variants.find((faults) => faults.every((fault) => fault.message.startsWith("unknown field")));
+      return precise ?? [{ path, message: issue.message }];
+    }
+    if (issue.code === "unrecognized_keys") {
+      return issue.keys.map((key) => ({
+        path,
+        at: [...path, key],
+        message: `unknown field ${JSON.stringify(key)}`,
+      }));
+    }
+    return [{ path, message: issue.message.replace(/^(Invalid (input|option)|Too (small|big)): /, "") }];
+  });
+}
