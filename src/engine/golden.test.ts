@@ -32,11 +32,17 @@ for (const family of existsSync(root) ? readdirSync(root) : []) {
       const out: number[] = [];
       for (let at = 0; at < row.length; at += 5) {
         const part = row.slice(at, at + 5);
-        const r = await decoder.pass(cache, [part], part.map((_, i) => ({ row: 0, at: i })), ["logits"]);
+        const r = await decoder.pass(
+          cache,
+          [part],
+          part.map((_, i) => ({ row: 0, at: i })),
+          ["logits"],
+        );
         out.push(...(r.logits as Float32Array));
       }
       const pads = T - row.length;
-      for (let i = 0; i < out.length; i++) worst = Math.max(worst, Math.abs((out[i] as number) - (logits[(b * T + pads) * V + i] as number)));
+      for (let i = 0; i < out.length; i++)
+        worst = Math.max(worst, Math.abs((out[i] as number) - (logits[(b * T + pads) * V + i] as number)));
     }
     console.log(family, worst);
     expect(worst).toBeLessThan(1e-4);

@@ -84,18 +84,20 @@ export class LoadedDecoder {
    * Computes new tokens of every row of a cache, and appends them to it.
    * @param tokens by row of the cache; rows may have different numbers, at least one has one
    * @param outputs what to return of `wanted`, of which there must be at least one
+   * @param planned length that the longest text is known to have in the end; where frequencies depend on length
    */
   async pass(
     cache: KeyValueCache,
     tokens: readonly (readonly number[])[],
     wanted: readonly Wanted[],
     outputs: readonly Output[],
+    planned = 0,
   ): Promise<PassResult> {
     const [batch, time] = [tokens.length, Math.max(...tokens.map(({ length }) => length))];
     const ids = new BigInt64Array(batch * time);
     const positions = new BigInt64Array(batch * time);
     const segments = new BigInt64Array(batch * time).fill(PADDING);
-    let longest = 0;
+    let longest = planned;
     for (const [row, list] of tokens.entries()) {
       const before = cache.length(row);
       longest = Math.max(longest, before + list.length);

@@ -1,0 +1,329 @@
+// The engine as others use it: a model opened from a folder, an adapter or a recipe, that answers and scores.
+import { join } from "node:path";
+import { CheckpointError, LayergraftError } from "../core/errors.js";
+import { exists, readJsonObject } from "../core/files.js";
+import { type ChatTemplate, loadChatTemplate, loadTokenizer, TextStream, type Tokenizer } from "../text/index.js";
+import { BlendCache } from "./blends.js";
+import { generateTokens } from "./generate.js";
+import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
+import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
+import type { SamplingOptions } from "./sampling.js";
+import { type ScoreOptions, scoreTexts, topNext } from "./score.js";
+
+export interface OpenEngineOptions extends LoadOptions {
+  /** Folder that relative paths start from; the working folder by default. */
+  readonly folder?: string;
+}
+
+export interface GenerateOptions extends SamplingOptions {
+  /** Most new tokens of an answer. */
+  readonly maxNewTokens: number;
+  /** Default 0. */
+  readonly seed?: number;
+  /** Texts that end an answer and do not belong to it. */
+  readonly stop?: readonly string[];
+  /** Tokens that end an answer and do not belong to it; by default those of the model's configuration. */
+  readonly stopIds?: readonly number[];
+  /** Prompts answered at once; default 8. */
+  readonly batch?: number;
+  readonly signal?: AbortSignal;
+  /** Takes text as it comes, in whole characters; only what is certain not to be part of a stop text. */
+  readonly onText?: (prompt: number, text: string) => void;
+  readonly onDone?: (prompt: number, answer: Generation) => void;
+}
+
+export interface Generation {
+  /** All tokens of the answer, those of a stop text too. */
+  readonly ids: readonly number[];
+  /** Without the stop text; empty where the model has no tokenizer. */
+  readonly text: string;
+  /** stop: a stop text came. end: a token that ends answers. length: no more were allowed, or fit into the context. */
+  readonly finish: "stop" | "end" | "length";
+}
+
+export interface ContinuationRequest {
+  readonly context: readonly number[];
+  readonly continuation: readonly number[];
+}
+
+export interface ContinuationScore {
+  /** Natural log-probability of the whole continuation. */
+  readonly logprob: number;
+  /** Of each of its tokens. */
+  readonly tokens: readonly number[];
+  /** Whether each of them is the most likely one. */
+  readonly greedy: boolean;
+}
+
+/**
+ * Opens a model: FOLDER, FOLDER+ADAPTER, a recipe or its file. Nothing is written; what a recipe copies is read where it
+ * lies, what it blends is computed into memory.
+ * @throws {CheckpointError | FormatError | RecipeError | MismatchError} if it cannot be used
+ * @throws {RuntimeMissingError} if there is no runtime for this platform
+ */
+export async function openEngine(source: EngineSource, options: OpenEngineOptions = {}): Promise<Engine> {
+  const opened = await openModelSource(source, options.folder === undefined ? {} : { folder: options.folder });
+  const decoder = await LoadedDecoder.load(opened, { cache: sharedBlends, ...options });
+  return new Engine(opened, decoder);
+}
+
+// Shared by the models of a process, so that configurations of one pair compute what is equal in them once.
+const sharedBlends = new BlendCache();
+
+export class Engine {
+  readonly #source: ModelSource;
+  readonly #decoder: LoadedDecoder;
+  #tokenizer: Promise<Tokenizer> | undefined;
+  #stopIds: Promise<readonly number[]> | undefined;
+
+  constructor(source: ModelSource, decoder: LoadedDecoder) {
+    this.#source = source;
+    this.#decoder = decoder;
+  }
+
+  /** For people. */
+  get name(): string {
+    return this.#source.name;
+  }
+  /** Changes when the model does: with sources, adapter, recipe. */
+  get digest(): string {
+    return this.#source.digest;
+  }
+  get family(): string {
+    return this.#decoder.spec.family;
+  }
+  get vocabularySize(): number {
+    return this.#decoder.spec.vocabularySize;
+  }
+  /** Tokens of prompt and answer together. */
+  get contextLength(): number {
+    return this.#decoder.spec.contextLength;
+  }
+  /** What a person should know of how the model was understood. */
+  get notes(): readonly string[] {
+    return this.#source.notes;
+  }
+
+  /**
+   * The model's tokenizer.
+   * @throws {CheckpointError} if it has none that can be read
+   */
+  tokenizer(): Promise<Tokenizer> {
+    this.#tokenizer ??= this.#loadTokenizer();
+    return this.#tokenizer;
+  }
+
+  /** The model's chat template; undefined if it has none. */
+  async chatTemplate(): Promise<ChatTemplate | undefined> {
+    for (const folder of this.#source.textFolders) {
+      const template = await loadChatTemplate(folder);
+      if (template) return template;
+    }
+    return undefined;
+  }
+
+  /** Tokens that end an answer: those of generation_config.json, config.json and the tokenizer. */
+  stopIds(): Promise<readonly number[]> {
+    this.#stopIds ??= this.#readStopIds();
+    return this.#stopIds;
+  }
+
+  /**
+   * Answers prompts.
+   * @returns in the order of the prompts
+   * @throws {LayergraftError} if a prompt is empty, too long, or has tokens that the model does not know
+   * @throws {CancelledError} if the signal fires
+   */
+  async generate(prompts: readonly (readonly number[])[], options: GenerateOptions): Promise<Generation[]> {
+    const { stop = [], onText, onDone, stopIds, ...rest } = options;
+    if (stop.some((text) => text === "")) throw usage("an empty stop text would end every answer; leave it out");
+    for (const [index, prompt] of prompts.entries()) this.#check(prompt, `prompt ${index + 1}`);
+    if (prompts.length === 0) return [];
+    const tokenizer = await this.tokenizer().catch((error: unknown) => {
+      // Tokens in, tokens out needs no tokenizer.
+      if (stop.length > 0 || onText) throw error;
+      return undefined;
+    });
+    const texts = prompts.map(() => (tokenizer ? new StoppedText(tokenizer, stop) : undefined));
+    const ends = new Set(stopIds ?? (await this.stopIds()));
+    const finished = new Map<number, Generation>();
+    const tell = (prompt: number, text: string) => {
+      if (text !== "") onText?.(prompt, text);
+    };
+    await generateTokens(this.#decoder, prompts, {
+      ...rest,
+      stopIds: ends,
+      onToken: (prompt, id) => {
+        const text = texts[prompt];
+        if (text) tell(prompt, text.push(id));
+        return text?.isStopped ? "stop" : undefined;
+      },
+      onDone: (prompt, { ids, finish }) => {
+        const text = texts[prompt];
+        if (text) tell(prompt, text.end());
+        const answer = { ids, text: text?.text ?? "", finish: text?.isStopped ? "stop" : finish };
+        finished.set(prompt, answer);
+        onDone?.(prompt, answer);
+      },
+    });
+    return prompts.map((_, prompt) => finished.get(prompt) as Generation);
+  }
+
+  /**
+   * Scores texts.
+   * @returns n - 1 natural log-probabilities for n tokens, of each but the first
+   * @throws {LayergraftError} if a text is too long or has tokens that the model does not know
+   */
+  async score(texts: readonly (readonly number[])[], options: ScoreOptions = {}): Promise<number[][]> {
+    for (const [index, text] of texts.entries()) this.#check(text, `text ${index + 1}`, true);
+    const scored = texts.flatMap((tokens, index) => (tokens.length > 1 ? [{ tokens, index }] : []));
+    const logprobs: number[][] = texts.map(() => []);
+    if (scored.length === 0) return logprobs;
+    const found = await scoreTexts(
+      this.#decoder,
+      scored.map(({ tokens }) => ({ tokens, from: 1 })),
+      options,
+    );
+    for (const [i, { index }] of scored.entries()) logprobs[index] = [...(found[i]?.logprobs ?? [])];
+    return logprobs;
+  }
+
+  /**
+   * Scores continuations of contexts.
+   * @throws {LayergraftError} if a context is empty (begin it with the BOS token), or a text is too long
+   */
+  async scoreContinuations(
+    requests: readonly ContinuationRequest[],
+    options: ScoreOptions = {},
+  ): Promise<ContinuationScore[]> {
+    const scores = requests.map((): ContinuationScore => ({ logprob: 0, tokens: [], greedy: true }));
+    const scored = requests.flatMap(({ context, continuation }, index) => {
+      if (context.length === 0) {
+        throw usage(
+          `continuation ${index + 1} has no context, so nothing predicts its first token; begin with the BOS token`,
+        );
+      }
+      const tokens = [...context, ...continuation];
+      this.#check(tokens, `text ${index + 1}`);
+      return continuation.length === 0 ? [] : [{ index, tokens, from: context.length }];
+    });
+    if (scored.length === 0) return scores;
+    const found = await scoreTexts(this.#decoder, scored, options);
+    for (const [i, { index }] of scored.entries()) {
+      const { logprobs = [], greedy = [] } = found[i] ?? {};
+      const logprob = logprobs.reduce((sum, one) => sum + one, 0);
+      scores[index] = { logprob, tokens: logprobs, greedy: greedy.every(Boolean) };
+    }
+    return scores;
+  }
+
+  /** The most likely next tokens after texts, with their natural log-probabilities. */
+  async topNext(
+    texts: readonly (readonly number[])[],
+    options: ScoreOptions & { readonly count: number },
+  ): Promise<{ id: number; logprob: number }[][]> {
+    for (const [index, text] of texts.entries()) this.#check(text, `text ${index + 1}`);
+    return texts.length === 0 ? [] : topNext(this.#decoder, texts, options.count, options);
+  }
+
+  /** Releases the memory of the runtime. */
+  close(): Promise<void> {
+    return this.#decoder.close();
+  }
+
+  #check(tokens: readonly number[], what: string, mayBeEmpty = false): void {
+    if (tokens.length === 0 && !mayBeEmpty) throw usage(`${what} is empty; give at least one token, such as BOS`);
+    const unknown = tokens.find((id) => !Number.isInteger(id) || id < 0 || id >= this.vocabularySize);
+    if (unknown !== undefined) {
+      throw usage(`${what} has the token ${unknown}, and ${this.name} knows 0 to ${this.vocabularySize - 1}`);
+    }
+    if (tokens.length > this.contextLength) {
+      throw usage(
+        `${what} has ${tokens.length} tokens, and the context of ${this.name} is ${this.contextLength} (max_position_embeddings); shorten it`,
+      );
+    }
+  }
+
+  async #loadTokenizer(): Promise<Tokenizer> {
+    const { textFolders, addedTokens } = this.#source;
+    for (const folder of textFolders) {
+      if (await exists(join(folder, "tokenizer.json"))) return loadTokenizer(folder, { addedTokens });
+    }
+    return loadTokenizer(textFolders.at(-1) ?? ".", { addedTokens });
+  }
+
+  async #readStopIds(): Promise<readonly number[]> {
+    const ids: unknown[] = [this.#source.config.json.eos_token_id];
+    for (const folder of this.#source.textFolders) {
+      const file = join(folder, "generation_config.json");
+      if (await exists(file)) ids.push((await readJsonObject(file)).eos_token_id);
+    }
+    const tokenizer = await this.tokenizer().catch((error: unknown) => {
+      if (error instanceof CheckpointError) return undefined;
+      throw error;
+    });
+    if (tokenizer?.eos !== undefined) ids.push(tokenizer.eos);
+    return [...new Set(ids.flat())].filter((id): id is number => typeof id === "number");
+  }
+}
+
+function usage(message: string): LayergraftError {
+  return new LayergraftError("usage", message);
+}
+
+/** The text of an answer as far as it is certain: characters are whole, and no stop text begins in it. */
+class StoppedText {
+  readonly #stream: TextStream;
+  readonly #stop: readonly string[];
+  #text = "";
+  #told = 0;
+  isStopped = false;
+
+  constructor(tokenizer: Tokenizer, stop: readonly string[]) {
+    this.#stream = new TextStream(tokenizer, { skipSpecialTokens: true });
+    this.#stop = stop;
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+
+  /** @returns what can be told now */
+  push(id: number): string {
+    return this.#take(this.#stream.push(id), false);
+  }
+
+  end(): string {
+    return this.#take(this.isStopped ? "" : this.#stream.end(), true);
+  }
+
+  #take(more: string, isLast: boolean): string {
+    if (!this.isStopped) {
+      const before = this.#text.length;
+      this.#text += more;
+      const found = this.#stop
+        // A stop text may have begun in what came before.
+        .map((stop) => this.#text.indexOf(stop, Math.max(0, before - stop.length + 1)))
+        .filter((at) => at >= 0);
+      if (found.length > 0) {
+        this.isStopped = true;
+        this.#text = this.#text.slice(0, Math.min(...found));
+      }
+    }
+    const certain = isLast || this.isStopped ? this.#text.length : this.#text.length - this.#heldBack();
+    const told = this.#text.slice(this.#told, certain);
+    this.#told = Math.max(this.#told, certain);
+    return told;
+  }
+
+  /** Characters at the end that may be the beginning of a stop text. */
+  #heldBack(): number {
+    let held = 0;
+    for (const stop of this.#stop) {
+      for (let length = Math.min(stop.length - 1, this.#text.length); length > held; length--) {
+        if (this.#text.endsWith(stop.slice(0, length))) held = length;
+      }
+    }
+    return held;
+  }
+}
