@@ -1,0 +1,81 @@
+// Reading answers to MGSM problems: the number that is announced (strict), and the last number there is (flexible).
+// Two readings, two scores; neither falls back on the other.
+import { RecipeError } from "../../core/errors.js";
+import { toAsciiNumbers } from "./digits.js";
+import { ANSWER_PHRASES, CURRENCY, MGSM_LANGUAGES, type MgsmLanguage } from "./languages.js";
+import { lastNumber, numberAt } from "./numbers.js";
+
+export interface MgsmAnswer {
+  /** The number after the language's answer phrase, the last one that is announced so; in plain decimal digits. */
+  readonly strict: string | undefined;
+  /** The last number of the text. */
+  readonly flexible: string | undefined;
+}
+
+export interface MgsmAnswerOptions {
+  /**
+   * What is asked for: `reasoning`: steps that end in an announced answer (default); `number`: the answer alone, so
+   * that the strict reading is the number that the text begins with.
+   */
+  readonly form?: "reasoning" | "number";
+}
+
+const SIGNS = "[^\\p{L}\\p{M}\\p{N}\\r\\n]";
+/** Between phrase and number: colons, dashes, emphasis, currency, brackets, \boxed; no words, digits or line ends. */
+const GAP = `${SIGNS}{0,16}?(?:(?:\\\\boxed\\{|\\\\text\\{|${CURRENCY})${SIGNS}{0,8}?)?`;
+/** Where a number, its sign or the sign's currency begins. */
+const BEGINS = `(?=-(?:${CURRENCY})?\\.?\\d|\\.?\\d)`;
+
+const LEADING_SIGN = new RegExp(`^-(?:${CURRENCY})?`, "u");
+
+const phrasePatterns = new Map<MgsmLanguage, RegExp>();
+
+function phrasePattern(language: MgsmLanguage): RegExp {
+  let pattern = phrasePatterns.get(language);
+  if (!pattern) {
+    const phrase = ANSWER_PHRASES[language].normalize("NFC").replaceAll(" ?", "\\s*").replaceAll(" ", "\\s+");
+    pattern = new RegExp(`(?<!\\p{L})(?:${phrase})(?![\\p{M}])${GAP}${BEGINS}`, "giu");
+    phrasePatterns.set(language, pattern);
+  }
+  return pattern;
+}
+
+/**
+ * Reads the answer to an MGSM problem. Digits of every script, thousands separators of every language, signs, decimals,
+ * currency and percent signs are understood; see numbers.ts. Numbers in words are not.
+ * @param language code of MGSM: bn, de, en, es, fr, ja, ru, sw, te, th, zh
+ * @throws {RecipeError} for another language
+ */
+export function readMgsmAnswer(text: string, language: string, options: MgsmAnswerOptions = {}): MgsmAnswer {
+  if (!isMgsmLanguage(language)) {
+    throw new RecipeError(`MGSM has no language ${language}; it has ${MGSM_LANGUAGES.join(", ")}`, [], {
+      field: "language",
+    });
+  }
+  const plain = toAsciiNumbers(text);
+  const strict = options.form === "number" ? leadingNumber(plain, language) : announcedNumber(plain, language);
+  return { strict, flexible: lastNumber(plain, language)?.value };
+}
+
+export function isMgsmLanguage(code: string): code is MgsmLanguage {
+  return (MGSM_LANGUAGES as readonly string[]).includes(code);
+}
+
+function announcedNumber(text: string, language: MgsmLanguage): string | undefined {
+  let value: string | undefined;
+  for (const match of text.matchAll(phrasePattern(language))) {
+    value = signedNumberAt(text, match.index + match[0].length, language) ?? value;
+  }
+  return value;
+}
+
+function leadingNumber(text: string, language: MgsmLanguage): string | undefined {
+  const match = new RegExp(`^\\s*${GAP}${BEGINS}`, "u").exec(text);
+  return match ? signedNumberAt(text, match[0].length, language) : undefined;
+}
+
+/** The number at a place where a minus may be only a dash, as after a letter. */
+function signedNumberAt(text: string, at: number, language: MgsmLanguage): string | undefined {
+  const sign = LEADING_SIGN.exec(text.slice(at, at + 12))?.[0] ?? "";
+  return (numberAt(text, at, language) ?? numberAt(text, at + sign.length, language))?.value;
+}

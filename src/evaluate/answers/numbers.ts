@@ -1,0 +1,172 @@
+// Numbers as people write them in the languages of MGSM, read exactly: as decimal strings, never as floats.
+// Not words ("eleven") and not kanji numerals; what is read is what is written in digits.
+import { CURRENCY, type MgsmLanguage } from "./languages.js";
+
+/** A number found in a text. */
+export interface FoundNumber {
+  /** In canonical form: `2125`, `-3`, `0.5`. */
+  readonly value: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Languages in which a comma before digits is a decimal point, unless the digits are a group of three. */
+const COMMA_DECIMALS: readonly MgsmLanguage[] = ["de", "es", "fr", "ru"];
+/** Languages in which a single point before three digits separates thousands. */
+const POINT_GROUPS: readonly MgsmLanguage[] = ["de", "es", "ru"];
+/** Languages in which people type a plain space between thousands. */
+const SPACE_GROUPS: readonly MgsmLanguage[] = ["es", "fr", "ru"];
+/** Languages that count in myriads: 2万5千, 1億. */
+const MYRIADS: readonly MgsmLanguage[] = ["ja", "zh"];
+
+// No-break, narrow no-break, thin and figure space.
+const FIXED_SPACES = "\\u00a0\\u202f\\u2009\\u2007";
+
+/** Languages that put no space between a word and a number. */
+const UNSPACED: readonly MgsmLanguage[] = ["ja", "th", "zh"];
+
+/**
+ * The pattern of a number. A sign counts only where no letter, digit or bracket stands right before it, nor a digit or
+ * bracket and a space: `9-5` and `8 -3` are differences, `COVID-19` is a name. Groups have one separator throughout.
+ */
+function buildPattern(language: MgsmLanguage): string {
+  const spaces = FIXED_SPACES + (SPACE_GROUPS.includes(language) ? " " : "");
+  const letters = UNSPACED.includes(language) ? "A-Za-z" : "\\p{L}\\p{M}";
+  const sign = `(?:(?<![${letters}\\d)\\]%])(?<![\\d)\\]%]\\s{1,2})(?<sign>-)(?:${CURRENCY})?)?`;
+  const end = "(?!\\d)";
+  const groups = [
+    // One separator, any number of groups of three; a point only where one group is enough to tell.
+    `[1-9]\\d{0,2}(?<separator>[,'${spaces}]${POINT_GROUPS.includes(language) ? "|\\." : ""})\\d{3}(?:\\k<separator>\\d{3})*${end}`,
+    // A point between two groups or more, or before a decimal comma, is no decimal point anywhere.
+    `[1-9]\\d{0,2}(?:\\.\\d{3}){2,}${end}`,
+    `[1-9]\\d{0,2}(?:\\.\\d{3})+(?=,\\d)`,
+    // Indian grouping: 1,14,200.
+    `[1-9]\\d?(?:,\\d{2})+,\\d{3}${end}`,
+    "\\d+",
+  ];
+  const comma = COMMA_DECIMALS.includes(language) ? "[.,]" : "\\.";
+  // After groups the other of the two is decimal in any language; the check is in `read`.
+  const decimals = `(?:${comma}\\d+|,\\d+(?<=[.${FIXED_SPACES} ]\\d{3},\\d+))?`;
+  return `${sign}(?:(?<whole>${groups.join("|")})(?<decimals>${decimals})|(?<![\\d.,)\\p{L}\\p{M}])(?<bare>[.]\\d+))`;
+}
+
+const patterns = new Map<MgsmLanguage, RegExp>();
+
+function patternOf(language: MgsmLanguage): RegExp {
+  let pattern = patterns.get(language);
+  if (!pattern) {
+    pattern = new RegExp(buildPattern(language), "uy");
+    patterns.set(language, pattern);
+  }
+  return pattern;
+}
+
+/**
+ * The number that begins at a place of a text, whose digits are ASCII; undefined where none does. A quotient of two
+ * numbers (1/2) is not one.
+ */
+export function numberAt(text: string, at: number, language: MgsmLanguage): FoundNumber | undefined {
+  const first = plainAt(text, at, language);
+  if (!first) return undefined;
+  return MYRIADS.includes(language) ? withMyriads(text, first, language) : first;
+}
+
+function plainAt(text: string, at: number, language: MgsmLanguage): FoundNumber | undefined {
+  const pattern = patternOf(language);
+  pattern.lastIndex = at;
+  const match = pattern.exec(text);
+  if (!match) return undefined;
+  const { sign, whole = "", separator, bare } = match.groups ?? {};
+  let decimals = match.groups?.decimals ?? "";
+  let end = at + match[0].length;
+  // 1,234,5 is no number: what separates groups does not also begin the decimals.
+  if (separator !== undefined && decimals.startsWith(separator)) {
+    end -= decimals.length;
+    decimals = "";
+  }
+  const isQuotient = /^\/\d/.test(text.slice(end, end + 2)) || /\d\/$/.test(text.slice(Math.max(0, at - 2), at));
+  if (isQuotient) return undefined;
+  const digits = whole.replace(/\D/gu, "");
+  const fraction = (bare ?? decimals).replace(/\D/gu, "");
+  return { value: canonical(`${sign ?? ""}${digits || "0"}.${fraction}`), start: at, end };
+}
+
+/** The last number of a text. Within a number only its beginning is looked at, so that no part of one is taken. */
+export function lastNumber(text: string, language: MgsmLanguage): FoundNumber | undefined {
+  let last: FoundNumber | undefined;
+  let at = 0;
+  for (const { index } of text.matchAll(/(?<!\d)\d|[.-]/g)) {
+    if (index < at) continue;
+    const found = numberAt(text, index, language);
+    if (!found) continue;
+    last = found;
+    at = found.end;
+  }
+  return last;
+}
+
+/** Units within a section of four digits, and those that end one. */
+const SMALL_UNITS: Readonly<Record<string, number>> = { 千: 3, 百: 2 };
+const LARGE_UNITS: Readonly<Record<string, number>> = { 億: 8, 亿: 8, 万: 4, 萬: 4 };
+/** After a number these begin a measure: 千克 is a kilogram, 百分 a percentage. */
+const MEASURES = /^ ?(?:千[克米瓦卡焦赫帕伏字]|百分)/u;
+
+/**
+ * 2万5千 = 25000, 3千万 = 30000000: digits with units, each smaller than the one before, and digits without one at the
+ * end. Only a first part with one unit may have decimals (2.5万).
+ */
+function withMyriads(text: string, first: FoundNumber, language: MgsmLanguage): FoundNumber {
+  const unitAt = (at: number, units: Readonly<Record<string, number>>) => {
+    const place = text[at] === " " ? at + 1 : at;
+    const power = MEASURES.test(text.slice(at, at + 3)) ? undefined : units[text[place] ?? ""];
+    return power === undefined ? undefined : { power, end: place + 1 };
+  };
+  const [digits = "", fraction = ""] = first.value.replace("-", "").split(".");
+  const sign = first.value.startsWith("-") ? "-" : "";
+  if (fraction !== "") {
+    const unit = unitAt(first.end, LARGE_UNITS) ?? unitAt(first.end, SMALL_UNITS);
+    if (!unit) return first;
+    const shifted = digits + fraction.padEnd(unit.power, "0");
+    const point = digits.length + unit.power;
+    return { ...first, value: canonical(`${sign}${shifted.slice(0, point)}.${shifted.slice(point)}`), end: unit.end };
+  }
+
+  let [total, section, end] = [0n, 0n, first.start];
+  let [large, small] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+  for (let part: FoundNumber | undefined = first; part && /^-?\d+$/.test(part.value); ) {
+    const tens = unitAt(part.end, SMALL_UNITS);
+    if (tens && tens.power >= small) break;
+    section += BigInt(part.value.replace("-", "")) * 10n ** BigInt(tens?.power ?? 0);
+    small = tens?.power ?? 0;
+    end = tens?.end ?? part.end;
+    const myriads = unitAt(end, LARGE_UNITS);
+    if (myriads && myriads.power < large) {
+      total += section * 10n ** BigInt(myriads.power);
+      [section, large, small, end] = [0n, myriads.power, Number.POSITIVE_INFINITY, myriads.end];
+    } else if (small === 0) break;
+    part = /\d/.test(text[end] ?? "") ? plainAt(text, end, language) : undefined;
+  }
+  return { value: canonical(`${sign}${total + section}`), start: first.start, end };
+}
+
+/** `-007.50` as `-7.5`, `-0` as `0`. */
+function canonical(decimal: string): string {
+  const isNegative = decimal.startsWith("-");
+  const [digits = "", fraction = ""] = decimal.replace("-", "").split(".");
+  const whole = digits.replace(/^0+(?=\d)/, "");
+  const rest = fraction.replace(/0+$/, "");
+  const value = rest === "" ? whole : `${whole}.${rest}`;
+  return isNegative && value !== "0" ? `-${value}` : value;
+}
+
+/** The canonical form of a plain decimal such as a gold answer (`2,125`, `11.0`); undefined where it is none. */
+export function parseDecimal(text: string): string | undefined {
+  const plain = text.trim().replace(/(?<=\d),(?=\d{3})/g, "");
+  return /^-?\d+(\.\d+)?$/.test(plain) ? canonical(plain) : undefined;
+}
+
+/** Whether two numbers, each a plain decimal, are equal: `11.0` equals `11`, and not `110`. */
+export function sameNumber(a: string | undefined, b: string | undefined): boolean {
+  const [x, y] = [a, b].map((text) => (text === undefined ? undefined : parseDecimal(text)));
+  return x !== undefined && x === y;
+}
