@@ -1,0 +1,154 @@
+// Which part of a rendered conversation the model is to write: spans of text, and the tokens in them, for training.
+// Not the {% generation %} marks of a template, which few templates have.
+import { CheckpointError } from "../core/errors.js";
+import { TextStream } from "./stream.js";
+import { type ChatMessage, type ChatTemplate, type RenderOptions, TemplateError } from "./template.js";
+import type { Tokenizer } from "./tokenizer.js";
+
+/** Where a reply stands; all positions are of UTF-16 units, as in JavaScript strings. */
+export interface ReplySpan {
+  /** Number of the message. */
+  readonly message: number;
+  /** Where its content starts. */
+  readonly start: number;
+  /** Where its content ends. */
+  readonly end: number;
+  /** Where the mark that ends the turn ends, such as `<|im_end|>`: `end` where there is none. Blanks after it are left out. */
+  readonly turnEnd: number;
+}
+
+export interface RenderedReplies {
+  readonly text: string;
+  readonly replies: readonly ReplySpan[];
+}
+
+/**
+ * Renders a conversation and says where the replies stand in it.
+ *
+ * A reply is found by rendering the conversation up to it a second time with other words in its place: what differs is
+ * its content. That a model sees, when it is asked, what it was trained on, takes a template that renders the beginning
+ * of a conversation as the beginning of its text; one that does not (some cut thoughts from earlier replies) is refused.
+ * @param options.role whose messages are replies; default "assistant"
+ * @param options.which all replies, or the last one; default "all"
+ * @throws {TemplateError} if the template does not render so, changes more of a reply than the blanks around it, or
+ *   refuses the messages.
+ */
+export function renderWithSpans(
+  template: ChatTemplate,
+  messages: readonly ChatMessage[],
+  options: Omit<RenderOptions, "addGenerationPrompt"> & { role?: string; which?: "all" | "last" } = {},
+): RenderedReplies {
+  const { role = "assistant", which = "all", ...others } = options;
+  // One time for all renderings, so that they differ in the reply only.
+  const fixed: RenderOptions = { ...others, now: others.now ?? new Date() };
+  const text = template.render(messages, fixed);
+  const last = messages.findLastIndex((message) => message.role === role);
+  const replies = messages.flatMap((message, index): ReplySpan[] => {
+    if (message.role !== role || (which === "last" && index !== last)) return [];
+    const before = index === 0 ? "" : template.render(messages.slice(0, index), fixed);
+    const whole = template.render(messages.slice(0, index + 1), fixed);
+    if (!text.startsWith(before) || !text.startsWith(whole)) {
+      throw new TemplateError(
+        `the chat template renders the first ${index + 1} messages differently when more follow, so the model would ` +
+          "not be trained on what it sees when asked; use a template that does not, or the last reply only",
+      );
+    }
+    const { start, end } = contentSpan(template, messages.slice(0, index), message, { whole, fixed });
+    if (start < before.length) {
+      throw new TemplateError(`the chat template puts reply ${index} before the messages that it answers`);
+    }
+    return [{ message: index, start, end, turnEnd: end + whole.slice(end).trimEnd().length }];
+  });
+  return { text, replies };
+}
+
+/** Where the content of a message stands in the text that ends with it. */
+function contentSpan(
+  template: ChatTemplate,
+  before: readonly ChatMessage[],
+  message: ChatMessage,
+  { whole, fixed }: { whole: string; fixed: RenderOptions },
+): { start: number; end: number } {
+  const { content } = message;
+  const bare = content.trim();
+  // Must differ from the content in its first and its last letter, whether blanks are trimmed or not.
+  const letter = (...taken: (string | undefined)[]) => ["q", "z", "x"].find((one) => !taken.includes(one)) ?? "q";
+  const stand = `${letter(content[0], bare[0])}uiet ${letter(content.at(-1), bare.at(-1))}`;
+  const other = template.render([...before, { ...message, content: stand }], fixed);
+  let start = 0;
+  while (start < whole.length && whole[start] === other[start]) start++;
+  let after = 0;
+  const room = Math.min(whole.length, other.length) - start;
+  while (after < room && whole.at(-1 - after) === other.at(-1 - after)) after++;
+  const end = whole.length - after;
+  const found = whole.slice(start, end);
+  if (![content, bare, content.trimStart(), content.trimEnd()].includes(found)) {
+    throw new TemplateError(
+      `the chat template renders the reply ${JSON.stringify(content.slice(0, 40))} as ` +
+        `${JSON.stringify(found.slice(0, 40))}, so what of it is the model's is not known`,
+    );
+  }
+  return { start, end };
+}
+
+/** Tokens of a text, and which of them stand in a span of it. */
+export interface MaskedTokens {
+  readonly ids: number[];
+  /** For each id, whether any of its text is in a span. */
+  readonly inside: boolean[];
+}
+
+/**
+ * Encodes a rendered conversation, and says which tokens belong to the replies: to their content and to the mark that
+ * ends the turn, so that a model learns to stop.
+ *
+ * Tokens are placed by decoding them one at a time beside the text. Blanks may differ, as tokenizers add and drop some.
+ * @param options.ends whether the marks that end turns count; default true
+ * @throws {CheckpointError} if the tokenizer changes the text otherwise, such as its letters' case or normal form.
+ */
+export function encodeReplies(
+  tokenizer: Tokenizer,
+  { text, replies }: RenderedReplies,
+  options: { ends?: boolean } = {},
+): MaskedTokens {
+  const ids = tokenizer.encode(text);
+  const spans = replies.map(({ start, end, turnEnd }) => [start, options.ends === false ? end : turnEnd] as const);
+  const stream = new TextStream(tokenizer);
+  let at = 0;
+  let next = 0;
+  const inside = ids.map((id, i) => {
+    const from = at;
+    const piece = stream.push(id) + (i === ids.length - 1 ? stream.end() : "");
+    at = advance(text, at, piece);
+    // A token whose text is held back is part of the character that comes next.
+    const to = Math.max(at, from + 1);
+    while (next < spans.length && (spans[next]?.[1] ?? 0) <= from) next++;
+    const [start, end] = spans[next] ?? [0, 0];
+    return from < end && to > start;
+  });
+  if (text.slice(at).trim() !== "") throw changed(text, at);
+  return { ids, inside };
+}
+
+/** The place in a text after what a token decoded to. */
+function advance(text: string, from: number, piece: string): number {
+  let at = from;
+  for (const unit of piece.split("")) {
+    if (text[at] === unit) {
+      at++;
+    } else if (unit !== " ") {
+      while (at < text.length && text[at] !== unit && /\s/.test(text[at] ?? "")) at++;
+      if (text[at] !== unit) throw changed(text, at);
+      at++;
+    }
+  }
+  return at;
+}
+
+function changed(text: string, at: number): CheckpointError {
+  return new CheckpointError(
+    `the tokenizer changes the text at ${JSON.stringify(text.slice(at, at + 20))}, so its tokens cannot be placed; ` +
+      "normalize the text as the tokenizer does (often NFC) before it is rendered",
+    {},
+  );
+}

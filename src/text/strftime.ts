@@ -1,0 +1,45 @@
+// Dates as Python's strftime writes them in the C locale, for templates that tell the model what day it is.
+// Not of other locales or time zones.
+
+const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const MONTHS = [
+  ...["January", "February", "March", "April", "May", "June"],
+  ...["July", "August", "September", "October", "November", "December"],
+];
+
+const two = (value: number) => String(value).padStart(2, "0");
+
+/** Day of the year, from 1. Counted in UTC, where every day has the same length. */
+function dayOfYear(date: Date): number {
+  const midnight = Date.UTC(date.getFullYear(), date.getMonth(), date.getDate());
+  return 1 + Math.round((midnight - Date.UTC(date.getFullYear(), 0, 1)) / 86_400_000);
+}
+
+const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
+  a: (date) => (DAYS[date.getDay()] ?? "").slice(0, 3),
+  A: (date) => DAYS[date.getDay()] ?? "",
+  b: (date) => (MONTHS[date.getMonth()] ?? "").slice(0, 3),
+  B: (date) => MONTHS[date.getMonth()] ?? "",
+  d: (date) => two(date.getDate()),
+  e: (date) => String(date.getDate()).padStart(2),
+  F: (date) => formatTime(date, "%Y-%m-%d"),
+  H: (date) => two(date.getHours()),
+  I: (date) => two(date.getHours() % 12 || 12),
+  j: (date) => String(dayOfYear(date)).padStart(3, "0"),
+  m: (date) => two(date.getMonth() + 1),
+  M: (date) => two(date.getMinutes()),
+  p: (date) => (date.getHours() < 12 ? "AM" : "PM"),
+  S: (date) => two(date.getSeconds()),
+  T: (date) => formatTime(date, "%H:%M:%S"),
+  y: (date) => two(date.getFullYear() % 100),
+  Y: (date) => String(date.getFullYear()),
+  "%": () => "%",
+};
+
+/** A date in local time. `%-d` is `%d` without padding; directives that are not known stay as they are. */
+export function formatTime(date: Date, format: string): string {
+  return format.replace(/%(-?)([a-zA-Z%])/g, (whole, bare: string, name: string) => {
+    const text = DIRECTIVES[name]?.(date) ?? whole;
+    return bare ? text.replace(/^[0 ]+(?=\d)/, "") : text;
+  });
+}
