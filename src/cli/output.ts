@@ -66,7 +66,7 @@ export async function runWithProgress<T>(
 }
 
 /** An AbortSignal that Ctrl-C (or a polite kill) fires; a second Ctrl-C ends the process at once. */
-function interruptSignal(): AbortSignal {
+export function interruptSignal(): AbortSignal {
   const controller = new AbortController();
   const stop = () => controller.abort();
   process.once("SIGINT", stop);

@@ -54,7 +54,8 @@ export class LoadedDecoder {
    */
   static async load(source: ModelSource, options: LoadOptions = {}): Promise<LoadedDecoder> {
     const spec = readSpec(source.config);
-    const { graph, logits, keys, values, weights } = buildDecoder(spec, { cached: true });
+    const decoder = buildDecoder(spec, { cached: true });
+    const { graph, logits, keys, values } = decoder;
     const labels = graph.input(LABELS, "i64", ["rows"]);
     const outputs = {
       logits,
@@ -63,7 +64,7 @@ export class LoadedDecoder {
       ...Object.fromEntries(keys.map((key, layer) => [newKey(layer), key])),
       ...Object.fromEntries(values.map((value, layer) => [newValue(layer), value])),
     };
-    const bound = await bindWeights(weights, source, options);
+    const bound = await bindWeights(decoder, source, options);
     const model = lowerGraph(outputs, { weights: bound.weights });
     const { threads, providers, spinning } = options;
     const session = await openSession(model, {

@@ -16,8 +16,6 @@ export interface ModelSource {
   /** Changes when sources or recipe do. */
   readonly digest: string;
   readonly config: CheckpointConfig;
-  /** What stands before the names of the decoder's tensors, such as "model.". */
-  readonly stem: string;
   /** What each tensor is made of, by its name. */
   readonly tensors: ReadonlyMap<string, Step>;
   readonly sources: Sources;
@@ -68,7 +66,6 @@ function fromCheckpoint(checkpoint: Checkpoint): ModelSource {
     name: checkpoint.name,
     digest: checkpoint.digest,
     config: checkpoint.config,
-    stem: stemOf(checkpoint),
     tensors: new Map(steps),
     sources: new Map([[ITSELF, checkpoint]]),
     measurements: [],
@@ -84,7 +81,6 @@ function fromPlan({ plan, sources }: OpenedPlan): ModelSource {
     name: `${plan.recipe.method} of ${plan.sources.map(({ name }) => name).join(", ")}`,
     digest: JSON.stringify([plan.recipe, plan.sources.map(({ digest }) => digest)]),
     config: parseConfig(outputConfig(plan, lead.config), lead.config.file),
-    stem: stemOf(lead),
     tensors: new Map(plan.steps.map((step) => [step.tensor, step])),
     sources,
     measurements: plan.measurements,
@@ -98,10 +94,6 @@ function requireSource(sources: Sources, id: string): Checkpoint {
   const found = sources.get(id);
   if (!found) throw new MismatchError("the plan names a source that it does not have:", [id]);
   return found;
-}
-
-function stemOf({ layerPrefix }: Checkpoint): string {
-  return layerPrefix.replace(/[^.]*\.$/, "");
 }
 
 /** PEFT saves the tokenizer that was trained with beside the adapter; it then goes before the base's. */

@@ -5,7 +5,7 @@ import { plural } from "../core/format.js";
 import { formatShape, sameShape } from "../core/shape.js";
 import { measureAll } from "../delta/measure.js";
 import type { Step } from "../merge/index.js";
-import type { StoredWeight } from "../model/index.js";
+import { type Decoder, type DecoderSpec, locateWeights, type StoredWeight } from "../model/index.js";
 import { externalLocation, type Weight } from "../runtime/index.js";
 import { Resolver } from "../source/index.js";
 import { type BlendOptions, computeBlends } from "./blends.js";
@@ -22,16 +22,16 @@ export interface BoundWeights {
 
 /**
  * Finds or computes the weights of a decoder.
- * @param wanted stored weights by the names of the inputs that they are for
- * @throws {MismatchError} if weights are missing or have other shapes than the configuration says, with all of them
+ * @throws {CheckpointError} if weights are missing
+ * @throws {MismatchError} if weights have other shapes than the configuration says, with all of them
  * @throws {CancelledError} if the signal fires
  */
 export async function bindWeights(
-  wanted: ReadonlyMap<string, StoredWeight>,
+  { spec, weights: wanted }: Pick<Decoder, "spec" | "weights">,
   source: ModelSource,
   options: BlendOptions = {},
 ): Promise<BoundWeights> {
-  const steps = findSteps(wanted, source);
+  const steps = findSteps(wanted, spec, source);
   const signal = options.signal;
   const measured = await measureAll(source.measurements, source.sources, { signal });
   const resolver = new Resolver(source.sources, measured);
@@ -77,15 +77,18 @@ function sizeOf(shape: readonly number[], dtype: ReadableStep["dtype"]): number 
 }
 
 /** The tensor that each weight is, or is rows of. */
-function findSteps(wanted: ReadonlyMap<string, StoredWeight>, source: ModelSource): Map<string, Step> {
+function findSteps(
+  wanted: ReadonlyMap<string, StoredWeight>,
+  spec: DecoderSpec,
+  source: ModelSource,
+): Map<string, Step> {
+  const { stored: names } = locateWeights(spec, source.tensors.keys(), source.name);
   const steps = new Map<string, Step>();
   const faults: string[] = [];
   for (const [input, stored] of wanted) {
-    const names = candidates(stored.name, source.stem);
-    const step = names.map((name) => source.tensors.get(name)).find((found) => found !== undefined);
+    const step = source.tensors.get(names.get(stored.name) ?? "") as Step;
     const shape = stored.rows ? [stored.rows.of, ...stored.shape.slice(1)] : stored.shape;
-    if (!step) faults.push(`${names[0]} ${formatShape(shape)} is missing`);
-    else if (!sameShape(step.shape, shape)) {
+    if (!sameShape(step.shape, shape)) {
       faults.push(
         `${step.tensor} is ${formatShape(step.shape)}, and ${source.config.file} asks for ${formatShape(shape)}`,
       );
@@ -99,9 +102,3 @@ function findSteps(wanted: ReadonlyMap<string, StoredWeight>, source: ModelSourc
 
 // A wrong configuration makes every tensor a fault; the first few tell which field it is.
 const MOST_FAULTS = 8;
-
-/** Names that a tensor of the decoder may have: the head stands beside the decoder, not in it. */
-function candidates(name: string, stem: string): string[] {
-  const outer = stem.replace(/[^.]*\.$/, "");
-  return [`${stem}${name}`, `${outer}${name}`, name];
-}

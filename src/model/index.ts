@@ -14,3 +14,4 @@ export {
 export { FAMILIES } from "./families/index.js";
 export { readSpec } from "./read-spec.js";
 export type { DecoderSpec, LayerSpec, RopeSpec, StoredWeight } from "./spec.js";
+export { locateWeights, weightsOf } from "./weight-names.js";

@@ -16,12 +16,19 @@ const OTHER_FORMS = ["tokenizer.model", "tekken.json", "tiktoken.model", "vocab.
  * Loads the tokenizer of a folder: `tokenizer.json`, and its special tokens from `tokenizer_config.json`,
  * `special_tokens_map.json` (read where the former does not list its added tokens, as transformers does) and, for what
  * those do not name, `generation_config.json`.
+ * @param options.addedTokens tokens beside those of the file, as entries of its `added_tokens`; default none
  * @throws {CheckpointError} if the folder has no tokenizer.json, or one that cannot be used.
  */
-export async function loadTokenizer(folder: string): Promise<Tokenizer> {
+export async function loadTokenizer(
+  folder: string,
+  options: { readonly addedTokens?: readonly object[] } = {},
+): Promise<Tokenizer> {
   const file = join(folder, "tokenizer.json");
   if (!(await exists(file))) throw await missing(folder, file);
-  const json = await readJsonObject(file, MOST_BYTES);
+  const stored = await readJsonObject(file, MOST_BYTES);
+  const own: unknown[] = Array.isArray(stored.added_tokens) ? stored.added_tokens : [];
+  const { addedTokens = [] } = options;
+  const json = addedTokens.length > 0 ? { ...stored, added_tokens: [...own, ...addedTokens] } : stored;
   const settings = await readSettings(folder);
   const generation = await readOptional(folder, "generation_config.json");
   const ids = {

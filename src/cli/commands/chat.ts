@@ -1,0 +1,75 @@
+// layergraft chat: a quick talk with a model on the terminal.
+import { createInterface } from "node:readline/promises";
+import type { Command } from "commander";
+import { CancelledError } from "../../core/errors.js";
+import type { ChatMessage } from "../../text/index.js";
+import {
+  type EngineOptions,
+  encodeChat,
+  type SamplingFlags,
+  SOURCE_ARGUMENT,
+  samplingOf,
+  withEngine,
+  withEngineOptions,
+  withSamplingOptions,
+} from "../engine-run.js";
+import { paletteFor, print, say } from "../output.js";
+
+interface ChatFlags extends EngineOptions, SamplingFlags {
+  readonly system?: string;
+}
+
+const HELP = "An empty line or Ctrl-D ends the talk, /new begins another, Ctrl-C stops an answer.";
+
+export function addChatCommand(program: Command): void {
+  const command = program
+    .command("chat")
+    .summary("talk with a model; a recipe need not be executed first")
+    .description(`Talks with a model through its chat template. ${HELP}`)
+    .argument("<source>", SOURCE_ARGUMENT)
+    .option("--system <text>", "system message");
+  withEngineOptions(withSamplingOptions(command, 512)).action(async (source: string, flags: ChatFlags) => {
+    await withEngine(source, flags, async (engine) => {
+      const palette = paletteFor(process.stdout);
+      const opening: ChatMessage[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
+      let messages = [...opening];
+      // Without a template there is no talk; better said before the first question.
+      await encodeChat(engine, [...messages, { role: "user", content: "" }]);
+      say(flags, HELP);
+      const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: "> " });
+      let answering: AbortController | undefined;
+      lines.on("SIGINT", () => (answering ? answering.abort() : lines.close()));
+      lines.prompt();
+      for await (const line of lines) {
+        if (line.trim() === "") break;
+        if (line.trim() === "/new") {
+          messages = [...opening];
+          lines.prompt();
+          continue;
+        }
+        messages.push({ role: "user", content: line });
+        answering = new AbortController();
+        let answer = "";
+        try {
+          const tokens = await encodeChat(engine, messages);
+          await engine.generate([tokens], {
+            ...samplingOf(flags),
+            signal: answering.signal,
+            onText: (_, text) => {
+              answer += text;
+              process.stdout.write(text);
+            },
+          });
+          print("");
+        } catch (error) {
+          if (!(error instanceof CancelledError)) throw error;
+          print(palette.dim(" [stopped]"));
+        }
+        answering = undefined;
+        messages.push({ role: "assistant", content: answer });
+        lines.prompt();
+      }
+      lines.close();
+    });
+  });
+}

@@ -1,0 +1,112 @@
+// layergraft generate: answers to prompts, from a checkpoint or from a recipe that nothing has executed.
+import { type Command, Option } from "commander";
+import { LayergraftError } from "../../core/errors.js";
+import { plural } from "../../core/format.js";
+import type { Engine, Generation } from "../../engine/index.js";
+import {
+  type EngineOptions,
+  encodeChat,
+  encodePrompt,
+  parsePositive,
+  readPrompts,
+  readTokenFile,
+  type SamplingFlags,
+  SOURCE_ARGUMENT,
+  samplingOf,
+  withEngine,
+  withEngineOptions,
+  withSamplingOptions,
+} from "../engine-run.js";
+import { paletteFor, print, printJson, say } from "../output.js";
+
+interface GenerateFlags extends EngineOptions, SamplingFlags {
+  readonly prompt?: string[];
+  readonly prompts?: string;
+  readonly ids?: string;
+  readonly chat?: boolean;
+  readonly system?: string;
+  readonly bos: boolean;
+}
+
+/** A prompt as it was given, and its tokens. */
+interface Prompt {
+  readonly text?: string;
+  readonly tokens: readonly number[];
+}
+
+export function addGenerateCommand(program: Command): void {
+  const command = program
+    .command("generate")
+    .summary("let a model answer prompts; a recipe need not be executed first")
+    .description(
+      "Answers prompts. The source may be a recipe that nothing has executed: what it copies is read where it lies, what " +
+        "it blends is computed into memory, and nothing is written. The text of one prompt is printed as it comes.",
+    )
+    .argument("<source>", SOURCE_ARGUMENT)
+    .option("-p, --prompt <text...>", "prompts")
+    .option("--prompts <file>", "prompts of a file: .json, .jsonl, or one a line; - for standard input")
+    .option("--ids <file>", "prompts as token ids: a JSON array of arrays; needs no tokenizer")
+    .option("--chat", "put each prompt into the model's chat template")
+    .option("--system <text>", "system message, with --chat")
+    .option("--no-bos", "do not let the tokenizer put its own marks (BOS) before a prompt")
+    .addOption(new Option("--batch <n>", "prompts answered at once (default: 8)").argParser(parsePositive));
+  withEngineOptions(withSamplingOptions(command, 256)).action(async (source: string, flags: GenerateFlags) => {
+    if (flags.system !== undefined && !flags.chat) throw usage("--system belongs to a chat; add --chat");
+    const texts = [...(flags.prompt ?? []), ...(flags.prompts ? await readPrompts(flags.prompts) : [])];
+    const tokens = flags.ids ? await readTokenFile(flags.ids) : [];
+    if (texts.length + tokens.length === 0)
+      throw usage("there is no prompt; give --prompt TEXT, --prompts FILE or --ids FILE");
+    await withEngine(source, flags, async (engine, signal) => {
+      const prompts: Prompt[] = tokens.map((list) => ({ tokens: list }));
+      for (const text of texts) prompts.push({ text, tokens: await encode(engine, text, flags) });
+      const start = performance.now();
+      const streams = prompts.length === 1 && !flags.json && texts.length === 1;
+      const answers = await engine.generate(
+        prompts.map((prompt) => prompt.tokens),
+        {
+          ...samplingOf(flags),
+          signal,
+          ...(streams ? { onText: (_: number, text: string) => void process.stdout.write(text) } : {}),
+        },
+      );
+      const seconds = (performance.now() - start) / 1000;
+      const count = answers.reduce((sum, { ids }) => sum + ids.length, 0);
+      if (flags.json) printJson(report(engine, prompts, answers, seconds));
+      else if (streams) print("");
+      else printAnswers(prompts, answers);
+      say(flags, `${plural(count, "token")} in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} a second)`);
+    });
+  });
+}
+
+async function encode(engine: Engine, text: string, { chat, system, bos }: GenerateFlags): Promise<number[]> {
+  if (!chat) return encodePrompt(engine, text, { bos });
+  const before = system === undefined ? [] : [{ role: "system", content: system }];
+  return encodeChat(engine, [...before, { role: "user", content: text }]);
+}
+
+function report(engine: Engine, prompts: readonly Prompt[], answers: readonly Generation[], seconds: number): unknown {
+  return {
+    model: engine.name,
+    seconds,
+    answers: answers.map(({ text, ids, finish }, i) => ({
+      ...(prompts[i]?.text === undefined ? {} : { prompt: prompts[i]?.text }),
+      promptTokens: prompts[i]?.tokens.length,
+      text,
+      ids,
+      finish,
+    })),
+  };
+}
+
+function printAnswers(prompts: readonly Prompt[], answers: readonly Generation[]): void {
+  const palette = paletteFor(process.stdout);
+  for (const [i, { text, ids }] of answers.entries()) {
+    print(palette.bold(`${i + 1}. ${prompts[i]?.text ?? prompts[i]?.tokens.join(" ")}`));
+    print(`${prompts[i]?.text === undefined ? ids.join(" ") : text}\n`);
+  }
+}
+
+function usage(message: string): LayergraftError {
+  return new LayergraftError("usage", message);
+}
