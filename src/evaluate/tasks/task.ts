@@ -58,10 +58,10 @@ export interface ChooseItem extends ItemBase {
 export type Item = GenerateItem | ChooseItem;
 
 /**
- * What a backend answered: the text, or the log-likelihood of each choice; undefined where it could not tell, which no
- * task takes for a number.
+ * What a backend answered: the text, or the log-likelihood of each choice; null where it could not tell, which no task
+ * takes for a number.
  */
-export type Output = string | readonly (number | undefined)[];
+export type Output = string | readonly (number | null)[];
 
 /** What was read from an output, as plain data: kept in the samples. */
 export type Reading = Readonly<Record<string, string | number | readonly string[] | undefined>>;

@@ -1,0 +1,124 @@
+// How sure a score is, and whether one differs from another: standard errors, seeded bootstrap, exact tests.
+// Every function gives the same result for the same input and seed, on every machine.
+import { RecipeError } from "../core/errors.js";
+import { Random } from "../core/random.js";
+
+/** Mean of values and its standard error: sample deviation (n - 1) / sqrt(n); NaN of fewer than one, two values. */
+export function meanWithError(values: readonly number[]): { readonly mean: number; readonly standardError: number } {
+  const count = values.length;
+  const mean = values.reduce((sum, value) => sum + value, 0) / count;
+  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return { mean, standardError: count < 2 ? Number.NaN : Math.sqrt(squares / (count - 1) / count) };
+}
+
+export interface BootstrapOptions {
+  /** Samples drawn; default 1000. */
+  readonly resamples?: number;
+  /** Default 0. */
+  readonly seed?: number;
+  /** Share of the resampled scores that lie within the interval; default 0.95. */
+  readonly level?: number;
+}
+
+export interface Interval {
+  readonly low: number;
+  readonly high: number;
+  readonly level: number;
+  /** Standard deviation of the resampled scores. */
+  readonly deviation: number;
+  readonly resamples: number;
+  readonly seed: number;
+}
+
+/** Items of one stratum: resampling draws as many of them as there are. Each is a vector of sums. */
+export type Stratum = readonly (readonly number[])[];
+
+/**
+ * Percentile bootstrap (Efron 1979) of a score made of sums over items, each stratum resampled within itself.
+ * @param strata at least one, none of them empty: all items together, or the items of each group
+ * @param score of the sums of each stratum and the number of its items
+ */
+export function bootstrapInterval(
+  strata: readonly Stratum[],
+  score: (sums: readonly (readonly number[])[], counts: readonly number[]) => number,
+  options: BootstrapOptions = {},
+): Interval {
+  const { resamples = 1000, seed = 0, level = 0.95 } = options;
+  if (!Number.isInteger(resamples) || resamples < 2) {
+    throw new RecipeError(`a bootstrap needs at least 2 resamples, not ${resamples}`, [], { field: "resamples" });
+  }
+  if (!(level > 0 && level < 1)) {
+    throw new RecipeError(`the level of an interval is between 0 and 1, not ${level}`, [], { field: "level" });
+  }
+  if (strata.length === 0 || strata.some((stratum) => stratum.length === 0)) {
+    throw new RecipeError("there are no items to resample");
+  }
+  const random = Random.of(seed, "bootstrap");
+  const counts = strata.map((stratum) => stratum.length);
+  const scores = Float64Array.from({ length: resamples }, () =>
+    score(
+      strata.map((stratum) => drawSums(stratum, random)),
+      counts,
+    ),
+  ).sort();
+  const outside = (1 - level) / 2;
+  return {
+    low: quantile(scores, outside),
+    high: quantile(scores, 1 - outside),
+    level,
+    deviation: meanWithError([...scores]).standardError * Math.sqrt(resamples),
+    resamples,
+    seed,
+  };
+}
+
+function drawSums(stratum: Stratum, random: Random): number[] {
+  const sums: number[] = new Array(stratum[0]?.length ?? 0).fill(0);
+  for (let i = 0; i < stratum.length; i++) {
+    const drawn = stratum[random.below(stratum.length)] ?? [];
+    for (let entry = 0; entry < sums.length; entry++) sums[entry] = (sums[entry] ?? 0) + (drawn[entry] ?? 0);
+  }
+  return sums;
+}
+
+/** Of sorted values, with linear interpolation between them. */
+function quantile(sorted: Float64Array, share: number): number {
+  const place = share * (sorted.length - 1);
+  const below = Math.floor(place);
+  const [low, high] = [sorted[below] ?? Number.NaN, sorted[Math.min(below + 1, sorted.length - 1)] ?? Number.NaN];
+  return low === high ? low : low + (place - below) * (high - low);
+}
+
+/**
+ * Two-sided exact McNemar test: the probability, were neither side better, of flips at least as uneven as these.
+ * McNemar 1947; exact form: the binomial test of the discordant pairs at 1/2.
+ * @param gained items that only the second side got right
+ * @param lost items that only the first side got right
+ */
+export function mcnemarExact(gained: number, lost: number): number {
+  const flips = gained + lost;
+  // Terms in logarithms: 2 ** -flips underflows from 1,075 flips on.
+  let logTerm = -flips * Math.LN2;
+  let tail = 0;
+  for (let k = 0; k <= Math.min(gained, lost); k++) {
+    tail += Math.exp(logTerm);
+    logTerm += Math.log((flips - k) / (k + 1));
+  }
+  return Math.min(1, 2 * tail);
+}
+
+/**
+ * Unbiased estimate of pass@k: 1 - C(n - c, k) / C(n, k). Chen et al. 2021, arXiv 2107.03374, section 2.1.
+ * @param samples n, generated for one problem
+ * @param correct c, of them
+ * @throws {RecipeError} unless 0 <= c <= n and 1 <= k <= n
+ */
+export function passAtK(samples: number, correct: number, k: number): number {
+  const areWhole = [samples, correct, k].every(Number.isInteger);
+  if (!areWhole || correct < 0 || correct > samples || k < 1 || k > samples) {
+    throw new RecipeError(`pass@${k} of ${samples} samples, ${correct} of them right, is not defined`);
+  }
+  let none = 1;
+  for (let i = samples - correct + 1; i <= samples; i++) none *= Math.max(0, 1 - k / i);
+  return 1 - none;
+}
