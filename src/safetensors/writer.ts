@@ -1,6 +1,6 @@
 // Writing a whole small checkpoint, and reading single tensors, for programs that hold their tensors in memory.
 // Merges do not come this way: they stream (streaming/).
-import { open, rename, rm, writeFile } from "node:fs/promises";
+import { type FileHandle, open, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { FormatError } from "../core/errors.js";
 import { syncFolder } from "../core/files.js";
@@ -26,7 +26,7 @@ export async function writeSafetensors(
   const temporary = `${path}.tmp`;
   const handle = await open(temporary, "w");
   try {
-    await handle.write(header);
+    await writeAll(handle, header);
     for (const [i, { name, bytes }] of placed.entries()) {
       const data = tensors[i]?.data ?? new Uint8Array();
       if (data.byteLength !== bytes) {
@@ -34,7 +34,7 @@ export async function writeSafetensors(
           tensor: name,
         });
       }
-      await handle.write(data);
+      await writeAll(handle, data);
     }
     await handle.sync();
     await handle.close();
@@ -45,6 +45,16 @@ export async function writeSafetensors(
     throw error;
   }
   await syncFolder(dirname(path));
+}
+
+// A single write takes at most 2 GiB less a page on Linux, and less than asked for when the disk fills up.
+const MOST_BYTES_A_WRITE = 2 ** 30;
+
+async function writeAll(handle: FileHandle, data: Uint8Array): Promise<void> {
+  for (let at = 0; at < data.byteLength; ) {
+    const { bytesWritten } = await handle.write(data, at, Math.min(data.byteLength - at, MOST_BYTES_A_WRITE));
+    at += bytesWritten;
+  }
 }
 
 /**

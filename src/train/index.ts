@@ -1,5 +1,12 @@
 // The public face of train/.
 export {
+  configurationDifferences,
+  configurationDigest,
+  type Difference,
+  type ResumeParts,
+  requireSameRun,
+} from "./configuration.js";
+export {
   adapterConfig,
   factorNames,
   factorShapes,
@@ -16,3 +23,11 @@ export {
 export { clipFactor, Optimizer, type OptimizerSettings, type Parameter, type StepResult } from "./optimizer.js";
 export { DECAY_SHAPES, describeSchedule, learningRateFactor, SCHEDULES, type Schedule } from "./schedule.js";
 export { formatSelection, parseSelection, resolveSelection, type Selection } from "./selection.js";
+export {
+  findState,
+  type Progress,
+  restoreParameters,
+  type SavedState,
+  type StateToWrite,
+  writeState,
+} from "./state.js";
