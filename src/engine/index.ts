@@ -1,5 +1,5 @@
 // The public face of engine/.
-export { BlendCache } from "./blends.js";
+export { BlendCache, computeBlends } from "./blends.js";
 export {
   type ContinuationRequest,
   type ContinuationScore,
