@@ -80,6 +80,19 @@ export function resolveDim(dim: Dim, values: ReadonlyMap<string, number>): numbe
   }, 0);
 }
 
+/** a - b, if that is a size whatever the symbols are; undefined where it may be negative. */
+export function subtractDims(a: Dim, b: Dim): Dim | undefined {
+  const less = [...parse(b)].map(([symbols, factor]): [string, number] => [symbols, -factor]);
+  const rest = collect([...parse(a), ...less]);
+  return [...rest.values()].every((factor) => factor > 0) ? format(rest) : undefined;
+}
+
+/** Whether this is a size: a whole number, or sums of products of names and numbers. */
+export function isDim(dim: Dim): boolean {
+  if (typeof dim === "number") return Number.isSafeInteger(dim) && dim >= 0;
+  return /^[\w.]+([*+][\w.]+)*$/.test(dim);
+}
+
 /** Number of elements of a shape. */
 export function sizeOf(shape: readonly Dim[]): Dim {
   return multiplyDims(...shape);

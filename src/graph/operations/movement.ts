@@ -1,6 +1,6 @@
 // Operations that only move elements: other shapes, orders, parts, repetitions.
 import { product, spread, stridesOf } from "../broadcast.js";
-import { addDims, type Dim, sameDims, sizeOf } from "../dim.js";
+import { addDims, type Dim, sameDims, sizeOf, subtractDims } from "../dim.js";
 import { GraphError, type Node } from "../node.js";
 import type { Operation, Value } from "../operation.js";
 
@@ -88,18 +88,6 @@ function withAxis(shape: readonly number[], axis: number, extent: number): Value
   return { shape: changed, data: new Float64Array(product(changed)) };
 }
 
-/** b - a, of sizes of which one is the other and something, or numbers. */
-function difference(op: string, a: Dim, b: Dim, node: Node): Dim {
-  if (typeof a === "number" && typeof b === "number" && b >= a) return b - a;
-  if (a === 0) return b;
-  if (a === b) return 0;
-  const terms = `${b}`.split("+");
-  const rest = terms.filter((term) => !`${a}`.split("+").includes(term));
-  const dim = addDims(...rest.map((term) => (/^\d+$/.test(term) ? Number(term) : term)));
-  if (addDims(dim, a) !== b) throw new GraphError(op, `the size from ${a} to ${b} is not known`, [node]);
-  return dim;
-}
-
 const slice: Operation<RangeAttributes> = {
   name: "slice",
   infer(inputs, { axis, range }) {
@@ -110,7 +98,8 @@ const slice: Operation<RangeAttributes> = {
     if (typeof end === "number" && typeof extent === "number" && end > extent) {
       throw new GraphError("slice", `${start} to ${end} is out of range`, inputs);
     }
-    const length = difference("slice", start, end, x);
+    const length = subtractDims(end, start);
+    if (length === undefined) throw new GraphError("slice", `the size from ${start} to ${end} is not known`, inputs);
     return { dtype: x.dtype, shape: x.shape.map((dim, i) => (i === axis ? length : dim)) };
   },
   derive: (graph, { inputs, attributes }, gradient) => {
