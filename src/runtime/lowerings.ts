@@ -34,11 +34,18 @@ const sum: Lowering = (emitter, { inputs: [x], attributes }) => {
 
 const reshape: Lowering = (emitter, { inputs: [input], shape }) => {
   const x = input as Node;
-  // 0 takes a size over from the same place of the operand, -1 is found by what is left.
+  // Two ways to say a size that is not known need no computation: 0 takes it over from the same place of the operand,
+  // and -1 is found by what is left. -1 cannot be found beside a 0, should that stand for no elements.
   const said = shape.map((dim, axis) => (typeof dim === "number" ? dim : x.shape[axis] === dim ? 0 : -1));
-  const isSaid = said.filter((size) => size === -1).length <= 1;
-  return emitter.node("Reshape", [emitter.value(x), isSaid ? emitter.integers(said) : emitter.shape(shape)]);
+  const found = said.filter((size) => size === -1).length;
+  if (shape.includes(0) || found > 1 || (found === 1 && said.includes(0)))
+    return withShape(emitter, emitter.value(x), shape);
+  return emitter.node("Reshape", [emitter.value(x), emitter.integers(said)]);
 };
+
+/** A value in a shape that is computed first; any of its sizes may be 0. */
+const withShape = (emitter: Emitter, name: string, shape: readonly Dim[]): string =>
+  emitter.node("Reshape", [name, emitter.shape(shape)], { allowzero: 1 });
 
 const slice: Lowering = (emitter, { inputs: [x], attributes }) => {
   const [start, end] = (attributes.range as readonly Dim[]).map((dim) => emitter.size(dim)) as [string, string];
@@ -83,10 +90,21 @@ function pickFrom(emitter: Emitter, rows: string, ids: Node | undefined): string
 const logSoftmaxOf = (emitter: Emitter, x: Node | undefined): string =>
   emitter.once(`LogSoftmax ${emitter.value(x)}`, () => emitter.node("LogSoftmax", [emitter.value(x)], { axis: -1 }));
 
-const oneHot: Lowering = (emitter, { inputs: [ids], attributes }) => {
+const oneHot: Lowering = (emitter, { inputs, attributes, shape }) => {
+  const ids = inputs[0] as Node;
   const depth = emitter.size((attributes.shape as readonly Dim[])[0] as Dim);
-  return emitter.node("OneHot", [emitter.value(ids), depth, emitter.floats([0, 1], [2])], { axis: -1 });
+  const of = (name: string) => emitter.node("OneHot", [name, depth, emitter.floats([0, 1], [2])], { axis: -1 });
+  // ONNX knows no one-hot vector of a single index without axes.
+  if (ids.shape.length > 0) return of(emitter.value(ids));
+  return withShape(emitter, of(withShape(emitter, emitter.value(ids), [1])), shape);
 };
+
+/** A reduction's result in its shape: on no rows ONNX Runtime leaves the axis that it was to reduce. */
+const reduced = (emitter: Emitter, name: string, shape: readonly Dim[]): string =>
+  shape.every((dim) => typeof dim === "number") ? name : withShape(emitter, name, shape);
+
+const argMax: Lowering = (emitter, { inputs: [x], shape }) =>
+  reduced(emitter, emitter.node("ArgMax", [emitter.value(x)], { axis: -1, keepdims: 0 }), shape);
 
 // ScatterND adds on several threads and loses sums; ScatterElements adds on one.
 const scatterRows: Lowering = (emitter, { inputs: [ids, values], shape }) => {
@@ -126,9 +144,10 @@ const rmsNorm: Lowering = (emitter, node) => {
   return y as string;
 };
 
-const inverseRms: Lowering = (emitter, { inputs: [input], attributes }) => {
+const inverseRms: Lowering = (emitter, { inputs: [input], attributes, shape }) => {
   const x = input as Node;
-  const squares = emitter.node("ReduceSumSquare", [emitter.value(x), emitter.integers([-1])], { keepdims: 1 });
+  const operands = [emitter.value(x), emitter.integers([-1])];
+  const squares = reduced(emitter, emitter.node("ReduceSumSquare", operands, { keepdims: 1 }), shape);
   const mean = emitter.node("Mul", [squares, emitter.floats([1 / (x.shape.at(-1) as number)], [])]);
   const shifted = emitter.node("Add", [mean, emitter.floats([attributes.epsilon as number], [])]);
   return emitter.node("Reciprocal", [emitter.node("Sqrt", [shifted])]);
@@ -177,7 +196,7 @@ export const LOWERINGS: Readonly<Record<string, Lowering>> = {
   scatterRows,
   pick: (emitter, { inputs: [x, ids] }) => pickFrom(emitter, emitter.value(x), ids),
   oneHot,
-  argMax: direct("ArgMax", { axis: -1, keepdims: 0 }),
+  argMax,
   rope,
   rmsNorm,
   inverseRms,
