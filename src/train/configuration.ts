@@ -52,8 +52,8 @@ function sorted(value: unknown): unknown {
   );
 }
 
-/** Fields that change neither the data nor a weight: where and how often to save, and how to work. */
-const FREE = /^(out|threads|checkpoints\.(keep|save_dtype|every_samples))(\.|\[|$)/;
+/** Fields that may change: where, when and in which form to save, and threads, which change a sum's last bits at most. */
+const FREE = /^(out|threads|save_dtype|revert|lora\.merge|checkpoints\.(keep|every_samples))(\.|\[|$)/;
 
 export interface ResumeParts {
   readonly configuration: unknown;

@@ -21,6 +21,20 @@ export {
   writeAdapter,
 } from "./lora.js";
 export { clipFactor, Optimizer, type OptimizerSettings, type Parameter, type StepResult } from "./optimizer.js";
+export { PRESET_NAMES, type PresetFields, presetFields, scaledPreset } from "./presets.js";
+export {
+  checkRun,
+  type FieldText,
+  type LocatedRun,
+  parseRun,
+  type Run,
+  type RunField,
+  type RunInput,
+  readRun,
+  runFields,
+  runJsonSchema,
+} from "./run-file.js";
+export { type RunData, type RunModel, type RunSettings, settleRun, trainedSelection } from "./run-settings.js";
 export { DECAY_SHAPES, describeSchedule, learningRateFactor, SCHEDULES, type Schedule } from "./schedule.js";
 export { formatSelection, parseSelection, resolveSelection, type Selection } from "./selection.js";
 export {
@@ -31,3 +45,4 @@ export {
   type StateToWrite,
   writeState,
 } from "./state.js";
+export { type BatchLoss, type TokenBatch, TrainableDecoder, type TrainableOptions } from "./trainable.js";

@@ -1,0 +1,124 @@
+// The hyperparameters of the paper's fifteen experts, and defaults for models of other sizes that follow them.
+// Values only; what the fields mean is said by run-schema.ts.
+import { closest } from "../core/format.js";
+
+type Row = readonly [
+  lr: number,
+  batch: number,
+  length: number,
+  decay: number,
+  clip: number,
+  schedule: "linear" | "wsd",
+  warmup: number,
+  beta2: number,
+];
+
+/** Bandarkar et al., arXiv 2410.01335, table 4: the experts that were kept, all of Llama 3.1 8B. */
+const PAPER: Readonly<Record<string, Row>> = {
+  "math-1": [2.0e-8, 4, 2048, 0.1, 1.0, "linear", 1000, 0.99],
+  "math-2": [1.0e-7, 4, 2048, 0.01, 0.5, "linear", 1000, 0.99],
+  "math-3": [4.0e-8, 4, 2048, 0.1, 1.0, "linear", 500, 0.999],
+  "japanese-1": [1.0e-7, 8, 1024, 0.1, 0.5, "wsd", 1000, 0.995],
+  "japanese-2": [1.0e-7, 8, 1024, 0.1, 0.5, "wsd", 1000, 0.99],
+  "japanese-3": [2.0e-7, 8, 1024, 0.01, 0.5, "wsd", 1000, 0.99],
+  "swahili-1": [7.0e-8, 8, 1024, 0.1, 0.5, "wsd", 1000, 0.99],
+  "swahili-2": [2.0e-7, 8, 1024, 0.05, 0.5, "wsd", 1000, 0.99],
+  "swahili-3": [1.0e-7, 8, 1024, 0.1, 1.0, "wsd", 1000, 0.999],
+  "telugu-1": [7.0e-8, 8, 1024, 0.1, 0.5, "wsd", 1000, 0.99],
+  "telugu-2": [5.0e-8, 8, 1024, 0.05, 0.5, "wsd", 300, 0.99],
+  "telugu-3": [1.0e-7, 4, 2048, 0.1, 0.5, "wsd", 1000, 0.99],
+  "bengali-1": [7.0e-8, 8, 1024, 0.1, 0.5, "wsd", 1000, 0.99],
+  "bengali-2": [5.0e-8, 8, 1024, 0.05, 0.5, "wsd", 300, 0.99],
+  "bengali-3": [1.0e-7, 4, 2048, 0.1, 0.5, "wsd", 1000, 0.99],
+};
+
+// "30-40k labelled samples per run" and "a checkpoint every 5,000 samples": section 3.1. The upper end, as the best of the
+// checkpoints is chosen afterwards.
+const PAPER_SAMPLES = 40_000;
+const PAPER_CHECKPOINT = 5_000;
+
+/** How a kind of expert's defaults depend on the size of the model. */
+interface Scaling {
+  /** The paper's median rate, at the size of Llama 3.1 8B. */
+  readonly rate: number;
+  /** The rate that worked at 0.46 million parameters, and the most that is taken. */
+  readonly most: number;
+  /** Positions, or as many as the model has. */
+  readonly length: number;
+}
+
+const LLAMA_8B = 8_030_261_248;
+
+const SCALED: Readonly<Record<"math" | "language", Scaling>> = {
+  math: { rate: 4e-8, most: 7e-4, length: 2048 },
+  language: { rate: 1e-7, most: 5e-4, length: 1024 },
+};
+
+/** Fields of a run as a person would write them. */
+export type PresetFields = Readonly<Record<string, unknown>>;
+
+const BETA1 = 0.9; // the paper is silent; PyTorch's default
+
+function fieldsOf([lr, batch, length, decay, clip, kind, warmup, beta2]: Row): PresetFields {
+  return {
+    method: "full",
+    sequence_length: length,
+    batch,
+    samples: PAPER_SAMPLES,
+    optimizer: { lr, betas: [BETA1, beta2], decay, clip },
+    schedule: { kind, warmup },
+    checkpoints: { every_samples: PAPER_CHECKPOINT, keep: "all" },
+  };
+}
+
+const SCALED_FIELDS: Readonly<Record<keyof typeof SCALED, PresetFields>> = {
+  // Of about 9,000 and 4,500 steps of the paper, 1,000 are warmup: about a tenth and a fifth.
+  math: {
+    batch: 4,
+    optimizer: { betas: [BETA1, 0.99], decay: 0.1, clip: 1 },
+    schedule: { kind: "linear", warmup: "10%" },
+  },
+  language: {
+    batch: 8,
+    optimizer: { betas: [BETA1, 0.99], decay: 0.1, clip: 0.5 },
+    schedule: { kind: "wsd", warmup: "20%" },
+  },
+};
+
+const PRESETS: ReadonlyMap<string, PresetFields> = new Map([
+  ...Object.entries(SCALED_FIELDS),
+  ...Object.entries(PAPER).map(([name, row]) => [`paper/${name}`, fieldsOf(row)] as const),
+]);
+
+/** `math`, `language`, `paper/math-1` and so on. */
+export const PRESET_NAMES: readonly string[] = [...PRESETS.keys()];
+
+/** What a preset puts in fields that a run does not have; undefined if there is no such preset. */
+export function presetFields(name: string): PresetFields | undefined {
+  return PRESETS.get(name);
+}
+
+/** What to say of a preset that is not there. */
+export function unknownPreset(name: string): string {
+  const meant = closest(name, PRESET_NAMES) ?? closest(`paper/${name}`, PRESET_NAMES);
+  return `must be one of ${PRESET_NAMES.join(", ")}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
+}
+
+/**
+ * The rate and length of the presets `math` and `language` for a model.
+ *
+ * The rate is the paper's median of the kind (4e-8 for math, 1e-7 for languages), times 8.03e9 / parameters, and at most
+ * what worked for a model of 0.46 million parameters, trained from nothing on two cores: 7e-4 and 5e-4. Between these two
+ * ends nothing was measured: for other models it is where to begin a search, and it is as gentle as the paper is. So 8B: 4e-8
+ * and 1e-7; 1.2B: 2.7e-7 and 6.7e-7; 125M: 2.6e-6 and 6.4e-6; 30M: 1.1e-5 and 2.7e-5.
+ * @returns undefined for presets that do not depend on the model
+ */
+export function scaledPreset(
+  name: string | undefined,
+  model: { readonly parameters: number; readonly contextLength: number },
+): { readonly lr: number; readonly sequenceLength: number } | undefined {
+  if (name !== "math" && name !== "language") return undefined;
+  const { rate, most, length } = SCALED[name];
+  const lr = Math.min(most, Number(((rate * LLAMA_8B) / model.parameters).toPrecision(2)));
+  return { lr, sequenceLength: Math.min(length, model.contextLength) };
+}

@@ -1,0 +1,237 @@
+// Runs as people write them: defaults, presets, every fault at once with its line. Not what a trainer does with them.
+import { describe, expect, it } from "vitest";
+import { RecipeError } from "../core/errors.js";
+import { PRESET_NAMES } from "./presets.js";
+import { checkRun, type FieldText, parseRun, type Run, type RunInput, runFields, runJsonSchema } from "./run-file.js";
+import { settleRun, trainedSelection } from "./run-settings.js";
+import { learningRateFactor } from "./schedule.js";
+
+const DATA = [{ file: "train.jsonl" }];
+const SMALL = { base: "base", out: "run", data: DATA, optimizer: { lr: 1e-4 } } as RunInput;
+const LLAMA = { parameters: 8_030_261_248, contextLength: 131_072 };
+
+function faultsOf(text: string, fields: readonly FieldText[] = []): readonly string[] {
+  try {
+    parseRun(text, { file: "run.yaml", fields });
+  } catch (error) {
+    if (error instanceof RecipeError) return error.faults;
+    throw error;
+  }
+  return [];
+}
+
+const settle = (run: Run, model = LLAMA, samples = 30_000) => settleRun(run, model, { samples, sequences: samples });
+
+describe("parseRun", () => {
+  it("fills in the defaults that it documents", () => {
+    const run = parseRun("base: b\nout: o\ndata: [{ file: x }]\noptimizer: { lr: 1e-4 }\n");
+    expect(run).toEqual({
+      ...{ base: "b", out: "o", data: [{ file: "x" }], method: "full", packing: false, loss_on: "responses" },
+      ...{ batch: 8, accumulation: 1, save_dtype: "keep", seed: 0 },
+      optimizer: { lr: 1e-4, betas: [0.9, 0.99], eps: 1e-8, decay: 0.1, decay_all: false, clip: 1 },
+      schedule: { kind: "linear", warmup: 0, decay_share: 0.2, decay_shape: "1-sqrt", floor: 0 },
+      checkpoints: { every_samples: 5000, keep: "best_and_last" },
+    });
+    expect(settle(run)).toMatchObject({ steps: 3750, sequenceLength: 1024, learningRate: 1e-4, evaluateEvery: 5000 });
+    expect([trainedSelection(run), settle(run).lora, settle(run).notes]).toEqual(["all", undefined, []]);
+  });
+
+  it("reports all faults at once, each with its line", () => {
+    const text = [
+      "base: ''",
+      "out: o",
+      "preset: paper/swahili-4",
+      "method: dora",
+      "train: layers 4-2",
+      "data: [{ file: x }]",
+      "partition:",
+      "  - { name: a, train: attention, data: x }",
+      "  - { name: a, train: layers 0 1, data: x }",
+      "bath: 3",
+      "steps: 10",
+      "epochs: 2",
+      "lora: { rank: 0, alfa: 3 }",
+      "optimizer:",
+      "  betas: [0.9]",
+      "  clip: true",
+      "schedule: { warmup: many, kind: wds }",
+      "early_stopping: { patience: 2 }",
+      "holdout: { share: 0.1, samples: 3 }",
+    ].join("\n");
+    const faults = faultsOf(text);
+    expect(faults.map((fault) => fault.split(";")[0]).sort()).toEqual(
+      [
+        "line 1: base: must not be empty",
+        `line 3: preset: must be one of ${PRESET_NAMES.join(", ")}`,
+        "line 4: method: must be one of full, lora",
+        'line 5: train: "layers 4-2" has the end after "4 - 2", where layers in ascending order, 2-4, is expected',
+        "line 5: train: cannot stand beside partition, whose streams say what they train",
+        "line 6: data: cannot stand beside partition, whose streams have their own data",
+        'line 9: partition[1].train: "layers 0 1" has "1" after "layers 0", where a comma, and, but, or the end is expected',
+        "line 9: partition[1].name: is the name of another stream, a",
+        'line 10: unknown field "bath"',
+        "line 12: epochs: cannot stand beside steps",
+        "line 13: lora.rank: must be at least 1",
+        'line 13: lora: unknown field "alfa"',
+        "line 13: lora: is for method: lora",
+        "line 15: optimizer.betas: must be two numbers, such as [0.9, 0.99]",
+        "line 15: optimizer.lr: is missing",
+        "line 16: optimizer.clip: must be a positive number, or false for no clipping",
+        "line 17: schedule.warmup: must be a number of steps, or a share of all steps such as 10%",
+        "line 17: schedule.kind: must be one of linear, wsd, cosine, constant",
+        "line 19: holdout: must have either samples or share",
+      ].sort(),
+    );
+    expect(faults.find((fault) => fault.includes("bath"))).toContain("did you mean batch?");
+    expect(faults.find((fault) => fault.includes("alfa"))).toContain("did you mean alpha?");
+    expect(faults.find((fault) => fault.includes("preset"))).toContain("did you mean paper/swahili-1?");
+  });
+
+  it("says what is missing, and what is no run", () => {
+    expect(faultsOf("out: o")).toEqual([
+      "line 1: base: is missing",
+      "line 1: data: is missing; give data, or partition with streams of data",
+      "line 1: optimizer.lr: is missing; give it, or a preset",
+    ]);
+    expect(faultsOf("early_stopping: {}").at(-2)).toContain("early_stopping: needs a holdout");
+    expect(faultsOf("- 1")).toEqual(["line 1: must be a mapping with base, out and data"]);
+    expect(faultsOf("a: [")[0]).toMatch(/^line 1: /);
+    const circular: Record<string, unknown> = {};
+    circular.self = circular;
+    expect(() => checkRun(circular)).toThrow(/nests too deep, or contains itself/);
+  });
+
+  it("takes flags before the file, and names those that cannot be read", () => {
+    const text = "base: b\nout: o\ndata: [{ file: x }]\noptimizer: { lr: 1e-4, decay: 0.5 }\n";
+    const run = parseRun(text, {
+      fields: [
+        ["optimizer.lr", "2e-5"],
+        ["optimizer.betas", "[0.8, 0.9]"],
+        ["holdout.samples", "20"],
+        ["train", "layers 0-4, 30-31"],
+        ["schedule.warmup", "10%"],
+      ],
+    });
+    expect(run.optimizer).toMatchObject({ lr: 2e-5, betas: [0.8, 0.9], decay: 0.5 });
+    expect([run.holdout, run.train, run.schedule.warmup]).toEqual([{ samples: 20 }, "layers 0-4, 30-31", "10%"]);
+    expect(faultsOf(text, [["optimizer.lr", "fast"]])).toEqual(["line 4: optimizer.lr: must be a number"]);
+    expect(() => parseRun(text, { fields: [["data", "[{"]] })).toThrow(/data: "\[\{" is not a value/);
+  });
+});
+
+/** Table 4 of the paper, copied a second time: lr, batch, sequence, decay, clip, schedule, warmup, beta2. */
+const TABLE_4 = `
+math 1 | 2.0e-8 | 4 | 2048 | 0.1 | 1.0 | linear | 1000 | 0.99
+math 2 | 1.0e-7 | 4 | 2048 | 0.01 | 0.5 | linear | 1000 | 0.99
+math 3 | 4.0e-8 | 4 | 2048 | 0.1 | 1.0 | linear | 500 | 0.999
+japanese 1 | 1.0e-7 | 8 | 1024 | 0.1 | 0.5 | WSD | 1000 | 0.995
+japanese 2 | 1.0e-7 | 8 | 1024 | 0.1 | 0.5 | WSD | 1000 | 0.99
+japanese 3 | 2.0e-7 | 8 | 1024 | 0.01 | 0.5 | WSD | 1000 | 0.99
+swahili 1 | 7.0e-8 | 8 | 1024 | 0.1 | 0.5 | WSD | 1000 | 0.99
+swahili 2 | 2.0e-7 | 8 | 1024 | 0.05 | 0.5 | WSD | 1000 | 0.99
+swahili 3 | 1.0e-7 | 8 | 1024 | 0.1 | 1.0 | WSD | 1000 | 0.999
+telugu 1 | 7.0e-8 | 8 | 1024 | 0.1 | 0.5 | WSD | 1000 | 0.99
+telugu 2 | 5.0e-8 | 8 | 1024 | 0.05 | 0.5 | WSD | 300 | 0.99
+telugu 3 | 1.0e-7 | 4 | 2048 | 0.1 | 0.5 | WSD | 1000 | 0.99
+bengali 1 | 7.0e-8 | 8 | 1024 | 0.1 | 0.5 | WSD | 1000 | 0.99
+bengali 2 | 5.0e-8 | 8 | 1024 | 0.05 | 0.5 | WSD | 300 | 0.99
+bengali 3 | 1.0e-7 | 4 | 2048 | 0.1 | 0.5 | WSD | 1000 | 0.99
+`;
+
+describe("presets", () => {
+  const rows = TABLE_4.trim()
+    .split("\n")
+    .map((line) => line.split("|").map((cell) => cell.trim()));
+
+  it("are the paper's experts, and two kinds for other models", () => {
+    const names = rows.map(([name = ""]) => `paper/${name.replace(" ", "-")}`);
+    expect(PRESET_NAMES).toEqual(["math", "language", ...names]);
+  });
+
+  it.each(rows)("paper, %s", (name, ...cells) => {
+    const [lr, batch, length, decay, clip, kind, warmup, beta2] = cells;
+    const preset = `paper/${name?.replace(" ", "-")}`;
+    const run = checkRun({ base: "b", out: "o", data: DATA, preset });
+    expect(run).toMatchObject({
+      ...{ method: "full", batch: Number(batch), sequence_length: Number(length), samples: 40_000 },
+      optimizer: { lr: Number(lr), betas: [0.9, Number(beta2)], decay: Number(decay), clip: Number(clip), eps: 1e-8 },
+      schedule: { kind: kind?.toLowerCase(), warmup: Number(warmup) },
+      checkpoints: { every_samples: 5000, keep: "all" },
+    });
+    expect(settle(run)).toMatchObject({ learningRate: Number(lr), steps: 40_000 / Number(batch), notes: [] });
+  });
+
+  it("give way to what is written, also to another length of the run", () => {
+    const optimizer = { decay: 0 };
+    const run = checkRun({ base: "b", out: "o", data: DATA, preset: "paper/math-1", epochs: 2, optimizer });
+    expect([run.samples, run.epochs]).toEqual([undefined, 2]);
+    expect(run.optimizer).toMatchObject({ lr: 2e-8, decay: 0 });
+  });
+
+  it("math and language: the paper's rate at its size, and at others by the number of parameters", () => {
+    const settled = (preset: string, parameters: number, contextLength = 4096) =>
+      settle(checkRun({ base: "b", out: "o", data: DATA, preset }), { parameters, contextLength });
+    expect(settled("math", LLAMA.parameters)).toMatchObject({ learningRate: 4e-8, sequenceLength: 2048, steps: 7500 });
+    expect(settled("language", LLAMA.parameters)).toMatchObject({
+      learningRate: 1e-7,
+      sequenceLength: 1024,
+      steps: 3750,
+    });
+    expect(settled("math", 125e6).learningRate).toBe(2.6e-6);
+    expect(settled("language", 30e6).learningRate).toBe(2.7e-5);
+    expect(settled("math", 464e3, 256)).toMatchObject({ learningRate: 6.9e-4, sequenceLength: 256 });
+    expect(settled("language", 464e3).learningRate).toBe(5e-4);
+    expect(settled("language", LLAMA.parameters).schedule.warmup).toBe(750);
+  });
+});
+
+describe("settleRun", () => {
+  it("counts steps from samples, epochs and packed sequences", () => {
+    const steps = (fields: object, samples: number, sequences: number) =>
+      settleRun(checkRun({ ...SMALL, batch: 4, accumulation: 2, ...fields }), LLAMA, { samples, sequences }).steps;
+    expect(steps({ steps: 7 }, 100, 100)).toBe(7);
+    expect(steps({}, 100, 100)).toBe(13);
+    expect(steps({ epochs: 2.5 }, 100, 100)).toBe(32);
+    expect(steps({ samples: 300 }, 100, 100)).toBe(38);
+    expect(steps({ samples: 300 }, 100, 20)).toBe(8); // five samples a sequence: 60 sequences, 8 to a step
+    expect(steps({ epochs: 0.001 }, 100, 100)).toBe(1);
+  });
+
+  it("settles the schedule, and tells of what may surprise", () => {
+    const run = checkRun({ ...SMALL, steps: 50, sequence_length: 4096, schedule: { kind: "wsd", warmup: 50 } });
+    const { schedule, steps, notes } = settleRun(
+      run,
+      { parameters: 1e6, contextLength: 2048 },
+      { samples: 1, sequences: 1 },
+    );
+    expect(learningRateFactor(schedule, 49, steps)).toBe(1);
+    expect(notes).toEqual([
+      "sequence_length is 4096, and the model was made for 2048 positions; it never saw the others",
+      "the warmup of 50 steps is as long as the run, which has 50: the rate never falls",
+    ]);
+  });
+
+  it("has factors for lora, and their defaults", () => {
+    const run = checkRun({ ...SMALL, method: "lora", optimizer: { lr: 1e-4, clip: false } });
+    expect(trainedSelection(run)).toBe("layers");
+    expect(settle(run)).toMatchObject({
+      lora: { rank: 64, alpha: 16, rankStabilised: true, dropout: 0 },
+      optimizer: { clip: undefined, epsilon: 1e-8, decayAll: false },
+    });
+    const own = checkRun({ ...SMALL, method: "lora", lora: { rank: 8, rank_stabilised: false } });
+    expect(settle(own).lora).toEqual({ rank: 8, alpha: 16, rankStabilised: false, dropout: 0 });
+  });
+});
+
+describe("runFields", () => {
+  it("describes every field, the required ones and the defaults", () => {
+    const fields = runFields();
+    expect(fields.filter(({ description }) => description === "").map(({ field }) => field)).toEqual([]);
+    expect(fields.filter(({ required }) => required).map(({ field }) => field)).toEqual(["base", "out"]);
+    expect(fields.map(({ field }) => field)).toEqual(
+      expect.arrayContaining(["base", "lora.rank", "optimizer.lr", "schedule.warmup", "partition", "holdout.samples"]),
+    );
+    expect(fields.find(({ field }) => field === "optimizer.betas")?.default).toEqual([0.9, 0.99]);
+    expect(runJsonSchema()).toMatchObject({ title: "layergraft run", type: "object", additionalProperties: false });
+  });
+});
