@@ -2,7 +2,7 @@
 import { Random } from "../core/random.js";
 import type { KeyValueCache } from "./cache.js";
 import type { LoadedDecoder } from "./loaded-decoder.js";
-import { breathe, extend, sharedBeginning, sharedLength } from "./prefill.js";
+import { breathe, extend, longestOf, sharedBeginning, sharedLength } from "./prefill.js";
 import { type SamplingOptions, sampleToken } from "./sampling.js";
 import { lastOf } from "./score.js";
 
@@ -55,71 +55,67 @@ class Generation {
   /** By row of the cache. */
   readonly #rows: Row[] = [];
   readonly #batch: number;
+  /** Tokens of a text up to which other frequencies hold than beyond. */
+  readonly #turn: number;
 
   constructor(decoder: LoadedDecoder, prompts: readonly (readonly number[])[], options: GenerateTokensOptions) {
     this.#decoder = decoder;
     this.#prompts = prompts;
     this.#options = options;
     this.#answers = prompts.map(() => ({ ids: [], finish: "length" }));
+    this.#turn = Math.min(...decoder.spec.ropes.map(({ long }) => long?.above ?? Number.POSITIVE_INFINITY));
     // Where frequencies depend on the length, each text has its own: such models answer one by one.
-    const isAlone = decoder.spec.ropes.some(({ long }) => long !== undefined);
-    this.#batch = Math.max(1, isAlone ? 1 : Math.min(options.batch ?? DEFAULT_BATCH, prompts.length));
+    const isAlone = Number.isFinite(this.#turn);
+    this.#batch = isAlone ? 1 : Math.max(1, Math.min(options.batch ?? DEFAULT_BATCH, prompts.length));
     this.#cache = decoder.newCache(this.#batch);
   }
 
   async run(): Promise<TokenAnswer[]> {
-    const { signal } = this.#options;
-    const shared = this.#batch > 1 ? sharedLength(this.#prompts) : 0;
-    const longest = Math.max(...this.#prompts.map(({ length }) => length));
-    const beginning = await sharedBeginning(this.#decoder, this.#prompts[0]?.slice(0, shared) ?? [], longest, signal);
+    const waiting = this.#prompts.flatMap((_, prompt): Row[] => {
+      const row = { prompt, random: Random.of(this.#options.seed ?? 0, `answer ${prompt}`), ids: [] };
+      return this.#isFull(row) && this.#finish(row, "length") ? [] : [row];
+    });
+    const texts = waiting.map((row) => this.#textOf(row));
+    const shared = this.#batch > 1 ? sharedLength(texts) : 0;
+    const beginning = await sharedBeginning(this.#decoder, texts[0]?.slice(0, shared) ?? [], 0, this.#options.signal);
     let next = 0;
-    while (next < this.#prompts.length || this.#rows.length > 0) {
-      if (next < this.#prompts.length && this.#rows.length < this.#batch) {
-        // Prompts wait until a quarter of the rows is free: read together they are read faster.
-        const free = this.#batch - this.#rows.length;
-        if (this.#rows.length === 0 || free >= Math.max(1, this.#batch / 4)) {
-          const count = Math.min(free, this.#prompts.length - next);
-          await this.#admit(
-            Array.from({ length: count }, (_, i) => next + i),
-            beginning,
-            shared,
-          );
-          next += count;
-          continue;
-        }
-      }
-      await this.#step();
+    while (next < waiting.length || this.#rows.length > 0) {
+      // Prompts wait until a quarter of the rows is free: read together they are read faster.
+      const free = this.#batch - this.#rows.length;
+      if (next < waiting.length && free >= Math.max(1, this.#batch / 4)) {
+        const admitted = waiting.slice(next, next + free);
+        await this.#read(admitted, beginning, shared);
+        next += admitted.length;
+      } else await this.#step();
     }
     return this.#answers;
   }
 
-  /** Reads prompts and draws the first token of each answer. */
-  async #admit(prompts: readonly number[], beginning: KeyValueCache | undefined, shared: number): Promise<void> {
-    const texts = prompts.map((prompt) => (this.#prompts[prompt] ?? []).slice(shared));
-    const planned = Math.max(...texts.map(({ length }) => shared + length));
-    const cache = this.#decoder.newCache(prompts.length, planned);
-    for (const _ of prompts)
+  /** Prompt and answer so far. */
+  #textOf({ prompt, ids }: Row): number[] {
+    return [...(this.#prompts[prompt] ?? []), ...ids];
+  }
+
+  /** Reads texts and draws the next token of each. */
+  async #read(rows: readonly Row[], beginning?: KeyValueCache, shared = 0): Promise<void> {
+    const texts = rows.map((row) => this.#textOf(row).slice(shared));
+    const planned = shared + longestOf(texts);
+    const cache = this.#decoder.newCache(rows.length, planned);
+    for (const _ of rows)
       if (beginning) cache.addCopy(beginning, 0);
       else cache.add();
-    const first: (number | undefined)[] = [];
-    const rows = prompts.map(
-      (prompt): Row => ({
-        prompt,
-        random: Random.of(this.#options.seed ?? 0, `answer ${prompt}`),
-        ids: [],
-      }),
-    );
+    const drawn: (number | undefined)[] = [];
     await extend(this.#decoder, cache, texts, {
       outputs: [this.#output],
       planned,
       signal: this.#options.signal,
       wants: (start, end) => lastOf(texts, start, end),
       onPass: (result, wanted) => {
-        for (const [i, { row }] of wanted.entries()) first[row] = this.#draw(rows[row] as Row, result, i);
+        for (const [i, { row }] of wanted.entries()) drawn[row] = this.#draw(rows[row] as Row, result, i);
       },
     });
     for (const [i, row] of rows.entries()) {
-      if (this.#take(row, first[i] ?? 0)) continue;
+      if (this.#take(row, drawn[i] ?? 0)) continue;
       this.#cache.addCopy(cache, i);
       this.#rows.push(row);
     }
@@ -128,7 +124,13 @@ class Generation {
   /** One more token of every answer under way. */
   async #step(): Promise<void> {
     await breathe(this.#options.signal);
-    this.#cache.reserve(Math.max(...this.#rows.map((_, row) => this.#cache.length(row) + 1)));
+    const [first] = this.#rows;
+    if (first && this.#batch === 1 && this.#cache.length(0) === this.#turn) {
+      // What is cached was turned by frequencies that hold no longer.
+      this.#cache.remove(0);
+      this.#rows.pop();
+      return this.#read([first]);
+    }
     const tokens = this.#rows.map(({ ids }) => [ids.at(-1) ?? 0]);
     const wanted = this.#rows.map((_, row) => ({ row, at: 0 }));
     const result = await this.#decoder.pass(this.#cache, tokens, wanted, [this.#output]);
@@ -154,14 +156,17 @@ class Generation {
 
   /** Adds a token to an answer. @returns whether the answer has ended */
   #take(row: Row, id: number): boolean {
-    const { maxNewTokens, stopIds, onToken } = this.#options;
+    const { stopIds, onToken } = this.#options;
     if (stopIds.has(id)) return this.#finish(row, "end");
-    if (maxNewTokens === 0) return this.#finish(row, "length");
     row.ids.push(id);
     if (onToken?.(row.prompt, id) === "stop") return this.#finish(row, "stop");
-    const length = (this.#prompts[row.prompt]?.length ?? 0) + row.ids.length;
-    const isFull = row.ids.length >= maxNewTokens || length >= this.#decoder.spec.contextLength;
-    return isFull && this.#finish(row, "length");
+    return this.#isFull(row) && this.#finish(row, "length");
+  }
+
+  /** Whether an answer may have no further token. */
+  #isFull({ prompt, ids }: Row): boolean {
+    const length = (this.#prompts[prompt]?.length ?? 0) + ids.length;
+    return ids.length >= this.#options.maxNewTokens || length >= this.#decoder.spec.contextLength;
   }
 
   #finish({ prompt, ids }: Row, finish: TokenAnswer["finish"]): true {

@@ -1,51 +1,143 @@
-// The engine against what transformers computed from the same weights: logits, greedy answers.
-import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
-import { expect, it } from "vitest";
-import { openSafetensors, readTensor } from "../safetensors/index.js";
-import { LoadedDecoder } from "./loaded-decoder.js";
+// The engine against what transformers computed from the same weights: logits, greedy answers, log-probabilities.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Engine, openEngine } from "./engine.js";
+import { distance, GOLDENS, type Golden, golden, logSoftmax } from "./golden.test-util.js";
+import { LoadedDecoder, type Wanted } from "./loaded-decoder.js";
 import { openModelSource } from "./model-source.js";
 
-const root = process.env.GOLD ?? "";
-for (const family of existsSync(root) ? readdirSync(root) : []) {
-  if (!existsSync(join(root, family, "expected.safetensors")) || family === "training") continue;
-  it(family, async () => {
-    const folder = join(root, family);
-    const file = await openSafetensors(join(folder, "expected.safetensors"));
-    const read = async (name: string) => {
-      const info = file.tensors.find((tensor) => tensor.name === name);
-      if (!info) throw new Error(name);
-      return { info, bytes: (await readTensor(file, info)).slice().buffer };
-    };
-    const ids = await read("input_ids");
-    const [B, T] = ids.info.shape as [number, number];
-    const all = Array.from(new BigInt64Array(ids.bytes), Number);
-    const mask = Array.from(new BigInt64Array((await read("attention_mask")).bytes), Number);
-    const logits = new Float32Array((await read("logits")).bytes);
-    const decoder = await LoadedDecoder.load(await openModelSource(folder), { threads: 1 });
-    const V = decoder.spec.vocabularySize;
-    let worst = 0;
-    for (let b = 0; b < B; b++) {
-      const row = all.slice(b * T, (b + 1) * T).filter((_, t) => mask[b * T + t] === 1);
-      const cache = decoder.newCache(1);
-      cache.add();
-      const out: number[] = [];
-      for (let at = 0; at < row.length; at += 5) {
-        const part = row.slice(at, at + 5);
-        const r = await decoder.pass(
-          cache,
-          [part],
-          part.map((_, i) => ({ row: 0, at: i })),
-          ["logits"],
-        );
-        out.push(...(r.logits as Float32Array));
-      }
-      const pads = T - row.length;
-      for (let i = 0; i < out.length; i++)
-        worst = Math.max(worst, Math.abs((out[i] as number) - (logits[(b * T + pads) * V + i] as number)));
+// Float32 in both, additions in another order; logits are of a size up to 10.
+const LOGITS = 1e-4;
+
+/** Logits of texts in one cache, `step` tokens of each a pass; texts need not be of one length. */
+async function logitsOf(decoder: LoadedDecoder, texts: readonly (readonly number[])[], step: number) {
+  const cache = decoder.newCache(texts.length);
+  for (const _ of texts) cache.add();
+  const found = texts.map((): number[][] => []);
+  const longest = Math.max(...texts.map(({ length }) => length));
+  for (let from = 0; from < longest; from += step) {
+    const parts = texts.map((text) => text.slice(from, from + step));
+    const wanted = parts.flatMap((part, row) => part.map((_, at): Wanted => ({ row, at })));
+    const { logits = new Float32Array() } = await decoder.pass(cache, parts, wanted, ["logits"], longest);
+    const { vocabularySize } = decoder.spec;
+    for (const [i, { row }] of wanted.entries()) {
+      found[row]?.push([...logits.subarray(i * vocabularySize, (i + 1) * vocabularySize)]);
     }
-    console.log(family, worst);
-    expect(worst).toBeLessThan(1e-4);
-    await decoder.close();
-  });
+  }
+  return found;
 }
+
+const expectLogits = (found: readonly (readonly number[])[], wanted: readonly (readonly number[])[]) =>
+  expect(distance(found.flat(), wanted.flat())).toBeLessThan(LOGITS);
+
+describe.each(GOLDENS)("$name", (expected: Golden) => {
+  const { rows, logits, greedy } = expected;
+  let decoder: LoadedDecoder;
+  let engine: Engine;
+  beforeAll(async () => {
+    const source = await openModelSource(expected.folder);
+    decoder = await LoadedDecoder.load(source, { threads: 1 });
+    engine = await openEngine(expected.folder, { threads: 1 });
+  });
+  afterAll(() => Promise.all([decoder.close(), engine.close()]));
+
+  it("has the logits of transformers: in one pass, in chunks, token by token, and batched", async () => {
+    for (const [row, text] of rows.entries()) {
+      for (const step of [text.length, 5, 1]) {
+        expectLogits((await logitsOf(decoder, [text], step))[0] ?? [], logits[row] ?? []);
+      }
+    }
+    // The row that is padded in transformers is a shorter one here, and the last passes have nothing of it.
+    for (const step of [expected.width, 5, 1]) {
+      const found = await logitsOf(decoder, rows, step);
+      for (const [row, list] of logits.entries()) expectLogits(found[row] ?? [], list);
+    }
+  });
+
+  it("answers as transformers, alone and batched", async () => {
+    const maxNewTokens = greedy[0]?.length ?? 0;
+    const prompts = rows.slice(0, greedy.length);
+    for (const batch of [1, 2]) {
+      const answers = await engine.generate(prompts, { maxNewTokens, stopIds: [], batch });
+      expect(answers.map(({ ids }) => ids)).toEqual(greedy);
+      expect(answers.every(({ finish, text }) => finish === "length" && text === "")).toBe(true);
+    }
+  });
+
+  it("scores as the logits of transformers say", async () => {
+    const wanted = rows.map((text, row) =>
+      text.slice(1).map((id, at) => logSoftmax([...(logits[row]?.[at] ?? [])])[id] as number),
+    );
+    for (const batch of [1, 8]) {
+      const found = await engine.score(rows, { batch });
+      for (const [row, list] of wanted.entries()) expect(distance(found[row] ?? [], list)).toBeLessThan(LOGITS);
+    }
+    const from = 7;
+    const continuations = await engine.scoreContinuations(
+      rows.map((text) => ({ context: text.slice(0, from), continuation: text.slice(from) })),
+    );
+    const best = rows.map((text, row) => text.map((_, at) => argMax(logits[row]?.[at - 1] ?? [])));
+    for (const [row, { logprob, tokens, greedy: isGreedy }] of continuations.entries()) {
+      const list = wanted[row]?.slice(from - 1) ?? [];
+      expect(distance(tokens, list)).toBeLessThan(LOGITS);
+      expect(logprob).toBeCloseTo(
+        list.reduce((sum, one) => sum + one, 0),
+        3,
+      );
+      expect(isGreedy).toBe(rows[row]?.slice(from).every((id, at) => id === best[row]?.[from + at]));
+    }
+    // What is most likely continues greedily.
+    const [answer = []] = greedy;
+    const [sure] = await engine.scoreContinuations([{ context: rows[0] ?? [], continuation: answer }]);
+    expect(sure?.greedy).toBe(true);
+  });
+
+  it("knows what comes next", async () => {
+    const count = engine.vocabularySize;
+    const found = await engine.topNext(rows, { count });
+    for (const [row, next] of found.entries()) {
+      const wanted = logSoftmax([...(logits[row]?.at(-1) ?? [])]);
+      expect(next.map(({ id }) => id).sort((a, b) => a - b)).toEqual([...wanted.keys()]);
+      expect(
+        distance(
+          next.map(({ logprob }) => logprob),
+          next.map(({ id }) => wanted[id] as number),
+        ),
+      ).toBeLessThan(LOGITS);
+      expect(next.map(({ logprob }) => logprob)).toEqual(next.map(({ logprob }) => logprob).sort((a, b) => b - a));
+    }
+    const few = await engine.topNext(rows, { count: 3, batch: 1 });
+    expect(few.map((next) => next.map(({ id }) => id))).toEqual(
+      found.map((next) => next.slice(0, 3).map(({ id }) => id)),
+    );
+  });
+});
+
+const argMax = (list: readonly number[]) => list.indexOf(Math.max(...list));
+
+describe("frequencies that depend on the length (LongRoPE)", () => {
+  const { rows, short, logits, folder } = golden("phi3-longrope");
+  const ABOVE = 8; // original_max_position_embeddings of this case
+
+  it("turn short texts otherwise than long ones, of one batch, too", async () => {
+    const engine = await openEngine(folder, { threads: 1 });
+    const [long = []] = rows;
+    const brief = long.slice(0, short?.length);
+    expect(brief.length).toBeLessThanOrEqual(ABOVE);
+    const expected = (text: readonly number[], of: readonly (readonly number[])[]) =>
+      text.slice(1).map((id, at) => logSoftmax([...(of[at] ?? [])])[id] as number);
+    const found = await engine.score([long, brief, long]);
+    expect(distance(found[0] ?? [], expected(long, logits[0] ?? []))).toBeLessThan(LOGITS);
+    expect(distance(found[1] ?? [], expected(brief, short ?? []))).toBeLessThan(LOGITS);
+    expect(found[2]).toEqual(found[0]);
+    await engine.close();
+  });
+
+  it("turn all positions anew where an answer grows beyond the limit: each token is as after one pass over all", async () => {
+    const engine = await openEngine(folder, { threads: 1 });
+    const text = rows[0]?.slice(0, 6) ?? [];
+    const [answer] = await engine.generate([text], { maxNewTokens: 10, stopIds: [] });
+    // By transformers 5.18, a pass over the whole text for each token (its own cache is not right across the limit).
+    expect(answer?.ids).toEqual([14, 8, 2, 19, 8, 2, 0, 13, 2, 11]);
+    await engine.close();
+  });
+});

@@ -17,14 +17,20 @@ export function passTime(decoder: LoadedDecoder, rows: number, allLogits: boolea
   return Math.max(1, Math.floor(tokens / rows));
 }
 
+/** Tokens of the longest text; there may be more texts than a call may have arguments. */
+export function longestOf(texts: readonly (readonly number[])[]): number {
+  return texts.reduce((longest, { length }) => Math.max(longest, length), 0);
+}
+
 /** Most tokens that all texts begin with, leaving at least one of each. */
 export function sharedLength(texts: readonly (readonly number[])[]): number {
   const [first = []] = texts;
   if (texts.length < 2) return 0;
-  let length = Math.min(...texts.map((text) => text.length)) - 1;
+  let length = first.length;
   for (const text of texts) {
+    const most = Math.min(length, text.length - 1);
     let same = 0;
-    while (same < length && text[same] === first[same]) same++;
+    while (same < most && text[same] === first[same]) same++;
     length = same;
   }
   return length >= WORTH_SHARING ? length : 0;
@@ -70,8 +76,8 @@ export async function extend(
   options: ExtendOptions,
 ): Promise<void> {
   const { wants, outputs, onPass, planned, signal, allLogits = false } = options;
-  const longest = Math.max(...texts.map(({ length }) => length));
-  cache.reserve(Math.max(...texts.map(({ length }, row) => cache.length(row) + length)));
+  const longest = longestOf(texts);
+  cache.reserve(texts.reduce((most, { length }, row) => Math.max(most, cache.length(row) + length), 0));
   const step = passTime(decoder, texts.length, allLogits);
   for (let from = 0; from < longest; from += step) {
     await breathe(signal);

@@ -36,7 +36,7 @@ export async function scoreTexts(
     decoder,
     requests.map(({ tokens }) => tokens),
     options,
-    Math.min(...requests.map(({ from }) => from - 1)),
+    requests.reduce((least, { from }) => Math.min(least, from - 1), Number.POSITIVE_INFINITY),
     async (cache, batch, shared, planned) => {
       const texts = batch.map((index) => requests[index]?.tokens ?? []);
       // What is last of a text predicts nothing that is given.
