@@ -29,8 +29,8 @@ export class AddedTokens {
   #normalized: Node = { next: new Map(), token: undefined };
 
   /**
-   * Those of a tokenizer.json, and those that settings add to them. A token that settings name counts as special.
-   * As in transformers, a token without an id gets that of the vocabulary, or the first free one after all others.
+   * Those of a tokenizer.json, and those that settings add to them. As in transformers, a token that settings name
+   * counts as special, and one without an id gets that of the vocabulary, or the first that is free after all others.
    */
   constructor(json: CheckedJson, named: ReadonlyMap<string, NamedToken>, settings: TokenizerSettings) {
     for (const token of json.added) this.#set(token);
@@ -38,7 +38,7 @@ export class AddedTokens {
     let next = Math.max(size, this.highestId + 1);
     for (const token of [...listedTokens(settings), ...named.values()]) {
       const known = this.byContent.get(token.content);
-      if (known && (known.special || !token.special)) continue;
+      if (known && (known.special || !token.isNamed)) continue;
       const id = known?.id ?? json.vocabulary.get(token.content) ?? next++;
       this.#set(known ? { ...known, special: true } : { ...token, id });
     }

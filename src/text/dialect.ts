@@ -64,7 +64,7 @@ export function sayPreTokenizer(part: Part): Part {
     case "ByteLevel":
       return byteLevel(part);
     case "BertPreTokenizer":
-      return part;
+      return sequence([split("\\s+", "Removed"), split(PUNCTUATION, "Isolated")]);
     default:
       throw fault(`its pre-tokenizer ${part.type} is not supported`, "pre_tokenizer");
   }

@@ -4,6 +4,7 @@ import { CheckpointError } from "../core/errors.js";
 import { TextStream } from "./stream.js";
 import { type ChatMessage, type ChatTemplate, type RenderOptions, TemplateError } from "./template.js";
 import type { Tokenizer } from "./tokenizer.js";
+import { isSpace } from "./unicode.js";
 
 /** Where a reply stands; all positions are of UTF-16 units, as in JavaScript strings. */
 export interface ReplySpan {
@@ -113,42 +114,80 @@ export function encodeReplies(
 ): MaskedTokens {
   const ids = tokenizer.encode(text);
   const spans = replies.map(({ start, end, turnEnd }) => [start, options.ends === false ? end : turnEnd] as const);
-  const stream = new TextStream(tokenizer);
-  let at = 0;
   let next = 0;
-  const inside = ids.map((id, i) => {
-    const from = at;
-    const piece = stream.push(id) + (i === ids.length - 1 ? stream.end() : "");
-    at = advance(text, at, piece);
-    // A token whose text is held back is part of the character that comes next.
-    const to = Math.max(at, from + 1);
+  const inside = placesOf(tokenizer, ids, text).map(([from, to]) => {
     while (next < spans.length && (spans[next]?.[1] ?? 0) <= from) next++;
     const [start, end] = spans[next] ?? [0, 0];
     return from < end && to > start;
   });
-  if (text.slice(at).trim() !== "") throw changed(text, at);
   return { ids, inside };
 }
 
-/** The place in a text after what a token decoded to. */
-function advance(text: string, from: number, piece: string): number {
+/** The stretch of a text that each of its tokens is of, at least one unit long. */
+function placesOf(tokenizer: Tokenizer, ids: readonly number[], text: string): [from: number, to: number][] {
+  const places: [number, number][] = [];
+  const stream = new TextStream(tokenizer);
+  let at = 0;
+  // A token whose text is held back is a byte of what comes next, or part of its first character.
+  let held: number[] = [];
+  const place = (tokens: readonly number[], piece: string) => {
+    const positions = follow(text, at, piece);
+    const bytes = bytesOf(piece);
+    let byte = 0;
+    for (const [i, id] of tokens.entries()) {
+      const isByte = BYTE_TOKEN.test(tokenizer.tokenOf(id) ?? "");
+      const [first, last] = isByte
+        ? (bytes[byte++] ?? [0, 0])
+        : [bytes[byte]?.[0] ?? 0, i === tokens.length - 1 ? piece.length : 0];
+      const from = positions[first] ?? at;
+      places.push([from, Math.max(positions[last] ?? at, from + 1)]);
+    }
+    at = positions.at(-1) ?? at;
+  };
+  for (const id of ids) {
+    held.push(id);
+    const piece = stream.push(id);
+    if (piece === "") continue;
+    place(held, piece);
+    held = [];
+  }
+  place(held, stream.end());
+  if (text.slice(at).trim() !== "") throw changed(text, at);
+  return places;
+}
+
+// How vocabularies write the bytes that stand for characters they lack.
+const BYTE_TOKEN = /^<0x[0-9A-F]{2}>$/;
+
+/** For each byte of a text in UTF-8, where its character starts and ends, in UTF-16 units. */
+function bytesOf(text: string): [start: number, end: number][] {
+  const bytes: [number, number][] = [];
+  let start = 0;
+  for (const character of text) {
+    const end = start + character.length;
+    for (let i = 0; i < Buffer.byteLength(character); i++) bytes.push([start, end]);
+    start = end;
+  }
+  return bytes;
+}
+
+/** The place in a text of each unit of what its tokens decode to, and of the end; blanks may be added and dropped. */
+function follow(text: string, from: number, piece: string): number[] {
+  const positions: number[] = [];
   let at = from;
   for (const unit of piece.split("")) {
-    if (text[at] === unit) {
-      at++;
-    } else if (unit !== " ") {
-      while (at < text.length && text[at] !== unit && /\s/.test(text[at] ?? "")) at++;
-      if (text[at] !== unit) throw changed(text, at);
-      at++;
-    }
+    const isAdded = unit === " " && text[at] !== " ";
+    if (!isAdded) while (at < text.length && text[at] !== unit && isSpace(text[at])) at++;
+    if (!isAdded && text[at] !== unit) throw changed(text, at);
+    positions.push(at);
+    if (!isAdded) at++;
   }
-  return at;
+  return [...positions, at];
 }
 
 function changed(text: string, at: number): CheckpointError {
   return new CheckpointError(
     `the tokenizer changes the text at ${JSON.stringify(text.slice(at, at + 20))}, so its tokens cannot be placed; ` +
       "normalize the text as the tokenizer does (often NFC) before it is rendered",
-    {},
   );
 }

@@ -21,13 +21,15 @@ export type SpecialName = (typeof SPECIAL_NAMES)[number];
 /** A token that settings name; what it says of itself counts where tokenizer.json does not have it. */
 export interface NamedToken extends ReturnType<typeof traitsOf> {
   readonly content: string;
+  /** Whether it has a name, as extra special tokens do not. */
+  readonly isNamed: boolean;
 }
 
 /** A token written as a string or as an object with its content. */
-function namedToken(value: unknown): NamedToken | undefined {
+function namedToken(value: unknown, isNamed: boolean): NamedToken | undefined {
   const entry = typeof value === "string" ? { content: value } : value;
   if (!isObject(entry) || typeof entry.content !== "string" || entry.content === "") return undefined;
-  return { ...traitsOf(entry, true), content: entry.content };
+  return { ...traitsOf(entry, true), content: entry.content, isNamed };
 }
 
 /**
@@ -36,15 +38,15 @@ function namedToken(value: unknown): NamedToken | undefined {
  */
 export function namedTokens(settings: TokenizerSettings): Map<string, NamedToken> {
   const named = new Map<string, NamedToken>();
-  const add = (name: string, value: unknown) => {
-    const token = namedToken(value);
+  const add = (name: string, value: unknown, isNamed = true) => {
+    const token = namedToken(value, isNamed);
     if (token && !named.has(name)) named.set(name, token);
   };
   for (const name of SPECIAL_NAMES) add(name, settings[name]);
   for (const [name, value] of Object.entries(settings)) if (name.endsWith("_token")) add(name, value);
   const extra = settings.extra_special_tokens ?? settings.additional_special_tokens;
   if (isObject(extra)) for (const [name, value] of Object.entries(extra)) add(name, value);
-  if (Array.isArray(extra)) for (const value of extra) add(`${namedToken(value)?.content}`, value);
+  if (Array.isArray(extra)) for (const value of extra) add(`${namedToken(value, false)?.content}`, value, false);
   return named;
 }
 
@@ -55,7 +57,7 @@ export function listedTokens(settings: TokenizerSettings): NamedToken[] {
     .sort(([a], [b]) => Number(a) - Number(b))
     .flatMap(([, entry]) => {
       if (!isObject(entry) || typeof entry.content !== "string" || entry.content === "") return [];
-      return [{ ...traitsOf(entry), content: entry.content }];
+      return [{ ...traitsOf(entry), content: entry.content, isNamed: false }];
     });
 }
 

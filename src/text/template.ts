@@ -1,7 +1,7 @@
 // Chat templates: messages to the text that a model was trained on, as transformers renders them.
 // Not where they are found: load-template.ts does that.
-import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 import { CheckpointError, type ErrorWhere, LayergraftError } from "../core/errors.js";
+import { type Program, parseTemplate } from "./jinja.js";
 import { formatTime } from "./strftime.js";
 
 export interface ChatMessage {
@@ -66,9 +66,7 @@ export function makeChatTemplate(
         add_generation_prompt: addGenerationPrompt,
       };
       try {
-        const environment = new Environment();
-        for (const [key, value] of Object.entries(scope)) environment.set(key, value);
-        return new Interpreter(environment).run(program).value as string;
+        return program.render(scope);
       } catch (error) {
         const said = (error as Error).message;
         const verb = error instanceof Refusal ? "refuses these messages" : "failed";
@@ -78,10 +76,9 @@ export function makeChatTemplate(
   };
 }
 
-function compile(source: string, name: string, where: ErrorWhere): ReturnType<typeof parse> {
+function compile(source: string, name: string, where: ErrorWhere): Program {
   try {
-    // Jinja takes every line end for one; transformers trims and strips the lines of blocks.
-    return parse(tokenize(source.replace(/\r\n?/g, "\n"), { trim_blocks: true, lstrip_blocks: true }));
+    return parseTemplate(source);
   } catch (error) {
     throw new CheckpointError(`${name} is not valid: ${(error as Error).message}`, where, error);
   }
