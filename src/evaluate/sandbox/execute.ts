@@ -63,7 +63,7 @@ const MOST_REPORT = 20_000;
  * @throws {LayergraftError} code `sandbox` when Python cannot be started
  */
 export async function execute(job: Job): Promise<RawOutcome> {
-  job.signal?.throwIfAborted();
+  if (job.signal?.aborted) throw stopped();
   const scratch = await mkdtemp(join(tmpdir(), "layergraft-sandbox-"));
   try {
     return await runIn(scratch, job);
@@ -144,7 +144,7 @@ function runIn(scratch: string, { python, limits, parts, kernel, trust, signal }
     child.on("exit", kill);
     child.on("close", (exitCode, signalName) => {
       finish();
-      if (cancelled) reject(new CancelledError("the execution of a program was stopped"));
+      if (cancelled) reject(stopped());
       else resolve({ report, ended, signal: signalName, exitCode, output: output.slice(0, KEPT_OUTPUT) });
     });
 
@@ -204,4 +204,8 @@ async function removeFolder(folder: string): Promise<void> {
     }
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+function stopped(): CancelledError {
+  return new CancelledError("the execution of a program was stopped");
 }

@@ -1,0 +1,177 @@
+// Who answers the prompts: the interface that the engine and every server's adapter fill. Knows no task and no score.
+
+/** What answered, for the result file: nothing in it changes from one run to the next with the same model. */
+export interface BackendIdentity {
+  /** `engine`, `openai`, `llamacpp` or `ollama`. */
+  readonly backend: string;
+  /** The program that computed, with its version where it tells: `vllm 0.11.0`; null when it does not say. */
+  readonly server: string | null;
+  /** What the model is called there. */
+  readonly model: string;
+  /** Digest of the model's weights or files, where the server or the folder gives one. */
+  readonly digest: string | null;
+  /**
+   * Who puts the beginning-of-sequence token before a prompt: `tokenizer`: token ids were sent that begin as the
+   * tokenizer's own post-processor has it; `server`: text was sent, and the server did as it does.
+   */
+  readonly bos: "tokenizer" | "server";
+}
+
+/** What a backend cannot do, each with the reason; what is absent it can do. */
+export interface Incapacities {
+  /** Log-likelihood of continuations of any length. */
+  readonly loglikelihood?: string;
+  /** Weighing choices, which servers do by the likeliest next tokens. */
+  readonly choose?: string;
+}
+
+export interface GenerateRequest {
+  readonly prompt: string;
+  /** The beginning of the prompt that other requests have too, such as the shots; computed once where that can be. */
+  readonly prefix?: string | undefined;
+  /** Whether the prompt begins with what the tokenizer itself puts before a text (BOS); default true. */
+  readonly specialTokens?: boolean | undefined;
+  readonly maxNewTokens: number;
+  /** The answer ends before the first of these. */
+  readonly stop: readonly string[];
+  /** 0 is greedy; default 0. */
+  readonly temperature?: number;
+  /** Share of the probability that is sampled from; default 1. */
+  readonly topP?: number;
+  /** Of sampling; default 0. Of no use when greedy. */
+  readonly seed?: number;
+}
+
+export interface Generated {
+  /** Up to the first stop, which is not part of it. */
+  readonly text: string;
+  /** `stop`: a stop string or the model's own end; `length`: maxNewTokens were not enough. */
+  readonly finish: "stop" | "length";
+}
+
+export interface LoglikelihoodRequest {
+  readonly context: string;
+  readonly continuation: string;
+  readonly prefix?: string | undefined;
+  readonly specialTokens?: boolean | undefined;
+}
+
+export interface Loglikelihood {
+  /** Natural logarithm, sum over the continuation's tokens. */
+  readonly logprob: number;
+  /** Tokens of the continuation. */
+  readonly tokens: number;
+  /** Whether each of them was the likeliest. */
+  readonly greedy: boolean;
+}
+
+export interface ChooseRequest {
+  readonly context: string;
+  /** Continuations, such as " A"; servers want each to be a single token. */
+  readonly choices: readonly string[];
+  readonly prefix?: string | undefined;
+  readonly specialTokens?: boolean | undefined;
+}
+
+export interface Chosen {
+  /** Natural log-probability of each choice; null where the server's list of likeliest next tokens does not hold it. */
+  readonly logprobs: readonly (number | null)[];
+}
+
+/** A request that the backend refused or could not answer rightly; the others are not concerned. */
+export interface Fault {
+  readonly fault: string;
+}
+
+export type Answer<T> = T | Fault;
+
+export function isFault<T extends object>(answer: Answer<T>): answer is Fault {
+  return "fault" in answer;
+}
+
+export interface AnswerOptions<T> {
+  readonly signal?: AbortSignal | undefined;
+  /** Called for each request when its answer is there, in whatever order they come. */
+  readonly onResult?: ((index: number, answer: Answer<T>) => void) | undefined;
+}
+
+export interface ChatMessage {
+  readonly role: string;
+  readonly content: string;
+}
+
+/**
+ * A backend. Answers come back in the order of the requests; a request that cannot be answered gives a fault, and what
+ * concerns all of them (no server, no such model) an error.
+ */
+export interface Backend {
+  readonly identity: BackendIdentity;
+  readonly incapacities: Incapacities;
+  generate(requests: readonly GenerateRequest[], options?: AnswerOptions<Generated>): Promise<Answer<Generated>[]>;
+  loglikelihood(
+    requests: readonly LoglikelihoodRequest[],
+    options?: AnswerOptions<Loglikelihood>,
+  ): Promise<Answer<Loglikelihood>[]>;
+  choose(requests: readonly ChooseRequest[], options?: AnswerOptions<Chosen>): Promise<Answer<Chosen>[]>;
+  /** Text of a chat in the model's own form, ready for the model to answer; absent where the form is not known. */
+  readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
+  /**
+   * Indices of requests that are computed together, where that is so: an answer may depend in its last bits on the
+   * company it was computed in, so a resumed run must compute it in the same.
+   */
+  readonly batches?: ((requests: readonly { readonly prefix?: string | undefined }[]) => number[][]) | undefined;
+  /** Gives back what it holds: connections, a server it started, the engine's memory. */
+  close(): Promise<void>;
+}
+
+/** A tokenizer, as far as backends need it; that of text/ is one. */
+export interface Encoder {
+  readonly bos: number | undefined;
+  encode(text: string, options?: { specialTokens?: boolean }): number[];
+  tokenOf(id: number): string | undefined;
+}
+
+/** Ids of a text; `specialTokens`: with what the tokenizer's own post-processor adds. */
+export type Encode = (
+  text: string,
+  specialTokens: boolean,
+  signal: AbortSignal | undefined,
+) => Promise<readonly number[]>;
+
+/**
+ * Encodes with a tokenizer at hand. A text that begins with the beginning-of-sequence token already, as rendered chats
+ * do, gets no second one.
+ */
+export function encodeWith(tokenizer: Encoder): Encode {
+  const bos = tokenizer.bos === undefined ? undefined : tokenizer.tokenOf(tokenizer.bos);
+  return async (text, specialTokens) =>
+    tokenizer.encode(text, { specialTokens: specialTokens && !(bos && text.startsWith(bos)) });
+}
+
+/**
+ * Ids of a context and of its continuation, so that together they are the ids of the whole text: blanks at the
+ * context's end go with the continuation, as tokens take the blank before a word with them. As lm-evaluation-harness
+ * splits a pair (0.4.13, api/model.py, `_encode_pair`).
+ */
+export async function encodePair(
+  encode: Encode,
+  { context, continuation, specialTokens = true }: LoglikelihoodRequest,
+  signal: AbortSignal | undefined,
+): Promise<{ context: readonly number[]; continuation: readonly number[] }> {
+  const before = await encode(context.trimEnd(), specialTokens, signal);
+  const whole = await encode(context + continuation, specialTokens, signal);
+  return { context: whole.slice(0, before.length), continuation: whole.slice(before.length) };
+}
+
+/** A context without the blanks at its end, and a choice with them before it, as tokens have them. */
+export function moveBlanks(context: string, choices: readonly string[]): { context: string; choices: string[] } {
+  const trimmed = context.trimEnd();
+  return { context: trimmed, choices: choices.map((choice) => context.slice(trimmed.length) + choice) };
+}
+
+/** A generated text up to the first of the stops. */
+export function cutAtStop(text: string, stops: readonly string[]): { text: string; stopped: boolean } {
+  const ends = stops.filter((stop) => stop !== "").map((stop) => text.indexOf(stop));
+  const found = ends.filter((end) => end >= 0);
+  return found.length === 0 ? { text, stopped: false } : { text: text.slice(0, Math.min(...found)), stopped: true };
+}

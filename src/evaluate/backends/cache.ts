@@ -1,0 +1,148 @@
+// Answers kept by what was asked, one line each, appended as they come: a run that is taken up again asks nothing twice.
+// Not a store between runs: it lies in the output folder and belongs to its settings.
+import { createHash } from "node:crypto";
+import { type FileHandle, open, readFile } from "node:fs/promises";
+import { isSystemError, OutputError } from "../../core/errors.js";
+import type { Answer, AnswerOptions, Backend } from "./backend.js";
+import { isFault } from "./backend.js";
+
+/** A cache file. Only whole lines count: what a killed run left of its last one is cut off. */
+export class AnswerCache {
+  readonly #path: string;
+  readonly #values: Map<string, unknown>;
+  readonly #handle: FileHandle;
+  #writing: Promise<void> = Promise.resolve();
+  #failure: unknown;
+
+  private constructor(path: string, values: Map<string, unknown>, handle: FileHandle) {
+    this.#path = path;
+    this.#values = values;
+    this.#handle = handle;
+  }
+
+  /**
+   * Opens a cache, or begins one.
+   * @throws {OutputError} when a line in it, other than a torn last one, is not ours
+   */
+  static async open(path: string): Promise<AnswerCache> {
+    const bytes = await readFile(path).catch((error: unknown) => {
+      if (isSystemError(error, "ENOENT")) return Buffer.alloc(0);
+      throw error;
+    });
+    const whole = bytes.lastIndexOf(0x0a) + 1;
+    const values = new Map<string, unknown>();
+    const lines = bytes.subarray(0, whole).toString("utf8").split("\n").slice(0, -1);
+    for (const [i, line] of lines.entries()) {
+      const entry = readEntry(line);
+      if (!entry) {
+        throw new OutputError(`${path}, line ${i + 1} is no answer that was kept here; remove the file to ask again`, {
+          file: path,
+        });
+      }
+      values.set(...entry);
+    }
+    const handle = await open(path, "a");
+    if (whole < bytes.length) await handle.truncate(whole);
+    return new AnswerCache(path, values, handle);
+  }
+
+  get size(): number {
+    return this.#values.size;
+  }
+
+  get(key: string): unknown {
+    return this.#values.get(key);
+  }
+
+  /** Keeps a value; it is on its way to the file when this returns, and there when close() has. */
+  put(key: string, value: unknown): void {
+    if (this.#values.has(key)) return;
+    this.#values.set(key, value);
+    const line = `${JSON.stringify([key, value])}\n`;
+    this.#writing = this.#writing
+      .then(() => this.#handle.appendFile(line))
+      .catch((error: unknown) => {
+        this.#failure ??= error;
+      });
+  }
+
+  /** @throws {OutputError} when something could not be written */
+  async close(): Promise<void> {
+    await this.#writing;
+    await this.#handle.close();
+    if (this.#failure !== undefined) {
+      throw new OutputError(
+        `${this.#path} could not be written: ${(this.#failure as Error).message}`,
+        { file: this.#path },
+        this.#failure,
+      );
+    }
+  }
+}
+
+function readEntry(line: string): [string, unknown] | undefined {
+  try {
+    const value: unknown = JSON.parse(line);
+    return Array.isArray(value) && typeof value[0] === "string" && value.length === 2
+      ? [value[0], value[1]]
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A key for anything that JSON can say: the first 128 bits of its SHA-256. */
+export function keyOf(...content: readonly unknown[]): string {
+  return createHash("sha256").update(JSON.stringify(content)).digest("hex").slice(0, 32);
+}
+
+/**
+ * A backend that asks only for what the cache does not hold. Faults are not kept: a server that was set right in the
+ * meantime gets another chance.
+ */
+export function withCache(backend: Backend, cache: AnswerCache): Backend {
+  const { identity } = backend;
+
+  async function answer<Q extends { readonly prefix?: string | undefined }, T extends object>(
+    kind: string,
+    requests: readonly Q[],
+    ask: (requests: readonly Q[], options: AnswerOptions<T>) => Promise<Answer<T>[]>,
+    options: AnswerOptions<T> = {},
+  ): Promise<Answer<T>[]> {
+    // What is computed once for several is no part of what is asked.
+    const keys = requests.map(({ prefix: _, ...content }) => keyOf(identity, kind, content));
+    const answers: Answer<T>[] = [];
+    const missing = (index: number): boolean => cache.get(keys[index] ?? "") === undefined;
+    const batches = backend.batches?.(requests) ?? requests.map((_, index) => [index]);
+    for (const index of batches.filter((batch) => !batch.some(missing)).flat()) {
+      const kept = cache.get(keys[index] ?? "") as T;
+      answers[index] = kept;
+      options.onResult?.(index, kept);
+    }
+    const asked = batches.filter((batch) => batch.some(missing));
+    // Batches go one by one, each whole, so that they are the same ones whatever is kept; single requests together.
+    for (const indices of backend.batches ? asked : [asked.flat()]) {
+      if (indices.length === 0) continue;
+      await ask(
+        indices.flatMap((index) => requests[index] ?? []),
+        {
+          signal: options.signal,
+          onResult: (i, result) => {
+            const index = indices[i] ?? 0;
+            answers[index] = result;
+            if (!isFault(result)) cache.put(keys[index] ?? "", result);
+            options.onResult?.(index, result);
+          },
+        },
+      );
+    }
+    return answers;
+  }
+
+  return {
+    ...backend,
+    generate: (requests, options) => answer("generate", requests, backend.generate, options),
+    loglikelihood: (requests, options) => answer("loglikelihood", requests, backend.loglikelihood, options),
+    choose: (requests, options) => answer("choose", requests, backend.choose, options),
+  };
+}

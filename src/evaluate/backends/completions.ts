@@ -1,0 +1,259 @@
+// One model behind a completions endpoint: requests as it wants them, answers checked before they are believed.
+import { answerAll, listAt, numberAt, objectAt, stringAt } from "./answering.js";
+import {
+  type Answer,
+  type AnswerOptions,
+  type ChooseRequest,
+  type Chosen,
+  cutAtStop,
+  type Encode,
+  encodePair,
+  type Fault,
+  type Generated,
+  type GenerateRequest,
+  type Loglikelihood,
+  type LoglikelihoodRequest,
+  moveBlanks,
+} from "./backend.js";
+import { type HttpClient, ServerError } from "./http.js";
+
+const PATH = "/v1/completions";
+/** OpenAI's own limit of stop strings; servers that are known to take more get them all. */
+const MOST_STOPS = 4;
+const TAKES_MANY_STOPS = ["vllm", "sglang", "llamacpp"];
+/** As many next tokens as vLLM gives unless it is told to give more, and as many as OpenAI gives. */
+const TOP_COUNTS = [20, 5];
+
+export interface CompletionModel {
+  readonly model: string;
+  /** What `/v1/models` says of the owner: `vllm`, `sglang`, `llamacpp`. */
+  readonly owner: string | undefined;
+  /** Makes token ids of prompts; absent where the server takes text only. */
+  readonly encode: Encode | undefined;
+  /** How many likely next tokens to ask for. */
+  readonly topCount: number;
+}
+
+/** The parts of an answer that count, as the server gave them. */
+interface Completion {
+  readonly text: string;
+  readonly finish: string | undefined;
+  readonly promptTokens: number | undefined;
+  readonly newTokens: number | undefined;
+  readonly tokens: readonly unknown[];
+  readonly logprobs: readonly unknown[];
+  readonly top: readonly Readonly<Record<string, number>>[];
+}
+
+export class CompletionServer {
+  readonly #http: HttpClient;
+  readonly #model: CompletionModel;
+
+  constructor(http: HttpClient, model: CompletionModel) {
+    this.#http = http;
+    this.#model = model;
+  }
+
+  generate(requests: readonly GenerateRequest[], options?: AnswerOptions<Generated>): Promise<Answer<Generated>[]> {
+    return answerAll(requests, this.#http.concurrency, (request, signal) => this.#generate(request, signal), options);
+  }
+
+  loglikelihood(
+    requests: readonly LoglikelihoodRequest[],
+    options?: AnswerOptions<Loglikelihood>,
+  ): Promise<Answer<Loglikelihood>[]> {
+    return answerAll(requests, this.#http.concurrency, (request, signal) => this.#score(request, signal), options);
+  }
+
+  choose(requests: readonly ChooseRequest[], options?: AnswerOptions<Chosen>): Promise<Answer<Chosen>[]> {
+    return answerAll(requests, this.#http.concurrency, (request, signal) => this.#choose(request, signal), options);
+  }
+
+  /** Why the server cannot score what it is given: tried with a text whose tokens it must give back. */
+  async whyNoEcho(text: string, signal: AbortSignal | undefined): Promise<string | undefined> {
+    const cut = text.lastIndexOf(" ");
+    try {
+      const answer = await this.#score({ context: text.slice(0, cut), continuation: text.slice(cut) }, signal);
+      return "fault" in answer ? answer.fault : undefined;
+    } catch (error) {
+      if (error instanceof ServerError) return error.message;
+      throw error;
+    }
+  }
+
+  /** How many likely next tokens the server lists, tried with ever fewer; or why it lists none. */
+  async findTopCount(text: string, signal: AbortSignal | undefined): Promise<number | string> {
+    let reason = "";
+    for (const count of TOP_COUNTS) {
+      try {
+        const { top } = await this.#complete(await this.#prompt(text, true, signal), { logprobs: count }, signal);
+        if (Object.keys(top[0] ?? {}).length >= count) return count;
+        reason = "it was asked for log-probabilities of the likeliest next tokens and did not give them";
+      } catch (error) {
+        if (!(error instanceof ServerError)) throw error;
+        reason = error.message;
+      }
+    }
+    return reason;
+  }
+
+  async #generate(request: GenerateRequest, signal: AbortSignal | undefined): Promise<Answer<Generated>> {
+    const prompt = await this.#prompt(request.prompt, request.specialTokens ?? true, signal);
+    const { stop, maxNewTokens, temperature = 0, topP = 1, seed = 0 } = request;
+    const stops = this.#is(TAKES_MANY_STOPS) ? stop : stop.slice(0, MOST_STOPS);
+    const completion = await this.#complete(
+      prompt,
+      {
+        max_tokens: maxNewTokens,
+        temperature,
+        ...(temperature > 0 ? { top_p: topP, seed } : {}),
+        ...(stops.length > 0 ? { stop: stops } : {}),
+        // Without these vLLM and SGLang take what generation_config.json says, a repetition penalty for instance.
+        ...(this.#is(["vllm", "sglang"]) ? { top_k: -1, top_p: topP, min_p: 0, repetition_penalty: 1 } : {}),
+      },
+      signal,
+    );
+    const fault = wrongPrompt(prompt, completion);
+    if (fault) return fault;
+    const { text, stopped } = cutAtStop(completion.text, stop);
+    if (stopped || completion.finish === "stop") return { text, finish: "stop" };
+    if (completion.finish === "length") return { text, finish: "length" };
+    return { fault: `the server ended the answer with "${completion.finish}", neither "stop" nor "length"` };
+  }
+
+  async #score(request: LoglikelihoodRequest, signal: AbortSignal | undefined): Promise<Answer<Loglikelihood>> {
+    const { encode } = this.#model;
+    const pair = encode && (await encodePair(encode, request, signal));
+    if (pair && (pair.context.length === 0 || pair.continuation.length === 0)) {
+      return { fault: "a context or a continuation without tokens has no log-likelihood" };
+    }
+    const prompt = pair ? [...pair.context, ...pair.continuation] : request.context + request.continuation;
+    // One token more is generated, as some servers refuse none; it stands after the prompt's.
+    const completion = await this.#complete(prompt, { echo: true, logprobs: 1, ...this.#bos(request) }, signal);
+    const { tokens, logprobs, top, promptTokens, newTokens } = completion;
+    const fault = wrongPrompt(prompt, completion);
+    if (fault) return fault;
+    if (promptTokens === undefined || newTokens === undefined) {
+      return {
+        fault: "the server does not say how many tokens the prompt has, so its log-probabilities prove nothing",
+      };
+    }
+    const expected = promptTokens + newTokens;
+    if (logprobs.length !== expected || tokens.length !== expected || promptTokens < 2) {
+      return {
+        fault:
+          `asked to echo a prompt of ${promptTokens} tokens, the server gave log-probabilities of ${logprobs.length} ` +
+          `in all, ${newTokens} of them generated: it does not score prompts`,
+      };
+    }
+    const count = pair ? pair.continuation.length : tailLength(tokens.slice(0, promptTokens), request.continuation);
+    if (count === undefined) {
+      return { fault: "no token of the server ends where the continuation begins, so it cannot be scored apart" };
+    }
+    const from = promptTokens - count;
+    const scores = logprobs.slice(from, promptTokens);
+    if (!scores.every((score) => typeof score === "number")) {
+      return { fault: "the server left out log-probabilities of the continuation" };
+    }
+    const greedy = scores.every((score, i) => score >= Math.max(...Object.values(top[from + i] ?? {})));
+    return { logprob: scores.reduce((sum, score) => sum + score, 0), tokens: count, greedy };
+  }
+
+  async #choose(request: ChooseRequest, signal: AbortSignal | undefined): Promise<Answer<Chosen>> {
+    const { specialTokens = true } = request;
+    const { context, choices } = moveBlanks(request.context, request.choices);
+    const { encode } = this.#model;
+    const byId = encode !== undefined && this.#is(["vllm"]);
+    const ids: number[] = [];
+    for (const choice of encode ? choices : []) {
+      const pair = await encodePair(encode as Encode, { context, continuation: choice, specialTokens }, signal);
+      const [id] = pair.continuation;
+      if (id === undefined || pair.continuation.length > 1) {
+        return {
+          fault: `"${choice}" is ${pair.continuation.length} tokens here, not one, so it is in no list of next tokens`,
+        };
+      }
+      ids.push(id);
+    }
+    const prompt = await this.#prompt(context, specialTokens, signal);
+    const completion = await this.#complete(
+      prompt,
+      // By id, as several tokens may look the same as text.
+      { logprobs: this.#model.topCount, ...(byId ? { return_tokens_as_token_ids: true } : {}), ...this.#bos(request) },
+      signal,
+    );
+    const fault = wrongPrompt(prompt, completion);
+    if (fault) return fault;
+    const top = completion.top[0] ?? {};
+    const isById = byId && Object.keys(top).some((token) => /^token_id:\d+$/.test(token));
+    const find = (choice: string, i: number): number | undefined =>
+      isById
+        ? top[`token_id:${ids[i]}`]
+        : (top[choice] ?? top[choice.replace(/^ /, "\u2581")] ?? top[choice.replace(/^ /, "\u0120")]);
+    return { logprobs: choices.map((choice, i) => find(choice, i) ?? null) };
+  }
+
+  #is(owners: readonly string[]): boolean {
+    return owners.includes(this.#model.owner ?? "");
+  }
+
+  /** vLLM and SGLang let a text prompt say whether special tokens are added; others do as they do. */
+  #bos({ specialTokens = true }: { specialTokens?: boolean | undefined }): Record<string, unknown> {
+    return !this.#model.encode && this.#is(["vllm", "sglang"]) ? { add_special_tokens: specialTokens } : {};
+  }
+
+  async #prompt(text: string, specialTokens: boolean, signal: AbortSignal | undefined) {
+    return (await this.#model.encode?.(text, specialTokens, signal)) ?? text;
+  }
+
+  async #complete(
+    prompt: string | readonly number[],
+    settings: Record<string, unknown>,
+    signal: AbortSignal | undefined,
+  ): Promise<Completion> {
+    const body = { model: this.#model.model, prompt, max_tokens: 1, temperature: 0, ...settings };
+    const reply = await this.#http.post(PATH, body, signal);
+    const [choice] = listAt(reply, "choices");
+    const usage = objectAt(reply, "usage");
+    const logprobs = objectAt(choice, "logprobs");
+    const text = stringAt(choice, "text");
+    if (text === undefined) throw new ServerError(`${this.#http.url}${PATH} gave an answer without a text`, 0);
+    return {
+      text,
+      finish: stringAt(choice, "finish_reason"),
+      promptTokens: numberAt(usage, "prompt_tokens"),
+      newTokens: numberAt(usage, "completion_tokens"),
+      tokens: listAt(logprobs, "tokens"),
+      logprobs: listAt(logprobs, "token_logprobs"),
+      top: listAt(logprobs, "top_logprobs").map(readTop),
+    };
+  }
+}
+
+/** Log-probabilities by token. */
+function readTop(value: unknown): Record<string, number> {
+  if (typeof value !== "object" || value === null) return {};
+  return Object.fromEntries(
+    Object.entries(value).filter((entry): entry is [string, number] => typeof entry[1] === "number"),
+  );
+}
+
+/** A server that cuts a prompt, or reads ids as something else, has not been asked what we asked. */
+function wrongPrompt(prompt: string | readonly number[], { promptTokens }: Completion): Fault | undefined {
+  if (typeof prompt === "string" || promptTokens === undefined || promptTokens === prompt.length) return undefined;
+  return {
+    fault: `the prompt has ${prompt.length} tokens, but the server took ${promptTokens}; its context may be too short`,
+  };
+}
+
+/** How many of the last tokens make up a text; undefined when none of them begins where it does. */
+function tailLength(tokens: readonly unknown[], text: string): number | undefined {
+  let tail = "";
+  for (let count = 1; count <= tokens.length && tail.length < text.length; count++) {
+    const token = tokens[tokens.length - count];
+    if (typeof token !== "string") return undefined;
+    tail = token.replace(/^[\u2581\u0120]/, " ") + tail;
+    if (tail === text) return count;
+  }
+  return undefined;
+}

@@ -1,0 +1,215 @@
+// Our own engine as a backend: token ids, fixed batches, the shared beginning of prompts side by side. Computes nothing.
+import { groupBy } from "../../core/group.js";
+import {
+  type Answer,
+  type AnswerOptions,
+  type Backend,
+  type ChatMessage,
+  cutAtStop,
+  type Encoder,
+  encodePair,
+  encodeWith,
+  type Fault,
+  type Generated,
+  type GenerateRequest,
+  isFault,
+  type Loglikelihood,
+  type LoglikelihoodRequest,
+} from "./backend.js";
+import { stopped } from "./stopped.js";
+
+interface EngineAnswer {
+  readonly ids: readonly number[];
+  readonly text: string;
+  readonly finish: "stop" | "end" | "length";
+}
+
+/** What is used of the engine; that of engine/ is one. */
+export interface EvaluationEngine {
+  /** Positions that the model can attend to, prompt and answer together. */
+  readonly contextLength: number;
+  generate(
+    prompts: readonly (readonly number[])[],
+    options: {
+      readonly maxNewTokens: number;
+      readonly temperature?: number;
+      readonly topP?: number;
+      readonly seed?: number;
+      readonly stop?: readonly string[];
+      readonly batch?: number;
+      readonly signal?: AbortSignal;
+      readonly onDone?: (prompt: number, answer: EngineAnswer) => void;
+    },
+  ): Promise<readonly EngineAnswer[]>;
+  scoreContinuations(
+    requests: readonly { readonly context: readonly number[]; readonly continuation: readonly number[] }[],
+    options?: { readonly batch?: number | undefined; readonly signal?: AbortSignal | undefined },
+  ): Promise<readonly { readonly logprob: number; readonly tokens: readonly number[]; readonly greedy: boolean }[]>;
+  close(): Promise<void>;
+}
+
+export interface EngineBackendOptions {
+  readonly engine: EvaluationEngine;
+  readonly tokenizer: Encoder;
+  readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
+  /** What the model is called in results. */
+  readonly model: string;
+  /** Digest of its weights, or of the plan that they come from. */
+  readonly digest?: string | undefined;
+  /** What computes, with its version. */
+  readonly version?: string | undefined;
+  /** Prompts computed together; default 8. */
+  readonly batch?: number | undefined;
+}
+
+/** Fills two cores with a small model, and keeps the attention's memory small with a large one. */
+const BATCH = 8;
+/**
+ * Batches that are handed to the engine together: it computes what their prompts begin with once, and fills places of
+ * short answers with the next prompts. What a killed run has of them is computed again, so they are few.
+ */
+const BATCHES_AT_ONCE = 4;
+
+/** Makes a backend of the engine. Closing it closes the engine. */
+export function engineBackend(options: EngineBackendOptions): Backend {
+  const { engine } = options;
+  const encode = encodeWith(options.tokenizer);
+  const size = options.batch ?? BATCH;
+
+  /** Requests with the same beginning side by side, in their order, cut into what is computed together. */
+  const batches = (requests: readonly { readonly prefix?: string | undefined }[]): number[][] => {
+    const most = size * BATCHES_AT_ONCE;
+    const groups = groupBy(requests.keys(), (index) => requests[index]?.prefix ?? "");
+    return [...groups.values()].flatMap((group) =>
+      Array.from({ length: Math.ceil(group.length / most) }, (_, i) => group.slice(i * most, (i + 1) * most)),
+    );
+  };
+
+  /** Answers batch by batch; `tell` takes answers as they come, and must have had all of them in the end. */
+  async function inBatches<Q extends { readonly prefix?: string | undefined }, T extends object>(
+    requests: readonly Q[],
+    answerBatch: (batch: readonly Q[], tell: (i: number, answer: Answer<T>) => void) => Promise<void>,
+    { signal, onResult }: AnswerOptions<T> = {},
+  ): Promise<Answer<T>[]> {
+    const answers: Answer<T>[] = [];
+    for (const batch of batches(requests)) {
+      if (signal?.aborted) throw stopped();
+      await answerBatch(
+        batch.flatMap((index) => requests[index] ?? []),
+        (i, answer) => {
+          const index = batch[i] ?? 0;
+          answers[index] = answer;
+          onResult?.(index, answer);
+        },
+      );
+    }
+    return answers;
+  }
+
+  const tooLong = (tokens: number, wanted: number): Fault => ({
+    fault: `the prompt has ${tokens} tokens, which with ${wanted} more is beyond the model's context of ${engine.contextLength}`,
+  });
+
+  async function generate(
+    batch: readonly GenerateRequest[],
+    tell: (i: number, answer: Answer<Generated>) => void,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const prompts = await Promise.all(
+      batch.map(({ prompt, specialTokens = true }) => encode(prompt, specialTokens, signal)),
+    );
+    const alike = groupBy(batch.keys(), (i) => {
+      const { maxNewTokens, stop, temperature = 0, topP = 1, seed = 0 } = batch[i] as GenerateRequest;
+      return JSON.stringify({ maxNewTokens, stop, temperature, topP, seed });
+    });
+    for (const [key, indices] of alike) {
+      const settings = JSON.parse(key) as Required<Pick<GenerateRequest, "maxNewTokens" | "stop">>;
+      const { maxNewTokens, stop } = settings;
+      // A prompt that fills the context is not cut, and an answer that ran out of it is not taken for whole.
+      const length = (i: number): number => prompts[i]?.length ?? 0;
+      const fitting = indices.filter((i) => length(i) < engine.contextLength);
+      for (const i of indices) if (!fitting.includes(i)) tell(i, tooLong(length(i), maxNewTokens));
+      await engine.generate(
+        fitting.map((i) => prompts[i] ?? []),
+        {
+          ...settings,
+          batch: size,
+          ...(signal ? { signal } : {}),
+          onDone: (j, { text, finish, ids }) => {
+            const i = fitting[j] ?? 0;
+            const cut = cutAtStop(text, stop);
+            if (finish !== "length" || cut.stopped) tell(i, { text: cut.text, finish: "stop" });
+            else if (ids.length < maxNewTokens) tell(i, tooLong(length(i), maxNewTokens));
+            else tell(i, { text, finish: "length" });
+          },
+        },
+      );
+    }
+  }
+
+  async function loglikelihood(
+    batch: readonly LoglikelihoodRequest[],
+    signal: AbortSignal | undefined,
+  ): Promise<Answer<Loglikelihood>[]> {
+    const pairs = await Promise.all(batch.map((request) => encodePair(encode, request, signal)));
+    const faults = pairs.map(({ context, continuation }): Fault | undefined =>
+      context.length === 0 || continuation.length === 0
+        ? { fault: "a context or a continuation without tokens has no log-likelihood" }
+        : context.length + continuation.length > engine.contextLength
+          ? tooLong(context.length, continuation.length)
+          : undefined,
+    );
+    const sound = pairs.filter((_, i) => faults[i] === undefined);
+    const scores = sound.length === 0 ? [] : await engine.scoreContinuations(sound, { batch: size, signal });
+    let next = 0;
+    return faults.map((fault): Answer<Loglikelihood> => {
+      if (fault) return fault;
+      const score = scores[next++];
+      if (!score || !Number.isFinite(score.logprob)) return { fault: "the model's log-probability is not a number" };
+      return { logprob: score.logprob, tokens: score.tokens.length, greedy: score.greedy };
+    });
+  }
+
+  return {
+    identity: {
+      backend: "engine",
+      server: options.version ?? null,
+      model: options.model,
+      digest: options.digest ?? null,
+      bos: "tokenizer",
+    },
+    incapacities: {},
+    batches,
+    generate: (requests, answering) =>
+      inBatches(requests, (batch, tell) => generate(batch, tell, answering?.signal), answering),
+    loglikelihood: (requests, answering) =>
+      inBatches(
+        requests,
+        async (batch, tell) => {
+          const scores = await loglikelihood(batch, answering?.signal);
+          for (const [i, score] of scores.entries()) tell(i, score);
+        },
+        answering,
+      ),
+    choose: (requests, answering) =>
+      inBatches(
+        requests,
+        async (batch, tell) => {
+          const flat = batch.flatMap(({ choices, ...request }) =>
+            choices.map((continuation) => ({ ...request, continuation })),
+          );
+          const scores = await loglikelihood(flat, answering?.signal);
+          let from = 0;
+          for (const [i, { choices }] of batch.entries()) {
+            const own = scores.slice(from, from + choices.length);
+            from += choices.length;
+            const fault = own.find(isFault);
+            tell(i, fault ?? { logprobs: own.map((score) => ("logprob" in score ? score.logprob : null)) });
+          }
+        },
+        answering,
+      ),
+    renderChat: options.renderChat,
+    close: () => engine.close(),
+  };
+}

@@ -1,0 +1,177 @@
+// Patience with servers: what is asked again and when, what is not, bounds, and stopping.
+import { afterEach, describe, expect, it } from "vitest";
+import { CancelledError, LayergraftError } from "../../core/errors.js";
+import { answerAll } from "./answering.js";
+import { type FakeReply, type FakeRequest, type FakeServer, fakeServer } from "./fake-server.test-util.js";
+import { HttpClient, type HttpOptions, ServerError } from "./http.js";
+
+const open: { close(): unknown }[] = [];
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close();
+});
+
+async function setUp(
+  answer: (request: FakeRequest, count: number) => FakeReply,
+  options: Partial<HttpOptions> = {},
+  delay = 0,
+): Promise<{ server: FakeServer; http: HttpClient }> {
+  const server = await fakeServer(answer, delay);
+  const http = new HttpClient({ url: server.url, backoff: 0.01, ...options });
+  open.push(http, server);
+  return { server, http };
+}
+
+describe("what may pass", () => {
+  it.each([
+    ["an overloaded server", { status: 503 }],
+    ["a cut connection", "drop"],
+    ["what is not JSON", { status: 200, json: "<html>" }],
+    ["a rate limit", { status: 429, headers: { "retry-after": "0" } }],
+  ] as const)("is asked again: %s", async (_, fault) => {
+    const { server, http } = await setUp((__, count) => (count < 3 ? fault : { good: true }));
+    await expect(http.post("/x", { a: 1 })).resolves.toEqual({ good: true });
+    expect(server.asked("/x")).toEqual([{ a: 1 }, { a: 1 }, { a: 1 }]);
+  });
+
+  it("is asked again after a time-out", async () => {
+    const { http } = await setUp((_, count) => (count < 2 ? "hang" : { good: true }), { timeout: 0.1 });
+    await expect(http.post("/x", {})).resolves.toEqual({ good: true });
+  });
+
+  it("is not asked for ever", async () => {
+    const { server, http } = await setUp(() => ({ status: 502, json: { error: "bad\n gateway" } }), { retries: 2 });
+    const error = await http.post("/x", {}).catch((caught: unknown) => caught);
+    expect(error).toBeInstanceOf(ServerError);
+    expect(error).toMatchObject({ status: 502, code: "server" });
+    expect((error as Error).message).toBe(`${server.url}/x answered 502: bad gateway (asked 3 times)`);
+    expect(server.requests).toHaveLength(3);
+  });
+
+  it("waits twice as long each time, half of it by a seeded chance", async () => {
+    const times: number[] = [];
+    const { http } = await setUp(
+      () => {
+        times.push(performance.now());
+        return { status: 500 };
+      },
+      { retries: 3, backoff: 0.04 },
+    );
+    await http.post("/x", {}).catch(() => undefined);
+    const waits = times.slice(1).map((time, i) => time - (times[i] ?? 0));
+    for (const [i, wait] of waits.entries()) {
+      expect(wait).toBeGreaterThan(20 * 2 ** i - 2);
+      expect(wait).toBeLessThan(40 * 2 ** i + 40);
+    }
+  });
+});
+
+describe("what does not pass", () => {
+  it.each([400, 401, 404, 422])("is told at once: %i", async (status) => {
+    const { server, http } = await setUp(() => ({ status, json: { error: { message: "no" } } }));
+    await expect(http.post("/x", {})).rejects.toThrow(`answered ${status}: no`);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it("says that nobody answers, once when it begins", async () => {
+    const { server } = await setUp(() => ({}));
+    await server.close();
+    const http = new HttpClient({ url: server.url });
+    await expect(http.get("/v1/models")).rejects.toThrow(/does not answer: .*ECONNREFUSED/);
+  });
+
+  it("wants an address", () => {
+    for (const url of ["localhost:80", "ftp://x", "nonsense"]) {
+      expect(() => new HttpClient({ url })).toThrow(/http:\/\/host:port/);
+    }
+  });
+});
+
+describe("Retry-After", () => {
+  it("is honoured by all who ask, not only by the one who was told", async () => {
+    const times: number[] = [];
+    const { http } = await setUp((_, count) => {
+      times.push(performance.now());
+      return count === 1 ? { status: 429, headers: { "retry-after": "0.3" } } : { good: true };
+    });
+    const first = http.post("/x", {});
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await Promise.all([first, http.post("/x", {}), http.post("/x", {})]);
+    for (const time of times.slice(1)) expect(time - (times[0] ?? 0)).toBeGreaterThan(280);
+  });
+
+  it("may be a date; too long a pause is an error that says so", async () => {
+    const later = new Date(Date.now() + 3_600_000).toUTCString();
+    const { http } = await setUp(() => ({ status: 503, headers: { "retry-after": later } }));
+    await expect(http.post("/x", {})).rejects.toThrow(/left alone for 3[56]\d\d s.*--resume/);
+  });
+});
+
+describe("bounds", () => {
+  it("holds to the number of requests at once, over as many kept connections", async () => {
+    const { server, http } = await setUp(() => ({ good: true }), { concurrency: 4 }, 5);
+    await Promise.all(Array.from({ length: 40 }, (_, i) => http.post("/x", { i })));
+    expect(server.requests).toHaveLength(40);
+    expect(server.most).toEqual({ atOnce: 4, connections: 4 });
+  });
+
+  it("stops at once, those that wait as well, and warns of nothing with many listeners", async () => {
+    const warnings: unknown[] = [];
+    const onWarning = (warning: unknown): void => void warnings.push(warning);
+    process.on("warning", onWarning);
+    const { http } = await setUp(() => "hang", { concurrency: 16 });
+    const controller = new AbortController();
+    const all = answerAll(
+      Array.from({ length: 32 }),
+      32,
+      async (_, signal) => ({ x: await http.post("/x", {}, signal) }),
+      { signal: controller.signal },
+    );
+    setTimeout(() => controller.abort(), 50);
+    const started = performance.now();
+    await expect(all).rejects.toThrow(CancelledError);
+    expect(performance.now() - started).toBeLessThan(1000);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    process.off("warning", onWarning);
+    expect(warnings).toEqual([]);
+  });
+});
+
+describe("many requests", () => {
+  it("come back in their order, refusals as faults of their own", async () => {
+    const { http } = await setUp(({ body }) =>
+      body.i === 3 ? { status: 400, json: { detail: "too long" } } : { twice: Number(body.i) * 2 },
+    );
+    const seen: number[] = [];
+    const answers = await answerAll(
+      [0, 1, 2, 3, 4],
+      2,
+      async (i, signal) => (await http.post("/x", { i }, signal)) as { twice: number },
+      { onResult: (index) => seen.push(index) },
+    );
+    expect(answers.map((answer) => ("fault" in answer ? answer.fault.replace(/.*400/, "400") : answer.twice))).toEqual([
+      0,
+      2,
+      4,
+      "400: too long",
+      8,
+    ]);
+    expect(seen.sort()).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  it("end with what concerns all of them", async () => {
+    const { server, http } = await setUp(() => ({ status: 401, json: { error: "who are you?" } }), {}, 5);
+    const asking = answerAll(Array.from({ length: 50 }), 4, async (_, signal) => ({
+      x: await http.post("/x", {}, signal),
+    }));
+    await expect(asking).rejects.toThrow(LayergraftError);
+    expect(server.requests.length).toBeLessThanOrEqual(8);
+  });
+});
+
+it("sends the key, and keeps secrets of the address out of messages", async () => {
+  const { server, http } = await setUp(() => ({ status: 403 }), { apiKey: "k" });
+  await http.post("/x", {}).catch(() => undefined);
+  expect(server.requests[0]?.headers.authorization).toBe("Bearer k");
+  const secret = new HttpClient({ url: server.url.replace("http://", "http://user:word@") });
+  expect(secret.url).toBe(server.url);
+});

@@ -1,0 +1,25 @@
+// Who answers the prompts: the engine and servers. The public face of the folder.
+export {
+  type Answer,
+  type AnswerOptions,
+  type Backend,
+  type BackendIdentity,
+  type ChatMessage,
+  type ChooseRequest,
+  type Chosen,
+  type Encoder,
+  type Fault,
+  type Generated,
+  type GenerateRequest,
+  type Incapacities,
+  isFault,
+  type Loglikelihood,
+  type LoglikelihoodRequest,
+} from "./backend.js";
+export { AnswerCache, keyOf, withCache } from "./cache.js";
+export { type EngineBackendOptions, type EvaluationEngine, engineBackend } from "./engine.js";
+export { ServerError } from "./http.js";
+export { openLlamaCpp } from "./llamacpp.js";
+export { type OllamaOptions, openOllama } from "./ollama.js";
+export { openOpenAI, type ServerOptions } from "./openai.js";
+export { type RunningServer, type ServeOptions, startServer } from "./serve.js";

@@ -1,0 +1,161 @@
+// llama.cpp's server by its own endpoints (/props, /tokenize, /completion), which tell more than its imitation of
+// OpenAI's: prompts go as token ids, and what became of them is checked. It gives no log-probabilities of prompts.
+import { posix, win32 } from "node:path";
+import { LayergraftError } from "../../core/errors.js";
+import { answerAll, isIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
+import {
+  type Answer,
+  type Backend,
+  type ChooseRequest,
+  type Chosen,
+  cutAtStop,
+  type Encode,
+  encodePair,
+  type Fault,
+  type Generated,
+  type GenerateRequest,
+} from "./backend.js";
+import { HttpClient, ServerError } from "./http.js";
+import type { ServerOptions } from "./openai.js";
+
+/** More than the 20 that other servers give, as llama.cpp has no bound: a letter is seldom beyond. */
+const TOP_COUNT = 100;
+const NO_PROMPT_LOGPROBS =
+  "llama.cpp's server gives no log-probabilities of a prompt's tokens; single letters it can weigh, as next tokens";
+/** Samplers that llama.cpp may have been started with and that greedy or plain sampling does not have. */
+const PLAIN_SAMPLING = {
+  repeat_penalty: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  dry_multiplier: 0,
+  xtc_probability: 0,
+  typical_p: 1,
+  min_p: 0,
+  mirostat: 0,
+};
+
+/**
+ * Opens a llama.cpp server.
+ * @throws {LayergraftError} code `server` when it does not answer or is another
+ */
+export async function openLlamaCpp(options: ServerOptions): Promise<Backend> {
+  const http = new HttpClient(options);
+  try {
+    const props = await http.get("/props", options.signal);
+    const path = stringAt(props, "model_path");
+    if (path === undefined) {
+      throw new LayergraftError("server", `${http.url} is no llama.cpp server: its /props names no model`);
+    }
+    const name = stringAt(props, "model_alias") || win32.basename(posix.basename(path));
+    if (options.model !== undefined && options.model !== name) {
+      throw new LayergraftError("usage", `${http.url} serves ${name}, not ${options.model}`);
+    }
+    const build = stringAt(props, "build_info");
+    const server = new LlamaCppServer(http);
+    return {
+      identity: {
+        backend: "llamacpp",
+        server: build === undefined ? "llama.cpp" : `llama.cpp ${build}`,
+        model: name,
+        digest: options.digest ?? null,
+        bos: "tokenizer",
+      },
+      incapacities: { loglikelihood: NO_PROMPT_LOGPROBS },
+      generate: (requests, answering) => answerAll(requests, http.concurrency, server.generate, answering),
+      loglikelihood: async () => {
+        throw unable("score continuations", NO_PROMPT_LOGPROBS);
+      },
+      choose: (requests, answering) => answerAll(requests, http.concurrency, server.choose, answering),
+      renderChat: options.renderChat ?? server.renderChat,
+      close: async () => http.close(),
+    };
+  } catch (error) {
+    http.close();
+    throw error;
+  }
+}
+
+class LlamaCppServer {
+  readonly #http: HttpClient;
+
+  constructor(http: HttpClient) {
+    this.#http = http;
+  }
+
+  readonly encode: Encode = async (content, add_special, signal) => {
+    const reply = await this.#http.post("/tokenize", { content, add_special, parse_special: true }, signal);
+    const ids = listAt(reply, "tokens");
+    if (!isIds(ids)) throw new ServerError(`${this.#http.url}/tokenize did not answer with token ids`, 0);
+    return ids;
+  };
+
+  readonly renderChat = async (messages: readonly { role: string; content: string }[]): Promise<string> => {
+    const prompt = stringAt(await this.#http.post("/apply-template", { messages }), "prompt");
+    if (prompt === undefined) throw new ServerError(`${this.#http.url}/apply-template gave no prompt`, 0);
+    return prompt;
+  };
+
+  readonly generate = async (request: GenerateRequest, signal: AbortSignal | undefined): Promise<Answer<Generated>> => {
+    const { stop, maxNewTokens, temperature = 0, topP = 1, seed = 0 } = request;
+    const prompt = await this.encode(request.prompt, request.specialTokens ?? true, signal);
+    const settings = { n_predict: maxNewTokens, temperature, top_k: temperature > 0 ? 0 : 1, top_p: topP, seed, stop };
+    const reply = await this.#complete(prompt, settings, signal);
+    const fault = cutPrompt(prompt, reply);
+    if (fault) return fault;
+    const { text, stopped } = cutAtStop(stringAt(reply, "content") ?? "", stop);
+    // Older servers say it in three booleans.
+    const { stop_type, stopped_limit } = reply as { stop_type?: unknown; stopped_limit?: unknown };
+    const isCut = stop_type === undefined ? stopped_limit === true : stop_type === "limit";
+    return { text, finish: isCut && !stopped ? "length" : "stop" };
+  };
+
+  readonly choose = async (
+    { context, choices, specialTokens = true }: ChooseRequest,
+    signal: AbortSignal | undefined,
+  ): Promise<Answer<Chosen>> => {
+    const ids: number[] = [];
+    for (const continuation of choices) {
+      const pair = await encodePair(this.encode, { context, continuation, specialTokens }, signal);
+      const [id] = pair.continuation;
+      if (id === undefined || pair.continuation.length > 1) {
+        return {
+          fault: `"${continuation}" is ${pair.continuation.length} tokens here, not one, so it is in no list of next tokens`,
+        };
+      }
+      ids.push(id);
+    }
+    const prompt = await this.encode(context.trimEnd(), specialTokens, signal);
+    // Below zero: greedy, with probabilities as they are before any sampling, in old servers as in new.
+    const settings = { n_predict: 1, temperature: -1, n_probs: TOP_COUNT, post_sampling_probs: false };
+    const reply = await this.#complete(prompt, settings, signal);
+    const fault = cutPrompt(prompt, reply);
+    if (fault) return fault;
+    const [first] = listAt(reply, "completion_probabilities");
+    const top = listAt(first, "top_logprobs");
+    if (top.length === 0) {
+      return {
+        fault: "the server lists no log-probabilities of next tokens; update llama.cpp to a version of 2025 or later",
+      };
+    }
+    const found = new Map(top.map((entry) => [numberAt(entry, "id"), numberAt(entry, "logprob")]));
+    return { logprobs: ids.map((id) => found.get(id) ?? null) };
+  };
+
+  #complete(prompt: readonly number[], settings: object, signal: AbortSignal | undefined): Promise<unknown> {
+    return this.#http.post("/completion", { prompt, ...PLAIN_SAMPLING, cache_prompt: true, ...settings }, signal);
+  }
+}
+
+/** A prompt that did not fit was cut, and the answer is to another one. */
+function cutPrompt(prompt: readonly number[], reply: unknown): Fault | undefined {
+  const taken = numberAt(reply, "tokens_evaluated");
+  const settings = objectAt(reply, "generation_settings");
+  const context = numberAt(settings, "n_ctx");
+  const isCut = (reply as { truncated?: unknown }).truncated === true;
+  if (!isCut && (taken === undefined || taken === prompt.length)) return undefined;
+  return {
+    fault:
+      `the prompt has ${prompt.length} tokens, more than the server's context${context ? ` of ${context}` : ""} holds ` +
+      "together with the answer; start it with a larger --ctx-size (it is divided among the --parallel slots)",
+  };
+}

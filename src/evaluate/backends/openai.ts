@@ -1,0 +1,141 @@
+// A server with OpenAI's completions endpoint: vLLM, SGLang, transformers, LM Studio and many more. What it can do is
+// found out by trying when it is opened; nothing is taken from an answer that does not add up. No chat endpoint.
+
+import { LayergraftError } from "../../core/errors.js";
+import { closest, formatSome } from "../../core/format.js";
+import { isIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
+import {
+  type Backend,
+  type BackendIdentity,
+  type ChatMessage,
+  type Encode,
+  type Encoder,
+  encodeWith,
+  type Incapacities,
+} from "./backend.js";
+import { CompletionServer } from "./completions.js";
+import { HttpClient, type HttpOptions, ServerError } from "./http.js";
+
+export interface ServerOptions extends HttpOptions {
+  /** What the server calls the model; default: the only one it has. */
+  readonly model?: string | undefined;
+  /** Tokenizer of the model, where it is at hand; else the server is asked to tokenize, if it can. */
+  readonly tokenizer?: Encoder | undefined;
+  /** The model's chat template, where it is at hand; without it chats cannot be asked. */
+  readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
+  /** Digest of the weights that the server was given, where the caller knows it. */
+  readonly digest?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Ordinary text of several tokens, to try things with. */
+const PROBE = "The capital of France is Paris";
+
+/**
+ * Opens a server by its address, with or without `/v1`.
+ * @throws {LayergraftError} code `server` when it does not answer, `usage` when it does not have the model
+ */
+export async function openOpenAI(options: ServerOptions): Promise<Backend> {
+  const http = new HttpClient({ ...options, url: options.url.replace(/\/v1\/?$/, "") });
+  try {
+    return await probe(http, options);
+  } catch (error) {
+    http.close();
+    throw error;
+  }
+}
+
+async function probe(http: HttpClient, options: ServerOptions): Promise<Backend> {
+  const { signal } = options;
+  const { model, owner } = await findModel(http, options);
+  const version = stringAt((await http.ask("/version", undefined, signal)) ?? {}, "version");
+  const encode = await findEncode(http, model, options);
+  const takesIds = encode !== undefined && (await acceptsIds(http, model, await encode(PROBE, true, signal), signal));
+  const known = { model, owner, encode: takesIds ? encode : undefined };
+  // What a server cannot do it refuses at once; there is nothing to wait for.
+  const trialHttp = new HttpClient({ ...options, url: http.url, retries: 1 });
+  const trial = new CompletionServer(trialHttp, { ...known, topCount: 0 });
+  const loglikelihood = await trial.whyNoEcho(PROBE, signal);
+  const top = await trial.findTopCount(PROBE, signal);
+  trialHttp.close();
+  const choose = typeof top === "string" ? top : undefined;
+  const server = new CompletionServer(http, { ...known, topCount: typeof top === "number" ? top : 0 });
+  const identity: BackendIdentity = {
+    backend: "openai",
+    server: owner === undefined ? null : [owner, version].filter(Boolean).join(" "),
+    model,
+    digest: options.digest ?? null,
+    bos: takesIds ? "tokenizer" : "server",
+  };
+  const incapacities: Incapacities = { ...(loglikelihood && { loglikelihood }), ...(choose && { choose }) };
+  return {
+    identity,
+    incapacities,
+    generate: (requests, answering) => server.generate(requests, answering),
+    loglikelihood: async (requests, answering) => {
+      if (loglikelihood) throw unable("score continuations", loglikelihood);
+      return server.loglikelihood(requests, answering);
+    },
+    choose: async (requests, answering) => {
+      if (choose) throw unable("weigh choices", choose);
+      return server.choose(requests, answering);
+    },
+    renderChat: options.renderChat,
+    close: async () => http.close(),
+  };
+}
+
+/** Whether a prompt may be given as token ids: a server that does not take them refuses, or counts other tokens. */
+async function acceptsIds(
+  http: HttpClient,
+  model: string,
+  ids: readonly number[],
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const reply = await http.ask("/v1/completions", { model, prompt: ids, max_tokens: 1, temperature: 0 }, signal);
+  return numberAt(objectAt(reply, "usage"), "prompt_tokens") === ids.length;
+}
+
+/** The model that is meant among those the server has, and who owns it, which tells what the server is. */
+async function findModel(
+  http: HttpClient,
+  { model, signal }: ServerOptions,
+): Promise<{ model: string; owner?: string }> {
+  const entries = listAt(await http.get("/v1/models", signal), "data");
+  const names = entries.map((entry) => stringAt(entry, "id")).filter((name) => name !== undefined);
+  const [only] = names;
+  const found = model ?? (names.length === 1 ? only : undefined);
+  if (found === undefined || (names.length > 0 && !names.includes(found))) {
+    const near = model === undefined ? undefined : closest(model, names);
+    throw new LayergraftError(
+      "usage",
+      model === undefined
+        ? `${http.url} has ${names.length} models (${formatSome(names)}); say which one is meant`
+        : `${http.url} has no model ${model}${near ? `; did you mean ${near}?` : `; it has ${formatSome(names)}`}`,
+    );
+  }
+  const owner = stringAt(entries[names.indexOf(found)], "owned_by");
+  return { model: found, ...(owner === undefined ? {} : { owner }) };
+}
+
+/** How prompts become ids: by the tokenizer at hand, or by the server's `/tokenize`; undefined where there is neither. */
+async function findEncode(http: HttpClient, model: string, options: ServerOptions): Promise<Encode | undefined> {
+  const theirs: Encode = async (text, specialTokens, signal) => {
+    const reply = await http.post("/tokenize", { model, prompt: text, add_special_tokens: specialTokens }, signal);
+    const ids = listAt(reply, "tokens");
+    if (!isIds(ids)) throw new ServerError(`${http.url}/tokenize did not answer with token ids`, 0);
+    return ids;
+  };
+  const asked = await http.ask("/tokenize", { model, prompt: PROBE, add_special_tokens: false }, options.signal);
+  const answered = isIds(asked?.tokens) && asked.tokens.length > 0 ? asked.tokens : undefined;
+  if (!options.tokenizer) return answered && theirs;
+  const ours = options.tokenizer.encode(PROBE);
+  if (answered && answered.join() !== ours.join()) {
+    throw new LayergraftError(
+      "usage",
+      `the tokenizer at hand is not that of ${model} on the server: "${PROBE}" is ${ours.join(" ")} here and ` +
+        `${answered.join(" ")} there`,
+    );
+  }
+  return encodeWith(options.tokenizer);
+}

@@ -1,0 +1,206 @@
+// The user's own server, started for one evaluation and stopped after it, whatever happens: its whole process group,
+// also when we are killed. What it prints goes to a file.
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { CancelledError, LayergraftError } from "../../core/errors.js";
+import { formatDuration } from "../../core/format.js";
+import { HttpClient } from "./http.js";
+
+export interface ServeOptions {
+  /** Shell command with `{model}` and `{port}`: `vllm serve {model} --port {port}`. */
+  readonly command: string;
+  /** What stands for `{model}`. */
+  readonly model: string;
+  /** File that what it prints is appended to. */
+  readonly log: string;
+  /** How long it may take until it is healthy, in seconds; default 900: a large model from a slow disk. */
+  readonly timeout?: number | undefined;
+  /** How long it may take to end after SIGTERM, in seconds, before SIGKILL; default 15. */
+  readonly grace?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Called every half second while it starts. */
+  readonly onProgress?: ((progress: { readonly seconds: number; readonly lastLine: string }) => void) | undefined;
+}
+
+export interface RunningServer {
+  /** `http://127.0.0.1:PORT` */
+  readonly url: string;
+  /** Process id of its group. */
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+const TIMEOUT_SECONDS = 900;
+const GRACE_SECONDS = 15;
+const POLL_SECONDS = 0.5;
+/** Enough for the last lines of a traceback. */
+const TAIL_BYTES = 4000;
+const TAIL_LINES = 12;
+
+/**
+ * Starts a server on a free port of this machine and waits until it is healthy: `/health`, where it has that, and
+ * `/v1/models` both answer 200.
+ * @throws {LayergraftError} code `server` when it ends or is not healthy in time; the message names the log and has
+ *   its last lines. Code `usage` when the command has no `{port}`.
+ * @throws {CancelledError} when the signal fires; it is stopped before
+ */
+export async function startServer(options: ServeOptions): Promise<RunningServer> {
+  const { command, model, signal } = options;
+  if (!command.includes("{port}")) {
+    throw new LayergraftError(
+      "usage",
+      `the server's command must say where the port goes, as in "vllm serve {model} --port {port}"; it is "${command}"`,
+    );
+  }
+  if (signal?.aborted) throw stopped();
+  const port = await freePort();
+  const line = command.replaceAll("{model}", quote(model)).replaceAll("{port}", String(port));
+  const file = openSync(options.log, "a");
+  // A group of its own: Ctrl-C in the terminal does not reach it before us, and one kill reaches all of it.
+  const child = spawn("/bin/sh", ["-c", line], { stdio: ["ignore", file, file], detached: true });
+  closeSync(file);
+  const pid = child.pid;
+  if (pid === undefined) throw new LayergraftError("server", `"${line}" cannot be started: there is no /bin/sh`);
+  const guard = startGuard(pid, options.grace ?? GRACE_SECONDS);
+  const killNow = (): void => killGroup(pid, "SIGKILL");
+  process.once("exit", killNow);
+  let stopping: Promise<void> | undefined;
+  const stop = (): Promise<void> => {
+    stopping ??= endGroup(pid, options.grace ?? GRACE_SECONDS).finally(() => {
+      process.removeListener("exit", killNow);
+      guard.kill("SIGKILL");
+    });
+    return stopping;
+  };
+  const url = `http://127.0.0.1:${port}`;
+  try {
+    await waitUntilHealthy(url, child, line, options);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { url, pid, stop };
+}
+
+async function waitUntilHealthy(url: string, child: ChildProcess, line: string, options: ServeOptions): Promise<void> {
+  const { signal, log } = options;
+  const limit = options.timeout ?? TIMEOUT_SECONDS;
+  const started = performance.now();
+  const http = new HttpClient({ url, retries: 0, timeout: 5 });
+  let exit: string | undefined;
+  child.on("exit", (status, name) => {
+    exit = name ? `was ended by ${name}` : `ended with status ${status}`;
+  });
+  try {
+    for (;;) {
+      if (signal?.aborted) throw stopped();
+      if (await isHealthy(http, signal)) return;
+      const seconds = (performance.now() - started) / 1000;
+      const tail = await readTail(log);
+      const said = tail.length > 0 ? `; the end of ${log}:\n  ${tail.join("\n  ")}` : `; it printed nothing to ${log}`;
+      if (exit !== undefined) throw new LayergraftError("server", `the server (${line}) ${exit}${said}`, { file: log });
+      if (seconds > limit) {
+        throw new LayergraftError(
+          "server",
+          `the server (${line}) was not healthy after ${formatDuration(limit)}${said}`,
+          { file: log },
+        );
+      }
+      options.onProgress?.({ seconds, lastLine: tail.at(-1) ?? "" });
+      await sleep(POLL_SECONDS * 1000, undefined, signal ? { signal } : {}).catch(() => undefined);
+    }
+  } finally {
+    http.close();
+  }
+}
+
+async function isHealthy(http: HttpClient, signal: AbortSignal | undefined): Promise<boolean> {
+  const health = await http.status("/health", signal);
+  if (health !== 200 && health !== 404) return false;
+  return (await http.status("/v1/models", signal)) === 200;
+}
+
+/**
+ * A process that ends the server when we are gone without a word (kill -9): its input, which we hold open, ends then.
+ */
+function startGuard(pid: number, grace: number): ChildProcess {
+  const script = `cat >/dev/null; kill -TERM -${pid}; sleep ${grace}; kill -KILL -${pid}`;
+  const guard = spawn("/bin/sh", ["-c", script], { stdio: ["pipe", "ignore", "ignore"], detached: true });
+  guard.on("error", () => undefined);
+  guard.stdin?.on("error", () => undefined);
+  return guard;
+}
+
+/** Ends all processes of a group: politely, and then not. */
+async function endGroup(pid: number, grace: number): Promise<void> {
+  killGroup(pid, "SIGTERM");
+  if (await isGone(pid, grace)) return;
+  killGroup(pid, "SIGKILL");
+  await isGone(pid, grace);
+}
+
+async function isGone(pid: number, seconds: number): Promise<boolean> {
+  const end = performance.now() + seconds * 1000;
+  while (isAlive(pid)) {
+    if (performance.now() > end) return false;
+    await sleep(20);
+  }
+  return true;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(-pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function killGroup(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-pid, signal);
+  } catch {
+    // all of it is gone already
+  }
+}
+
+/** A port that nobody listens on at this moment. */
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
+}
+
+/** A text as one word of the shell. */
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+async function readTail(path: string): Promise<string[]> {
+  const handle = await open(path, "r");
+  try {
+    const { size } = await handle.stat();
+    const length = Math.min(size, TAIL_BYTES);
+    const { buffer } = await handle.read(Buffer.alloc(length), 0, length, size - length);
+    const lines = buffer
+      .toString("utf8")
+      .split("\n")
+      .map((line) => line.trimEnd());
+    return lines.filter((line) => line !== "").slice(-TAIL_LINES);
+  } finally {
+    await handle.close();
+  }
+}
+
+function stopped(): CancelledError {
+  return new CancelledError("the evaluation was stopped while its server was starting");
+}

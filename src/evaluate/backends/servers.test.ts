@@ -1,0 +1,364 @@
+// Adapters of servers against the toy model behind them: the same numbers as by hand, and refusals where they are due.
+import { afterEach, describe, expect, it } from "vitest";
+import type { Backend, ChooseRequest, LoglikelihoodRequest } from "./backend.js";
+import {
+  type CompletionsOptions,
+  completions,
+  type FakeReply,
+  type FakeRequest,
+  type FakeServer,
+  fakeServer,
+  llamaCpp,
+  ollama,
+} from "./fake-server.test-util.js";
+import { openLlamaCpp } from "./llamacpp.js";
+import { openOllama } from "./ollama.js";
+import { openOpenAI, type ServerOptions } from "./openai.js";
+import * as toy from "./toy-model.test-util.js";
+
+const open: { close(): unknown }[] = [];
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close();
+});
+
+async function serve(answer: (request: FakeRequest, count: number) => FakeReply): Promise<FakeServer> {
+  const server = await fakeServer(answer);
+  open.push(server);
+  return server;
+}
+
+async function openedOpenAI(
+  fake: CompletionsOptions = {},
+  options: Partial<ServerOptions> = {},
+): Promise<{ server: FakeServer; backend: Backend }> {
+  const server = await serve(completions(fake));
+  const backend = await openOpenAI({ url: server.url, backoff: 0.01, retries: 1, ...options });
+  open.unshift(backend);
+  server.requests.splice(0);
+  return { server, backend };
+}
+
+const CONTEXT = "Question: abc\nAnswer:";
+const CHOICES = [" A", " B", " C", " D"];
+/** What the toy model gives each choice after the context, which has a token of its own for each. */
+const BY_HAND = CHOICES.map((choice) => toy.nextLogprobs(toy.encode(CONTEXT).at(-1) ?? 0)[toy.encode(choice)[0] ?? 0]);
+const choose = async (backend: Backend, request: Partial<ChooseRequest> = {}) =>
+  (await backend.choose([{ context: CONTEXT, choices: CHOICES, ...request }]))[0];
+const score = async (backend: Backend, request: Partial<LoglikelihoodRequest> = {}) =>
+  (await backend.loglikelihood([{ context: CONTEXT, continuation: " EE the B", ...request }]))[0];
+
+const PAIR = toy.continuationLogprobs(toy.encode(CONTEXT, true), toy.encode(" EE the B"));
+const SUM = PAIR.reduce((sum, one) => sum + one, 0);
+
+describe("a server that can do everything", () => {
+  it("says what it is", async () => {
+    const { backend } = await openedOpenAI({}, { digest: "abc" });
+    expect(backend.identity).toEqual({
+      backend: "openai",
+      server: "vllm 0.0.1",
+      model: "toy",
+      digest: "abc",
+      bos: "tokenizer",
+    });
+    expect(backend.incapacities).toEqual({});
+  });
+
+  it("scores continuations as by hand", async () => {
+    const { backend } = await openedOpenAI();
+    const scored = await score(backend);
+    expect(scored).toEqual({ logprob: expect.closeTo(SUM, 10), tokens: 3, greedy: false });
+    // Blanks at the end of the context belong to the first token of the continuation.
+    expect(await score(backend, { context: `${CONTEXT} `, continuation: "EE the B" })).toEqual(scored);
+    const [best] = toy.topNext(toy.encode(CONTEXT).at(-1) ?? 0, 1);
+    const continuation = toy.VOCABULARY[best?.id ?? 0] ?? "";
+    expect(await score(backend, { continuation })).toMatchObject({ tokens: 1, greedy: true });
+  });
+
+  it("weighs letters as log-likelihood does, by token id, in one request", async () => {
+    const { server, backend } = await openedOpenAI({ mostLogprobs: 100 });
+    const answer = await choose(backend);
+    const listed = toy.topNext(toy.encode(CONTEXT).at(-1) ?? 0, 20).map(({ id }) => id);
+    expect(answer).toEqual({
+      logprobs: CHOICES.map((choice, i) =>
+        listed.includes(toy.encode(choice)[0] ?? 0) ? expect.closeTo(BY_HAND[i] ?? 0, 10) : null,
+      ),
+    });
+    expect(server.asked("/v1/completions")).toEqual([
+      {
+        model: "toy",
+        prompt: toy.encode(CONTEXT, true),
+        max_tokens: 1,
+        temperature: 0,
+        logprobs: 20,
+        return_tokens_as_token_ids: true,
+      },
+    ]);
+  });
+
+  it("does not take a word of several tokens for a letter", async () => {
+    const { backend } = await openedOpenAI();
+    expect(await choose(backend, { choices: [" A", " the B"] })).toEqual({
+      fault: '" the B" is 2 tokens here, not one, so it is in no list of next tokens',
+    });
+  });
+
+  it("generates greedily, against the repetition penalty that a model's own configuration may have", async () => {
+    const { server, backend } = await openedOpenAI();
+    const expected = toy.generate(toy.encode("the B", true), 12, []);
+    expect(await backend.generate([{ prompt: "the B", maxNewTokens: 12, stop: [] }])).toEqual([
+      { text: expected.text, finish: expected.finish === "length" ? "length" : "stop" },
+    ]);
+    expect(server.asked("/v1/completions")[0]).toMatchObject({
+      temperature: 0,
+      repetition_penalty: 1,
+      top_k: -1,
+      top_p: 1,
+      min_p: 0,
+      max_tokens: 12,
+    });
+  });
+
+  it("leaves special tokens away where the protocol does", async () => {
+    const { server, backend } = await openedOpenAI();
+    await backend.generate([{ prompt: "is", maxNewTokens: 1, stop: [], specialTokens: false }]);
+    await score(backend, { specialTokens: false });
+    await choose(backend, { specialTokens: false });
+    const prompts = server.asked("/v1/completions").map(({ prompt }) => (prompt as number[])[0]);
+    expect(prompts).toEqual([toy.encode("is")[0], toy.encode("Question")[0], toy.encode("Question")[0]]);
+  });
+});
+
+describe("a server that takes text only", () => {
+  it("is asked with text, and its own count of tokens is what must add up", async () => {
+    const { server, backend } = await openedOpenAI({ ids: false });
+    expect(backend.identity.bos).toBe("server");
+    expect(await score(backend)).toEqual({ logprob: expect.closeTo(SUM, 10), tokens: 3, greedy: false });
+    expect(server.asked("/v1/completions")[0]).toMatchObject({ prompt: `${CONTEXT} EE the B`, echo: true });
+    const answer = (await choose(backend)) as { logprobs: (number | null)[] };
+    expect(answer.logprobs.some((one) => one !== null)).toBe(true);
+    for (const [i, one] of answer.logprobs.entries()) if (one !== null) expect(one).toBeCloseTo(BY_HAND[i] ?? 0, 10);
+  });
+
+  it("cannot score a continuation that begins within a token", async () => {
+    const { backend } = await openedOpenAI({ ids: false });
+    expect(await score(backend, { context: "Question: anAnsw", continuation: "er:" })).toEqual({
+      fault: "no token of the server ends where the continuation begins, so it cannot be scored apart",
+    });
+  });
+
+  it("takes ids from a tokenizer at hand where it accepts them, and text where not", async () => {
+    const withTokenizer = await openedOpenAI({ owner: "someone" }, { tokenizer: toy.toyTokenizer });
+    expect(withTokenizer.backend.identity).toMatchObject({ bos: "tokenizer", server: "someone" });
+    const without = await openedOpenAI({ ids: false }, { tokenizer: toy.toyTokenizer });
+    expect(without.backend.identity.bos).toBe("server");
+  });
+
+  it("must not have another tokenizer than the one at hand", async () => {
+    const other = { ...toy.toyTokenizer, encode: () => [5, 6] };
+    await expect(openedOpenAI({}, { tokenizer: other })).rejects.toThrow(/not that of toy on the server/);
+  });
+
+  it("gets four stops at most, and is cut at the others here", async () => {
+    const { server, backend } = await openedOpenAI({ owner: "someone" });
+    const long = toy.generate(toy.encode("the B", true), 30, []).text;
+    const last = long.slice(6, 9);
+    expect(long.indexOf(last)).toBeGreaterThan(2);
+    const stop = ["class", "assert", "print", "if", last];
+    const [answer] = await backend.generate([{ prompt: "the B", maxNewTokens: 30, stop }]);
+    expect(answer).toEqual({ text: long.slice(0, long.indexOf(last)), finish: "stop" });
+    expect(server.asked("/v1/completions")[0]?.stop).toEqual(stop.slice(0, 4));
+    expect(server.asked("/v1/completions")[0]).not.toHaveProperty("repetition_penalty");
+  });
+});
+
+describe("what a server cannot score is refused with the reason", () => {
+  it.each([
+    ["refused", /400: echo is not supported/],
+    ["generated", /log-probabilities of 1 in all, 1 of them generated: it does not score prompts/],
+  ] as const)("echo: %s", async (echo, reason) => {
+    const { backend } = await openedOpenAI({ echo });
+    expect(backend.incapacities.loglikelihood).toMatch(reason);
+    expect(backend.incapacities.choose).toBeUndefined();
+    await expect(score(backend)).rejects.toThrow(/cannot score continuations/);
+  });
+
+  it("no log-probabilities at all", async () => {
+    const { backend } = await openedOpenAI({ mostLogprobs: 0, echo: "refused" });
+    expect(backend.incapacities).toEqual({
+      loglikelihood: expect.stringMatching(/at most 0 logprobs/),
+      choose: expect.stringMatching(/at most 0 logprobs/),
+    });
+    await expect(choose(backend)).rejects.toThrow(/cannot weigh choices/);
+  });
+
+  it("fewer alternatives than twenty are used as they are, and what they lack is null", async () => {
+    const { server, backend } = await openedOpenAI({ mostLogprobs: 5 });
+    const answer = (await choose(backend)) as { logprobs: (number | null)[] };
+    const listed = toy.topNext(toy.encode(CONTEXT).at(-1) ?? 0, 5).map(({ id }) => id);
+    expect(answer.logprobs.map((one) => one !== null)).toEqual(
+      CHOICES.map((choice) => listed.includes(toy.encode(choice)[0] ?? 0)),
+    );
+    expect(server.asked("/v1/completions")[0]?.logprobs).toBe(5);
+  });
+
+  it("a prompt that does not fit, whether the server says so or cuts it", async () => {
+    const long = `${"abc ".repeat(20)}${CONTEXT}`;
+    const honest = await openedOpenAI({ contextLength: 60 });
+    expect(await score(honest.backend, { context: long })).toEqual({
+      fault: expect.stringMatching(/maximum context length is 60/),
+    });
+    const silent = await openedOpenAI({ contextLength: 60, cuts: true });
+    for (const answer of [
+      await score(silent.backend, { context: long }),
+      await choose(silent.backend, { context: long }),
+      (await silent.backend.generate([{ prompt: long, maxNewTokens: 5, stop: [] }]))[0],
+    ]) {
+      expect(answer).toEqual({ fault: expect.stringMatching(/the prompt has \d+ tokens, but the server took 5\d/) });
+    }
+  });
+
+  it("an answer that ended for no good reason", async () => {
+    const fake = completions();
+    const server = await serve((request) => {
+      const reply = fake(request) as { choices?: { finish_reason: string }[] };
+      if (request.body.max_tokens !== 1 && reply.choices?.[0]) reply.choices[0].finish_reason = "content_filter";
+      return reply as FakeReply;
+    });
+    const backend = await openOpenAI({ url: server.url });
+    open.unshift(backend);
+    expect(await backend.generate([{ prompt: "is", maxNewTokens: 5, stop: [] }])).toEqual([
+      { fault: expect.stringMatching(/"content_filter"/) },
+    ]);
+  });
+});
+
+describe("which model", () => {
+  it("is the only one, or the one that is named", async () => {
+    expect((await openedOpenAI({ models: ["a", "b"] }, { model: "b" })).backend.identity.model).toBe("b");
+    await expect(openedOpenAI({ models: ["a", "b"] })).rejects.toThrow(/has 2 models \(a, b\); say which/);
+    await expect(openedOpenAI({ models: ["llama-8b"] }, { model: "lama-8b" })).rejects.toThrow(/did you mean llama-8b/);
+  });
+
+  it("may be reached with /v1 in the address", async () => {
+    const server = await serve(completions());
+    const backend = await openOpenAI({ url: `${server.url}/v1` });
+    open.unshift(backend);
+    expect(backend.identity.model).toBe("toy");
+  });
+});
+
+describe("llama.cpp", () => {
+  async function opened(contextLength = 4096) {
+    const server = await serve(llamaCpp({ contextLength }));
+    const backend = await openLlamaCpp({ url: server.url, backoff: 0.01 });
+    open.unshift(backend);
+    server.requests.splice(0);
+    return { server, backend };
+  }
+
+  it("generates and weighs letters by token ids, and says that it scores nothing else", async () => {
+    const { server, backend } = await opened();
+    expect(backend.identity).toEqual({
+      backend: "llamacpp",
+      server: "llama.cpp b1-test",
+      model: "toy.gguf",
+      digest: null,
+      bos: "tokenizer",
+    });
+    const expected = toy.generate(toy.encode("the B", true), 12, [" D"]);
+    expect(await backend.generate([{ prompt: "the B", maxNewTokens: 12, stop: [" D"] }])).toEqual([
+      { text: expected.text, finish: expected.finish === "length" ? "length" : "stop" },
+    ]);
+    expect(await choose(backend)).toEqual({ logprobs: BY_HAND.map((one) => expect.closeTo(one ?? 0, 10)) });
+    expect(await choose(backend, { choices: [" the B"] })).toEqual({ fault: expect.stringMatching(/2 tokens/) });
+    await expect(score(backend)).rejects.toThrow(/no log-probabilities of a prompt/);
+    expect(server.asked("/completion")[0]).toMatchObject({
+      prompt: toy.encode("the B", true),
+      repeat_penalty: 1,
+      temperature: 0,
+    });
+    expect(await backend.renderChat?.([{ role: "user", content: "hi" }])).toBe("user: hi\nassistant:");
+  });
+
+  it("reports a context that is too short", async () => {
+    const { backend } = await opened(20);
+    const prompt = "abc ".repeat(10);
+    expect(await backend.generate([{ prompt, maxNewTokens: 5, stop: [] }])).toEqual([
+      { fault: expect.stringMatching(/the prompt has 41 tokens, more than the server's context of 20.*--ctx-size/) },
+    ]);
+  });
+
+  it("is told from other servers", async () => {
+    const server = await serve(completions());
+    await expect(openLlamaCpp({ url: server.url })).rejects.toThrow(/answered 404/);
+  });
+});
+
+describe("Ollama", () => {
+  async function opened(options: { version?: string; logprobs?: boolean } = {}, more: { model?: string } = {}) {
+    const server = await serve(ollama(options));
+    const backend = await openOllama({ url: server.url, model: "toy", backoff: 0.01, ...more });
+    open.unshift(backend);
+    server.requests.splice(0);
+    return { server, backend };
+  }
+
+  it("generates raw, with plain greedy settings and no silent cut", async () => {
+    const { server, backend } = await opened();
+    expect(backend.identity).toEqual({
+      backend: "ollama",
+      server: "ollama 0.12.11",
+      model: "toy:latest",
+      digest: "d1",
+      bos: "server",
+    });
+    const expected = toy.generate(toy.encode("the B", true), 12, []);
+    expect(await backend.generate([{ prompt: "the B", maxNewTokens: 12, stop: [] }])).toMatchObject([
+      { text: expected.text },
+    ]);
+    expect(server.asked("/api/generate")[0]).toEqual({
+      model: "toy:latest",
+      prompt: "the B",
+      raw: true,
+      stream: false,
+      truncate: false,
+      shift: false,
+      options: {
+        num_ctx: 2048,
+        repeat_penalty: 1,
+        presence_penalty: 0,
+        frequency_penalty: 0,
+        top_k: 0,
+        min_p: 0,
+        num_predict: 12,
+        temperature: 0,
+        top_p: 1,
+        seed: 0,
+        stop: [],
+      },
+    });
+    expect(await backend.generate([{ prompt: "abc ".repeat(600), maxNewTokens: 1, stop: [] }])).toEqual([
+      { fault: expect.stringMatching(/input length exceeds the context length/) },
+    ]);
+  });
+
+  it("weighs letters among the twenty likeliest, and leaves null what is not there", async () => {
+    const { backend } = await opened();
+    const listed = toy.topNext(toy.encode(CONTEXT).at(-1) ?? 0, 20).map(({ id }) => id);
+    const expected = {
+      logprobs: CHOICES.map((choice, i) =>
+        listed.includes(toy.encode(choice)[0] ?? 0) ? expect.closeTo(BY_HAND[i] ?? 0, 10) : null,
+      ),
+    };
+    expect(await choose(backend)).toEqual(expected);
+    expect(await choose(backend, { context: `${CONTEXT} `, choices: ["A", "B", "C", "D"] })).toEqual(expected);
+  });
+
+  it("refuses what it cannot do", async () => {
+    await expect(opened({ version: "0.12.10" })).rejects.toThrow(/cuts long prompts in silence.*0\.12\.11/);
+    await expect(opened({}, { model: "tay" })).rejects.toThrow(/has no model tay/);
+    const { backend } = await opened({ logprobs: false });
+    expect(await choose(backend)).toEqual({ fault: expect.stringMatching(/no log-probabilities/) });
+    expect(backend.incapacities.loglikelihood).toMatch(/no log-probabilities/);
+  });
+});
