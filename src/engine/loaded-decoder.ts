@@ -70,6 +70,7 @@ export class LoadedDecoder {
     const session = await openSession(model, {
       // Shapes change from pass to pass, so a plan of memory for each would only be kept and never met again.
       memoryPattern: false,
+      ...(process.env.NOPACK ? { config: { "session.disable_prepacking": "1" } } : {}),
       ...(threads === undefined ? {} : { threads }),
       ...(providers === undefined ? {} : { providers }),
       ...(spinning === undefined ? {} : { spinning }),
