@@ -36,6 +36,8 @@ export interface RunningServer {
 const TIMEOUT_SECONDS = 900;
 const GRACE_SECONDS = 15;
 const POLL_SECONDS = 0.5;
+/** Nothing outlives SIGKILL, but what it ended must be buried by its parent before it is gone. */
+const KILL_SECONDS = 5;
 /** Enough for the last lines of a traceback. */
 const TAIL_BYTES = 4000;
 const TAIL_LINES = 12;
@@ -139,7 +141,7 @@ async function endGroup(pid: number, grace: number): Promise<void> {
   killGroup(pid, "SIGTERM");
   if (await isGone(pid, grace)) return;
   killGroup(pid, "SIGKILL");
-  await isGone(pid, grace);
+  await isGone(pid, KILL_SECONDS);
 }
 
 async function isGone(pid: number, seconds: number): Promise<boolean> {

@@ -1,0 +1,140 @@
+// The engine as a backend: what it is handed, in which company, and what becomes of prompts that do not fit.
+import { describe, expect, it } from "vitest";
+import { CancelledError } from "../../core/errors.js";
+import { type EvaluationEngine, engineBackend } from "./engine.js";
+import * as toy from "./toy-model.test-util.js";
+
+interface Calls {
+  readonly generate: { prompts: readonly (readonly number[])[]; batch: number | undefined }[];
+  readonly scored: number[];
+  closed: number;
+}
+
+function toyEngine(contextLength = 1000): { engine: EvaluationEngine; calls: Calls } {
+  const calls: Calls = { generate: [], scored: [], closed: 0 };
+  const engine: EvaluationEngine = {
+    contextLength,
+    async generate(prompts, { maxNewTokens, stop = [], batch, onDone }) {
+      calls.generate.push({ prompts, batch });
+      const answers = prompts.map((prompt) =>
+        toy.generate(prompt, Math.min(maxNewTokens, contextLength - prompt.length), stop),
+      );
+      // In another order than they were asked, as an engine that fills free places does.
+      for (const i of [...answers.keys()].reverse()) onDone?.(i, answers[i] as (typeof answers)[number]);
+      return answers;
+    },
+    async scoreContinuations(requests) {
+      calls.scored.push(requests.length);
+      return requests.map(({ context, continuation }) => {
+        const tokens = toy.continuationLogprobs(context, continuation);
+        return { logprob: tokens.reduce((sum, one) => sum + one, 0), tokens, greedy: false };
+      });
+    },
+    async close() {
+      calls.closed++;
+    },
+  };
+  return { engine, calls };
+}
+
+const backendOf = (engine: EvaluationEngine, batch?: number) =>
+  engineBackend({ engine, tokenizer: toy.toyTokenizer, model: "toy", digest: "d", batch });
+
+describe("generation", () => {
+  it("hands over ids with BOS, prompts of one beginning together, and gives answers back in their order", async () => {
+    const { engine, calls } = toyEngine();
+    const prompts = Array.from({ length: 21 }, (_, i) => ({
+      prompt: `${i % 2 === 0 ? "Question" : "Answer:"} is ${i}`,
+      prefix: i % 2 === 0 ? "Question" : "Answer:",
+      maxNewTokens: 6,
+      stop: ["\n"],
+    }));
+    const seen: number[] = [];
+    const answers = await backendOf(engine, 2).generate(prompts, { onResult: (index) => seen.push(index) });
+    expect(answers).toEqual(
+      prompts.map(({ prompt }) => {
+        const { text, finish } = toy.generate(toy.encode(prompt, true), 6, ["\n"]);
+        return { text, finish: finish === "length" ? "length" : "stop" };
+      }),
+    );
+    expect(seen.toSorted((a, b) => a - b)).toEqual([...prompts.keys()]);
+    // Four batches of two at once; 11 prompts begin with the one, 10 with the other.
+    expect(calls.generate.map(({ prompts }) => prompts.length)).toEqual([8, 3, 8, 2]);
+    expect(calls.generate[0]?.batch).toBe(2);
+    expect(calls.generate[0]?.prompts[1]).toEqual(toy.encode("Question is 2", true));
+  });
+
+  it("adds no special tokens where the text begins with them, or where none are wanted", async () => {
+    const { engine, calls } = toyEngine();
+    const tokenizer = { ...toy.toyTokenizer, bos: toy.encode(":")[0] };
+    await engineBackend({ engine, tokenizer, model: "toy" }).generate([
+      { prompt: ": is", maxNewTokens: 1, stop: [] },
+      { prompt: " is", maxNewTokens: 1, stop: [], specialTokens: false },
+      { prompt: " is", maxNewTokens: 1, stop: [] },
+    ]);
+    expect(calls.generate[0]?.prompts).toEqual([toy.encode(": is"), toy.encode(" is"), toy.encode(" is", true)]);
+  });
+
+  it("reports prompts that fill the context and answers that ran out of it", async () => {
+    const { engine, calls } = toyEngine(10);
+    const answers = await backendOf(engine).generate([
+      { prompt: "abcdefghij", maxNewTokens: 4, stop: [] },
+      { prompt: "abcdefg", maxNewTokens: 4, stop: [] },
+      { prompt: "abc", maxNewTokens: 4, stop: [] },
+    ]);
+    expect(answers.map((answer) => "fault" in answer)).toEqual([true, true, false]);
+    expect(answers[0]).toEqual({
+      fault: "the prompt has 11 tokens, which with 4 more is beyond the model's context of 10",
+    });
+    expect(calls.generate[0]?.prompts).toHaveLength(2);
+  });
+
+  it("keeps different settings apart", async () => {
+    const { engine, calls } = toyEngine();
+    const request = { prompt: "is", maxNewTokens: 3, stop: [] };
+    await backendOf(engine).generate([request, { ...request, maxNewTokens: 5 }, request]);
+    expect(calls.generate.map(({ prompts }) => prompts.length)).toEqual([2, 1]);
+  });
+});
+
+describe("scoring", () => {
+  it("gives log-likelihoods and weighs choices of any length", async () => {
+    const { engine, calls } = toyEngine();
+    const backend = backendOf(engine);
+    const context = "Question: abc\nAnswer:";
+    const byHand = (continuation: string) =>
+      toy.continuationLogprobs(toy.encode(context, true), toy.encode(continuation)).reduce((sum, one) => sum + one, 0);
+    expect(await backend.loglikelihood([{ context, continuation: " EE the B" }])).toEqual([
+      { logprob: byHand(" EE the B"), tokens: 3, greedy: false },
+    ]);
+    expect(await backend.choose([{ context, choices: [" A", " EE the B"] }])).toEqual([
+      { logprobs: [byHand(" A"), byHand(" EE the B")] },
+    ]);
+    expect(calls.scored).toEqual([1, 2]);
+  });
+
+  it("reports what has no log-likelihood", async () => {
+    const { engine } = toyEngine(10);
+    const answers = await backendOf(engine).loglikelihood([
+      { context: "is", continuation: "" },
+      { context: "", continuation: "is", specialTokens: false },
+      { context: "abcdefgh", continuation: "abc" },
+      { context: "is", continuation: " the" },
+    ]);
+    expect(answers.map((answer) => "fault" in answer)).toEqual([true, true, true, false]);
+    const [choice] = await backendOf(engine).choose([{ context: "abcdefgh", choices: [" A", "abc"] }]);
+    expect(choice).toEqual({ fault: expect.stringMatching(/beyond the model's context of 10/) });
+  });
+});
+
+it("stops between batches, and closes the engine", async () => {
+  const { engine, calls } = toyEngine();
+  const controller = new AbortController();
+  const backend = backendOf(engine, 1);
+  const requests = Array.from({ length: 12 }, () => ({ prompt: "is", maxNewTokens: 1, stop: [] }));
+  const running = backend.generate(requests, { signal: controller.signal, onResult: () => controller.abort() });
+  await expect(running).rejects.toThrow(CancelledError);
+  expect(calls.generate).toHaveLength(1);
+  await backend.close();
+  expect(calls.closed).toBe(1);
+});
