@@ -111,6 +111,25 @@ describe("tokens of replies", () => {
     expect(inside("qwen", { text: "no reply", replies: [] })).toEqual([]);
   });
 
+  it("are those that hold any byte of the reply", () => {
+    const plain = template("{% for m in messages %}{{ m.role }}: {{ m.content }}{% endfor %}");
+    const rendered = renderWithSpans(plain, [user("a"), assistant("రైతు")]);
+    // The blank before the reply and the first two bytes of its first character are one token.
+    expect(
+      fixture("llama3")
+        .encode(": రైతు")
+        .map((id) => fixture("llama3").tokenOf(id)),
+    ).toContain("Ġà°");
+    expect(inside("llama3", rendered)).toEqual([" రైతు"]);
+    // Bytes of the prompt and of the reply are one run, of which the reply's are inside.
+    expect(
+      inside(
+        "llama2",
+        renderWithSpans(template("{% for m in messages %}{{ m.content }}{% endfor %}"), [user("ก"), assistant("ข🙂")]),
+      ),
+    ).toEqual(["ข🙂"]);
+  });
+
   it("are placed though the tokenizer adds and drops blanks", () => {
     const turns = renderWithSpans(template("turns"), [user("a"), assistant("the sea 🙂"), user("b"), assistant("x")]);
     expect(inside("llama2", turns)).toEqual(["the sea 🙂 </s>", "x </s>"]);

@@ -140,7 +140,9 @@ function placesOf(tokenizer: Tokenizer, ids: readonly number[], text: string): [
         ? (bytes[byte++] ?? [0, 0])
         : [bytes[byte]?.[0] ?? 0, i === tokens.length - 1 ? piece.length : 0];
       const from = positions[first] ?? at;
-      places.push([from, Math.max(positions[last] ?? at, from + 1)]);
+      // A token may end with the first bytes of a character that is not complete, and so not given yet.
+      const isCut = !isByte && last > 0 && !piece.endsWith(CUT) && tokenizer.decode([id]).endsWith(CUT);
+      places.push([from, Math.max((positions[last] ?? at) + (isCut ? 1 : 0), from + 1)]);
     }
     at = positions.at(-1) ?? at;
   };
@@ -155,6 +157,9 @@ function placesOf(tokenizer: Tokenizer, ids: readonly number[], text: string): [
   if (text.slice(at).trim() !== "") throw changed(text, at);
   return places;
 }
+
+// What the bytes of half a character decode to.
+const CUT = "\ufffd";
 
 // How vocabularies write the bytes that stand for characters they lack.
 const BYTE_TOKEN = /^<0x[0-9A-F]{2}>$/;
