@@ -18,6 +18,17 @@ export const DATA = fileURLToPath(new URL("./data", import.meta.url));
  * @property {boolean} tied
  */
 
+/** A small Llama: 125M parameters. @type {ModelShape} */
+export const LLAMA_125M = {
+  layers: 12,
+  hidden: 768,
+  feedForward: 2048,
+  heads: 12,
+  keyValueHeads: 4,
+  vocabulary: 32000,
+  tied: false,
+};
+
 /** Llama 3.2 1B: 1.24B parameters, 2.47 GB in bfloat16. @type {ModelShape} */
 export const LLAMA_1B = {
   layers: 16,
@@ -100,6 +111,7 @@ export function writeCheckpoint(folder, shape, { seed, sparse = false }) {
     num_attention_heads: shape.heads,
     num_key_value_heads: shape.keyValueHeads,
     vocab_size: shape.vocabulary,
+    max_position_embeddings: 2048,
     tie_word_embeddings: shape.tied,
     torch_dtype: "bfloat16",
   };

@@ -1,11 +1,17 @@
 // Benchmarks: npm run bench -- NAME. Each prints the machine, every peer's times in one interleaved run, and ratios.
 import { existsSync } from "node:fs";
 import { benchmarkAnalyze } from "./analyze.js";
+import { benchmarkEngine } from "./engine.js";
 import { benchmarkMethods } from "./methods.js";
 import { benchmarkSwap } from "./swap.js";
 
 const [name, ...args] = process.argv.slice(2);
-const benchmarks = { swap: benchmarkSwap, analyze: benchmarkAnalyze, methods: benchmarkMethods };
+const benchmarks = {
+  swap: benchmarkSwap,
+  analyze: benchmarkAnalyze,
+  methods: benchmarkMethods,
+  engine: benchmarkEngine,
+};
 
 if (!name || !(name in benchmarks)) {
   console.error(`usage: npm run bench -- ${Object.keys(benchmarks).join(" | ")}`);
