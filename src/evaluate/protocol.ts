@@ -31,22 +31,30 @@ export function protocolTitle(protocol: Protocol, shots: number): string {
 }
 
 /**
- * The protocol that a person means, among those of a family: by full name, with or without its version, or by what
- * follows the stroke.
- * @param asked several may be given, for tasks of several families; at most one of them can fit
+ * The protocol that a person means, among those of a family: by full name, with or without its version; by what follows
+ * the stroke; or by what precedes it, as `lm-eval`.
+ * @param asked several may be given, for tasks of several families
  * @returns undefined where none of them is of this family
+ * @throws {RecipeError} where two of them are
  */
 export function matchProtocol<P extends Protocol>(asked: readonly string[], protocols: readonly P[]): P | undefined {
-  const fitting = protocols.filter((protocol) =>
-    asked.some((name) => [protocolId(protocol), protocol.name, protocol.name.split("/")[1]].includes(name)),
-  );
-  // "mmlu" alone means ours, where a harness has one of the same name.
-  const exact = fitting.filter((protocol) => asked.some((name) => name.includes("/") && nameFits(protocol, name)));
-  return exact[0] ?? fitting[0];
+  const found = new Set(asked.flatMap((name) => namedProtocol(name, protocols) ?? []));
+  if (found.size > 1) {
+    const names = [...found].map(protocolId).join(" and ");
+    throw new RecipeError(`${names} are protocols of the same tasks; run them one after the other`, [], {
+      field: "protocol",
+    });
+  }
+  return [...found][0];
 }
 
-function nameFits(protocol: Protocol, name: string): boolean {
-  return name === protocol.name || name === protocolId(protocol);
+function namedProtocol<P extends Protocol>(asked: string, protocols: readonly P[]): P | undefined {
+  const parts = ({ name }: Protocol) => name.split("/");
+  return (
+    protocols.find((protocol) => asked === protocol.name || asked === protocolId(protocol)) ??
+    // "mmlu" alone is ours, which comes first, where a harness has one of the same name.
+    protocols.find((protocol) => parts(protocol).includes(asked))
+  );
 }
 
 /**
@@ -55,14 +63,17 @@ function nameFits(protocol: Protocol, name: string): boolean {
  */
 export function checkProtocols(asked: readonly string[], protocols: readonly Protocol[]): void {
   const faults = asked
-    .filter((name) => matchProtocol([name], protocols) === undefined)
+    .filter((name) => namedProtocol(name, protocols) === undefined)
     .map((name) => {
-      const meant = closest(name, [...protocols.map(protocolId), ...protocols.map((one) => one.name)]);
+      const meant = closest(name, [
+        ...protocols.map(protocolId),
+        ...protocols.flatMap(({ name }) => [name, name.split("/")[1] ?? ""]),
+      ]);
       return `${name}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
     });
   if (faults.length === 0) return;
   const known = protocols.map(protocolId).join(", ");
-  throw new RecipeError(`There is no such protocol for these tasks; they have ${known}:`, faults, {
+  throw new RecipeError(`There is no such protocol for these tasks, which have ${known}:`, faults, {
     field: "protocol",
   });
 }

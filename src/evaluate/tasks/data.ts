@@ -69,15 +69,21 @@ export async function isFile(path: string): Promise<boolean> {
   }
 }
 
-/** A whole text file, its byte-order mark off. */
-export async function readText(file: string): Promise<string> {
-  const { size } = await stat(file);
-  if (size > MAX_DATA_BYTES) throw dataError(`${file} has ${formatBytes(size)}, too many for a data file`, { file });
-  const bytes = await readFile(file);
+/**
+ * A whole text file.
+ * @param options.keepMark keep a byte-order mark as the character that it is; default false
+ */
+export async function readText(file: string, options: { readonly keepMark?: boolean } = {}): Promise<string> {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    const { size } = await stat(file);
+    if (size > MAX_DATA_BYTES) throw dataError(`${file} has ${formatBytes(size)}, too many for a data file`, { file });
+    const bytes = await readFile(file);
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: options.keepMark ?? false }).decode(bytes);
   } catch (error) {
-    throw dataError(`${file} is not UTF-8 text`, { file }, error);
+    if (isSystemError(error, "ENOENT")) throw dataError(`${file} does not exist`, { file }, error);
+    if (isSystemError(error, "EISDIR")) throw dataError(`${file} is a folder; give a file`, { file }, error);
+    if (error instanceof TypeError) throw dataError(`${file} is not UTF-8 text`, { file }, error);
+    throw error;
   }
 }
 
@@ -85,8 +91,9 @@ export async function readText(file: string): Promise<string> {
  * Lines of a file, without the line ends and without an empty one after the last. Only \n and \r\n end a line: data
  * sets hold U+2028 and form feeds within lines.
  */
-export async function readLines(file: string): Promise<string[]> {
-  const lines = (await readText(file)).split("\n").map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
+export async function readLines(file: string, options: { readonly keepMark?: boolean } = {}): Promise<string[]> {
+  const text = await readText(file, options);
+  const lines = text.split("\n").map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
   if (lines.at(-1) === "") lines.pop();
   return lines;
 }

@@ -1,5 +1,6 @@
 // What a task is: data that becomes items, outputs that become readings, readings that become verdicts and scores.
 // Tasks are plain objects, one file each beside this one; who answers the prompts is the backends' business.
+import type { BleuTokenizer, Pieces } from "../metrics/index.js";
 import type { Protocol } from "../protocol.js";
 import type { DataAccess } from "./data.js";
 
@@ -40,8 +41,8 @@ export interface GenerateItem extends ItemBase {
   /** Generation ends before the first of these. */
   readonly stop: readonly string[];
   readonly maxNewTokens: number;
-  /** What the reading or the verdict needs besides `gold`. */
-  readonly program?: { readonly prefix: string; readonly setup: string; readonly tests: readonly string[] };
+  /** Where the answer is a program: what is executed after it, in this order. */
+  readonly tests?: readonly { readonly name: string; readonly source: string }[];
 }
 
 /** An item answered by the continuation with the highest log-likelihood. */
@@ -141,9 +142,14 @@ export interface Task {
 
 /** What is needed to open the tasks of a family. */
 export interface OpenOptions {
+  /** Protocols that are asked for; a family takes the one that is its own, else its first. */
   readonly protocol: readonly string[];
+  /** Solved examples before each item; default the protocol's. */
   readonly shots?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
+  /** How BLEU cuts translations; default by the language translated into. */
+  readonly tokenize?: BleuTokenizer | undefined;
+  /** Pieces of FLORES-200's subword model: adds spBLEU. */
+  readonly pieces?: Pieces | undefined;
 }
 
 /** Tasks that are declared together, as MGSM in eleven languages. */

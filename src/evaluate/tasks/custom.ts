@@ -1,0 +1,210 @@
+// Tasks of one's own: a YAML declaration beside a JSON Lines file becomes a task like the others.
+import { basename, dirname, resolve } from "node:path";
+import { RecipeError } from "../../core/errors.js";
+import { plural } from "../../core/format.js";
+import { isMgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
+import { bleuStatistics, CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/index.js";
+import { type Protocol, shotsOf } from "../protocol.js";
+import { LETTERS, readChoice, scoreChoice } from "./choosing.js";
+import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, readDeclaration } from "./custom-file.js";
+import { type DataAccess, dataError, findFile, type Row, readJsonLines } from "./data.js";
+import { bleuMetric, chrfMetric } from "./flores.js";
+import { findLanguage } from "./languages.js";
+import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
+import { fill, valueAt } from "./template.js";
+
+/**
+ * The task that a file declares. Its data are beside the file, or in the folder of the data.
+ * @throws {RecipeError} with every fault of the declaration
+ */
+export async function openCustomTask(file: string, options: OpenOptions): Promise<Task> {
+  return customTask(await readDeclaration(file), dirname(resolve(file)), options);
+}
+
+/** The task of a declaration whose relative paths start from a folder. */
+export function customTask(declaration: Declaration, folder: string, options: OpenOptions): Task {
+  const protocol: Protocol = {
+    name: `custom/${declaration.task}`,
+    version: declaration.version,
+    summary: "declared in a file",
+    reference: "the declaration, whose prompts' digest stands beside the score",
+    shots: { default: declaration.shots, most: 100 },
+    specialTokens: declaration.special_tokens,
+  };
+  const shots = shotsOf(protocol, options.shots);
+  const common = {
+    name: declaration.task,
+    title: declaration.title ?? declaration.task,
+    protocol,
+    shots,
+    executes: false,
+    load: async (data: DataAccess, { limit }: { limit?: number | undefined } = {}) => ({
+      items: limitItems(await loadItems(declaration, folder, data, shots), limit),
+      notes: [],
+    }),
+  };
+  return declaration.answer === "choose"
+    ? { ...common, metrics: CHOICE_METRICS, read: readChoice, score: scoreChoice }
+    : { ...common, ...readingOf(declaration, options) };
+}
+
+const CHOICE_METRICS: readonly Metric[] = [
+  { name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" },
+];
+
+/** How answers in text are read and scored. */
+function readingOf(
+  declaration: GenerateDeclaration,
+  { tokenize, pieces }: OpenOptions,
+): Pick<Task, "metrics" | "read" | "score"> {
+  const bleu = { tokenize: tokenize ?? declaration.tokenize ?? "13a", ...(pieces ? { pieces } : {}) } as const;
+  const [countBleu, countChrf] = [bleuStatistics(bleu), chrfStatistics(CHRF_PLUS_PLUS)];
+  const isNumber = declaration.read === "number";
+  const read = readerOf(declaration);
+  const isRight = (answer: string, gold: string) => (isNumber ? sameNumber(answer, gold) : answer === gold.trim());
+  const verdicts: Readonly<Record<string, (answer: string | undefined, gold: string) => Verdict[string]>> = {
+    exact: (answer, gold) => (answer !== undefined && isRight(answer, gold) ? 1 : 0),
+    bleu: (answer, gold) => countBleu(answer ?? "", [gold]),
+    "chrf++": (answer, gold) => countChrf(answer ?? "", [gold]),
+  };
+  const metrics: Readonly<Record<string, () => Metric>> = {
+    exact: () => ({ name: "exact", title: "exact match", of: "exact", by: "mean", scale: "share" }),
+    bleu: () => bleuMetric("bleu", "BLEU", bleu),
+    "chrf++": () => chrfMetric("chrf++", "chrF++"),
+  };
+  return {
+    metrics: declaration.score.flatMap((name) => metrics[name]?.() ?? []),
+    read: (_, output) => {
+      const answer = typeof output === "string" ? read(output) : undefined;
+      return answer === undefined ? {} : { answer };
+    },
+    score: async (item, { answer }) =>
+      Object.fromEntries(
+        declaration.score.map((name) => [
+          name,
+          verdicts[name]?.(typeof answer === "string" ? answer : undefined, item.gold) ?? 0,
+        ]),
+      ),
+  };
+}
+
+function readerOf({ read, language }: GenerateDeclaration): (output: string) => string | undefined {
+  if (read === "text") return (output) => output.trim();
+  if (read === "line") return (output) => output.trim().split("\n")[0]?.trim();
+  if (read === "number") {
+    const code = findLanguage(language)?.short ?? language;
+    if (!isMgsmLanguage(code)) {
+      throw new RecipeError(`numbers are read in the languages of MGSM, not in ${language}`, [], { field: "language" });
+    }
+    return (output) => readMgsmAnswer(output, code).flexible;
+  }
+  let pattern: RegExp;
+  try {
+    pattern = new RegExp(read.pattern, "gu");
+  } catch (error) {
+    throw new RecipeError(`read.pattern is not a regular expression: ${(error as Error).message}`, [], {
+      field: "read.pattern",
+    });
+  }
+  // The last match, and of it the first group: an answer stands at the end of what leads to it.
+  return (output) => {
+    const match = [...output.matchAll(pattern)].at(-1);
+    return match && (match[1] ?? match[0]).trim();
+  };
+}
+
+interface Located {
+  readonly row: Row;
+  readonly where: string;
+}
+
+async function loadItems(declaration: Declaration, folder: string, data: DataAccess, shots: number): Promise<Item[]> {
+  const rows = await readRows(declaration.data, folder, data);
+  const own = declaration.shots_from === undefined;
+  const pool = own ? rows : await readRows(declaration.shots_from ?? "", folder, data);
+  const seen = new Set<string>();
+  return rows.map((located, index): Item => {
+    const { row, where } = located;
+    // Shots of the same file are the first rows but for the row itself.
+    const chosen = (own ? pool.slice(0, shots + 1).filter((one) => one !== located) : pool).slice(0, shots);
+    if (chosen.length < shots) {
+      throw dataError(`${declaration.task}: ${plural(pool.length, "row")} are too few for ${shots} shots`);
+    }
+    const solved = chosen.map((shot) => ask(declaration, shot) + solution(declaration, shot) + declaration.separator);
+    const prompt: Prompt = {
+      form: "text",
+      shared: declaration.description + solved.join(""),
+      own: ask(declaration, located),
+    };
+    const id = declaration.id === undefined ? String(index + 1) : fill(declaration.id, row, where);
+    if (seen.has(id)) throw dataError(`${where}: the id ${id} stands twice; ids must differ`);
+    seen.add(id);
+    const group = declaration.group === undefined ? {} : { group: fill(declaration.group, row, where) };
+    if (declaration.answer === "generate") {
+      const { stop, max_new_tokens: maxNewTokens } = declaration;
+      return { kind: "generate", id, ...group, prompt, gold: fill(declaration.gold, row, where), stop, maxNewTokens };
+    }
+    const { choices, labels, correct } = choicesOf(declaration, located);
+    return { kind: "choose", id, ...group, prompt, gold: labels[correct] ?? "", choices, labels, correct };
+  });
+}
+
+async function readRows(file: string, folder: string, data: DataAccess): Promise<Located[]> {
+  const folders = [folder, ...(data.folder === undefined ? [] : [data.folder])];
+  let problem: unknown;
+  for (const one of folders) {
+    try {
+      const path = await findFile(resolve(one), [file], `this task`);
+      const rows = await readJsonLines(path);
+      if (rows.length === 0) throw dataError(`${path} has no rows`, { file: path });
+      return rows.map((row, i) => ({ row, where: `${basename(path)}, row ${i + 1}` }));
+    } catch (error) {
+      problem ??= error;
+    }
+  }
+  throw problem;
+}
+
+function ask({ prompt }: Declaration, { row, where }: Located): string {
+  return fill(prompt, row, where);
+}
+
+/** What stands after a shot's prompt: its answer, after a space unless the declaration says otherwise. */
+function solution(declaration: Declaration, located: Located): string {
+  if (declaration.answer === "generate") {
+    const { shot_answer: answer, gold } = declaration;
+    return fill(answer ?? ` ${gold}`, located.row, located.where);
+  }
+  const { choices, correct } = choicesOf(declaration, located);
+  return choices[correct] ?? "";
+}
+
+/** The choices of a row as continuations, and the right one: by its label, or by its index from 0. */
+function choicesOf(
+  declaration: ChooseDeclaration,
+  { row, where }: Located,
+): { choices: string[]; labels: readonly string[]; correct: number } {
+  const texts = textsOf(declaration, row, where);
+  const labels = declaration.labels ?? texts.map((_, i) => LETTERS[i] ?? String(i));
+  if (labels.length !== texts.length) {
+    throw dataError(`${where} has ${plural(texts.length, "choice")}, and there are ${plural(labels.length, "label")}`);
+  }
+  const right = fill(declaration.correct, row, where).trim();
+  const byLabel = labels.indexOf(right);
+  const correct = byLabel >= 0 ? byLabel : /^\d+$/.test(right) ? Number(right) : -1;
+  if (!(correct in texts)) {
+    throw dataError(
+      `${where}: the right choice is ${JSON.stringify(right)}; expected one of ${labels.join(", ")}, or an index from 0`,
+    );
+  }
+  return { choices: texts.map((text) => ` ${text}`), labels, correct };
+}
+
+function textsOf({ choices }: ChooseDeclaration, row: Row, where: string): string[] {
+  if (typeof choices !== "string") return choices.map((choice) => fill(choice, row, where));
+  const list = valueAt(row, choices);
+  if (!Array.isArray(list) || list.length < 2 || list.some((choice) => typeof choice !== "string")) {
+    throw dataError(`${where}: the field ${choices} must be a list of at least two texts, the choices`);
+  }
+  return list;
+}

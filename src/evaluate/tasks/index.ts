@@ -1,0 +1,125 @@
+// The tasks there are, by name: families, suites, and files that declare one's own.
+import { RecipeError } from "../../core/errors.js";
+import { closest } from "../../core/format.js";
+import type { BleuTokenizer, Pieces } from "../metrics/index.js";
+import { checkProtocols, type Protocol } from "../protocol.js";
+import { belebele } from "./belebele.js";
+import { openCustomTask } from "./custom.js";
+import { flores } from "./flores.js";
+import { mbpp } from "./mbpp.js";
+import { mgsm } from "./mgsm.js";
+import { mmlu } from "./mmlu.js";
+import type { Task, TaskFamily } from "./task.js";
+
+export { customTask, openCustomTask } from "./custom.js";
+export { parseDeclaration, readDeclaration } from "./custom-file.js";
+export { type DataAccess, type LoadRows, type Row, readLines } from "./data.js";
+export { findLanguage, LANGUAGES, type Language } from "./languages.js";
+export type {
+  ChooseItem,
+  Executor,
+  GenerateItem,
+  Item,
+  LoadedItems,
+  LoadOptions,
+  Message,
+  Metric,
+  Output,
+  Prompt,
+  Reading,
+  ScoreOptions,
+  Task,
+  TaskFamily,
+  Verdict,
+} from "./task.js";
+
+export const TASK_FAMILIES: readonly TaskFamily[] = [mgsm, belebele, flores, mbpp, mmlu];
+
+/** Every protocol there is, but for those of declared tasks. */
+export const PROTOCOLS: readonly Protocol[] = TASK_FAMILIES.flatMap(({ protocols }) => protocols);
+
+/** The languages whose MGSM mean the paper gives: FLORES names ten too, and Thai is not among them. */
+const PAPER_MGSM = ["en", "de", "fr", "es", "ru", "zh", "ja", "bn", "sw", "te"];
+const PAPER_LANGUAGES = ["ja", "bn", "sw", "te"];
+
+/**
+ * Lists of tasks under one name. `paper`: what Bandarkar et al., arXiv 2410.01335, ran (appendix, table 5), with MBPP
+ * and MMLU in English; their translations are not published, and are mbpp_sw, mmlu_sw and so on for who has one.
+ */
+export const SUITES: Readonly<Record<string, readonly string[]>> = {
+  paper: [
+    ...PAPER_MGSM.map((code) => `mgsm_${code}`),
+    ...["en", ...PAPER_LANGUAGES].map((code) => `belebele_${code}`),
+    ...PAPER_LANGUAGES.map((code) => `flores_${code}`),
+    "mbpp",
+    "mmlu",
+  ],
+  ...Object.fromEntries(
+    PAPER_LANGUAGES.map((code) => [
+      `paper_${code}`,
+      [`mgsm_${code}`, "mgsm_en", `belebele_${code}`, `flores_${code}`, "mbpp", "mmlu"],
+    ]),
+  ),
+};
+
+export interface OpenTasksOptions {
+  /** Protocols by name, `mgsm-en-cot` or `layergraft/mgsm-en-cot@1`; tasks of other families keep their own. */
+  readonly protocols?: readonly string[] | undefined;
+  /** Solved examples before each item; default each protocol's. */
+  readonly shots?: number | undefined;
+  /** How BLEU cuts translations; default by the language translated into. */
+  readonly tokenize?: BleuTokenizer | undefined;
+  /** Pieces of FLORES-200's subword model (`loadPieces`): adds spBLEU. */
+  readonly pieces?: Pieces | undefined;
+}
+
+/**
+ * The tasks of a list of names: `mgsm_sw`, `belebele_swh`, `flores_eng-swh`, `mbpp`, `mmlu`, a suite, or the path of a
+ * YAML file that declares one. Each task once, in the order of the list.
+ * @throws {RecipeError} for names that are not there, protocols that fit none of the tasks, shots that one has not
+ */
+export async function openTasks(names: readonly string[], options: OpenTasksOptions = {}): Promise<Task[]> {
+  const protocol = options.protocols ?? [];
+  const settings = { protocol, shots: options.shots, tokenize: options.tokenize, pieces: options.pieces };
+  const tasks = new Map<string, Task>();
+  const families = new Set<TaskFamily>();
+  for (const name of names.flatMap((name) => SUITES[name] ?? [name])) {
+    const isFile = /\.ya?ml$/i.test(name);
+    const opened = isFile ? [await openCustomTask(name, settings)] : openNamed(name, settings, families);
+    for (const task of opened) {
+      const known = tasks.get(task.name);
+      if (known && known.protocol.name !== task.protocol.name) {
+        throw new RecipeError(`two tasks are called ${task.name}; name one of them otherwise`, [], { field: "tasks" });
+      }
+      tasks.set(task.name, task);
+    }
+  }
+  if (tasks.size === 0) throw new RecipeError("no tasks are named", [], { field: "tasks" });
+  checkProtocols(
+    protocol,
+    [...families].flatMap(({ protocols }) => protocols),
+  );
+  return [...tasks.values()];
+}
+
+function openNamed(
+  name: string,
+  settings: Parameters<TaskFamily["open"]>[1],
+  families: Set<TaskFamily>,
+): readonly Task[] {
+  for (const family of TASK_FAMILIES) {
+    const tasks = family.open(name, settings);
+    if (!tasks) continue;
+    families.add(family);
+    return tasks;
+  }
+  const known = [...TASK_FAMILIES.flatMap(({ names }) => names), ...Object.keys(SUITES)];
+  const meant = closest(name, known);
+  const patterns = TASK_FAMILIES.map(({ pattern }) => pattern).join("; ");
+  throw new RecipeError(
+    `there is no task ${name}${meant === undefined ? "" : `; did you mean ${meant}?`} (tasks: ${patterns}; suites: ` +
+      `${Object.keys(SUITES).join(", ")}; or the path of a .yaml file)`,
+    [],
+    { field: "tasks", actual: name },
+  );
+}

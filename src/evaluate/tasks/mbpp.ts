@@ -1,0 +1,201 @@
+// MBPP: small Python programs from a sentence, judged by executing tests. Austin et al. 2021, arXiv 2108.07732.
+// Programs are executed by what the caller passes in, never here.
+import { RecipeError } from "../../core/errors.js";
+import { plural } from "../../core/format.js";
+import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
+import { asGenerate } from "./choosing.js";
+import { type DataAccess, dataError, findFile, hubRows, type Row, readJsonLines, textField } from "./data.js";
+import { type Language, requireLanguage } from "./languages.js";
+import { type GenerateItem, limitItems, type OpenOptions, type Task, type TaskFamily } from "./task.js";
+
+interface MbppProtocol extends Protocol {
+  readonly form: "docstring" | "austin";
+  /** Whether `test_setup_code` is executed: two problems cannot be solved without it. */
+  readonly hasSetup: boolean;
+}
+
+const DATASET = "google-research-datasets/mbpp";
+/** The test split; 1 to 10 are for shots. */
+const [FIRST_TEST, LAST_TEST] = [11, 510];
+const SHOT_IDS = [2, 3, 4];
+const MAX_NEW_TOKENS = 512;
+
+/** Where a program ends and something else begins: a test, a call, the next problem, the end of a code fence. */
+const PROGRAM_STOPS = ["\nclass", "\nassert", '\n"""', "\nprint", "\nif", "\n<|/", "\n```"];
+
+const PROTOCOLS: readonly MbppProtocol[] = [
+  {
+    name: "layergraft/mbpp",
+    version: 1,
+    summary: "The sentence and the first test in a docstring; the program is what follows.",
+    reference: "prompt and stops of bigcode-evaluation-harness, with test_setup_code",
+    shots: { default: 0, most: 0 },
+    specialTokens: true,
+    form: "docstring",
+    hasSetup: true,
+  },
+  {
+    name: "layergraft/mbpp-austin",
+    version: 1,
+    summary: "The original prompt: an expert programmer, the task, its tests, [BEGIN] and [DONE].",
+    reference: "Austin et al. 2021, arXiv 2108.07732, section 3; shots are problems 2, 3 and 4",
+    shots: { default: 3, most: 3 },
+    specialTokens: true,
+    form: "austin",
+    hasSetup: true,
+  },
+  {
+    name: "lm-eval/mbpp",
+    version: 1,
+    summary: "As lm-evaluation-harness asks it: no BOS, 3 shots with their line ends, no setup code.",
+    reference: "lm-evaluation-harness 0.4.13, tasks/mbpp, version 1.0",
+    shots: { default: 3, most: 3 },
+    specialTokens: false,
+    form: "austin",
+    hasSetup: false,
+  },
+];
+
+export const mbpp: TaskFamily = {
+  name: "mbpp",
+  summary: "small Python programs, pass@1; executes what the model wrote",
+  protocols: PROTOCOLS,
+  pattern: "mbpp, or mbpp_LANGUAGE for a translation you have",
+  names: ["mbpp"],
+  open(name, options) {
+    if (name === "mbpp") return [openMbpp(undefined, options)];
+    if (!name.startsWith("mbpp_")) return undefined;
+    return [openMbpp(requireLanguage(name.slice("mbpp_".length), name), options)];
+  },
+};
+
+function openMbpp(language: Language | undefined, options: OpenOptions): Task {
+  const protocol = (matchProtocol(options.protocol, PROTOCOLS) ?? PROTOCOLS[0]) as MbppProtocol;
+  const shots = shotsOf(protocol, options.shots);
+  return {
+    name: language ? `mbpp_${language.code}` : "mbpp",
+    title: language ? `MBPP ${language.name}` : "MBPP",
+    protocol,
+    shots,
+    metrics: [{ name: "pass@1", title: "pass@1", of: "pass@1", by: "mean", scale: "share" }],
+    executes: true,
+    async load(data, { limit, signal } = {}) {
+      const test = await readProblems(data, language, "test", signal);
+      const examples = shots === 0 ? [] : await readProblems(data, language, "prompt", signal);
+      const shared = shots === 0 ? "" : shotsOfAustin(examples, shots, protocol);
+      const items = test.map(
+        (problem): GenerateItem => ({
+          kind: "generate",
+          id: String(problem.id),
+          prompt: { form: "text", shared, own: promptOf(problem, protocol) },
+          gold: problem.code,
+          stop: protocol.form === "austin" ? ["[DONE]"] : PROGRAM_STOPS,
+          maxNewTokens: MAX_NEW_TOKENS,
+          tests: testsOf(problem, protocol),
+        }),
+      );
+      const expected = LAST_TEST - FIRST_TEST + 1;
+      const notes =
+        items.length === expected ? [] : [`MBPP has ${plural(items.length, "problem")} here, not ${expected}`];
+      return { items: limitItems(items, limit), notes };
+    },
+    read: (_, output) => (typeof output === "string" ? { program: output } : {}),
+    async score(item, { program }, { executor, signal } = {}) {
+      if (!executor) {
+        throw new RecipeError(
+          "MBPP executes programs that the model wrote; allow it with --allow-code (an executor in the library)",
+        );
+      }
+      if (typeof program !== "string") return undefined;
+      const parts = [{ name: "program", source: program }, ...(asGenerate(item).tests ?? [])];
+      const { outcome } = await executor.run(parts, { signal });
+      return { "pass@1": outcome === "passed" ? 1 : 0 };
+    },
+  };
+}
+
+interface Problem {
+  readonly id: number;
+  readonly text: string;
+  readonly code: string;
+  readonly setup: string;
+  readonly tests: readonly string[];
+}
+
+function promptOf({ text, tests }: Problem, { form }: MbppProtocol): string {
+  if (form === "docstring") return `"""\n${text}\n${tests[0] ?? ""}\n"""\n`;
+  return (
+    `You are an expert Python programmer, and here is your task: ${text} Your code should pass these tests:\n\n` +
+    `${tests.join("\n")}\n[BEGIN]\n`
+  );
+}
+
+function shotsOfAustin(examples: readonly Problem[], shots: number, protocol: MbppProtocol): string {
+  return SHOT_IDS.slice(0, shots)
+    .map((id) => {
+      const example = examples.find((one) => one.id === id);
+      if (!example) throw dataError(`MBPP lacks problem ${id}, which is one of the shots`);
+      const code = protocol.hasSetup ? example.code.replaceAll("\r\n", "\n") : example.code;
+      return `${promptOf(example, protocol)}${code}\n[DONE]\n\n`;
+    })
+    .join("");
+}
+
+/** What is executed after the program. Setup code comes after it too: it uses classes that the program defines. */
+function testsOf({ setup, tests }: Problem, { hasSetup }: MbppProtocol): { name: string; source: string }[] {
+  return [
+    ...(hasSetup && setup.trim() !== "" ? [{ name: "setup", source: setup }] : []),
+    ...tests.map((source, i) => ({ name: `test ${i + 1}`, source })),
+  ];
+}
+
+/** Problems of the test split, or those for prompts, by id. A translation replaces their texts. */
+async function readProblems(
+  data: DataAccess,
+  language: Language | undefined,
+  split: "test" | "prompt",
+  signal: AbortSignal | undefined,
+): Promise<Problem[]> {
+  const isMeant = ({ id }: Problem) => (split === "test" ? id >= FIRST_TEST && id <= LAST_TEST : id < FIRST_TEST);
+  if (data.folder === undefined) {
+    if (language) {
+      throw dataError(`a translation of MBPP is read from a folder: give --data DIR with mbpp_${language.code}.jsonl`);
+    }
+    const rows = await hubRows(data, { dataset: DATASET, config: "full", split, signal }, "MBPP", ["mbpp.jsonl"]);
+    return rows.map((row, i) => problemOf(row, `${DATASET}, ${split}, row ${i + 1}`)).filter(isMeant);
+  }
+  const file = await findFile(data.folder, ["mbpp.jsonl", "mbpp/mbpp.jsonl"], "MBPP");
+  const rows = await readJsonLines(file);
+  const problems = rows.map((row, i) => problemOf(row, `${file}, row ${i + 1}`)).filter(isMeant);
+  if (problems.length === 0) {
+    throw dataError(`${file} has no problems from ${FIRST_TEST} to ${LAST_TEST}, which are the test split`, { file });
+  }
+  if (!language) return problems;
+  const names = [`mbpp_${language.code}.jsonl`, `mbpp/mbpp_${language.code}.jsonl`];
+  const translation = await findFile(data.folder, names, `MBPP in ${language.name} (task_id and text of each problem)`);
+  const texts = new Map<number, string>();
+  for (const [i, row] of (await readJsonLines(translation)).entries()) {
+    texts.set(Number(row.task_id), textField(row, "text", `${translation}, row ${i + 1}`));
+  }
+  return problems.map((problem) => {
+    const text = texts.get(problem.id);
+    if (text === undefined) throw dataError(`${translation} lacks problem ${problem.id}`, { file: translation });
+    return { ...problem, text };
+  });
+}
+
+function problemOf(row: Row, where: string): Problem {
+  const id = Number(row.task_id);
+  if (!Number.isInteger(id)) throw dataError(`${where}: task_id is ${JSON.stringify(row.task_id)}; expected a number`);
+  const tests = row.test_list;
+  if (!Array.isArray(tests) || tests.length === 0 || tests.some((test) => typeof test !== "string")) {
+    throw dataError(`${where}: test_list must be a list of assertions`);
+  }
+  return {
+    id,
+    text: textField(row, "text", where),
+    code: textField(row, "code", where),
+    setup: typeof row.test_setup_code === "string" ? row.test_setup_code : "",
+    tests,
+  };
+}

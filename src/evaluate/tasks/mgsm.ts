@@ -1,0 +1,189 @@
+// MGSM: 250 grade-school problems in eleven languages, answered by a number. Shi et al. 2022, arXiv 2210.03057.
+
+import { RecipeError } from "../../core/errors.js";
+import { plural } from "../../core/format.js";
+import { isMgsmLanguage, MGSM_LANGUAGES, type MgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
+import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
+import { findLanguage } from "./languages.js";
+import { MGSM_EXEMPLARS, MGSM_PROBLEMS, type MgsmExemplar, readMgsmExemplars, readMgsmProblems } from "./mgsm-data.js";
+import { MGSM_WORDS, type MgsmWords, prefixed } from "./mgsm-language.js";
+import {
+  type GenerateItem,
+  limitItems,
+  type Message,
+  type Metric,
+  type OpenOptions,
+  type Prompt,
+  type Task,
+  type TaskFamily,
+} from "./task.js";
+
+interface MgsmProtocol extends Protocol {
+  readonly form: "steps" | "number" | "chat";
+  /** Language of the steps and of the answer phrase: the problem's, or English. */
+  readonly answersIn: "native" | "en";
+  readonly maxNewTokens: number;
+}
+
+const SHI = "Shi et al. 2022, arXiv 2210.03057";
+
+// Steps take the more tokens the rarer a script is in the vocabulary; 512 is enough for the exemplars in Telugu.
+const STEPS_TOKENS = 512;
+/** Chats write longer. */
+const CHAT_TOKENS = 1024;
+/** A number in Telugu digits, a currency, and what follows until the line ends. */
+const NUMBER_TOKENS = 48;
+
+const PROTOCOLS: readonly MgsmProtocol[] = [
+  {
+    name: "layergraft/mgsm-native-cot",
+    version: 1,
+    summary: "Exemplars, problem and steps in the language; the answer is announced in a sentence.",
+    reference: `${SHI}, NATIVE-COT`,
+    shots: { default: 8, most: MGSM_EXEMPLARS },
+    specialTokens: true,
+    form: "steps",
+    answersIn: "native",
+    maxNewTokens: STEPS_TOKENS,
+  },
+  {
+    name: "layergraft/mgsm-en-cot",
+    version: 1,
+    summary: "Exemplars' questions and the problem in the language, steps and answer in English.",
+    reference: `${SHI}, EN-COT`,
+    shots: { default: 8, most: MGSM_EXEMPLARS },
+    specialTokens: true,
+    form: "steps",
+    answersIn: "en",
+    maxNewTokens: STEPS_TOKENS,
+  },
+  {
+    name: "layergraft/mgsm-direct",
+    version: 1,
+    summary: "The number alone, without steps.",
+    reference: `${SHI}, DIRECT`,
+    shots: { default: 8, most: MGSM_EXEMPLARS },
+    specialTokens: true,
+    form: "number",
+    answersIn: "native",
+    maxNewTokens: NUMBER_TOKENS,
+  },
+  {
+    name: "layergraft/mgsm-chat",
+    version: 1,
+    summary: "As a chat in the model's own template: the problem and an instruction in the language; shots as turns.",
+    reference: "layergraft; the answer sentence is that of the exemplars",
+    shots: { default: 0, most: MGSM_EXEMPLARS },
+    specialTokens: true,
+    form: "chat",
+    answersIn: "native",
+    maxNewTokens: CHAT_TOKENS,
+  },
+];
+
+const METRICS: readonly Metric[] = [
+  { name: "strict", title: "exact match, strict", of: "strict", by: "mean", scale: "share" },
+  { name: "flexible", title: "exact match, flexible", of: "flexible", by: "mean", scale: "share" },
+];
+
+export const mgsm: TaskFamily = {
+  name: "mgsm",
+  summary: "grade-school mathematics in eleven languages, exact match",
+  protocols: PROTOCOLS,
+  pattern: "mgsm_LANGUAGE",
+  names: MGSM_LANGUAGES.map((language) => `mgsm_${language}`),
+  open(name, options) {
+    if (name === "mgsm") return MGSM_LANGUAGES.map((language) => openMgsm(language, options));
+    if (!name.startsWith("mgsm_")) return undefined;
+    const asked = name.slice("mgsm_".length);
+    const code = isMgsmLanguage(asked) ? asked : findLanguage(asked)?.short;
+    if (code === undefined || !isMgsmLanguage(code)) {
+      throw new RecipeError(`${name}: MGSM has no language ${asked}; it has ${MGSM_LANGUAGES.join(", ")}`, [], {
+        field: "tasks",
+      });
+    }
+    return [openMgsm(code, options)];
+  },
+};
+
+function openMgsm(language: MgsmLanguage, options: OpenOptions): Task {
+  const protocol = (matchProtocol(options.protocol, PROTOCOLS) ?? PROTOCOLS[0]) as MgsmProtocol;
+  const shots = shotsOf(protocol, options.shots);
+  const answers = protocol.answersIn === "en" ? "en" : language;
+  return {
+    name: `mgsm_${language}`,
+    title: `MGSM ${MGSM_WORDS[language].name}`,
+    protocol,
+    shots,
+    metrics: METRICS,
+    executes: false,
+    async load(data, { limit, signal } = {}) {
+      const problems = await readMgsmProblems(data, language, signal);
+      const exemplars = shots === 0 ? [] : await readMgsmExemplars(data, language, signal);
+      const steps = answers === language || shots === 0 ? exemplars : await readMgsmExemplars(data, answers, signal);
+      if (exemplars.length < shots || steps.length < shots) {
+        throw new RecipeError(`there are ${plural(exemplars.length, "exemplar")} in ${language}, not ${shots}`);
+      }
+      const pairs = exemplars.slice(0, shots).map((one, i) => ({ ...one, answer: steps[i]?.answer ?? "" }));
+      const ask = prompter(protocol, MGSM_WORDS[language], MGSM_WORDS[answers], pairs);
+      const items = problems.map(
+        ({ question, answer }, i): GenerateItem => ({
+          kind: "generate",
+          id: String(i + 1),
+          prompt: ask(question),
+          gold: answer,
+          stop: stopsOf(protocol, MGSM_WORDS[language]),
+          maxNewTokens: protocol.maxNewTokens,
+        }),
+      );
+      const notes =
+        items.length === MGSM_PROBLEMS
+          ? []
+          : [`MGSM ${language} has ${plural(items.length, "problem")} here, not ${MGSM_PROBLEMS}`];
+      return { items: limitItems(items, limit), notes };
+    },
+    read(_, output) {
+      if (typeof output !== "string") return {};
+      const { strict, flexible } = readMgsmAnswer(output, answers, {
+        form: protocol.form === "number" ? "number" : "reasoning",
+      });
+      return { ...(strict === undefined ? {} : { strict }), ...(flexible === undefined ? {} : { flexible }) };
+    },
+    async score(item, { strict, flexible }) {
+      const isRight = (reading: unknown) => (typeof reading === "string" && sameNumber(reading, item.gold) ? 1 : 0);
+      return { strict: isRight(strict), flexible: isRight(flexible) };
+    },
+  };
+}
+
+function stopsOf({ form }: MgsmProtocol, { question }: MgsmWords): string[] {
+  if (form === "chat") return [];
+  return form === "number" ? ["\n"] : [question];
+}
+
+/** The function that makes a problem's prompt; what comes before the problem is made once. */
+function prompter(
+  protocol: MgsmProtocol,
+  words: MgsmWords,
+  answerWords: MgsmWords,
+  exemplars: readonly MgsmExemplar[],
+): (question: string) => Prompt {
+  if (protocol.form === "chat") {
+    const ask = (question: string): Message => ({ role: "user", content: `${question}\n\n${words.instruction}` });
+    const turns = exemplars.flatMap(({ question, answer }): Message[] => [
+      ask(withoutPrefix(question, words.question)),
+      { role: "assistant", content: withoutPrefix(answer, answerWords.steps) },
+    ]);
+    return (question) => ({ form: "chat", messages: [...turns, ask(question)], shared: turns.length });
+  }
+  const isDirect = protocol.form === "number";
+  const heading = isDirect ? words.direct : answerWords.steps;
+  const shared = exemplars
+    .map(({ question, answer, number }) => `${question}\n${isDirect ? prefixed(heading, number) : answer}\n\n`)
+    .join("");
+  return (question) => ({ form: "text", shared, own: `${prefixed(words.question, question)}\n${heading}` });
+}
+
+function withoutPrefix(text: string, prefix: string): string {
+  return text.startsWith(prefix) ? text.slice(prefix.length).trimStart() : text;
+}
