@@ -96,7 +96,11 @@ function idsByModel(json: CheckedJson, model: Model): (word: string) => number[]
 
 /** Id of the token for what the vocabulary lacks. */
 function unknownOf({ model, vocabulary }: CheckedJson): number | undefined {
-  if (model.type !== "Unigram") return vocabulary.get(textField(model, "unk_token", ""));
+  if (model.type !== "Unigram") {
+    return model.unk_token === undefined || model.unk_token === null
+      ? undefined
+      : vocabulary.get(textField(model, "unk_token"));
+  }
   if (model.unk_id === undefined || model.unk_id === null) return undefined;
   const id = idField(model.unk_id, "the unknown token");
   if (id >= vocabulary.size) throw fault(`its unknown token, ${id}, is not in its vocabulary`, "model.unk_id");

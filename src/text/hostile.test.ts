@@ -1,0 +1,98 @@
+// Files that someone broke: a tokenizer or a template of any values is refused in words, or works.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { LayergraftError } from "../core/errors.js";
+import { NAMES, readFixture, TEXTS, tokenizerJson } from "./fixtures.test-util.js";
+import { makeChatTemplate } from "./template.js";
+import { makeTokenizer } from "./tokenizer.js";
+
+/** A copy of a value in which one place, found by following numbers down, holds another value. */
+function changed(value: unknown, path: number[], other: unknown): unknown {
+  const [step, ...rest] = path;
+  if (step === undefined || typeof value !== "object" || value === null) return other;
+  const keys = Object.keys(value);
+  if (keys.length === 0) return other;
+  const key = keys[step % keys.length] ?? "";
+  const copy = (Array.isArray(value) ? [...value] : { ...value }) as Record<string, unknown>;
+  copy[key] = changed((value as Record<string, unknown>)[key], rest, other);
+  return copy;
+}
+
+/** Calls, and fails on errors that are not ours to give. */
+function works(call: () => unknown): void {
+  try {
+    call();
+  } catch (error) {
+    if (!(error instanceof LayergraftError)) throw error;
+  }
+}
+
+const strange = fc.oneof(
+  fc.constantFrom<unknown>(
+    null,
+    undefined,
+    true,
+    -1,
+    1.5,
+    1e9,
+    "",
+    "a",
+    "##",
+    "Sequence",
+    "Metaspace",
+    [],
+    {},
+    [[]],
+    [{}],
+  ),
+  fc.constantFrom<unknown>({ type: "Sequence" }, { type: "Replace", pattern: { Regex: "(" } }, { type: "Precompiled" }),
+  fc.jsonValue(),
+);
+const path = fc.array(fc.nat({ max: 600 }), { minLength: 1, maxLength: 5 });
+
+describe("broken tokenizers", () => {
+  it.each(NAMES)("like %s are refused or work", (name) => {
+    const json = tokenizerJson(name);
+    fc.assert(
+      fc.property(path, strange, fc.constantFrom(...TEXTS), (where, value, text) => {
+        works(() => {
+          const broken = changed(json, where, value) as Record<string, unknown>;
+          const tokenizer = makeTokenizer(broken);
+          const ids = tokenizer.encode(text, { specialTokens: true });
+          for (const id of ids) expect(Number.isSafeInteger(id)).toBe(true);
+          tokenizer.decode([...ids, 0, 1, 2, 300]);
+        });
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it("have settings of any kind", () => {
+    const json = tokenizerJson("words");
+    const names = ["bos_token", "added_tokens_decoder", "extra_special_tokens", "clean_up_tokenization_spaces"];
+    const settings = fc.dictionary(fc.constantFrom(...names), fc.oneof(strange, fc.constant({ content: 1 })));
+    fc.assert(fc.property(settings, (some) => works(() => makeTokenizer(json, some).encode("the [BOS] sea"))));
+  });
+});
+
+describe("broken templates", () => {
+  const { templates } = readFixture("templates") as { templates: Record<string, string> };
+  const chat = [
+    { role: "user", content: "a" },
+    { role: "assistant", content: "b" },
+  ];
+
+  it.each(Object.entries(templates))("like %s are refused or work", (_, source) => {
+    const cut = fc.tuple(
+      fc.nat({ max: source.length }),
+      fc.nat({ max: 6 }),
+      fc.constantFrom("", "}", "{{", "%}", "'", "("),
+    );
+    fc.assert(
+      fc.property(cut, ([at, length, put]) => {
+        works(() => makeChatTemplate(source.slice(0, at) + put + source.slice(at + length)).render(chat));
+      }),
+      { numRuns: 30 },
+    );
+  });
+});
