@@ -6,7 +6,7 @@ import { checkRun, type FieldText, parseRun, type Run, type RunInput, runFields,
 import { settleRun, trainedSelection } from "./run-settings.js";
 import { learningRateFactor } from "./schedule.js";
 
-const DATA = [{ file: "train.jsonl" }];
+const DATA = [{ source: "train.jsonl", map: { prompt: "question", response: "answer" } }];
 const SMALL = { base: "base", out: "run", data: DATA, optimizer: { lr: 1e-4 } } as RunInput;
 const LLAMA = { parameters: 8_030_261_248, contextLength: 131_072 };
 
@@ -24,9 +24,11 @@ const settle = (run: Run, model = LLAMA, samples = 30_000) => settleRun(run, mod
 
 describe("parseRun", () => {
   it("fills in the defaults that it documents", () => {
-    const run = parseRun("base: b\nout: o\ndata: [{ file: x }]\noptimizer: { lr: 1e-4 }\n");
-    expect(run).toEqual({
-      ...{ base: "b", out: "o", data: [{ file: "x" }], method: "full", packing: false, loss_on: "responses" },
+    const run = parseRun("base: b\nout: o\ndata: orca-math\noptimizer: { lr: 1e-4 }\n");
+    const { data, ...rest } = run;
+    expect(data).toMatchObject({ sets: [{ use: "orca-math" }], template: "plain" });
+    expect(rest).toEqual({
+      ...{ base: "b", out: "o", method: "full", packing: false, loss_on: "responses" },
       ...{ batch: 8, accumulation: 1, save_dtype: "keep", seed: 0 },
       optimizer: { lr: 1e-4, betas: [0.9, 0.99], eps: 1e-8, decay: 0.1, decay_all: false, clip: 1 },
       schedule: { kind: "linear", warmup: 0, decay_share: 0.2, decay_shape: "1-sqrt", floor: 0 },
@@ -43,10 +45,10 @@ describe("parseRun", () => {
       "preset: paper/swahili-4",
       "method: dora",
       "train: layers 4-2",
-      "data: [{ file: x }]",
+      "data: orca-math",
       "partition:",
-      "  - { name: a, train: attention, data: x }",
-      "  - { name: a, train: layers 0 1, data: x }",
+      "  - { name: a, train: attention, data: orca-math }",
+      "  - { name: a, train: layers 0 1, data: orca-math }",
       "bath: 3",
       "steps: 10",
       "epochs: 2",
@@ -101,8 +103,31 @@ describe("parseRun", () => {
     expect(() => checkRun(circular)).toThrow(/nests too deep, or contains itself/);
   });
 
+  it("reports faults of the data where they stand", () => {
+    const text = [
+      "base: b",
+      "out: o",
+      "optimizer: { lr: 1e-4 }",
+      "partition:",
+      "  - name: a",
+      "    train: layers 0",
+      "    data: { sets: [orca-mth] }",
+      "  - name: b",
+      "    train: layers 1",
+      "    data:",
+      "      - { use: aya, languag: swahili }",
+      "      - { source: x.jsonl }",
+    ].join("\n");
+    const faults = faultsOf(text);
+    expect(faults[0]).toMatch(/^line 7: partition\[0\]\.data\.sets\[0\].*: must be one of orca-math, aya/);
+    expect(faults.slice(1)).toEqual([
+      'line 11: partition[1].data[0]: unknown field "languag"; did you mean language?',
+      "line 12: partition[1].data[1].map: is missing; say which columns are prompt and response",
+    ]);
+  });
+
   it("takes flags before the file, and names those that cannot be read", () => {
-    const text = "base: b\nout: o\ndata: [{ file: x }]\noptimizer: { lr: 1e-4, decay: 0.5 }\n";
+    const text = "base: b\nout: o\ndata: orca-math\noptimizer: { lr: 1e-4, decay: 0.5 }\n";
     const run = parseRun(text, {
       fields: [
         ["optimizer.lr", "2e-5"],

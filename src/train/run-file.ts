@@ -18,12 +18,10 @@ import {
 import { type PresetFields, presetFields, unknownPreset } from "./presets.js";
 import { runSchema } from "./run-schema.js";
 
-const schema = runSchema(z.json());
-
 /** What to train, defaults filled in. */
-export type Run = z.output<typeof schema>;
+export type Run = z.output<typeof runSchema>;
 /** The same as it may be written. */
-export type RunInput = z.input<typeof schema>;
+export type RunInput = z.input<typeof runSchema>;
 /** A field's path and its value as text, such as `["optimizer.lr", "1e-5"]`: what a flag gives. */
 export type FieldText = readonly [field: string, text: string];
 
@@ -73,7 +71,7 @@ function check(value: unknown, name: string): Checked<Run> {
   if (!isMapping(value)) return { faults: [{ path: [], message: "must be a mapping with base, out and data" }] };
   const preset = typeof value.preset === "string" ? presetFields(value.preset) : undefined;
   const whole = preset ? withPreset(value, preset) : value;
-  const parsed = schema.safeParse(whole, { reportInput: true });
+  const parsed = runSchema.safeParse(whole, { reportInput: true });
   const faults = [
     ...(parsed.success ? [] : faultsOfIssues(parsed.error.issues).map((fault) => withHint(fault, FIELD_NAMES))),
     ...acrossFields(whole),
@@ -166,7 +164,7 @@ export interface RunField {
 
 /** The schema of run files, as JSON Schema (draft 2020-12). */
 export function runJsonSchema(): Readonly<Record<string, unknown>> {
-  const json = z.toJSONSchema(schema, { io: "input", reused: "inline", unrepresentable: "any" });
+  const json = z.toJSONSchema(runSchema, { io: "input", reused: "inline", unrepresentable: "any" });
   return { title: "layergraft run", ...json };
 }
 
@@ -189,7 +187,23 @@ function fieldsOf(json: Mapping, prefix: string): RunField[] {
 }
 
 const FIELD_NAMES: readonly string[] = [
-  ...Object.keys(schema.shape),
+  ...Object.keys(runSchema.shape),
   ...runFields().map(({ field }) => field.slice(field.lastIndexOf(".") + 1)),
-  ...["name", "train", "data"],
+  // Of a stream and of its data, whose schema is a transformation that does not list them.
+  ...[
+    "name",
+    "train",
+    "data",
+    "sets",
+    "use",
+    "language",
+    "source",
+    "config",
+    "split",
+    "files",
+    "format",
+    "map",
+    "filter",
+  ],
+  ...["cap", "limit", "weight", "template", "prompt", "response", "contamination", "deduplicate"],
 ];

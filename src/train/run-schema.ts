@@ -2,6 +2,7 @@
 // and what holds across fields: run-file.ts.
 import { z } from "zod";
 import { RecipeError } from "../core/errors.js";
+import { dataSchema } from "../data/declaration.js";
 import { DECAY_SHAPES, SCHEDULES } from "./schedule.js";
 import { parseSelection } from "./selection.js";
 
@@ -126,79 +127,80 @@ const earlyStopping = z.strictObject({
     .describe("how much less the loss must be to count as better"),
 });
 
-/** All fields; `data` is what the data module reads, and is checked by it. */
-export function runSchema<Data extends z.ZodType>(data: Data) {
-  const stream = z.strictObject({
-    name: text.regex(/^[\w-]+$/, "must be of letters, digits, - and _").describe("what logs call the stream"),
-    train: selection.describe("the part of the model that this stream's batches update"),
-    data: data.describe("what this stream trains on; as `data`"),
-  });
-  return z.strictObject({
-    base: text.describe("the checkpoint to start from: a folder, FOLDER+ADAPTER, or a name in the hub's local cache"),
-    out: text.describe("folder of the run: checkpoints, state, log"),
-    preset: text.optional().describe("defaults for fields that are not given; see the table of presets"),
-    method: z
-      .enum(METHODS, `must be one of ${METHODS.join(", ")}`)
-      .default("full")
-      .describe("train the weights themselves, or low-rank factors beside them"),
-    lora: lora.optional().describe("of method lora"),
-    train: selection
-      .optional()
-      .describe(
-        "what is trained, the rest being frozen: such as `layers 0-4, 30-31`, `all but layers 0-4`, `attention`; default `all`, and for lora `layers`",
-      ),
-    data: data.optional().describe("what to train on; or give `partition`"),
-    partition: z
-      .array(stream)
-      .min(2, "must have at least two streams")
-      .optional()
-      .describe("data streams whose batches alternate, step by step, each updating only its own part of the model"),
-    sequence_length: count
-      .max(2 ** 20, "must be at most 1048576")
-      .optional()
-      .describe(
-        "tokens of a sequence; longer samples are cut and counted; default 1024, or as many as the model has positions",
-      ),
-    packing: z
-      .boolean("must be true or false")
-      .default(false)
-      .describe("several samples in a sequence, which do not see each other; otherwise one each, padded"),
-    loss_on: z
-      .enum(["responses", "all"], "must be one of responses, all")
-      .default("responses")
-      .describe("whether the prompt counts, too"),
-    batch: count.max(65_536).default(8).describe("sequences that go through the model at once"),
-    accumulation: count
-      .max(65_536)
-      .default(1)
-      .describe("batches whose gradients are added up to a step; the loss is the mean over the tokens of all of them"),
-    steps: count.max(MOST).optional().describe("length of the run in optimizer steps; or give `epochs` or `samples`"),
-    epochs: positive.max(MOST).optional().describe("length in passes over the data; 1 where nothing is given"),
-    samples: count.max(MOST).optional().describe("length in samples"),
-    optimizer: optimizer.prefault({}).describe("AdamW"),
-    schedule: schedule.prefault({}).describe("of the learning rate"),
-    checkpoints: checkpoints.prefault({}).describe("when they are written, and which stay"),
-    save_dtype: z
-      .enum(SAVE_DTYPES, `must be one of ${SAVE_DTYPES.join(", ")}`)
-      .default("keep")
-      .describe("element type of checkpoints; `keep`: as the base has it; adapters: float32"),
-    holdout: holdout.optional().describe("data to measure the loss on that no step sees"),
-    early_stopping: earlyStopping.optional().describe("ends a run whose loss on the holdout gets no better"),
-    revert: selection
-      .optional()
-      .describe("what goes back to the base when the run ends, in a checkpoint of its own: train, then revert"),
-    seed: z
-      .int("must be a whole number")
-      .min(0)
-      .max(2 ** 32 - 1)
-      .default(0)
-      .describe("of all chance: the order of the data, the factors' first values, dropout"),
-    threads: count
-      .max(1024)
-      .optional()
-      .describe("threads of the computation; default: one per core. Other numbers may round sums differently"),
-  });
-}
+const stream = z.strictObject({
+  name: text.regex(/^[\w-]+$/, "must be of letters, digits, - and _").describe("what logs call the stream"),
+  train: selection.describe("the part of the model that this stream's batches update"),
+  data: dataSchema.describe("what this stream trains on; as `data`"),
+});
+
+export const runSchema = z.strictObject({
+  base: text.describe("the checkpoint to start from: a folder, FOLDER+ADAPTER, or a name in the hub's local cache"),
+  out: text.describe("folder of the run: checkpoints, state, log"),
+  preset: text.optional().describe("defaults for fields that are not given; see the table of presets"),
+  method: z
+    .enum(METHODS, `must be one of ${METHODS.join(", ")}`)
+    .default("full")
+    .describe("train the weights themselves, or low-rank factors beside them"),
+  lora: lora.optional().describe("of method lora"),
+  train: selection
+    .optional()
+    .describe(
+      "what is trained, the rest being frozen: such as `layers 0-4, 30-31`, `all but layers 0-4`, `attention`; default `all`, and for lora `layers`",
+    ),
+  data: dataSchema.optional().describe("what to train on; or give `partition`"),
+  partition: z
+    .array(stream)
+    .min(2, "must have at least two streams")
+    .optional()
+    .describe("data streams whose batches alternate, step by step, each updating only its own part of the model"),
+  sequence_length: count
+    .max(2 ** 20, "must be at most 1048576")
+    .optional()
+    .describe(
+      "tokens of a sequence; longer samples are cut and counted; default 1024, or as many as the model has positions",
+    ),
+  packing: z
+    .boolean("must be true or false")
+    .default(false)
+    .describe("several samples in a sequence, which do not see each other; otherwise one each, padded"),
+  loss_on: z
+    .enum(["responses", "all"], "must be one of responses, all")
+    .default("responses")
+    .describe("whether the prompt counts, too"),
+  batch: count.max(65_536).default(8).describe("sequences that go through the model at once"),
+  accumulation: count
+    .max(65_536)
+    .default(1)
+    .describe("batches whose gradients are added up to a step; the loss is the mean over the tokens of all of them"),
+  steps: count.max(MOST).optional().describe("length of the run in optimizer steps; or give `epochs` or `samples`"),
+  epochs: positive
+    .max(MOST)
+    .optional()
+    .describe("length in passes over the data, of a partition over its longest stream; 1 where nothing is given"),
+  samples: count.max(MOST).optional().describe("length in samples"),
+  optimizer: optimizer.prefault({}).describe("AdamW"),
+  schedule: schedule.prefault({}).describe("of the learning rate"),
+  checkpoints: checkpoints.prefault({}).describe("when they are written, and which stay"),
+  save_dtype: z
+    .enum(SAVE_DTYPES, `must be one of ${SAVE_DTYPES.join(", ")}`)
+    .default("keep")
+    .describe("element type of checkpoints; `keep`: as the base has it; adapters: float32"),
+  holdout: holdout.optional().describe("data to measure the loss on that no step sees"),
+  early_stopping: earlyStopping.optional().describe("ends a run whose loss on the holdout gets no better"),
+  revert: selection
+    .optional()
+    .describe("what goes back to the base when the run ends, in a checkpoint of its own: train, then revert"),
+  seed: z
+    .int("must be a whole number")
+    .min(0)
+    .max(2 ** 32 - 1)
+    .default(0)
+    .describe("of all chance: the order of the data, the factors' first values, dropout"),
+  threads: count
+    .max(1024)
+    .optional()
+    .describe("threads of the computation; default: one per core. Other numbers may round sums differently"),
+});
 
 /** The share of a warmup such as `10%`; undefined for a number of steps. */
 export function warmupShare(warmup: number | string): number | undefined {

@@ -18,7 +18,10 @@ export interface RunModel {
   readonly contextLength: number;
 }
 
-/** What of the data a run depends on. */
+/**
+ * What of the data a run depends on. Of a partition, whose streams take turns: of its longest stream, times the number of
+ * streams; the shorter ones begin again.
+ */
 export interface RunData {
   /** Samples of one pass, holdout not counted. */
   readonly samples: number;
