@@ -1,7 +1,7 @@
 // The public face of merge/.
 
 export type { Measurement } from "../delta/measure.js";
-export { outputConfig } from "./companions.js";
+export { outputConfig, writeCompanions } from "./companions.js";
 export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./execute.js";
 export type { NestedRecipe, SourceRecipe } from "./fields.js";
 export type { Method } from "./method.js";

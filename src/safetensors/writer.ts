@@ -8,7 +8,10 @@ import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./head
 import { layoutFolder } from "./layout.js";
 import type { SafetensorsFile } from "./reader.js";
 
-/** A tensor with its values: the bytes of its elements, little-endian, row-major. */
+/**
+ * A tensor with its values: the bytes of its elements, little-endian, row-major. They are asked for once, when it is
+ * written, so `data` may be a getter that makes them then.
+ */
 export interface TensorData extends TensorDeclaration {
   readonly data: Uint8Array;
 }
@@ -67,9 +70,9 @@ export async function writeSharded(
   options: { shardBytes?: number; metadata?: Readonly<Record<string, string>> } = {},
 ): Promise<string[]> {
   const layout = layoutFolder(tensors, options);
-  const dataOf = new Map(tensors.map((tensor) => [tensor.name, tensor.data]));
+  const tensorOf = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   for (const shard of layout.shards) {
-    const filled = shard.tensors.map((tensor) => ({ ...tensor, data: dataOf.get(tensor.name) as Uint8Array }));
+    const filled = shard.tensors.map(({ name }) => tensorOf.get(name) as TensorData);
     await writeSafetensors(join(folder, shard.name), filled, { ...options.metadata, format: "pt" });
   }
   if (layout.index) await writeFile(join(folder, layout.index.name), layout.index.content);

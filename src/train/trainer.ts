@@ -1,0 +1,457 @@
+// The loop of training: batches in, steps, log, measurements on held-out data, checkpoints, state to resume from. Takes
+// batches from whoever has them; what a run file means is run.ts.
+import { closeSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { CancelledError, LayergraftError, OutputError } from "../core/errors.js";
+import { exists } from "../core/files.js";
+import { Random } from "../core/random.js";
+import type { ModelSource } from "../engine/index.js";
+import type { OpenedPlan } from "../merge/index.js";
+import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js";
+import { requireSameRun } from "./configuration.js";
+import type { LoraPlan } from "./lora.js";
+import { Optimizer } from "./optimizer.js";
+import type { RunSettings } from "./run-settings.js";
+import { learningRateFactor } from "./schedule.js";
+import { findState, type Progress, restoreParameters, writeState } from "./state.js";
+import { type BatchLoss, type TokenBatch, TrainableDecoder } from "./trainable.js";
+
+/** A batch, and what it stands for. */
+export interface TrainingBatch extends TokenBatch {
+  /** Samples that end in it. */
+  readonly samples: number;
+  /** Tokens, padding not counted. */
+  readonly tokens: number;
+  /** For people, such as the numbers of its samples. */
+  readonly name: string;
+}
+
+type Json = Progress["position"];
+
+/** Batches without end, in an order that depends on nothing but the seed. */
+export interface BatchStream {
+  readonly name: string;
+  next(): TrainingBatch;
+  /** Where it is, as JSON. */
+  position(): Json;
+  seek(position: Json): void;
+}
+
+/** A stream, and what of the model learns from it; undefined for all that is trained. */
+export interface TrainingStream {
+  readonly batches: BatchStream;
+  readonly trained?: ReadonlySet<string> | undefined;
+}
+
+export interface TrainOptions {
+  readonly base: OpenedPlan;
+  readonly source: ModelSource;
+  /** What adapters name as their base. */
+  readonly baseName: string;
+  /** Folder of the run. */
+  readonly out: string;
+  /** Taken in turn, step by step. */
+  readonly streams: readonly TrainingStream[];
+  /** Names of all tensors that learn. */
+  readonly trained: ReadonlySet<string>;
+  readonly lora?: LoraPlan | undefined;
+  readonly settings: Pick<RunSettings, "learningRate" | "steps" | "optimizer" | "schedule" | "evaluateEvery">;
+  /** Batches of a step. */
+  readonly accumulation: number;
+  /** Batches whose loss is measured and that nothing learns from. */
+  readonly holdout?: readonly TokenBatch[] | undefined;
+  readonly earlyStopping?: { readonly patience: number; readonly least: number } | undefined;
+  readonly checkpointEvery: number;
+  readonly keep: "best_and_last" | "last" | "all";
+  readonly saveDType: CheckpointToWrite["dtype"];
+  readonly revert?: ReadonlySet<string> | undefined;
+  readonly seed: number;
+  readonly threads?: number | undefined;
+  /** What the run is, for provenance and to know it again. */
+  readonly configuration: unknown;
+  /** Digests of what is read. */
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly resume?: boolean | undefined;
+  /** Whether to replace what an earlier run left. */
+  readonly force?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
+}
+
+/** After a step, or a measurement. */
+export interface TrainProgress {
+  readonly step: number;
+  readonly steps: number;
+  readonly samples: number;
+  /** Mean over the step's labels, in nats. */
+  readonly loss: number;
+  readonly holdoutLoss?: number;
+  readonly learningRate: number;
+  readonly gradientNorm: number;
+  readonly tokensPerSecond: number;
+  readonly secondsLeft: number;
+}
+
+export interface TrainResult {
+  readonly steps: number;
+  readonly samples: number;
+  readonly tokens: number;
+  /** Folders of checkpoints that were kept. */
+  readonly last: string;
+  readonly best: string | null;
+  readonly reverted: string | null;
+  readonly loss: number | null;
+  readonly bestLoss: number | null;
+  readonly stoppedEarly: boolean;
+  readonly resumed: boolean;
+  readonly log: string;
+  readonly seconds: number;
+}
+
+/** Names within the folder of a run. */
+export const RUN_FILES = {
+  log: "log.jsonl",
+  states: "state",
+  checkpoint: "checkpoint-",
+  reverted: "reverted",
+} as const;
+
+// A kill should not cost more than a few minutes of work, nor saving more than a twentieth of the time.
+const STATE_SECONDS = 120;
+const STATE_SHARE = 20;
+
+/**
+ * Trains.
+ * @throws {CancelledError} if the signal fires; the state is saved, and `resume` goes on to the same weights
+ * @throws {LayergraftError} with code "diverged" if a loss or gradient is not finite; the last good checkpoint stays
+ * @throws {OutputError} if the folder holds another run
+ */
+export async function train(options: TrainOptions): Promise<TrainResult> {
+  const trainer = await Trainer.open(options);
+  try {
+    return await trainer.run();
+  } finally {
+    await trainer.close();
+  }
+}
+
+class Trainer {
+  readonly #options: TrainOptions;
+  readonly #model: TrainableDecoder;
+  readonly #optimizer: Optimizer;
+  readonly #log: RunLog;
+  readonly #resumed: boolean;
+  readonly #start = performance.now();
+  #progress: Progress;
+  #loss = Number.NaN;
+  #holdoutLoss: number | undefined;
+  #stateSaved = performance.now();
+  #stateCost = 0;
+  #tokensHere = 0;
+
+  private constructor(
+    options: TrainOptions,
+    model: TrainableDecoder,
+    optimizer: Optimizer,
+    log: RunLog,
+    progress: Progress,
+    resumed: boolean,
+  ) {
+    this.#options = options;
+    this.#model = model;
+    this.#optimizer = optimizer;
+    this.#log = log;
+    this.#progress = progress;
+    this.#resumed = resumed;
+  }
+
+  static async open(options: TrainOptions): Promise<Trainer> {
+    const { out, source, trained, lora, threads, settings, seed, streams, configuration, inputs } = options;
+    const states = join(out, RUN_FILES.states);
+    const saved = options.resume ? await findState(states) : undefined;
+    if (saved) requireSameRun(saved, { configuration, inputs });
+    else await prepareFolder(out, options);
+    const model = await TrainableDecoder.open(source, { trained, lora, threads, signal: options.signal });
+    const optimizer = new Optimizer(model.parameters, settings.optimizer);
+    if (saved) await restoreParameters(saved, optimizer.parameters);
+    else await model.initialise(optimizer, seed);
+    const progress: Progress = saved?.progress ?? {
+      ...{ step: 0, samples: 0, tokens: 0, logBytes: 0, best: null, sinceBest: 0 },
+      position: streams.map(({ batches }) => batches.position()),
+    };
+    for (const [i, position] of (progress.position as Json[]).entries()) streams[i]?.batches.seek(position);
+    const log = new RunLog(join(out, RUN_FILES.log), progress.logBytes);
+    return new Trainer(options, model, optimizer, log, progress, saved !== undefined);
+  }
+
+  async run(): Promise<TrainResult> {
+    const { settings, signal, checkpointEvery } = this.#options;
+    let stoppedEarly = this.#hasNoPatience();
+    while (this.#progress.step < settings.steps && !stoppedEarly) {
+      await nextTurn();
+      if (signal?.aborted) await this.#leave();
+      const before = this.#progress.samples;
+      await this.#step();
+      const reached = (every: number) => Math.floor(before / every) < Math.floor(this.#progress.samples / every);
+      const isLast = this.#progress.step === settings.steps;
+      if (isLast || reached(settings.evaluateEvery)) {
+        await this.#measure();
+        stoppedEarly = this.#hasNoPatience();
+      }
+      if (isLast || stoppedEarly || reached(checkpointEvery)) await this.#checkpoint();
+      else await this.#saveNowAndThen();
+    }
+    return this.#result(stoppedEarly);
+  }
+
+  async close(): Promise<void> {
+    this.#log.close();
+    await this.#model.close();
+  }
+
+  /** One optimizer step: batches of the stream whose turn it is. */
+  async #step(): Promise<void> {
+    const { streams, accumulation, settings, seed, onProgress } = this.#options;
+    const { step } = this.#progress;
+    const stream = streams[step % streams.length] as TrainingStream;
+    const batches = Array.from({ length: accumulation }, () => stream.batches.next());
+    const losses: BatchLoss[] = [];
+    for (const [i, batch] of batches.entries()) {
+      const random = Random.of(seed, `dropout ${step} ${i}`);
+      losses.push(await this.#model.accumulate(batch, this.#optimizer, { only: stream.trained, random }));
+    }
+    const labels = losses.reduce((sum, loss) => sum + loss.labels, 0);
+    const loss = losses.reduce((sum, one) => sum + one.loss, 0) / labels;
+    const learningRate = settings.learningRate * learningRateFactor(settings.schedule, step, settings.steps);
+    const { gradientNorm, applied } =
+      labels > 0 ? this.#optimizer.step({ learningRate, scale: 1 / labels }) : { gradientNorm: 0, applied: true };
+    if (labels > 0 && !(applied && Number.isFinite(loss))) this.#diverged(loss, gradientNorm, batches);
+    const tokens = batches.reduce((sum, batch) => sum + batch.tokens, 0);
+    this.#tokensHere += tokens;
+    this.#loss = loss;
+    this.#progress = {
+      ...this.#progress,
+      step: step + 1,
+      samples: this.#progress.samples + batches.reduce((sum, batch) => sum + batch.samples, 0),
+      tokens: this.#progress.tokens + tokens,
+      position: streams.map(({ batches: list }) => list.position()),
+    };
+    const { samples } = this.#progress;
+    const name = streams.length > 1 ? { stream: stream.batches.name } : {};
+    this.#log.add({
+      step: step + 1,
+      samples,
+      tokens: this.#progress.tokens,
+      ...name,
+      loss,
+      learningRate,
+      gradientNorm,
+    });
+    onProgress?.({
+      ...this.#rates(),
+      step: step + 1,
+      steps: settings.steps,
+      samples,
+      loss,
+      learningRate,
+      gradientNorm,
+    });
+  }
+
+  #rates(): { tokensPerSecond: number; secondsLeft: number; holdoutLoss?: number } {
+    const seconds = (performance.now() - this.#start) / 1000;
+    const tokensPerSecond = this.#tokensHere / seconds;
+    const perStep = this.#progress.tokens / Math.max(1, this.#progress.step);
+    const secondsLeft = ((this.#options.settings.steps - this.#progress.step) * perStep) / tokensPerSecond;
+    const measured = this.#holdoutLoss === undefined ? {} : { holdoutLoss: this.#holdoutLoss };
+    return { tokensPerSecond, secondsLeft, ...measured };
+  }
+
+  /** The loss on what is held out, and whether it is the best so far. */
+  async #measure(): Promise<void> {
+    const { holdout = [], earlyStopping } = this.#options;
+    if (holdout.length === 0) return;
+    let [sum, labels] = [0, 0];
+    for (const batch of holdout) {
+      await nextTurn();
+      const found = await this.#model.evaluate(batch, this.#optimizer);
+      sum += found.loss;
+      labels += found.labels;
+    }
+    const score = sum / labels;
+    this.#holdoutLoss = score;
+    const { best, samples, step, sinceBest } = this.#progress;
+    const isBetter = best === null || score < best.score - (earlyStopping?.least ?? 0);
+    this.#progress = {
+      ...this.#progress,
+      best: isBetter ? { score, samples } : best,
+      sinceBest: isBetter ? 0 : sinceBest + 1,
+    };
+    this.#log.add({ step, samples, holdoutLoss: score });
+    // Of what is best there must be a checkpoint, whenever checkpoints are due.
+    if (isBetter && this.#options.keep !== "last") await this.#writeCheckpoint();
+  }
+
+  #hasNoPatience(): boolean {
+    const { earlyStopping } = this.#options;
+    return earlyStopping !== undefined && this.#progress.sinceBest >= earlyStopping.patience;
+  }
+
+  async #checkpoint(): Promise<void> {
+    await this.#writeCheckpoint();
+    await this.#saveState();
+    await this.#removeOthers();
+  }
+
+  async #writeCheckpoint(): Promise<void> {
+    const { base, baseName, lora, saveDType, configuration } = this.#options;
+    const { step, samples, tokens } = this.#progress;
+    await writeCheckpoint(this.#checkpointFolder(samples), {
+      ...{ base, baseName, lora, dtype: saveDType, parameters: this.#optimizer.parameters },
+      provenance: {
+        step,
+        samples,
+        tokens,
+        loss: finite(this.#loss),
+        holdoutLoss: this.#holdoutLoss ?? null,
+        configuration,
+      },
+    });
+  }
+
+  #checkpointFolder(samples: number): string {
+    return join(this.#options.out, `${RUN_FILES.checkpoint}${samples}`);
+  }
+
+  /** Only what the rule keeps stays, and nothing goes before the state that follows it is on the disk. */
+  async #removeOthers(): Promise<void> {
+    const { keep, out } = this.#options;
+    if (keep === "all") return;
+    const { samples, best } = this.#progress;
+    const kept = new Set([samples, ...(keep === "best_and_last" && best ? [best.samples] : [])]);
+    for (const name of await readdir(out)) {
+      const match = /^checkpoint-(\d+)(\.partial)?$/.exec(name);
+      if (match && (match[2] || !kept.has(Number(match[1]))))
+        await rm(join(out, name), { recursive: true, force: true });
+    }
+  }
+
+  async #saveNowAndThen(): Promise<void> {
+    const seconds = (performance.now() - this.#stateSaved) / 1000;
+    if (seconds > Math.max(STATE_SECONDS, STATE_SHARE * this.#stateCost)) await this.#saveState();
+  }
+
+  async #saveState(): Promise<void> {
+    const begin = performance.now();
+    this.#progress = { ...this.#progress, logBytes: this.#log.flush() };
+    await writeState(join(this.#options.out, RUN_FILES.states), {
+      progress: this.#progress,
+      configuration: this.#options.configuration as Json,
+      inputs: this.#options.inputs,
+      parameters: this.#optimizer.parameters.values(),
+    });
+    this.#stateSaved = performance.now();
+    this.#stateCost = (this.#stateSaved - begin) / 1000;
+  }
+
+  /** The caller wants to stop: nothing that was learned is lost. */
+  async #leave(): Promise<never> {
+    await this.#saveState();
+    const { step } = this.#progress;
+    throw new CancelledError(`stopped after step ${step} of ${this.#options.settings.steps}; go on with --resume`, {
+      file: this.#options.out,
+    });
+  }
+
+  #diverged(loss: number, gradientNorm: number, batches: readonly TrainingBatch[]): never {
+    const { out } = this.#options;
+    throw new LayergraftError(
+      "diverged",
+      `at step ${this.#progress.step + 1} the loss is ${loss} and the gradient's norm ${gradientNorm}, in ${batches.map(({ name }) => name).join(", ")}; ` +
+        `nothing was learned from it, and checkpoints of earlier steps stay in ${out}. Lower the learning rate, clip, or look at these samples`,
+      { file: out, actual: `${loss}` },
+    );
+  }
+
+  async #result(stoppedEarly: boolean): Promise<TrainResult> {
+    const { out, revert, keep, base, baseName, saveDType, configuration } = this.#options;
+    const { step, samples, tokens, best } = this.#progress;
+    const reverted = revert ? join(out, RUN_FILES.reverted) : null;
+    if (reverted && revert) {
+      await writeCheckpoint(reverted, {
+        ...{ base, baseName, dtype: saveDType, parameters: this.#optimizer.parameters, reverted: revert },
+        provenance: { step, samples, tokens, reverted: [...revert], configuration },
+      });
+    }
+    const bestFolder = best && keep !== "last" ? this.#checkpointFolder(best.samples) : null;
+    return {
+      ...{ steps: step, samples, tokens, stoppedEarly, reverted, resumed: this.#resumed },
+      last: this.#checkpointFolder(samples),
+      best: bestFolder,
+      loss: finite(this.#loss),
+      bestLoss: best?.score ?? null,
+      log: join(out, RUN_FILES.log),
+      seconds: (performance.now() - this.#start) / 1000,
+    };
+  }
+}
+
+function finite(x: number): number | null {
+  return Number.isFinite(x) ? x : null;
+}
+
+/** Makes the folder of a new run; what an earlier one left goes only if that is wanted. */
+async function prepareFolder(out: string, { force, resume }: TrainOptions): Promise<void> {
+  if (await exists(out)) {
+    const names = await readdir(out);
+    const isRun = names.includes(RUN_FILES.log) || names.includes(RUN_FILES.states);
+    if (names.length > 0 && !isRun) {
+      throw new OutputError(`${out} is not empty and holds no run; give another folder`, { file: out });
+    }
+    // Stopped before its first state: there is nothing to go on from, and nothing to lose.
+    const isBare = !names.some((name) => name.startsWith(RUN_FILES.checkpoint) || name === RUN_FILES.states);
+    if (isRun && !force && !(resume && isBare)) {
+      throw new OutputError(
+        `${out} holds a run already; go on with it (--resume), replace it (--force), or give another folder`,
+        {
+          file: out,
+        },
+      );
+    }
+    for (const name of names) {
+      if (isRun) await rm(join(out, name), { recursive: true, force: true });
+    }
+  }
+  await mkdir(out, { recursive: true });
+}
+
+/** A log of one JSON object a line. What was written after the state that a run resumes from is cut off. */
+class RunLog {
+  readonly #descriptor: number;
+  #bytes: number;
+
+  constructor(path: string, bytes: number) {
+    this.#descriptor = openSync(path, bytes === 0 ? "w" : "r+");
+    ftruncateSync(this.#descriptor, bytes);
+    this.#bytes = bytes;
+  }
+
+  add(entry: Readonly<Record<string, unknown>>): void {
+    const line = Buffer.from(`${JSON.stringify(entry)}\n`);
+    for (let at = 0; at < line.length; )
+      at += writeSync(this.#descriptor, line, at, line.length - at, this.#bytes + at);
+    this.#bytes += line.length;
+  }
+
+  /** @returns bytes that are on the disk */
+  flush(): number {
+    fsyncSync(this.#descriptor);
+    return this.#bytes;
+  }
+
+  close(): void {
+    closeSync(this.#descriptor);
+  }
+}
