@@ -1,0 +1,228 @@
+// Reads one set to its end: rows to examples to tokens, through its filters, into the store. What is not kept is counted.
+import { createHash, type Hash } from "node:crypto";
+import { formatSome } from "../core/format.js";
+import { TemplateError } from "../text/index.js";
+import type { ContaminationIndex } from "./contamination.js";
+import { countUnder, emptyCounts, type GrowingCounts } from "./counts.js";
+import type { SetPlan } from "./declaration.js";
+import type { Encoder, EncodingResult } from "./encode.js";
+import { DataError } from "./error.js";
+import { type Example, keyOf } from "./example.js";
+import { isPresent } from "./field.js";
+import { compileFilters, type Filters } from "./filter.js";
+import type { HashTable } from "./hash-table.js";
+import { compileMapping, type Mapping } from "./mapping.js";
+import { readRows } from "./read/index.js";
+import { type BadRow, badRowError, type Row, type RowBatch } from "./read/row.js";
+import { Sample } from "./sample.js";
+import type { ExampleStore } from "./store.js";
+
+/** What all sets of a mixture share. */
+export interface CollectContext {
+  readonly encoder: Encoder;
+  readonly store: ExampleStore;
+  /** Examples seen, if they may come only once. */
+  readonly seen: HashTable | undefined;
+  readonly contamination: ContaminationIndex | undefined;
+  readonly seed: number;
+  readonly onBadRow: "fail" | "skip";
+  /** Called after each batch of rows. */
+  readonly onProgress?: ((counts: Readonly<GrowingCounts>) => void) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** An example that was kept. */
+export interface Kept {
+  /** Its number in the store. */
+  readonly index: number;
+  /** From the texts of its row alone, in [0, 1): which side of a held-out split it falls on. */
+  readonly split: number;
+  readonly lossTokens: number;
+  /** Tokens that were cut off. */
+  readonly cutTokens: number;
+  /** Hash of ids and mask. */
+  readonly digest: string;
+}
+
+export interface CollectedSet {
+  readonly counts: GrowingCounts;
+  /** In the order of the files. */
+  readonly kept: readonly Kept[];
+}
+
+/** How many skipped rows are named. */
+const MOST_BAD_EXAMPLES = 5;
+
+/**
+ * Reads a set.
+ * @throws {DataError} for a column that no file has, a bad row unless these are skipped, or an unreadable file
+ */
+export async function collectSet(
+  plan: SetPlan,
+  files: readonly string[],
+  context: CollectContext,
+): Promise<CollectedSet> {
+  const collector = new SetCollector(plan, files, context);
+  await collector.read();
+  return collector.finish();
+}
+
+class SetCollector {
+  readonly #plan: SetPlan;
+  readonly #files: readonly string[];
+  readonly #context: CollectContext;
+  readonly #mapping: Mapping;
+  readonly #filters: Filters;
+  readonly #counts: GrowingCounts;
+  readonly #sample: Sample<Kept>;
+
+  constructor(plan: SetPlan, files: readonly string[], context: CollectContext) {
+    this.#plan = plan;
+    this.#files = files;
+    this.#context = context;
+    this.#mapping = compileMapping(plan.map);
+    this.#filters = compileFilters(plan.filter);
+    this.#counts = emptyCounts(plan.name, files);
+    this.#sample = new Sample(plan.cap ?? Number.POSITIVE_INFINITY);
+  }
+
+  async read(): Promise<void> {
+    const { format, header, quotes, allow_short: allowShort, field, limit = Number.POSITIVE_INFINITY } = this.#plan;
+    const { onBadRow, signal } = this.#context;
+    const columns = [...this.#mapping.columns.flat(), ...this.#filters.columns];
+    const options = { format, header, quotes, allowShort, field, columns, onBadRow, signal };
+    let file: string | undefined;
+    for await (const batch of readRows(this.#files, { ...options, onBad: (row) => this.#unread(row) })) {
+      if (batch.file !== file) this.#checkColumns(batch);
+      file = batch.file;
+      for (const [i, row] of batch.rows.entries()) {
+        if (this.#counts.rows >= limit) break;
+        this.#counts.rows++;
+        await this.#take(row, batch.file, batch.lines[i] ?? 0);
+      }
+      this.#context.onProgress?.(this.#counts);
+      if (this.#counts.rows >= limit) break;
+    }
+  }
+
+  finish(): CollectedSet {
+    const kept = this.#sample.values();
+    const counts = this.#counts;
+    counts.kept = kept.length;
+    for (const { index, lossTokens, cutTokens } of kept) {
+      counts.tokens += this.#context.store.tokensOf(index);
+      counts.lossTokens += lossTokens;
+      counts.cutTokens += cutTokens;
+      if (cutTokens > 0) counts.cut++;
+    }
+    return { counts, kept };
+  }
+
+  async #take(row: Row, file: string, line: number): Promise<void> {
+    const filter = this.#filters.ofRows.find(({ passes }) => !passes(row));
+    if (filter) return countUnder(this.#counts.filteredRows, filter.name);
+    const mapped = this.#mapping.map(row);
+    if (mapped === "empty") {
+      this.#counts.emptyRows++;
+      return;
+    }
+    if ("problem" in mapped) return this.#bad({ file, line, reason: mapped.problem });
+    const split = fractionOf(createHash("sha256").update(mapped.key));
+    this.#counts.mapped++;
+    for (const example of mapped.examples) {
+      this.#counts.examples++;
+      await this.#takeExample(example, split, { file, line });
+    }
+  }
+
+  async #takeExample(example: Example, split: number, at: { file: string; line: number }): Promise<void> {
+    const { seen, contamination, seed, store } = this.#context;
+    const counts = this.#counts;
+    const filter = this.#filters.ofExamples.find(({ passes }) => !passes(example));
+    if (filter) return countUnder(counts.filtered, filter.name);
+    const digest = createHash("sha256").update(keyOf(example.messages)).digest();
+    if (seen && !seen.add(digest.readUInt32LE(0), digest.readUInt32LE(4))) {
+      counts.duplicates++;
+      return;
+    }
+    const evaluated = contamination?.findIn(example);
+    if (evaluated !== undefined) return countUnder(counts.contaminated, evaluated);
+    const isCapped = this.#plan.cap !== undefined;
+    const key = isCapped ? fractionOf(createHash("sha256").update(`${seed}\0`).update(digest)) : 0;
+    if (!this.#sample.wants(key)) {
+      counts.notSampled++;
+      return;
+    }
+    const result = this.#encode(example, at);
+    const { encoded } = result;
+    if (!encoded) return;
+    const index = await store.add(encoded);
+    const lossTokens = encoded.loss.reduce((sum, learned) => sum + learned, 0);
+    const content = createHash("sha256")
+      .update(new Uint8Array(encoded.ids.buffer))
+      .update(encoded.loss)
+      .digest("base64");
+    const cutTokens = result.length - encoded.ids.length;
+    if (this.#sample.add(key, { index, split, lossTokens, cutTokens, digest: content })) counts.notSampled++;
+  }
+
+  /** Encodes an example; counts it if nothing comes of it. */
+  #encode(example: Example, { file, line }: { file: string; line: number }): EncodingResult {
+    const none: EncodingResult = { encoded: undefined, length: 0, fate: "nothing to learn" };
+    let result: EncodingResult;
+    try {
+      result = this.#context.encoder.encode(example);
+    } catch (error) {
+      // What the chat template refuses, such as two messages in a row of one role, is a fault of the row.
+      if (!(error instanceof TemplateError)) throw error;
+      const row = { file, line, reason: error.message };
+      if (this.#context.onBadRow === "fail") throw badRowError(row);
+      this.#counts.refused++;
+      this.#note(row);
+      return none;
+    }
+    const filter = this.#filters.ofTokens.find(({ passes }) => !passes(result.length));
+    if (filter) {
+      countUnder(this.#counts.filtered, filter.name);
+      return none;
+    }
+    if (result.fate === "too long") this.#counts.tooLong++;
+    if (result.fate === "nothing to learn") this.#counts.nothingToLearn++;
+    return result;
+  }
+
+  /** A row that was read, and could not be understood. */
+  #bad(row: BadRow): void {
+    if (this.#context.onBadRow === "fail") throw badRowError(row);
+    this.#counts.badRows++;
+    this.#note(row);
+  }
+
+  /** A row that could not be read, and so is not yet among those that were. */
+  #unread(row: BadRow): void {
+    this.#counts.rows++;
+    this.#counts.badRows++;
+    this.#note(row);
+  }
+
+  #note(row: BadRow): void {
+    if (this.#counts.badExamples.length < MOST_BAD_EXAMPLES) this.#counts.badExamples.push(row);
+  }
+
+  #checkColumns({ file, rows, columns }: RowBatch): void {
+    const present = new Set(columns ?? rows.flatMap((row) => Object.keys(row)));
+    const wanted = [...this.#mapping.columns, ...this.#filters.columns.map((column) => [column])];
+    const missing = wanted.filter((alternatives) => !alternatives.some((column) => isPresent(column, present)));
+    if (missing.length === 0) return;
+    const names = [...new Set(missing.map((alternatives) => alternatives.join(" or ")))];
+    throw new DataError(
+      `${this.#plan.name}: ${file} has no column ${names.join(", nor ")}; its columns are ${formatSome([...present], 40)}`,
+      { file, field: "map" },
+    );
+  }
+}
+
+/** 48 bits of a hash as a number in [0, 1). */
+function fractionOf(hash: Hash): number {
+  return hash.digest().readUIntBE(0, 6) / 2 ** 48;
+}

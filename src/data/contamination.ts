@@ -1,0 +1,209 @@
+// Finds training examples that share a long passage with evaluation sets. A passage is 13 words, as in GPT-3's
+// decontamination (Brown et al., arXiv 2005.14165, appendix C), or 26 characters of scripts without spaces.
+import { isAbsolute, join } from "node:path";
+import { z } from "zod";
+import { DataError } from "./error.js";
+import type { Example } from "./example.js";
+import { HashTable } from "./hash-table.js";
+import { formatOfName, localFiles, readRows } from "./read/index.js";
+
+export const contaminationSchema = z.strictObject({
+  files: z.array(z.string().min(1)).min(1).describe("evaluation files, folders or patterns; any format, else lines"),
+  columns: z.array(z.string()).optional().describe("columns to compare with; default: all texts in a row"),
+  words: z
+    .int()
+    .min(4)
+    .default(13)
+    .describe("words in a row that make a passage; a character of Chinese, Japanese or Thai counts as half a word"),
+  shortest: z
+    .int()
+    .min(4)
+    .default(8)
+    .describe("evaluation texts of fewer words than a passage are looked for whole, down to this many"),
+});
+
+export type ContaminationDeclaration = z.output<typeof contaminationSchema>;
+
+/** More evaluation files than this are not told apart in counts. */
+const MAX_FILES = 65_000;
+
+/** A word weighs 2 and a character of a script without spaces 1, so that n words are 2n characters. */
+const WORD_WEIGHT = 2;
+
+/** Chinese, Japanese, Thai, Lao, Khmer, Burmese: written without spaces between words. */
+const WITHOUT_SPACES =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+
+/**
+ * Words, and single characters of scripts without spaces, of a text in the form in which passages are compared: NFKC,
+ * lower case, letters, marks and digits only.
+ */
+export function unitsOf(text: string): { readonly text: string; readonly weight: number }[] {
+  const words =
+    text
+      .normalize("NFKC")
+      .toLowerCase()
+      .match(/[\p{L}\p{M}\p{N}]+/gu) ?? [];
+  return words.flatMap((word) => {
+    if (!WITHOUT_SPACES.test(word)) return [{ text: word, weight: WORD_WEIGHT }];
+    // Latin letters and digits within such a word stay together.
+    const parts = word.match(/[^\p{Script=Latin}\p{N}]|[\p{Script=Latin}\p{N}]+/gu) ?? [];
+    return parts.map((part) => ({ text: part, weight: WITHOUT_SPACES.test(part) ? 1 : WORD_WEIGHT }));
+  });
+}
+
+/** Passages of evaluation sets, as hashes. */
+export class ContaminationIndex {
+  readonly #passages = new HashTable();
+  readonly #files: string[] = [];
+  readonly #weight: number;
+  readonly #shortest: number;
+  /** Numbers of units of evaluation texts that are shorter than a passage. */
+  readonly #shortCounts = new Set<number>();
+
+  /** @param words, shortest as in the declaration */
+  constructor({ words, shortest }: Pick<ContaminationDeclaration, "words" | "shortest">) {
+    this.#weight = words * WORD_WEIGHT;
+    this.#shortest = shortest * WORD_WEIGHT;
+  }
+
+  /** Passages known. */
+  get size(): number {
+    return this.#passages.size;
+  }
+
+  /** Takes up the texts of an evaluation file. */
+  add(file: string, texts: Iterable<string>): void {
+    let index = this.#files.indexOf(file);
+    if (index < 0) index = Math.min(this.#files.push(file) - 1, MAX_FILES);
+    for (const text of texts) {
+      const units = unitsOf(text);
+      const total = units.reduce((sum, { weight }) => sum + weight, 0);
+      if (total < this.#weight) {
+        if (total < this.#shortest) continue;
+        this.#shortCounts.add(units.length);
+        walk(units, 0, Number.POSITIVE_INFINITY, (hash, count) => {
+          if (count === units.length) this.#passages.add(hash.high, hash.low, index);
+          return false;
+        });
+      } else {
+        for (let start = 0; start < units.length; start++) {
+          walk(units, start, this.#weight, (hash, _, isFull) => {
+            if (isFull) this.#passages.add(hash.high, hash.low, index);
+            return false;
+          });
+        }
+      }
+    }
+  }
+
+  /** The evaluation file that a text shares a passage with, or undefined. */
+  find(text: string): string | undefined {
+    const units = unitsOf(text);
+    let found: number | undefined;
+    for (let start = 0; start < units.length && found === undefined; start++) {
+      walk(units, start, this.#weight, (hash, count, isFull) => {
+        if (isFull || this.#shortCounts.has(count)) found = this.#passages.get(hash.high, hash.low);
+        return found !== undefined;
+      });
+    }
+    return found === undefined ? undefined : this.#files[found];
+  }
+
+  /** The evaluation file that a message of an example shares a passage with, or undefined. */
+  findIn({ messages }: Example): string | undefined {
+    for (const { content } of messages) {
+      const file = this.find(content);
+      if (file !== undefined) return file;
+    }
+    return undefined;
+  }
+}
+
+interface Hash64 {
+  high: number;
+  low: number;
+}
+
+/**
+ * Hashes the units from `start` on, one more at a time, until they weigh enough or `visit` wants no more.
+ * @param visit is called with the hash so far, the number of units in it, and whether they weigh enough
+ */
+function walk(
+  units: ReturnType<typeof unitsOf>,
+  start: number,
+  enough: number,
+  visit: (hash: Hash64, count: number, isFull: boolean) => boolean,
+): void {
+  const hash: Hash64 = { high: 0x243f6a88, low: 0x85a308d3 }; // digits of pi: any start does
+  let weight = 0;
+  for (let i = start; i < units.length && weight < enough; i++) {
+    const unit = units[i];
+    if (!unit) return;
+    weight += unit.weight;
+    extend(hash, unit.text);
+    if (visit(hash, i - start + 1, weight >= enough)) return;
+  }
+}
+
+/** Mixes a text and its end into a hash: two lanes of murmur3's step (Appleby, public domain) over UTF-16 units. */
+function extend(hash: Hash64, text: string): void {
+  let { high, low } = hash;
+  for (let i = 0; i <= text.length; i++) {
+    const unit = i === text.length ? 0x1ffff : text.charCodeAt(i);
+    low = step(low, Math.imul(unit ^ high, 0xcc9e2d51));
+    high = step(high, Math.imul(unit ^ low, 0x1b873593));
+  }
+  hash.high = high >>> 0;
+  hash.low = low >>> 0;
+}
+
+function step(lane: number, value: number): number {
+  const mixed = lane ^ ((value << 15) | (value >>> 17));
+  return (Math.imul((mixed << 13) | (mixed >>> 19), 5) + 0xe6546b64) | 0;
+}
+
+/**
+ * Reads evaluation files into an index.
+ * @throws {DataError} if a file does not exist or cannot be read
+ */
+export async function readEvaluationFiles(
+  declaration: ContaminationDeclaration,
+  options: { readonly folder?: string | undefined; readonly signal?: AbortSignal | undefined } = {},
+): Promise<ContaminationIndex> {
+  const index = new ContaminationIndex(declaration);
+  const { folder, signal } = options;
+  for (const given of declaration.files) {
+    const path = folder === undefined || isAbsolute(given) ? given : join(folder, given);
+    const files = await localFiles(path);
+    if (!files)
+      throw new DataError(`${path} does not exist; contamination is looked for in local files`, { file: path });
+    for (const file of files) {
+      const { columns } = declaration;
+      // Sets are published headerless, too (MGSM); what a header says is compared like any text, and harms nothing.
+      const options = { format: formatOfName(file) ?? "text", header: columns !== undefined, allowShort: true, signal };
+      for await (const { rows } of readRows([file], options)) {
+        if (columns && !columns.some((column) => rows.some((row) => Object.hasOwn(row, column)))) {
+          throw new DataError(
+            `${file} has no column ${columns.join(" or ")}; it has ${Object.keys(rows[0] ?? {}).join(", ")}`,
+            { file },
+          );
+        }
+        index.add(
+          file,
+          rows.flatMap((row) => textsOf(columns ? columns.map((column) => row[column]) : row)),
+        );
+      }
+    }
+  }
+  if (index.size > 0) return index;
+  throw new DataError(`no text in ${declaration.files.join(", ")} is long enough to look for`, {
+    ...(declaration.files[0] === undefined ? {} : { file: declaration.files[0] }),
+  });
+}
+
+/** All texts in a value. */
+function textsOf(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsOf) : [];
+}

@@ -1,0 +1,97 @@
+// Conversations out of a column: a list of messages with role and content, of [user, assistant] pairs, or of texts by
+// turns; also as JSON text.
+import { z } from "zod";
+import { hasResponse, keyOf, type Mapped, type Message, type Role, type Unmapped } from "./example.js";
+import { valueAt } from "./field.js";
+import type { Row } from "./read/row.js";
+
+const ROLES = ["system", "user", "assistant"] as const;
+
+/** Names that data sets use for the three roles (ShareGPT: human and gpt). */
+const KNOWN_ROLES: ReadonlyMap<string, Role> = new Map([
+  ["system", "system"],
+  ["user", "user"],
+  ["human", "user"],
+  ["prompter", "user"],
+  ["assistant", "assistant"],
+  ["gpt", "assistant"],
+  ["model", "assistant"],
+  ["bot", "assistant"],
+  ["chatbot", "assistant"],
+]);
+
+/** Fields of a declaration. */
+export const conversationField = {
+  messages: z
+    .union([z.string().min(1), z.array(z.string().min(1)).min(1)])
+    .describe("the column that holds the conversation, or several of which the first is read that a row has"),
+  role: z.string().default("role").describe("where a message says whose it is, such as from"),
+  content: z.string().default("content").describe("where a message has its text, such as value"),
+  roles: z
+    .record(z.string(), z.enum(ROLES))
+    .default({})
+    .describe("what the data set's own names of roles mean, besides the usual ones"),
+};
+
+export interface ConversationDeclaration {
+  readonly messages: string | readonly string[];
+  readonly role: string;
+  readonly content: string;
+  readonly roles: Readonly<Record<string, Role>>;
+}
+
+/** Compiles it. Rows whose conversation has no response are empty. */
+export function mapConversation(declaration: ConversationDeclaration, clean: (text: string) => string) {
+  const columns = [declaration.messages].flat();
+  return {
+    columns: [columns],
+    map: (row: Row): Mapped | Unmapped => {
+      const at = columns.find((column) => valueAt(row, column) != null) ?? "";
+      const value = valueAt(row, at);
+      if (value === null || value === undefined || value === "") return "empty";
+      const list = typeof value === "string" ? parseList(value) : value;
+      if (!Array.isArray(list)) return { problem: `${at} is not a list of messages` };
+      const messages: Message[] = [];
+      for (const [i, item] of list.entries()) {
+        const found = messagesOf(item, messages.length, declaration);
+        if (typeof found === "string") return { problem: `${at}[${i}] ${found}` };
+        messages.push(...found.map(({ role, content }) => ({ role, content: clean(content) })));
+      }
+      if (!hasResponse(messages)) return "empty";
+      return { examples: [{ messages }], key: keyOf(messages) };
+    },
+  };
+}
+
+function parseList(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Messages of an item, or what is wrong with it. */
+function messagesOf(item: unknown, index: number, declaration: ConversationDeclaration): Message[] | string {
+  if (typeof item === "string") return [{ role: index % 2 === 0 ? "user" : "assistant", content: item }];
+  if (Array.isArray(item)) {
+    const [user, assistant] = item;
+    // A conversation may end with a question that nobody answered.
+    const isPair = item.length <= 2 && typeof user === "string" && (assistant == null || typeof assistant === "string");
+    if (!isPair) return "is a list, but not of a user's text and an assistant's";
+    return [
+      { role: "user", content: user },
+      ...(assistant == null ? [] : [{ role: "assistant" as const, content: assistant }]),
+    ];
+  }
+  if (typeof item !== "object" || item === null) return "is neither a message, nor a pair of texts, nor a text";
+  const { role: roleName, content: contentName, roles } = declaration;
+  const name = valueAt(item as Row, roleName);
+  const content = valueAt(item as Row, contentName);
+  if (typeof name !== "string" || (typeof content !== "string" && content !== null)) {
+    return `has no ${typeof name === "string" ? contentName : roleName} (it has ${Object.keys(item).join(", ")}); say where these are (role: ..., content: ...)`;
+  }
+  const role = (Object.hasOwn(roles, name) ? roles[name] : undefined) ?? KNOWN_ROLES.get(name.toLowerCase());
+  if (role === undefined) return `has the role ${JSON.stringify(name)}; say what that means (roles: {${name}: user})`;
+  return [{ role, content: content ?? "" }];
+}

@@ -1,0 +1,163 @@
+// What data to train on, as people declare it: the schema of a set and of a mixture of sets, and what a set comes to
+// when its ready declaration is filled in.
+import { z } from "zod";
+import { RecipeError } from "../core/errors.js";
+import { contaminationSchema } from "./contamination.js";
+import { encodingFields } from "./encode.js";
+import { type FilterDeclaration, filterSchema } from "./filter.js";
+import { findLanguage } from "./languages.js";
+import { type MappingDeclaration, mappingSchema } from "./mapping.js";
+import { FORMATS } from "./read/files.js";
+import { READY_NAMES, readySet } from "./ready.js";
+
+const text = z.string().min(1);
+const patterns = z.array(text).min(1);
+
+const setFields = z.strictObject({
+  use: z
+    .enum(READY_NAMES, `must be one of ${READY_NAMES.join(", ")}`)
+    .optional()
+    .describe("a ready declaration, whose fields those given here replace"),
+  language: text.optional().describe("language of a ready declaration: a name or a code"),
+  name: text
+    .optional()
+    .describe("what counts and logs call the set; default: that of the ready declaration, or the source"),
+  source: text.optional().describe("a file, a folder, a pattern, or a data set of the hub"),
+  config: text.optional().describe("hub: the configuration"),
+  split: text.optional().describe("hub: the split; default train"),
+  revision: text.optional().describe("hub: branch, tag or commit; default main"),
+  files: patterns.optional().describe("hub or folder: patterns of the files to read, instead of config and split"),
+  exclude: patterns.optional().describe("hub or folder: patterns of files to leave out"),
+  format: z.enum(FORMATS).optional().describe("default: by the files' names"),
+  header: z
+    .union([z.boolean(), patterns])
+    .optional()
+    .describe("csv and tsv: whether the first line names the columns (default), or their names"),
+  quotes: z.boolean().optional().describe("csv and tsv: whether fields may be quoted; default: in csv"),
+  allow_short: z
+    .boolean()
+    .optional()
+    .describe("csv and tsv: whether lines may lack fields at their end; default false"),
+  field: text.optional().describe("json: of an object with several lists, the one to read"),
+  map: mappingSchema.optional().describe("how a row becomes prompt and response"),
+  filter: z
+    .array(filterSchema)
+    .optional()
+    .describe("rows and examples that pass; in the order in which they are asked"),
+  cap: z.int().min(1).optional().describe("at most so many examples, drawn at random by the seed"),
+  limit: z.int().min(1).optional().describe("only the first rows of the files, so many"),
+  weight: z.number().positive().optional().describe("share of the mixture, beside the weights of the other sets"),
+});
+
+const setSchema = z.preprocess(
+  (value) => (typeof value === "string" ? { use: value } : value),
+  setFields.superRefine((set, context) => {
+    const add = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
+    if (set.use === undefined) {
+      if (set.source === undefined)
+        add("source", "is missing; give a file, folder or data set, or a ready declaration (use)");
+      if (set.map === undefined) add("map", "is missing; say which columns are prompt and response");
+      if (set.language !== undefined) add("language", "is for ready declarations (use)");
+      return;
+    }
+    const ready = readySet(set.use);
+    if (ready.language === "required" && set.language === undefined)
+      add("language", `is missing; ${set.use} has several`);
+    if (ready.language === "none" && set.language !== undefined)
+      add("language", `means nothing to ${set.use}, which has one language`);
+    if (set.language === undefined) {
+      if (ready.language !== "required" && ready.declare(undefined).source === undefined && set.source === undefined)
+        add("source", "is missing");
+      return;
+    }
+    try {
+      const { source } = ready.declare(findLanguage(set.language));
+      if (source === undefined && set.source === undefined) add("source", `is missing. ${ready.note ?? ""}`.trim());
+    } catch (error) {
+      if (!(error instanceof RecipeError)) throw error;
+      add("language", error.message);
+    }
+  }),
+);
+
+/** One set of a mixture, or the name of a ready declaration. */
+export type SetDeclaration = z.output<typeof setFields>;
+
+const mixtureFields = z.strictObject({
+  sets: z.array(setSchema).min(1).describe("the sets; without weights, all of their examples together"),
+  repeat: z
+    .boolean()
+    .default(false)
+    .describe(
+      "with weights: whether a pass lasts until every set was read whole, small ones several times, or ends before any repeats",
+    ),
+  deduplicate: z.boolean().default(false).describe("whether an example that was there before, in any set, is left out"),
+  contamination: contaminationSchema.optional().describe("leave out what shares a long passage with evaluation files"),
+  on_bad_row: z
+    .enum(["fail", "skip"])
+    .default("fail")
+    .describe("what happens at a row that cannot be read: stop, or count and go on"),
+  ...encodingFields,
+});
+
+/**
+ * All of `data:` in a run: a mapping with `sets` and what holds for all of them, or only a list of sets, or one set.
+ * Faults have the path at which they were written.
+ */
+export const dataSchema = z.unknown().transform((value, context): z.output<typeof mixtureFields> => {
+  const isMapping = typeof value === "object" && value !== null && !Array.isArray(value);
+  const isSet = typeof value === "string" || (isMapping && !("sets" in value) && ("use" in value || "source" in value));
+  const whole = Array.isArray(value) ? { sets: value } : isSet ? { sets: [value] } : value;
+  const parsed = mixtureFields.safeParse(whole, { reportInput: true });
+  if (parsed.success) return parsed.data;
+  const written = Array.isArray(value) ? 1 : isSet ? 2 : 0;
+  for (const issue of parsed.error.issues) context.issues.push({ ...issue, path: issue.path.slice(written) } as never);
+  return z.NEVER;
+});
+
+export type DataDeclaration = z.output<typeof dataSchema>;
+export type DataInput = z.input<typeof mixtureFields>;
+
+/** A set with everything filled in. */
+export interface SetPlan extends SetDeclaration {
+  readonly name: string;
+  readonly source: string;
+  readonly map: MappingDeclaration;
+  readonly filter: FilterDeclaration[];
+}
+
+/** Fields of a ready declaration that belong to its own source, and not to another that is given instead. */
+const OF_SOURCE = ["config", "split", "files", "exclude"] as const;
+
+/**
+ * Fills in what a ready declaration says. A filter of a column replaces the ready one of that column; others are added.
+ * @throws {RecipeError} for a language that is not known, or fields that are missing
+ */
+export function planSet(declaration: SetDeclaration): SetPlan {
+  const { use, language } = declaration;
+  if (use === undefined) {
+    const { source, map } = declaration;
+    if (source === undefined || map === undefined) throw new RecipeError("a set of data needs source and map", []);
+    return { ...declaration, name: declaration.name ?? source, source, map, filter: declaration.filter ?? [] };
+  }
+  const ready = readySet(use).declare(language === undefined ? undefined : findLanguage(language));
+  const fields: Record<string, unknown> = { ...ready };
+  if (declaration.source !== undefined) for (const field of OF_SOURCE) delete fields[field];
+  // Patterns of files stand instead of a configuration and a split.
+  if (declaration.config !== undefined || declaration.split !== undefined) delete fields.files;
+  const own = declaration.filter ?? [];
+  const columns = new Set(own.flatMap((filter) => ("column" in filter ? [filter.column] : [])));
+  const kept = (ready.filter ?? []).filter((filter) => !("column" in filter && columns.has(filter.column)));
+  const given = Object.fromEntries(Object.entries(declaration).filter(([, value]) => value !== undefined));
+  const source = declaration.source ?? ready.source;
+  if (source === undefined)
+    throw new RecipeError(`${use} needs a source. ${readySet(use).note ?? ""}`.trim(), [], { field: "source" });
+  return {
+    ...(fields as SetDeclaration),
+    ...given,
+    name: declaration.name ?? (language === undefined ? use : `${use} ${language}`),
+    source,
+    map: declaration.map ?? ready.map,
+    filter: [...kept, ...own],
+  };
+}

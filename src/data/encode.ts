@@ -1,0 +1,140 @@
+// From a conversation to token ids, with a mask of those that are learned.
+import { z } from "zod";
+import { RecipeError } from "../core/errors.js";
+import type { Tokenizer } from "../text/index.js";
+import type { Example } from "./example.js";
+import { compileTemplate, type LossOn, type Part, type PromptTemplate, type Span } from "./template.js";
+
+/** Fields of a declaration about how examples are written. */
+export const encodingFields = {
+  template: z
+    .string()
+    .min(1)
+    .default("plain")
+    .describe("plain; chat, for the model's own chat template; or the text of a turn with {prompt} and {response}"),
+  too_long: z
+    .enum(["cut", "drop"])
+    .default("cut")
+    .describe("what happens to an example of more tokens than a sequence has: its end is cut off, or it is left out"),
+  bos: z
+    .boolean()
+    .optional()
+    .describe("whether an example begins with BOS; default: if the tokenizer has one, and not with chat"),
+  eos: z.boolean().optional().describe("whether a response ends with EOS; default: yes, and not with chat"),
+};
+
+export interface EncodingOptions {
+  readonly tokenizer: Tokenizer;
+  /** Default `"plain"`. */
+  readonly template?: PromptTemplate | undefined;
+  /** Most tokens of an example. */
+  readonly sequenceLength: number;
+  /** Which tokens are learned. Default: those of responses, with the tokens that end them. */
+  readonly loss?: LossOn | undefined;
+  /** Default `"cut"`: the end goes. */
+  readonly tooLong?: "cut" | "drop" | undefined;
+  /** Whether BOS begins an example; never doubled. Default: if the tokenizer has one, but not with a chat template. */
+  readonly bos?: boolean | undefined;
+  /** Whether EOS ends each response; never doubled. Default: yes, but not with a chat template. */
+  readonly eos?: boolean | undefined;
+}
+
+/** An example as the model sees it. */
+export interface Encoded {
+  /** [T] token ids. */
+  readonly ids: Int32Array;
+  /** [T] 1 where the token is a target, predicted from those before it. The first never is: nothing is before it. */
+  readonly loss: Uint8Array;
+}
+
+/** What encoding made of an example. */
+export interface EncodingResult {
+  /** Undefined if it is left out. */
+  readonly encoded: Encoded | undefined;
+  /** Tokens before anything was cut. */
+  readonly length: number;
+  /** Whether it was cut or left out for its length, or has nothing (left) to learn. */
+  readonly fate: "whole" | "cut" | "too long" | "nothing to learn";
+}
+
+/** Encodes examples in one way. */
+export class Encoder {
+  readonly #tokenizer: Tokenizer;
+  readonly #write: (example: Example) => Part[];
+  readonly #sequenceLength: number;
+  readonly #loss: LossOn;
+  readonly #cuts: boolean;
+  readonly #bos: number | undefined;
+  readonly #eos: number | undefined;
+
+  /** @throws {RecipeError} if BOS or EOS is wanted and the tokenizer has none, or the template is not one */
+  constructor(options: EncodingOptions) {
+    const { tokenizer, template = "plain", sequenceLength, loss = "responses", tooLong = "cut" } = options;
+    const writer = compileTemplate(template, loss);
+    this.#tokenizer = tokenizer;
+    this.#write = writer.write;
+    this.#sequenceLength = sequenceLength;
+    this.#loss = loss;
+    this.#cuts = tooLong === "cut";
+    const bos = options.bos ?? (!writer.hasOwnMarks && tokenizer.bos !== undefined);
+    const eos = options.eos ?? !writer.hasOwnMarks;
+    this.#bos = bos ? required(tokenizer.bos, "bos", "begins a text") : undefined;
+    this.#eos = eos ? required(tokenizer.eos, "eos", "ends a text, so a model cannot learn to stop") : undefined;
+  }
+
+  /** Encodes an example. Tokens that hold both the end of a prompt and the beginning of a response are learned. */
+  encode(example: Example): EncodingResult {
+    const ids: number[] = [];
+    const loss: number[] = [];
+    const push = (id: number, learned: boolean) => {
+      loss.push(ids.length > 0 && (learned || this.#loss === "all") ? 1 : 0);
+      ids.push(id);
+    };
+    if (this.#bos !== undefined) push(this.#bos, false);
+    for (const { spans, endsResponse } of this.#write(example)) {
+      const part = this.#encodeSpans(spans);
+      const from = part.ids[0] === this.#bos && ids.length === 1 ? 1 : 0;
+      for (let i = from; i < part.ids.length; i++) push(part.ids[i] ?? 0, part.learned[i] ?? false);
+      const isLearned = spans.at(-1)?.isResponse === true;
+      if (endsResponse && this.#eos !== undefined && ids.at(-1) !== this.#eos) push(this.#eos, isLearned);
+    }
+    return this.#fit(ids, loss);
+  }
+
+  #encodeSpans(spans: readonly Span[]): { ids: number[]; learned: boolean[] } {
+    const text = spans.map((span) => span.text).join("");
+    const ids = this.#tokenizer.encode(text);
+    const learned = new Array<boolean>(ids.length).fill(false);
+    let end = 0;
+    let from = 0; // token that the span begins in
+    for (const span of spans) {
+      end += span.text.length;
+      const to = end === text.length ? ids.length : commonPrefix(ids, this.#tokenizer.encode(text.slice(0, end)));
+      if (span.isResponse) learned.fill(true, from, to);
+      from = to;
+    }
+    return { ids, learned };
+  }
+
+  #fit(ids: readonly number[], loss: readonly number[]): EncodingResult {
+    const { length } = ids;
+    const isCut = length > this.#sequenceLength;
+    if (isCut && !this.#cuts) return { encoded: undefined, length, fate: "too long" };
+    const most = Math.min(length, this.#sequenceLength);
+    const mask = Uint8Array.from(loss.slice(0, most));
+    if (!mask.includes(1)) return { encoded: undefined, length, fate: "nothing to learn" };
+    return { encoded: { ids: Int32Array.from(ids.slice(0, most)), loss: mask }, length, fate: isCut ? "cut" : "whole" };
+  }
+}
+
+function required(id: number | undefined, field: string, what: string): number {
+  if (id !== undefined) return id;
+  throw new RecipeError(`the tokenizer has no token that ${what}; say ${field}: false if that is meant`, [], { field });
+}
+
+function commonPrefix(a: readonly number[], b: readonly number[]): number {
+  const most = Math.min(a.length, b.length);
+  let length = 0;
+  while (length < most && a[length] === b[length]) length++;
+  return length;
+}

@@ -1,0 +1,79 @@
+// A value made of a row's columns: a column, a template such as "{question}", or a constant. Compiled once, applied to
+// every row.
+import { z } from "zod";
+import type { Row } from "./read/row.js";
+
+/** How a declaration names a value. */
+export const fieldSchema = z.union([
+  z.string().min(1).describe("the name of a column, or a template with names of columns in braces"),
+  z.strictObject({ column: z.string().min(1) }).describe("a column, whatever its name looks like"),
+  z.strictObject({ template: z.string().min(1) }).describe("a template; {{ and }} stand for braces"),
+  z.strictObject({ constant: z.string() }).describe("the same text in every row"),
+]);
+
+export type FieldDeclaration = z.output<typeof fieldSchema>;
+
+/** A compiled field. */
+export interface Field {
+  /** The columns that it reads. */
+  readonly columns: readonly string[];
+  /** Its text in a row: undefined where a column that it reads is null or missing, or is no text or number. */
+  readonly textOf: (row: Row) => string | undefined;
+}
+
+/** Compiles a declared field. A text with `{name}` in it is a template, another one a column's name. */
+export function compileField(declaration: FieldDeclaration): Field {
+  if (typeof declaration !== "string") {
+    if ("constant" in declaration) return { columns: [], textOf: () => declaration.constant };
+    return "column" in declaration ? columnField(declaration.column) : templateField(declaration.template);
+  }
+  return /\{[^{}]+\}/.test(declaration) ? templateField(declaration) : columnField(declaration);
+}
+
+function columnField(column: string): Field {
+  return { columns: [column], textOf: (row) => textOf(valueAt(row, column)) };
+}
+
+function templateField(template: string): Field {
+  const parts = parseTemplate(template);
+  const columns = [...new Set(parts.flatMap((part) => (typeof part === "string" ? [] : [part.name])))];
+  const textOfRow = (row: Row) => {
+    let text = "";
+    for (const part of parts) {
+      const value = typeof part === "string" ? part : textOf(valueAt(row, part.name));
+      if (value === undefined) return undefined;
+      text += value;
+    }
+    return text;
+  };
+  return { columns, textOf: textOfRow };
+}
+
+/** Texts and names of a template, in order. `{{` and `}}` are braces; a brace without its partner is itself. */
+export function parseTemplate(template: string): (string | { readonly name: string })[] {
+  return [...template.matchAll(/\{\{|\}\}|\{([^{}]+)\}|[^{}]+|[{}]/g)].map(([text, name]) =>
+    name === undefined ? (text === "{{" ? "{" : text === "}}" ? "}" : text) : { name },
+  );
+}
+
+/** A column's value; `translation.en` leads into the column `translation` unless a column has that whole name. */
+export function valueAt(row: Row, path: string): unknown {
+  if (Object.hasOwn(row, path)) return row[path];
+  let value: unknown = row;
+  for (const key of path.split(".")) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = (value as Record<string, unknown>)[key];
+  }
+  return value;
+}
+
+/** Text of a scalar; undefined for null, lists and objects. */
+export function textOf(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  return typeof value === "number" || typeof value === "boolean" ? String(value) : undefined;
+}
+
+/** The column that a path begins in, of those that exist. */
+export function isPresent(path: string, columns: ReadonlySet<string>): boolean {
+  return columns.has(path) || columns.has(path.split(".")[0] ?? "");
+}

@@ -1,0 +1,124 @@
+// Filters: what a row's columns must say, and how long an example may be. Each has a name under which what it removes is
+// counted.
+import { z } from "zod";
+import type { Example } from "./example.js";
+import { textOf, valueAt } from "./field.js";
+import type { Row } from "./read/row.js";
+
+const scalar = z.union([z.string(), z.number(), z.boolean()]);
+const bound = z.number();
+
+const columnFilter = z
+  .strictObject({
+    column: z.string().min(1),
+    equals: z
+      .union([scalar, z.array(scalar).min(1)])
+      .optional()
+      .describe("the value, or a list of values that pass"),
+    at_least: bound.optional(),
+    at_most: bound.optional(),
+  })
+  .refine((one) => one.equals !== undefined || one.at_least !== undefined || one.at_most !== undefined, {
+    error: "must have equals, at_least or at_most",
+  });
+
+const range = { min: z.int().min(0).optional(), max: z.int().min(1).optional() };
+
+const charactersFilter = z.strictObject({
+  characters: z.strictObject({
+    ...range,
+    of: z.enum(["all", "prompt", "response"]).default("all").describe("which messages are counted"),
+  }),
+});
+
+const tokensFilter = z.strictObject({ tokens: z.strictObject(range) });
+
+/** One filter of a declaration. */
+export const filterSchema = z.union([columnFilter, charactersFilter, tokensFilter], {
+  error: "must be a filter of a column, of characters or of tokens",
+});
+
+export type FilterDeclaration = z.output<typeof filterSchema>;
+
+interface Named<T> {
+  /** What it asks for, such as `laser_score >= 1.06`. */
+  readonly name: string;
+  readonly passes: (value: T) => boolean;
+}
+
+/** Compiled filters, by what they look at. */
+export interface Filters {
+  readonly columns: readonly string[];
+  readonly ofRows: readonly Named<Row>[];
+  readonly ofExamples: readonly Named<Example>[];
+  /** Of the number of tokens of the whole example, special ones included, before it is cut. */
+  readonly ofTokens: readonly Named<number>[];
+}
+
+/** Compiles filters. */
+export function compileFilters(declarations: readonly FilterDeclaration[]): Filters {
+  const ofRows: Named<Row>[] = [];
+  const ofExamples: Named<Example>[] = [];
+  const ofTokens: Named<number>[] = [];
+  const columns = new Set<string>();
+  for (const declaration of declarations) {
+    if ("column" in declaration) {
+      columns.add(declaration.column);
+      ofRows.push(...columnFilters(declaration));
+    } else if ("characters" in declaration) {
+      const { of, ...limits } = declaration.characters;
+      const name = of === "all" ? "characters" : `characters of ${of}`;
+      ofExamples.push(...rangeFilters(name, limits, (example: Example) => charactersOf(example, of)));
+    } else ofTokens.push(...rangeFilters("tokens", declaration.tokens, (count: number) => count));
+  }
+  return { columns: [...columns], ofRows, ofExamples, ofTokens };
+}
+
+function columnFilters({ column, equals, at_least, at_most }: z.output<typeof columnFilter>): Named<Row>[] {
+  const filters: Named<Row>[] = [];
+  if (equals !== undefined) {
+    const allowed = new Set([equals].flat().map(String));
+    const passes = (row: Row) => allowed.has(textOf(valueAt(row, column)) ?? "");
+    filters.push({ name: `${column} = ${[...allowed].join(" or ")}`, passes });
+  }
+  // A value that is no number is on neither side of a bound.
+  const numberIn = (row: Row) => {
+    const text = textOf(valueAt(row, column))?.trim();
+    return text ? Number(text) : Number.NaN;
+  };
+  if (at_least !== undefined)
+    filters.push({ name: `${column} >= ${at_least}`, passes: (row) => numberIn(row) >= at_least });
+  if (at_most !== undefined)
+    filters.push({ name: `${column} <= ${at_most}`, passes: (row) => numberIn(row) <= at_most });
+  return filters;
+}
+
+function rangeFilters<T>(
+  name: string,
+  { min, max }: { readonly min?: number | undefined; readonly max?: number | undefined },
+  measure: (value: T) => number,
+): Named<T>[] {
+  const filters: Named<T>[] = [];
+  if (min !== undefined) filters.push({ name: `${name} >= ${min}`, passes: (value) => measure(value) >= min });
+  if (max !== undefined) filters.push({ name: `${name} <= ${max}`, passes: (value) => measure(value) <= max });
+  return filters;
+}
+
+/** Unicode code points of the messages that are meant; system messages belong to the prompt. */
+function charactersOf({ messages }: Example, of: "all" | "prompt" | "response"): number {
+  let count = 0;
+  for (const { role, content } of messages) {
+    if (of === "all" || (of === "response") === (role === "assistant")) count += codePoints(content);
+  }
+  return count;
+}
+
+function codePoints(text: string): number {
+  let count = 0;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    // The second half of a pair was counted with the first.
+    if (unit < 0xdc00 || unit > 0xdfff) count++;
+  }
+  return count;
+}

@@ -1,0 +1,208 @@
+// Which files of a data set make up a configuration and a split: by what its card (README.md) says, or by the names of
+// the files, as the `datasets` library reads them (its documentation, "Structure your repository"). Pure functions.
+import { parseDocument } from "yaml";
+import { formatSome } from "../../core/format.js";
+import { groupBy } from "../../core/group.js";
+import { DataError } from "../error.js";
+import { byName, type Format, formatOfName, isDataName } from "../read/files.js";
+import { matcherOf } from "../read/glob.js";
+
+/** What is asked for. */
+export interface Choice {
+  readonly config?: string | undefined;
+  readonly split?: string | undefined;
+  /** Patterns of paths, instead of a configuration and a split. */
+  readonly files?: readonly string[] | undefined;
+  /** Patterns of paths to leave out. */
+  readonly exclude?: readonly string[] | undefined;
+}
+
+/** A configuration as a card declares it. */
+interface CardConfig {
+  readonly name: string;
+  readonly isDefault: boolean;
+  readonly splits: readonly { readonly split: string; readonly patterns: readonly string[] }[];
+}
+
+/**
+ * Chooses files.
+ * @param paths all files of the data set
+ * @param card text of its README.md, if it has one
+ * @returns paths sorted by name, at least one
+ * @throws {DataError} that names the configurations, splits or files there are, if the wanted ones are not among them
+ */
+export function chooseFiles(
+  name: string,
+  paths: readonly string[],
+  card: string | undefined,
+  choice: Choice,
+): string[] {
+  const excluded = (choice.exclude ?? []).map(matcherOf);
+  const present = paths.filter((path) => !excluded.some((matches) => matches(path))).sort(byName);
+  const configs = card === undefined ? [] : cardConfigs(card);
+  const chosen = choice.files
+    ? present.filter(anyOf(choice.files))
+    : configs.length > 0
+      ? byCard(name, present, configs, choice)
+      : byNames(name, present, choice);
+  if (chosen.length > 0) return chosen;
+  const data = present.filter(isDataName);
+  throw new DataError(
+    choice.files
+      ? `${name} has no file like ${choice.files.join(", ")}; it has ${formatSome(data.length > 0 ? data : present, 8)}`
+      : `${name} holds no data files that are known here (it has ${formatSome(present, 8)}); if it is made by a script, fetch its data yourself and name the files, or try revision: refs/convert/parquet`,
+  );
+}
+
+function anyOf(patterns: readonly string[]): (path: string) => boolean {
+  const matchers = patterns.map(matcherOf);
+  return (path) => matchers.some((matches) => matches(path));
+}
+
+// ---- by the card
+
+/** Configurations that the YAML head of a card declares with their files; none if it declares none. */
+function cardConfigs(card: string): CardConfig[] {
+  const head = /^---\r?\n(.*?)\r?\n---/s.exec(card)?.[1];
+  if (head === undefined) return [];
+  const document = parseDocument(head, { prettyErrors: false, logLevel: "silent" });
+  // A card that is not YAML, or whose aliases multiply, declares nothing.
+  if (document.errors.length > 0) return [];
+  let content: unknown;
+  try {
+    content = document.toJS({ maxAliasCount: 100 });
+  } catch {
+    return [];
+  }
+  const configs = asRecord(content).configs;
+  return (Array.isArray(configs) ? configs : []).flatMap((entry) => {
+    const { config_name, data_files, data_dir } = asRecord(entry);
+    const folder = typeof data_dir === "string" ? `${data_dir.replace(/^\.\/|\/$/g, "")}/` : "";
+    const splits = splitsOf(data_files).map(({ split, patterns }) => ({
+      split,
+      patterns: patterns.map((pattern) => folder + pattern.replace(/^\.\//, "")),
+    }));
+    if (splits.length === 0 && folder !== "") splits.push({ split: "train", patterns: [`${folder}**`] });
+    if (splits.length === 0) return [];
+    const name = typeof config_name === "string" ? config_name : "default";
+    return [{ name, isDefault: name === "default" || asRecord(entry).default === true, splits }];
+  });
+}
+
+function splitsOf(dataFiles: unknown): { split: string; patterns: string[] }[] {
+  if (typeof dataFiles === "string") return [{ split: "train", patterns: [dataFiles] }];
+  if (!Array.isArray(dataFiles)) return [];
+  if (dataFiles.every((item) => typeof item === "string")) return [{ split: "train", patterns: dataFiles }];
+  return dataFiles.flatMap((item) => {
+    const { split, path } = asRecord(item);
+    const patterns = (Array.isArray(path) ? path : [path]).filter((one) => typeof one === "string");
+    return patterns.length > 0 ? [{ split: typeof split === "string" ? split : "train", patterns }] : [];
+  });
+}
+
+function asRecord(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function byCard(name: string, paths: readonly string[], configs: readonly CardConfig[], choice: Choice): string[] {
+  const config = pick(
+    name,
+    "configuration",
+    "config",
+    choice.config,
+    configs,
+    (one) => one.name,
+    (one) => one.isDefault,
+  );
+  const where = configs.length > 1 ? `${name}, ${config.name},` : name;
+  const split = pick(where, "split", "split", choice.split, config.splits, (one) => one.split, isTrain);
+  return paths.filter(anyOf(split.patterns)).filter((path) => formatOfName(path) !== undefined);
+}
+
+const isTrain = ({ split }: { readonly split: string }) => split === "train";
+
+/** The one that is named, or else the preferred or only one. */
+function pick<T>(
+  where: string,
+  what: string,
+  field: string,
+  wanted: string | undefined,
+  all: readonly T[],
+  nameOf: (one: T) => string,
+  isPreferred: (one: T) => boolean,
+): T {
+  const chosen =
+    wanted === undefined
+      ? (all.find(isPreferred) ?? (all.length === 1 ? all[0] : undefined))
+      : all.find((one) => nameOf(one) === wanted);
+  if (chosen !== undefined) return chosen;
+  const names = formatSome(all.map(nameOf), 12);
+  throw new DataError(
+    wanted === undefined
+      ? `${where} has several ${what}s; say which one (${field}: ${names})`
+      : `${where} has no ${what} ${JSON.stringify(wanted)}; it has ${names}`,
+    { field },
+  );
+}
+
+// ---- by the names of files
+
+const SPLIT_WORDS: readonly (readonly [split: string, words: RegExp])[] = [
+  ["train", /(^|[^a-z])train(ing)?([^a-z]|$)/],
+  ["validation", /(^|[^a-z])(validation|valid|val|dev)([^a-z]|$)/],
+  ["test", /(^|[^a-z])(test|testing|eval|evaluation)([^a-z]|$)/],
+];
+
+/** `train-00000-of-00005.parquet`: a shard of the split that it names. */
+const SHARD = /(?:^|\/)([\w.]+)-\d{4,}-of-\d{4,}(?:-[0-9a-f]+)?\.[a-z.]+$/i;
+
+function splitOfName(path: string): string | undefined {
+  const shard = SHARD.exec(path)?.[1];
+  if (shard !== undefined) return shard;
+  const name = path.toLowerCase();
+  return SPLIT_WORDS.find(([, words]) => words.test(name))?.[0];
+}
+
+function byNames(name: string, paths: readonly string[], choice: Choice): string[] {
+  let data = mostCommonFormat(paths.filter(isDataName));
+  const { config } = choice;
+  if (config !== undefined && config !== "default") {
+    const folders = [...new Set(data.flatMap((path) => path.split("/").slice(0, -1)))];
+    if (!folders.includes(config)) {
+      const known = folders.length > 0 ? `; its folders are ${formatSome(folders, 12)}` : "";
+      throw new DataError(`${name} has no configuration ${JSON.stringify(config)}${known}`, { field: "config" });
+    }
+    data = data.filter((path) => path.split("/").slice(0, -1).includes(config));
+  }
+  if (data.length === 0) return [];
+  const splits = [...new Set(data.map(splitOfName))];
+  // Where no name tells of a split, all of it is for training; where some do, the others belong to none.
+  if (splits.every((split) => split === undefined) && (choice.split ?? "train") === "train") return data;
+  const named = splits.filter((split) => split !== undefined).map((split) => ({ split }));
+  const { split } = pick(name, "split", "split", choice.split, named, (one) => one.split, isTrain);
+  return data.filter((path) => splitOfName(path) === split);
+}
+
+/** A data set is in one format; what lies beside it in another is something else. */
+function mostCommonFormat(paths: readonly string[]): string[] {
+  const counts = new Map<Format | undefined, number>();
+  for (const path of paths) counts.set(formatOfName(path), (counts.get(formatOfName(path)) ?? 0) + 1);
+  const [best] = [...counts].sort((a, b) => b[1] - a[1]);
+  return paths.filter((path) => formatOfName(path) === best?.[0]);
+}
+
+/**
+ * What is missing of files that come in numbered parts (`x-00000-of-00002`), by the counts in the names of those that
+ * are there; one line for each set of parts.
+ */
+export function missingShards(paths: readonly string[]): string[] {
+  const shards = paths.flatMap((path) => {
+    const [, stem, count] = /^(.+)-\d{4,}-of-(\d{4,})/.exec(path) ?? [];
+    return stem !== undefined && count !== undefined ? [{ stem, count }] : [];
+  });
+  return [...groupBy(shards, ({ stem, count }) => `${stem}-of-${count}`).values()].flatMap((group) => {
+    const [first] = group;
+    const wanted = Number(first?.count);
+    return group.length < wanted ? [`${group.length} of ${wanted} parts of ${first?.stem}`] : [];
+  });
+}

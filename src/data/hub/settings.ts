@@ -1,0 +1,57 @@
+// Where the hub is, who asks, and where its files are kept: the environment variables of huggingface_hub, with the
+// meaning they have there (huggingface_hub 1.33, constants.py and utils/_auth.py), so that one cache serves both.
+import { readFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { isSystemError } from "../../core/errors.js";
+
+export interface HubSettings {
+  /** Without a slash at its end. */
+  readonly endpoint: string;
+  readonly token: string | undefined;
+  /** Whether only the cache may be asked. */
+  readonly offline: boolean;
+  /** The folder of the cache. */
+  readonly cache: string;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Reads HF_ENDPOINT, HF_TOKEN (or HUGGING_FACE_HUB_TOKEN, or the file that `hf auth login` writes), HF_HUB_OFFLINE,
+ * HF_HUB_CACHE, HF_HOME and XDG_CACHE_HOME.
+ */
+export async function hubSettings(environment: Environment = process.env): Promise<HubSettings> {
+  const variable = (name: string) => environment[name]?.trim() || undefined;
+  const home = expandHome(
+    variable("HF_HOME") ?? join(variable("XDG_CACHE_HOME") ?? join(homedir(), ".cache"), "huggingface"),
+  );
+  const cache = variable("HF_HUB_CACHE") ?? variable("HUGGINGFACE_HUB_CACHE") ?? join(home, "hub");
+  const token = variable("HF_TOKEN") ?? variable("HUGGING_FACE_HUB_TOKEN");
+  const usesStoredToken = !isTrue(variable("HF_HUB_DISABLE_IMPLICIT_TOKEN"));
+  return {
+    endpoint: (variable("HF_ENDPOINT") ?? "https://huggingface.co").replace(/\/+$/, ""),
+    token: token ?? (usesStoredToken ? await storedToken(variable("HF_TOKEN_PATH") ?? join(home, "token")) : undefined),
+    offline: isTrue(variable("HF_HUB_OFFLINE") ?? variable("TRANSFORMERS_OFFLINE")),
+    cache: expandHome(cache),
+  };
+}
+
+function isTrue(value: string | undefined): boolean {
+  return ["1", "ON", "YES", "TRUE"].includes(value?.toUpperCase() ?? "");
+}
+
+function expandHome(path: string): string {
+  return path === "~" || path.startsWith("~/") ? join(homedir(), path.slice(1)) : path;
+}
+
+async function storedToken(file: string): Promise<string | undefined> {
+  try {
+    return (await readFile(expandHome(file), "utf8")).trim() || undefined;
+  } catch (error) {
+    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR") || isSystemError(error, "EACCES")) {
+      return undefined;
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,24 @@
+// Training data: from files and data sets of the hub to batches of token ids.
+export {
+  type Batch,
+  type BatchOptions,
+  type BatchPosition,
+  BatchStream,
+  type ExampleList,
+} from "./batches.js";
+export { ContaminationIndex, contaminationSchema, readEvaluationFiles } from "./contamination.js";
+export type { SetCounts } from "./counts.js";
+export { type DataDeclaration, type DataInput, dataSchema, planSet, type SetDeclaration } from "./declaration.js";
+export { type Encoded, Encoder, type EncodingOptions, type EncodingResult } from "./encode.js";
+export { DataError } from "./error.js";
+export type { Example, Message, Role } from "./example.js";
+export { type HubDataset, type HubDatasetOptions, hubDataset, isHubName } from "./hub/index.js";
+export { findLanguage, LANGUAGES, type Language } from "./languages.js";
+export { compileMapping, type Mapping, mappingSchema } from "./mapping.js";
+export { Mixture, type MixtureOptions } from "./mixture.js";
+export { checkData, type PreparedData, type PrepareOptions, type PrepareProgress, prepareData } from "./prepare.js";
+export { type PreviewPiece, previewOf } from "./preview.js";
+export { type BadRow, type Format, type ReadOptions, type Row, type RowBatch, readRows } from "./read/index.js";
+export { READY, READY_NAMES, type ReadyName, type ReadySet, readySet } from "./ready.js";
+export { findSource, type SourceDeclaration } from "./source.js";
+export type { LossOn, PromptTemplate } from "./template.js";

@@ -1,0 +1,94 @@
+// Rows of delimited files: TSV and CSV, with or without a header line and quotation marks.
+import { DataError } from "../error.js";
+import { readBytes } from "./bytes.js";
+import { NOT_UTF8, readRecords } from "./records.js";
+import { type ReadContext, type RowBatch, RowCollector } from "./row.js";
+
+export interface DelimitedOptions {
+  /** One ASCII character between fields. */
+  readonly delimiter: string;
+  /** Whether the first record names the columns, or else their names. */
+  readonly header: boolean | readonly string[];
+  /** Whether fields may stand in double quotes (RFC 4180). */
+  readonly quotes: boolean;
+  /** Whether a row may have fewer fields than there are columns; the missing ones are null. */
+  readonly allowShort: boolean;
+}
+
+/**
+ * Rows of a delimited file; every value is a string. Without a header, columns are `column1`, `column2` and so on.
+ * @throws {DataError} for a header that is missing or names a column twice
+ */
+export async function* readDelimited(context: ReadContext, options: DelimitedOptions): AsyncGenerator<RowBatch> {
+  const { file, bad } = context;
+  const { delimiter, header, quotes, allowShort } = options;
+  const quoting = quotes ? { delimiter: delimiter.charCodeAt(0), quote: '"'.charCodeAt(0) } : undefined;
+  let columns = typeof header === "boolean" ? undefined : checkedColumns(header, file);
+  let rows: RowCollector | undefined;
+  for await (const records of readRecords(readBytes(file), file, quoting)) {
+    for (const { text, line } of records) {
+      const fields = text === undefined ? undefined : quotes ? splitQuoted(text, delimiter) : text.split(delimiter);
+      if (columns === undefined && header === true) {
+        if (!fields) throw new DataError(`${file}: the header line cannot be read`, { file, line });
+        columns = checkedColumns(fields, file);
+        continue;
+      }
+      if (!fields) {
+        bad(line, text === undefined ? NOT_UTF8 : "a quoted field is not closed, or text follows its closing mark");
+        continue;
+      }
+      columns ??= fields.map((_, i) => `column${i + 1}`);
+      if (fields.length > columns.length || (fields.length < columns.length && !allowShort)) {
+        bad(line, `it has ${fields.length} fields where there are ${columns.length} columns`);
+        continue;
+      }
+      rows ??= new RowCollector(file, columns);
+      const full = rows.add(Object.fromEntries(columns.map((name, i) => [name, fields[i] ?? null])), line);
+      if (full) yield full;
+    }
+  }
+  const rest = rows?.rest();
+  if (rest) yield rest;
+}
+
+function checkedColumns(names: readonly string[], file: string): readonly string[] {
+  const repeated = names.find((name, i) => names.indexOf(name) !== i);
+  if (repeated !== undefined) {
+    throw new DataError(
+      `${file}: two columns are named ${JSON.stringify(repeated)}; if the file has no header line, give the names (header: [...])`,
+      { file },
+    );
+  }
+  return names;
+}
+
+/** Fields of a record, or undefined if its quotation marks do not fit. */
+export function splitQuoted(record: string, delimiter: string): string[] | undefined {
+  const fields: string[] = [];
+  let at = 0;
+  for (;;) {
+    if (record[at] === '"') {
+      let field = "";
+      for (;;) {
+        const mark = record.indexOf('"', at + 1);
+        if (mark < 0) return undefined;
+        field += record.slice(at + 1, mark);
+        at = mark + 1;
+        if (record[at] !== '"') break;
+        field += '"';
+      }
+      fields.push(field);
+      if (at === record.length) return fields;
+      if (record[at] !== delimiter) return undefined;
+      at++;
+    } else {
+      const end = record.indexOf(delimiter, at);
+      if (end < 0) {
+        fields.push(record.slice(at));
+        return fields;
+      }
+      fields.push(record.slice(at, end));
+      at = end + 1;
+    }
+  }
+}

@@ -1,0 +1,115 @@
+// Which files a source means: a file, a folder of files, or a pattern; and what format a file has by its name.
+import { readdir, stat } from "node:fs/promises";
+import { join, sep } from "node:path";
+import { isSystemError } from "../../core/errors.js";
+import { formatSome } from "../../core/format.js";
+import { DataError } from "../error.js";
+import { isPattern, matcherOf } from "./glob.js";
+
+export const FORMATS = ["parquet", "jsonl", "json", "csv", "tsv", "text"] as const;
+
+/** Format of a data file. */
+export type Format = (typeof FORMATS)[number];
+
+const FORMAT_OF_EXTENSION: Readonly<Record<string, Format>> = {
+  parquet: "parquet",
+  jsonl: "jsonl",
+  ndjson: "jsonl",
+  json: "json",
+  csv: "csv",
+  tsv: "tsv",
+  txt: "text",
+};
+
+/** The format that a file's name tells, `.gz` left aside; undefined for other names. */
+export function formatOfName(name: string): Format | undefined {
+  const extension = /\.([a-z]+)$/i.exec(name.replace(/\.gz$/i, ""))?.[1]?.toLowerCase();
+  return extension === undefined ? undefined : FORMAT_OF_EXTENSION[extension];
+}
+
+/** Names that lie among data and are none: what libraries write beside data sets. */
+const NOT_DATA = /^(dataset_infos?|dataset_dict|state|config|metadata|\..*)\.json$/i;
+
+/** Whether a file is one of data, as far as its name tells. */
+export function isDataName(path: string): boolean {
+  const name = path.slice(path.lastIndexOf("/") + 1);
+  return formatOfName(name) !== undefined && !NOT_DATA.test(name) && !name.startsWith(".") && !/^readme/i.test(name);
+}
+
+/** Order of names that is the same everywhere: by their UTF-16 code units. */
+export function byName(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/**
+ * Files that a path means: itself, the data files within a folder and its folders, or those that a pattern matches;
+ * sorted by name. Hidden files and folders are left out.
+ * @returns undefined if nothing of that name exists (a pattern that matches nothing is an error)
+ * @throws {DataError} if a folder holds no data file, or a pattern matches none
+ */
+export async function localFiles(path: string): Promise<string[] | undefined> {
+  try {
+    const stats = await stat(path);
+    if (stats.isFile()) return [path];
+    if (stats.isDirectory()) {
+      const files = (await filesBelow(path)).filter(isDataName).sort(byName);
+      if (files.length > 0) return files.map((file) => join(path, file));
+      const known = Object.keys(FORMAT_OF_EXTENSION).map((extension) => `.${extension}`);
+      throw new DataError(`${path} holds no data file (${known.join(", ")}, also with .gz)`, { file: path });
+    }
+  } catch (error) {
+    if (!isSystemError(error, "ENOENT") && !isSystemError(error, "ENOTDIR")) throw error;
+  }
+  return isPattern(path) ? await filesLike(path) : undefined;
+}
+
+async function filesLike(pattern: string): Promise<string[]> {
+  const parts = pattern.split(/[\\/]/).length > 1 && sep === "\\" ? pattern.split(/[\\/]/) : pattern.split("/");
+  const fixed = parts.findIndex(isPattern);
+  const root = parts.slice(0, fixed).join("/") || (pattern.startsWith("/") ? "/" : ".");
+  const matches = matcherOf(parts.slice(fixed).join("/"));
+  let below: string[];
+  try {
+    below = await filesBelow(root);
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) throw new DataError(`${pattern}: there is no folder ${root}`, { file: root });
+    throw error;
+  }
+  const files = below.filter(matches).sort(byName);
+  if (files.length > 0) return files.map((file) => join(root, file));
+  throw new DataError(
+    `${pattern} matches no file${below.length > 0 ? `; ${root} has ${formatSome(below.sort(byName), 5)}` : ""}`,
+    { file: pattern },
+  );
+}
+
+/** A folder with more entries than this is not one of data files; a wrong pattern such as / ** must end. */
+const MAX_ENTRIES = 200_000;
+
+/** Paths of all files below a folder, with forward slashes, relative to it. Links to files count, to folders not. */
+async function filesBelow(folder: string): Promise<string[]> {
+  const found: string[] = [];
+  const visit = async (prefix: string): Promise<void> => {
+    for (const entry of await readdir(join(folder, prefix), { withFileTypes: true })) {
+      if (entry.name.startsWith(".")) continue;
+      const path = `${prefix}${entry.name}`;
+      if (entry.isDirectory()) await visit(`${path}/`);
+      else if (entry.isFile() || (entry.isSymbolicLink() && (await isFile(join(folder, path))))) found.push(path);
+      if (found.length > MAX_ENTRIES) {
+        throw new DataError(`${folder} holds more than ${MAX_ENTRIES} files; name a folder nearer to the data`, {
+          file: folder,
+        });
+      }
+    }
+  };
+  await visit("");
+  return found;
+}
+
+async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isFile();
+  } catch {
+    return false; // a link that leads nowhere
+  }
+}

@@ -1,0 +1,140 @@
+// Rows of parquet files, one row group and the wanted columns at a time. The format itself is hyparquet's.
+import { isUtf8 } from "node:buffer";
+import { type FileHandle, open } from "node:fs/promises";
+import type { AsyncBuffer, FileMetaData } from "hyparquet";
+import { isAnySystemError } from "../../core/errors.js";
+import { formatBytes } from "../../core/format.js";
+import { DataError } from "../error.js";
+import { NOT_UTF8 } from "./records.js";
+import { type ReadContext, type Row, type RowBatch, RowCollector } from "./row.js";
+
+/** Unpacked bytes of the wanted columns of a row group that are held at once; writers make groups of far less. */
+const MAX_GROUP_BYTES = 2 ** 30;
+
+/** Stands for text that is not UTF-8 until its row is known. */
+const BROKEN_TEXT = Symbol("text that is not UTF-8");
+
+/**
+ * Rows of a parquet file. Numbers of 64 bits become numbers where these are exact, else text; dates become ISO 8601.
+ * @param columns the columns to read; those that the file lacks are left to the caller to miss. Default: all
+ * @throws {DataError} if the file is not parquet, is damaged, or a row group is too large to hold
+ */
+export async function* readParquet(
+  context: ReadContext,
+  columns?: readonly string[],
+): AsyncGenerator<RowBatch, void, undefined> {
+  const { file } = context;
+  const handle = await open(file, "r");
+  try {
+    const { size } = await handle.stat();
+    const source: AsyncBuffer = {
+      byteLength: size,
+      slice: (start, end) => readRange(handle, start, end ?? size, size),
+    };
+    yield* readGroups(source, context, columns);
+  } catch (error) {
+    if (error instanceof DataError || isAnySystemError(error)) throw error;
+    throw new DataError(`${file} is not a readable parquet file: ${(error as Error).message}`, { file }, error);
+  } finally {
+    await handle.close();
+  }
+}
+
+async function readRange(handle: FileHandle, start: number, end: number, size: number): Promise<ArrayBuffer> {
+  if (!(start >= 0 && end >= start && end <= size)) {
+    throw new RangeError(`bytes ${start} to ${end} are not within the file of ${size} bytes`);
+  }
+  const bytes = new ArrayBuffer(end - start);
+  let at = 0;
+  while (at < bytes.byteLength) {
+    const { bytesRead } = await handle.read(new Uint8Array(bytes), at, bytes.byteLength - at, start + at);
+    if (bytesRead === 0) throw new RangeError("the file ends early");
+    at += bytesRead;
+  }
+  return bytes;
+}
+
+async function* readGroups(
+  source: AsyncBuffer,
+  { file, bad }: ReadContext,
+  wanted: readonly string[] | undefined,
+): AsyncGenerator<RowBatch> {
+  // Loaded when needed: whoever reads no parquet does without the decompressors.
+  const [{ parquetMetadataAsync, parquetSchema, parquetScan }, { compressors }] = await Promise.all([
+    import("hyparquet"),
+    import("hyparquet-compressors"),
+  ]);
+  const metadata = await parquetMetadataAsync(source);
+  const present = parquetSchema(metadata).children.map(({ element }) => element.name);
+  // A wanted name may lead into a column: translation.en.
+  const isWanted = (name: string) => wanted?.some((other) => other === name || other.startsWith(`${name}.`)) ?? true;
+  const columns = present.filter(isWanted);
+  let groupStart = 0;
+  for (const [index, group] of metadata.row_groups.entries()) {
+    const rowCount = Number(group.num_rows);
+    checkGroup(metadata, index, columns, file);
+    let broken = false;
+    const parsers = {
+      stringFromBytes: (bytes: Uint8Array | undefined) => {
+        if (bytes === undefined) return undefined;
+        if (isUtf8(bytes)) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+        broken = true;
+        return BROKEN_TEXT;
+      },
+    };
+    const range = { rowStart: groupStart, rowEnd: groupStart + rowCount };
+    // A scan keeps what it read; one for each group lets go of it.
+    const scan = await parquetScan({ file: source, metadata, columns: [...columns], compressors, parsers, ...range });
+    const values = await Promise.all(columns.map((column) => scan.readColumn({ column, ...range })));
+    const short = values.findIndex((column) => column.length !== rowCount);
+    if (short >= 0) {
+      throw new RangeError(
+        `column ${columns[short]} has ${values[short]?.length} values in a group of ${rowCount} rows`,
+      );
+    }
+    const rows = new RowCollector(file, present);
+    for (let i = 0; i < rowCount; i++) {
+      const row = Object.fromEntries(columns.map((name, column) => [name, plain(values[column]?.[i])]));
+      const line = groupStart + i + 1;
+      if (broken && holdsBrokenText(row)) {
+        bad(line, NOT_UTF8);
+        continue;
+      }
+      const full = rows.add(row, line);
+      if (full) yield full;
+    }
+    const rest = rows.rest();
+    if (rest) yield rest;
+    groupStart += rowCount;
+  }
+}
+
+/** Refuses what would take more memory than any honest file does, before it is read. */
+function checkGroup(metadata: FileMetaData, index: number, columns: readonly string[], file: string): void {
+  const group = metadata.row_groups[index];
+  const wanted = (group?.columns ?? []).filter(({ meta_data }) => columns.includes(meta_data?.path_in_schema[0] ?? ""));
+  const bytes = wanted.reduce((sum, { meta_data }) => sum + Number(meta_data?.total_uncompressed_size ?? 0), 0);
+  const rows = Number(group?.num_rows);
+  if (bytes > MAX_GROUP_BYTES || !(rows >= 0 && rows < 2 ** 31)) {
+    throw new DataError(
+      `${file}: row group ${index} has ${rows} rows of ${formatBytes(bytes)}, more than the ${formatBytes(MAX_GROUP_BYTES)} that are held at once; write the file again with smaller row groups`,
+      { file },
+    );
+  }
+}
+
+/** A value as JSON has it. */
+function plain(value: unknown): unknown {
+  if (value === undefined || value === null) return null;
+  if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : value.toString();
+  if (typeof value !== "object") return value;
+  if (value instanceof Date) return value.toISOString();
+  if (ArrayBuffer.isView(value)) return value;
+  if (Array.isArray(value)) return value.map(plain);
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, plain(inner)]));
+}
+
+function holdsBrokenText(value: unknown): boolean {
+  if (value === BROKEN_TEXT) return true;
+  return typeof value === "object" && value !== null && Object.values(value as Row).some(holdsBrokenText);
+}

@@ -1,0 +1,121 @@
+// Cuts a stream of bytes into lines, or into the records of a delimited file, whose quoted fields may hold line breaks.
+// Works on bytes, so that a wrong encoding is found on the line where it is.
+import { isUtf8 } from "node:buffer";
+import { DataError } from "../error.js";
+import { MAX_ROW_BYTES } from "./row.js";
+
+/** One line or record, without its line break. */
+export interface TextRecord {
+  /** Undefined if it is not UTF-8. */
+  readonly text: string | undefined;
+  /** The line on which it begins, counted from 1. */
+  readonly line: number;
+}
+
+/** How fields are quoted, for records that may span lines. */
+export interface Quoting {
+  /** Code of the delimiter. */
+  readonly delimiter: number;
+  /** Code of the quotation mark. */
+  readonly quote: number;
+}
+
+const LINE_FEED = 10;
+const CARRIAGE_RETURN = 13;
+
+/** What is wrong with a record whose text is undefined. */
+export const NOT_UTF8 = "the text is not UTF-8";
+
+/**
+ * Lines, or with `quoting` records as RFC 4180 has them: a line break within a quoted field does not end them. Lines
+ * end with LF or CR LF; a byte order mark is dropped. Empty records are left out, for they are no rows.
+ * @throws {DataError} for a record of more than 64 MiB
+ */
+export async function* readRecords(
+  bytes: AsyncIterable<Buffer>,
+  file: string,
+  quoting?: Quoting,
+): AsyncGenerator<TextRecord[]> {
+  const scanner = quoting ? new QuoteScanner(quoting) : undefined;
+  let carried: Buffer[] = [];
+  let carriedBytes = 0;
+  let line = 1; // of the record that is being read
+  let isFirst = true;
+
+  const take = (last: Buffer): TextRecord | undefined => {
+    let record = carried.length === 0 ? last : Buffer.concat([...carried, last]);
+    carried = [];
+    carriedBytes = 0;
+    const at = line;
+    line += 1 + (scanner?.lineBreaks ?? 0);
+    scanner?.reset();
+    if (isFirst && record[0] === 0xef && record[1] === 0xbb && record[2] === 0xbf) record = record.subarray(3);
+    isFirst = false;
+    if (record.at(-1) === CARRIAGE_RETURN) record = record.subarray(0, -1);
+    if (record.length === 0) return undefined;
+    return { text: isUtf8(record) ? record.toString("utf8") : undefined, line: at };
+  };
+
+  for await (const chunk of bytes) {
+    const records: TextRecord[] = [];
+    let start = 0;
+    for (;;) {
+      const end = scanner ? scanner.find(chunk, start) : chunk.indexOf(LINE_FEED, start);
+      if (end < 0) break;
+      const record = take(chunk.subarray(start, end));
+      if (record) records.push(record);
+      start = end + 1;
+    }
+    const rest = chunk.subarray(start);
+    if (rest.length > 0) carried.push(rest);
+    carriedBytes += rest.length;
+    if (carriedBytes > MAX_ROW_BYTES) {
+      const what = scanner ? "a record (is a quotation mark not closed?)" : "a line (is it a text file?)";
+      throw new DataError(`${file}, line ${line}: ${what} has more than ${MAX_ROW_BYTES} bytes`, { file, line });
+    }
+    if (records.length > 0) yield records;
+  }
+  const record = take(Buffer.alloc(0));
+  if (record) yield [record];
+}
+
+/** Finds where records end; goes on in the next chunk where it stopped in this one. */
+class QuoteScanner {
+  readonly #delimiter: number;
+  readonly #quote: number;
+  #state: "start" | "plain" | "quoted" | "closed" = "start";
+  #lineBreaks = 0;
+
+  constructor({ delimiter, quote }: Quoting) {
+    this.#delimiter = delimiter;
+    this.#quote = quote;
+  }
+
+  /** Line breaks within the record so far. */
+  get lineBreaks(): number {
+    return this.#lineBreaks;
+  }
+
+  reset(): void {
+    this.#state = "start";
+    this.#lineBreaks = 0;
+  }
+
+  /** Index of the line feed that ends the record, or -1. */
+  find(chunk: Buffer, start: number): number {
+    for (let i = start; i < chunk.length; i++) {
+      const byte = chunk[i];
+      if (this.#state === "quoted") {
+        if (byte === this.#quote) this.#state = "closed";
+        else if (byte === LINE_FEED) this.#lineBreaks++;
+        continue;
+      }
+      if (byte === LINE_FEED) return i;
+      if (byte === this.#delimiter) this.#state = "start";
+      // A mark that opens a field, or the second of a doubled one within it; elsewhere it is an ordinary character.
+      else if (byte === this.#quote && this.#state !== "plain") this.#state = "quoted";
+      else this.#state = "plain";
+    }
+    return -1;
+  }
+}

@@ -1,0 +1,179 @@
+// Ready declarations of the data sets that the paper's experts were trained on (arXiv 2410.01335, table 3): where each
+// is, how its columns become prompts and responses, and what is filtered out. What a run declares goes before them.
+import type { FilterDeclaration } from "./filter.js";
+import type { Language } from "./languages.js";
+import type { MappingDeclaration } from "./mapping.js";
+import type { Format } from "./read/files.js";
+
+/** What a ready declaration fills in. */
+export interface ReadyFields {
+  readonly source?: string;
+  readonly config?: string;
+  readonly split?: string;
+  readonly files?: readonly string[];
+  readonly exclude?: readonly string[];
+  readonly format?: Format;
+  readonly header?: readonly string[];
+  readonly allow_short?: boolean;
+  readonly map: MappingDeclaration;
+  readonly filter?: readonly FilterDeclaration[];
+}
+
+export interface ReadySet {
+  readonly title: string;
+  readonly licence: string;
+  /** Whether a language must be given, may be given (else all are read), or means nothing. */
+  readonly language: "required" | "optional" | "none";
+  /** What a person should know before using it. */
+  readonly note?: string;
+  readonly declare: (language: Language | undefined) => ReadyFields;
+}
+
+const trim = true;
+
+/** The layout of Alpaca and Dolly. */
+const instructions = (instruction: string, input: string, output: string): MappingDeclaration => ({
+  ...{ prompt: instruction, input, response: output, join: "\n\n", trim },
+});
+
+const conversation = (messages: string | string[]): MappingDeclaration => ({
+  ...{ messages, role: "role", content: "content", roles: {}, trim },
+});
+
+/** Columns of a file of allenai/nllb, after the two sentences (its data card). */
+const NLLB_SCORES = [
+  "laser_score",
+  "source_lid",
+  "target_lid",
+  "source_origin",
+  "source_url",
+  "target_origin",
+  "target_url",
+];
+
+/**
+ * The margin score above which the NLLB project took pairs for translations (arXiv 2207.04672); what the
+ * files hold below it is what it threw away.
+ */
+const NLLB_LEAST_SCORE = 1.06;
+
+/** A sentence of which the language identifier is less sure than this is often in a related language. */
+const NLLB_LEAST_LID = 0.9;
+
+export const READY = {
+  "orca-math": {
+    title: "Orca-Math word problems, English (microsoft/orca-math-word-problems-200k)",
+    licence: "MIT",
+    language: "none",
+    declare: () => ({
+      source: "microsoft/orca-math-word-problems-200k",
+      map: { prompt: "question", response: "answer", join: "\n\n", trim },
+    }),
+  },
+  aya: {
+    title: "Aya, prompts and answers by speakers of 65 languages (CohereForAI/aya_dataset)",
+    licence: "Apache-2.0",
+    language: "optional",
+    declare: (language) => ({
+      source: "CohereForAI/aya_dataset",
+      map: { prompt: "inputs", response: "targets", join: "\n\n", trim },
+      filter: language ? [{ column: "language_code", equals: [...language.codes] }] : [],
+    }),
+  },
+  nllb: {
+    title: "NLLB, mined translation pairs of English and the language (allenai/nllb)",
+    licence: "ODC-BY",
+    language: "required",
+    note: "The hub holds its card only: fetch the pair's file (such as eng_Latn-swh_Latn.gz) as the card says, and give it as source.",
+    declare: (language) => {
+      const other = language?.flores ?? "";
+      // Files are named by both codes in the order of the alphabet, and so are the sentences in them.
+      const sentences = ["eng_Latn", other].sort();
+      return {
+        format: "tsv",
+        header: [...sentences, ...NLLB_SCORES],
+        // Fields at the end of a line are left out where they are empty.
+        allow_short: true,
+        map: {
+          translation: {
+            ...{ english: { column: "eng_Latn" }, other: { column: other }, language: language?.name ?? "" },
+            ...{
+              directions: "both",
+              instructions: ["Translate the following text from {source} to {target}.\n\n{text}"],
+            },
+          },
+          trim,
+        },
+        filter: [
+          { column: "laser_score", at_least: NLLB_LEAST_SCORE },
+          { column: "source_lid", at_least: NLLB_LEAST_LID },
+          { column: "target_lid", at_least: NLLB_LEAST_LID },
+        ],
+      };
+    },
+  },
+  xp3mt: {
+    title: "xP3mt, tasks with machine-translated prompts (bigscience/xP3mt)",
+    licence: "Apache-2.0",
+    language: "required",
+    note: "Files of FLORES are left out, as the paper does, for they are evaluated on.",
+    declare: (language) => ({
+      source: "bigscience/xP3mt",
+      files: [`${language?.short}/*.{jsonl,parquet}`],
+      exclude: ["**/*[Ff]lores*"],
+      map: { prompt: "inputs", response: "targets", join: "\n\n", trim },
+    }),
+  },
+  inkuba: {
+    title: "Inkuba-Instruct: Hausa, Swahili, Xhosa, Yoruba, Zulu (lelapa/Inkuba-instruct)",
+    licence: "CC BY-NC 4.0",
+    language: "required",
+    note: "Its terms must be accepted on its page. It holds data of AfriQA and SIB-200; look for contamination.",
+    declare: (language) => ({
+      source: "lelapa/Inkuba-instruct",
+      split: `${language?.name === "Zulu" ? "isizulu" : language?.name.toLowerCase()}_train`,
+      map: instructions("instruction", "inputs", "targets"),
+    }),
+  },
+  "dolly-ja": {
+    title: "Dolly in Japanese (kunishou/databricks-dolly-15k-ja)",
+    licence: "CC BY-SA 3.0",
+    language: "none",
+    declare: () => ({
+      source: "kunishou/databricks-dolly-15k-ja",
+      map: instructions("instruction", "input", "output"),
+    }),
+  },
+  "llm-japanese": {
+    title: "LLM Japanese dataset (izumi-lab/llm-japanese-dataset)",
+    licence: "CC BY-SA 4.0",
+    language: "none",
+    declare: () => ({ source: "izumi-lab/llm-japanese-dataset", map: instructions("instruction", "input", "output") }),
+  },
+  "indic-align": {
+    title: "Indic-Align, conversations in fourteen Indian languages (ai4bharat/indic-align)",
+    licence: "CC BY 4.0",
+    language: "required",
+    note: "Configurations: Indic_ShareLlama (the default, the paper's), Dolly_T, OpenAssistant_T, WikiHow, Wiki_Conv, Wiki_Chat, Anudesh, IndoWordNet, HHRLHF_T, Toxic_Matrix.",
+    declare: (language) => ({
+      source: "ai4bharat/indic-align",
+      config: "Indic_ShareLlama",
+      // A column for each language, or one for all in the configurations that are not translated.
+      map: conversation([language?.flores ?? "", "interactions"]),
+    }),
+  },
+  bongchat: {
+    title: "BongChat, instructions in Bengali (lumatic-ai/BongChat-v1-253k)",
+    licence: "MIT",
+    language: "none",
+    declare: () => ({ source: "lumatic-ai/BongChat-v1-253k", map: instructions("instruction", "input", "output") }),
+  },
+} as const satisfies Readonly<Record<string, ReadySet>>;
+
+export type ReadyName = keyof typeof READY;
+
+export const READY_NAMES = Object.keys(READY) as [ReadyName, ...ReadyName[]];
+
+export function readySet(name: ReadyName): ReadySet {
+  return READY[name];
+}
