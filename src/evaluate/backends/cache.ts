@@ -3,8 +3,8 @@
 import { createHash } from "node:crypto";
 import { type FileHandle, open, readFile } from "node:fs/promises";
 import { isSystemError, OutputError } from "../../core/errors.js";
-import type { Answer, AnswerOptions, Backend } from "./backend.js";
-import { isFault } from "./backend.js";
+import { groupBy } from "../../core/group.js";
+import { type Answer, type AnswerOptions, type Backend, isFault } from "./backend.js";
 
 /** A cache file. Only whole lines count: what a killed run left of its last one is cut off. */
 export class AnswerCache {
@@ -97,41 +97,50 @@ export function keyOf(...content: readonly unknown[]): string {
 }
 
 /**
- * A backend that asks only for what the cache does not hold. Faults are not kept: a server that was set right in the
- * meantime gets another chance.
+ * A backend that asks only for what the cache does not hold, and for equal requests once. Faults are not kept: a server
+ * that was set right in the meantime gets another chance.
+ * @param onKept called for each answer that was there
  */
-export function withCache(backend: Backend, cache: AnswerCache): Backend {
+export function withCache(backend: Backend, cache: AnswerCache, onKept: () => void = () => undefined): Backend {
   const { identity } = backend;
 
   async function answer<Q extends { readonly prefix?: string | undefined }, T extends object>(
     kind: string,
     requests: readonly Q[],
     ask: (requests: readonly Q[], options: AnswerOptions<T>) => Promise<Answer<T>[]>,
-    options: AnswerOptions<T> = {},
+    { signal, onResult }: AnswerOptions<T> = {},
   ): Promise<Answer<T>[]> {
     // What is computed once for several is no part of what is asked.
     const keys = requests.map(({ prefix: _, ...content }) => keyOf(identity, kind, content));
     const answers: Answer<T>[] = [];
-    const missing = (index: number): boolean => cache.get(keys[index] ?? "") === undefined;
-    const batches = backend.batches?.(requests) ?? requests.map((_, index) => [index]);
-    for (const index of batches.filter((batch) => !batch.some(missing)).flat()) {
-      const kept = cache.get(keys[index] ?? "") as T;
-      answers[index] = kept;
-      options.onResult?.(index, kept);
+    const take = (index: number, result: Answer<T>): void => {
+      answers[index] = result;
+      onResult?.(index, result);
+    };
+    // What is asked together, each place with all the requests that it answers.
+    const equals = [...groupBy(keys.keys(), (index) => keys[index] ?? "").values()];
+    const batches =
+      backend.batches?.(requests).map((batch) => batch.map((index) => [index])) ?? equals.map((one) => [one]);
+    const keyAt = (place: readonly number[]): string => keys[place[0] ?? 0] ?? "";
+    const isKept = (batch: number[][]): boolean => batch.every((place) => cache.get(keyAt(place)) !== undefined);
+    for (const place of batches.filter(isKept).flat()) {
+      for (const index of place) {
+        onKept();
+        take(index, cache.get(keyAt(place)) as T);
+      }
     }
-    const asked = batches.filter((batch) => batch.some(missing));
+    const asked = batches.filter((batch) => !isKept(batch));
     // Batches go one by one, each whole, so that they are the same ones whatever is kept; single requests together.
-    for (const indices of backend.batches ? asked : [asked.flat()]) {
-      if (indices.length === 0) continue;
+    for (const places of backend.batches ? asked : [asked.flat()]) {
+      if (places.length === 0) continue;
       await ask(
-        indices.flatMap((index) => requests[index] ?? []),
+        places.flatMap(([index = 0]) => requests[index] ?? []),
         {
-          signal: options.signal,
+          signal,
           onResult: (i, result) => {
-            const index = indices[i] ?? 0;
-            answers[index] = result;
-            if (!isFault(result)) cache.put(keys[index] ?? "", result);
-            options.onResult?.(index, result);
+            const place = places[i] ?? [];
+            if (!isFault(result)) cache.put(keyAt(place), result);
+            for (const index of place) take(index, result);
           },
         },
       );

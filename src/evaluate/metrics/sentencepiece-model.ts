@@ -1,7 +1,7 @@
 // Reading a SentencePiece model file: the few protobuf fields that encoding needs.
 // Not a protobuf library, and nothing is written. Fields: sentencepiece_model.proto of google/sentencepiece.
 import { readFile, stat } from "node:fs/promises";
-import { LayergraftError } from "../../core/errors.js";
+import { isSystemError, LayergraftError } from "../../core/errors.js";
 import { formatBytes } from "../../core/format.js";
 
 export type PieceType = "normal" | "unknown" | "control" | "user" | "unused" | "byte";
@@ -35,9 +35,18 @@ const PIECE_TYPES: Readonly<Record<number, PieceType>> = {
  * @throws {LayergraftError} code "data" where it is no SentencePiece model, or of a kind that is not read
  */
 export async function readSentencePieceModel(file: string): Promise<SentencePieceModel> {
-  const { size } = await stat(file);
+  const size = await sizeOf(file);
   if (size > MAX_MODEL_BYTES) throw unreadable(file, `it has ${formatBytes(size)}, too many for one`);
   return parseSentencePieceModel(await readFile(file), file);
+}
+
+async function sizeOf(file: string): Promise<number> {
+  try {
+    return (await stat(file)).size;
+  } catch (error) {
+    if (!isSystemError(error, "ENOENT")) throw error;
+    throw new LayergraftError("data", `${file} does not exist`, { file }, error);
+  }
 }
 
 /** Parses the bytes of a model; `file` is for messages. */

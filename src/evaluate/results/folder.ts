@@ -1,0 +1,183 @@
+// The folder of an evaluation: its settings while it runs, its answers as they come, its results when it is done.
+// Whole files appear at once; results.json last, so that a folder with it is complete.
+import { mkdir, open, readdir, readFile, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { isSystemError, OutputError } from "../../core/errors.js";
+import { exists, writeFileAtomically } from "../../core/files.js";
+import { formatSome } from "../../core/format.js";
+import { AnswerCache } from "../backends/index.js";
+import type { Results, RunRecord, Sample } from "./types.js";
+
+const SETTINGS_FILE = "settings.json";
+const ANSWERS_FILE = "answers.jsonl";
+const RESULTS_FILE = "results.json";
+const RUN_FILE = "run.json";
+const SHARED_FILE = "shared-prompts.json";
+const LOCK_FILE = ".layergraft-lock";
+/** What the user's own server printed. */
+export const SERVER_LOG = "server.log";
+
+/** Name of the file with a task's samples. */
+export function samplesFile(task: string): string {
+  return `samples-${task.replace(/[^\w.-]/g, "_")}.jsonl`;
+}
+
+/** JSON in which NaN is null, as in all files here. */
+function toJson(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
+}
+
+export class ResultFolder {
+  readonly path: string;
+  readonly cache: AnswerCache;
+
+  private constructor(path: string, cache: AnswerCache) {
+    this.path = path;
+    this.cache = cache;
+  }
+
+  /**
+   * Checks that an evaluation may write here, before anything is computed.
+   * @throws {OutputError} when something else is there, or results and `resume` is not set
+   */
+  static async check(path: string, resume: boolean): Promise<void> {
+    let names: string[];
+    try {
+      names = await readdir(path);
+    } catch (error) {
+      if (isSystemError(error, "ENOENT")) return;
+      if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${path} is a file; choose a folder`, { file: path });
+      throw error;
+    }
+    const others = names.filter((name) => name !== SERVER_LOG && name !== LOCK_FILE);
+    if (others.length === 0) return;
+    if (!names.includes(SETTINGS_FILE)) {
+      throw new OutputError(
+        `${path} holds what is no evaluation (${formatSome(names)}); choose another folder for the results`,
+        { file: path },
+      );
+    }
+    if (!resume) {
+      throw new OutputError(
+        `${path} holds an evaluation already; add --resume to go on with it, or choose another folder`,
+        { file: path },
+      );
+    }
+  }
+
+  /**
+   * Opens the folder for one evaluation, makes it where it is not there, and locks it.
+   * @param settings everything that answers and scores depend on; an earlier run's must be equal
+   * @throws {OutputError} when another run holds it, or when its settings are others
+   */
+  static async open(path: string, settings: object, resume: boolean): Promise<ResultFolder> {
+    const folder = resolve(path);
+    await ResultFolder.check(folder, resume);
+    await mkdir(folder, { recursive: true });
+    await lock(folder);
+    try {
+      const file = join(folder, SETTINGS_FILE);
+      const wanted = toJson(settings);
+      if (await exists(file)) checkSettings(folder, await readFile(file, "utf8"), wanted);
+      else await writeFileAtomically(file, wanted);
+      return new ResultFolder(folder, await AnswerCache.open(join(folder, ANSWERS_FILE)));
+    } catch (error) {
+      await unlock(folder);
+      throw error;
+    }
+  }
+
+  async writeSamples(task: string, samples: readonly Sample[]): Promise<void> {
+    const lines = samples.map((sample) => `${JSON.stringify(sample)}\n`);
+    await writeFileAtomically(join(this.path, samplesFile(task)), lines.join(""));
+  }
+
+  /** Writes what ends an evaluation. @param shared beginnings of prompts by their digest */
+  async writeResults(results: Results, shared: Readonly<Record<string, unknown>>, run: RunRecord): Promise<void> {
+    // They come in the order of the answers, which is chance.
+    const sorted = Object.fromEntries(Object.entries(shared).sort(([a], [b]) => (a < b ? -1 : 1)));
+    await writeFileAtomically(join(this.path, SHARED_FILE), toJson(sorted));
+    await writeFileAtomically(join(this.path, RUN_FILE), toJson(run));
+    await writeFileAtomically(join(this.path, RESULTS_FILE), toJson(results));
+  }
+
+  /** Gives the folder free. @throws {OutputError} when answers could not be kept */
+  async close(): Promise<void> {
+    try {
+      await this.cache.close();
+    } finally {
+      await unlock(this.path);
+    }
+  }
+}
+
+/** Folders that this process holds; a lock with its number may also be that of a dead namesake. */
+const HELD = new Set<string>();
+
+async function lock(folder: string): Promise<void> {
+  const path = join(folder, LOCK_FILE);
+  for (let attempt = 0; ; attempt++) {
+    try {
+      const handle = await open(path, "wx");
+      await handle.writeFile(String(process.pid));
+      await handle.close();
+      HELD.add(path);
+      return;
+    } catch (error) {
+      if (!isSystemError(error, "EEXIST")) throw error;
+    }
+    const holder = Number(await readFile(path, "utf8").catch(() => ""));
+    if (attempt > 0 || (holder === process.pid ? HELD.has(path) : isRunning(holder))) {
+      throw new OutputError(
+        `another run (process ${holder}) is writing ${folder}; let it end, or choose another folder`,
+        {
+          file: folder,
+        },
+      );
+    }
+    await rm(path, { force: true }); // of a run that was killed
+  }
+}
+
+async function unlock(folder: string): Promise<void> {
+  const path = join(folder, LOCK_FILE);
+  HELD.delete(path);
+  await rm(path, { force: true });
+}
+
+function isRunning(pid: number): boolean {
+  if (!Number.isSafeInteger(pid) || pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return isSystemError(error, "EPERM");
+  }
+}
+
+/** Settings of the earlier run and of this one must be the same to the letter; says what differs. */
+function checkSettings(folder: string, before: string, now: string): void {
+  if (before === now) return;
+  let differing: string[] = [];
+  try {
+    const [old, wanted] = [before, now].map((text) => flatten(JSON.parse(text)));
+    const keys = new Set([...(old?.keys() ?? []), ...(wanted?.keys() ?? [])]);
+    differing = [...keys].filter((key) => old?.get(key) !== wanted?.get(key));
+    differing = differing.map(
+      (key) => `${key} was ${old?.get(key) ?? "not there"}, now ${wanted?.get(key) ?? "not there"}`,
+    );
+  } catch {
+    differing = [`its ${SETTINGS_FILE} is not JSON`];
+  }
+  throw new OutputError(
+    `${folder} holds another evaluation, which cannot be gone on with: ${formatSome(differing, 4)}; choose another folder`,
+    { file: folder },
+  );
+}
+
+/** Leaves of a JSON value by their paths. */
+function flatten(value: unknown, path = "", into = new Map<string, string>()): Map<string, string> {
+  if (typeof value !== "object" || value === null) return into.set(path, JSON.stringify(value));
+  for (const [key, inner] of Object.entries(value)) flatten(inner, path === "" ? key : `${path}.${key}`, into);
+  return into;
+}

@@ -1,0 +1,320 @@
+// One task of an evaluation under way: its answers are read and judged as they come, and counted for who watches.
+// Which tasks there are and where results go, run.ts says.
+import { availableParallelism } from "node:os";
+import { LayergraftError, RecipeError } from "../core/errors.js";
+import { askItems, type ItemAnswer } from "./ask.js";
+import { type Backend, keyOf, withCache } from "./backends/index.js";
+import { stopped } from "./backends/stopped.js";
+import { promptsDigest, protocolId } from "./protocol.js";
+import type { EvaluationSettings, ResultFolder, Sample, TaskResult } from "./results/index.js";
+import type { SandboxIdentity } from "./sandbox/index.js";
+import { scoreItems } from "./scores.js";
+import type { Executor, Item, Metric, Task, Verdict } from "./tasks/index.js";
+
+/** A sandbox: executes, and says how it is confined. */
+export type SandboxedExecutor = Executor & { readonly identity: SandboxIdentity };
+
+export interface EvaluationProgress {
+  readonly task: string;
+  readonly title: string;
+  /** Place of the task among all, from 1. */
+  readonly number: number;
+  readonly tasks: number;
+  /** Items with a verdict, or known to get none. */
+  readonly done: number;
+  readonly total: number;
+  /** Of those done: the task's headline; undefined before the first verdict. */
+  readonly score: number | undefined;
+  readonly metric: string;
+  readonly scale: Metric["scale"];
+  /** Items without an answer so far. */
+  readonly refused: number;
+  /** Of those asked now, not of those kept from an earlier run; undefined before the first. */
+  readonly itemsPerSecond: number | undefined;
+  readonly secondsLeft: number | undefined;
+}
+
+export interface LoadedTask {
+  readonly task: Task;
+  readonly items: readonly Item[];
+  readonly notes: readonly string[];
+}
+
+/** So many answers that are all refused are no accident: the rest would be too. */
+const HOPELESS = 20;
+/** Programs at once; each is a Python, and they are to be timed, not crowded. */
+const MOST_EXECUTIONS = 4;
+
+export interface TaskRunOptions {
+  readonly backend: Backend;
+  /** Where programs are executed; of tasks that execute some. */
+  readonly sandbox?: SandboxedExecutor | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: EvaluationProgress) => void) | undefined;
+  readonly onSample?: ((task: Task, sample: Sample, item: Item) => void) | undefined;
+  /** Place of the task among all, from 1, and how many there are. */
+  readonly number: number;
+  readonly tasks: number;
+  readonly folder: ResultFolder | undefined;
+  /** Beginnings of prompts by digest; filled. */
+  readonly shared: Record<string, unknown>;
+}
+
+/** One task under way. */
+export class TaskRun {
+  readonly #loaded: LoadedTask;
+  readonly #options: TaskRunOptions;
+  readonly #samples: (Sample | undefined)[];
+  readonly #answers: (ItemAnswer | undefined)[] = [];
+  readonly #sums: number[] = [];
+  #judged = 0;
+  #done = 0;
+  #refused = 0;
+  #lastFault = "";
+  #answered = 0;
+  /** Answers that were there from an earlier run. */
+  #kept = 0;
+  readonly #started = performance.now();
+  #seconds = 0;
+
+  constructor(loaded: LoadedTask, options: TaskRunOptions) {
+    this.#loaded = loaded;
+    this.#options = options;
+    this.#samples = loaded.items.map(() => undefined);
+  }
+
+  /** Asks for all items, and judges each as soon as its answer is there. */
+  async ask(): Promise<void> {
+    const { task, items } = this.#loaded;
+    const { folder, signal } = this.#options;
+    const failure = new AbortController();
+    const within = AbortSignal.any([failure.signal, ...(signal ? [signal] : [])]);
+    const { backend: direct } = this.#options;
+    const backend = folder ? withCache(direct, folder.cache, () => this.#kept++) : direct;
+    const judging = new Judging(task.executes ? Math.min(MOST_EXECUTIONS, availableParallelism()) : items.length);
+    let first: unknown;
+    const fail = (error: unknown): void => {
+      first ??= error;
+      failure.abort();
+    };
+    this.#tell();
+    try {
+      await askItems(
+        task,
+        items,
+        backend,
+        (index, answer) => {
+          this.#answers[index] = answer;
+          this.#answered++;
+          if (answer.fault !== undefined) {
+            this.#refused++;
+            this.#lastFault = answer.fault;
+            if (this.#isHopeless()) fail(this.#hopeless());
+          }
+          judging.add(() => this.#judge(index, answer, within)).catch(fail);
+        },
+        within,
+      );
+    } catch (error) {
+      fail(error);
+    }
+    await judging.end();
+    if (first !== undefined) throw first;
+    if (signal?.aborted) throw stopped();
+    if (this.#refused === items.length) throw this.#hopeless();
+    this.#seconds = (performance.now() - this.#started) / 1000;
+  }
+
+  #isHopeless(): boolean {
+    return this.#refused >= HOPELESS && this.#refused === this.#answered;
+  }
+
+  #hopeless(): LayergraftError {
+    return new LayergraftError(
+      "backend",
+      `${this.#loaded.task.name}: every one of the first ${this.#refused} requests was refused, the last with: ${this.#lastFault}`,
+    );
+  }
+
+  async #judge(index: number, answer: ItemAnswer, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    const { task, items } = this.#loaded;
+    const item = items[index] as Item;
+    const reading = answer.output === undefined ? undefined : task.read(item, answer.output);
+    let execution: Sample["execution"];
+    const executor: Executor = {
+      run: async (parts) => {
+        execution = await this.#execute(parts, signal);
+        return execution;
+      },
+    };
+    const verdict = reading && (await task.score(item, reading, { executor, signal }));
+    const sample: Sample = {
+      id: item.id,
+      ...(item.group === undefined ? {} : { group: item.group }),
+      prompt: this.#promptOf(item),
+      gold: item.gold,
+      output: answer.output ?? null,
+      ...(answer.finish === undefined ? {} : { finish: answer.finish }),
+      ...(answer.fault === undefined ? {} : { fault: answer.fault }),
+      reading: reading ?? null,
+      ...(execution === undefined ? {} : { execution }),
+      verdict: verdict ?? null,
+    };
+    this.#samples[index] = sample;
+    this.#count(verdict);
+    this.#options.onSample?.(task, sample, item);
+    this.#tell();
+  }
+
+  /** Executes a program, once: what came out is kept like an answer, as a second time might be slower. */
+  async #execute(
+    parts: Parameters<Executor["run"]>[0],
+    signal: AbortSignal,
+  ): Promise<{ outcome: string; detail: string }> {
+    const { sandbox, folder } = this.#options;
+    if (!sandbox) throw new RecipeError("there is no sandbox to execute programs in");
+    const key = keyOf("execution", sandbox.identity, parts);
+    const kept = folder?.cache.get(key) as { outcome: string; detail: string } | undefined;
+    if (kept) return kept;
+    const { outcome, detail } = await sandbox.run(parts, { signal });
+    folder?.cache.put(key, { outcome, detail });
+    return { outcome, detail };
+  }
+
+  /** The prompt as the samples have it: what many items share stands elsewhere, once. */
+  #promptOf({ prompt }: Item): Sample["prompt"] {
+    const beginning = prompt.form === "text" ? prompt.shared : prompt.messages.slice(0, prompt.shared);
+    const digest = keyOf(beginning).slice(0, 16);
+    this.#options.shared[digest] = beginning;
+    return prompt.form === "text"
+      ? { shared: digest, own: prompt.own }
+      : { shared: digest, messages: prompt.messages.slice(prompt.shared) };
+  }
+
+  #count(verdict: Verdict | undefined): void {
+    this.#done++;
+    const value = verdict?.[this.#headline().of];
+    if (value === undefined) return;
+    this.#judged++;
+    for (const [i, one] of (typeof value === "number" ? [value] : value).entries()) {
+      this.#sums[i] = (this.#sums[i] ?? 0) + one;
+    }
+  }
+
+  #headline(): Metric {
+    const [metric] = this.#loaded.task.metrics;
+    if (!metric) throw new TypeError(`the task ${this.#loaded.task.name} has no metric`);
+    return metric;
+  }
+
+  /** Means of groups are told as the mean of all while they are incomplete. */
+  #scoreSoFar(): number | undefined {
+    if (this.#judged === 0) return undefined;
+    const { by, score } = this.#headline();
+    return by === "corpus" ? score?.(this.#sums) : (this.#sums[0] ?? 0) / this.#judged;
+  }
+
+  #tell(): void {
+    const { onProgress, number, tasks } = this.#options;
+    const { task, items } = this.#loaded;
+    const { name: metric, scale } = this.#headline();
+    const rate = this.#rate();
+    onProgress?.({
+      task: task.name,
+      title: task.title,
+      number,
+      tasks,
+      done: this.#done,
+      total: items.length,
+      score: this.#scoreSoFar(),
+      metric,
+      scale,
+      refused: this.#refused,
+      itemsPerSecond: rate,
+      secondsLeft: rate === undefined ? undefined : (items.length - this.#done) / rate,
+    });
+  }
+
+  /** Items per second, of those that were computed. */
+  #rate(): number | undefined {
+    const [count, seconds] = [this.#done - this.#kept, (performance.now() - this.#started) / 1000];
+    return count > 0 && seconds > 0 ? count / seconds : undefined;
+  }
+
+  times(): { seconds: number; itemsPerSecond: number | null } {
+    return { seconds: this.#seconds, itemsPerSecond: this.#rate() ?? null };
+  }
+
+  samples(): readonly Sample[] {
+    return this.#samples.flatMap((sample) => sample ?? []);
+  }
+
+  result({ seed, resamples }: EvaluationSettings): TaskResult {
+    const { task, items, notes } = this.#loaded;
+    const samples = this.samples();
+    const executions = countBy(samples.flatMap(({ execution }) => execution?.outcome ?? []));
+    delete executions.passed;
+    delete executions.failed;
+    return {
+      task: task.name,
+      title: task.title,
+      protocol: protocolId(task.protocol),
+      shots: task.shots,
+      promptsDigest: promptsDigest(items),
+      items: items.length,
+      notes,
+      answeredBy: countBy(this.#answers.flatMap((answer) => answer?.by ?? [])),
+      faults: {
+        refused: this.#refused,
+        missing: samples.filter(({ output }) => Array.isArray(output) && output.includes(null)).length,
+        unscored: samples.filter(({ verdict }) => verdict === null).length,
+        cut: samples.filter(({ finish }) => finish === "length").length,
+        ...(task.executes ? { executions } : {}),
+      },
+      metrics: task.metrics.map(({ score: _, ...metric }) => metric),
+      scores: scoreItems(task.metrics, samples, { seed, resamples }),
+    };
+  }
+}
+
+/** How often each word is there, words in their order, so that files are the same whatever came first. */
+function countBy(words: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const word of [...words].sort()) counts[word] = (counts[word] ?? 0) + 1;
+  return counts;
+}
+
+/** Verdicts under way, a bounded number at once. */
+class Judging {
+  readonly #most: number;
+  readonly #all: Promise<unknown>[] = [];
+  readonly #waiting: (() => void)[] = [];
+  #running = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  add(work: () => Promise<void>): Promise<void> {
+    const done = this.#place(work);
+    this.#all.push(done.catch(() => undefined));
+    return done;
+  }
+
+  async #place(work: () => Promise<void>): Promise<void> {
+    if (this.#running >= this.#most) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else this.#running++;
+    try {
+      await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#running--;
+    }
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(this.#all);
+  }
+}
