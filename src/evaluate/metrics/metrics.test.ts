@@ -1,0 +1,170 @@
+// BLEU and chrF against sacreBLEU 2.6.0: corpora, edge cases, and lines full of what the tokenizers trip over.
+import { readFileSync } from "node:fs";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { RecipeError } from "../../core/errors.js";
+import {
+  type BleuOptions,
+  type BleuScore,
+  type ChrfOptions,
+  corpusBleu,
+  corpusChrf,
+  type References,
+} from "./index.js";
+import { stripEnd, words } from "./python-text.js";
+
+const FIXTURES = new URL("../../../test/fixtures/evaluation/bleu/", import.meta.url);
+const read = <T>(name: string): T => JSON.parse(readFileSync(new URL(name, FIXTURES), "utf8")) as T;
+
+type Expected<T> = { -readonly [K in keyof T]: T[K] };
+
+function expectScore(found: BleuScore, expected: Partial<Expected<BleuScore>>, context: string) {
+  for (const [field, value] of Object.entries(expected)) {
+    const actual = found[field as keyof BleuScore];
+    if (typeof value === "number") expect(actual, `${context} ${field}`).toBeCloseTo(value, 9);
+    else if (Array.isArray(value)) {
+      expect(actual, `${context} ${field}`).toHaveLength(value.length);
+      for (const [i, one] of value.entries())
+        expect((actual as number[])[i], `${context} ${field}`).toBeCloseTo(one, 9);
+    } else expect(actual, `${context} ${field}`).toBe(value);
+  }
+}
+
+describe("equality with sacreBLEU", () => {
+  it("holds on translations", () => {
+    const corpora =
+      read<
+        {
+          language: string;
+          hypotheses: string[];
+          references: string[];
+          bleu: (BleuScore & { tokenize: NonNullable<BleuOptions["tokenize"]> })[];
+          chrf: { wordOrder: number; score: number; name: string; signature: string }[];
+        }[]
+      >("corpora.json");
+    expect(corpora).toHaveLength(4);
+    for (const { language, hypotheses, references, bleu, chrf } of corpora) {
+      for (const { tokenize, ...expected } of bleu) {
+        expectScore(corpusBleu(hypotheses, references, { tokenize }), expected, `${language} ${tokenize}`);
+      }
+      for (const { wordOrder, score, ...rest } of chrf) {
+        const found = corpusChrf(hypotheses, references, { wordOrder });
+        expect(found.score).toBeCloseTo(score, 9);
+        expect(found).toMatchObject(rest);
+      }
+    }
+  });
+
+  it("holds on edge cases: nothing, too short, markup, white space of one program only", () => {
+    const edges =
+      read<
+        {
+          hyp: string;
+          ref: string;
+          tokenize: NonNullable<BleuOptions["tokenize"]>;
+          effective_order: boolean;
+          score: number;
+          counts: number[];
+          totals: number[];
+          sys_len: number;
+          ref_len: number;
+        }[]
+      >("edges.json");
+    expect(edges).toHaveLength(20);
+    for (const { hyp, ref, tokenize, effective_order: effectiveOrder, score, counts, totals, ...rest } of edges) {
+      const found = corpusBleu([hyp], [ref], { tokenize, effectiveOrder });
+      const lengths = { hypothesisLength: rest.sys_len, referenceLength: rest.ref_len };
+      expectScore(found, { score, counts, totals, ...lengths }, JSON.stringify([hyp, tokenize]));
+    }
+  });
+
+  it("holds on random lines, several references, every option", () => {
+    const cases =
+      read<
+        {
+          hypotheses: string[];
+          references: (string | null)[][];
+          lowercase: boolean;
+          bleu: BleuScore &
+            Required<Omit<BleuOptions, "pieces" | "smoothingValue">> & { smoothingValue: number | null };
+          chrf: Required<Pick<ChrfOptions, "wordOrder" | "whitespace" | "epsilonSmoothing">> & {
+            score: number;
+            name: string;
+            signature: string;
+          };
+        }[]
+      >("random.json");
+    expect(cases).toHaveLength(24);
+    for (const [i, { hypotheses, references, lowercase, bleu, chrf }] of cases.entries()) {
+      const { tokenize, effectiveOrder, smoothing, smoothingValue, ...expected } = bleu;
+      const value = smoothingValue === null ? {} : { smoothingValue };
+      const found = corpusBleu(hypotheses, references, { tokenize, effectiveOrder, smoothing, lowercase, ...value });
+      expectScore(found, expected, `case ${i}`);
+      const { wordOrder, whitespace, epsilonSmoothing, score, ...rest } = chrf;
+      const other = corpusChrf(hypotheses, references, { wordOrder, whitespace, epsilonSmoothing, lowercase });
+      expect(other.score, `case ${i}`).toBeCloseTo(score, 9);
+      expect(other).toMatchObject(rest);
+    }
+  });
+});
+
+describe("corpusBleu", () => {
+  it("is computed by hand for one sentence", () => {
+    // Words: the, cat, on, mat, and the a second time: 5 of 7. Pairs: the cat, on the, the mat. Triples: on the mat.
+    // No four in a row: exp makes that 100 / (2 x 4).
+    const found = corpusBleu(["the cat the cat on the mat"], ["the cat is on the mat"], { tokenize: "none" });
+    expect(found.counts).toEqual([5, 3, 1, 0]);
+    expect(found.totals).toEqual([7, 6, 5, 4]);
+    expect(found.score).toBeCloseTo(100 * ((5 / 7) * (3 / 6) * (1 / 5) * (1 / 8)) ** 0.25, 9);
+    expect(found.brevityPenalty).toBe(1);
+    expect(found.signature).toBe("nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:2.6.0");
+  });
+
+  it.each<[readonly string[], References, BleuOptions, RegExp]>([
+    [[], [], {}, /no hypotheses/],
+    [["a"], [], {}, /no references/],
+    [["a", "b"], ["a"], {}, /references have 1 line, the hypotheses have 2/],
+    [["a"], [["a"], ["a", "b"]], {}, /references\[1\] has 2 lines, the hypotheses have 1/],
+    [["a"], [[null], [undefined]], {}, /line 1 has no reference/],
+    [["a"], ["a"], { tokenize: "13b" as "13a" }, /no tokenizer 13b.*did you mean 13a/],
+    [["a"], ["a"], { tokenize: "ja-mecab" as "13a" }, /MeCab.*use char or flores200/],
+    [["a"], ["a"], { tokenize: "flores200" }, /needs its SentencePiece model/],
+    [["a"], ["a"], { smoothing: "add" as "exp" }, /no smoothing add/],
+  ])("refuses %j against %j with %j", (hypotheses, references, options, message) => {
+    expect(() => corpusBleu(hypotheses, references, options)).toThrow(RecipeError);
+    expect(() => corpusBleu(hypotheses, references, options)).toThrow(message);
+  });
+
+  it("takes pieces in place of tokens", () => {
+    const pieces = (line: string) => line.split("-");
+    const found = corpusBleu(["a-b-c-d-e"], ["a-b-c-d-x"], { tokenize: "flores200", pieces });
+    expect(found.counts).toEqual([4, 3, 2, 1]);
+    expect(found.signature).toContain("tok:flores200");
+  });
+
+  it("is 100 of a text with itself, and never more", () => {
+    const line = fc.array(fc.constantFrom("a", "b", "c", "dd"), { minLength: 4, maxLength: 12 });
+    fc.assert(
+      fc.property(
+        fc.array(line, { minLength: 1, maxLength: 4 }),
+        fc.array(line, { minLength: 4, maxLength: 4 }),
+        (a, b) => {
+          const own = a.map((tokens) => tokens.join(" "));
+          const others = own.map((_, i) => (b[i] ?? []).join(" "));
+          expect(corpusBleu(own, own, { tokenize: "none" }).score).toBeCloseTo(100, 9);
+          expect(corpusChrf(own, own).score).toBeCloseTo(100, 9);
+          const { score } = corpusBleu(own, others);
+          expect(score).toBeGreaterThanOrEqual(0);
+          expect(score).toBeLessThanOrEqual(100 + 1e-9);
+        },
+      ),
+      { numRuns: 100, seed: 1 },
+    );
+  });
+});
+
+it("knows white space as Python does", () => {
+  expect(words("a\u001cb\u0085c\u3000d\ufeffe\u200bf")).toEqual(["a", "b", "c", "d\ufeffe\u200bf"]);
+  expect(stripEnd("a \u001f\u2028\n")).toBe("a");
+  expect(stripEnd("a\ufeff")).toBe("a\ufeff");
+});

@@ -1,0 +1,118 @@
+// Statistics against values by hand, by enumeration, or of the normal distribution.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Random } from "../core/random.js";
+import { bootstrapInterval, mcnemarExact, meanWithError, passAtK } from "./statistics.js";
+
+it("gives mean and standard error", () => {
+  // Deviations -1.5, -0.5, 0.5, 1.5: squares sum to 5; sqrt(5 / 3 / 4).
+  expect(meanWithError([1, 2, 3, 4])).toEqual({ mean: 2.5, standardError: Math.sqrt(5 / 12) });
+  expect(meanWithError([7]).standardError).toBeNaN();
+  expect(meanWithError([]).mean).toBeNaN();
+});
+
+describe("bootstrapInterval", () => {
+  const mean = (sums: readonly (readonly number[])[], counts: readonly number[]) =>
+    (sums[0]?.[0] ?? Number.NaN) / (counts[0] ?? 1);
+
+  it("agrees with the normal distribution on a mean of many", () => {
+    const random = Random.of(3, "test");
+    const values = Array.from({ length: 400 }, () => random.normal());
+    const expected = meanWithError(values);
+    const found = bootstrapInterval([values.map((value) => [value])], mean, { resamples: 4000, seed: 1 });
+    expect(found.deviation).toBeCloseTo(expected.standardError, 2);
+    expect(found.low).toBeCloseTo(expected.mean - 1.96 * expected.standardError, 1);
+    expect(found.high).toBeCloseTo(expected.mean + 1.96 * expected.standardError, 1);
+    expect(found.low).toBeLessThan(expected.mean);
+    expect(found.high).toBeGreaterThan(expected.mean);
+  });
+
+  it("is the same for the same seed, and another for another", () => {
+    const stratum = Array.from({ length: 30 }, (_, i) => [i % 3]);
+    const run = (seed: number) => bootstrapInterval([stratum], mean, { seed });
+    expect(run(1)).toEqual(run(1));
+    expect(run(1).deviation).not.toBe(run(2).deviation);
+    expect(run(5)).toMatchObject({ seed: 5, resamples: 1000, level: 0.95 });
+  });
+
+  it("resamples each stratum within itself, with all entries of an item together", () => {
+    const strata = [
+      [
+        [1, 10],
+        [1, 10],
+      ],
+      [
+        [5, 50],
+        [5, 50],
+        [5, 50],
+      ],
+    ];
+    const seen = new Set<string>();
+    bootstrapInterval(
+      strata,
+      (sums, counts) => {
+        seen.add(JSON.stringify([sums, counts]));
+        return 0;
+      },
+      { resamples: 20 },
+    );
+    // Items of a stratum are alike, so every draw gives the same sums.
+    expect([...seen]).toEqual(["[[[2,20],[15,150]],[2,3]]"]);
+  });
+
+  it("refuses what has no interval", () => {
+    expect(() => bootstrapInterval([], mean)).toThrow(/no items/);
+    expect(() => bootstrapInterval([[]], mean)).toThrow(/no items/);
+    expect(() => bootstrapInterval([[[1]]], mean, { resamples: 1 })).toThrow(/at least 2 resamples/);
+    expect(() => bootstrapInterval([[[1]]], mean, { level: 1 })).toThrow(/between 0 and 1/);
+  });
+});
+
+describe("mcnemarExact", () => {
+  it.each([
+    // Twice the binomial tail at 1/2: 2 (1) / 2^5; 2 (1 + 8 + 28) / 2^8; and never above 1.
+    [5, 0, 2 / 32],
+    [2, 6, 74 / 256],
+    [6, 2, 74 / 256],
+    [4, 4, 1],
+    [0, 0, 1],
+  ])("of %i gained and %i lost", (gained, lost, expected) => {
+    expect(mcnemarExact(gained, lost)).toBeCloseTo(expected, 12);
+  });
+
+  it("holds where 2 ** -n underflows", () => {
+    // The normal approximation with continuity correction: z = (|1100 - 900| - 1) / sqrt(2000) = 4.45, p = 8.6e-6.
+    expect(mcnemarExact(1100, 900)).toBeGreaterThan(8e-6);
+    expect(mcnemarExact(1100, 900)).toBeLessThan(9.2e-6);
+    expect(mcnemarExact(1000, 1000)).toBe(1);
+  });
+});
+
+describe("passAtK", () => {
+  it("is the share of choices of k samples that hold a right one", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 9 }), fc.nat(), fc.nat(), (n, a, b) => {
+        const [correct, k] = [a % (n + 1), 1 + (b % n)];
+        let [all, hits] = [0, 0];
+        for (let chosen = 0; chosen < 2 ** n; chosen++) {
+          const bits = Array.from({ length: n }, (_, i) => (chosen >> i) & 1);
+          if (bits.reduce((sum, bit) => sum + bit, 0) !== k) continue;
+          all++;
+          if (bits.slice(0, correct).includes(1)) hits++;
+        }
+        expect(passAtK(n, correct, k)).toBeCloseTo(hits / all, 12);
+      }),
+      { numRuns: 100, seed: 1 },
+    );
+  });
+
+  it.each([
+    [10, 11, 1],
+    [10, -1, 1],
+    [10, 1, 0],
+    [10, 1, 11],
+    [10, 0.5, 1],
+  ])("is not defined for %d, %d, %d", (samples, correct, k) => {
+    expect(() => passAtK(samples, correct, k)).toThrow(/not defined/);
+  });
+});
