@@ -1,0 +1,125 @@
+// One runner at a time: the lock file of an experiment's folder. Not a lock that the system enforces, as shared file
+// systems of clusters have none that can be trusted.
+import { type FileHandle, open, readFile, rm, stat, utimes } from "node:fs/promises";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { isSystemError, LayergraftError } from "../core/errors.js";
+import { formatDuration } from "../core/format.js";
+
+const LOCK_FILE = "runner.lock";
+
+/** How often a runner shows that it lives, in seconds. */
+const HEARTBEAT = 20;
+/** How long another machine's runner may be silent before it counts as gone; many heartbeats, as caches lag. */
+const SILENCE = 300;
+
+interface Holder {
+  readonly host: string;
+  readonly pid: number;
+  /** When the process began, as the system counts; tells it from a later one with its number. */
+  readonly born: string;
+}
+
+/** A lock that is held. */
+export interface Lock {
+  release(): Promise<void>;
+}
+
+/**
+ * Takes the lock of a folder, or of a runner that is gone.
+ * @throws {LayergraftError} if another runner holds it, with what to do
+ */
+export async function takeLock(folder: string): Promise<Lock> {
+  const path = join(folder, LOCK_FILE);
+  const self: Holder = { host: hostname(), pid: process.pid, born: await birthOf(process.pid) };
+  const text = JSON.stringify(self);
+  // Twice: the second time after a lock that nobody holds was removed.
+  for (let attempt = 0; attempt < 2; attempt++) {
+    let handle: FileHandle | undefined;
+    try {
+      handle = await open(path, "wx");
+      await handle.writeFile(text);
+      return hold(path, text);
+    } catch (error) {
+      if (!isSystemError(error, "EEXIST")) throw error;
+    } finally {
+      await handle?.close();
+    }
+    await removeIfAbandoned(path, folder);
+  }
+  throw new LayergraftError("locked", `another runner took ${path} at the same moment; try again`, { file: path });
+}
+
+function hold(path: string, text: string): Lock {
+  const timer = setInterval(() => {
+    const now = new Date();
+    utimes(path, now, now).catch(() => undefined);
+  }, HEARTBEAT * 1000);
+  timer.unref();
+  return {
+    async release() {
+      clearInterval(timer);
+      // Only our own: a runner that was taken for dead must not remove its successor's.
+      const found = await readFile(path, "utf8").catch(() => "");
+      if (found === text) await rm(path, { force: true });
+    },
+  };
+}
+
+async function removeIfAbandoned(path: string, folder: string): Promise<void> {
+  let text: string;
+  let seconds: number;
+  try {
+    text = await readFile(path, "utf8");
+    seconds = (Date.now() - (await stat(path)).mtimeMs) / 1000;
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) return; // released meanwhile
+    throw error;
+  }
+  const holder = parseHolder(text);
+  if (holder ? await isGone(holder, seconds) : seconds > HEARTBEAT) {
+    await rm(path, { force: true });
+    return;
+  }
+  const who = holder ? `process ${holder.pid} on ${holder.host}` : "a process that has just begun";
+  throw new LayergraftError(
+    "locked",
+    `${folder} is being run by ${who}, last seen ${formatDuration(seconds)} ago; ` +
+      `wait for it, or, if it is certainly gone, delete ${path}`,
+    { file: path },
+  );
+}
+
+function parseHolder(text: string): Holder | undefined {
+  try {
+    const { host, pid, born } = JSON.parse(text) as Partial<Holder>;
+    return typeof host === "string" && typeof pid === "number" && typeof born === "string"
+      ? { host, pid, born }
+      : undefined;
+  } catch {
+    return undefined; // cut short: it has just been created, or its writer crashed
+  }
+}
+
+async function isGone({ host, pid, born }: Holder, silentSeconds: number): Promise<boolean> {
+  if (host !== hostname()) return silentSeconds > SILENCE;
+  if (!isAlive(pid)) return true;
+  return (await birthOf(pid)) !== born;
+}
+
+/** Whether a process of this machine lives. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return isSystemError(error, "EPERM"); // it lives, and belongs to somebody else
+  }
+}
+
+/** Start time of a process in ticks since boot; empty where the system does not tell (then the number must do). */
+async function birthOf(pid: number): Promise<string> {
+  const line = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  // The name, in parentheses, may hold anything; the fields after it are counted from 3, and the start is 22.
+  return line.slice(line.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+}

@@ -1,0 +1,40 @@
+// Configurations of a merge: the combinations of its grid, those listed, and the default; each a recipe's fields.
+import type { Json, Merge } from "./schema.js";
+
+export interface Configuration {
+  /** For tables: `bottom 3, top 1`; empty where there is nothing to set. */
+  readonly label: string;
+  readonly fields: Readonly<Record<string, Json>>;
+  readonly isDefault: boolean;
+}
+
+/** All configurations of a merge, each once, in the order of the grid; the first is the default where none is named. */
+export function configurationsOf(merge: Merge): Configuration[] {
+  let combined: Record<string, Json>[] = [{}];
+  for (const [field, values] of Object.entries(merge.grid)) {
+    combined = combined.flatMap((fields) => values.map((value) => ({ ...fields, [field]: value })));
+  }
+  const hasGrid = Object.keys(merge.grid).length > 0;
+  const listed = [...(hasGrid || merge.configurations.length === 0 ? combined : []), ...merge.configurations];
+  const all = merge.default === undefined ? listed : [...listed, merge.default];
+  const chosen = merge.default ?? listed[0] ?? {};
+  const unique = new Map(all.map((fields) => [identityOf(fields), fields]));
+  return [...unique.values()].map((fields) => ({
+    label: labelOf(fields),
+    fields,
+    isDefault: identityOf(fields) === identityOf(chosen),
+  }));
+}
+
+/** The same for the same fields, in whatever order. */
+function identityOf(fields: Readonly<Record<string, Json>>): string {
+  return JSON.stringify(Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function labelOf(fields: Readonly<Record<string, Json>>): string {
+  return Object.entries(fields)
+    .map(
+      ([field, value]) => `${field.replaceAll("_", " ")} ${typeof value === "object" ? JSON.stringify(value) : value}`,
+    )
+    .join(", ");
+}

@@ -1,0 +1,258 @@
+// What a plan amounts to: which models, which steps under which keys, and how a search goes from few items to the end.
+import { describe, expect, it } from "vitest";
+import type { EvaluateStep } from "../steps/step.js";
+import { FakeWorld, ITEMS } from "./fake-world.test-util.js";
+import type { MergeModel } from "./models.js";
+import { rankConfigurations, splitItems, survivors } from "./search.js";
+
+const EXPERTS = `
+name: small
+base: base
+experts:
+  math: { role: task, folders: [m1, m2] }
+  swahili: { role: language, language: sw, folders: { swa: s1, swb: s2 } }
+  telugu: { role: language, language: te, folders: [t1] }
+`;
+const TASKS = 'evaluate: { tasks: ["mgsm_{language}", { task: mgsm_en, of: [base, merges] }] }\n';
+const swap = (more = "") => `merges:
+  - name: swap
+    recipe: { method: swap, task: math, language: language }
+    grid: { bottom: [1, 2], top: [0, 1] }
+    default: { bottom: 2, top: 0 }
+${more}`;
+
+const asked = (world: FakeWorld) => world.ran.filter((step): step is EvaluateStep => step.kind === "evaluate");
+
+describe("models", () => {
+  it("are all pairs in all configurations, of each family of a role", () => {
+    const world = new FakeWorld(`${EXPERTS}${swap()}${TASKS}`);
+    const { models } = world.finish();
+    const merges = models.filter((one): one is typeof one & { model: MergeModel } => one.model.kind === "merge");
+    expect(merges).toHaveLength(2 * 3 * 4);
+    expect(merges[0]?.model.name).toBe("swap, math-1 x swa, bottom 1, top 0");
+    expect(merges[0]?.model.source).toEqual({
+      ...{ method: "swap", task: "id:m1", language: "id:s1", bottom: 1, top: 0 },
+    });
+    expect(new Set(merges.map(({ model }) => model.group))).toEqual(
+      new Set(["swap of math and swahili", "swap of math and telugu"]),
+    );
+    expect(merges.find(({ model }) => model.members.includes("telugu-1"))?.model.languages).toEqual(["te"]);
+    const own = (name: string) =>
+      models.find(({ model }) => model.name === name)?.tasks.map(({ request }) => request.task);
+    expect(own("base")).toEqual(["mgsm_sw", "mgsm_te", "mgsm_en"]);
+    expect(own("swa")).toEqual(["mgsm_sw"]);
+    expect(own("math-1")).toEqual(["mgsm_sw", "mgsm_te"]);
+  });
+
+  it("may be of all experts at once, or of listed pairs", () => {
+    const world = new FakeWorld(`${EXPERTS}merges:
+  - name: soups
+    recipe: { method: swap, task: { method: soup, models: [all math] }, language: { method: soup, models: [all language] } }
+  - name: soup
+    recipe: { method: soup, models: [math, { model: swahili, weight: 2 }] }
+    pairs: [[math-1, swb]]
+${TASKS}`);
+    const { models } = world.finish();
+    const sources = models.flatMap(({ model }) => (model.kind === "merge" ? [model.source] : []));
+    expect(sources).toEqual([
+      {
+        method: "swap",
+        task: { method: "soup", models: ["id:m1", "id:m2"] },
+        language: { method: "soup", models: ["id:s1", "id:s2", "id:t1"] },
+      },
+      { method: "soup", models: ["id:m1", { model: "id:s2", weight: 2 }] },
+    ]);
+  });
+});
+
+describe("keys", () => {
+  const keys = (plan: string) => new Set(new FakeWorld(plan).finish().steps.map(({ key }) => key));
+  const plan = `${EXPERTS}${swap()}${TASKS}`;
+
+  it("do not change with names, order of fields or resources", () => {
+    const renamed = plan
+      .replace("name: swap", "name: grafts")
+      .replaceAll("math", "sums")
+      .replace("{ method: swap, task: sums, language: language }", "{ language: language, task: sums, method: swap }");
+    expect(keys(`${renamed}executor: { cores: 2 }\n`)).toEqual(keys(plan));
+  });
+
+  it("change with what is asked, and of whom", () => {
+    const before = keys(plan);
+    const kept = (changed: string) => [...keys(changed)].filter((key) => before.has(key)).length;
+    expect(kept(plan.replace("folders: [t1]", "folders: [other]"))).toBeLessThan(before.size);
+    expect(kept(plan.replace("folders: [t1]", "folders: [other]"))).toBeGreaterThan(before.size / 2);
+    expect(kept(`${plan}search: { seed: 1 }\n`)).toBe(3 + 7 + 6 * 2); // base, experts, other tasks of two configurations
+    // Another default, already asked for the search, costs only what is reported.
+    const other = plan.replace("default: { bottom: 2, top: 0 }", "default: { bottom: 1, top: 1 }");
+    expect(before.size - kept(other)).toBeLessThanOrEqual(6 * 2);
+  });
+});
+
+describe("a search over a grid", () => {
+  // bottom 1, top 1 is right on everything; the others on even items.
+  const worth = ({ model }: EvaluateStep, item: number) =>
+    typeof model === "object" && model.bottom === 1 && model.top === 1 ? 1 : (item + 1) % 2;
+  const only = EXPERTS.replace(/ {2}telugu.*\n/, "");
+
+  it("sees its share of the items, and the chosen and the default the rest", () => {
+    const world = new FakeWorld(`${only}${swap()}${TASKS}search: { share: 0.4 }\n`, { worth });
+    const first = world.round();
+    expect(first.waiting.reduce((sum, { steps }) => sum + steps, 0)).toBeGreaterThan(0);
+    const { searches, models, waiting } = world.finish();
+    expect(waiting).toEqual([]);
+    expect(searches.map(({ chosen, chosenOnTest }) => [chosen, chosenOnTest])).toEqual([
+      ["bottom 1, top 1", undefined],
+    ]);
+    const items = (label: string) => {
+      const found = models.find(({ model }) => model.name === `swap, math-1 x swa, ${label}`);
+      const steps = found?.tasks.find(({ request }) => request.task === "mgsm_sw")?.steps ?? [];
+      return steps.reduce((sum, step) => sum + (step.items?.length ?? ITEMS), 0);
+    };
+    expect(items("bottom 1, top 0")).toBe(8);
+    expect(items("bottom 1, top 1")).toBe(ITEMS);
+    expect(items("bottom 2, top 0")).toBe(ITEMS);
+    // No item twice: the parts are a partition.
+    const parts = asked(world).filter(
+      ({ model }) => typeof model === "object" && model.task === "id:m1" && model.language === "id:s1",
+    );
+    const seen = parts
+      .filter(
+        ({ request, model }) =>
+          request.task === "mgsm_sw" &&
+          (model as { top?: number; bottom?: number }).bottom === 1 &&
+          (model as { top?: number }).top === 1,
+      )
+      .flatMap(({ items: places }) => places ?? []);
+    expect(seen.toSorted((a, b) => a - b)).toEqual(Array.from({ length: ITEMS }, (_, i) => i));
+  });
+
+  it("may choose on the items that are reported, or say both", () => {
+    const test = new FakeWorld(`${only}${swap()}${TASKS}search: { choose_on: test }\n`, { worth }).finish();
+    expect(test.searches[0]).toMatchObject({ chosen: "bottom 1, top 1", chosenOnTest: "bottom 1, top 1" });
+    const both = new FakeWorld(`${only}${swap()}${TASKS}search: { choose_on: both }\n`, { worth });
+    expect(both.finish().searches[0]).toMatchObject({ chosen: "bottom 1, top 1", chosenOnTest: "bottom 1, top 1" });
+    const mgsm = asked(both).filter(({ model, request }) => typeof model === "object" && request.task === "mgsm_sw");
+    expect(mgsm.reduce((sum, { items }) => sum + (items?.length ?? 0), 0)).toBe(4 * 4 * ITEMS);
+  });
+});
+
+describe("successive halving", () => {
+  const only = EXPERTS.replace(/ {2}telugu.*\n/, "");
+  const many = `merges:
+  - name: swap
+    recipe: { method: swap, task: math, language: swahili }
+    grid: { bottom: [1, 2, 3, 4], top: [0, 1] }
+`;
+  // The more bottom layers the better, so that the best is known.
+  const worth = ({ model }: EvaluateStep, item: number) =>
+    typeof model === "object" && item % 5 < Number(model.bottom) + (model.top === 1 ? 0.5 : 0) ? 1 : 0;
+
+  it("asks bad configurations little", () => {
+    const plan = `${only}${many}${TASKS}search: { how: halving, share: 0.8, rounds: 3 }\n`;
+    const world = new FakeWorld(plan, { worth });
+    const { searches, waiting } = world.finish();
+    expect(waiting).toEqual([]);
+    expect(searches[0]?.chosen).toMatch(/^bottom 4/);
+    const spent = asked(world).filter(({ model, request }) => typeof model === "object" && request.task === "mgsm_sw");
+    const items = spent.reduce((sum, { items: places }) => sum + (places?.length ?? 0), 0);
+    const grid = 4 * 8 * 16 + 4 * 2 * 4; // all pairs and configurations on the search's items, two of them on the rest
+    expect(items).toBeLessThan(0.65 * grid);
+    expect(searches[0]?.ranked.length).toBeLessThanOrEqual(2);
+  });
+});
+
+describe("training", () => {
+  const plan = `
+name: trained
+base: base
+experts:
+  math:
+    role: task
+    train: { run: { data: { source: a.jsonl, map: { prompt: prompt, response: response } }, optimizer: { lr: 1.0e-5 }, samples: 15000 }, seeds: [1, 2, 3] }
+    select: { top: 2, by: [mgsm_en] }
+  swahili: { role: language, language: sw, folders: [s1] }
+merges:
+  - { name: suggested, suggest: { task: math, language: swahili } }
+evaluate: { tasks: ["mgsm_{language}"] }
+`;
+
+  it("keeps the best checkpoints of all runs, at most one of each", () => {
+    const worth = ({ model, request }: EvaluateStep, item: number) => {
+      const samples = Number(/cp-(\d+)/.exec(String(model))?.[1] ?? 0);
+      return request.task === "mgsm_en" && item < samples / 1000 ? 1 : 0;
+    };
+    const checkpoints = [5000, 10000, 15000].map((samples) => ({
+      path: `cp-${samples === 10000 ? 12000 : samples / 2}`,
+      samples,
+    }));
+    const suggested = [
+      { name: "reverse", reason: "r", recipe: { method: "swap", task: "task", language: "language", bottom: 1 } },
+    ];
+    const world = new FakeWorld(plan, { worth, checkpoints, suggested });
+    const first = world.expand();
+    expect(first.steps.filter(({ kind }) => kind === "train")).toHaveLength(3);
+    expect(first.waiting.map(({ what }) => what)).toContain("scores of checkpoints of math");
+    expect(first.waiting.find(({ what }) => what === "scores of checkpoints of math")?.steps).toBe(9);
+
+    const { models, waiting } = world.finish();
+    expect(waiting).toEqual([]);
+    const math = models.filter(({ model }) => /^math-\d$/.test(model.name));
+    expect(math.map(({ model }) => "origin" in model && model.origin)).toEqual([
+      "math-1 after 10,000 samples",
+      "math-2 after 10,000 samples",
+    ]);
+    expect(models.filter(({ model }) => "isCandidate" in model && model.isCandidate)).toHaveLength(9);
+    const merged = models.filter(({ model }) => model.kind === "merge");
+    expect(merged.map(({ model }) => model.name)).toEqual([
+      "suggested, math-1 x swahili-1, reverse",
+      "suggested, math-2 x swahili-1, reverse",
+    ]);
+    expect(world.ran.filter(({ kind }) => kind === "analyze")).toHaveLength(2);
+    expect(new Set(world.ran.map(({ key }) => key)).size).toBe(world.ran.length);
+  });
+});
+
+describe("statistics of a search", () => {
+  const items = (values: number[]) => values.map((value, index) => ({ index, id: `${index}`, value }));
+
+  it("compares on the same items", () => {
+    const ranked = rankConfigurations([
+      { configuration: "a", of: "t", items: items([1, 1, 0, 0]) },
+      { configuration: "b", of: "t", items: items([1, 1, 1, 0]) },
+      { configuration: "b", of: "t", items: items([1, 1, 0, 0]) }, // another pair: averaged item by item
+    ]);
+    expect(ranked.map(({ configuration, mean, behind }) => [configuration, mean, behind])).toEqual([
+      ["b", 0.625, 0],
+      ["a", 0.5, -0.125],
+    ]);
+    // Differences 0, 0, -1/2, 0: deviation 1/4, error 1/8.
+    expect(ranked[1]?.margin).toBeCloseTo(1.959964 / 8, 6);
+  });
+
+  it("lets the best share go on, and none that is surely worse", () => {
+    const of = (configuration: string, behind: number, margin: number) => ({
+      configuration,
+      behind,
+      margin,
+      mean: 0,
+      items: 9,
+    });
+    const ranked = [of("a", 0, 0), of("b", -0.1, 0.2), of("c", -0.3, 0.2), of("d", -0.3, 0.4)];
+    expect(survivors(ranked, 0.75)).toEqual(["a", "b"]);
+    expect(survivors(ranked, 0.1)).toEqual(["a"]);
+  });
+
+  it("divides items once", () => {
+    const search = { how: "halving", choose_on: "held-out", share: 0.4, rounds: 3, keep: 0.5, seed: 0 } as const;
+    const { rounds, held } = splitItems(250, search);
+    expect([...rounds.map((round) => round.length), held.length]).toEqual([25, 25, 50, 150]);
+    const all = [...rounds.flat(), ...held];
+    expect(new Set(all).size).toBe(250);
+    expect(splitItems(250, { ...search, how: "grid", choose_on: "test" })).toEqual({
+      rounds: [Array.from({ length: 250 }, (_, i) => i)],
+      held: [],
+    });
+    expect(splitItems(3, search).rounds.flat()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,250 @@
+// From a plan to its steps: everything that can be said to be done now, given what is known so far. Expanded again as
+// results come in, because which checkpoints are kept, and which configurations go on, depends on them.
+import { groupBy } from "../../core/group.js";
+import type { Facts, Results } from "../steps/facts.js";
+import {
+  type AnalyzeStep,
+  type EvaluateStep,
+  type Step,
+  stepKey,
+  type TaskRequest,
+  type TrainStep,
+} from "../steps/step.js";
+import type { Configuration } from "./configurations.js";
+import {
+  baseModel,
+  checkpointModel,
+  type ExpertModel,
+  type Experts,
+  folderModels,
+  inLanguages,
+  type Making,
+  type MergeModel,
+  type Model,
+  mergeModels,
+  plannedMaking,
+  tasksFor,
+  trainingSteps,
+} from "./models.js";
+import type { Binding } from "./names.js";
+import type { ExperimentPlan, Family, Json, Merge } from "./schema.js";
+import { type SearchOutcome, searchGroup } from "./searching.js";
+
+/** A model, and the steps that ask it each task; several where items were asked in parts. */
+export interface AskedModel {
+  readonly model: Model | ExpertModel | MergeModel;
+  readonly tasks: readonly { readonly request: TaskRequest; readonly steps: readonly EvaluateStep[] }[];
+}
+
+/** Steps that cannot be named yet. */
+export interface Waiting {
+  readonly what: string;
+  /** About how many there will be. */
+  readonly steps: number;
+}
+
+export interface Expansion {
+  /** In an order in which they can be run. */
+  readonly steps: readonly Step[];
+  readonly models: readonly AskedModel[];
+  readonly searches: readonly SearchOutcome[];
+  readonly waiting: readonly Waiting[];
+}
+
+/**
+ * Expands a plan.
+ * @param folder that relative paths of training runs start from
+ */
+export function expandPlan(plan: ExperimentPlan, facts: Facts, results: Results, folder: string): Expansion {
+  return new Expander(plan, facts, results, folder).expand();
+}
+
+class Expander {
+  readonly #plan: ExperimentPlan;
+  readonly #facts: Facts;
+  readonly #results: Results;
+  readonly #folder: string;
+  readonly #base: Model;
+  readonly #steps = new Map<string, Step>();
+  readonly #asked = new Map<Model, EvaluateStep[]>();
+  readonly #searches: SearchOutcome[] = [];
+  readonly #waiting: Waiting[] = [];
+
+  constructor(plan: ExperimentPlan, facts: Facts, results: Results, folder: string) {
+    this.#plan = plan;
+    this.#facts = facts;
+    this.#results = results;
+    this.#folder = folder;
+    this.#base = baseModel(plan, facts);
+  }
+
+  expand(): Expansion {
+    this.#askEverything(this.#base);
+    const experts = new Map<string, ExpertModel>();
+    for (const family of Object.keys(this.#plan.experts)) {
+      for (const expert of this.#experts(family)) experts.set(expert.name, expert);
+    }
+    for (const expert of experts.values()) this.#askEverything(expert);
+    for (const merge of this.#plan.merges) this.#merge(merge, experts);
+    const models = [...this.#asked].map(([model, steps]) => ({
+      model,
+      tasks: [...groupBy(steps, ({ request }) => request.task).values()].map((inTask) => ({
+        request: (inTask[0] as EvaluateStep).request,
+        steps: [...new Map(inTask.map((step) => [step.key, step])).values()],
+      })),
+    }));
+    return { steps: [...this.#steps.values()], models, searches: this.#searches, waiting: this.#waiting };
+  }
+
+  /** The experts of a family that are known by now. */
+  #experts(family: string): ExpertModel[] {
+    const declared = this.#plan.experts[family] as Family;
+    if (!declared.train) return folderModels(this.#plan, family, this.#facts);
+    const runs = trainingSteps(this.#plan, family, this.#base, this.#facts, this.#folder);
+    for (const step of runs) this.#add(step);
+    if (declared.select) return this.#selected(family, declared.select, runs);
+    return runs.flatMap((step) => {
+      const last = this.#results.trained(step.key)?.at(-1);
+      const name = runName(step);
+      if (last) return [checkpointModel(name, family, this.#plan, step, last)];
+      this.#wait(`scores of ${name}`, tasksFor(this.#expertOf(family), this.#plan).length);
+      return [];
+    });
+  }
+
+  /** As much of an expert that is not there yet as says which tasks it will be asked. */
+  #expertOf(family: string): Pick<Model, "kind" | "languages"> {
+    const language = this.#plan.experts[family]?.language;
+    return { kind: "expert", languages: language === undefined ? this.#base.languages : [language] };
+  }
+
+  /** The best checkpoints of a family's runs, when all of them have been asked. */
+  #selected(family: string, rule: NonNullable<Family["select"]>, runs: readonly TrainStep[]): ExpertModel[] {
+    const future = this.#expertOf(family);
+    const tasks = [rule.by].flat().flatMap((task) => inLanguages(task, future.languages));
+    const candidates = runs.flatMap((step) =>
+      (this.#results.trained(step.key) ?? []).map((checkpoint) => {
+        const name = `${runName(step)}@${checkpoint.samples}`;
+        const model = { ...checkpointModel(name, family, this.#plan, step, checkpoint), isCandidate: true };
+        const scores = tasks.map((task) => this.#score(model, { task }));
+        return { step, checkpoint, score: meanOf(scores) };
+      }),
+    );
+    const isTrained = runs.every(({ key }) => this.#results.trained(key));
+    if (!isTrained) this.#wait(`scores of checkpoints of ${family}`, tasks.length * checkpointsOf(runs));
+    if (!isTrained || candidates.some(({ score }) => score === undefined)) {
+      this.#wait(`scores of the ${rule.top} best of ${family}`, rule.top * tasksFor(future, this.#plan).length);
+      return [];
+    }
+    const ranked = candidates.sort((a, b) => (b.score ?? 0) - (a.score ?? 0));
+    const kept = rule.one_per_run
+      ? ranked.filter(({ step }, i) => ranked.findIndex((other) => other.step === step) === i)
+      : ranked;
+    return kept
+      .slice(0, rule.top)
+      .map(({ step, checkpoint }, i) => checkpointModel(`${family}-${i + 1}`, family, this.#plan, step, checkpoint));
+  }
+
+  #merge(merge: Merge, experts: Experts): void {
+    const making = (binding: Binding) =>
+      merge.recipe ? plannedMaking(merge) : this.#suggested(merge, binding, experts);
+    const { models, unknown } = mergeModels(merge, this.#plan, this.#base, experts, making);
+    if (unknown > 0) this.#wait(`scores of ${merge.name}`, unknown);
+    const asker = {
+      ask: (model: Model, request: TaskRequest, items: readonly number[] | null) =>
+        this.#results.evaluated(this.#evaluate(model, request, items).key)?.items,
+      itemsOf: (request: TaskRequest) => this.#facts.task(request).items,
+      wait: (what: string, steps: number) => this.#wait(what, steps),
+    };
+    for (const inGroup of groupBy(models, ({ group }) => group).values()) {
+      const outcome = searchGroup(this.#plan, inGroup, unknown > 0, asker);
+      if (outcome) this.#searches.push(outcome);
+    }
+  }
+
+  /** What the analysis of a pair suggests, when it is done. */
+  #suggested(merge: Merge, binding: Binding, experts: Experts): Making | undefined {
+    const names = merge.suggest ?? { task: "", language: "" };
+    const [task, language] = [names.task, names.language].map((word) => experts.get(binding.get(word)?.name ?? word));
+    if (!task || !language) return undefined;
+    const inputs = {
+      base: this.#base.source as string,
+      task: task.source as string,
+      language: language.source as string,
+    };
+    const step: AnalyzeStep = {
+      ...{ kind: "analyze", key: stepKey("analyze", inputs), label: `analyse ${task.name} and ${language.name}` },
+      ...inputs,
+      needs: [...new Set([...task.needs, ...language.needs])],
+      locations: { ...this.#base.locations, ...task.locations, ...language.locations },
+    };
+    this.#add(step);
+    const configurations = this.#results.suggested(step.key)?.map(
+      ({ name, recipe }, i): Configuration => ({
+        ...{ label: name, isDefault: i === 0 },
+        fields: renameSources(recipe, names) as Record<string, Json>,
+      }),
+    );
+    return configurations && { recipe: {}, configurations };
+  }
+
+  #askEverything(model: Model): void {
+    for (const request of tasksFor(model, this.#plan)) this.#evaluate(model, request, null);
+  }
+
+  #score(model: Model, request: TaskRequest): number | undefined {
+    return this.#results.evaluated(this.#evaluate(model, request, null).key)?.score;
+  }
+
+  #evaluate(model: Model, request: TaskRequest, items: readonly number[] | null): EvaluateStep {
+    const { backend } = this.#plan.evaluate;
+    const { name: task, digest, protocol } = this.#facts.task(request);
+    const key = stepKey("evaluate", { model: model.source, task, digest, protocol, items, backend });
+    const step: EvaluateStep = {
+      ...{ kind: "evaluate", key, label: `ask ${model.name} ${request.task}` },
+      ...{ needs: model.needs, locations: model.locations, model: model.source, request, items, backend },
+    };
+    this.#add(step);
+    const steps = this.#asked.get(model) ?? [];
+    steps.push(step);
+    this.#asked.set(model, steps);
+    return step;
+  }
+
+  #add(step: Step): void {
+    // Two models may be the same, under two names; the first one's label stands.
+    if (!this.#steps.has(step.key)) this.#steps.set(step.key, step);
+  }
+
+  #wait(what: string, steps: number): void {
+    if (steps > 0) this.#waiting.push({ what, steps });
+  }
+}
+
+function runName({ label }: TrainStep): string {
+  return label.replace(/^train /, "");
+}
+
+function meanOf(scores: readonly (number | undefined)[]): number | undefined {
+  const known = scores.filter((score) => score !== undefined);
+  return known.length === scores.length ? known.reduce((sum, score) => sum + score, 0) / known.length : undefined;
+}
+
+// The interval of checkpoints that a run has unless it says another.
+const USUAL_INTERVAL = 5000;
+
+/** Checkpoints that runs will leave, by the samples that they say; one each where they do not. */
+function checkpointsOf(runs: readonly TrainStep[]): number {
+  return runs.reduce((sum, { run }) => {
+    const { samples, checkpoints } = run as { samples?: number; checkpoints?: { every_samples?: number } };
+    return sum + (samples === undefined ? 1 : Math.ceil(samples / (checkpoints?.every_samples ?? USUAL_INTERVAL)));
+  }, 0);
+}
+
+/** A suggested recipe with the plan's names for its two experts. */
+function renameSources(recipe: Readonly<Record<string, unknown>>, names: { task: string; language: string }): object {
+  const rename = (value: unknown) => (value === "task" || value === "language" ? names[value] : value);
+  return Object.fromEntries(
+    Object.entries(recipe).map(([field, value]) => [field, Array.isArray(value) ? value.map(rename) : rename(value)]),
+  );
+}

@@ -1,0 +1,86 @@
+// A world for tests of plans: models are their names, tasks have twenty items, and answers are what a function says.
+import type { Facts, ItemResult, Results, SuggestedRecipe, TrainedCheckpoint } from "../steps/facts.js";
+import type { EvaluateStep, Step } from "../steps/step.js";
+import { type Expansion, expandPlan } from "./expand.js";
+import { parsePlan } from "./file.js";
+import type { ExperimentPlan } from "./schema.js";
+
+export const ITEMS = 20;
+
+export const fakeFacts: Facts = {
+  modelIdentity: (source) => ({ identity: `id:${source}`, folder: `/models/${source}` }),
+  dataIdentity: (run) => JSON.stringify(run.data),
+  task: ({ task, limit }) => ({
+    ...{ name: task, title: task, protocol: "fake@1, 0-shot", items: Math.min(ITEMS, limit ?? ITEMS) },
+    ...{ digest: `items of ${task}`, scale: "share", isMean: true, executes: false },
+  }),
+};
+
+/** Runs plans without running anything. */
+export class FakeWorld {
+  readonly plan: ExperimentPlan;
+  /** Keys of all steps that were "run", in order. */
+  readonly ran: Step[] = [];
+  readonly #done = new Map<string, Step>();
+  readonly #worth: (step: EvaluateStep, item: number) => number;
+  readonly #checkpoints: readonly TrainedCheckpoint[];
+  readonly #suggested: readonly SuggestedRecipe[];
+
+  constructor(
+    plan: string,
+    options: {
+      worth?: (step: EvaluateStep, item: number) => number;
+      checkpoints?: readonly TrainedCheckpoint[];
+      suggested?: readonly SuggestedRecipe[];
+    } = {},
+  ) {
+    this.plan = parsePlan(plan);
+    this.#worth = options.worth ?? (() => 1);
+    this.#checkpoints = options.checkpoints ?? [{ path: "last", samples: 100 }];
+    this.#suggested = options.suggested ?? [];
+  }
+
+  get results(): Results {
+    return {
+      trained: (key) => (this.#done.has(key) ? this.#checkpoints : undefined),
+      suggested: (key) => (this.#done.has(key) ? this.#suggested : undefined),
+      evaluated: (key) => {
+        const step = this.#done.get(key);
+        if (step?.kind !== "evaluate") return undefined;
+        const items = this.#items(step);
+        return { items, score: items.reduce((sum, { value }) => sum + Number(value), 0) / items.length };
+      },
+    };
+  }
+
+  expand(): Expansion {
+    return expandPlan(this.plan, fakeFacts, this.results, "/plans");
+  }
+
+  /** Runs what can be run, once. */
+  round(): Expansion {
+    const expansion = this.expand();
+    const ready = expansion.steps.filter(
+      ({ key, needs }) => !this.#done.has(key) && needs.every((need) => this.#done.has(need)),
+    );
+    for (const step of ready) {
+      this.#done.set(step.key, step);
+      this.ran.push(step);
+    }
+    return expansion;
+  }
+
+  /** Runs to the end. */
+  finish(): Expansion {
+    for (let before = -1; before !== this.ran.length; ) {
+      before = this.ran.length;
+      this.round();
+    }
+    return this.expand();
+  }
+
+  #items(step: EvaluateStep): ItemResult[] {
+    const places = step.items ?? Array.from({ length: ITEMS }, (_, i) => i);
+    return places.map((index) => ({ index, id: `item ${index}`, value: this.#worth(step, index) }));
+  }
+}

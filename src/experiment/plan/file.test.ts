@@ -1,0 +1,126 @@
+// Plans with faults: all of them at once, each on its line.
+import { describe, expect, it } from "vitest";
+import { RecipeError } from "../../core/errors.js";
+import { checkPlan, parsePlan } from "./file.js";
+
+const faultsOf = (text: string): readonly string[] => {
+  try {
+    parsePlan(text, "plan.yaml");
+  } catch (error) {
+    if (error instanceof RecipeError) return error.faults;
+    throw error;
+  }
+  return [];
+};
+
+const GOOD = `
+name: small
+base: base
+experts:
+  math: { role: task, folders: [m1, m2] }
+  swahili: { role: language, language: sw, folders: { swa: s1, swb: s2 } }
+merges:
+  - name: layer swap
+    recipe: { method: swap, task: math, language: swahili }
+    grid: { bottom: [1, 2], top: [0, 1] }
+    default: { bottom: 2, top: 0 }
+  - name: soup of soups
+    recipe: { method: swap, task: { method: soup, models: [all math] }, language: { method: soup, models: [all language] } }
+evaluate: { tasks: ["mgsm_{language}", mgsm_en] }
+`;
+
+describe("plans", () => {
+  it("are read with every default", () => {
+    const plan = parsePlan(GOOD);
+    expect(plan.search).toEqual({ how: "grid", choose_on: "held-out", share: 0.4, rounds: 3, keep: 0.5, seed: 0 });
+    expect(plan.executor).toMatchObject({ kind: "local", attempts: 3 });
+    expect(plan.merges[1]?.pairs).toBe("all");
+    expect(checkPlan({ name: "one", base: "b", evaluate: { tasks: ["mgsm_en"] } }).merges).toEqual([]);
+  });
+
+  it("report unknown fields, with what was meant", () => {
+    const faults = faultsOf(GOOD.replace("folders: [m1, m2]", "folder: [m1]").replace("merges:", "merge:"));
+    expect(faults).toEqual([
+      'line 5: experts.math: unknown field "folder"; did you mean folders?',
+      'line 8: unknown field "merge"; did you mean merges?',
+    ]);
+  });
+
+  it("report names that stand for nothing, and methods' own faults, at their lines", () => {
+    const text = GOOD.replace("task: math, language: swahili }", "task: mathh, language: swahili }")
+      .replace("[all math]", "[all maths]")
+      .replace("  - name: soup of", "    pairs: [[math-1, swa], [math-9, swa]]\n  - name: soup of");
+    expect(faultsOf(text)).toEqual([
+      'line 9: merges[0].recipe.task: "mathh" is no expert, family or role of this plan; did you mean math?',
+      "line 12: merges[0].pairs[1]: there is no expert math-9",
+      expect.stringMatching(/^line 14: merges\[1\]\.recipe\.task\.models\[0\]: "all maths" is no expert/),
+    ]);
+    const wrong = GOOD.replace("bottom: [1, 2]", "bottom: [1, many]").replace(
+      "method: soup, models: [all math]",
+      "method: soop",
+    );
+    expect(faultsOf(wrong)).toEqual([
+      expect.stringMatching(/^line 10: merges\[0\]\.grid\.bottom: bottom: must be/),
+      expect.stringMatching(/^line 13: .*must be one of .*did you mean soup\?/),
+    ]);
+  });
+
+  it("say that several models need a list", () => {
+    expect(faultsOf(GOOD.replace("language: swahili }", "language: all swahili }"))).toEqual([
+      "line 9: merges[0].recipe.language: all swahili is several models; put it in the list of a soup in this place",
+    ]);
+  });
+
+  it("check what experts say of themselves", () => {
+    const text = `
+name: e
+base: b
+experts:
+  base: { role: other, folders: [x] }
+  sw: { role: language, folders: [x], train: { seeds: [1] } }
+  both: { role: joint, folders: [x], select: { by: mgsm_en } }
+  runs:
+    role: task
+    train:
+      run: { data: { source: x.jsonl, map: { prompt: prompt, response: response } }, optimizer: { lr: -1 } }
+      runs: [{ name: r1 }, { name: r1, shedule: { kind: wsd } }]
+      seeds: [1]
+evaluate: { tasks: [mgsm_en] }
+`;
+    const faults = faultsOf(text);
+    expect(faults).toContain("line 5: experts.base: base has a meaning of its own; choose another name");
+    expect(faults).toContain("line 6: experts.sw: must have either folders or train");
+    expect(faults).toContain(
+      "line 6: experts.sw.language: is missing; give the code of its language in tasks, such as sw",
+    );
+    expect(faults).toContain(
+      "line 7: experts.both.select: chooses among the checkpoints of training runs; it needs train",
+    );
+    expect(faults).toContain("line 9: experts.runs: r1 is the name of an expert of this family already");
+    expect(faults).toContain("line 13: experts.runs.train.seeds: cannot stand beside runs");
+    expect(faults.filter((fault) => fault.includes("optimizer.lr: must be positive"))).toHaveLength(1);
+    expect(faults.some((fault) => fault.includes("shedule") && fault.includes("did you mean schedule?"))).toBe(true);
+  });
+
+  it("check what is asked, and how it is searched", () => {
+    const text = `
+name: s
+base: b
+experts: { m: { role: task, folders: [x] } }
+evaluate: { tasks: ["mgsm_{language}", mgsm_en, mgsm_en] }
+search: { by: mgsm_sw, how: halving, choose_on: both }
+`;
+    expect(faultsOf(text)).toEqual([
+      "line 5: evaluate.tasks[0]: mgsm_{language} needs experts with a language",
+      "line 5: evaluate.tasks[2]: mgsm_en is listed twice",
+      "line 6: search.by: must be one of the tasks, mgsm_{language}, mgsm_en, mgsm_en",
+      expect.stringMatching(/^line 6: search\.choose_on: must be held-out with halving/),
+    ]);
+  });
+
+  it("refuse what nests without end", () => {
+    const endless: Record<string, unknown> = { name: "x", base: "b", evaluate: { tasks: ["t"] } };
+    endless.notes = endless;
+    expect(() => checkPlan(endless)).toThrow("nests too deep");
+  });
+});

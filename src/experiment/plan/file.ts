@@ -1,0 +1,273 @@
+// Reading an experiment's plan: from YAML or JSON, or from a value of the library; all faults at once, with their lines.
+// Looks at no checkpoint and no data set; that is check.ts's.
+import { dirname } from "node:path";
+import { RecipeError } from "../../core/errors.js";
+import {
+  type Checked,
+  type Fault,
+  faultsOfIssues,
+  formatFault,
+  isDeeperThan,
+  lineOfField,
+  parseSettings,
+  readSettingsText,
+  withHint,
+} from "../../core/settings-file.js";
+import { checkRecipe } from "../../merge/recipe-file.js";
+import { checkRun } from "../../train/index.js";
+import { configurationsOf } from "./configurations.js";
+import { bindingsOf, bindRecipe, type Member, memberNames, membersOf, nameFaults } from "./names.js";
+import { type ExperimentPlan, type Family, isName, type Merge, NAME_RULE, planSchema, RESERVED } from "./schema.js";
+
+/** A plan and where it stands. */
+export interface LocatedPlan {
+  readonly plan: ExperimentPlan;
+  /** The folder that relative paths start from. */
+  readonly folder: string;
+  /** The line on which a field stands, such as `merges[1].grid`, or the closest that does. */
+  readonly lineOf: (field: string) => number | undefined;
+}
+
+/**
+ * Reads a plan from a file.
+ * @throws {RecipeError} with every fault and its line
+ */
+export async function readPlan(file: string): Promise<LocatedPlan> {
+  const text = await readSettingsText(file, "plan");
+  const plan = parsePlan(text, file);
+  return { plan, folder: dirname(file), lineOf: (field) => lineOfField(text, field) };
+}
+
+/** Parses the text of a plan; `file` is for messages. */
+export function parsePlan(text: string, file = "plan"): ExperimentPlan {
+  return parseSettings(text, { file, kind: "plan", check: (value) => check(value, file) });
+}
+
+/** Checks a plan given as a value. @throws {RecipeError} with every fault */
+export function checkPlan(value: unknown): ExperimentPlan {
+  const { value: plan, faults } = check(value, "the plan");
+  if (plan) return plan;
+  throw new RecipeError("This is not a valid plan:", faults.map(formatFault));
+}
+
+/** A recipe within a recipe takes up to three levels, and a grid three more. */
+const MAX_DEPTH = 80;
+
+function check(value: unknown, name: string): Checked<ExperimentPlan> {
+  if (isDeeperThan(value, MAX_DEPTH)) throw new RecipeError(`${name} nests too deep, or contains itself`);
+  const parsed = planSchema.safeParse(value, { reportInput: true });
+  if (!parsed.success) {
+    return { faults: faultsOfIssues(parsed.error.issues).map((fault) => withHint(fault, FIELD_NAMES)) };
+  }
+  const plan = parsed.data;
+  const members = membersOf(plan);
+  const faults = [
+    ...expertFaults(plan, members),
+    ...plan.merges.flatMap((merge, i) => mergeFaults(merge, ["merges", i], plan, members)),
+    ...evaluationFaults(plan),
+  ];
+  return faults.length === 0 ? { value: plan, faults } : { faults };
+}
+
+function expertFaults(plan: ExperimentPlan, members: readonly Member[]): Fault[] {
+  const faults: Fault[] = [];
+  const add = (path: readonly PropertyKey[], message: string) => faults.push({ path, message });
+  const taken = new Map<string, string>();
+  for (const [family, declared] of Object.entries(plan.experts)) {
+    const path = ["experts", family];
+    if (!isName(family)) add(path, `its name ${NAME_RULE}`);
+    if ((RESERVED as readonly string[]).includes(family))
+      add(path, `${family} has a meaning of its own; choose another name`);
+    for (const name of memberNames(family, declared)) {
+      const other = taken.get(name);
+      if (!isName(name)) add([...path, "folders", name], `a name ${NAME_RULE}`);
+      if (other !== undefined)
+        add(path, `${name} is the name of an expert of ${other === family ? "this family already" : other}`);
+      else if (name !== family && (name in plan.experts || (RESERVED as readonly string[]).includes(name))) {
+        add(path, `${name} names an expert and something else; choose another name`);
+      }
+      taken.set(name, family);
+    }
+    for (const { at, message } of familyFaults(declared)) add([...path, ...at], message);
+    faults.push(...trainingFaults(declared, path));
+  }
+  if (members.length === 0 && plan.merges.length > 0) add(["experts"], "is missing; merges need experts");
+  return faults;
+}
+
+function familyFaults({ role, language, folders, train, select }: Family): { at: PropertyKey[]; message: string }[] {
+  const faults: { at: PropertyKey[]; message: string }[] = [];
+  if ((folders === undefined) === (train === undefined))
+    faults.push({ at: [], message: "must have either folders or train" });
+  if (role === "language" && language === undefined) {
+    faults.push({ at: ["language"], message: "is missing; give the code of its language in tasks, such as sw" });
+  }
+  if (select && !train)
+    faults.push({ at: ["select"], message: "chooses among the checkpoints of training runs; it needs train" });
+  if (train?.runs && train.seeds) faults.push({ at: ["train", "seeds"], message: "cannot stand beside runs" });
+  return faults;
+}
+
+/** Faults of the runs that a family trains, each as `layergraft train` would report them. */
+function trainingFaults({ train }: Family, path: readonly PropertyKey[]): Fault[] {
+  // What a file says is not known yet; check.ts looks at the whole.
+  if (!train || train.file !== undefined) return [];
+  const faults = (train.runs ?? [undefined]).flatMap((own, i): Fault[] => {
+    const at = own ? ["train", "runs", i] : ["train", "run"];
+    return runFaults(trainingRun(train.run, own, "base")).map((message) => ({ path: [...path, ...at], message }));
+  });
+  // What is wrong with the common fields is wrong with every run; once is enough.
+  return faults.filter(({ message }, i) => faults.findIndex((fault) => fault.message === message) === i);
+}
+
+/** The fields of one training run: the common ones, and its own over them. @param base the model that it starts from */
+export function trainingRun(
+  common: Readonly<Record<string, unknown>>,
+  own: Readonly<Record<string, unknown>> | undefined,
+  base: string,
+): Record<string, unknown> {
+  const { name: _, ...fields } = own ?? {};
+  return { ...overlaid(common, fields), base, out: "out" };
+}
+
+function overlaid(
+  below: Readonly<Record<string, unknown>>,
+  above: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const result: Record<string, unknown> = { ...below };
+  const isMapping = (value: unknown): value is Record<string, unknown> =>
+    typeof value === "object" && value !== null && !Array.isArray(value);
+  for (const [key, value] of Object.entries(above)) {
+    const under = result[key];
+    result[key] = isMapping(under) && isMapping(value) ? overlaid(under, value) : value;
+  }
+  return result;
+}
+
+/** What is wrong with a training run, if anything. */
+export function runFaults(run: Readonly<Record<string, unknown>>): readonly string[] {
+  try {
+    checkRun(run);
+    return [];
+  } catch (error) {
+    if (error instanceof RecipeError) return error.faults.length > 0 ? error.faults : [error.message];
+    throw error;
+  }
+}
+
+function mergeFaults(
+  merge: Merge,
+  path: readonly PropertyKey[],
+  plan: ExperimentPlan,
+  members: readonly Member[],
+): Fault[] {
+  const faults: Fault[] = [];
+  const add = (at: readonly PropertyKey[], message: string) => faults.push({ path: [...path, ...at], message });
+  if (plan.merges.filter(({ name }) => name === merge.name).length > 1)
+    add(["name"], `${merge.name} is the name of several merges`);
+  if ((merge.recipe === undefined) === (merge.suggest === undefined)) add([], "must have either recipe or suggest");
+  const { recipe, suggest, pairs } = merge;
+  if (suggest && (Object.keys(merge.grid).length > 0 || merge.configurations.length > 0 || merge.default)) {
+    add(["suggest"], "comes with configurations of its own; leave out grid, configurations and default");
+  }
+  // A suggestion names its two experts where a swap has them.
+  const named = recipe ?? (suggest ? { method: "swap", ...suggest } : {});
+  const wrongNames = nameFaults(named, members, [...path, recipe ? "recipe" : "suggest"]);
+  faults.push(...wrongNames);
+  if (recipe && wrongNames.length === 0 && members.length > 0)
+    faults.push(...recipeFaults(merge, recipe, path, members));
+  if (pairs !== "all") {
+    const known = new Set(members.map(({ name }) => name));
+    for (const [i, pair] of pairs.entries()) {
+      for (const name of pair) if (!known.has(name)) add(["pairs", i], `there is no expert ${name}`);
+    }
+  }
+  return faults;
+}
+
+/** Faults of the recipe in each of its configurations, every one once. */
+function recipeFaults(
+  merge: Merge,
+  recipe: Readonly<Record<string, unknown>>,
+  path: readonly PropertyKey[],
+  members: readonly Member[],
+): Fault[] {
+  const found = new Map<string, Fault>();
+  const [binding] = bindingsOf(recipe, members);
+  for (const { fields } of configurationsOf(merge)) {
+    const whole = bindRecipe({ ...recipe, ...fields }, binding ?? new Map(), members, (model) =>
+      model === "base" ? "base" : model.name,
+    );
+    try {
+      checkRecipe(whole);
+    } catch (error) {
+      if (!(error instanceof RecipeError)) throw error;
+      for (const message of error.faults.length > 0 ? error.faults : [error.message]) {
+        const field = /^\w+/.exec(message)?.[0] ?? "";
+        const at = field in merge.grid ? ["grid", field] : field in fields ? ["configurations"] : ["recipe"];
+        found.set(message, { path: [...path, ...at], message });
+      }
+    }
+  }
+  return [...found.values()];
+}
+
+function evaluationFaults(plan: ExperimentPlan): Fault[] {
+  const { evaluate, experts, search } = plan;
+  const faults: Fault[] = [];
+  const names = evaluate.tasks.map((task) => (typeof task === "string" ? task : task.task));
+  const hasLanguage = Object.values(experts).some(({ language }) => language !== undefined);
+  for (const [i, name] of names.entries()) {
+    const path = ["evaluate", "tasks", i];
+    if (name.includes("{language}") && !hasLanguage)
+      faults.push({ path, message: `${name} needs experts with a language` });
+    if (names.indexOf(name) < i) faults.push({ path, message: `${name} is listed twice` });
+  }
+  if (search.by !== undefined && !names.includes(search.by)) {
+    faults.push({ path: ["search", "by"], message: `must be one of the tasks, ${names.join(", ")}` });
+  }
+  if (search.how === "halving" && search.choose_on !== "held-out") {
+    const message =
+      "must be held-out with halving, which does not ask every configuration all of the items; or use how: grid";
+    faults.push({ path: ["search", "choose_on"], message });
+  }
+  return faults;
+}
+
+/** All fields of a plan, for hints at misspelt ones. */
+const FIELD_NAMES = [
+  ...Object.keys(planSchema.shape),
+  ...[
+    "role",
+    "language",
+    "folders",
+    "train",
+    "select",
+    "run",
+    "file",
+    "runs",
+    "seeds",
+    "engine",
+    "top",
+    "by",
+    "one_per_run",
+  ],
+  ...["name", "recipe", "suggest", "grid", "configurations", "default", "pairs", "column"],
+  ...["tasks", "backend", "data", "allow_code", "task", "of", "shots", "limit", "protocol"],
+  ...["how", "choose_on", "share", "rounds", "keep", "seed"],
+  ...[
+    "kind",
+    "cores",
+    "memory",
+    "gpus",
+    "time",
+    "partition",
+    "options",
+    "evaluate",
+    "setup",
+    "most_jobs",
+    "attempts",
+    "flops",
+  ],
+  ...["total_cores", "total_memory"],
+];

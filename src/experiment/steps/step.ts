@@ -1,0 +1,93 @@
+// A step of an experiment as a value: what it does, with what, and the key that it is known by. Nothing is run here.
+import { createHash } from "node:crypto";
+import type { Json } from "../plan/schema.js";
+
+/** Raised when a step's result would differ from an earlier version's, so that it is computed again. */
+const STEP_FORMAT = 1;
+
+/** Where a model is found: a folder of the user's, or what an earlier step left. */
+export type Location = { readonly folder: string } | { readonly step: string; readonly path: string };
+
+/** A recipe whose sources are identities, or one identity. */
+export type ModelSource = string | { readonly method: string; readonly [field: string]: unknown };
+
+/** What evaluation is asked for, as the plan says it. */
+export interface TaskRequest {
+  readonly task: string;
+  readonly shots?: number;
+  readonly limit?: number;
+  readonly protocol?: string;
+}
+
+interface StepParts {
+  /** For people: `evaluate swahili-2 on mgsm_sw`. */
+  readonly label: string;
+  /** Steps that must be done before. */
+  readonly needs: readonly string[];
+  /** Where the models that the step names by their identity are. */
+  readonly locations: Readonly<Record<string, Location>>;
+}
+
+export interface TrainStep extends StepParts {
+  readonly kind: "train";
+  readonly key: string;
+  /** Fields of the run; `base` is an identity, and there is no `out`. */
+  readonly run: Readonly<Record<string, Json>>;
+  readonly engine: "embedded" | "trl";
+  /** Folder that relative paths of the run start from. */
+  readonly folder: string;
+}
+
+export interface AnalyzeStep extends StepParts {
+  readonly kind: "analyze";
+  readonly key: string;
+  readonly base: string;
+  readonly task: string;
+  readonly language: string;
+}
+
+export interface EvaluateStep extends StepParts {
+  readonly kind: "evaluate";
+  readonly key: string;
+  readonly model: ModelSource;
+  readonly request: TaskRequest;
+  /** Places of the items in the task's own order; null: all of them. */
+  readonly items: readonly number[] | null;
+  readonly backend: string;
+}
+
+export type Step = TrainStep | AnalyzeStep | EvaluateStep;
+export type StepKind = Step["kind"];
+
+/** JSON with the fields of every mapping in order, so that equal values have equal text. Undefined fields are left out. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(sorted(value));
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, inner]) => inner !== undefined)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, inner]) => [key, sorted(inner)]),
+  );
+}
+
+/**
+ * The key of a step: a digest of everything that its result depends on. Labels, places and resources are not among it,
+ * so a model that moved or a plan that was renamed computes nothing again.
+ */
+export function stepKey(kind: StepKind, inputs: unknown): string {
+  const digest = createHash("sha256")
+    .update(canonicalJson([STEP_FORMAT, kind, inputs]))
+    .digest("hex");
+  // 120 bits: enough that no two steps share one, short enough for folders' names.
+  return `${kind}-${digest.slice(0, 30)}`;
+}
+
+/** The identity of what a step left at a path of its folder. */
+export function madeBy(key: string, path: string): string {
+  return `step:${key}:${path}`;
+}
