@@ -23,6 +23,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void
   analyze: async () => (await import("./commands/analyze.js")).addAnalyzeCommand,
   suggest: async () => (await import("./commands/suggest.js")).addSuggestCommand,
   methods: async () => (await import("./commands/methods.js")).addMethodsCommand,
+  train: async () => (await import("./commands/train.js")).addTrainCommand,
   generate: async () => (await import("./commands/generate.js")).addGenerateCommand,
   chat: async () => (await import("./commands/chat.js")).addChatCommand,
   score: async () => (await import("./commands/score.js")).addScoreCommand,

@@ -2,13 +2,14 @@
 import { join } from "node:path";
 import { CheckpointError, LayergraftError } from "../core/errors.js";
 import { exists, readJsonObject } from "../core/files.js";
-import { type ChatTemplate, loadChatTemplate, loadTokenizer, TextStream, type Tokenizer } from "../text/index.js";
+import { type ChatTemplate, TextStream, type Tokenizer } from "../text/index.js";
 import { BlendCache } from "./blends.js";
 import { generateTokens } from "./generate.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
 import type { SamplingOptions } from "./sampling.js";
 import { type ScoreOptions, scoreTexts, topNext } from "./score.js";
+import { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
 
 export interface OpenEngineOptions extends LoadOptions {
   /** Folder that relative paths start from; the working folder by default. */
@@ -109,17 +110,13 @@ export class Engine {
    * @throws {CheckpointError} if it has none that can be read
    */
   tokenizer(): Promise<Tokenizer> {
-    this.#tokenizer ??= this.#loadTokenizer();
+    this.#tokenizer ??= loadSourceTokenizer(this.#source);
     return this.#tokenizer;
   }
 
   /** The model's chat template; undefined if it has none. */
-  async chatTemplate(): Promise<ChatTemplate | undefined> {
-    for (const folder of this.#source.textFolders) {
-      const template = await loadChatTemplate(folder);
-      if (template) return template;
-    }
-    return undefined;
+  chatTemplate(): Promise<ChatTemplate | undefined> {
+    return loadSourceTemplate(this.#source);
   }
 
   /** Tokens that end an answer: those of generation_config.json, config.json and the tokenizer. */
@@ -242,14 +239,6 @@ export class Engine {
         `${what} has ${tokens.length} tokens, and the context of ${this.name} is ${this.contextLength} (max_position_embeddings); shorten it`,
       );
     }
-  }
-
-  async #loadTokenizer(): Promise<Tokenizer> {
-    const { textFolders, addedTokens } = this.#source;
-    for (const folder of textFolders) {
-      if (await exists(join(folder, "tokenizer.json"))) return loadTokenizer(folder, { addedTokens });
-    }
-    return loadTokenizer(textFolders.at(-1) ?? ".", { addedTokens });
   }
 
   async #readStopIds(): Promise<readonly number[]> {

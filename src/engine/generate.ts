@@ -2,6 +2,7 @@
 import { Random } from "../core/random.js";
 import type { KeyValueCache } from "./cache.js";
 import type { LoadedDecoder } from "./loaded-decoder.js";
+import { requireNumber, requireWhole } from "./options.js";
 import { breathe, extend, longestOf, sharedBeginning, sharedLength } from "./prefill.js";
 import { type SamplingOptions, sampleToken } from "./sampling.js";
 import { lastOf } from "./score.js";
@@ -29,12 +30,22 @@ export interface TokenAnswer {
 
 const DEFAULT_BATCH = 8;
 
-/** Answers prompts of at least one token. @returns in the order of the prompts */
+/**
+ * Answers prompts of at least one token.
+ * @returns in the order of the prompts
+ * @throws {LayergraftError} if an option is out of its range
+ * @throws {CancelledError} if the signal fires
+ */
 export async function generateTokens(
   decoder: LoadedDecoder,
   prompts: readonly (readonly number[])[],
   options: GenerateTokensOptions,
 ): Promise<TokenAnswer[]> {
+  const { maxNewTokens, temperature, topK, topP, batch } = options;
+  requireWhole({ maxNewTokens }, 0);
+  requireWhole({ topK, batch }, 1);
+  requireNumber({ temperature }, Number.POSITIVE_INFINITY);
+  requireNumber({ topP }, 1);
   const generation = new Generation(decoder, prompts, options);
   return generation.run();
 }
@@ -66,7 +77,7 @@ class Generation {
     this.#turn = Math.min(...decoder.spec.ropes.map(({ long }) => long?.above ?? Number.POSITIVE_INFINITY));
     // Where frequencies depend on the length, each text has its own: such models answer one by one.
     const isAlone = Number.isFinite(this.#turn);
-    this.#batch = isAlone ? 1 : Math.max(1, Math.min(options.batch ?? DEFAULT_BATCH, prompts.length));
+    this.#batch = isAlone ? 1 : Math.min(options.batch ?? DEFAULT_BATCH, prompts.length);
     this.#cache = decoder.newCache(this.#batch);
   }
 

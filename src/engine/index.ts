@@ -13,4 +13,5 @@ export { type EngineSource, type ModelSource, openModelSource } from "./model-so
 export { RopeTables } from "./rope-tables.js";
 export type { SamplingOptions } from "./sampling.js";
 export type { ScoreOptions } from "./score.js";
+export { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
 export { type BoundWeights, bindWeights } from "./weights.js";

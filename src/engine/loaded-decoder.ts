@@ -70,7 +70,6 @@ export class LoadedDecoder {
     const session = await openSession(model, {
       // Shapes change from pass to pass, so a plan of memory for each would only be kept and never met again.
       memoryPattern: false,
-      ...(process.env.NOPACK ? { config: { "session.disable_prepacking": "1" } } : {}),
       ...(threads === undefined ? {} : { threads }),
       ...(providers === undefined ? {} : { providers }),
       ...(spinning === undefined ? {} : { spinning }),
@@ -96,7 +95,8 @@ export class LoadedDecoder {
     planned = 0,
   ): Promise<PassResult> {
     const [batch, time] = [tokens.length, Math.max(...tokens.map(({ length }) => length))];
-    const ids = new BigInt64Array(batch * time);
+    // Short rows are filled with tokens of their own: one that is not a number must not spoil other texts, even times 0.
+    const ids = BigInt64Array.from({ length: batch * time }, (_, i) => BigInt(tokens[Math.floor(i / time)]?.[0] ?? 0));
     const positions = new BigInt64Array(batch * time);
     const segments = new BigInt64Array(batch * time).fill(PADDING);
     let longest = planned;

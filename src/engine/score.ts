@@ -1,6 +1,7 @@
 // Log-probabilities of given tokens: texts batched by length, their common beginning computed once.
 import type { KeyValueCache } from "./cache.js";
 import type { LoadedDecoder, Wanted } from "./loaded-decoder.js";
+import { requireWhole } from "./options.js";
 import { extend, sharedBeginning, sharedLength } from "./prefill.js";
 import { topLogprobs } from "./sampling.js";
 
@@ -72,6 +73,7 @@ export async function topNext(
   count: number,
   options: ScoreOptions = {},
 ): Promise<{ id: number; logprob: number }[][]> {
+  requireWhole({ count }, 1);
   const found: { id: number; logprob: number }[][] = texts.map(() => []);
   await inBatches(decoder, texts, options, Number.POSITIVE_INFINITY, async (cache, batch, shared, planned) => {
     const inputs = batch.map((index) => (texts[index] ?? []).slice(shared));
@@ -111,6 +113,7 @@ async function inBatches(
   mostShared: number,
   each: (cache: KeyValueCache, batch: readonly number[], shared: number, planned: number) => Promise<void>,
 ): Promise<void> {
+  requireWhole({ batch: size }, 1);
   const indices = [...texts.keys()].filter((index) => (texts[index]?.length ?? 0) > 0);
   const order = indices.sort((a, b) => (texts[b]?.length ?? 0) - (texts[a]?.length ?? 0) || a - b);
   const shared = Math.min(sharedLength(order.map((index) => texts[index] ?? [])), Math.max(0, mostShared));

@@ -1,7 +1,7 @@
 // The paper's figure of an expert's change: a table of layers by projections, white to green, the top layer first
 // (arXiv 2410.01335, figures 4 to 9). From plain data to a Vega-Lite specification, and by it to SVG and PNG.
-import { createRequire } from "node:module";
 import type { TopLevelSpec } from "vega-lite";
+import { drawSpec } from "./draw.js";
 
 type UnitSpec = Extract<TopLevelSpec, { concat: unknown }>["concat"][number];
 
@@ -120,34 +120,6 @@ export function heatmapSpec(heatmap: Heatmap): TopLevelSpec {
 }
 
 /** The figure as SVG. */
-export async function heatmapSvg(heatmap: Heatmap): Promise<string> {
-  // Loaded here: drawing is rare, and these libraries are large.
-  const [vega, { compile }] = await Promise.all([import("vega"), import("vega-lite")]);
-  const { spec } = compile(heatmapSpec(heatmap));
-  const view = new vega.View(vega.parse(spec), { renderer: "none", logLevel: vega.Error });
-  try {
-    return await view.toSVG();
-  } finally {
-    view.finalize();
-  }
-}
-
-/** An SVG as PNG, drawn with the font that comes with the package. @param scale pixels per SVG unit; default 2 */
-export async function svgToPng(svg: string, scale = 2): Promise<Uint8Array> {
-  const { Resvg } = await import("@resvg/resvg-js");
-  const locate = createRequire(import.meta.url).resolve;
-  const font = (weight: string) => locate(`@expo-google-fonts/inter/${weight}.ttf`);
-  const image = new Resvg(svg, {
-    fitTo: { mode: "zoom", value: scale },
-    font: {
-      loadSystemFonts: false,
-      defaultFontFamily: "Inter",
-      fontFiles: [
-        font("400Regular/Inter_400Regular"),
-        font("500Medium/Inter_500Medium"),
-        font("600SemiBold/Inter_600SemiBold"),
-      ],
-    },
-  });
-  return image.render().asPng();
+export function heatmapSvg(heatmap: Heatmap): Promise<string> {
+  return drawSpec(heatmapSpec(heatmap));
 }

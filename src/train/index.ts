@@ -22,6 +22,7 @@ export {
 } from "./lora.js";
 export { clipFactor, Optimizer, type OptimizerSettings, type Parameter, type StepResult } from "./optimizer.js";
 export { PRESET_NAMES, type PresetFields, presetFields, scaledPreset } from "./presets.js";
+export { type PreparedRun, type PreparedStream, prepareRun, type RunOptions, type RunResult, trainRun } from "./run.js";
 export {
   checkRun,
   type FieldText,
@@ -34,7 +35,13 @@ export {
   runFields,
   runJsonSchema,
 } from "./run-file.js";
-export { type RunData, type RunModel, type RunSettings, settleRun, trainedSelection } from "./run-settings.js";
+export {
+  type RunData,
+  type RunModel,
+  type RunSettings,
+  settleRun,
+  trainedSelection,
+} from "./run-settings.js";
 export { DECAY_SHAPES, describeSchedule, learningRateFactor, SCHEDULES, type Schedule } from "./schedule.js";
 export { formatSelection, parseSelection, resolveSelection, type Selection } from "./selection.js";
 export {
@@ -46,3 +53,13 @@ export {
   writeState,
 } from "./state.js";
 export { type BatchLoss, type TokenBatch, TrainableDecoder, type TrainableOptions } from "./trainable.js";
+export {
+  type BatchSource,
+  RUN_FILES,
+  type TrainingBatch,
+  type TrainingStream,
+  type TrainOptions,
+  type TrainProgress,
+  type TrainResult,
+  train,
+} from "./trainer.js";

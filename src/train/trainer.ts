@@ -1,7 +1,7 @@
 // The loop of training: batches in, steps, log, measurements on held-out data, checkpoints, state to resume from. Takes
 // batches from whoever has them; what a run file means is run.ts.
 import { closeSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
-import { mkdir, readdir, rm } from "node:fs/promises";
+import { mkdir, readdir, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CancelledError, LayergraftError, OutputError } from "../core/errors.js";
@@ -31,7 +31,7 @@ export interface TrainingBatch extends TokenBatch {
 type Json = Progress["position"];
 
 /** Batches without end, in an order that depends on nothing but the seed. */
-export interface BatchStream {
+export interface BatchSource {
   readonly name: string;
   next(): TrainingBatch;
   /** Where it is, as JSON. */
@@ -41,7 +41,7 @@ export interface BatchStream {
 
 /** A stream, and what of the model learns from it; undefined for all that is trained. */
 export interface TrainingStream {
-  readonly batches: BatchStream;
+  readonly batches: BatchSource;
   readonly trained?: ReadonlySet<string> | undefined;
 }
 
@@ -303,6 +303,18 @@ class Trainer {
     await this.#writeCheckpoint();
     await this.#saveState();
     await this.#removeOthers();
+    await this.#link("last", this.#progress.samples);
+    if (this.#progress.best && this.#options.keep !== "last") await this.#link("best", this.#progress.best.samples);
+  }
+
+  /** A name that does not change for a checkpoint that does. */
+  async #link(name: string, samples: number): Promise<void> {
+    const { out } = this.#options;
+    const temporary = join(out, `${name}.tmp`);
+    await rm(temporary, { force: true });
+    // A junction is what Windows lets everybody make; elsewhere the type means nothing.
+    await symlink(`${RUN_FILES.checkpoint}${samples}`, temporary, "junction");
+    await rename(temporary, join(out, name));
   }
 
   async #writeCheckpoint(): Promise<void> {

@@ -10,7 +10,8 @@ import { isSystemError, LayergraftError, OutputError } from "../../core/errors.j
 import { exists } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
 import { analysisPage } from "../../report/analysis-page.js";
-import { type Heatmap, heatmapSvg, svgToPng } from "../../report/heatmap.js";
+import { svgToPng } from "../../report/draw.js";
+import { type Heatmap, heatmapSvg } from "../../report/heatmap.js";
 import { heatmapLines } from "../../report/heatmap-terminal.js";
 import { formatTable } from "../../report/table.js";
 import { writeSafetensors } from "../../safetensors/writer.js";

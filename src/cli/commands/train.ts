@@ -1,0 +1,234 @@
+// layergraft train: an expert from a base and data, as a run file says, with every field as a flag.
+import { readFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { type Command, Option } from "commander";
+import { LayergraftError } from "../../core/errors.js";
+import { writeFileAtomically } from "../../core/files.js";
+import { formatCount, formatRanges, plural } from "../../core/format.js";
+import { previewOf, type SetCounts } from "../../data/index.js";
+import { loadSourceTokenizer } from "../../engine/index.js";
+import { svgToPng } from "../../report/draw.js";
+import { previewLegend, renderPreview } from "../../report/preview.js";
+import { formatTable } from "../../report/table.js";
+import { type LogEntry, lossCurveSvg, showTraining } from "../../report/training.js";
+import {
+  checkRun,
+  describeSchedule,
+  type FieldText,
+  type PreparedRun,
+  prepareRun,
+  type Run,
+  type RunResult,
+  readRun,
+  runFields,
+  trainRun,
+} from "../../train/index.js";
+import { parsePositive } from "../engine-run.js";
+import {
+  type CommonOptions,
+  elapsed,
+  interruptSignal,
+  paletteFor,
+  print,
+  printJson,
+  say,
+  withCommonOptions,
+} from "../output.js";
+
+interface TrainFlags extends CommonOptions {
+  readonly resume?: boolean;
+  readonly force?: boolean;
+  readonly dryRun?: boolean;
+  readonly preview?: number;
+}
+
+export function addTrainCommand(program: Command): void {
+  const command = program
+    .command("train")
+    .summary("fine-tune an expert: full, LoRA, parts of the model, or parts by turns")
+    .description(
+      "Trains as a run file says: base, data, output, method, what is trained. Every field of it is a flag, too, and goes " +
+        "before the file's; values are read as YAML. Relative paths in the file start from its folder.",
+    )
+    .argument("[run]", "YAML file; without it all comes from flags")
+    .option("--dry-run", "open base and data, say what would be trained, and stop")
+    .addOption(
+      new Option("--preview <n>", "show what the model will see of the first examples, and stop").argParser(
+        parsePositive,
+      ),
+    )
+    .option("--resume", "go on with a run that was stopped, to the same weights")
+    .option("--force", "replace an earlier run in the output folder");
+  for (const { field, description } of runFields()) command.option(`--${field} <value>`, description);
+  withCommonOptions(command).action(async (file: string | undefined, flags: TrainFlags & Record<string, unknown>) => {
+    const { run, folder } = await readRunOf(file, flags);
+    const signal = interruptSignal();
+    const start = performance.now();
+    const palette = paletteFor(process.stderr);
+    if (flags.dryRun || flags.preview !== undefined) {
+      const prepared = await prepareRun({ run, folder, signal });
+      try {
+        if (flags.preview !== undefined) await printPreview(prepared, flags.preview);
+        else if (flags.json) printJson(summaryOf(run, prepared));
+        else print(describeRun(run, prepared));
+      } finally {
+        prepared.close();
+      }
+      return;
+    }
+    const display = flags.quiet ? undefined : showTraining();
+    let result: RunResult;
+    try {
+      result = await trainRun({
+        ...{ run, folder, signal },
+        ...(flags.resume ? { resume: true } : {}),
+        ...(flags.force ? { force: true } : {}),
+        onReady: (prepared) => say(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),
+        onProgress: (progress) => display?.update(progress),
+      });
+    } finally {
+      display?.stop();
+    }
+    const pictures = await drawLoss(run.out, result.log);
+    if (flags.json) return printJson({ ...result, pictures });
+    print(describeResult(result, elapsed(start)));
+  });
+}
+
+async function readRunOf(
+  file: string | undefined,
+  flags: Record<string, unknown>,
+): Promise<{ run: Run; folder: string }> {
+  const fields = runFields().flatMap(({ field }): FieldText[] => {
+    const value = flags[attributeOf(field)];
+    return typeof value === "string" ? [[field, value]] : [];
+  });
+  if (file === undefined) {
+    if (fields.length === 0)
+      throw new LayergraftError("usage", "there is nothing to train; give a run file, or --base, --data and --out");
+    return { run: checkRun({}, { fields }), folder: "." };
+  }
+  const { run, folder } = await readRun(file, { fields });
+  // A path that is written in the file belongs to it; one on the command line to where the person stands.
+  const isFlag = fields.some(([field]) => field === "out");
+  return { run: isFlag ? run : { ...run, out: join(dirname(resolve(file)), run.out) }, folder };
+}
+
+/** What commander calls a flag's value. */
+function attributeOf(field: string): string {
+  return field.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+function titleOf({ method, out, base }: Run): string {
+  return `${method === "lora" ? "LoRA" : "Full"} fine-tuning of ${base} into ${out}`;
+}
+
+function describeRun(run: Run, prepared: PreparedRun): string[] {
+  const { settings, trained, lora, source, streams, notes } = prepared;
+  const parameters = [...trained].reduce((sum, name) => sum + sizeOf(source.tensors.get(name)?.shape ?? []), 0);
+  const layers = [...new Set([...trained].flatMap((name) => source.tensors.get(name)?.layer ?? []))].sort(
+    (a, b) => a - b,
+  );
+  const factors = lora?.modules.reduce((sum, module) => sum + lora.settings.rank * (module.in + module.out), 0);
+  const what = lora
+    ? `${plural(lora.modules.length, "matrix").replace("matrixs", "matrices")} get factors of rank ${lora.settings.rank}, ${formatCount(factors ?? 0)} parameters`
+    : `${formatCount(parameters)} parameters learn`;
+  return [
+    `${what}, in layers ${formatRanges(layers) || "none"}`,
+    ...streams.flatMap(({ name, counts }) => [
+      ...(streams.length > 1 ? [`stream ${name}:`] : []),
+      ...formatTable([..."set,>rows,>examples,>kept,>held out,>cut,>tokens,>learned".split(",")], counts.map(countRow)),
+      ...counts.flatMap(lossesOf),
+    ]),
+    `${plural(settings.steps, "step")} of ${settings.sequencesPerStep} sequences of ${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
+    `learning rate ${settings.learningRate}, ${describeSchedule(settings.schedule, settings.steps)}`,
+    ...notes.map((note) => `note: ${note}`),
+  ];
+}
+
+function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((product, extent) => product * extent, 1);
+}
+
+function countRow(counts: SetCounts): string[] {
+  const { name, rows, examples, kept, heldOut, cut, tokens, lossTokens } = counts;
+  return [
+    name,
+    ...[rows, examples, kept, heldOut, cut].map((n) => n.toLocaleString("en-US")),
+    formatCount(tokens),
+    formatCount(lossTokens),
+  ];
+}
+
+/** What became of rows that are not trained on; nothing is dropped in silence. */
+function lossesOf(counts: SetCounts): string[] {
+  const lost: [number, string][] = [
+    [counts.badRows, "could not be read"],
+    [counts.emptyRows, "without prompt or response"],
+    [counts.duplicates, "were there before"],
+    [counts.notSampled, "left out by the cap"],
+    [counts.tooLong, "too long"],
+    [counts.nothingToLearn, "with nothing to learn"],
+    [counts.refused, "refused by the chat template"],
+  ];
+  for (const [filter, count] of Object.entries({ ...counts.filteredRows, ...counts.filtered }))
+    lost.push([count, `not ${filter}`]);
+  for (const [file, count] of Object.entries(counts.contaminated)) lost.push([count, `share a passage with ${file}`]);
+  const told = lost.filter(([count]) => count > 0).map(([count, why]) => `${count.toLocaleString("en-US")} ${why}`);
+  return told.length > 0 ? [`  ${counts.name}: ${told.join("; ")}`] : [];
+}
+
+function summaryOf(run: Run, { settings, trained, lora, streams, notes }: PreparedRun): unknown {
+  return {
+    run,
+    settings,
+    trained: [...trained],
+    ...(lora ? { factors: lora.modules.map(({ module }) => module) } : {}),
+    data: Object.fromEntries(streams.map(({ name, counts }) => [name, counts])),
+    notes,
+  };
+}
+
+/** The first examples in the order of training, as the model sees them. */
+async function printPreview({ source, streams }: PreparedRun, count: number): Promise<void> {
+  const palette = paletteFor(process.stdout);
+  const tokenizer = await loadSourceTokenizer(source);
+  print(previewLegend(palette));
+  for (const { name, batches, data } of streams) {
+    for (let i = 0; i < Math.min(count, batches.mixture.size); i++) {
+      const { set, index } = batches.mixture.placeOf(batches.mixture.at(i));
+      const encoded = data.train.get(set, index);
+      print("");
+      print(
+        palette.bold(
+          `${streams.length > 1 ? `${name}, ` : ""}example ${i + 1} of ${data.train.sets[set]?.name}, ${plural(encoded.ids.length, "token")}`,
+        ),
+      );
+      print(renderPreview(previewOf(encoded, tokenizer), palette));
+    }
+  }
+}
+
+async function drawLoss(out: string, log: string): Promise<string[]> {
+  const entries = (await readFile(log, "utf8"))
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as LogEntry);
+  if (entries.length < 2) return [];
+  const svg = await lossCurveSvg(entries, "Loss");
+  const files = [join(out, "loss.svg"), join(out, "loss.png")];
+  await writeFileAtomically(files[0] as string, svg);
+  await writeFileAtomically(files[1] as string, await svgToPng(svg));
+  return files;
+}
+
+function describeResult(result: RunResult, time: string): string[] {
+  const { last, best, bestLoss, merged, reverted, steps, samples, tokens, loss, stoppedEarly, resumed } = result;
+  return [
+    `Trained ${plural(steps, "step")}, ${plural(samples, "sample")}, ${formatCount(tokens)} tokens${resumed ? " (resumed)" : ""} in ${time}; loss ${loss?.toFixed(4) ?? "unknown"}${stoppedEarly ? "; stopped early, as the held-out loss got no better" : ""}`,
+    `last  ${last}`,
+    ...(best ? [`best  ${best} (held-out loss ${bestLoss?.toFixed(4)})`] : []),
+    ...(merged ? [`merged  ${merged}`] : []),
+    ...(reverted ? [`reverted  ${reverted}`] : []),
+  ];
+}

@@ -1,0 +1,27 @@
+// The tokenizer and the chat template of what is run: from the first of its folders that has them.
+import { join } from "node:path";
+import { exists } from "../core/files.js";
+import { type ChatTemplate, loadChatTemplate, loadTokenizer, type Tokenizer } from "../text/index.js";
+import type { ModelSource } from "./model-source.js";
+
+type TextSource = Pick<ModelSource, "textFolders" | "addedTokens">;
+
+/**
+ * Loads the tokenizer, with the tokens that a plan adds to it.
+ * @throws {CheckpointError} if no folder has one that can be read
+ */
+export async function loadSourceTokenizer({ textFolders, addedTokens }: TextSource): Promise<Tokenizer> {
+  for (const folder of textFolders) {
+    if (await exists(join(folder, "tokenizer.json"))) return loadTokenizer(folder, { addedTokens });
+  }
+  return loadTokenizer(textFolders.at(-1) ?? ".", { addedTokens });
+}
+
+/** Loads the chat template; undefined if no folder has one. */
+export async function loadSourceTemplate({ textFolders }: TextSource): Promise<ChatTemplate | undefined> {
+  for (const folder of textFolders) {
+    const template = await loadChatTemplate(folder);
+    if (template) return template;
+  }
+  return undefined;
+}

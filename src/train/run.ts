@@ -1,0 +1,255 @@
+// A run from its file to its result: opens the base, prepares the data, settles what depends on both, trains, and makes
+// what was asked for at the end. The loop is trainer.ts.
+import { join, resolve } from "node:path";
+import { parameterCount } from "../checkpoint/index.js";
+import { RecipeError } from "../core/errors.js";
+import {
+  type Batch,
+  type BatchOptions,
+  type BatchPosition,
+  BatchStream,
+  type DataInput,
+  type ExampleList,
+  type PreparedData,
+  type PrepareProgress,
+  prepareData,
+  type SetCounts,
+} from "../data/index.js";
+import { loadSourceTemplate, loadSourceTokenizer, type ModelSource, openModelSource } from "../engine/index.js";
+import { executePlan, type OpenedPlan, planSoup } from "../merge/index.js";
+import { locateWeights, readSpec } from "../model/index.js";
+import { type LoraPlan, planLora } from "./lora.js";
+import type { Run } from "./run-file.js";
+import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run-settings.js";
+import { resolveSelection } from "./selection.js";
+import {
+  type BatchSource,
+  type TrainingBatch,
+  type TrainingStream,
+  type TrainProgress,
+  type TrainResult,
+  train,
+} from "./trainer.js";
+
+export interface RunOptions {
+  readonly run: Run;
+  /** Folder that relative paths of the run start from; the working folder by default. `out` starts from the working folder. */
+  readonly folder?: string | undefined;
+  readonly resume?: boolean | undefined;
+  readonly force?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onPrepare?: ((progress: PrepareProgress) => void) | undefined;
+  /** Once, before the first step. */
+  readonly onReady?: ((ready: PreparedRun) => void) | undefined;
+  readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
+}
+
+/** A run with everything opened and settled; nothing has been trained. */
+export interface PreparedRun {
+  readonly base: OpenedPlan;
+  readonly source: ModelSource;
+  readonly settings: RunSettings;
+  /** Names of all tensors that learn, or that factors are made for. */
+  readonly trained: ReadonlySet<string>;
+  readonly lora: LoraPlan | undefined;
+  readonly streams: readonly PreparedStream[];
+  readonly notes: readonly string[];
+  close(): void;
+}
+
+export interface PreparedStream {
+  readonly name: string;
+  readonly counts: readonly SetCounts[];
+  readonly data: PreparedData;
+  readonly batches: BatchStream;
+  /** The same stream at another place. */
+  readonly openAt: (position: BatchPosition) => BatchStream;
+  /** What learns from it; undefined for all. */
+  readonly trained: ReadonlySet<string> | undefined;
+}
+
+export interface RunResult extends TrainResult {
+  /** The base with the factors folded in, where that was asked for. */
+  readonly merged: string | null;
+  readonly counts: Readonly<Record<string, readonly SetCounts[]>>;
+}
+
+/**
+ * Trains as a run says.
+ * @throws {RecipeError | DataError | CheckpointError} if the run cannot be prepared
+ * @throws see `train` for what can go wrong later
+ */
+export async function trainRun(options: RunOptions): Promise<RunResult> {
+  const { run, resume, force, signal, onProgress, onReady } = options;
+  const prepared = await prepareRun(options);
+  try {
+    onReady?.(prepared);
+    const { base, source, settings, lora, streams, trained } = prepared;
+    const tensors = source.tensors;
+    const revert = run.revert
+      ? resolveSelection(run.revert, { tensors, layers: source.config.layers, field: "revert" })
+      : undefined;
+    if (revert && lora)
+      throw new RecipeError("revert is for full fine-tuning; leave layers out of train instead", [], {
+        field: "revert",
+      });
+    const result = await train({
+      ...{ base, source, trained, lora, settings, signal, resume, force, onProgress, revert },
+      baseName: run.base,
+      out: run.out,
+      streams: streams.map(
+        (stream): TrainingStream => ({ batches: asSource(stream), trained: learners(stream, lora) }),
+      ),
+      accumulation: run.accumulation,
+      holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
+      ...(run.early_stopping ? { earlyStopping: run.early_stopping } : {}),
+      checkpointEvery: run.checkpoints.every_samples,
+      keep: run.checkpoints.keep,
+      saveDType: run.save_dtype,
+      seed: run.seed,
+      threads: run.threads,
+      configuration: run,
+      inputs: inputsOf(prepared),
+    });
+    return {
+      ...result,
+      merged: run.lora?.merge ? await foldIn(run, prepared, result.last, signal) : null,
+      counts: Object.fromEntries(streams.map(({ name, counts }) => [name, counts])),
+    };
+  } finally {
+    prepared.close();
+  }
+}
+
+/** Opens base and data and settles what depends on them. */
+export async function prepareRun(options: Omit<RunOptions, "resume" | "force">): Promise<PreparedRun> {
+  const { run, folder, signal, onPrepare } = options;
+  const base = await planSoup({ models: [run.base] }, folder);
+  const source = await openModelSource(base);
+  const spec = readSpec(source.config);
+  const checkpoint = [...source.sources.values()][0];
+  const model = { parameters: checkpoint ? parameterCount(checkpoint) : 0, contextLength: spec.contextLength };
+  const { stored } = locateWeights(spec, source.tensors.keys(), source.name);
+  const own = new Set(stored.values());
+  const notes = [...source.notes];
+  const select = (selection: string, field: string): ReadonlySet<string> => {
+    const chosen = resolveSelection(selection, { tensors: source.tensors, layers: source.config.layers, field });
+    const known = new Set([...chosen].filter((name) => own.has(name)));
+    if (known.size === 0)
+      throw new RecipeError(`${field}: ${selection} has nothing of the decoder in it`, [], { field });
+    if (known.size < chosen.size)
+      notes.push(`${chosen.size - known.size} tensors of ${field} are no part of the decoder and stay as they are`);
+    return known;
+  };
+
+  const { sequenceLength } = settleRun(run, model, { samples: 1, sequences: 1 });
+  const tokenizer = await loadSourceTokenizer(source);
+  const chatTemplate = await loadSourceTemplate(source);
+  const declared = run.partition
+    ? run.partition.map(({ name, train: part, data }, i) => ({ name, data, part, field: `partition[${i}].train` }))
+    : [{ name: "data", data: run.data, part: undefined, field: "train" }];
+  const streams: PreparedStream[] = [];
+  try {
+    for (const { name, data, part, field } of declared) {
+      const prepared = await prepareData({
+        data: data as DataInput,
+        ...{ tokenizer, chatTemplate, sequenceLength, folder, signal, seed: run.seed, loss: run.loss_on },
+        heldOut: heldOutOf(run),
+        onProgress: onPrepare,
+      });
+      const openAt = (from?: BatchPosition) => streamOf(prepared, run, { sequenceLength, pad: tokenizer.pad, from });
+      const trained = part === undefined ? undefined : select(part, field);
+      streams.push({ name, counts: prepared.counts, data: prepared, batches: openAt(), openAt, trained });
+    }
+    const whole = trainedSelection(run);
+    const trained =
+      whole === undefined ? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])])) : select(whole, "train");
+    const settings = settleRun(run, model, sizeOf(streams));
+    const lora = settings.lora ? planLora(trained, source.tensors, settings.lora) : undefined;
+    const close = () => {
+      for (const { data } of streams) data.close();
+    };
+    return { base, source, settings, trained, lora, streams, notes: [...notes, ...settings.notes], close };
+  } catch (error) {
+    for (const { data } of streams) data.close();
+    throw error;
+  }
+}
+
+function heldOutOf({ holdout }: Run): { share: number } | { samples: number } | undefined {
+  if (holdout?.share !== undefined) return { share: holdout.share };
+  return holdout?.samples === undefined ? undefined : { samples: holdout.samples };
+}
+
+function streamOf(
+  { train: examples, repeat }: PreparedData,
+  { batch, packing, seed }: Run,
+  options: Pick<BatchOptions, "sequenceLength" | "pad" | "from">,
+): BatchStream {
+  // Padding is neither seen nor learned, so that examples of like length share a batch only saves time.
+  return new BatchStream({ ...{ examples, repeat, batch, packing, seed, bucketing: !packing }, ...options });
+}
+
+/** Held-out examples, once, in their order. */
+function inOrder(examples: ExampleList, run: Run, { sequenceLength }: RunSettings): BatchStream {
+  const { batch, seed } = run;
+  return new BatchStream({ ...{ examples, sequenceLength, batch, seed, shuffle: false, bucketing: true, passes: 1 } });
+}
+
+/** One pass of all streams; a partition takes them in turn. */
+function sizeOf(streams: readonly PreparedStream[]): RunData {
+  return {
+    samples: streams.reduce((sum, { batches }) => sum + batches.mixture.size, 0),
+    sequences: streams.reduce((sum, { batches }) => sum + batches.sequencesPerPass(), 0),
+  };
+}
+
+function asSource({ name, batches, openAt }: PreparedStream): BatchSource {
+  let stream = batches;
+  let count = 0;
+  return {
+    name,
+    next: () => {
+      const batch = stream.next() as Batch; // endless, as no passes were given
+      count++;
+      return { ...batch, samples: batch.examples, name: `batch ${count} of ${name}` } satisfies TrainingBatch;
+    },
+    position: () => ({ ...stream.position, waiting: [...stream.position.waiting] }),
+    seek: (position) => {
+      stream = openAt(position as unknown as BatchPosition);
+    },
+  };
+}
+
+/** Parameters that a stream's batches update: its tensors, or their factors. */
+function learners({ trained }: PreparedStream, lora: LoraPlan | undefined): ReadonlySet<string> | undefined {
+  if (!trained || !lora) return trained;
+  return new Set(
+    lora.modules
+      .filter(({ tensor }) => trained.has(tensor))
+      .flatMap(({ module }) => [
+        `base_model.model.${module}.lora_A.weight`,
+        `base_model.model.${module}.lora_B.weight`,
+      ]),
+  );
+}
+
+function inputsOf({ base, streams }: PreparedRun): Record<string, string> {
+  const sources = base.plan.sources.map(({ name, digest }) => [`base ${name}`, digest]);
+  const data = streams.map(({ name, data: { train: examples } }) => [`data ${name}`, examples.digest]);
+  return Object.fromEntries([...sources, ...data]) as Record<string, string>;
+}
+
+/** Writes the base with the factors added: a merge of one model. */
+async function foldIn(run: Run, { base }: PreparedRun, adapter: string, signal?: AbortSignal): Promise<string> {
+  const out = join(run.out, "merged");
+  const [checkpoint] = base.sources.values();
+  if (!checkpoint || checkpoint.adapter) {
+    throw new RecipeError("lora.merge folds factors into a plain base; merge the base's own adapter first", [], {
+      field: "lora.merge",
+    });
+  }
+  const opened = await planSoup({ models: [`${checkpoint.folder}+${resolve(adapter)}`], dtype: run.save_dtype });
+  await executePlan(opened, { out, force: true, ...(signal ? { signal } : {}) });
+  return out;
+}
