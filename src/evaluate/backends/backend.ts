@@ -127,6 +127,7 @@ export interface Backend {
 /** A tokenizer, as far as backends need it; that of text/ is one. */
 export interface Encoder {
   readonly bos: number | undefined;
+  readonly eos: number | undefined;
   encode(text: string, options?: { specialTokens?: boolean }): number[];
   tokenOf(id: number): string | undefined;
 }
@@ -140,12 +141,18 @@ export type Encode = (
 
 /**
  * Encodes with a tokenizer at hand. A text that begins with the beginning-of-sequence token already, as rendered chats
- * do, gets no second one.
+ * do, gets no second one; an end that some tokenizers put after every text is left away, as the text goes on.
  */
 export function encodeWith(tokenizer: Encoder): Encode {
-  const bos = tokenizer.bos === undefined ? undefined : tokenizer.tokenOf(tokenizer.bos);
-  return async (text, specialTokens) =>
-    tokenizer.encode(text, { specialTokens: specialTokens && !(bos && text.startsWith(bos)) });
+  const { bos, eos } = tokenizer;
+  const begin = bos === undefined ? undefined : tokenizer.tokenOf(bos);
+  const marks = tokenizer.encode("", { specialTokens: true });
+  const hasEnd = eos !== undefined && marks.at(-1) === eos && (marks.length > 1 || eos !== bos);
+  return async (text, specialTokens) => {
+    if (!specialTokens || (begin && text.startsWith(begin))) return tokenizer.encode(text);
+    const ids = tokenizer.encode(text, { specialTokens: true });
+    return hasEnd ? ids.slice(0, -1) : ids;
+  };
 }
 
 /**

@@ -75,6 +75,21 @@ describe("generation", () => {
     expect(calls.generate[0]?.prompts).toEqual([toy.encode(": is"), toy.encode(" is"), toy.encode(" is", true)]);
   });
 
+  it("leaves the end away that a tokenizer puts after every text", async () => {
+    const { engine, calls } = toyEngine();
+    const tokenizer = {
+      ...toy.toyTokenizer,
+      encode: (text: string, { specialTokens = false } = {}) => [
+        ...toy.encode(text, specialTokens),
+        ...(specialTokens ? [toy.END] : []),
+      ],
+    };
+    const backend = engineBackend({ engine, tokenizer, model: "toy" });
+    await backend.generate([{ prompt: " is", maxNewTokens: 1, stop: [] }]);
+    expect(calls.generate[0]?.prompts).toEqual([toy.encode(" is", true)]);
+    expect(await backend.loglikelihood([{ context: " is", continuation: " the" }])).toMatchObject([{ tokens: 1 }]);
+  });
+
   it("reports prompts that fill the context and answers that ran out of it", async () => {
     const { engine, calls } = toyEngine(10);
     const answers = await backendOf(engine).generate([

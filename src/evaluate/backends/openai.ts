@@ -19,6 +19,8 @@ import { HttpClient, type HttpOptions, ServerError } from "./http.js";
 export interface ServerOptions extends HttpOptions {
   /** What the server calls the model; default: the only one it has. */
   readonly model?: string | undefined;
+  /** What the server was told to serve: meant where it lists several models or none, this one among them or not. */
+  readonly served?: string | undefined;
   /** Tokenizer of the model, where it is at hand; else the server is asked to tokenize, if it can. */
   readonly tokenizer?: Encoder | undefined;
   /** The model's chat template, where it is at hand; without it chats cannot be asked. */
@@ -99,13 +101,14 @@ async function acceptsIds(
 /** The model that is meant among those the server has, and who owns it, which tells what the server is. */
 async function findModel(
   http: HttpClient,
-  { model, signal }: ServerOptions,
+  { model, served, signal }: ServerOptions,
 ): Promise<{ model: string; owner?: string }> {
   const entries = listAt(await http.get("/v1/models", signal), "data");
   const names = entries.map((entry) => stringAt(entry, "id")).filter((name) => name !== undefined);
   const [only] = names;
-  const found = model ?? (names.length === 1 ? only : undefined);
-  if (found === undefined || (names.length > 0 && !names.includes(found))) {
+  const isOther = served !== undefined && !names.includes(served) && names.length !== 1;
+  const found = model ?? (names.length === 1 ? only : served);
+  if (found === undefined || (names.length > 0 && !names.includes(found) && !isOther)) {
     const near = model === undefined ? undefined : closest(model, names);
     throw new LayergraftError(
       "usage",

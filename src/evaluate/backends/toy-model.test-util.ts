@@ -67,7 +67,8 @@ export function generate(
 }
 
 export const toyTokenizer = {
-  bos: BOS,
+  bos: BOS as number | undefined,
+  eos: END as number | undefined,
   encode: (text: string, options: { specialTokens?: boolean } = {}) => encode(text, options.specialTokens),
   tokenOf: (id: number) => VOCABULARY[id],
 };

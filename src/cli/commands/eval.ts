@@ -1,0 +1,265 @@
+// layergraft eval: how well a model does, on tasks with named protocols, with our engine or through a server.
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { LayergraftError } from "../../core/errors.js";
+import { plural } from "../../core/format.js";
+import { hubLoader } from "../../evaluate/hub-rows.js";
+import {
+  BLEU_TOKENIZERS,
+  type BleuTokenizer,
+  evaluate,
+  type Item,
+  loadPieces,
+  openSandbox,
+  openTasks,
+  protocolId,
+  protocolTitle,
+  type Results,
+  type Sample,
+  SUITES,
+  TASK_FAMILIES,
+  type Task,
+} from "../../evaluate/index.js";
+import { ResultFolder } from "../../evaluate/results/index.js";
+import { type EvaluationDisplay, SILENT_EVALUATION, showEvaluation } from "../../report/evaluation-progress.js";
+import { SCORE_FORMATS, type ScoreFormat, scoreLines, scoreNotes } from "../../report/scores.js";
+import { formatTable } from "../../report/table.js";
+import { parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../engine-run.js";
+import { BACKEND_HELP, type BackendFlags, openBackend } from "../eval-backend.js";
+import { interruptSignal, paletteFor, parseCount, parseList, print, printJson, say, warn } from "../output.js";
+
+interface EvalFlags extends BackendFlags {
+  readonly tasks?: string[];
+  readonly list?: boolean;
+  readonly protocol?: string[];
+  readonly shots?: number;
+  readonly limit?: number;
+  readonly data?: string;
+  readonly resume?: boolean;
+  readonly show?: number;
+  readonly allowCode?: boolean;
+  readonly python?: string;
+  readonly tokenize?: BleuTokenizer;
+  readonly spbleu?: string;
+  readonly resamples?: number;
+  readonly format: ScoreFormat;
+}
+
+export function addEvalCommand(program: Command): void {
+  const command = program
+    .command("eval")
+    .summary("evaluate a model: MGSM, Belebele, FLORES, MBPP, MMLU, or tasks of your own")
+    .description(
+      "Asks a model what tasks ask, reads and judges its answers, and prints scores with their uncertainty and the " +
+        "full name of the protocol. With --out, results, every sample and every answer are kept, and --resume goes on " +
+        "after an interruption. --list shows the tasks.",
+    )
+    .argument("[source]", `${SOURCE_ARGUMENT}; with a server, its name for the model, or the model's folder`)
+    .addOption(
+      new Option(
+        "-t, --tasks <names>",
+        "tasks between commas: mgsm_sw, a suite such as paper, or a .yaml file",
+      ).argParser(parseList),
+    )
+    .option("--list", "list tasks, suites and protocols")
+    .option("-b, --backend <backend>", `who answers: ${BACKEND_HELP}`, "engine")
+    .addOption(new Option("--protocol <names>", "protocols to ask by, instead of each task's own").argParser(parseList))
+    .addOption(new Option("--shots <n>", "solved examples before each item").argParser(parseCount))
+    .addOption(new Option("--limit <n>", "at most so many items of each task").argParser(parsePositive))
+    .option("-d, --data <folder>", "folder with the tasks' data (default: data sets of the hub)")
+    .option("-o, --out <folder>", "folder for results, samples and answers")
+    .option("--resume", "go on with what a stopped run has left in --out")
+    .addOption(
+      new Option("--show <n>", "print the first n items of each task: prompt, answer, verdict").argParser(
+        parsePositive,
+      ),
+    )
+    .addOption(new Option("--format <format>", "of the scores").choices(SCORE_FORMATS).default("table"))
+    .addOption(
+      new Option("--seed <n>", "of the bootstrap and of waits between attempts").argParser(parseCount).default(0),
+    )
+    .addOption(new Option("--resamples <n>", "of the bootstrap (default: 1000)").argParser(parsePositive))
+    .addOption(
+      new Option("--batch <n>", "prompts computed at once by the engine (default: 8)").argParser(parsePositive),
+    )
+    .option("--allow-code", "execute programs that the model wrote, confined as far as the system allows (MBPP)")
+    .option("--python <path>", "Python that executes them (default: python3 on the PATH)")
+    .addOption(new Option("--tokenize <name>", "how BLEU cuts text (default: by language)").choices(BLEU_TOKENIZERS))
+    .option("--spbleu <file>", "SentencePiece model of FLORES-200: adds spBLEU")
+    .option("--model <name>", "the server's name for the model (default: <source>, or the only one it has)")
+    .option("--tokenizer <folder>", "folder with the model's tokenizer.json, for servers that cannot tokenize")
+    .addOption(new Option("--concurrency <n>", "requests at once to a server (default: 8)").argParser(parsePositive))
+    .addOption(new Option("--timeout <seconds>", "for one answer of a server (default: 600)").argParser(parseSeconds))
+    .addOption(new Option("--retries <n>", "attempts after what may pass (default: 6)").argParser(parseCount))
+    .addOption(
+      new Option("--start-timeout <seconds>", "for serve: to become healthy (default: 900)").argParser(parseSeconds),
+    )
+    .addOption(
+      new Option("--context <n>", "for ollama: tokens of context (default: at most 8192)").argParser(parsePositive),
+    )
+    .option("--api-key-env <name>", "environment variable that holds the server's key");
+  withEngineOptions(command).action(async (source: string | undefined, flags: EvalFlags) => {
+    if (flags.list) return list(flags);
+    if (source === undefined) throw usage("say what to evaluate: a folder, a recipe, or a server's name for a model");
+    if (!flags.tasks) throw usage("say which tasks: --tasks mgsm_sw,mbpp; --list shows them");
+    if (flags.resume && flags.out === undefined) throw usage("--resume goes on in the folder of --out; name it");
+    await run(source, flags, flags.tasks);
+  });
+}
+
+async function run(source: string, flags: EvalFlags, names: readonly string[]): Promise<void> {
+  const signal = interruptSignal();
+  const display = flags.quiet ? SILENT_EVALUATION : showEvaluation();
+  const tasks = await openTasks(names, {
+    protocols: flags.protocol,
+    shots: flags.shots,
+    tokenize: flags.tokenize,
+    pieces: flags.spbleu === undefined ? undefined : await loadPieces(flags.spbleu),
+  });
+  // Before the minutes that a model may take to load.
+  if (flags.out !== undefined) await ResultFolder.check(flags.out, flags.resume ?? false);
+  else say(flags, "note: nothing is kept, as there is no --out FOLDER");
+  const sandbox = tasks.some(({ executes }) => executes)
+    ? await openSandbox({ allowCode: flags.allowCode ?? false, python: flags.python, signal })
+    : undefined;
+  const opened = await openBackend(source, flags, signal, (text) => display.note(text));
+  let results: Results;
+  try {
+    ({ results } = await evaluate({
+      tasks,
+      backend: opened.backend,
+      data: {
+        folder: flags.data,
+        loadRows: hubLoader({ onProgress: ({ dataset, done, total }) => tellFetch(display, dataset, done, total) }),
+      },
+      source,
+      out: flags.out,
+      resume: flags.resume,
+      limit: flags.limit,
+      seed: flags.seed,
+      resamples: flags.resamples,
+      sandbox,
+      url: opened.url,
+      signal,
+      onProgress: (progress) => display.update(progress),
+      onSample: shower(flags, display),
+    }));
+  } finally {
+    display.stop();
+    await opened.close();
+  }
+  report(results, flags);
+}
+
+function report(results: Results, flags: EvalFlags): void {
+  if (flags.json) {
+    printJson(results);
+    return;
+  }
+  const lines = scoreLines(results, flags.format);
+  if (flags.format !== "table") {
+    print(lines);
+    for (const note of scoreNotes(results)) say(flags, `note: ${note}`);
+  } else {
+    const palette = paletteFor(process.stdout);
+    const { backend, server, model } = results.backend;
+    const who = server === null ? backend : `${server} (${backend})`;
+    const [header = "", ...rows] = lines;
+    const notes = scoreNotes(results).map((note) => palette.dim(note));
+    print([
+      palette.bold(`${model}, ${who}`),
+      palette.dim(header),
+      ...rows,
+      ...(notes.length > 0 ? ["", ...notes] : []),
+    ]);
+  }
+  const unscored = results.tasks.filter(({ faults }) => faults.unscored > 0);
+  for (const { task, faults, items } of unscored) {
+    warn(`${task}: ${faults.unscored} of ${plural(items, "item")} have no verdict and are in no score`);
+  }
+  if (flags.out !== undefined) say(flags, `Results and samples are in ${flags.out}`);
+}
+
+/** Prints the first items of each task as they are done. */
+function shower(
+  { show = 0, json }: EvalFlags,
+  display: EvaluationDisplay,
+): ((task: Task, sample: Sample, item: Item) => void) | undefined {
+  if (show === 0) return undefined;
+  const shown = new Map<string, number>();
+  return (task, sample, item) => {
+    const count = (shown.get(task.name) ?? 0) + 1;
+    shown.set(task.name, count);
+    if (count > show) return;
+    display.stop();
+    // The one JSON document of --json must stay alone on stdout.
+    const out = json ? process.stderr : process.stdout;
+    out.write(`${describe(task, sample, item).join("\n")}\n`);
+  };
+}
+
+function describe(task: Task, sample: Sample, { prompt }: Item): string[] {
+  const palette = paletteFor(process.stdout);
+  const asked =
+    prompt.form === "text"
+      ? prompt.shared + prompt.own
+      : prompt.messages.map(({ role, content }) => `[${role}]\n${content}`).join("\n");
+  const { output, fault, finish, execution } = sample;
+  const answer = typeof output === "string" ? output : JSON.stringify(output);
+  const title = (text: string) => palette.bold(`--- ${text}`);
+  return [
+    title(`${task.name}, item ${sample.id}: prompt (${protocolTitle(task.protocol, task.shots)})`),
+    asked,
+    title(`answer${finish === "length" ? ", cut at the bound of new tokens" : ""}`),
+    fault === undefined ? answer : `none: ${fault}`,
+    title("verdict"),
+    `read:    ${JSON.stringify(sample.reading)}`,
+    `gold:    ${JSON.stringify(sample.gold)}`,
+    ...(execution ? [`program: ${execution.outcome}${execution.detail ? `, ${execution.detail}` : ""}`] : []),
+    `worth:   ${JSON.stringify(sample.verdict)}`,
+    "",
+  ];
+}
+
+function tellFetch(display: EvaluationDisplay, dataset: string, done: number, total: number): void {
+  if (done === total && total > 0) display.note(`fetched ${dataset}`);
+}
+
+function list(flags: EvalFlags): void {
+  if (flags.json) {
+    printJson({
+      families: TASK_FAMILIES.map(({ name, summary, pattern, names, protocols }) => ({
+        name,
+        summary,
+        pattern,
+        tasks: names,
+        protocols: protocols.map((protocol) => ({ ...protocol, id: protocolId(protocol) })),
+      })),
+      suites: SUITES,
+    });
+    return;
+  }
+  const families = TASK_FAMILIES.map(({ pattern, summary }) => [pattern, summary]);
+  const protocols = TASK_FAMILIES.flatMap(({ protocols }) =>
+    protocols.map((protocol) => [protocolId(protocol), String(protocol.shots.default), protocol.summary]),
+  );
+  const suites = Object.entries(SUITES).map(([name, tasks]) => [name, tasks.join(" ")]);
+  print([
+    ...formatTable(["tasks", ""], families),
+    "",
+    ...formatTable(["protocol", ">shots", ""], protocols),
+    "",
+    ...formatTable(["suite", ""], suites),
+  ]);
+}
+
+function parseSeconds(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !(value > 0 && value <= 86_400)) {
+    throw new InvalidArgumentError("It must be a number of seconds, at most a day.");
+  }
+  return value;
+}
+
+function usage(message: string): LayergraftError {
+  return new LayergraftError("usage", message);
+}
