@@ -1,0 +1,168 @@
+// Tasks that a file declares: prompts, readings, scores, and every fault of a declaration with its line.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { scoreItems } from "../scores.js";
+import { type Output, openTasks, parseDeclaration, type Task } from "./index.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-test-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const ROWS = [
+  {
+    n: 7,
+    question: "Mji mkuu wa Kenya?",
+    answer: "Nairobi",
+    options: ["Mombasa", "Nairobi"],
+    right: "B",
+    topic: "miji",
+  },
+  { n: 8, question: "2 + 3?", answer: 5, options: ["5", "6"], right: 0, topic: "hesabu" },
+  { n: 9, question: "Bahari?", answer: "Hindi", options: ["Hindi", "Atlantiki"], right: "A", topic: "miji" },
+];
+writeFileSync(join(root, "rows.jsonl"), ROWS.map((row) => `${JSON.stringify(row)}\n`).join(""));
+
+let count = 0;
+async function open(declaration: string, shots?: number): Promise<Task> {
+  const file = join(root, `task${count++}.yaml`);
+  writeFileSync(file, declaration);
+  const [task] = await openTasks([file], { shots });
+  return task as Task;
+}
+
+const GENERATE = `
+task: trivia
+data: rows.jsonl
+answer: generate
+prompt: "Swali: {{question}}\\nJibu:"
+gold: "{{answer}}"
+`;
+const CHOOSE = `
+task: quiz
+data: rows.jsonl
+answer: choose
+prompt: "{{question}}"
+choices: options
+correct: "{{right}}"
+group: "{{topic}}"
+`;
+
+async function judge(task: Task, index: number, output: Output) {
+  const { items } = await task.load({});
+  const item = items[index];
+  if (!item) throw new Error("no item");
+  const reading = task.read(item, output);
+  return { reading, verdict: await task.score(item, reading) };
+}
+
+describe("answers in text", () => {
+  it("are asked with the first rows but the row itself", async () => {
+    const task = await open(`${GENERATE}description: "Jibu kwa neno moja.\\n\\n"\nshots: 1\nid: "q{{ n }}"`);
+    const { items } = await task.load({});
+    expect(items[0]).toEqual({
+      kind: "generate",
+      id: "q7",
+      prompt: {
+        form: "text",
+        shared: "Jibu kwa neno moja.\n\nSwali: 2 + 3?\nJibu: 5\n\n",
+        own: "Swali: Mji mkuu wa Kenya?\nJibu:",
+      },
+      gold: "Nairobi",
+      stop: ["\n"],
+      maxNewTokens: 128,
+    });
+    expect(items[2]?.prompt.shared).toBe("Jibu kwa neno moja.\n\nSwali: Mji mkuu wa Kenya?\nJibu: Nairobi\n\n");
+    expect(task.protocol).toMatchObject({ name: "custom/trivia", version: 1 });
+    expect((await (await open(GENERATE, 0)).load({}, { limit: 2 })).items).toHaveLength(2);
+  });
+
+  it.each<[string, number, string, object, number]>([
+    ["", 0, " Nairobi \nSwali", { answer: "Nairobi" }, 1],
+    ["", 0, " nairobi", { answer: "nairobi" }, 0],
+    ["read: text", 0, "\nNairobi\n", { answer: "Nairobi" }, 1],
+    ["read: number\nlanguage: sw", 1, " ni 4, hapana 5.0", { answer: "5" }, 1],
+    ["read: number\nlanguage: sw", 1, " tano", {}, 0],
+    ["read: {pattern: 'jibu: (\\w+)'}", 0, "jibu: Mombasa; jibu: Nairobi.", { answer: "Nairobi" }, 1],
+    ["read: {pattern: 'jibu: (\\w+)'}", 0, "Nairobi", {}, 0],
+  ])("are read as told: %s", async (lines, index, output, reading, exact) => {
+    const task = await open(`${GENERATE}${lines}`);
+    expect(await judge(task, index, output)).toEqual({ reading, verdict: { exact } });
+  });
+
+  it("can be scored by BLEU and chrF++ over the corpus", async () => {
+    const task = await open(`${GENERATE}score: [exact, bleu, chrf++]\ntokenize: char`);
+    const { items } = await task.load({});
+    const judged = await Promise.all(
+      items.map(async (item) => ({ id: item.id, verdict: await task.score(item, task.read(item, item.gold)) })),
+    );
+    const scores = scoreItems(task.metrics, judged);
+    expect(scores.map(({ metric }) => metric)).toEqual(["exact", "bleu", "chrf++"]);
+    expect(scores.map(({ value }) => Math.round(value))).toEqual([1, 100, 100]);
+    expect(scores[1]?.signature).toContain("tok:char");
+  });
+});
+
+describe("choices", () => {
+  it("come from a list of the row, right by label or by index", async () => {
+    const task = await open(CHOOSE);
+    const { items } = await task.load({});
+    expect(items[0]).toMatchObject({
+      choices: [" Mombasa", " Nairobi"],
+      labels: ["A", "B"],
+      correct: 1,
+      group: "miji",
+    });
+    expect(items[1]).toMatchObject({ correct: 0, gold: "A" });
+    expect(await judge(task, 0, [-2, -1])).toEqual({ reading: { choice: 1, label: "B" }, verdict: { accuracy: 1 } });
+  });
+
+  it("come from templates, with the answer after a shot's prompt", async () => {
+    const task = await open(CHOOSE.replace("choices: options", 'choices: ["{{options[0]}}", "{{options[1]}}"]'), 1);
+    const { items } = await task.load({});
+    expect(items[0]?.prompt).toMatchObject({ shared: "2 + 3? 5\n\n", own: "Mji mkuu wa Kenya?" });
+  });
+});
+
+describe("what is wrong", () => {
+  it("is said of a declaration all at once, with lines", () => {
+    const text = "task: a b\ndata: x\nanswer: generate\npromt: x\ngold: g\nshots: -1\nread: words\n";
+    const run = () => parseDeclaration(text, "t.yaml");
+    expect(run).toThrow(/t\.yaml is not a valid declaration of a task:/);
+    expect(run).toThrow(/line 1: task: must be a name of letters/);
+    expect(run).toThrow(/line 1: prompt: is missing/);
+    expect(run).toThrow(/line 6: shots: /);
+    expect(run).toThrow(/line 7: read: /);
+    expect(run).toThrow(/unknown field "promt"; did you mean prompt\?/);
+    expect(() => parseDeclaration("answer: maybe", "t.yaml")).toThrow(/line 1: answer: must be generate or choose/);
+    expect(() => parseDeclaration("a: [", "t.yaml")).toThrow(/t\.yaml is not valid YAML:\n {2}- line 1/);
+    expect(() => parseDeclaration("- a", "t.yaml")).toThrow(/not a valid declaration/);
+  });
+
+  it.each<[string, RegExp]>([
+    [
+      GENERATE.replace("{{question}}", "{{qestion}}"),
+      /rows\.jsonl, row 1 has no field qestion; did you mean question\?/,
+    ],
+    [GENERATE.replace("{{question}}", "{{options}}"), /row 1 has no text at options/],
+    [GENERATE.replace("{{question}}", "{{__proto__}}"), /row 1 has no field __proto__/],
+    [GENERATE.replace("rows.jsonl", "none.jsonl"), /no data for this task; expected none\.jsonl/],
+    [`${GENERATE}id: "{{topic}}"`, /row 3: the id miji stands twice/],
+    [`${GENERATE}shots: 3`, /3 rows are too few for 3 shots/],
+    [
+      CHOOSE.replace("{{right}}", "{{answer}}"),
+      /the right choice is "Nairobi"; expected one of A, B, or an index from 0/,
+    ],
+    [CHOOSE.replace("choices: options", "choices: topic"), /the field topic must be a list of at least two texts/],
+    [`${CHOOSE}labels: [A, B, C]`, /row 1 has 2 choices, and there are 3 labels/],
+  ])("is said of the data: %s", async (declaration, message) => {
+    const task = await open(declaration);
+    await expect(task.load({})).rejects.toThrow(message);
+  });
+
+  it("is said of what cannot be read so", async () => {
+    await expect(open(`${GENERATE}read: {pattern: "("}`)).rejects.toThrow(/not a regular expression/);
+    await expect(open(`${GENERATE}read: number\nlanguage: it`)).rejects.toThrow(/languages of MGSM, not in it/);
+    await expect(openTasks([join(root, "none.yaml")])).rejects.toThrow(/none\.yaml does not exist/);
+  });
+});

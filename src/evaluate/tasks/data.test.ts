@@ -1,0 +1,234 @@
+// Readers of data files: what they take, and what they say of files that are wrong.
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import fc from "fast-check";
+import { afterAll, describe, expect, it } from "vitest";
+import { LayergraftError } from "../../core/errors.js";
+import { parseCsv } from "./csv.js";
+import { readJsonLines, readLines } from "./data.js";
+import { openTasks } from "./index.js";
+import { findLanguage, LANGUAGES, requireLanguage } from "./languages.js";
+import { parsePythonDictionary } from "./python-literal.js";
+
+const FIXTURES = new URL("../../../test/fixtures/evaluation/", import.meta.url);
+const root = mkdtempSync(join(tmpdir(), "layergraft-test-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+let count = 0;
+/** A folder with these files. */
+function folderWith(files: Readonly<Record<string, string | Uint8Array>>): string {
+  const folder = join(root, String(count++));
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), content);
+  }
+  return folder;
+}
+
+async function load(name: string, folder: string, shots?: number) {
+  const [task] = await openTasks([name], { shots });
+  if (!task) throw new Error("no task");
+  return task.load({ folder });
+}
+
+describe("CSV", () => {
+  it("has commas, quotes and line ends within quoted fields", () => {
+    const text = 'a,"b, ""c""\nd",\r\n\n"",x"y,z';
+    expect(parseCsv(text)).toEqual([
+      ["a", 'b, "c"\nd', ""],
+      ["", 'x"y', "z"],
+    ]);
+  });
+
+  it("reads back what was written", () => {
+    const field = fc.string({ unit: fc.constantFrom("a", ",", '"', "\n", "\r", " ", "é") });
+    const rows = fc.array(fc.array(field, { minLength: 2, maxLength: 4 }), { maxLength: 5 });
+    fc.assert(
+      fc.property(rows, fc.constantFrom("\n", "\r\n"), (table, end) => {
+        const text = table.map((row) => row.map((one) => `"${one.replaceAll('"', '""')}"`).join(",") + end).join("");
+        expect(parseCsv(text)).toEqual(table);
+      }),
+      { numRuns: 200, seed: 1 },
+    );
+  });
+});
+
+describe("lines", () => {
+  it("end at line ends only, and keep what else Unicode calls one", async () => {
+    const folder = folderWith({ "a.txt": "\ufeffone\u2028still\r\ntwo\x0c\n\nfour\n" });
+    expect(await readLines(join(folder, "a.txt"))).toEqual(["one\u2028still", "two\x0c", "", "four"]);
+    expect((await readLines(join(folder, "a.txt"), { keepMark: true }))[0]).toBe("\ufeffone\u2028still");
+  });
+
+  it.each<[string, string | Uint8Array, RegExp]>([
+    ["text that is no JSON", '{"a": 1}\nb\n', /line 2 is not JSON/],
+    ["a list", "[1]\n", /line 1 is not a JSON object/],
+    ["bytes that are no UTF-8", Uint8Array.of(0x7b, 0xff, 0x7d), /is not UTF-8 text/],
+  ])("refuses %s", async (_, content, message) => {
+    const folder = folderWith({ "a.jsonl": content });
+    await expect(readJsonLines(join(folder, "a.jsonl"))).rejects.toThrow(message);
+  });
+
+  it("names a file that is not there, or is a folder", async () => {
+    await expect(readLines(join(root, "none"))).rejects.toThrow(/none does not exist/);
+    await expect(readLines(root)).rejects.toThrow(/is a folder; give a file/);
+  });
+});
+
+describe("MGSM's files", () => {
+  const row = (answer: string) => `Swali?\t${answer}\n`;
+
+  it("are found beside one another or in mgsm/, with exemplars as JSON or as Python", async () => {
+    const { number_answers: numbers, exemplars } = JSON.parse(
+      readFileSync(new URL("mgsm/exemplars.json", FIXTURES), "utf8"),
+    ) as { number_answers: number[]; exemplars: Record<string, { q: string; a: string }[]> };
+    // As the data set's own file is written: escapes, strings beside one another, keys for numbers.
+    const escaped = (text: string) =>
+      [...text].map((sign) => (sign > "~" ? `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}` : sign)).join("");
+    const pieces = (text: string) => `"${escaped(text.slice(0, 9))}"\n      "${escaped(text.slice(9))}"`;
+    const python = [
+      '"""Prompts."""',
+      `EXEMPLAR_NUMBER_ANSWERS = [${numbers.join(", ")}]`,
+      "MGSM_EXEMPLARS = {",
+      '    "sw": {  # Swahili',
+      ...(exemplars.sw ?? []).map(({ q, a }, i) => `"${i + 1}": {"q": (${pieces(q)}), "a": ${pieces(a)},},`),
+      "}}",
+    ].join("\n");
+    const asJson = folderWith({
+      "mgsm_sw.tsv": row("1"),
+      "exemplars.json": JSON.stringify({ number_answers: numbers, exemplars }),
+    });
+    const asPython = folderWith({ "mgsm/mgsm_sw.tsv": row("1"), "mgsm/exemplars.py": python });
+    const [one, other] = [await load("mgsm_sw", asJson), await load("mgsm_sw", asPython)];
+    expect(one.items[0]?.prompt.shared).toMatch(/^Swali: Roger ana mipira 5/);
+    expect(other.items).toEqual(one.items);
+  });
+
+  it.each<[string, Record<string, string>, number, RegExp]>([
+    ["no file", {}, 0, /has no data for MGSM in sw; expected one of mgsm_sw\.tsv, mgsm\/mgsm_sw\.tsv/],
+    ["a header of three columns", { "mgsm_sw.tsv": "a\tb\tc\n" }, 0, /mgsm_sw\.tsv, line 1 has 3 fields; expected a q/],
+    ["an answer in words", { "mgsm_sw.tsv": row("moja") }, 0, /line 1: the answer "moja" is not a number/],
+    [
+      "no exemplars",
+      { "mgsm_sw.tsv": row("1") },
+      1,
+      /no data for the exemplars of MGSM; expected one of exemplars\.json/,
+    ],
+    ["exemplars of others", { "mgsm_sw.tsv": row("1"), "exemplars.json": "{}" }, 1, /has no exemplars in sw/],
+    ["exemplars that are null", { "mgsm_sw.tsv": row("1"), "exemplars.json": "null" }, 1, /has no exemplars in sw/],
+  ])("are refused with %s", async (_, files, shots, message) => {
+    const folder = folderWith({ "x.txt": "", ...files });
+    await expect(load("mgsm_sw", folder, shots)).rejects.toThrow(message);
+  });
+});
+
+describe("a Python literal", () => {
+  it("is data, of strings, numbers, lists and dictionaries", () => {
+    const source = 'X = 1\nA = {"a": [1, -2.5, \'x\\\'\\n\'], "b": ("c" "d"), 3: {}}  # end\n';
+    expect(parsePythonDictionary(source, "A", "f.py")).toEqual({ a: [1, -2.5, "x'\n"], b: "cd", 3: {} });
+    const hostile = parsePythonDictionary('A = {"__proto__": {"x": 1}}', "A", "f.py") as object;
+    expect(Object.getPrototypeOf(hostile)).toBe(Object.prototype);
+  });
+
+  it.each([
+    ['A = open("x")', /strings, numbers, lists/],
+    ["A = {1: f}", /strings, numbers, lists/],
+    ["A = [1 2]", /strings, numbers, lists/],
+    ["A = {", /strings, numbers, lists/],
+    [`A = ${"[".repeat(100)}`, /less nesting/],
+    ["B = 1", /does not assign A/],
+  ])("is refused where it is more: %s", (source, message) => {
+    expect(() => parsePythonDictionary(source, "A", "f.py")).toThrow(message);
+    expect(() => parsePythonDictionary(source, "A", "f.py")).toThrow(LayergraftError);
+  });
+});
+
+describe("MMLU's, MBPP's and Belebele's files", () => {
+  it.each<[string, Record<string, string>, RegExp]>([
+    [
+      "mmlu",
+      { "test/anatomy_test.csv": "q,a,b,c,A\n" },
+      /anatomy_test\.csv, row 1 has 5 fields, the last "A"; expected/,
+    ],
+    ["mmlu", { "test/anatomy_test.csv": "q,a,b,c,d,E\n" }, /the last "E"; expected the question, four choices, and A/],
+    ["mmlu", { "test/other_test.csv": "q,a,b,c,d,A\n" }, /has no MMLU test questions; expected one of test\/SUBJECT/],
+    ["mmlu", { "test/anatomy_test.csv": "q,a,b,c,d,A\n" }, /has no MMLU dev questions/],
+    [
+      "mmlu",
+      { "test/anatomy_test.csv": "q,a,b,c,d,A\n", "dev/anatomy_dev.csv": "q,a,b,c,d,A\n" },
+      /anatomy has 1 dev question here, too few for 5 shots/,
+    ],
+    [
+      "mbpp",
+      { "mbpp.jsonl": '{"task_id": 11, "text": "t", "code": "c", "test_list": []}\n' },
+      /row 1: test_list must be/,
+    ],
+    [
+      "mbpp",
+      { "mbpp.jsonl": '{"task_id": 11, "prompt": "t", "test_list": ["x"]}\n' },
+      /text is missing; expected text/,
+    ],
+    [
+      "mbpp",
+      { "mbpp.jsonl": '{"task_id": 1, "text": "t", "code": "c", "test_list": ["x"]}\n' },
+      /no problems from 11 to 510/,
+    ],
+    [
+      "mbpp_sw",
+      {
+        "mbpp.jsonl": '{"task_id": 11, "text": "t", "code": "c", "test_list": ["x"]}\n',
+        "mbpp_swh_Latn.jsonl": '{"task_id": 12, "text": "u"}\n',
+      },
+      /mbpp_swh_Latn\.jsonl lacks problem 11/,
+    ],
+    [
+      "belebele_sw",
+      {
+        "swh_Latn.jsonl": `${JSON.stringify({
+          ...{ link: "l", question_number: 1, flores_passage: "p", question: "q", correct_answer_num: "5" },
+          ...{ mc_answer1: "a", mc_answer2: "b", mc_answer3: "c", mc_answer4: "d" },
+        })}\n`,
+      },
+      /row 1: correct_answer_num is 5; expected 1, 2, 3 or 4/,
+    ],
+  ])("%s is refused with %j", async (name, files, message) => {
+    await expect(load(name, folderWith(files))).rejects.toThrow(message);
+  });
+
+  it("take a translation's texts", async () => {
+    const folder = folderWith({
+      "mbpp.jsonl": '{"task_id": 11, "text": "t", "code": "c", "test_list": ["assert f()"]}\n',
+      "mbpp_swh_Latn.jsonl": '{"task_id": 11, "text": "Andika"}\n',
+    });
+    const { items } = await load("mbpp_sw", folder);
+    expect(items[0]?.prompt).toMatchObject({ own: '"""\nAndika\nassert f()\n"""\n' });
+  });
+});
+
+describe("languages", () => {
+  it("go by every code, without case", () => {
+    for (const code of ["sw", "swh", "swh_Latn", "SWH-latn", "Swahili"])
+      expect(findLanguage(code)?.code).toBe("swh_Latn");
+    expect(findLanguage("zho")?.code).toBe("zho_Hans");
+    expect(findLanguage("zho_Hant")?.name).toBe("Traditional Chinese");
+    expect(findLanguage("xx")).toBeUndefined();
+    expect(() => requireLanguage("swa", "belebele_swa")).toThrow(
+      /belebele_swa: there is no language swa.*did you mean/,
+    );
+  });
+
+  it("are those of FLORES-200, each once", () => {
+    const codes = LANGUAGES.map(({ code }) => code);
+    expect(new Set(codes).size).toBe(codes.length);
+    expect(codes.every((code) => /^[a-z]{3}_[A-Z][a-z]{3}$/.test(code))).toBe(true);
+    const shorts = LANGUAGES.flatMap(({ short }) => short ?? []);
+    expect(new Set(shorts).size).toBe(shorts.length);
+    expect(shorts.every((short) => /^[a-z]{2}$/.test(short))).toBe(true);
+    expect(new Set(LANGUAGES.map(({ name }) => name)).size).toBe(codes.length);
+    // The platform knows the two-letter codes too, and gives them the same first letters in all but a few.
+    const names = new Intl.DisplayNames("en", { type: "language" });
+    const alike = LANGUAGES.filter(({ short, name }) => short && names.of(short)?.[0] === name[0]);
+    expect(alike.length).toBeGreaterThan(0.9 * shorts.length);
+  });
+});
