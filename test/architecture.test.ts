@@ -7,6 +7,7 @@ const SOURCES = join(import.meta.dirname, "../src");
 
 /** What a module may import besides itself. */
 const BELOW_SOURCE = ["core", "kernels", "safetensors", "checkpoint", "streaming"];
+const BELOW_ENGINE = [...BELOW_SOURCE, "source", "delta", "merge", "mergekit", "graph", "runtime", "model", "text"];
 const MAY_IMPORT: Record<string, readonly string[]> = {
   core: [],
   kernels: ["core"],
@@ -18,11 +19,20 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   merge: [...BELOW_SOURCE, "source", "delta"],
   analysis: [...BELOW_SOURCE, "source", "delta", "merge"],
   mergekit: [...BELOW_SOURCE, "source", "delta", "merge"],
+  graph: ["core"],
+  runtime: ["core", "graph"],
+  text: ["core"],
+  model: ["core", "safetensors", "checkpoint", "graph"],
+  engine: [...BELOW_ENGINE],
+  data: ["core", "text"],
+  train: [...BELOW_ENGINE, "engine", "data"],
+  evaluate: ["core", "text", "data", "engine"],
+  experiment: [...BELOW_ENGINE, "engine", "data", "train", "evaluate", "analysis", "report"],
   report: ["core"],
 };
 
 /** Types that may be imported from further up, or sideways: erased, so they tie nothing together at run time. */
-const TYPES_FROM: Record<string, readonly string[]> = { report: ["streaming"] };
+const TYPES_FROM: Record<string, readonly string[]> = { report: ["streaming", "evaluate", "experiment"] };
 
 interface Import {
   file: string;
@@ -70,6 +80,23 @@ test("imports go downward only", () => {
 
 test("nothing imports the command line", () => {
   expect(files.flatMap(importsOf).filter(({ from, to }) => to === "cli" && from !== "cli")).toEqual([]);
+});
+
+test("each large package has one door", () => {
+  const doors = {
+    "onnxruntime-node": "runtime/load.ts",
+    "@huggingface/jinja": "text/jinja.ts",
+    "@huggingface/hub": "data/hub",
+  };
+  for (const [name, door] of Object.entries(doors)) {
+    const importers = files.filter((file) =>
+      new RegExp(`(from|import\\(|typeof import\\()\\s*"${name}"`).test(readFileSync(file, "utf8")),
+    );
+    expect(
+      importers.map((file) => relative(SOURCES, file)).filter((file) => !file.startsWith(door)),
+      name,
+    ).toEqual([]);
+  }
 });
 
 test("files stay readable: at most 450 lines", () => {

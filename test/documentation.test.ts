@@ -27,9 +27,24 @@ const recipes = blocks(guide, "yaml");
 const mergekit = blocks(readFileSync(join(ROOT, "docs/mergekit.md"), "utf8"), "yaml");
 const folder = temporaryFolder();
 
+/** A few words: enough to answer with. */
+const WORDS = "<unk> <end> Amina ana maembe mangapi sasa has how many mangoes now one two three four ? .".split(" ");
+const TOKENIZER = {
+  version: "1.0",
+  added_tokens: [{ id: 1, content: "<end>", special: true, normalized: false }],
+  pre_tokenizer: { type: "Whitespace" },
+  model: { type: "WordLevel", vocab: Object.fromEntries(WORDS.map((word, id) => [word, id])), unk_token: "<unk>" },
+};
+
+/** The words of a command line, as a shell takes them: quotes hold words together. */
+const argumentsOf = (command: string) =>
+  [...command.matchAll(/"([^"]*)"|(\S+)/g)].map((match) => match[1] ?? match[2] ?? "");
+
 beforeAll(async () => {
   for (const [seed, name] of ["base", "math-expert", "math-expert-2", "swahili-expert", "swahili-expert-2"].entries()) {
-    await writeTiny(join(folder, name), { layers: 16, seed: seed + 1 });
+    await writeTiny(join(folder, name), { layers: 16, seed: seed + 1, config: { max_position_embeddings: 128 } });
+    writeFileSync(join(folder, name, "tokenizer.json"), JSON.stringify(TOKENIZER));
+    writeFileSync(join(folder, name, "tokenizer_config.json"), JSON.stringify({ eos_token: "<end>" }));
   }
   const adapter = join(folder, "math-adapter");
   mkdirSync(adapter);
@@ -42,6 +57,13 @@ beforeAll(async () => {
   writeFileSync(join(adapter, "adapter_config.json"), JSON.stringify({ peft_type: "LORA", r: 2, lora_alpha: 4 }));
   writeFileSync(join(folder, "recipe.yaml"), recipes[0] ?? "");
   writeFileSync(join(folder, "mergekit.yml"), mergekit[0] ?? "");
+  writeFileSync(join(folder, "prompts.txt"), "Amina ana maembe mangapi sasa ?\nhow many mangoes now ?\n");
+  writeFileSync(join(folder, "run.yaml"), blocks(readme, "yaml")[0] ?? "");
+  const rows = Array.from({ length: 60 }, (_, i) => ({
+    question: `how many mangoes ${WORDS[2 + (i % 8)]} ?`,
+    answer: `${WORDS[13 + (i % 4)]} .`,
+  }));
+  writeFileSync(join(folder, "problems.jsonl"), rows.map((row) => JSON.stringify(row)).join("\n"));
 });
 
 test("the README has commands, and the two that CI runs", () => {
@@ -54,7 +76,7 @@ test("the README has commands, and the two that CI runs", () => {
 });
 
 test.each(commands)("%s", (command) => {
-  const [, ...args] = command.split(" ");
+  const [, ...args] = argumentsOf(command);
   const { status, stderr } = spawnSync(process.execPath, [CLI, ...args], { cwd: folder, encoding: "utf8" });
   const wanted = args[0] === "diff" ? 1 : 0; // the experts do differ
   expect({ status, stderr: status === wanted ? "" : stderr }).toEqual({ status: wanted, stderr: "" });

@@ -35,6 +35,7 @@ export {
   runFields,
   runJsonSchema,
 } from "./run-file.js";
+export { RUN_FILES } from "./run-folder.js";
 export {
   type RunData,
   type RunModel,
@@ -55,7 +56,6 @@ export {
 export { type BatchLoss, type TokenBatch, TrainableDecoder, type TrainableOptions } from "./trainable.js";
 export {
   type BatchSource,
-  RUN_FILES,
   type TrainingBatch,
   type TrainingStream,
   type TrainOptions,

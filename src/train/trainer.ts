@@ -1,11 +1,9 @@
 // The loop of training: batches in, steps, log, measurements on held-out data, checkpoints, state to resume from. Takes
 // batches from whoever has them; what a run file means is run.ts.
-import { closeSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
-import { mkdir, readdir, rename, rm, symlink } from "node:fs/promises";
+import { readdir, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { CancelledError, LayergraftError, OutputError } from "../core/errors.js";
-import { exists } from "../core/files.js";
+import { CancelledError, LayergraftError } from "../core/errors.js";
 import { Random } from "../core/random.js";
 import type { ModelSource } from "../engine/index.js";
 import type { OpenedPlan } from "../merge/index.js";
@@ -13,6 +11,7 @@ import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js"
 import { requireSameRun } from "./configuration.js";
 import type { LoraPlan } from "./lora.js";
 import { Optimizer } from "./optimizer.js";
+import { prepareFolder, RUN_FILES, RunLog } from "./run-folder.js";
 import type { RunSettings } from "./run-settings.js";
 import { learningRateFactor } from "./schedule.js";
 import { findState, type Progress, restoreParameters, writeState } from "./state.js";
@@ -109,14 +108,6 @@ export interface TrainResult {
   readonly log: string;
   readonly seconds: number;
 }
-
-/** Names within the folder of a run. */
-export const RUN_FILES = {
-  log: "log.jsonl",
-  states: "state",
-  checkpoint: "checkpoint-",
-  reverted: "reverted",
-} as const;
 
 // A kill should not cost more than a few minutes of work, nor saving more than a twentieth of the time.
 const STATE_SECONDS = 120;
@@ -412,58 +403,4 @@ class Trainer {
 
 function finite(x: number): number | null {
   return Number.isFinite(x) ? x : null;
-}
-
-/** Makes the folder of a new run; what an earlier one left goes only if that is wanted. */
-async function prepareFolder(out: string, { force, resume }: TrainOptions): Promise<void> {
-  if (await exists(out)) {
-    const names = await readdir(out);
-    const isRun = names.includes(RUN_FILES.log) || names.includes(RUN_FILES.states);
-    if (names.length > 0 && !isRun) {
-      throw new OutputError(`${out} is not empty and holds no run; give another folder`, { file: out });
-    }
-    // Stopped before its first state: there is nothing to go on from, and nothing to lose.
-    const isBare = !names.some((name) => name.startsWith(RUN_FILES.checkpoint) || name === RUN_FILES.states);
-    if (isRun && !force && !(resume && isBare)) {
-      throw new OutputError(
-        `${out} holds a run already; go on with it (--resume), replace it (--force), or give another folder`,
-        {
-          file: out,
-        },
-      );
-    }
-    for (const name of names) {
-      if (isRun) await rm(join(out, name), { recursive: true, force: true });
-    }
-  }
-  await mkdir(out, { recursive: true });
-}
-
-/** A log of one JSON object a line. What was written after the state that a run resumes from is cut off. */
-class RunLog {
-  readonly #descriptor: number;
-  #bytes: number;
-
-  constructor(path: string, bytes: number) {
-    this.#descriptor = openSync(path, bytes === 0 ? "w" : "r+");
-    ftruncateSync(this.#descriptor, bytes);
-    this.#bytes = bytes;
-  }
-
-  add(entry: Readonly<Record<string, unknown>>): void {
-    const line = Buffer.from(`${JSON.stringify(entry)}\n`);
-    for (let at = 0; at < line.length; )
-      at += writeSync(this.#descriptor, line, at, line.length - at, this.#bytes + at);
-    this.#bytes += line.length;
-  }
-
-  /** @returns bytes that are on the disk */
-  flush(): number {
-    fsyncSync(this.#descriptor);
-    return this.#bytes;
-  }
-
-  close(): void {
-    closeSync(this.#descriptor);
-  }
 }
