@@ -55,9 +55,10 @@ export function bootstrapInterval(
   }
   const random = Random.of(seed, "bootstrap");
   const counts = strata.map((stratum) => stratum.length);
+  const tables = strata.map(tableOf);
   const scores = Float64Array.from({ length: resamples }, () =>
     score(
-      strata.map((stratum) => drawSums(stratum, random)),
+      tables.map((table) => drawSums(table, random)),
       counts,
     ),
   ).sort();
@@ -72,13 +73,27 @@ export function bootstrapInterval(
   };
 }
 
-function drawSums(stratum: Stratum, random: Random): number[] {
-  const sums: number[] = new Array(stratum[0]?.length ?? 0).fill(0);
-  for (let i = 0; i < stratum.length; i++) {
-    const drawn = stratum[random.below(stratum.length)] ?? [];
-    for (let entry = 0; entry < sums.length; entry++) sums[entry] = (sums[entry] ?? 0) + (drawn[entry] ?? 0);
+/** The items of a stratum side by side: millions of draws go over them. */
+interface Table {
+  readonly values: Float64Array;
+  readonly items: number;
+  readonly width: number;
+}
+
+function tableOf(stratum: Stratum): Table {
+  const width = stratum[0]?.length ?? 0;
+  const values = new Float64Array(stratum.length * width);
+  for (const [i, item] of stratum.entries()) values.set(item.slice(0, width), i * width);
+  return { values, items: stratum.length, width };
+}
+
+function drawSums({ values, items, width }: Table, random: Random): number[] {
+  const sums = new Float64Array(width);
+  for (let i = 0; i < items; i++) {
+    const from = random.below(items) * width;
+    for (let entry = 0; entry < width; entry++) sums[entry] = (sums[entry] ?? 0) + (values[from + entry] ?? 0);
   }
-  return sums;
+  return [...sums];
 }
 
 /** Of sorted values, with linear interpolation between them. */
