@@ -3,15 +3,15 @@ import { broadcast, broadcastShapes, spread } from "../broadcast.js";
 import { sameDims } from "../dim.js";
 import type { Graph } from "../graph.js";
 import { type ElementType, GraphError, type Node } from "../node.js";
-import { noDerivative, type Operation } from "../operation.js";
+import { ANY, noDerivative, type Operation, requireOperands } from "../operation.js";
 
 /** A function of one float and its derivative, the node being the function's value. */
 function unary(name: string, of: (x: number) => number, slope: (graph: Graph, x: Node, node: Node) => Node): Operation {
   return {
     name,
     infer(inputs) {
-      const [x] = operands(name, inputs, ["f32"]);
-      return { dtype: "f32", shape: (x as Node).shape };
+      requireOperands(name, inputs, "f32");
+      return { dtype: "f32", shape: (inputs[0] as Node).shape };
     },
     derive: (graph, node, gradient) => [graph.mul(gradient, slope(graph, node.inputs[0] as Node, node))],
     evaluate: ([x]) => ({ shape: x?.shape ?? [], data: (x?.data ?? new Float64Array()).map(of) }),
@@ -31,8 +31,9 @@ function binary(
   return {
     name,
     infer(inputs) {
-      const [a, b] = operands(name, inputs, rest.operand, 2);
-      if (a?.dtype !== b?.dtype) throw new GraphError(name, "the operands have different types", inputs);
+      requireOperands(name, inputs, rest.operand, rest.operand);
+      if (inputs[0]?.dtype !== inputs[1]?.dtype)
+        throw new GraphError(name, "the operands have different types", inputs);
       return { dtype: rest.result, shape: broadcast(name, inputs) };
     },
     derive: rest.derive,
@@ -48,15 +49,6 @@ function binary(
       return rest.simplify?.(graph, inputs, attributes) ?? withoutExpand(graph, name, inputs);
     },
   };
-}
-
-/** Refuses what is not that many operands of these types. */
-function operands(name: string, inputs: readonly Node[], types: readonly ElementType[], count = 1): readonly Node[] {
-  if (inputs.length !== count) throw new GraphError(name, `takes ${count} operands, not ${inputs.length}`, inputs);
-  for (const { dtype } of inputs) {
-    if (!types.includes(dtype)) throw new GraphError(name, `takes ${types.join(" or ")}, not ${dtype}`, inputs);
-  }
-  return inputs;
 }
 
 /** The number that a constant without axes is. */
@@ -118,10 +110,12 @@ const mul = binary("mul", (a, b) => a * b, {
     const [x, y] = [scalarOf(a), scalarOf(b)];
     if (y === 1 && fills(a, inputs)) return a;
     if (x === 1 && fills(b, inputs)) return b;
-    // (a x) y = a (x y)
+    // (a x) y = a (x y), unless x y leaves the normal range of float32, where the value would be another one.
     const inner = a.op === "mul" ? scalarOf(a.inputs[1]) : undefined;
-    if (y !== undefined && inner !== undefined) return graph.mul(a.inputs[0] as Node, Math.fround(inner * y));
-    return undefined;
+    if (y === undefined || inner === undefined) return undefined;
+    const product = Math.fround(inner * y);
+    const isNormal = Number.isFinite(product) && Math.abs(product) >= 2 ** -126;
+    return isNormal ? graph.mul(a.inputs[0] as Node, product) : undefined;
   },
 });
 
@@ -141,11 +135,10 @@ const div = binary("div", (a, b) => a / b, {
 const where: Operation = {
   name: "where",
   infer(inputs) {
-    const [condition, a, b] = inputs;
-    if (inputs.length !== 3 || condition?.dtype !== "bool" || a?.dtype !== b?.dtype) {
-      throw new GraphError("where", "takes a condition and two operands of one type", inputs);
-    }
-    return { dtype: (a as Node).dtype, shape: broadcast("where", inputs) };
+    requireOperands("where", inputs, "bool", ["f32", "i64"], ["f32", "i64"]);
+    const [, a, b] = inputs as [Node, Node, Node];
+    if (a.dtype !== b.dtype) throw new GraphError("where", "the operands have different types", inputs);
+    return { dtype: a.dtype, shape: broadcast("where", inputs) };
   },
   derive: (graph, { inputs }, gradient, wanted) => {
     const [condition, a, b] = inputs as [Node, Node, Node];
@@ -164,8 +157,13 @@ const where: Operation = {
 
 const cast: Operation<{ readonly to: string }> = {
   name: "cast",
-  infer: ([x], { to }) => ({ dtype: to as ElementType, shape: (x as Node).shape }),
-  derive: (_graph, node, gradient) => [node.inputs[0]?.dtype === "f32" && node.dtype === "f32" ? gradient : undefined],
+  infer: (inputs, { to }) => {
+    requireOperands("cast", inputs, ANY);
+    if (!(ANY as readonly string[]).includes(to)) throw new GraphError("cast", `there is no type ${to}`, inputs);
+    return { dtype: to as ElementType, shape: (inputs[0] as Node).shape };
+  },
+  // From floats to floats is no cast (below).
+  derive: noDerivative,
   evaluate: ([x], { to }) => ({
     shape: x?.shape ?? [],
     data: (x?.data ?? new Float64Array()).map((v) =>
@@ -199,7 +197,11 @@ const TANH_CUBE = 0.044715;
 
 const gelu: Operation<{ readonly approximate: string }> = {
   name: "gelu",
-  infer: ([x]) => ({ dtype: "f32", shape: (x as Node).shape }),
+  infer: (inputs, { approximate }) => {
+    requireOperands("gelu", inputs, "f32");
+    if (!["none", "tanh"].includes(approximate)) throw new GraphError("gelu", `knows no ${approximate}`, inputs);
+    return { dtype: "f32", shape: (inputs[0] as Node).shape };
+  },
   derive: (graph, { inputs: [input], attributes }, gradient) => {
     const x = input as Node;
     const square = graph.mul(x, x);
@@ -247,11 +249,12 @@ export const ELEMENTWISE: readonly Operation[] = [
     (x) => Math.max(x, 0),
     (graph, x) => graph.where(graph.less(graph.constant(0), x), 1, 0),
   ),
-  // y + s (1 - y), with s the logistic function of x and y its product with x
+  // s (1 + x - y), with s the logistic function of x and y its product with x. For a large x the equal y + s (1 - y)
+  // would be the small difference of large numbers.
   unary(
     "silu",
     (x) => x * logistic(x),
-    (graph, x, node) => graph.add(node, graph.mul(graph.sigmoid(x), graph.sub(1, node))),
+    (graph, x, node) => graph.mul(graph.sigmoid(x), graph.add(graph.sub(x, node), 1)),
   ),
   add,
   sub,

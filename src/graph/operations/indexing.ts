@@ -2,14 +2,14 @@
 import { product } from "../broadcast.js";
 import type { Dim } from "../dim.js";
 import { GraphError, type Node } from "../node.js";
-import { noDerivative, type Operation, type Value } from "../operation.js";
+import { ANY, indexBelow, noDerivative, type Operation, requireOperands, type Value } from "../operation.js";
 
 const gather: Operation = {
   name: "gather",
   infer(inputs) {
+    requireOperands("gather", inputs, ANY, "i64");
     const [table, ids] = inputs as [Node, Node];
-    if (ids.dtype !== "i64" || table.shape.length !== 2)
-      throw new GraphError("gather", "takes a table and ids", inputs);
+    if (table.shape.length !== 2) throw new GraphError("gather", "takes a table of two axes", inputs);
     return { dtype: table.dtype, shape: [...ids.shape, table.shape[1] as Dim] };
   },
   derive: (graph, { inputs }, gradient) => {
@@ -21,7 +21,8 @@ const gather: Operation = {
     const [table, ids] = inputs as [Value, Value];
     const width = table.shape[1] as number;
     const data = new Float64Array(ids.data.length * width);
-    ids.data.forEach((id, row) => {
+    ids.data.forEach((index, row) => {
+      const id = indexBelow("gather", index, table.shape[0] as number);
       data.set(table.data.subarray(id * width, (id + 1) * width), row * width);
     });
     return { shape: [...ids.shape, width], data };
@@ -31,13 +32,9 @@ const gather: Operation = {
 const scatterRows: Operation<{ readonly shape: readonly Dim[] }> = {
   name: "scatterRows",
   infer(inputs, { shape }) {
+    requireOperands("scatterRows", inputs, "i64", "f32");
     const [ids, values] = inputs as [Node, Node];
-    if (
-      ids.dtype !== "i64" ||
-      ids.shape.length !== 1 ||
-      values.shape.length !== 2 ||
-      ids.shape[0] !== values.shape[0]
-    ) {
+    if (ids.shape.length !== 1 || values.shape.length !== 2 || ids.shape[0] !== values.shape[0]) {
       throw new GraphError("scatterRows", "takes ids [N] and rows [N, D]", inputs);
     }
     return { dtype: "f32", shape: [shape[0] as Dim, values.shape[1] as Dim] };
@@ -46,21 +43,24 @@ const scatterRows: Operation<{ readonly shape: readonly Dim[] }> = {
   evaluate(inputs, { shape }, { size }) {
     const [ids, values] = inputs as [Value, Value];
     const width = values.shape[1] as number;
-    const data = new Float64Array(size(shape[0] as Dim) * width);
-    ids.data.forEach((id, row) => {
+    const rows = size(shape[0] as Dim);
+    const data = new Float64Array(rows * width);
+    ids.data.forEach((index, row) => {
+      const id = indexBelow("scatterRows", index, rows);
       for (let i = 0; i < width; i++) {
         data[id * width + i] = (data[id * width + i] as number) + (values.data[row * width + i] as number);
       }
     });
-    return { shape: [size(shape[0] as Dim), width], data };
+    return { shape: [rows, width], data };
   },
 };
 
 const pick: Operation = {
   name: "pick",
   infer(inputs) {
+    requireOperands("pick", inputs, "f32", "i64");
     const [x, ids] = inputs as [Node, Node];
-    if (x.shape.length !== 2 || ids.shape.length !== 1 || ids.dtype !== "i64" || x.shape[0] !== ids.shape[0]) {
+    if (x.shape.length !== 2 || ids.shape.length !== 1 || x.shape[0] !== ids.shape[0]) {
       throw new GraphError("pick", "takes rows [N, V] and ids [N]", inputs);
     }
     return { dtype: "f32", shape: ids.shape };
@@ -73,15 +73,18 @@ const pick: Operation = {
   evaluate(inputs) {
     const [x, ids] = inputs as [Value, Value];
     const width = x.shape[1] as number;
-    return { shape: ids.shape, data: ids.data.map((id, row) => x.data[row * width + id] as number) };
+    return {
+      shape: ids.shape,
+      data: ids.data.map((id, row) => x.data[row * width + indexBelow("pick", id, width)] as number),
+    };
   },
 };
 
 const oneHot: Operation<{ readonly shape: readonly Dim[] }> = {
   name: "oneHot",
   infer(inputs, { shape }) {
+    requireOperands("oneHot", inputs, "i64");
     const [ids] = inputs as [Node];
-    if (ids.dtype !== "i64") throw new GraphError("oneHot", "takes ids", inputs);
     return { dtype: "f32", shape: [...ids.shape, shape[0] as Dim] };
   },
   derive: noDerivative,
@@ -90,7 +93,7 @@ const oneHot: Operation<{ readonly shape: readonly Dim[] }> = {
     const depth = size(shape[0] as Dim);
     const data = new Float64Array(product(ids.shape) * depth);
     ids.data.forEach((id, row) => {
-      data[row * depth + id] = 1;
+      data[row * depth + indexBelow("oneHot", id, depth)] = 1;
     });
     return { shape: [...ids.shape, depth], data };
   },
@@ -99,17 +102,19 @@ const oneHot: Operation<{ readonly shape: readonly Dim[] }> = {
 const argMax: Operation = {
   name: "argMax",
   infer(inputs) {
+    requireOperands("argMax", inputs, "f32");
     const [x] = inputs as [Node];
-    if (x.dtype !== "f32" || x.shape.length === 0) throw new GraphError("argMax", "takes floats with an axis", inputs);
+    if (x.shape.length === 0) throw new GraphError("argMax", "takes what has an axis", inputs);
     return { dtype: "i64", shape: x.shape.slice(0, -1) };
   },
   derive: noDerivative,
   evaluate([value]) {
     const { shape, data } = value as Value;
     const width = shape.at(-1) as number;
+    if (width === 0) throw new GraphError("argMax", `there is nothing to choose from in [${shape.join(", ")}]`);
     const rows = Float64Array.from({ length: data.length / width }, (_, row) => {
       const scores = data.subarray(row * width, (row + 1) * width);
-      return scores.indexOf(scores.reduce((most, x) => Math.max(most, x), Number.NEGATIVE_INFINITY));
+      return scores.reduce((best, x, i) => (x > (scores[best] as number) ? i : best), 0);
     });
     return { shape: shape.slice(0, -1), data: rows };
   },

@@ -2,7 +2,7 @@
 import { broadcastShapes, product, spread, stridesOf } from "../broadcast.js";
 import type { Dim } from "../dim.js";
 import { GraphError, type Node } from "../node.js";
-import type { Operation, Value } from "../operation.js";
+import { type Operation, requireOperands, type Value } from "../operation.js";
 
 type MatmulAttributes = { readonly transA: boolean; readonly transB: boolean; readonly alpha: number };
 
@@ -25,9 +25,10 @@ function batchOf(op: string, a: Node, b: Node): Dim[] {
 const matmul: Operation<MatmulAttributes> = {
   name: "matmul",
   infer(inputs, { transA, transB }) {
+    requireOperands("matmul", inputs, "f32", "f32");
     const [a, b] = inputs as [Node, Node];
-    if (inputs.length !== 2 || a.dtype !== "f32" || b.dtype !== "f32" || a.shape.length < 2 || b.shape.length < 2) {
-      throw new GraphError("matmul", "takes two float operands of two axes or more", inputs);
+    if (a.shape.length < 2 || b.shape.length < 2) {
+      throw new GraphError("matmul", "takes operands of two axes or more", inputs);
     }
     const [rows, inner] = extents(a.shape, transA);
     const [other, columns] = extents(b.shape, transB);
@@ -84,10 +85,11 @@ type SumAttributes = { readonly axes: readonly number[]; readonly keep: boolean 
 const sum: Operation<SumAttributes> = {
   name: "sum",
   infer(inputs, { axes, keep }) {
+    requireOperands("sum", inputs, "f32");
     const [x] = inputs as [Node];
-    if (x.dtype !== "f32") throw new GraphError("sum", "takes floats", inputs);
-    if (axes.some((axis) => axis < 0 || axis >= x.shape.length))
-      throw new GraphError("sum", "has no such axis", inputs);
+    if (axes.some((axis, i) => x.shape[axis] === undefined || axes.indexOf(axis) !== i)) {
+      throw new GraphError("sum", `[${axes.join(", ")}] are not axes of it, each once`, inputs);
+    }
     const shape = keep
       ? x.shape.map((dim, axis) => (axes.includes(axis) ? 1 : dim))
       : x.shape.filter((_, axis) => !axes.includes(axis));
@@ -97,7 +99,9 @@ const sum: Operation<SumAttributes> = {
     const [x] = node.inputs as [Node];
     const { axes } = node.attributes as SumAttributes;
     const kept = x.shape.map((dim, axis) => (axes.includes(axis) ? 1 : dim));
-    return [graph.expand(graph.reshape(gradient, kept), x.shape)];
+    // A sum of everything: its gradient is a number, which may be a known one.
+    const lead = kept.every((dim) => dim === 1) ? [] : kept;
+    return [graph.expand(graph.reshape(gradient, lead), x.shape)];
   },
   evaluate([x], { axes, keep }) {
     const { shape, data } = x as Value;

@@ -2,13 +2,14 @@
 import { product, spread, stridesOf } from "../broadcast.js";
 import { addDims, type Dim, sameDims, sizeOf, subtractDims } from "../dim.js";
 import { GraphError, type Node } from "../node.js";
-import type { Operation, Value } from "../operation.js";
+import { ANY, type Operation, requireOperands, type Value } from "../operation.js";
 
 type ShapeAttributes = { readonly shape: readonly Dim[] };
 
 const reshape: Operation<ShapeAttributes> = {
   name: "reshape",
   infer(inputs, { shape }) {
+    requireOperands("reshape", inputs, ANY);
     const [x] = inputs as [Node];
     if (sizeOf(x.shape) !== sizeOf(shape)) {
       throw new GraphError("reshape", `[${shape.join(", ")}] does not hold as many elements`, inputs);
@@ -29,6 +30,7 @@ type AxesAttributes = { readonly axes: readonly number[] };
 const transpose: Operation<AxesAttributes> = {
   name: "transpose",
   infer(inputs, { axes }) {
+    requireOperands("transpose", inputs, ANY);
     const [x] = inputs as [Node];
     if ([...axes].sort((a, b) => a - b).some((axis, i) => axis !== i) || axes.length !== x.shape.length) {
       throw new GraphError("transpose", `[${axes.join(", ")}] is no order of its axes`, inputs);
@@ -91,6 +93,7 @@ function withAxis(shape: readonly number[], axis: number, extent: number): Value
 const slice: Operation<RangeAttributes> = {
   name: "slice",
   infer(inputs, { axis, range }) {
+    requireOperands("slice", inputs, ANY);
     const [x] = inputs as [Node];
     const [start, end] = range as [Dim, Dim];
     const extent = x.shape[axis];
@@ -110,6 +113,9 @@ const slice: Operation<RangeAttributes> = {
   evaluate([value], { axis, range }, { size }) {
     const x = value as Value;
     const [start, end] = range.map(size) as [number, number];
+    if (start > end || end > (x.shape[axis] as number)) {
+      throw new GraphError("slice", `${start} to ${end} is out of range of [${x.shape.join(", ")}]`);
+    }
     const out = withAxis(x.shape, axis, end - start);
     copyBlock(x, start, out, 0, axis, end - start);
     return out;
@@ -120,9 +126,15 @@ const slice: Operation<RangeAttributes> = {
 const pad: Operation<RangeAttributes> = {
   name: "pad",
   infer(inputs, { axis, range }) {
+    requireOperands("pad", inputs, "f32");
     const [x] = inputs as [Node];
-    const extent = range[1] as Dim;
-    if (axis >= x.shape.length || x.dtype !== "f32") throw new GraphError("pad", `cannot pad axis ${axis}`, inputs);
+    const [start, extent] = range as [Dim, Dim];
+    const length = x.shape[axis];
+    if (length === undefined) throw new GraphError("pad", `has no axis ${axis}`, inputs);
+    const end = addDims(start, length);
+    if (typeof end === "number" && typeof extent === "number" && end > extent) {
+      throw new GraphError("pad", `does not fit into ${extent} from ${start}`, inputs);
+    }
     return { dtype: "f32", shape: x.shape.map((dim, i) => (i === axis ? extent : dim)) };
   },
   derive: (graph, { inputs, attributes }, gradient) => {
@@ -133,8 +145,12 @@ const pad: Operation<RangeAttributes> = {
   },
   evaluate([value], { axis, range }, { size }) {
     const x = value as Value;
-    const out = withAxis(x.shape, axis, size(range[1] as Dim));
-    copyBlock(x, 0, out, size(range[0] as Dim), axis, x.shape[axis] as number);
+    const [start, extent] = range.map(size) as [number, number];
+    const length = x.shape[axis] as number;
+    if (start + length > extent)
+      throw new GraphError("pad", `${length} elements do not fit into ${extent} from ${start}`);
+    const out = withAxis(x.shape, axis, extent);
+    copyBlock(x, 0, out, start, axis, length);
     return out;
   },
   simplify: (_, [x], { axis, range }) => (range[0] === 0 && range[1] === x?.shape[axis] ? x : undefined),
@@ -144,7 +160,7 @@ const concat: Operation<{ readonly axis: number }> = {
   name: "concat",
   infer(inputs, { axis }) {
     const [first] = inputs;
-    if (!first || axis >= first.shape.length) throw new GraphError("concat", `there is no axis ${axis}`, inputs);
+    if (first?.shape[axis] === undefined) throw new GraphError("concat", `there is no axis ${axis}`, inputs);
     const rest = (node: Node) => node.shape.filter((_, i) => i !== axis);
     if (inputs.some((node) => node.dtype !== first.dtype || !sameDims(rest(node), rest(first)))) {
       throw new GraphError("concat", "the parts do not fit together", inputs);
@@ -177,6 +193,7 @@ const concat: Operation<{ readonly axis: number }> = {
 const expand: Operation<ShapeAttributes> = {
   name: "expand",
   infer(inputs, { shape }) {
+    requireOperands("expand", inputs, ANY);
     const [x] = inputs as [Node];
     const lead = shape.length - x.shape.length;
     if (lead < 0 || x.shape.some((dim, axis) => dim !== 1 && dim !== shape[axis + lead])) {

@@ -1,8 +1,8 @@
 // The operations that decoders are made of and runtimes have fast code for: softmax, norms, rotary positions, the loss.
 import { product } from "../broadcast.js";
-import type { Dim } from "../dim.js";
+import { type Dim, sameDims } from "../dim.js";
 import { GraphError, type Node } from "../node.js";
-import type { Operation, Value } from "../operation.js";
+import { indexBelow, type Operation, requireOperands, type Value } from "../operation.js";
 
 /** Calls a function with each row of the last axis, which it may change. */
 function eachRow({ shape, data }: Value, change: (row: Float64Array, index: number) => void): Value {
@@ -12,15 +12,17 @@ function eachRow({ shape, data }: Value, change: (row: Float64Array, index: numb
   return { shape, data: copy };
 }
 
-function logSum(row: Float64Array): number {
+/** The largest element of a row, and the logarithm of the sum of exp(x - largest): apart, as their sum is rounded. */
+function logSum(row: Float64Array): { readonly largest: number; readonly rest: number } {
   const largest = row.reduce((most, x) => Math.max(most, x), Number.NEGATIVE_INFINITY);
-  return largest + Math.log(row.reduce((sum, x) => sum + Math.exp(x - largest), 0));
+  return { largest, rest: Math.log(row.reduce((sum, x) => sum + Math.exp(x - largest), 0)) };
 }
 
 const rowwise = (name: string): Operation["infer"] => {
   return (inputs) => {
+    requireOperands(name, inputs, "f32");
     const [x] = inputs as [Node];
-    if (x.dtype !== "f32" || x.shape.length === 0) throw new GraphError(name, "takes floats with an axis", inputs);
+    if (x.shape.length === 0) throw new GraphError(name, "takes what has an axis", inputs);
     return { dtype: "f32", shape: x.shape };
   };
 };
@@ -32,9 +34,9 @@ const softmax: Operation = {
   derive: (graph, y, gradient) => [graph.mul(graph.sub(gradient, graph.sum(graph.mul(gradient, y), [-1], true)), y)],
   evaluate: ([x]) =>
     eachRow(x as Value, (row) => {
-      const total = logSum(row);
+      const { largest, rest } = logSum(row);
       row.forEach((value, i) => {
-        row[i] = Math.exp(value - total);
+        row[i] = Math.exp(value - largest - rest);
       });
     }),
 };
@@ -46,9 +48,9 @@ const logSoftmax: Operation = {
   derive: (graph, y, gradient) => [graph.sub(gradient, graph.mul(graph.exp(y), graph.sum(gradient, [-1], true)))],
   evaluate: ([x]) =>
     eachRow(x as Value, (row) => {
-      const total = logSum(row);
+      const { largest, rest } = logSum(row);
       row.forEach((value, i) => {
-        row[i] = value - total;
+        row[i] = value - largest - rest;
       });
     }),
 };
@@ -58,6 +60,7 @@ type EpsilonAttributes = { readonly epsilon: number };
 const rmsNorm: Operation<EpsilonAttributes> = {
   name: "rmsNorm",
   infer(inputs) {
+    requireOperands("rmsNorm", inputs, "f32", "f32");
     const [x, weight] = inputs as [Node, Node];
     if (weight.shape.length !== 1 || weight.shape[0] !== x.shape.at(-1)) {
       throw new GraphError("rmsNorm", "the weight does not fit the last axis", inputs);
@@ -93,16 +96,19 @@ const inverseOf = (row: Float64Array, epsilon: number) =>
 const inverseRms: Operation<EpsilonAttributes> = {
   name: "inverseRms",
   infer(inputs) {
+    requireOperands("inverseRms", inputs, "f32");
     const [x] = inputs as [Node];
+    const extent = x.shape.at(-1);
+    if (typeof extent !== "number" || extent === 0) {
+      throw new GraphError("inverseRms", "takes a last axis whose size is a number, and not 0", inputs);
+    }
     return { dtype: "f32", shape: [...x.shape.slice(0, -1), 1] };
   },
   // d(1 / rms)/dx = -x / (D rms^3)
   derive: (graph, r, gradient) => {
     const [x] = r.inputs as [Node];
-    const extent = x.shape.at(-1);
-    if (typeof extent !== "number") throw new GraphError("inverseRms", "the last axis has no fixed size", [x]);
     const cube = graph.mul(graph.mul(r, r), r);
-    return [graph.mul(x, graph.mul(graph.mul(cube, gradient), -1 / extent))];
+    return [graph.mul(x, graph.mul(graph.mul(cube, gradient), -1 / (x.shape.at(-1) as number)))];
   },
   evaluate([value], { epsilon }) {
     const x = value as Value;
@@ -119,23 +125,26 @@ type RopeAttributes = { readonly interleaved: boolean };
 const rope: Operation<RopeAttributes> = {
   name: "rope",
   infer(inputs) {
+    requireOperands("rope", inputs, "f32", "i64", "f32", "f32");
     const [x, positions, cos, sin] = inputs as [Node, Node, Node, Node];
+    const [batch, heads, time, width] = x.shape;
     const half = cos.shape[1];
-    const width = x.shape.at(-1);
     const fits =
       x.shape.length === 4 &&
-      positions.dtype === "i64" &&
-      positions.shape.length === 2 &&
+      typeof heads === "number" &&
+      sameDims(positions.shape, [batch, time] as Dim[]) &&
       typeof half === "number" &&
       typeof width === "number" &&
       2 * half <= width &&
-      sin.shape[1] === half;
+      cos.shape.length === 2 &&
+      sameDims(sin.shape, cos.shape);
     if (!fits) throw new GraphError("rope", "takes x [B, H, T, D], positions [B, T] and tables [P, R/2]", inputs);
     return { dtype: "f32", shape: x.shape };
   },
   // A rotation's derivative is the rotation back.
-  derive: (graph, { inputs, attributes }, gradient) => {
+  derive: (graph, { inputs, attributes }, gradient, wanted) => {
     const [, positions, cos, sin] = inputs as [Node, Node, Node, Node];
+    if (wanted[2] || wanted[3]) throw new GraphError("rope", "its tables are constants; they have no gradient", inputs);
     return [graph.rope(gradient, positions, cos, graph.neg(sin), attributes.interleaved as boolean)];
   },
   evaluate(inputs, { interleaved }) {
@@ -144,7 +153,8 @@ const rope: Operation<RopeAttributes> = {
     const half = cos.shape[1] as number;
     return eachRow(x, (row, index) => {
       const batch = Math.floor(index / (heads * times));
-      const at = positions.data[batch * times + (index % times)] as number;
+      const position = positions.data[batch * times + (index % times)] as number;
+      const at = indexBelow("rope", position, cos.shape[0] as number);
       for (let i = 0; i < half; i++) {
         const [p, q] = interleaved ? [2 * i, 2 * i + 1] : [i, i + half];
         const [c, s] = [cos.data[at * half + i] as number, sin.data[at * half + i] as number];
@@ -159,13 +169,9 @@ const rope: Operation<RopeAttributes> = {
 const crossEntropy: Operation = {
   name: "crossEntropy",
   infer(inputs) {
+    requireOperands("crossEntropy", inputs, "f32", "i64");
     const [logits, labels] = inputs as [Node, Node];
-    if (
-      logits.shape.length !== 2 ||
-      labels.dtype !== "i64" ||
-      labels.shape.length !== 1 ||
-      logits.shape[0] !== labels.shape[0]
-    ) {
+    if (logits.shape.length !== 2 || labels.shape.length !== 1 || logits.shape[0] !== labels.shape[0]) {
       throw new GraphError("crossEntropy", "takes logits [N, V] and labels [N]", inputs);
     }
     return { dtype: "f32", shape: labels.shape };
@@ -182,7 +188,8 @@ const crossEntropy: Operation = {
     const width = logits.shape[1] as number;
     const data = labels.data.map((label, row) => {
       const scores = logits.data.subarray(row * width, (row + 1) * width);
-      return logSum(scores) - (scores[label] as number);
+      const { largest, rest } = logSum(scores);
+      return largest - (scores[indexBelow("crossEntropy", label, width)] as number) + rest;
     });
     return { shape: [product(labels.shape)], data };
   },
