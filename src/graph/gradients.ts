@@ -70,13 +70,15 @@ export interface SplitGradient {
   readonly rows: readonly RowGradient[];
 }
 
-/** Takes the scattered rows out of a gradient: those of an embedding. */
+/** Takes the scattered rows out of a gradient: those of an embedding. What is added to them is dense. */
 export function splitRows(graph: Graph, gradient: Node): SplitGradient {
   if (gradient.op === "scatterRows") {
     const [ids, values] = gradient.inputs as [Node, Node];
     return { dense: undefined, rows: [{ ids, values }] };
   }
-  if (gradient.op !== "add") return { dense: gradient, rows: [] };
+  // A part that broadcasting repeats is more than itself.
+  const isSum = gradient.op === "add" && gradient.inputs.every(({ shape }) => sameDims(shape, gradient.shape));
+  if (!isSum) return { dense: gradient, rows: [] };
   const [a, b] = gradient.inputs.map((input) => splitRows(graph, input)) as [SplitGradient, SplitGradient];
   const rows = [...a.rows, ...b.rows];
   if (rows.length === 0) return { dense: gradient, rows };

@@ -1,8 +1,22 @@
 // The builder of graphs. Equal nodes are made once, so common subexpressions are shared by construction; trivial ones
 // are simplified on the way. Holds no values but small constants, and knows no runtime.
-import { type Dim, multiplyDims, sameDims } from "./dim.js";
-import { type Attributes, type ElementType, GraphError, type Node } from "./node.js";
+import { addDims, type Dim, isDim, multiplyDims, sameDims } from "./dim.js";
+import { type Attribute, type Attributes, type ElementType, GraphError, type Node } from "./node.js";
 import { OPERATIONS } from "./operations/index.js";
+
+/** Sizes in the one way in which they are written, so that equal shapes are equal. */
+function canonical(op: string, shape: readonly Dim[]): Dim[] {
+  return shape.map((dim) => {
+    if (!isDim(dim)) throw new GraphError(op, `${dim} is no size; a size is a whole number, or a text such as 2*batch`);
+    return addDims(dim);
+  });
+}
+
+/** What a key needs of a number: JSON has no infinities, no NaN and no -0. */
+function spell<T extends Attribute | Attributes>(value: T): T | string {
+  if (typeof value !== "number") return value;
+  return Object.is(value, -0) ? "-0" : Number.isFinite(value) ? value : `${value}`;
+}
 
 export class Graph {
   readonly #nodes: Node[] = [];
@@ -21,9 +35,10 @@ export class Graph {
 
   /**
    * A tensor from outside.
-   * @throws {GraphError} if the name is taken by one of another type
+   * @throws {GraphError} if the name is taken by one of another type, or the shape holds what is no size
    */
-  input(name: string, dtype: ElementType, shape: readonly Dim[]): Node {
+  input(name: string, dtype: ElementType, sizes: readonly Dim[]): Node {
+    const shape = canonical("input", sizes);
     const known = this.#inputs.get(name);
     if (known) {
       if (known.dtype === dtype && sameDims(known.shape, shape)) return known;
@@ -34,14 +49,19 @@ export class Graph {
     return node;
   }
 
-  /** A float constant: a number, or the elements of a shape. */
+  /**
+   * A constant: a number, or the elements of a shape; floats by default.
+   * @throws {GraphError} if the values are not as many as the shape has, or not whole where they should be
+   */
   constant(value: number | readonly number[], shape: readonly number[] = [], dtype: ElementType = "f32"): Node {
     const values = typeof value === "number" ? [value] : value;
-    if (values.length !== shape.reduce((product, extent) => product * extent, 1)) {
+    if (!shape.every(isDim) || values.length !== shape.reduce((product, extent) => product * extent, 1)) {
       throw new GraphError("constant", `${values.length} values do not fill [${shape.join(", ")}]`);
     }
-    // JSON has no infinity and no -0, and a key needs both.
-    const key = values.map((x) => (Object.is(x, -0) ? "-0" : `${x}`)).join(" ");
+    if (dtype !== "f32" && !values.every(Number.isSafeInteger)) {
+      throw new GraphError("constant", `${dtype} takes whole numbers, not ${values.join(", ")}`);
+    }
+    const key = values.map(spell).join(" ");
     return this.#intern("constant", [], { key, values }, { dtype, shape });
   }
 
@@ -49,9 +69,13 @@ export class Graph {
    * Applies an operation by its name.
    * @throws {GraphError} if there is no such operation, or the operands do not fit
    */
-  apply(name: string, inputs: readonly Node[], attributes: Attributes = {}): Node {
+  apply(name: string, inputs: readonly Node[], told: Attributes = {}): Node {
     const operation = OPERATIONS.get(name);
     if (!operation) throw new GraphError(name, "there is no such operation");
+    const attributes: Record<string, Attribute> = { ...told };
+    for (const key of ["shape", "range"]) {
+      if (attributes[key] !== undefined) attributes[key] = canonical(name, attributes[key] as readonly Dim[]);
+    }
     const type = operation.infer(inputs, attributes);
     return operation.simplify?.(this, inputs, attributes) ?? this.#intern(name, inputs, attributes, type);
   }
@@ -63,7 +87,8 @@ export class Graph {
     { dtype, shape }: Pick<Node, "dtype" | "shape">,
   ) {
     const { values: _, ...distinguishing } = attributes;
-    const key = `${op} ${inputs.map(({ id }) => id).join(" ")} ${JSON.stringify(distinguishing)} ${dtype} ${shape.join()}`;
+    const told = JSON.stringify(distinguishing, (_, value) => spell(value));
+    const key = `${op} ${inputs.map(({ id }) => id).join(" ")} ${told} ${dtype} ${shape.join()}`;
     const known = this.#interned.get(key);
     if (known) return known;
     const node: Node = { id: this.#nodes.length, op, inputs, attributes, dtype, shape };
@@ -185,7 +210,7 @@ export class Graph {
   }
   /** Zeros before and after, along an axis, so that x stands at `start` of `extent`. */
   pad(x: Node, axis: number, start: Dim, extent: Dim): Node {
-    return this.apply("pad", [x], { axis, range: [start, extent] });
+    return this.apply("pad", [x], { axis: axis < 0 ? axis + x.shape.length : axis, range: [start, extent] });
   }
   /** Rows of x as one axis: [..., D] to [N, D]. */
   flatten(x: Node): Node {
