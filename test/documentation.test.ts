@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { analyzeExperts, parseRecipe } from "layergraft";
 import { writeSharded } from "layergraft/safetensors";
 import { beforeAll, expect, test } from "vitest";
-import { renewed, schema } from "../docs/generate.js";
+import { renewed, renewedTraining, schema } from "../docs/generate.js";
 import { seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -100,6 +100,11 @@ test("the mergekit guide's configuration converts to the recipe that it shows", 
 test("what the recipe guide says of methods is what the methods say (npm run docs)", () => {
   expect(guide).toBe(renewed(guide));
   expect(readFileSync(join(ROOT, "docs/recipe.schema.json"), "utf8")).toBe(schema());
+});
+
+test("the guide to training lists the fields that a run has (npm run docs)", () => {
+  const training = readFileSync(join(ROOT, "docs/training.md"), "utf8");
+  expect(training).toBe(renewedTraining(training));
 });
 
 test("every field of analysis.json is in its guide", async () => {
