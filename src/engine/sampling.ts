@@ -1,4 +1,5 @@
-// From logits to the next token: greedy, or drawn from what temperature, top-k and top-p leave.
+// From logits to the next token: greedy, or drawn from what temperature, top-k and top-p leave. In time that grows with
+// the vocabulary, never with its sorting: that takes longer than a small model does.
 import type { Random } from "../core/random.js";
 
 export interface SamplingOptions {
@@ -10,24 +11,46 @@ export interface SamplingOptions {
   readonly topP?: number | undefined;
 }
 
-/** Draws a token. Ties are ordered by id, so equal logits and equal chance give equal tokens. */
-export function sampleToken(logits: Float32Array, options: SamplingOptions, random: Random): number {
-  const { temperature = 0, topK = logits.length, topP = 1 } = options;
-  if (temperature === 0) return largest(logits);
-  const order = mostLikely(logits, Math.max(1, Math.min(topK, logits.length)));
-  const most = logits[order[0] as number] as number;
-  const shares = order.map((id) => Math.exp(((logits[id] as number) - most) / temperature));
-  const total = shares.reduce((sum, share) => sum + share, 0);
-  let kept = 0;
-  let mass = 0;
-  // The token that crosses the line still belongs to the nucleus.
-  while (kept < shares.length && mass < topP * total) mass += shares[kept++] as number;
-  let rest = random.float() * mass;
-  for (let i = 0; i < kept; i++) {
-    rest -= shares[i] as number;
-    if (rest < 0) return order[i] as number;
+/**
+ * Draws a token. With both bounds, top-p is of what top-k leaves. Ties are ordered by id, so equal logits and equal
+ * chance give equal tokens.
+ */
+export function sampleToken(
+  logits: Float32Array,
+  { temperature = 0, topK = logits.length, topP = 1 }: SamplingOptions,
+  random: Pick<Random, "float">,
+): number {
+  const best = largest(logits);
+  if (temperature === 0) return best;
+  const most = logits[best] as number;
+  const shares = new Float64Array(logits.length);
+  for (let id = 0; id < shares.length; id++) shares[id] = Math.exp(((logits[id] as number) - most) / temperature);
+  if (topK < shares.length) keepOnly(shares, first(shares, topK, Number.POSITIVE_INFINITY));
+  if (topP < 1) keepOnly(shares, first(shares, shares.length, topP * total(shares)));
+  let rest = random.float() * total(shares);
+  for (let id = 0; id < shares.length; id++) {
+    rest -= shares[id] as number;
+    if (rest < 0) return id;
   }
-  return order[Math.max(0, kept - 1)] as number;
+  return best;
+}
+
+/** Ids of the `count` largest logits, the largest first. */
+export function mostLikely(logits: Float32Array, count: number): number[] {
+  const values = new Float64Array(logits);
+  // What is no number is less likely than everything.
+  for (let id = 0; id < values.length; id++) if (Number.isNaN(values[id])) values[id] = Number.NEGATIVE_INFINITY;
+  const found = first(values, count, Number.POSITIVE_INFINITY);
+  // The difference of infinities is no number, and then the order is by id.
+  return found.sort((a, b) => (values[b] as number) - (values[a] as number) || a - b);
+}
+
+/** Natural log-probabilities of the most likely tokens. */
+export function topLogprobs(logits: Float32Array, count: number): { id: number; logprob: number }[] {
+  const order = mostLikely(logits, Math.min(count, logits.length));
+  const most = logits[order[0] as number] as number;
+  const mass = logits.reduce((sum, logit) => sum + Math.exp(logit - most), 0);
+  return order.map((id) => ({ id, logprob: (logits[id] as number) - most - Math.log(mass) }));
 }
 
 function largest(logits: Float32Array): number {
@@ -36,28 +59,70 @@ function largest(logits: Float32Array): number {
   return best;
 }
 
-/** Ids of the `count` largest logits, the largest first. */
-export function mostLikely(logits: Float32Array, count: number): number[] {
-  const before = (a: number, b: number) => (logits[b] as number) - (logits[a] as number) || a - b;
-  if (count > FEW) return Array.from(logits.keys()).sort(before).slice(0, count);
+/** Where the largest values stand, of equal ones the first: at least one, then until they are `count` or reach `mass`. */
+function first(values: Float64Array, count: number, mass: number): number[] {
+  const least = boundary(values, count, mass);
   const found: number[] = [];
-  for (let id = 0; id < logits.length; id++) {
-    if (found.length === count && before(id, found.at(-1) as number) > 0) continue;
-    let at = found.length;
-    while (at > 0 && before(id, found[at - 1] as number) < 0) at--;
-    found.splice(at, 0, id);
-    if (found.length > count) found.pop();
+  let sum = 0;
+  for (let at = 0; at < values.length; at++) {
+    const value = values[at] as number;
+    if (!(value > least)) continue;
+    found.push(at);
+    sum += value;
+  }
+  for (let at = 0; at < values.length && found.length < count && (sum < mass || found.length === 0); at++) {
+    if (values[at] !== least) continue;
+    found.push(at);
+    sum += least;
   }
   return found;
 }
 
-// Above this, sorting all is faster than inserting one by one.
-const FEW = 64;
+/**
+ * The last value that is taken where the largest are taken first, until they are `count` or reach `mass`: Hoare's
+ * quickselect, with a sum beside the number.
+ */
+function boundary(values: Float64Array, count: number, mass: number): number {
+  // Only the first `length` values are candidates still; the others lie on the side that was decided.
+  const candidates = values.slice();
+  let length = candidates.length;
+  let pivot = Number.NaN;
+  let [taken, sum] = [0, 0];
+  while (length > 0) {
+    pivot = candidates[length >> 1] as number;
+    let [above, equal, reached] = [0, 0, sum];
+    for (let i = 0; i < length; i++) {
+      const value = candidates[i] as number;
+      if (value > pivot) {
+        above++;
+        reached += value;
+      } else if (value === pivot) equal++;
+    }
+    const isAbove = above > 0 && (taken + above >= count || reached >= mass);
+    if (!isAbove) {
+      taken += above + equal;
+      sum = reached + equal * pivot;
+      if (taken >= count || sum >= mass) break;
+    }
+    let kept = 0;
+    for (let i = 0; i < length; i++) {
+      const value = candidates[i] as number;
+      if (isAbove ? value > pivot : value < pivot) candidates[kept++] = value;
+    }
+    length = kept;
+  }
+  return pivot;
+}
 
-/** Natural log-probabilities of the most likely tokens. */
-export function topLogprobs(logits: Float32Array, count: number): { id: number; logprob: number }[] {
-  const order = mostLikely(logits, Math.min(count, logits.length));
-  const most = logits[order[0] as number] as number;
-  const total = logits.reduce((sum, logit) => sum + Math.exp(logit - most), 0);
-  return order.map((id) => ({ id, logprob: (logits[id] as number) - most - Math.log(total) }));
+/** Makes all values 0 but some. */
+function keepOnly(values: Float64Array, kept: readonly number[]): void {
+  const copies = kept.map((at) => values[at] as number);
+  values.fill(0);
+  for (const [i, at] of kept.entries()) values[at] = copies[i] as number;
+}
+
+function total(values: Float64Array): number {
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) sum += values[i] as number;
+  return sum;
 }
