@@ -2,6 +2,8 @@
 // Not a reader of checkpoints in general: expected.safetensors is read whole.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { parseConfig } from "../checkpoint/index.js";
+import { type DecoderSpec, readSpec } from "../model/index.js";
 
 const FIXTURES = join(import.meta.dirname, "../../test/fixtures/decoders");
 
@@ -45,15 +47,19 @@ const foldersOf = (root: string): string[] =>
     .filter((folder) => isCase(folder) && readTensors(join(folder, "expected.safetensors")).has("logits"));
 
 /** All cases, those of the repository first. */
-export const GOLDENS: readonly Golden[] = [FIXTURES, ...(MORE === undefined ? [] : [MORE])]
-  .flatMap(foldersOf)
-  .map(readGolden);
+export function allGoldens(): Golden[] {
+  return [FIXTURES, ...(MORE === undefined ? [] : [MORE])].flatMap(foldersOf).map(readGolden);
+}
 
-/** A case by its name. */
+/** A case of the repository. */
 export function golden(name: string): Golden {
-  const found = GOLDENS.find((one) => one.name === name);
-  if (!found) throw new Error(`there is no case ${name}`);
-  return found;
+  return readGolden(join(FIXTURES, name));
+}
+
+/** The description of a case's decoder. */
+export function specOf(name: string): DecoderSpec {
+  const file = join(FIXTURES, name, "config.json");
+  return readSpec(parseConfig(JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>, file));
 }
 
 /** Tensors of a file of float32 and int64. */

@@ -1,7 +1,7 @@
 // The engine against what transformers computed from the same weights: logits, greedy answers, log-probabilities.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Engine, openEngine } from "./engine.js";
-import { distance, GOLDENS, type Golden, golden, logSoftmax } from "./golden.test-util.js";
+import { allGoldens, distance, type Golden, golden, logSoftmax } from "./golden.test-util.js";
 import { LoadedDecoder, type Wanted } from "./loaded-decoder.js";
 import { openModelSource } from "./model-source.js";
 
@@ -29,7 +29,7 @@ async function logitsOf(decoder: LoadedDecoder, texts: readonly (readonly number
 const expectLogits = (found: readonly (readonly number[])[], wanted: readonly (readonly number[])[]) =>
   expect(distance(found.flat(), wanted.flat())).toBeLessThan(LOGITS);
 
-describe.each(GOLDENS)("$name", (expected: Golden) => {
+describe.each(allGoldens())("$name", (expected: Golden) => {
   const { rows, logits, greedy } = expected;
   let decoder: LoadedDecoder;
   let engine: Engine;
