@@ -22,7 +22,15 @@ export {
 } from "./lora.js";
 export { clipFactor, Optimizer, type OptimizerSettings, type Parameter, type StepResult } from "./optimizer.js";
 export { PRESET_NAMES, type PresetFields, presetFields, scaledPreset } from "./presets.js";
-export { type PreparedRun, type PreparedStream, prepareRun, type RunOptions, type RunResult, trainRun } from "./run.js";
+export {
+  batchSource,
+  type PreparedRun,
+  type PreparedStream,
+  prepareRun,
+  type RunOptions,
+  type RunResult,
+  trainRun,
+} from "./run.js";
 export {
   checkRun,
   type FieldText,

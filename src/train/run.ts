@@ -63,7 +63,7 @@ export interface PreparedStream {
   readonly data: PreparedData;
   readonly batches: BatchStream;
   /** The same stream at another place. */
-  readonly openAt: (position: BatchPosition) => BatchStream;
+  readonly openAt: (position?: BatchPosition) => BatchStream;
   /** What learns from it; undefined for all. */
   readonly trained: ReadonlySet<string> | undefined;
 }
@@ -98,7 +98,10 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
       baseName: run.base,
       out: run.out,
       streams: streams.map(
-        (stream): TrainingStream => ({ batches: asSource(stream), trained: learners(stream, lora) }),
+        (stream): TrainingStream => ({
+          batches: batchSource(stream.name, stream.openAt),
+          trained: learners(stream, lora),
+        }),
       ),
       accumulation: run.accumulation,
       holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
@@ -204,8 +207,9 @@ function sizeOf(streams: readonly PreparedStream[]): RunData {
   };
 }
 
-function asSource({ name, batches, openAt }: PreparedStream): BatchSource {
-  let stream = batches;
+/** Batches as the loop of training takes them. @param openAt the stream, at its beginning or at another place */
+export function batchSource(name: string, openAt: (position?: BatchPosition) => BatchStream): BatchSource {
+  let stream = openAt();
   let count = 0;
   return {
     name,
