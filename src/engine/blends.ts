@@ -33,8 +33,9 @@ export class BlendCache {
   }
 
   set(key: string, tensor: Uint8Array): void {
+    this.#bytes += tensor.byteLength - (this.#tensors.get(key)?.byteLength ?? 0);
+    this.#tensors.delete(key);
     this.#tensors.set(key, tensor);
-    this.#bytes += tensor.byteLength;
     for (const [oldest, { byteLength }] of this.#tensors) {
       if (this.#bytes <= this.#mostBytes || oldest === key) break;
       this.#tensors.delete(oldest);

@@ -102,7 +102,7 @@ export class Engine {
   }
   /** What a person should know of how the model was understood. */
   get notes(): readonly string[] {
-    return this.#source.notes;
+    return [...this.#source.notes, ...this.#decoder.notes];
   }
 
   /**

@@ -38,11 +38,14 @@ const PADDING = 0n;
 
 export class LoadedDecoder {
   readonly spec: DecoderSpec;
+  /** What a person should know of how the weights were understood. */
+  readonly notes: readonly string[];
   readonly #session: Session;
   readonly #ropes: RopeTables;
 
-  private constructor(spec: DecoderSpec, session: Session) {
+  private constructor(spec: DecoderSpec, notes: readonly string[], session: Session) {
     this.spec = spec;
+    this.notes = notes;
     this.#session = session;
     this.#ropes = new RopeTables(spec.ropes);
   }
@@ -74,7 +77,7 @@ export class LoadedDecoder {
       ...(providers === undefined ? {} : { providers }),
       ...(spinning === undefined ? {} : { spinning }),
     });
-    return new LoadedDecoder(spec, session);
+    return new LoadedDecoder(spec, bound.notes, session);
   }
 
   newCache(rows: number, width?: number): KeyValueCache {

@@ -1,9 +1,10 @@
 // What the engine is asked to run: a folder, a folder with an adapter, or a recipe that nothing has executed. All are brought
 // to one form: for each tensor a value, as merges have it. Reads headers and configurations, never weights.
 import { stat } from "node:fs/promises";
+import { isAbsolute, join } from "node:path";
 import { type Checkpoint, type CheckpointConfig, openCheckpoint, parseConfig } from "../checkpoint/index.js";
 import type { AddedToken } from "../checkpoint/vocabulary.js";
-import { MismatchError } from "../core/errors.js";
+import { MismatchError, RecipeError } from "../core/errors.js";
 import type { Measurement } from "../delta/measure.js";
 import { type OpenedPlan, outputConfig, planRecipe, type RecipeInput, readRecipe, type Step } from "../merge/index.js";
 import { readMergekit } from "../mergekit/index.js";
@@ -32,13 +33,16 @@ export type EngineSource = string | RecipeInput | OpenedPlan;
 
 /**
  * Opens what is to be run.
- * @param options.folder folder that relative paths start from; the working folder by default
+ * @param options.folder folder that relative paths start from; the working folder by default. Those within a recipe's file
+ *   start from the file's folder, those within a mergekit configuration from the working folder, as in merges.
  * @throws {CheckpointError | FormatError | RecipeError | MismatchError} if it cannot be used
  */
 export async function openModelSource(source: EngineSource, options: { folder?: string } = {}): Promise<ModelSource> {
   if (typeof source !== "string") return fromPlan("plan" in source ? source : await planRecipe(source, options));
-  if (await isRecipeFile(source)) return fromPlan(await planFile(source));
-  return fromCheckpoint(await openCheckpoint(source, options.folder === undefined ? {} : { base: options.folder }));
+  const { folder = "." } = options;
+  const file = isAbsolute(source) ? source : join(folder, source);
+  if (await isRecipeFile(file)) return fromFile(file);
+  return fromCheckpoint(await openCheckpoint(source, { base: folder }));
 }
 
 async function isRecipeFile(path: string): Promise<boolean> {
@@ -47,11 +51,21 @@ async function isRecipeFile(path: string): Promise<boolean> {
   return stats?.isFile() ?? false;
 }
 
-async function planFile(path: string): Promise<OpenedPlan> {
-  const converted = await readMergekit(path);
-  if (converted) return planRecipe(converted.recipe);
-  const { recipe, folder } = await readRecipe(path);
-  return planRecipe(recipe, { folder });
+async function fromFile(file: string): Promise<ModelSource> {
+  const converted = await readMergekit(file);
+  if (converted) {
+    const source = fromPlan(await planRecipe(converted.recipe));
+    return { ...source, notes: [...converted.notes, ...source.notes] };
+  }
+  const { recipe, folder, lineOf } = await readRecipe(file);
+  try {
+    return fromPlan(await planRecipe(recipe, { folder }));
+  } catch (error) {
+    // What only the models can show to be wrong is told with its line, too.
+    const line = error instanceof RecipeError && error.where.field ? lineOf(error.where.field) : undefined;
+    if (!(error instanceof RecipeError) || line === undefined) throw error;
+    throw new RecipeError(`${file}, line ${line}: ${error.message}`, [], error.where);
+  }
 }
 
 // The one source of a checkpoint that is run as it is.

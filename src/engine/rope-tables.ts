@@ -5,41 +5,37 @@ import type { TensorValue } from "../runtime/index.js";
 /** Rows a table begins with; it doubles when a text is longer. */
 const FIRST_ROWS = 256;
 
-interface Table {
-  readonly rows: number;
-  readonly isLong: boolean;
-  readonly feeds: Readonly<Record<string, TensorValue>>;
-}
+type Feeds = Readonly<Record<string, TensorValue>>;
 
 export class RopeTables {
   readonly #ropes: readonly RopeSpec[];
-  readonly #tables = new Map<number, Table>();
+  /** By rotation, and whether it is of long texts. */
+  readonly #tables = new Map<string, Feeds>();
+  #rows = FIRST_ROWS;
 
   constructor(ropes: readonly RopeSpec[]) {
     this.#ropes = ropes;
   }
 
-  /** Tables for positions from 0 to `length` - 1, by the names they are fed under. */
+  /** Tables for positions from 0 to `length` - 1, by the names they are fed under; all of one height. */
   feeds(length: number): Record<string, TensorValue> {
+    if (length > this.#rows) {
+      while (this.#rows < length) this.#rows *= 2;
+      this.#tables.clear();
+    }
     const feeds: Record<string, TensorValue> = {};
     for (const [index, rope] of this.#ropes.entries()) {
       const isLong = rope.long !== undefined && length > rope.long.above;
-      let table = this.#tables.get(index);
-      if (!table || table.rows < length || table.isLong !== isLong) {
-        let rows = Math.max(FIRST_ROWS, table?.rows ?? 0);
-        while (rows < length) rows *= 2;
-        table = { rows, isLong, feeds: makeTables(index, rope, isLong, rows) };
-        this.#tables.set(index, table);
-      }
-      Object.assign(feeds, table.feeds);
+      const key = `${index} ${isLong}`;
+      const table = this.#tables.get(key) ?? makeTables(index, rope, isLong, this.#rows);
+      this.#tables.set(key, table);
+      Object.assign(feeds, table);
     }
-    // All tables have one height in the graph, and may have grown one by one.
-    const rows = Math.max(...[...this.#tables.values()].map((table) => table.rows));
-    return [...this.#tables.values()].every((table) => table.rows === rows) ? feeds : this.feeds(rows);
+    return feeds;
   }
 }
 
-function makeTables(index: number, rope: RopeSpec, isLong: boolean, rows: number): Record<string, TensorValue> {
+function makeTables(index: number, rope: RopeSpec, isLong: boolean, rows: number): Feeds {
   const frequencies = isLong && rope.long ? rope.long.frequencies : rope.frequencies;
   const half = frequencies.length;
   const table = (of: (angle: number) => number): TensorValue => {

@@ -1,7 +1,7 @@
 // Binds the weights that a decoder asks for to bytes: those that stand in a file as they are, in place; all others
 // computed into memory.
 import { MismatchError } from "../core/errors.js";
-import { plural } from "../core/format.js";
+import { formatSome, plural } from "../core/format.js";
 import { formatShape, sameShape } from "../core/shape.js";
 import { measureAll } from "../delta/measure.js";
 import type { Step } from "../merge/index.js";
@@ -18,6 +18,8 @@ export interface BoundWeights {
   readonly weights: ReadonlyMap<string, Weight>;
   /** Bytes that no file holds and that were computed into memory. */
   readonly computedBytes: number;
+  /** What a person should know, such as weights that are there and have no place in the decoder; usually empty. */
+  readonly notes: readonly string[];
 }
 
 /**
@@ -31,7 +33,8 @@ export async function bindWeights(
   source: ModelSource,
   options: BlendOptions = {},
 ): Promise<BoundWeights> {
-  const steps = findSteps(wanted, spec, source);
+  const { stored: names, unused } = locateWeights(spec, source.tensors.keys(), source.name);
+  const steps = findSteps(wanted, names, source);
   const signal = options.signal;
   const measured = await measureAll(source.measurements, source.sources, { signal });
   const resolver = new Resolver(source.sources, measured);
@@ -62,7 +65,11 @@ export async function bindWeights(
     locations.set(path, location);
     weights.set(name, { dtype: IN_PLACE[dtype], values: { location, offset: stored.offset + begin, length } });
   }
-  return { weights, computedBytes: [...blends.values()].reduce((sum, { byteLength }) => sum + byteLength, 0) };
+  return {
+    weights,
+    computedBytes: [...blends.values()].reduce((sum, { byteLength }) => sum + byteLength, 0),
+    notes: unused.length > 0 ? [noteOf(unused, spec)] : [],
+  };
 }
 
 type ReadableStep = Step & { readonly dtype: keyof typeof IN_PLACE };
@@ -76,13 +83,17 @@ function sizeOf(shape: readonly number[], dtype: ReadableStep["dtype"]): number 
   return shape.reduce((product, extent) => product * extent, dtype === "F32" ? 4 : 2);
 }
 
+function noteOf(unused: readonly string[], { family }: DecoderSpec): string {
+  const [are, have] = unused.length === 1 ? ["is", "has"] : ["are", "have"];
+  return `${plural(unused.length, "tensor")} ${are} not used: ${formatSome(unused)} ${have} no place in a decoder of ${family} with this config.json`;
+}
+
 /** The tensor that each weight is, or is rows of. */
 function findSteps(
   wanted: ReadonlyMap<string, StoredWeight>,
-  spec: DecoderSpec,
+  names: ReadonlyMap<string, string>,
   source: ModelSource,
 ): Map<string, Step> {
-  const { stored: names } = locateWeights(spec, source.tensors.keys(), source.name);
   const steps = new Map<string, Step>();
   const faults: string[] = [];
   for (const [input, stored] of wanted) {
