@@ -112,6 +112,12 @@ function acrossFields(run: Mapping): Fault[] {
   const lengths = LENGTHS.filter(has);
   for (const field of lengths.slice(1)) add(field, `cannot stand beside ${lengths[0]}; both are the length of the run`);
   if (has("lora") && run.method !== "lora") add("lora", "is for method: lora");
+  if (has("revert") && run.method === "lora") {
+    add(
+      "revert",
+      "cannot stand beside method: lora, which leaves the base as it is; train fewer layers, or all weights",
+    );
+  }
   if (has("early_stopping") && !has("holdout")) add("early_stopping", "needs a holdout to measure the loss on");
   if (isMapping(run.holdout) && (run.holdout.samples === undefined) === (run.holdout.share === undefined)) {
     faults.push({ path: ["holdout"], message: "must have either samples or share" });

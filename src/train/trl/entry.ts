@@ -1,0 +1,259 @@
+// The Python entry of a run that is handed to TRL, as text: the same for every run, which is in run.json beside it.
+// Nothing here is executed by layergraft itself.
+
+/** train.py */
+export const ENTRY = String.raw`"""Trains what run.json says, on the sequences of data.jsonl in their order. Written by layergraft.
+
+    python train.py                                             on one processor, or
+    accelerate launch --config_file accelerate.yaml train.py    on as many as that file says; see launch.sh
+
+Goes on from the last state under out/state when there is one. What comes out are checkpoints in Hugging Face layout, or
+adapters in PEFT's (out/checkpoint-N after N samples), and out/log.jsonl with a line per step.
+"""
+import json
+import math
+import re
+import shutil
+from pathlib import Path
+
+import torch
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback, set_seed
+from trl import SFTConfig, SFTTrainer
+
+HERE = Path(__file__).parent
+RUN = json.loads((HERE / "run.json").read_text())
+STEPS = json.loads((HERE / "steps.json").read_text())  # of each step: samples and tokens so far, share of the rate
+OUT = HERE / RUN["out"]
+
+
+def plain(name):
+    """A parameter's name as run.json has it, without what wrappers put in."""
+    return re.sub(r"^module\.|_fsdp_wrapped_module\.|_orig_mod\.|\.default(?=\.)", "", name)
+
+
+class PartAdamW(torch.optim.AdamW):
+    """AdamW that clips first, and steps only on the part of the model whose turn it is."""
+
+    turn, norm = 0, None
+
+    def step(self, closure=None):
+        every = self.param_groups
+        self.param_groups = [group for group in every if self.turn % len(RUN["streams"]) in group["streams"]]
+        own = [p for group in self.param_groups for p in group["params"] if p.grad is not None]
+        norm = torch.nn.utils.clip_grad_norm_(own, RUN["optimizer"]["clip"] or math.inf)
+        self.norm = (norm.full_tensor() if hasattr(norm, "full_tensor") else norm).item()
+        if not math.isfinite(self.norm):
+            per = RUN["sequences_per_step"]
+            where = f"step {self.turn + 1}, lines {self.turn * per + 1} to {(self.turn + 1) * per} of data.jsonl"
+            raise FloatingPointError(f"a gradient is not finite: {where}; the state before is in out/state")
+        try:
+            return super().step(closure)
+        finally:
+            self.param_groups = every
+
+
+class Trainer(SFTTrainer):
+    def create_optimizer(self, model=None):
+        if self.optimizer is None:
+            model = self.model if model is None else model
+            named = {plain(n): p for n, p in model.named_parameters() if p.requires_grad}
+            groups = [{"params": [named[n] for n in g["names"]], "weight_decay": g["decay"], "streams": g["streams"]}
+                      for g in RUN["groups"]]
+            o = RUN["optimizer"]
+            self.optimizer = PartAdamW(groups, lr=RUN["learning_rate"], betas=o["betas"], eps=o["eps"])
+        return self.optimizer
+
+    def create_scheduler(self, num_training_steps, optimizer=None):
+        if self.lr_scheduler is None:
+            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: STEPS["rates"][min(step, RUN["steps"] - 1)])
+        return self.lr_scheduler
+
+
+class Steps(TrainerCallback):
+    """What happens between steps: whose turn it is, the log, the loss on held-out data, checkpoints and which stay."""
+
+    def __init__(self, held_out):
+        self.held_out, self.trainer, self.loss = held_out, None, None
+        self.progress = {"best": None, "sinceBest": 0, "holdoutLoss": None}
+
+    def optimizer(self):
+        wrapped = self.trainer.optimizer
+        return getattr(wrapped, "optimizer", wrapped)
+
+    def on_train_begin(self, args, state, control, **_):
+        """After a resume: what was reached until then, and no lines of steps that are made again."""
+        if state.global_step:
+            self.progress = json.loads((OUT / "progress.json").read_text())
+            lines = (OUT / "log.jsonl").read_text().splitlines(keepends=True)
+            if self.trainer.is_world_process_zero():
+                (OUT / "log.jsonl").write_text("".join(line for line in lines if json.loads(line)["step"] <= state.global_step))
+
+    def on_step_begin(self, args, state, control, **_):
+        self.optimizer().turn = state.global_step
+
+    def on_step_end(self, args, state, control, **_):
+        control.should_log = True
+
+    def on_log(self, args, state, control, logs=None, **_):
+        """The trainer calls it with the loss of each step, and then saves its state and stops as control says."""
+        if "loss" not in (logs or {}):
+            return
+        step, self.loss = state.global_step, logs["loss"]
+        samples, before = STEPS["samples"][step - 1], STEPS["samples"][step - 2] if step > 1 else 0
+        reached = lambda every: before // every < samples // every
+        name = {"stream": RUN["streams"][(step - 1) % len(RUN["streams"])]} if len(RUN["streams"]) > 1 else {}
+        self.write({"step": step, "samples": samples, "tokens": STEPS["tokens"][step - 1], **name, "loss": self.loss,
+                    "learningRate": RUN["learning_rate"] * STEPS["rates"][step - 1], "gradientNorm": self.optimizer().norm})
+        last = step == RUN["steps"]
+        if self.held_out and (last or reached(RUN["evaluate_every"])):
+            control.should_training_stop |= self.measure(step, samples)
+        if last or control.should_training_stop or reached(RUN["checkpoint_every"]):
+            self.checkpoint(step, samples)
+            self.remove_others(samples)
+            control.should_save = True
+
+    def remove_others(self, samples):
+        if not self.trainer.is_world_process_zero():
+            return
+        (OUT / "progress.json").write_text(json.dumps(self.progress))
+        best = self.progress["best"] if RUN["keep"] == "best_and_last" else None
+        kept = {f"checkpoint-{n}" for n in ([samples, best["samples"]] if best else [samples])}
+        for folder in OUT.glob("checkpoint-*"):
+            if RUN["keep"] != "all" and folder.name not in kept:
+                shutil.rmtree(folder)
+
+    def measure(self, step, samples):
+        score, best = self.held_out_loss(), self.progress["best"]
+        better = best is None or score < best["score"] - RUN["least"]
+        since = 0 if better else self.progress["sinceBest"] + 1
+        self.progress = {"best": {"score": score, "samples": samples} if better else best, "sinceBest": since, "holdoutLoss": score}
+        self.write({"step": step, "samples": samples, "holdoutLoss": score})
+        if better and RUN["keep"] != "last":
+            self.checkpoint(step, samples)
+        return RUN["patience"] is not None and since >= RUN["patience"]
+
+    @torch.no_grad()
+    def held_out_loss(self):
+        """Mean over all targets. Every process has as many turns, as sharded models need all of them."""
+        model, args, rows = self.trainer.model_wrapped, self.trainer.args, self.held_out
+        micro = args.per_device_train_batch_size
+        chunks = [[rows[i] for i in range(j, min(j + micro, len(rows)))] for j in range(0, len(rows), micro)]
+        total = torch.zeros(2, dtype=torch.float64 if args.device.type != "mps" else torch.float32, device=args.device)
+        model.eval()
+        for turn in range(math.ceil(len(chunks) / args.world_size)):
+            at = turn * args.world_size + args.process_index
+            batch = {name: values.to(args.device) for name, values in collate(chunks[min(at, len(chunks) - 1)]).items()}
+            count = (batch["labels"][:, 1:] != -100).sum()
+            loss = model(**batch).loss.nan_to_num()
+            if at < len(chunks):
+                total += torch.stack([loss * count, count]).to(total.dtype)
+        model.train()
+        loss, targets = self.trainer.accelerator.reduce(total, "sum").tolist()
+        return loss / targets
+
+    def checkpoint(self, step, samples):
+        facts = {"step": step, "samples": samples, "tokens": STEPS["tokens"][step - 1], "loss": self.loss,
+                 "holdoutLoss": self.progress["holdoutLoss"], "configuration": RUN["configuration"]}
+        save(self.trainer, f"checkpoint-{samples}", facts)
+
+    def write(self, line):
+        if self.trainer.is_world_process_zero():
+            with (OUT / "log.jsonl").open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+
+def save(trainer, name, facts, reverted=()):
+    """The model in Hugging Face layout, or its adapter in PEFT's, in the dtype that was asked for; whole or not at all."""
+    weights = trainer.accelerator.get_state_dict(trainer.model_wrapped)
+    if trainer.is_world_process_zero():
+        model, dtype = trainer.accelerator.unwrap_model(trainer.model_wrapped), getattr(torch, RUN["save_dtype"])
+        if reverted:
+            base = AutoModelForCausalLM.from_pretrained(RUN["base"], dtype=torch.float32).state_dict()
+            weights = {n: base[n] if n in reverted else w for n, w in weights.items()}
+        if not RUN["lora"]:
+            model.config.dtype = dtype
+        folder, partial = OUT / name, OUT / f"{name}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        model.save_pretrained(partial, state_dict={n: w.to(dtype) for n, w in weights.items()})
+        trainer.processing_class.save_pretrained(partial)
+        (partial / "training.json").write_text(json.dumps(facts, indent=2))
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    trainer.accelerator.wait_for_everyone()
+
+
+def collate(rows):
+    """Pads to the longest row. Rows of several samples have positions that begin again, which keeps the samples apart."""
+    width = max(len(row["input_ids"]) for row in rows)
+    fill = lambda name, value: torch.tensor([row[name] + [value] * (width - len(row[name])) for row in rows])
+    batch = {"input_ids": fill("input_ids", RUN["pad"]), "labels": fill("labels", -100)}
+    if RUN["packing"]:
+        return {**batch, "position_ids": fill("position_ids", 0)}
+    lengths = torch.tensor([len(row["input_ids"]) for row in rows])
+    return {**batch, "attention_mask": (torch.arange(width) < lengths[:, None]).long()}
+
+
+def largest_share(total, most):
+    return max(n for n in range(1, min(total, most) + 1) if total % n == 0)
+
+
+def load(file):
+    return load_dataset("json", data_files=str(HERE / file), split="train")
+
+
+def arguments():
+    args = SFTConfig(
+        output_dir=str(OUT / "state"), seed=RUN["seed"], num_train_epochs=1, train_sampling_strategy="sequential",
+        max_grad_norm=0.0, logging_strategy="no", logging_nan_inf_filter=False, save_strategy="no", save_total_limit=1,
+        bf16=RUN["precision"] == "bfloat16", gradient_checkpointing=RUN["gradient_checkpointing"], disable_tqdm=True,
+        use_cpu=not torch.cuda.is_available(), average_tokens_across_devices=True, remove_unused_columns=False,
+        max_length=None, packing=False, loss_type="nll", dataset_kwargs={"skip_prepare_dataset": True}, report_to="none",
+    )
+    each, rest = divmod(RUN["sequences_per_step"], args.world_size)
+    if rest:
+        raise SystemExit(f"a step has {RUN['sequences_per_step']} sequences, which {args.world_size} processes cannot share evenly")
+    args.per_device_train_batch_size = largest_share(each, RUN["batch"])
+    args.gradient_accumulation_steps = each // args.per_device_train_batch_size
+    return args
+
+
+def main():
+    args = arguments()
+    set_seed(RUN["seed"])
+    if RUN["threads"]:
+        torch.set_num_threads(RUN["threads"])
+    OUT.mkdir(parents=True, exist_ok=True)
+    model = AutoModelForCausalLM.from_pretrained(RUN["base"], dtype=torch.float32)  # master weights
+    if RUN["lora"]:
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, HERE / "adapter", is_trainable=True)
+    trained = {name for group in RUN["groups"] for name in group["names"]}
+    missing = trained - {plain(name) for name, _ in model.named_parameters()}
+    if missing:
+        raise SystemExit(f"the model has no {', '.join(sorted(missing)[:3])}; is {RUN['base']} the base of this run?")
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(plain(name) in trained)
+    steps = Steps(load("holdout.jsonl") if RUN["holdout"] else None)
+    tokenizer = AutoTokenizer.from_pretrained(RUN["base"])
+    steps.trainer = trainer = Trainer(model, args, data_collator=collate, train_dataset=load("data.jsonl"),
+                                      processing_class=tokenizer, callbacks=[steps])
+    trainer.train(resume_from_checkpoint=any((OUT / "state").glob("checkpoint-*")))
+    if RUN["reverted"]:
+        save(trainer, "reverted", {"reverted": RUN["reverted"], "configuration": RUN["configuration"]}, RUN["reverted"])
+
+
+if __name__ == "__main__":
+    main()
+`;
+
+/** requirements.txt: the versions that it was tried with, or later ones. */
+export const REQUIREMENTS = `# Tried with torch 2.13.
+torch>=2.6
+transformers>=5.18
+trl>=1.13
+peft>=0.21
+accelerate>=1.15
+datasets>=5.0
+`;

@@ -1,0 +1,87 @@
+// Starts a run that was handed to TRL, on this machine, and waits for it. What it prints goes to the caller; what it
+// makes is in the folder.
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { CancelledError, LayergraftError } from "../../core/errors.js";
+import { exists } from "../../core/files.js";
+import { TRL_FILES } from "./write.js";
+
+export interface StartTrlOptions {
+  /** Folder that writeTrlRun wrote. */
+  readonly folder: string;
+  /** Interpreter that has the packages of requirements.txt; default python3. */
+  readonly python?: string | undefined;
+  /** Ends the run; it goes on from its last state when it is started again. */
+  readonly signal?: AbortSignal | undefined;
+  /** Every line that it prints. */
+  readonly onLine?: ((line: string) => void) | undefined;
+}
+
+// What tells the reason is at the end of a Python trace.
+const KEPT_LINES = 12;
+// Time to leave by itself after it was asked to, before it is killed.
+const GRACE_MS = 10_000;
+
+/**
+ * Runs launch.sh of such a folder to its end; a run that was stopped goes on.
+ * @throws {CancelledError} if the signal fires
+ * @throws {LayergraftError} with code "trl" if it fails, with the last lines that it printed
+ */
+export async function startTrlRun(options: StartTrlOptions): Promise<void> {
+  const { folder, python = "python3", signal, onLine } = options;
+  const script = join(folder, TRL_FILES.launch);
+  if (!(await exists(script))) {
+    throw new LayergraftError("trl", `${folder} is not a run that was handed to TRL: it has no ${TRL_FILES.launch}`, {
+      file: script,
+    });
+  }
+  if (signal?.aborted) throw new CancelledError("stopped before it began", { file: folder });
+  const last: string[] = [];
+  // A group of its own, so that the processes that it starts end with it.
+  const child = spawn("bash", [script], {
+    env: { ...process.env, PYTHON: python, PYTHONUNBUFFERED: "1" },
+    stdio: ["ignore", "pipe", "pipe"],
+    detached: process.platform !== "win32",
+  });
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on("line", (line) => {
+      if (last.push(line) > KEPT_LINES) last.shift();
+      onLine?.(line);
+    });
+  }
+  const end = (name: NodeJS.Signals) => {
+    try {
+      if (child.pid !== undefined) process.kill(process.platform === "win32" ? child.pid : -child.pid, name);
+    } catch {
+      // It has ended already.
+    }
+  };
+  let killer: NodeJS.Timeout | undefined;
+  const stop = () => {
+    end("SIGTERM");
+    killer = setTimeout(() => end("SIGKILL"), GRACE_MS);
+  };
+  signal?.addEventListener("abort", stop, { once: true });
+  try {
+    const code = await new Promise<number | null>((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", resolve);
+    });
+    if (signal?.aborted)
+      throw new CancelledError(`stopped; started again, ${folder} goes on from its last state`, { file: folder });
+    if (code !== 0)
+      throw new LayergraftError("trl", failure(folder, python, last), { file: folder, actual: `exit ${code}` });
+  } finally {
+    signal?.removeEventListener("abort", stop);
+    clearTimeout(killer);
+  }
+}
+
+function failure(folder: string, python: string, last: readonly string[]): string {
+  const missing = last.map((line) => /No module named '([\w.]+)'/.exec(line)?.[1]).find((name) => name !== undefined);
+  const hint = missing
+    ? `${python} has no ${missing}; install ${join(folder, TRL_FILES.requirements)} for it, or name another interpreter`
+    : "it printed last:";
+  return [`the run in ${folder} failed: ${hint}`, ...(missing ? [] : last.map((line) => `  ${line}`))].join("\n");
+}

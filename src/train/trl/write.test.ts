@@ -1,0 +1,247 @@
+// What is handed to TRL: every sequence, label and group by value, and what is refused by name. That its Python really
+// trains, to the weights of plain PyTorch, is checked by hand: test/reference/check_trl.py.
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { CancelledError, LayergraftError, OutputError, RecipeError } from "../../core/errors.js";
+import { type ModelSource, openModelSource } from "../../engine/model-source.js";
+import { openSafetensors } from "../../safetensors/reader.js";
+import { planLora } from "../lora.js";
+import { resolveSelection } from "../selection.js";
+import type { TrainingBatch, TrainingStream } from "../trainer.js";
+import { startTrlRun } from "./start.js";
+import { TRL_FILES, type TrlRun, type WriteTrlOptions, writeTrlRun } from "./write.js";
+
+const BASE = join(import.meta.dirname, "../../../test/fixtures/train/runs/base");
+
+let root: string;
+let source: ModelSource;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), "layergraft-trl-"));
+  source = await openModelSource(BASE);
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+const select = (text: string) => resolveSelection(text, { tensors: source.tensors, layers: 3 });
+
+/** Two rows: one of a whole width, and one padded, or packed with two samples. */
+function batch(number: number, packed = false): TrainingBatch {
+  const first = 10 * number;
+  const [a, b, c, d] = [first, first + 1, first + 2, first + 3] as const;
+  return {
+    ...{ rows: 2, time: 4, samples: packed ? 3 : 2, tokens: packed ? 8 : 6, name: `batch ${number}` },
+    ids: Int32Array.of(a, b, c, d, a, b, packed ? c : 0, packed ? d : 0),
+    labels: Int32Array.of(-1, c, d, -1, b, -1, packed ? d : -1, -1),
+    segments: Int32Array.of(1, 1, 1, 1, 1, 1, packed ? 2 : 0, packed ? 2 : 0),
+    positions: Int32Array.of(0, 1, 2, 3, 0, 1, 0, packed ? 1 : 0),
+  };
+}
+
+function stream(name: string, trained?: ReadonlySet<string>, packed = false): TrainingStream {
+  let at = 0;
+  const batches = {
+    ...{ name, next: () => batch(at++, packed), position: () => at },
+    seek: (to: unknown) => {
+      at = Number(to);
+    },
+  };
+  return { batches, trained };
+}
+
+function run(changes: Partial<TrlRun> = {}): TrlRun {
+  return {
+    ...{ source, streams: [stream("data")], trained: select("all"), accumulation: 2, checkpointEvery: 10, keep: "all" },
+    ...{ saveDType: "keep", seed: 5, configuration: { base: "b", lr: 1 } },
+    settings: {
+      ...{ learningRate: 1e-3, steps: 3, evaluateEvery: 4 },
+      optimizer: { betas: [0.9, 0.99], epsilon: 1e-8, decay: 0.1, decayAll: false, clip: undefined },
+      schedule: { kind: "linear", warmup: 1, decayShare: 0.2, decayShape: "1-sqrt", floor: 0 },
+    },
+    ...changes,
+  };
+}
+
+const write = (changes: Partial<TrlRun> = {}, options: Partial<WriteTrlOptions> = {}) =>
+  writeTrlRun({ folder: join(root, "run"), run: run(changes), packing: false, ...options });
+
+const text = (name: string) => readFile(join(root, "run", name), "utf8");
+const json = async (name: string) => JSON.parse(await text(name)) as Record<string, unknown>;
+const lines = async (name: string) =>
+  (await text(name))
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as object);
+
+describe("writeTrlRun", () => {
+  it("writes the sequences in their order, labels where transformers looks for them, no padding", async () => {
+    const written = await write();
+    expect(written).toMatchObject({ sequences: 12, tokens: 36, folder: join(root, "run") });
+    const data = await lines(TRL_FILES.data);
+    expect(data).toHaveLength(12);
+    expect(data.slice(0, 2)).toEqual([
+      { input_ids: [0, 1, 2, 3], labels: [-100, -100, 2, 3] },
+      { input_ids: [0, 1], labels: [-100, 1] },
+    ]);
+    expect(data[10]).toEqual({ input_ids: [50, 51, 52, 53], labels: [-100, -100, 52, 53] });
+    expect(await json(TRL_FILES.steps)).toEqual({ samples: [4, 8, 12], tokens: [12, 24, 36], rates: [1, 1, 0.5] });
+    expect((await readdir(root)).sort()).toEqual(["run"]);
+  });
+
+  it("says all that the entry asks for", async () => {
+    const holdout = [batch(7)];
+    await write({ holdout, earlyStopping: { patience: 2, least: 0.01 }, revert: select("layers 1"), threads: 3 });
+    const found = await json(TRL_FILES.run);
+    expect(found).toMatchObject({
+      ...{ base: BASE, lora: false, streams: ["data"], steps: 3, batch: 2, sequences_per_step: 4, learning_rate: 1e-3 },
+      ...{
+        packing: false,
+        holdout: true,
+        evaluate_every: 4,
+        patience: 2,
+        least: 0.01,
+        checkpoint_every: 10,
+        keep: "all",
+      },
+      ...{ save_dtype: "float32", seed: 5, threads: 3, precision: "float32", gradient_checkpointing: false, pad: 0 },
+      optimizer: { betas: [0.9, 0.99], eps: 1e-8, clip: null },
+      reverted: [...select("layers 1")],
+      configuration: { base: "b", lr: 1 },
+    });
+    const groups = found.groups as { decay: number; names: string[]; streams: number[] }[];
+    expect(groups.map(({ decay, streams }) => [decay, streams])).toEqual([
+      [0.1, [0]],
+      [0, [0]],
+    ]);
+    expect(groups[1]?.names.every((name) => name.includes("norm"))).toBe(true);
+    expect(groups.flatMap(({ names }) => names).sort()).toEqual([...select("all")].sort());
+    expect(await lines(TRL_FILES.holdout)).toHaveLength(2);
+    // What the entry asks of run.json is there.
+    const asked = [...(await text(TRL_FILES.entry)).matchAll(/RUN\["(\w+)"\]/g)].map(([, name]) => name);
+    expect(asked.filter((name) => !Object.hasOwn(found, name ?? ""))).toEqual([]);
+  });
+
+  it("keeps the parts of two streams apart, and takes turns", async () => {
+    const [outer, inner] = [select("layers 0, 2"), select("layers 1")];
+    const streams = [stream("language", outer), stream("task", inner)];
+    await write({ streams, trained: select("layers") });
+    const groups = (await json(TRL_FILES.run)).groups as { decay: number; names: string[]; streams: number[] }[];
+    expect(groups.map(({ decay, streams: own }) => `${decay} ${own}`).sort()).toEqual(["0 0", "0 1", "0.1 0", "0.1 1"]);
+    for (const { names, streams: own } of groups) {
+      expect(names.every((name) => (own[0] === 0 ? outer : inner).has(name))).toBe(true);
+    }
+    const first = (await lines(TRL_FILES.data)).map((line) => (line as { input_ids: number[] }).input_ids[0]);
+    // Steps 0 and 2 have batches 0 to 3 of the first stream, step 1 batches 0 and 1 of the second.
+    expect(first).toEqual([0, 0, 10, 10, 0, 0, 10, 10, 20, 20, 30, 30]);
+  });
+
+  it("gives packed samples their positions", async () => {
+    await write({ streams: [stream("data", undefined, true)] }, { packing: true });
+    expect((await lines(TRL_FILES.data))[1]).toEqual({
+      ...{ input_ids: [0, 1, 2, 3], labels: [-100, 1, -100, 3], position_ids: [0, 1, 0, 1] },
+    });
+    await expect(
+      write({ streams: [stream("data", undefined, true)] }, { folder: join(root, "other") }),
+    ).rejects.toThrow("holds several samples");
+  });
+
+  it("starts LoRA from the factors that the engine would start from", async () => {
+    const plan = planLora(select("q_proj of layers 0-1"), source.tensors, {
+      ...{ rank: 2, alpha: 4, rankStabilised: true, dropout: 0.1 },
+    });
+    await write({ lora: plan });
+    const { tensors } = await openSafetensors(join(root, "run", TRL_FILES.adapter, "adapter_model.safetensors"));
+    const groups = (await json(TRL_FILES.run)).groups as { names: string[] }[];
+    expect(groups.flatMap(({ names }) => names).sort()).toEqual(tensors.map(({ name }) => name).sort());
+    expect(tensors).toHaveLength(4);
+    expect(await json(TRL_FILES.run)).toMatchObject({ lora: true, save_dtype: "float32" });
+    const config = await json(join(TRL_FILES.adapter, "adapter_config.json"));
+    expect(config).toMatchObject({ r: 2, lora_dropout: 0.1, layers_to_transform: [0, 1] });
+  });
+
+  it("writes how it is started: alone, sharded, through Slurm", async () => {
+    await write();
+    expect(await text(TRL_FILES.launch)).toMatch(/exec "\$PYTHON" train\.py\n$/);
+    expect((await stat(join(root, "run", TRL_FILES.launch))).mode & 0o111).toBe(0o111);
+    expect(parse(await text(TRL_FILES.accelerate))).toMatchObject({ distributed_type: "NO", num_processes: 1 });
+    const setup = ["module load cuda"];
+    const cluster = {
+      ...{ processes: 2, machines: 2, precision: "bfloat16" as const, setup },
+      slurm: ["--partition=gpu", "--gpus-per-node=h100:2"],
+    };
+    await write({}, { folder: join(root, "run2"), cluster });
+    const read = (name: string) => readFile(join(root, "run2", name), "utf8");
+    expect(parse(await read(TRL_FILES.accelerate))).toMatchObject({
+      ...{ distributed_type: "FSDP", num_processes: 4, num_machines: 2, mixed_precision: "bf16" },
+      fsdp_config: { fsdp_version: 2 },
+    });
+    const job = await read(TRL_FILES.slurm);
+    expect(job).toMatch(
+      /#SBATCH --nodes=2\n[\s\S]*#SBATCH --partition=gpu\n[\s\S]*module load cuda\n[\s\S]*--num_processes 4/,
+    );
+    expect(job).not.toContain("--gres");
+    expect(await read(TRL_FILES.launch)).toContain("module load cuda\n");
+  });
+
+  it("refuses by name what does not carry over, all at once", async () => {
+    const adapter = join(import.meta.dirname, "../../../test/fixtures/train/runs/lora-start");
+    const adapted = await openModelSource(`${BASE}+${adapter}`);
+    const mixed = new Map(
+      [...adapted.tensors].map(([name, step], i) => [name, { ...step, dtype: i ? step.dtype : "BF16" }] as const),
+    );
+    const failed = write({ source: { ...adapted, tensors: mixed } }, { cluster: { processes: 3 } });
+    await expect(failed).rejects.toThrow(RecipeError);
+    await expect(failed).rejects.toThrow(
+      /- base: it is made of several checkpoints or of an adapter.*\n.*- batch and accumulation: a step has 4 sequences, which 3 processors.*\n.*- save_dtype: the base has tensors of bfloat16 and float32/,
+    );
+    expect(await readdir(root)).toEqual([]);
+  });
+
+  it("leaves nothing half done, and nothing of others harmed", async () => {
+    await expect(write({}, { signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
+    expect(await readdir(root)).toEqual([]);
+    await mkdir(join(root, "run"));
+    await writeFile(join(root, "run", "mine"), "");
+    await expect(write()).rejects.toThrow(OutputError);
+    expect(await readdir(join(root, "run"))).toEqual(["mine"]);
+  });
+});
+
+describe("startTrlRun", () => {
+  /** A stand-in for an interpreter. */
+  async function interpreter(script: string): Promise<string> {
+    const path = join(root, "python");
+    await writeFile(path, `#!/usr/bin/env bash\n${script}\n`);
+    await chmod(path, 0o755);
+    return path;
+  }
+
+  it("runs the entry, and hands on what it prints", async () => {
+    const { folder } = await write();
+    const printed: string[] = [];
+    await startTrlRun({ folder, python: await interpreter('echo "$PWD $1"'), onLine: (line) => printed.push(line) });
+    expect(printed).toEqual([`${folder} train.py`]);
+  });
+
+  it("says why it failed", async () => {
+    const { folder } = await write();
+    const fails = async (script: string) => startTrlRun({ folder, python: await interpreter(script) });
+    await expect(fails("echo first; echo out of memory >&2; exit 3")).rejects.toThrow(
+      /failed: it printed last:[\s\S]*out of memory/,
+    );
+    await expect(fails("echo \"ModuleNotFoundError: No module named 'trl'\" >&2; exit 1")).rejects.toThrow(
+      /python has no trl; install .*requirements\.txt/,
+    );
+    await expect(fails("exit 1")).rejects.toThrow(LayergraftError);
+    await expect(startTrlRun({ folder: root })).rejects.toThrow(/is not a run that was handed to TRL/);
+  });
+
+  it("ends when it is told to", async () => {
+    const { folder } = await write();
+    const controller = new AbortController();
+    const python = await interpreter("echo ready; sleep 60");
+    const started = startTrlRun({ folder, python, signal: controller.signal, onLine: () => controller.abort() });
+    await expect(started).rejects.toThrow(CancelledError);
+  });
+});

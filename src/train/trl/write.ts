@@ -1,0 +1,310 @@
+// Hands a run to PyTorch: a folder with its configuration, its sequences token by token in the order in which they would
+// be trained on here, a Python entry on TRL and PEFT, and the ways to start it. Trains nothing; start.ts starts it.
+import { type FileHandle, mkdir, open, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { DTYPE_BY_TORCH_NAME } from "../../core/dtype.js";
+import { CancelledError, DiskFullError, OutputError, RecipeError } from "../../core/errors.js";
+import { exists, syncFolder } from "../../core/files.js";
+import { factorNames, factorShapes, initialFactors, writeAdapter } from "../lora.js";
+import { decaySteps, learningRateFactor } from "../schedule.js";
+import type { TokenBatch } from "../trainable.js";
+import type { TrainingStream, TrainOptions } from "../trainer.js";
+import { ENTRY, REQUIREMENTS } from "./entry.js";
+import { accelerateYaml, launchScript, slurmScript, type TrlCluster } from "./launch.js";
+
+export type TrlRun = Pick<
+  TrainOptions,
+  | "source"
+  | "streams"
+  | "trained"
+  | "lora"
+  | "settings"
+  | "accumulation"
+  | "holdout"
+  | "earlyStopping"
+  | "checkpointEvery"
+  | "keep"
+  | "saveDType"
+  | "revert"
+  | "seed"
+  | "threads"
+  | "configuration"
+>;
+
+export interface WriteTrlOptions {
+  /** Where the folder is to stand; it must not be there, or be empty. */
+  readonly folder: string;
+  /** The same run as the engine of layergraft would be given. Its streams are read to the end of the run. */
+  readonly run: TrlRun;
+  readonly cluster?: TrlCluster | undefined;
+  /** Whether the streams put several samples into a sequence. */
+  readonly packing: boolean;
+  /** Id that fills up short sequences, which no token sees; default 0. */
+  readonly pad?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((steps: { readonly done: number; readonly of: number }) => void) | undefined;
+}
+
+/** What was written. */
+export interface TrlFolder {
+  readonly folder: string;
+  readonly sequences: number;
+  readonly tokens: number;
+  /** Where checkpoints and log will be. */
+  readonly out: string;
+}
+
+/** Names within the folder. */
+export const TRL_FILES = {
+  run: "run.json",
+  steps: "steps.json",
+  data: "data.jsonl",
+  holdout: "holdout.jsonl",
+  adapter: "adapter",
+  entry: "train.py",
+  requirements: "requirements.txt",
+  accelerate: "accelerate.yaml",
+  launch: "launch.sh",
+  slurm: "job.slurm",
+  out: "out",
+} as const;
+
+/**
+ * Writes a run as a folder for TRL. The base must be a checkpoint that is on the disk as it is.
+ * @throws {RecipeError} with everything that cannot be carried over, by name
+ * @throws {OutputError} if the folder cannot be written
+ * @throws {CancelledError} if the signal fires; nothing is left of it then
+ */
+export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> {
+  const { run, cluster = {} } = options;
+  const folder = resolve(options.folder);
+  const base = requireCarriable(run, cluster);
+  if ((await exists(folder)) && (await readdir(folder)).length > 0) {
+    throw new OutputError(`${folder} is not empty; give another folder`, { file: folder });
+  }
+  const partial = `${folder}.partial`;
+  try {
+    await rm(partial, { recursive: true, force: true });
+    await mkdir(partial, { recursive: true });
+    const written = await writeSequences(partial, options);
+    await writeHoldout(partial, run.holdout ?? [], options.packing);
+    if (run.lora) await writeStart(join(partial, TRL_FILES.adapter), run, run.lora, base);
+    const put = (name: string, text: string, mode = 0o644) => writeFile(join(partial, name), text, { mode });
+    await put(TRL_FILES.run, `${JSON.stringify(describe(options, base, written), undefined, 1)}\n`);
+    await put(TRL_FILES.entry, ENTRY);
+    await put(TRL_FILES.requirements, REQUIREMENTS);
+    await put(TRL_FILES.accelerate, accelerateYaml(cluster));
+    await put(TRL_FILES.launch, launchScript(cluster), 0o755);
+    await put(TRL_FILES.slurm, slurmScript(cluster));
+    await syncFolder(partial);
+    await rm(folder, { recursive: true, force: true }); // it is empty
+    await rename(partial, folder);
+    await syncFolder(dirname(folder));
+    return { folder, out: join(folder, TRL_FILES.out), sequences: written.sequences, tokens: written.tokens };
+  } catch (error) {
+    await rm(partial, { recursive: true, force: true });
+    if (!DiskFullError.isMeantBy(error)) throw error;
+    throw new DiskFullError(
+      `there is no room for the run in ${folder}; free some and try again`,
+      { file: folder },
+      error,
+    );
+  }
+}
+
+/** Refuses what a run on TRL would not do. @returns what `from_pretrained` is to open */
+function requireCarriable(run: TrlRun, { processes = 1, machines = 1 }: TrlCluster): string {
+  const { source, streams, accumulation } = run;
+  const faults: string[] = [];
+  const checkpoints = [...source.sources.values()];
+  const [base] = checkpoints;
+  if (!base || checkpoints.length > 1 || base.adapter) {
+    faults.push(
+      "base: it is made of several checkpoints or of an adapter, and stands in no folder; write it with layergraft merge first",
+    );
+  }
+  const perStep = accumulation * (streams[0] ? rowsOf(streams) : 0);
+  if (perStep % (processes * machines) !== 0) {
+    faults.push(
+      `batch and accumulation: a step has ${perStep} sequences, which ${processes * machines} processors cannot share evenly`,
+    );
+  }
+  const dtypes = dtypesToSave(run);
+  if (dtypes.length > 1) {
+    faults.push(
+      `save_dtype: the base has tensors of ${dtypes.join(" and ")}, and a checkpoint of TRL has one; name it`,
+    );
+  }
+  if (!base || faults.length > 0) throw new RecipeError("This run cannot be handed to TRL as it is:", faults);
+  return base.folder;
+}
+
+const TORCH_NAMES: Readonly<Record<string, string>> = {
+  F64: "float64",
+  ...Object.fromEntries(Object.entries(DTYPE_BY_TORCH_NAME).map(([name, dtype]) => [dtype, name])),
+};
+
+/** What checkpoints are saved in, in PyTorch's words; several where the base has several and they are to be kept. */
+function dtypesToSave({ saveDType, lora, source }: TrlRun): string[] {
+  if (saveDType !== "keep") return [saveDType];
+  if (lora) return ["float32"];
+  return [...new Set([...source.tensors.values()].flatMap(({ dtype }) => TORCH_NAMES[dtype] ?? []))];
+}
+
+/** Rows of a batch, by a look at the next one of the first stream. */
+function rowsOf([stream]: readonly TrainingStream[]): number {
+  if (!stream) return 0;
+  const position = stream.batches.position();
+  const { rows } = stream.batches.next();
+  stream.batches.seek(position);
+  return rows;
+}
+
+interface Written {
+  readonly sequences: number;
+  readonly tokens: number;
+  readonly sequencesPerStep: number;
+  readonly rows: number;
+}
+
+/** Writes data.jsonl, a sequence a line, and steps.json. */
+async function writeSequences(folder: string, options: WriteTrlOptions): Promise<Written> {
+  const { run, signal, onProgress } = options;
+  const { streams, accumulation, settings } = run;
+  const rows = rowsOf(streams);
+  const samples: number[] = [];
+  const tokens: number[] = [];
+  const rates: number[] = [];
+  const handle = await open(join(folder, TRL_FILES.data), "wx");
+  try {
+    for (let step = 0; step < settings.steps; step++) {
+      await nextTurn();
+      if (signal?.aborted)
+        throw new CancelledError(`stopped after step ${step} of ${settings.steps}; nothing was kept`);
+      const stream = streams[step % streams.length] as TrainingStream;
+      const batches = Array.from({ length: accumulation }, () => stream.batches.next());
+      for (const batch of batches) {
+        if (batch.rows !== rows) throw new RangeError(`${batch.name} has ${batch.rows} rows, and others ${rows}`);
+      }
+      await append(
+        handle,
+        batches.flatMap((batch) => rowsAsJson(batch, options.packing)),
+      );
+      samples.push((samples.at(-1) ?? 0) + batches.reduce((sum, batch) => sum + batch.samples, 0));
+      tokens.push((tokens.at(-1) ?? 0) + batches.reduce((sum, batch) => sum + batch.tokens, 0));
+      rates.push(learningRateFactor(settings.schedule, step, settings.steps));
+      onProgress?.({ done: step + 1, of: settings.steps });
+    }
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await writeFile(join(folder, TRL_FILES.steps), `${JSON.stringify({ samples, tokens, rates })}\n`);
+  const sequencesPerStep = rows * accumulation;
+  return { sequences: sequencesPerStep * settings.steps, tokens: tokens.at(-1) ?? 0, sequencesPerStep, rows };
+}
+
+async function append(handle: FileHandle, lines: readonly string[]): Promise<void> {
+  await handle.appendFile(`${lines.join("\n")}\n`);
+}
+
+async function writeHoldout(folder: string, holdout: readonly TokenBatch[], packing: boolean): Promise<void> {
+  if (holdout.length === 0) return;
+  const handle = await open(join(folder, TRL_FILES.holdout), "wx");
+  try {
+    for (const batch of holdout) await append(handle, rowsAsJson(batch, packing));
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/**
+ * Rows as the entry reads them: without padding, with labels where transformers has them. Ours say at a token what comes
+ * next; theirs say it at the next token, and shift.
+ */
+function rowsAsJson({ rows, time, ids, labels, positions, segments }: TokenBatch, packing: boolean): string[] {
+  return Array.from({ length: rows }, (_, row) => {
+    const begin = row * time;
+    let end = begin + time;
+    while (end > begin + 1 && segments[end - 1] === 0) end--;
+    if (!packing && segments.subarray(begin, end).some((segment) => segment > 1)) {
+      throw new RangeError("a sequence holds several samples, but packing is false");
+    }
+    const shifted = Array.from(labels.subarray(begin, end - 1), (label) => (label < 0 ? IGNORED : label));
+    return JSON.stringify({
+      input_ids: [...ids.subarray(begin, end)],
+      labels: [IGNORED, ...shifted],
+      ...(packing ? { position_ids: [...positions.subarray(begin, end)] } : {}),
+    });
+  });
+}
+
+/** What no loss is taken of, in PyTorch. */
+const IGNORED = -100;
+
+/** The factors that training starts from: those that the engine of layergraft would start from. */
+async function writeStart(
+  folder: string,
+  { seed }: TrlRun,
+  plan: NonNullable<TrlRun["lora"]>,
+  base: string,
+): Promise<void> {
+  await mkdir(folder);
+  await writeAdapter(folder, { plan, base, factors: (module) => initialFactors(module, plan.settings.rank, seed) });
+}
+
+/** run.json: all that train.py asks for. */
+function describe({ run, cluster = {}, packing, pad = 0 }: WriteTrlOptions, base: string, written: Written): object {
+  const { settings, streams, lora, holdout = [], earlyStopping, revert } = run;
+  const { optimizer, schedule, steps } = settings;
+  return {
+    base,
+    out: TRL_FILES.out,
+    lora: lora !== undefined,
+    groups: groupsOf(run),
+    streams: streams.map(({ batches }) => batches.name),
+    steps,
+    batch: written.rows,
+    sequences_per_step: written.sequencesPerStep,
+    learning_rate: settings.learningRate,
+    schedule: { ...schedule, ...(schedule.kind === "wsd" ? { decaySteps: decaySteps(schedule, steps) } : {}) },
+    optimizer: { betas: optimizer.betas, eps: optimizer.epsilon, decay: optimizer.decay, clip: optimizer.clip ?? null },
+    packing,
+    pad,
+    holdout: holdout.length > 0,
+    evaluate_every: settings.evaluateEvery,
+    patience: earlyStopping?.patience ?? null,
+    least: earlyStopping?.least ?? 0,
+    checkpoint_every: run.checkpointEvery,
+    keep: run.keep,
+    save_dtype: dtypesToSave(run)[0] ?? "float32",
+    reverted: [...(revert ?? [])],
+    seed: run.seed,
+    threads: run.threads ?? null,
+    precision: cluster.precision ?? "float32",
+    gradient_checkpointing: cluster.gradientCheckpointing ?? false,
+    configuration: run.configuration,
+  };
+}
+
+/** Parameters that decay alike and learn from the same streams. */
+function groupsOf({ source, trained, lora, streams, settings }: TrlRun): object[] {
+  const parameters: readonly (readonly [string, readonly number[]])[] = lora
+    ? lora.modules.flatMap((module) => {
+        const [names, shapes] = [factorNames(module), factorShapes(module, lora.settings.rank)];
+        return [[names.a, shapes.a] as const, [names.b, shapes.b] as const];
+      })
+    : [...source.tensors].flatMap(([name, { shape }]) => (trained.has(name) ? [[name, shape] as const] : []));
+  const groups = new Map<string, { decay: number; streams: number[]; names: string[] }>();
+  for (const [name, shape] of parameters) {
+    const decay = settings.optimizer.decayAll || shape.length > 1 ? settings.optimizer.decay : 0;
+    const own = streams.flatMap((stream, i) => ((stream.trained?.has(name) ?? true) ? [i] : []));
+    const key = JSON.stringify([decay, own]);
+    const group = groups.get(key) ?? { decay, streams: own, names: [] };
+    group.names.push(name);
+    groups.set(key, group);
+  }
+  return [...groups.values()];
+}
