@@ -194,8 +194,10 @@ export class BatchStream implements Iterable<Batch> {
     const rows = positions
       .toSorted((a, b) => (byLength.get(a) ?? 0) - (byLength.get(b) ?? 0) || a - b)
       .map((one) => [one]);
-    const batches = inGroups(rows, batch);
-    return { batches: bucketing && shuffle ? random.shuffle(batches) : batches, end, waiting: [] };
+    const batches = inGroups(rows.slice(0, rows.length - (rows.length % batch)), batch);
+    if (bucketing && shuffle) random.shuffle(batches);
+    // What is left at the very end is one smaller batch, the last.
+    return { batches: [...batches, ...inGroups(rows.slice(batches.length * batch), batch)], end, waiting: [] };
   }
 
   #tokensAt(position: number): number {

@@ -1,7 +1,7 @@
 // Reads one set to its end: rows to examples to tokens, through its filters, into the store. What is not kept is counted.
 import { createHash, type Hash } from "node:crypto";
+import { LayergraftError } from "../core/errors.js";
 import { formatSome } from "../core/format.js";
-import { TemplateError } from "../text/index.js";
 import type { ContaminationIndex } from "./contamination.js";
 import { countUnder, emptyCounts, type GrowingCounts } from "./counts.js";
 import type { SetPlan } from "./declaration.js";
@@ -100,6 +100,7 @@ class SetCollector {
         this.#counts.rows++;
         await this.#take(row, batch.file, batch.lines[i] ?? 0);
       }
+      this.#counts.kept = this.#sample.size;
       this.#context.onProgress?.(this.#counts);
       if (this.#counts.rows >= limit) break;
     }
@@ -173,8 +174,9 @@ class SetCollector {
     try {
       result = this.#context.encoder.encode(example);
     } catch (error) {
-      // What the chat template refuses, such as two messages in a row of one role, is a fault of the row.
-      if (!(error instanceof TemplateError)) throw error;
+      // What the chat template refuses, such as two messages in a row of one role, or what the tokenizer has no tokens
+      // for, is a fault of the row.
+      if (!(error instanceof LayergraftError)) throw error;
       const row = { file, line, reason: error.message };
       if (this.#context.onBadRow === "fail") throw badRowError(row);
       this.#counts.refused++;

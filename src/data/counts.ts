@@ -30,7 +30,7 @@ export interface SetCounts {
   readonly contaminated: Readonly<Record<string, number>>;
   /** Examples that the cap left out. */
   readonly notSampled: number;
-  /** Examples that the chat template refused, and that were skipped because that was asked for. */
+  /** Examples that the chat template or the tokenizer refused, and that were skipped because that was asked for. */
   readonly refused: number;
   /** Examples that were left out because they are longer than a sequence. */
   readonly tooLong: number;

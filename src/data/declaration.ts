@@ -116,7 +116,13 @@ export const dataSchema = z.unknown().transform((value, context): z.output<typeo
 });
 
 export type DataDeclaration = z.output<typeof dataSchema>;
-export type DataInput = z.input<typeof mixtureFields>;
+/** A set as it may be written: its fields, or the name of a ready declaration that needs none. */
+export type SetInput = z.input<typeof setFields> | string;
+/** What `dataSchema` reads. */
+export type DataInput =
+  | (Omit<z.input<typeof mixtureFields>, "sets"> & { readonly sets: readonly SetInput[] })
+  | readonly SetInput[]
+  | SetInput;
 
 /** A set with everything filled in. */
 export interface SetPlan extends SetDeclaration {

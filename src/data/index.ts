@@ -8,16 +8,24 @@ export {
 } from "./batches.js";
 export { ContaminationIndex, contaminationSchema, readEvaluationFiles } from "./contamination.js";
 export type { SetCounts } from "./counts.js";
-export { type DataDeclaration, type DataInput, dataSchema, planSet, type SetDeclaration } from "./declaration.js";
+export {
+  type DataDeclaration,
+  type DataInput,
+  dataSchema,
+  planSet,
+  type SetDeclaration,
+  type SetInput,
+} from "./declaration.js";
 export { type Encoded, Encoder, type EncodingOptions, type EncodingResult } from "./encode.js";
 export { DataError } from "./error.js";
 export type { Example, Message, Role } from "./example.js";
 export { type HubDataset, type HubDatasetOptions, hubDataset, isHubName } from "./hub/index.js";
+export { type HubRowsRequest, hubRows } from "./hub-rows.js";
 export { findLanguage, LANGUAGES, type Language } from "./languages.js";
 export { compileMapping, type Mapping, mappingSchema } from "./mapping.js";
 export { Mixture, type MixtureOptions } from "./mixture.js";
 export { checkData, type PreparedData, type PrepareOptions, type PrepareProgress, prepareData } from "./prepare.js";
-export { type PreviewPiece, previewOf } from "./preview.js";
+export { type ExamplePreview, type PreviewOptions, type PreviewPiece, previewExamples, previewOf } from "./preview.js";
 export { type BadRow, type Format, type ReadOptions, type Row, type RowBatch, readRows } from "./read/index.js";
 export { READY, READY_NAMES, type ReadyName, type ReadySet, readySet } from "./ready.js";
 export { findSource, type SourceDeclaration } from "./source.js";

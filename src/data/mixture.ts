@@ -24,6 +24,9 @@ export interface MixtureOptions {
 /** More examples in a pass cannot be numbered. */
 const MAX_PASS = 2 ** 31;
 
+/** Numbers of examples in orders that are kept beyond two passes: a batch may hold examples of several short ones. */
+const KEPT_NUMBERS = 1_000_000;
+
 /** An endless sequence of examples. */
 export class Mixture {
   /** Examples of one pass. */
@@ -35,7 +38,8 @@ export class Mixture {
   readonly #offsets: readonly number[];
   readonly #seed: number;
   readonly #shuffle: boolean;
-  #pass: { readonly number: number; readonly order: Uint32Array } | undefined;
+  /** Orders of the passes that were asked for last. */
+  readonly #orders = new Map<number, Uint32Array>();
 
   /** @throws {DataError} if a set is empty, or weights ask for a pass of more than 2^31 examples */
   constructor({ sets, repeat = false, seed, shuffle = true }: MixtureOptions) {
@@ -54,9 +58,17 @@ export class Mixture {
 
   /** The example at a position, counted from 0 through all passes: its number when sets are counted through. */
   at(position: number): number {
-    const number = Math.floor(position / this.size);
-    if (this.#pass?.number !== number) this.#pass = { number, order: this.#orderOf(number) };
-    return this.#pass.order[position % this.size] ?? 0;
+    const pass = Math.floor(position / this.size);
+    let order = this.#orders.get(pass);
+    if (!order) {
+      order = this.#orderOf(pass);
+      this.#orders.set(pass, order);
+      const [oldest] = this.#orders.keys();
+      if (this.#orders.size > 2 && this.#orders.size * this.size > KEPT_NUMBERS && oldest !== undefined) {
+        this.#orders.delete(oldest);
+      }
+    }
+    return order[position % this.size] ?? 0;
   }
 
   /** Set and place in it of an example's number. */

@@ -24,7 +24,7 @@ export type PrepareProgress =
 
 export interface PrepareOptions {
   /** What `dataSchema` reads: a mapping with sets, a list of sets, or a set. */
-  readonly data: DataInput | DataInput["sets"] | string;
+  readonly data: DataInput;
   readonly tokenizer: Tokenizer;
   /** The model's chat template, for declarations that want it. */
   readonly chatTemplate?: ChatTemplate | undefined;

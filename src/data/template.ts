@@ -38,8 +38,8 @@ export interface Writer {
 
 export interface Part {
   readonly spans: readonly Span[];
-  /** Whether a response ends it, be it learned or not. */
-  readonly endsResponse: boolean;
+  /** Whether a response ends it, and one that is learned. */
+  readonly end: "learned response" | "response" | "other";
 }
 
 /**
@@ -54,7 +54,7 @@ export function compileTemplate(template: PromptTemplate, loss: LossOn = "respon
         loss === "all"
           ? [{ text: chat.render(example.messages), isResponse: true }]
           : chatSpans(chat, example, loss === "last response" ? "last" : "all");
-      return [{ spans, endsResponse: example.messages.at(-1)?.role === "assistant" }];
+      return [{ spans, end: example.messages.at(-1)?.role === "assistant" ? "learned response" : "other" }];
     };
     return { hasOwnMarks: true, write };
   }
@@ -64,11 +64,9 @@ export function compileTemplate(template: PromptTemplate, loss: LossOn = "respon
     const last = turns.findLastIndex(({ response }) => response !== undefined);
     return turns.map((turn, i) => {
       const spans = writeTurn(turn);
-      const isLearned = loss !== "last response" || i === last;
-      return {
-        spans: isLearned ? spans : spans.map(({ text }) => ({ text, isResponse: false })),
-        endsResponse: turn.response !== undefined,
-      };
+      if (turn.response === undefined) return { spans, end: "other" };
+      if (loss !== "last response" || i === last) return { spans, end: "learned response" };
+      return { spans: spans.map(({ text }) => ({ text, isResponse: false })), end: "response" };
     });
   };
   return { hasOwnMarks: false, write };

@@ -1,6 +1,5 @@
 // Rows of delimited files: TSV and CSV, with or without a header line and quotation marks.
 import { DataError } from "../error.js";
-import { readBytes } from "./bytes.js";
 import { NOT_UTF8, readRecords } from "./records.js";
 import { type ReadContext, type RowBatch, RowCollector } from "./row.js";
 
@@ -19,13 +18,17 @@ export interface DelimitedOptions {
  * Rows of a delimited file; every value is a string. Without a header, columns are `column1`, `column2` and so on.
  * @throws {DataError} for a header that is missing or names a column twice
  */
-export async function* readDelimited(context: ReadContext, options: DelimitedOptions): AsyncGenerator<RowBatch> {
+export async function* readDelimited(
+  bytes: AsyncIterable<Buffer>,
+  context: ReadContext,
+  options: DelimitedOptions,
+): AsyncGenerator<RowBatch> {
   const { file, bad } = context;
   const { delimiter, header, quotes, allowShort } = options;
   const quoting = quotes ? { delimiter: delimiter.charCodeAt(0), quote: '"'.charCodeAt(0) } : undefined;
   let columns = typeof header === "boolean" ? undefined : checkedColumns(header, file);
   let rows: RowCollector | undefined;
-  for await (const records of readRecords(readBytes(file), file, quoting)) {
+  for await (const records of readRecords(bytes, file, quoting)) {
     for (const { text, line } of records) {
       const fields = text === undefined ? undefined : quotes ? splitQuoted(text, delimiter) : text.split(delimiter);
       if (columns === undefined && header === true) {

@@ -59,7 +59,7 @@ function readFile(context: ReadContext, options: ReadOptions): AsyncGenerator<Ro
   const { file } = context;
   const format = options.format ?? formatOfName(file);
   const delimited = (delimiter: string, quotes: boolean) =>
-    readDelimited(context, {
+    readDelimited(readBytes(file), context, {
       delimiter,
       quotes: options.quotes ?? quotes,
       header: options.header ?? true,
@@ -71,13 +71,13 @@ function readFile(context: ReadContext, options: ReadOptions): AsyncGenerator<Ro
     case "jsonl":
       return readJsonLines(readBytes(file), context);
     case "json":
-      return readJson(context, options.field);
+      return readJson(readBytes(file), context, options.field);
     case "csv":
       return delimited(",", true);
     case "tsv":
       return delimited("\t", false);
     case "text":
-      return readText(context);
+      return readText(readBytes(file), context);
     case undefined:
       throw new DataError(`${file}: the name does not tell the format; say which (format: parquet, jsonl, json, ...)`, {
         file,

@@ -1,5 +1,4 @@
 // JSON Lines (one object a line) and plain text (one row a line, in the column "text").
-import { readBytes } from "./bytes.js";
 import { NOT_UTF8, readRecords } from "./records.js";
 import { asRow, type ReadContext, type Row, type RowBatch, RowCollector } from "./row.js";
 
@@ -42,10 +41,10 @@ export function parseRow(text: string): Row | string {
 }
 
 /** Lines of a text file as rows of one column, `text`. */
-export async function* readText(context: ReadContext): AsyncGenerator<RowBatch> {
+export async function* readText(bytes: AsyncIterable<Buffer>, context: ReadContext): AsyncGenerator<RowBatch> {
   const { file, bad } = context;
   const rows = new RowCollector(file, ["text"]);
-  for await (const records of readRecords(readBytes(file), file)) {
+  for await (const records of readRecords(bytes, file)) {
     for (const { text, line } of records) {
       if (text === undefined) {
         bad(line, NOT_UTF8);

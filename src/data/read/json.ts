@@ -2,7 +2,6 @@
 // a file that turns out to be JSON Lines under the name .json is read as that.
 import { isUtf8 } from "node:buffer";
 import { DataError } from "../error.js";
-import { readBytes } from "./bytes.js";
 import { parseRow, readJsonLines } from "./json-lines.js";
 import { NOT_UTF8 } from "./records.js";
 import { MAX_ROW_BYTES, type ReadContext, type RowBatch, RowCollector } from "./row.js";
@@ -24,8 +23,11 @@ const LINE_FEED = 0x0a;
  * @param field of an object that holds several arrays, the one to read
  * @throws {DataError} if the file has no such array, ends in the middle, or goes on after its end
  */
-export async function* readJson(context: ReadContext, field?: string): AsyncGenerator<RowBatch> {
-  const bytes = readBytes(context.file);
+export async function* readJson(
+  bytes: AsyncGenerator<Buffer>,
+  context: ReadContext,
+  field?: string,
+): AsyncGenerator<RowBatch> {
   try {
     const head: Buffer[] = [];
     let peeked = 0;

@@ -29,7 +29,12 @@ export async function* readParquet(
     const { size } = await handle.stat();
     const source: AsyncBuffer = {
       byteLength: size,
-      slice: (start, end) => readRange(handle, start, end ?? size, size),
+      slice: (start, end) => {
+        const range = readRange(handle, start, end ?? size, size);
+        // hyparquet reads ahead; of a damaged file it may give up before it looks at what it asked for.
+        range.catch(() => {});
+        return range;
+      },
     };
     yield* readGroups(source, context, columns);
   } catch (error) {

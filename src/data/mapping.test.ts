@@ -1,0 +1,479 @@
+// From rows to examples: fields, prompts and responses, conversations, translations; filters; ready declarations.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { planSet } from "./declaration.js";
+import type { Mapped } from "./example.js";
+import { compileField, parseTemplate, valueAt } from "./field.js";
+import { compileFilters, filterSchema } from "./filter.js";
+import { checkData, type SetDeclaration } from "./index.js";
+import { compileMapping, mappingSchema } from "./mapping.js";
+import type { Row } from "./read/index.js";
+import { type READY, READY_NAMES } from "./ready.js";
+
+const map = (declaration: unknown, row: Row) => compileMapping(mappingSchema.parse(declaration)).map(row);
+const messagesOf = (declaration: unknown, row: Row) =>
+  (map(declaration, row) as Mapped).examples.map(({ messages }) =>
+    messages.map(({ role, content }) => [role, content]),
+  );
+
+describe("fields", () => {
+  it("are columns, templates or constants", () => {
+    const row = { a: "x", n: 1.5, "odd {name}": "odd", t: { en: "deep" }, "t.sw": "flat", none: null, list: ["x"] };
+    expect(compileField("a").textOf(row)).toBe("x");
+    expect(compileField("n").textOf(row)).toBe("1.5");
+    expect(compileField("t.en").textOf(row)).toBe("deep");
+    expect(compileField("t.sw").textOf(row)).toBe("flat");
+    expect(compileField({ column: "odd {name}" }).textOf(row)).toBe("odd");
+    expect(compileField({ constant: "{a}" }).textOf(row)).toBe("{a}");
+    expect(compileField("{{{a}}} {n}").textOf(row)).toBe("{x} 1.5");
+    expect(compileField("{a} {none}").textOf(row)).toBeUndefined();
+    for (const column of ["none", "list", "absent", "constructor", "t.constructor"])
+      expect(compileField(column).textOf(row)).toBeUndefined();
+    expect(compileField("{a}{t.en}{a}").columns).toEqual(["a", "t.en"]);
+    expect(valueAt(row, "a.length")).toBeUndefined();
+  });
+
+  it("keep every character of a template", () => {
+    const escaped = fc.string().map((text) => text.replaceAll("{", "{{").replaceAll("}", "}}"));
+    fc.assert(
+      fc.property(escaped, escaped, (before, after) => {
+        const parts = parseTemplate(`${before}{x}${after}`);
+        const text = parts.map((part) => (typeof part === "string" ? part : "<x>")).join("");
+        expect(text).toBe(
+          `${before}{x}${after}`.replace(/\{\{|\}\}|\{x\}/g, (found) => (found === "{x}" ? "<x>" : (found[0] ?? ""))),
+        );
+      }),
+    );
+  });
+});
+
+describe("prompt and response", () => {
+  it("come from columns, with the input appended where there is one", () => {
+    const dolly = { prompt: "instruction", input: "input", response: "output" };
+    expect(messagesOf(dolly, { instruction: " Sum it. ", input: "1, 2\n", output: "3" })).toEqual([
+      [
+        ["user", "Sum it.\n\n1, 2"],
+        ["assistant", "3"],
+      ],
+    ]);
+    expect(messagesOf(dolly, { instruction: "Hi", input: "", output: "3" })).toEqual([
+      [
+        ["user", "Hi"],
+        ["assistant", "3"],
+      ],
+    ]);
+    expect(messagesOf({ ...dolly, join: "\n", trim: false }, { instruction: "a ", input: "b", output: " 3" })).toEqual([
+      [
+        ["user", "a \nb"],
+        ["assistant", " 3"],
+      ],
+    ]);
+  });
+
+  it("may have a system message, or no prompt", () => {
+    expect(messagesOf({ prompt: "Q: {q}", response: "a", system: { constant: "Be brief." } }, { q: 1, a: 2 })).toEqual([
+      [
+        ["system", "Be brief."],
+        ["user", "Q: 1"],
+        ["assistant", "2"],
+      ],
+    ]);
+    expect(messagesOf({ response: "text" }, { text: "once" })).toEqual([[["assistant", "once"]]]);
+  });
+
+  it("are empty where a side is", () => {
+    const pair = { prompt: "q", response: "a" };
+    for (const row of [{ q: "x", a: " \n" }, { q: "", a: "y" }, { q: null, a: "y" }, { a: "y" }, { q: "x" }])
+      expect(map(pair, row)).toBe("empty");
+  });
+});
+
+describe("conversations", () => {
+  const expected = [
+    [
+      ["user", "hi"],
+      ["assistant", "ho"],
+      ["user", "more"],
+      ["assistant", "less"],
+    ],
+  ];
+
+  it.each([
+    [
+      { messages: "m" },
+      [
+        { role: "user", content: "hi" },
+        { role: "assistant", content: "ho" },
+        { role: "user", content: "more" },
+        { role: "assistant", content: "less" },
+      ],
+    ],
+    [
+      { messages: "m", role: "from", content: "value" },
+      [
+        { from: "human", value: "hi" },
+        { from: "GPT", value: "ho" },
+        { from: "human", value: "more" },
+        { from: "gpt", value: "less" },
+      ],
+    ],
+    [
+      { messages: "m", roles: { npc: "assistant" } },
+      [
+        { role: "user", content: "hi" },
+        { role: "npc", content: "ho" },
+        { role: "user", content: "more" },
+        { role: "npc", content: "less" },
+      ],
+    ],
+    [
+      { messages: ["other", "m"] },
+      [
+        ["hi", "ho"],
+        ["more", "less"],
+      ],
+    ],
+    [{ messages: "m" }, ["hi", "ho", "more", "less"]],
+    [{ messages: "m" }, '[["hi","ho"],["more","less"]]'],
+  ])("are read in every layout: %j", (declaration, m) => {
+    expect(messagesOf(declaration, { m })).toEqual(expected);
+  });
+
+  it("may end with a question, and are empty without an answer", () => {
+    expect(messagesOf({ messages: "m" }, { m: [["hi", "ho"], ["more"]] })).toEqual([
+      [
+        ["user", "hi"],
+        ["assistant", "ho"],
+        ["user", "more"],
+      ],
+    ]);
+    for (const m of [[], null, "", [["hi"]], [["hi", " "]], [["hi", null]]])
+      expect(map({ messages: "m" }, { m })).toBe("empty");
+  });
+
+  it.each([
+    [7, "m is not a list of messages"],
+    ["no JSON", "m is not a list of messages"],
+    [[["a", "b", "c"]], "m[0] is a list, but not of a user's text and an assistant's"],
+    [[["a", "b"], 7], "m[1] is neither a message, nor a pair of texts, nor a text"],
+    [[{ role: "tool", content: "x" }], 'm[0] has the role "tool"; say what that means (roles: {tool: user})'],
+    [
+      [{ role: "constructor", content: "x" }],
+      'm[0] has the role "constructor"; say what that means (roles: {constructor: user})',
+    ],
+    [
+      [{ from: "human", value: "x" }],
+      "m[0] has no role (it has from, value); say where these are (role: ..., content: ...)",
+    ],
+  ])("that cannot be understood say why: %j", (m, problem) => {
+    expect(map({ messages: "m" }, { m })).toEqual({ problem });
+  });
+});
+
+describe("translations", () => {
+  const pair = { english: "en", other: "sw", language: "Swahili" };
+  const row = { en: "Good day", sw: "Siku njema" };
+  const [toSwahili, toEnglish] = [
+    [
+      ["user", "Translate the following text from English to Swahili.\n\nGood day"],
+      ["assistant", "Siku njema"],
+    ],
+    [
+      ["user", "Translate the following text from Swahili to English.\n\nSiku njema"],
+      ["assistant", "Good day"],
+    ],
+  ];
+
+  it("are instructions in both directions, or in one", () => {
+    expect(messagesOf({ translation: pair }, row)).toEqual([toSwahili, toEnglish]);
+    expect(messagesOf({ translation: { ...pair, directions: "to-english" } }, row)).toEqual([toEnglish]);
+    expect(messagesOf({ translation: { ...pair, directions: "from-english" } }, row)).toEqual([toSwahili]);
+    expect(map({ translation: pair }, { en: "x", sw: " " })).toBe("empty");
+  });
+
+  it("go either way as the pair's hash says, about as often, and pick instructions so", () => {
+    const instructions = ["{source}>{target} {text}", "[{target}] {text} {x}"];
+    const all = Array.from({ length: 400 }, (_, i) =>
+      messagesOf({ translation: { ...pair, directions: "either", instructions } }, { en: `en ${i}`, sw: `sw ${i}` }),
+    );
+    const prompts = all.map(([messages]) => messages?.[0]?.[1] ?? "");
+    expect(all.every((examples) => examples.length === 1)).toBe(true);
+    for (const count of [
+      prompts.filter((text) => text.includes(" en ")).length,
+      prompts.filter((text) => text.endsWith("{x}")).length,
+    ]) {
+      expect(count).toBeGreaterThan(150);
+      expect(count).toBeLessThan(250);
+    }
+    expect(
+      messagesOf({ translation: { ...pair, directions: "either", instructions } }, { en: "en 0", sw: "sw 0" }),
+    ).toEqual(all[0]);
+  });
+
+  it("have one key whatever the instructions and directions", () => {
+    const keys = [{}, { directions: "to-english" }, { instructions: ["{text}"] }].map(
+      (more) => (map({ translation: { ...pair, ...more } }, row) as Mapped).key,
+    );
+    expect(new Set(keys).size).toBe(1);
+    expect(() => mappingSchema.parse({ translation: { ...pair, instructions: ["no place"] } })).toThrow(
+      /text to translate/,
+    );
+  });
+});
+
+describe("filters", () => {
+  const filters = (declarations: unknown[]) => compileFilters(declarations.map((one) => filterSchema.parse(one)));
+
+  it("look at columns", () => {
+    const { ofRows, columns } = filters([
+      { column: "lang", equals: ["sw", "te"] },
+      { column: "score", at_least: 1.06, at_most: 2 },
+    ]);
+    expect(columns).toEqual(["lang", "score"]);
+    expect(ofRows.map(({ name }) => name)).toEqual(["lang = sw or te", "score >= 1.06", "score <= 2"]);
+    const passing = (row: Row) => ofRows.map(({ passes }) => passes(row));
+    expect(passing({ lang: "te", score: " 1.06 " })).toEqual([true, true, true]);
+    expect(passing({ lang: "fr", score: 3 })).toEqual([false, true, false]);
+    expect(passing({ score: "n/a" })).toEqual([false, false, false]);
+    expect(passing({ score: "" })).toEqual([false, false, false]);
+  });
+
+  it("count characters and tokens", () => {
+    const { ofExamples, ofTokens } = filters([
+      { characters: { of: "response", min: 2, max: 3 } },
+      { characters: { max: 6 } },
+      { tokens: { min: 4 } },
+    ]);
+    expect(ofExamples.map(({ name }) => name)).toEqual([
+      "characters of response >= 2",
+      "characters of response <= 3",
+      "characters <= 6",
+    ]);
+    const passing = (prompt: string, response: string) =>
+      ofExamples.map(({ passes }) =>
+        passes({
+          messages: [
+            { role: "user", content: prompt },
+            { role: "assistant", content: response },
+          ],
+        }),
+      );
+    expect(passing("abc", "😀é題")).toEqual([true, true, true]);
+    expect(passing("abc", "a")).toEqual([false, true, true]);
+    expect(passing("abc", "abcd")).toEqual([true, false, false]);
+    expect(ofTokens.map(({ passes }) => [3, 4].map((count) => passes(count)))).toEqual([[false, true]]);
+  });
+});
+
+describe("declarations", () => {
+  const plan = (set: unknown) => planSet(checkData([set]).sets[0] as SetDeclaration);
+
+  it("may be a mapping, a list, a set or a name, and can be read again", () => {
+    const set = { source: "x.jsonl", map: { prompt: "q", response: "a" } };
+    const whole = checkData({ sets: [set] });
+    expect(checkData([set])).toEqual(whole);
+    expect(checkData(set)).toEqual(whole);
+    expect(checkData(whole)).toEqual(whole);
+    expect(checkData("orca-math").sets).toEqual([{ use: "orca-math" }]);
+    expect(whole).toMatchObject({
+      repeat: false,
+      deduplicate: false,
+      on_bad_row: "fail",
+      template: "plain",
+      too_long: "cut",
+    });
+  });
+
+  it("report all faults at once, where they were written", () => {
+    const faults = (value: unknown) => {
+      try {
+        checkData(value);
+      } catch (error) {
+        return (error as { faults: string[] }).faults;
+      }
+      return [];
+    };
+    expect(faults([{ source: "x", map: { prompt: "q" }, cap: 0 }, { use: "aya", wieght: 2 }, { use: "nllb" }])).toEqual(
+      [
+        "[0].map.response: is missing",
+        expect.stringMatching(/^\[0\]\.cap: /),
+        expect.stringMatching(/^\[1\].*unknown field "wieght"/),
+        "[2].language: is missing; nllb has several",
+      ],
+    );
+    expect(faults({ use: "orca-math", language: "Swahili" })).toEqual([
+      "language: means nothing to orca-math, which has one language",
+    ]);
+    expect(faults({ sets: [{ use: "nllb", language: "Swahili" }], deduplicate: 1 })).toHaveLength(2);
+    expect(faults({ sets: [{ use: "nllb", language: "Swahili" }] })[0]).toMatch(
+      /^sets\[0\]\.source: is missing\. The hub holds its card only/,
+    );
+    expect(faults({ use: "aya", language: "Swahilli" })[0]).toMatch(/^language: .* did you mean swahili\?/);
+    expect(faults(["math"])[0]).toMatch(/^\[0\]\.use: must be one of orca-math, aya/);
+    expect(faults([{ source: "x" }, { map: { response: "a" } }])).toEqual([
+      "[0].map: is missing; say which columns are prompt and response",
+      expect.stringMatching(/^\[1\]\.source: is missing/),
+    ]);
+    expect(faults(7)).toHaveLength(1);
+  });
+
+  it("are replaced by what a run says, filters by their columns", () => {
+    const nllb = plan({
+      use: "nllb",
+      language: "swh_Latn",
+      source: "eng_Latn-swh_Latn.gz",
+      filter: [{ column: "laser_score", at_least: 1.2 }, { tokens: { max: 9 } }],
+    });
+    expect(nllb.filter).toEqual([
+      { column: "source_lid", at_least: 0.9 },
+      { column: "target_lid", at_least: 0.9 },
+      { column: "laser_score", at_least: 1.2 },
+      { tokens: { max: 9 } },
+    ]);
+    expect(plan({ use: "indic-align", language: "te", config: "Dolly_T" })).toMatchObject({
+      config: "Dolly_T",
+      source: "ai4bharat/indic-align",
+      name: "indic-align te",
+    });
+    const local = plan({ use: "xp3mt", language: "sw", source: "here.jsonl" });
+    expect([local.files, local.exclude, local.source]).toEqual([undefined, undefined, "here.jsonl"]);
+    expect(plan({ use: "xp3mt", language: "sw", config: "sw" }).files).toBeUndefined();
+  });
+});
+
+describe("ready declarations", () => {
+  // A row of each, in the layout of the data set.
+  const rows: Record<keyof typeof READY, { set: object; row: Row; expected: unknown }> = {
+    "orca-math": {
+      set: {},
+      row: { question: "1+1?", answer: "2" },
+      expected: [
+        [
+          ["user", "1+1?"],
+          ["assistant", "2"],
+        ],
+      ],
+    },
+    aya: {
+      set: { language: "Swahili" },
+      row: {
+        inputs: "Habari?",
+        targets: "Nzuri.",
+        language: "Swahili",
+        language_code: "swh",
+        annotation_type: "original",
+        user_id: "x",
+      },
+      expected: [
+        [
+          ["user", "Habari?"],
+          ["assistant", "Nzuri."],
+        ],
+      ],
+    },
+    nllb: {
+      set: { language: "ben", source: "ben_Beng-eng_Latn.gz" },
+      row: { ben_Beng: "হ্যালো", eng_Latn: "Hello", laser_score: "1.1", source_lid: "1.0", target_lid: "0.99" },
+      expected: [
+        [
+          ["user", "Translate the following text from English to Bengali.\n\nHello"],
+          ["assistant", "হ্যালো"],
+        ],
+        [
+          ["user", "Translate the following text from Bengali to English.\n\nহ্যালো"],
+          ["assistant", "Hello"],
+        ],
+      ],
+    },
+    xp3mt: {
+      set: { language: "sw" },
+      row: { inputs: "i", targets: "t" },
+      expected: [
+        [
+          ["user", "i"],
+          ["assistant", "t"],
+        ],
+      ],
+    },
+    inkuba: {
+      set: { language: "Swahili" },
+      row: { instruction: "Tafsiri", inputs: "x", targets: "y", task: "mmt", data_source: "z" },
+      expected: [
+        [
+          ["user", "Tafsiri\n\nx"],
+          ["assistant", "y"],
+        ],
+      ],
+    },
+    "dolly-ja": {
+      set: {},
+      row: { instruction: "要約して", input: "文", output: "答え", category: "c", index: "0" },
+      expected: [
+        [
+          ["user", "要約して\n\n文"],
+          ["assistant", "答え"],
+        ],
+      ],
+    },
+    "llm-japanese": {
+      set: {},
+      row: { instruction: "i", input: "", output: "o" },
+      expected: [
+        [
+          ["user", "i"],
+          ["assistant", "o"],
+        ],
+      ],
+    },
+    "indic-align": {
+      set: { language: "Telugu" },
+      row: {
+        tel_Telu: [
+          ["ప్ర", "స"],
+          ["2", "3"],
+        ],
+        num_turns: 2,
+        doc_id: "d",
+      },
+      expected: [
+        [
+          ["user", "ప్ర"],
+          ["assistant", "స"],
+          ["user", "2"],
+          ["assistant", "3"],
+        ],
+      ],
+    },
+    bongchat: {
+      set: {},
+      row: { instruction: "i", input: "x", output: "o" },
+      expected: [
+        [
+          ["user", "i\n\nx"],
+          ["assistant", "o"],
+        ],
+      ],
+    },
+  };
+
+  it.each(READY_NAMES)("of %s fit its layout", (use) => {
+    const { set, row, expected } = rows[use];
+    const plan = planSet(checkData({ use, ...set }).sets[0] as SetDeclaration);
+    const mapping = compileMapping(plan.map);
+    const filters = compileFilters(plan.filter);
+    expect(filters.ofRows.filter(({ passes }) => !passes(row))).toEqual([]);
+    expect(
+      (mapping.map(row) as Mapped).examples.map(({ messages }) => messages.map(({ role, content }) => [role, content])),
+    ).toEqual(expected);
+    for (const columns of mapping.columns) expect(columns.some((column) => column in row)).toBe(true);
+  });
+
+  it("order the two sentences of NLLB as the files do", () => {
+    const header = (language: string) => plan(language).header;
+    const plan = (language: string) =>
+      planSet(checkData({ use: "nllb", language, source: "x" }).sets[0] as SetDeclaration);
+    expect(header("Swahili")).toEqual(expect.arrayContaining(["eng_Latn", "swh_Latn"]));
+    expect((header("Swahili") as string[]).slice(0, 3)).toEqual(["eng_Latn", "swh_Latn", "laser_score"]);
+    expect((header("bn") as string[]).slice(0, 3)).toEqual(["ben_Beng", "eng_Latn", "laser_score"]);
+  });
+});

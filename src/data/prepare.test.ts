@@ -1,0 +1,302 @@
+// From files to batches: what becomes of each row, what is held out, and that nothing but the declaration decides.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { parquetWriteBuffer } from "hyparquet-writer";
+import { afterAll, describe, expect, it } from "vitest";
+import { makeChatTemplate } from "../text/index.js";
+import { BatchStream, type ExampleList } from "./batches.js";
+import type { SetCounts } from "./counts.js";
+import { type PrepareOptions, prepareData } from "./prepare.js";
+import { previewExamples } from "./preview.js";
+import { toyTokenizer } from "./toy-tokenizer.test-util.js";
+
+const folder = mkdtempSync(join(tmpdir(), "layergraft-prepare-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const tokenizer = toyTokenizer(["\n\n"]);
+const map = { prompt: "q", response: "a" };
+
+let files = 0;
+function write(rows: readonly object[], name = `${files++}.jsonl`): string {
+  writeFileSync(join(folder, name), rows.map((row) => JSON.stringify(row)).join("\n"));
+  return name;
+}
+
+function prepare(data: PrepareOptions["data"], more: Partial<PrepareOptions> = {}) {
+  return prepareData({ data, tokenizer, sequenceLength: 40, folder, ...more });
+}
+
+function textsOf(list: ExampleList | undefined): string[] {
+  return (list?.sets ?? []).flatMap(({ size }, set) =>
+    Array.from({ length: size }, (_, i) => tokenizer.decode([...(list?.get(set, i).ids ?? [])])),
+  );
+}
+
+const sum = (counts: Readonly<Record<string, number>>) =>
+  Object.values(counts).reduce((total, count) => total + count, 0);
+
+/** Every row and example is in exactly one count. */
+function expectWhole(counts: SetCounts) {
+  expect(counts.rows).toBe(counts.badRows + sum(counts.filteredRows) + counts.emptyRows + counts.mapped);
+  expect(counts.examples).toBe(
+    sum(counts.filtered) +
+      counts.duplicates +
+      sum(counts.contaminated) +
+      counts.notSampled +
+      counts.refused +
+      counts.tooLong +
+      counts.nothingToLearn +
+      counts.kept,
+  );
+}
+
+const many = Array.from({ length: 500 }, (_, i) => ({ q: `question ${i}`, a: `answer ${i * i}` }));
+
+describe("counts", () => {
+  it("say what became of each row", async () => {
+    writeFileSync(join(folder, "eval.txt"), "one two three four five six seven eight nine ten eleven twelve thirteen");
+    const rows = [
+      { q: "a", a: "b", lang: "sw" },
+      { q: "a", a: "b", lang: "te" },
+      { q: "", a: "b", lang: "sw" },
+      { q: "a", a: null, lang: "sw" },
+      { q: "a", a: "b", lang: "sw" },
+      { q: "x".repeat(50), a: "b", lang: "sw" },
+      { q: "x".repeat(30), a: "y".repeat(20), lang: "sw" },
+      { q: "c", a: "One, two; three four five six seven eight nine ten eleven twelve THIRTEEN.", lang: "sw" },
+      { q: "c", a: "z".repeat(101), lang: "sw" },
+      { q: "d", a: "e", lang: "fr" },
+    ];
+    const lines = [...rows.map((row) => JSON.stringify(row)), "broken", '{"q": ["list"], "a": "x", "lang": "sw"}'];
+    writeFileSync(join(folder, "counts.jsonl"), lines.join("\n"));
+    const { counts, train, close } = await prepare({
+      sets: [
+        {
+          source: "counts.jsonl",
+          map,
+          filter: [{ column: "lang", equals: ["sw", "te"] }, { characters: { max: 100 } }],
+        },
+      ],
+      deduplicate: true,
+      contamination: { files: ["eval.txt"] },
+      on_bad_row: "skip",
+    });
+    expect(counts).toEqual([
+      {
+        ...{
+          name: "counts.jsonl",
+          files: [join(folder, "counts.jsonl")],
+          rows: 12,
+          badRows: 1,
+          mapped: 7,
+          examples: 7,
+        },
+        badExamples: [
+          { file: join(folder, "counts.jsonl"), line: 11, reason: expect.stringContaining("not valid JSON") },
+        ],
+        ...{
+          filteredRows: { "lang = sw or te": 1 },
+          emptyRows: 3,
+          filtered: { "characters <= 100": 1 },
+          duplicates: 2,
+        },
+        contaminated: { [join(folder, "eval.txt")]: 1 },
+        ...{ notSampled: 0, refused: 0, tooLong: 0, nothingToLearn: 1, kept: 2, cut: 1, cutTokens: 13, heldOut: 0 },
+        // <bos> a \n\n b <eos>, and 40 tokens of which 8 are of the response
+        ...{ tokens: 45, lossTokens: 10 },
+      },
+    ]);
+    expect(textsOf(train)).toEqual(["<bos>a\n\nb<eos>", `<bos>${"x".repeat(30)}\n\n${"y".repeat(8)}`]);
+    for (const set of counts) expectWhole(set);
+    close();
+  });
+
+  it("of tokens, of examples that are dropped, and of what a chat template refuses", async () => {
+    const source = write([
+      { q: "a", a: "b" },
+      { q: "a", a: "b".repeat(20) },
+      { q: "no", a: "b" },
+      { q: "a", a: "b".repeat(60) },
+    ]);
+    const chatTemplate = makeChatTemplate(
+      "{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('not this') }}{% endif %}{{ m.content }};{% endfor %}",
+    );
+    const data = {
+      sets: [{ source, map, filter: [{ tokens: { min: 10 } }] }],
+      template: "chat",
+      too_long: "drop" as const,
+    };
+    await expect(prepare(data, { chatTemplate })).rejects.toThrow(/line 3: .*not this/);
+    const { counts } = await prepare({ ...data, on_bad_row: "skip" }, { chatTemplate });
+    expect(counts[0]).toMatchObject({
+      filtered: { "tokens >= 10": 1 },
+      refused: 1,
+      tooLong: 1,
+      kept: 1,
+      badExamples: [{ line: 3 }],
+    });
+    for (const set of counts) expectWhole(set);
+    await expect(prepare(data)).rejects.toThrow(/the model has no chat template/);
+  });
+});
+
+describe("columns", () => {
+  it("that do not exist are named with those that do, of every format", async () => {
+    const jsonl = write([{ question: 1, x: 2 }, { y: 3 }]);
+    await expect(prepare({ source: jsonl, map })).rejects.toThrow(
+      `${jsonl}: ${join(folder, jsonl)} has no column q, nor a; its columns are question, x, y`,
+    );
+    const data = parquetWriteBuffer({
+      columnData: [
+        { name: "q", data: ["x"] },
+        { name: "answer", data: ["y"] },
+        { name: "n", data: [1] },
+      ],
+    });
+    writeFileSync(join(folder, "columns.parquet"), new Uint8Array(data));
+    await expect(prepare({ source: "columns.parquet", map })).rejects.toThrow(
+      /has no column a; its columns are q, answer, n/,
+    );
+    await expect(prepare({ source: jsonl, map: { messages: ["m", "n"] } })).rejects.toThrow(/no column m or n;/);
+    await expect(
+      prepare({ source: jsonl, map: { response: "x" }, filter: [{ column: "lang", equals: "sw" }] }),
+    ).rejects.toThrow(/no column lang/);
+  });
+
+  it("may be missing from some rows", async () => {
+    const source = write([
+      { q: "a", input: "i", a: "b" },
+      { q: "c", a: "d" },
+    ]);
+    const { train } = await prepare({ source, map: { ...map, input: "input", join: "|" } });
+    expect(textsOf(train)).toEqual(["<bos>a|i\n\nb<eos>", "<bos>c\n\nd<eos>"]);
+  });
+});
+
+describe("held-out examples", () => {
+  it("are the same whatever the seed and the other rows", async () => {
+    const source = write(many);
+    const { train, heldOut, counts } = await prepare({ source, map }, { heldOut: { share: 0.1 }, seed: 1 });
+    const held = textsOf(heldOut);
+    expect(held.length).toBeGreaterThan(30);
+    expect(held.length).toBeLessThan(70);
+    expect(counts[0]).toMatchObject({ kept: 500, heldOut: held.length });
+    expect(textsOf(train).filter((text) => held.includes(text))).toEqual([]);
+    const more = write([...many.slice(250), { q: "new", a: "row" }, ...many.slice(0, 250)]);
+    const other = await prepare({ source: more, map }, { heldOut: { share: 0.1 }, seed: 2 });
+    expect(
+      textsOf(other.heldOut)
+        .filter((text) => !text.includes("new"))
+        .sort(),
+    ).toEqual(held.toSorted());
+  });
+
+  it("may be a number, of all sets together, both directions of a pair on one side", async () => {
+    const pairs = many.slice(0, 60).map((_, i) => ({ en: `e${i}`, sw: `s${i}` }));
+    const sets = [
+      { source: write(many.slice(0, 40)), map },
+      {
+        source: write(pairs),
+        map: { translation: { english: "en", other: "sw", language: "Swahili", instructions: ["{text}"] } },
+      },
+    ];
+    const { train, heldOut } = await prepare({ sets }, { heldOut: { samples: 25 } });
+    const [held, kept] = [textsOf(heldOut), textsOf(train)];
+    expect(held.length).toBeGreaterThanOrEqual(25);
+    expect(held.length).toBeLessThanOrEqual(26);
+    const turned = (text: string) => text.replace(/^<bos>(\w+)\n\n(\w+)<eos>$/, "<bos>$2\n\n$1<eos>");
+    for (const text of held) expect(kept).not.toContain(turned(text));
+    await expect(prepare({ sets }, { heldOut: { samples: 160 } })).rejects.toThrow(
+      /160 examples cannot be held out of 160/,
+    );
+  });
+});
+
+describe("caps and limits", () => {
+  it("draw examples at random by the seed, limits take the first rows", async () => {
+    const source = write(many);
+    const sample = async (seed: number) => textsOf((await prepare({ source, map, cap: 50 }, { seed })).train);
+    const [one, again, other] = [await sample(1), await sample(1), await sample(2)];
+    expect(one).toHaveLength(50);
+    expect(again).toEqual(one);
+    expect(other).not.toEqual(one);
+    // In the order of the file.
+    const numbers = one.map((text) => Number(/question (\d+)/.exec(text)?.[1]));
+    expect(numbers).toEqual(numbers.toSorted((a, b) => a - b));
+    expect(Math.max(...numbers)).toBeGreaterThan(400);
+    const { counts } = await prepare({ source, map, cap: 50 });
+    expect(counts[0]).toMatchObject({ rows: 500, kept: 50, notSampled: 450 });
+    expectWhole(counts[0] as SetCounts);
+    expect(textsOf((await prepare({ source, map, limit: 3 })).train)).toHaveLength(3);
+  });
+
+  it("count only what can be used", async () => {
+    const rows = many.map((row, i) => (i % 2 === 0 ? row : { ...row, q: "x".repeat(60) }));
+    const { counts } = await prepare({ source: write(rows), map, cap: 200 });
+    expect(counts[0]?.kept).toBe(200);
+    expect(counts[0]?.nothingToLearn).toBeGreaterThan(50);
+    expectWhole(counts[0] as SetCounts);
+  });
+});
+
+describe("preparation", () => {
+  it("gives the same examples however they are stored, and another digest for other ones", async () => {
+    const source = write(many);
+    const [memory, disk, cut] = [
+      await prepare({ source, map }),
+      await prepare({ source, map }, { memory: 0 }),
+      await prepare({ source, map }, { sequenceLength: 20 }),
+    ];
+    expect(disk.train.digest).toBe(memory.train.digest);
+    expect(textsOf(disk.train)).toEqual(textsOf(memory.train));
+    expect(cut.train.digest).not.toBe(memory.train.digest);
+    for (const { close } of [memory, disk, cut]) close();
+  });
+
+  it("mixes sets of several formats by weight", async () => {
+    const line = (i: number, score: number) => `Line number ${i}\tMstari namba ${i}\t${score}\t0.99\t0.99\t_\t_`;
+    const nllb = Array.from({ length: 30 }, (_, i) => line(i, i < 10 ? 1.01 : 1.2)).join("\n");
+    writeFileSync(join(folder, "eng_Latn-swh_Latn.gz"), gzipSync(nllb));
+    const progress: string[] = [];
+    const { counts, train, repeat } = await prepare(
+      [
+        { use: "nllb", language: "Swahili", source: "eng_Latn-swh_Latn.gz", weight: 1 },
+        { source: write(many), map, weight: 3, name: "questions" },
+      ],
+      { sequenceLength: 100, onProgress: (state) => progress.push(`${state.phase} ${state.set}`) },
+    );
+    expect(counts.map(({ name, kept }) => [name, kept])).toEqual([
+      ["nllb Swahili", 40],
+      ["questions", 500],
+    ]);
+    expect(counts[0]?.filteredRows).toEqual({ "laser_score >= 1.06": 10 });
+    expect(progress).toEqual(["reading nllb Swahili", "reading questions"]);
+    const stream = new BatchStream({ examples: train, batch: 8, sequenceLength: 100, seed: 0, repeat });
+    expect(stream.mixture.shares).toEqual([40, 120]);
+  });
+
+  it("shows the first examples in the order of the batches", async () => {
+    const { train } = await prepare({ source: write(many), map });
+    const shown = previewExamples(train, { tokenizer, count: 4, seed: 7 });
+    const batch = new BatchStream({ examples: train, batch: 4, sequenceLength: 40, seed: 7 }).next();
+    const rows = Array.from({ length: 4 }, (_, row) => {
+      const at = row * (batch?.time ?? 0);
+      const used = [...(batch?.ids ?? [])].slice(at, at + (shown[row]?.tokens ?? 0));
+      return tokenizer.decode(used);
+    });
+    expect(shown.map(({ pieces }) => pieces.map(({ text }) => text).join(""))).toEqual(rows);
+    expect(shown.reduce((sum, { lossTokens }) => sum + lossTokens, 0)).toBe(batch?.lossTokens);
+    expect(shown[0]?.pieces[1]?.text).toMatch(/^answer \d+<eos>$/);
+  });
+
+  it("stops when told, and says what is wrong before it begins", async () => {
+    await expect(prepare({ source: write(many), map }, { signal: AbortSignal.abort() })).rejects.toMatchObject({
+      name: "CancelledError",
+    });
+    await expect(prepare({ source: "absent.jsonl", map })).rejects.toThrow(/absent\.jsonl does not exist/);
+    await expect(prepare([{ use: "nllb", language: "Swahili" }])).rejects.toMatchObject({ name: "RecipeError" });
+    await expect(prepare({ source: write([{ q: "", a: "" }]), map })).resolves.toMatchObject({ counts: [{ kept: 0 }] });
+  });
+});
