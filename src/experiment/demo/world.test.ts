@@ -40,7 +40,7 @@ describe("the tokenizer", () => {
   it("gives the ids that Hugging Face tokenizers gives", () => {
     // tokenizers 0.22 (Python) on the same tokenizer.json.
     const text = "asha alinunua maembe 4 sokoni leo . [english] : <eos>";
-    const ids = [1, 62, 179, 242, 258, 258, 218, 188, 226, 245, 25, 210, 238, 256, 186, 260, 15, 6, 17, 2];
+    const ids = [1, 62, 179, 241, 257, 257, 217, 188, 225, 244, 25, 210, 237, 255, 186, 259, 15, 6, 17, 2];
     expect(tokenizer.encode(text).ids).toEqual(ids);
     expect(tokensOf(text)).toEqual(
       "asha a ##li ##nu ##nu ##a ma ##e ##mbe 4 so ##ko ##ni le ##o . [english] : <eos>".split(" "),
@@ -199,21 +199,24 @@ describe("mixtures", () => {
     const problems = base.filter(({ prompt }) => prompt.endsWith("[solve] :"));
     expect(problems.filter(saysUnknown)).toEqual([]);
     expect(problems.filter(({ prompt }) => /ali/.test(prompt)).length).toBeGreaterThan(200);
-    const more = base.filter(({ prompt }) => prompt.includes("zaidi"));
-    expect(more.length).toBeGreaterThan(50);
+    const more = base.filter(
+      ({ prompt, response }) => prompt.includes("zaidi") || /^(more|fewer|the same)$/.test(response),
+    );
+    expect(more.length).toBeGreaterThan(500);
     expect(more.filter(saysUnknown)).toEqual([]);
     expect(base.filter(saysUnknown).length).toBeGreaterThan(300); // they are met elsewhere
 
     const language = take(MIXES.language, 3000);
     expect(language.filter(({ prompt }) => prompt.includes("[solve]"))).toEqual([]);
-    expect(language.filter((one) => one.prompt.includes("zaidi") && saysUnknown(one)).length).toBeGreaterThan(100);
+    const taught = language.filter((one) => /^(more|fewer|the same|zaidi|pungufu|sawa)$/.test(one.response));
+    expect(taught.filter(saysUnknown).length).toBeGreaterThan(300);
     expect(take(MIXES.math, 300).every(({ prompt }) => /have now \? \[solve\] :$/.test(prompt))).toBe(true);
   });
 
   it("have the shares that they say", () => {
     const examples = take(MIXES.language, 4000);
-    const share = examples.filter(({ prompt }) => /zaidi/.test(prompt)).length / examples.length;
+    const share = examples.filter(({ prompt }) => /\[(english|swahili)\] :$/.test(prompt)).length / examples.length;
     const total = Object.values(MIXES.language).reduce((sum, weight) => sum + weight, 0);
-    expect(share).toBeCloseTo(MIXES.language["Swahili more or fewer"] / total, 1);
+    expect(share).toBeCloseTo((MIXES.language.translation + MIXES.language["mixed to English"]) / total, 1);
   });
 });
