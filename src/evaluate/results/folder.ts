@@ -127,7 +127,7 @@ async function lock(folder: string): Promise<void> {
       if (!isSystemError(error, "EEXIST")) throw error;
     }
     const holder = Number(await readFile(path, "utf8").catch(() => ""));
-    if (attempt > 0 || (holder === process.pid ? HELD.has(path) : isRunning(holder))) {
+    if (attempt > 0 || (holder === process.pid ? HELD.has(path) : await isRunning(holder))) {
       throw new OutputError(
         `another run (process ${holder}) is writing ${folder}; let it end, or choose another folder`,
         {
@@ -145,14 +145,16 @@ async function unlock(folder: string): Promise<void> {
   await rm(path, { force: true });
 }
 
-function isRunning(pid: number): boolean {
+async function isRunning(pid: number): Promise<boolean> {
   if (!Number.isSafeInteger(pid) || pid <= 0) return false;
   try {
     process.kill(pid, 0);
-    return true;
   } catch (error) {
     return isSystemError(error, "EPERM");
   }
+  // A process that was killed but not yet buried by its parent has a number still (Linux: state Z).
+  const state = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  return !/\) Z /.test(state);
 }
 
 /** Settings of the earlier run and of this one must be the same to the letter; says what differs. */
