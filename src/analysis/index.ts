@@ -12,4 +12,4 @@ export {
 } from "./analysis.js";
 export { type Suggestion, type SuggestOptions, suggestRecipes } from "./suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./thresholds.js";
-export { type PageData, pageData } from "./views.js";
+export { heatmapOf, type PageData, pageData } from "./views.js";

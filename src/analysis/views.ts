@@ -159,3 +159,27 @@ function countsAbove(sorted: Float32Array, thresholds: readonly number[]): numbe
     return sorted.length - at;
   });
 }
+
+/** The paper's figure of an analysis, by its first threshold, as report/ draws it. */
+export function heatmapOf(analysis: Analysis): {
+  readonly title: string;
+  readonly legend: string;
+  readonly columns: readonly string[];
+  readonly panels: readonly {
+    readonly title: string;
+    readonly subtitle: string;
+    readonly cells: readonly (readonly (number | null)[])[];
+  }[];
+} {
+  const [threshold] = analysis.thresholds;
+  return {
+    title: "Where the experts changed",
+    legend: "share of rows above the threshold",
+    columns: projectionColumns(analysis).map(columnName),
+    panels: analysis.experts.map((title, expert) => ({
+      title,
+      subtitle: `threshold ${(threshold?.values[expert] ?? 0).toExponential(2)}`,
+      cells: cellsOf(analysis, expert, (figures) => figures.shares[0] ?? 0),
+    })),
+  };
+}

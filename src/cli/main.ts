@@ -28,6 +28,10 @@ const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void
   chat: async () => (await import("./commands/chat.js")).addChatCommand,
   score: async () => (await import("./commands/score.js")).addScoreCommand,
   graph: async () => (await import("./commands/graph.js")).addGraphCommand,
+  eval: async () => (await import("./commands/eval.js")).addEvalCommand,
+  compare: async () => (await import("./commands/compare.js")).addCompareCommand,
+  bleu: async () => (await import("./commands/bleu.js")).addBleuCommand,
+  demo: async () => (await import("./commands/demo.js")).addDemoCommand,
   verify: async () => (await import("./commands/verify.js")).addVerifyCommand,
 };
 

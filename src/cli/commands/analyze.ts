@@ -5,14 +5,14 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Analysis, type AnalysisWithRows, analyzeExperts, type LocatedRecipe } from "../../analysis/analysis.js";
 import { readShareTable } from "../../analysis/csv.js";
 import { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "../../analysis/thresholds.js";
-import { cellsOf, columnName, pageData, projectionColumns } from "../../analysis/views.js";
+import { heatmapOf, pageData } from "../../analysis/views.js";
 import { isSystemError, LayergraftError, OutputError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
-import { analysisPage } from "../../report/analysis-page.js";
 import { svgToPng } from "../../report/draw.js";
 import { type Heatmap, heatmapSvg } from "../../report/heatmap.js";
 import { heatmapLines } from "../../report/heatmap-terminal.js";
+import { pageWithData } from "../../report/page.js";
 import { formatTable } from "../../report/table.js";
 import { writeSafetensors } from "../../safetensors/writer.js";
 import { pairsOf } from "../../streaming/analyze.js";
@@ -125,7 +125,7 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   if (out !== undefined) {
     const files = {
       "analysis.json": `${JSON.stringify(analysis, null, 1)}\n`,
-      "report.html": await analysisPage(pageData(result)),
+      "report.html": await pageWithData("#analysis-page", pageData(result)),
       ...(await pictures(heatmapOf(analysis))),
     };
     await writeFolder(out, force, files, result);
@@ -143,21 +143,6 @@ async function expertSource(source: string): Promise<string | LocatedRecipe> {
   const { readRecipe } = await import("../../merge/recipe-file.js"); // brings the libraries that read recipes
   const { recipe, folder } = await readRecipe(source);
   return { recipe: { ...recipe }, folder };
-}
-
-/** The paper's figure of an analysis, by its first threshold. */
-export function heatmapOf(analysis: Analysis): Heatmap {
-  const [threshold] = analysis.thresholds;
-  return {
-    title: "Where the experts changed",
-    legend: "share of rows above the threshold",
-    columns: projectionColumns(analysis).map(columnName),
-    panels: analysis.experts.map((title, expert) => ({
-      title,
-      subtitle: `threshold ${(threshold?.values[expert] ?? 0).toExponential(2)}`,
-      cells: cellsOf(analysis, expert, (figures) => figures.shares[0] ?? 0),
-    })),
-  };
 }
 
 async function pictures(heatmap: Heatmap): Promise<Record<string, string | Uint8Array>> {

@@ -1,0 +1,167 @@
+// layergraft demo: the effect in miniature, from nothing, offline.
+import { join, resolve } from "node:path";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { heatmapOf } from "../../analysis/index.js";
+import { writeFileAtomically } from "../../core/files.js";
+import { formatDuration } from "../../core/format.js";
+import {
+  DEFAULT_SWAP,
+  type DemoResult,
+  type DemoRow,
+  demoRows,
+  gainsAndLosses,
+  runDemo,
+} from "../../experiment/demo/index.js";
+import { svgToPng } from "../../report/draw.js";
+import { heatmapSvg } from "../../report/heatmap.js";
+import { heatmapLines } from "../../report/heatmap-terminal.js";
+import { pageWithData } from "../../report/page.js";
+import { formatTable } from "../../report/table.js";
+import { showTasks } from "../../report/tasks.js";
+import {
+  type CommonOptions,
+  elapsed,
+  hasColors,
+  interruptSignal,
+  paletteFor,
+  parseCount,
+  print,
+  printJson,
+  say,
+  withCommonOptions,
+} from "../output.js";
+
+interface DemoFlags extends CommonOptions {
+  readonly out: string;
+  readonly seed: number;
+  readonly pairs: number;
+  readonly threads?: number;
+  readonly resume?: boolean;
+  readonly force?: boolean;
+}
+
+export function addDemoCommand(program: Command): void {
+  const command = program
+    .command("demo")
+    .summary("see layer swapping work: train a tiny base and two experts, merge, evaluate, all offline")
+    .description(
+      "Makes a small world of word problems in English and Swahili, pretrains a base of half a million parameters, fine-tunes a " +
+        "math expert on English and a language expert on Swahili, merges them in every way the papers compare, and asks all of " +
+        "them held-out problems in Swahili. Needs no network and no GPU; takes some minutes on two cores.",
+    )
+    .option("-o, --out <folder>", "folder for models, answers, pictures and the page", "demo-output")
+    .addOption(new Option("--seed <n>", "of first weights and data").argParser(parseCount).default(0))
+    .addOption(
+      new Option("--pairs <n>", "experts of each kind; all pairs of them are merged").argParser(parsePairs).default(1),
+    )
+    .addOption(
+      new Option("--threads <n>", "threads to compute with; one is fastest for models so small").argParser(parseCount),
+    )
+    .option("--resume", "go on with a demo that was stopped, to the same numbers")
+    .option("--force", "replace an earlier demo in the folder");
+  withCommonOptions(command).action(async (flags: DemoFlags) => {
+    const start = performance.now();
+    const display = flags.quiet ? undefined : showTasks();
+    let result: DemoResult;
+    try {
+      result = await runDemo({
+        ...{ out: flags.out, seed: flags.seed, pairs: flags.pairs, signal: interruptSignal() },
+        ...(flags.threads === undefined ? {} : { threads: flags.threads }),
+        ...(flags.resume ? { resume: true } : {}),
+        ...(flags.force ? { force: true } : {}),
+        onProgress: ({ phase, done, total, detail, phaseIndex, phases }) =>
+          display?.update({
+            phase: phase === "done" ? phase : `${phaseIndex + 1}/${phases} ${phase}`,
+            done,
+            total,
+            detail,
+          }),
+      });
+    } finally {
+      display?.stop();
+    }
+    const rows = demoRows(result);
+    const page = await writeReport(flags.out, result, rows);
+    if (flags.json) return printJson({ seed: result.seed, pairs: result.pairs, rows, seconds: result.seconds, page });
+    const palette = paletteFor(process.stdout);
+    print([
+      palette.bold(
+        `Word problems in Swahili, exact match (${problemsOf(result)} held-out problems, seed ${result.seed})`,
+      ),
+      "",
+      ...table(rows, result.pairs),
+      "",
+    ]);
+    print([...heatmapLines(heatmapOf(result.analysis), hasColors(process.stdout)), "", answerOf(rows)]);
+    say(flags, `${elapsed(start)}; the page with all of it: ${page}`);
+  });
+}
+
+function parsePairs(text: string): number {
+  const value = parseCount(text);
+  if (value < 1 || value > 10) throw new InvalidArgumentError("It must be from 1 to 10.");
+  return value;
+}
+
+const problemsOf = ({ results }: DemoResult) => results[0]?.swahili.length ?? 0;
+
+function table(rows: readonly DemoRow[], pairs: number): string[] {
+  const score = (value: number) => value.toFixed(1);
+  const header =
+    pairs > 1 ? ["", ">min", ">mean", ">max", ">English", ""] : ["", ">Swahili", ">± error", ">English", ""];
+  return formatTable(
+    header,
+    rows.map(({ name, swahili, english, error, note }) => [
+      name,
+      ...(pairs > 1 ? [swahili.least, swahili.mean, swahili.most].map(score) : [score(swahili.mean), score(error)]),
+      score(english),
+      note,
+    ]),
+  );
+}
+
+/** What came out, in a sentence, whatever it is. */
+function answerOf(rows: readonly DemoRow[]): string {
+  const find = (name: string) => rows.find((row) => row.name.startsWith(name));
+  const swap = find(DEFAULT_SWAP);
+  if (!swap) return "";
+  const others = ["base", "math expert", "language expert", "soup", "TIES", "joint training"].flatMap(
+    (name) => find(name) ?? [],
+  );
+  const beaten = others.filter(({ swahili }) => swap.swahili.mean > swahili.mean).map(({ name }) => name);
+  const unbeaten = others.filter(({ swahili }) => swap.swahili.mean <= swahili.mean);
+  const score = (row: DemoRow) => `${row.name} (${row.swahili.mean.toFixed(1)})`;
+  const clear = others
+    .filter(({ swahili }) => swap.swahili.mean - swahili.mean > 2 * Math.SQRT2 * swap.error)
+    .map(({ name }) => name);
+  return [
+    `The default swap solves ${swap.swahili.mean.toFixed(1)}% of the Swahili problems.`,
+    beaten.length > 0
+      ? `That is more than ${beaten.join(", ")}${clear.length > 0 ? `; clear of chance: ${clear.join(", ")}` : ", all within chance"}.`
+      : "",
+    unbeaten.length > 0 ? `It does not beat ${unbeaten.map(score).join(", ")}.` : "",
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
+async function writeReport(out: string, result: DemoResult, rows: readonly DemoRow[]): Promise<string> {
+  const heatmap = await heatmapSvg(heatmapOf(result.analysis));
+  const { gained, lost } = gainsAndLosses(result, DEFAULT_SWAP, "math expert");
+  const { pairs, seconds, seed } = result;
+  const time = (name: string) => (seconds[name] === undefined ? "" : `${formatDuration(seconds[name])} of training.`);
+  const page = await pageWithData("#demo-page", {
+    ...{ rows, pairs, heatmap, gained, lost },
+    parameters: result.parameters,
+    answer: answerOf(rows),
+    about: `${problemsOf(result)} held-out problems, greedy answers, last number compared; seed ${seed}${pairs > 1 ? `, ${pairs ** 2} pairs of experts` : ""}.`,
+    flipsAbout: `The default swap (${DEFAULT_SWAP}: ${DEFAULT_SWAP.replace(/\D*(\d+)\+(\d+)/, "$1 bottom and $2 top layers")}) against the math expert, first pair.`,
+    times: { base: time("base"), math: time("math-1"), language: time("language-1") },
+  });
+  await writeFileAtomically(join(out, "heatmap.svg"), heatmap);
+  await writeFileAtomically(join(out, "heatmap.png"), await svgToPng(heatmap));
+  await writeFileAtomically(join(out, "results.json"), `${JSON.stringify({ seed, pairs, rows }, null, 2)}\n`);
+  const path = join(resolve(out), "index.html");
+  await writeFileAtomically(path, page);
+  return path;
+}
