@@ -1,6 +1,7 @@
 """Checks runs that layergraft hands to TRL: trained by their own train.py, they must log the losses, norms and rates, and
 end with the weights, that plain PyTorch has in test/fixtures/train/runs (full, LoRA, two streams), here, in two processes,
-and when they are stopped half-way and started again.
+and when they are stopped half-way and started again. Then whole runs, from run file and text to checkpoint, padded and
+packed, once by the engine of layergraft and once by TRL: the curves must be one.
 
 Not part of `npm test`. Needs torch, transformers, peft, trl, accelerate, datasets. Run from the project's folder, after a
 build, on a CPU:
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from tokenizers import Tokenizer, models
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
 
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "test/fixtures/train/runs"
@@ -83,6 +84,59 @@ def hand_over(name, base, folder):
     return golden
 
 
+ENGINE = """
+import { join } from "node:path";
+import { parseRun, prepareRun, batchSource, trainRun } from "%(dist)s/train/index.js";
+import { writeTrlRun } from "%(dist)s/train/trl/index.js";
+const { text, folder } = JSON.parse(process.argv[1]);
+const run = { ...parseRun(text), out: join(folder, "engine") };
+await trainRun({ run, folder });
+const { source, settings, trained, lora, streams, close } = await prepareRun({ run, folder });
+await writeTrlRun({
+  folder: join(folder, "trl"), packing: run.packing,
+  run: {
+    source, settings, trained, lora, streams: streams.map(({ name, openAt }) => ({ batches: batchSource(name, openAt) })),
+    accumulation: run.accumulation, checkpointEvery: run.checkpoints.every_samples, keep: run.checkpoints.keep,
+    saveDType: run.save_dtype, seed: run.seed, configuration: run,
+  },
+});
+close();
+"""
+
+
+def whole_run(root, name, fields):
+    """A Llama of a million parameters that learns to add, from text."""
+    folder = root / f"whole-{name}"
+    folder.mkdir()
+    torch.manual_seed(3)
+    words = ["[bos]", "[eos]", "[pad]", "+", "=", "is", "what", "?", *map(str, range(40))]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[pad]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="[bos]", eos_token="[eos]", pad_token="[pad]").save_pretrained(folder / "base")
+    AutoModelForCausalLM.from_config(LlamaConfig(
+        hidden_size=128, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, intermediate_size=384, vocab_size=len(words),
+        max_position_embeddings=128, tie_word_embeddings=True, bos_token_id=0, eos_token_id=1)).save_pretrained(folder / "base")
+    rows = [{"q": f"what is {a} + {b} ?" + " ?" * ((a * b) % 9), "a": f"{a} + {b} = {a + b}"} for a in range(20) for b in range(20)]
+    (folder / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run_file = {"base": str(folder / "base"), "out": "out", "data": {"sets": [{"source": str(folder / "sums.jsonl"), "map": {"prompt": "q", "response": "a"}}],
+                "template": "{prompt} {response}"}, "optimizer": {"lr": 2e-3}, "batch": 4, "accumulation": 2, "steps": 40, "sequence_length": 64, **fields}
+    code = ENGINE % {"dist": (ROOT / "dist").as_uri()}
+    given = json.dumps({"text": json.dumps(run_file), "folder": str(folder)})
+    done = subprocess.run(["node", "--input-type=module", "-e", code, given], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    status, output = run([sys.executable, "train.py"], folder / "trl")
+    assert status == 0, output
+    curves = [[json.loads(line) for line in (folder / at / "log.jsonl").read_text().splitlines()] for at in ("engine", "trl/out")]
+    ours, theirs = ([line for line in curve if "loss" in line] for curve in curves)
+    assert len(ours) == len(theirs) == 40
+    worst = max(abs(a["loss"] - b["loss"]) for a, b in zip(ours, theirs))
+    assert worst < 1e-3, worst
+    assert all(a["samples"] == b["samples"] and a["tokens"] == b["tokens"] for a, b in zip(ours, theirs))
+    assert max(abs(a["gradientNorm"] / b["gradientNorm"] - 1) for a, b in zip(ours, theirs)) < 1e-2
+    assert ours[-1]["loss"] < ours[0]["loss"] / 1.5
+    print(f"ok  whole run, {name}: loss {ours[0]['loss']:.3f} to {ours[-1]['loss']:.3f}, the curves at most {worst:.1e} apart")
+
+
 def check(name, golden, folder, base):
     log = [json.loads(line) for line in (folder / "out/log.jsonl").read_text().splitlines()]
     steps = [line for line in log if "loss" in line]
@@ -113,8 +167,12 @@ def check(name, golden, folder, base):
 with tempfile.TemporaryDirectory() as root:
     root = Path(root)
     base = base_with_tokenizer(root / "base")
-    only = sys.argv[1:] or ["full", "lora", "partition"]
-    for name in only:
+    only = sys.argv[1:] or ["full", "lora", "partition", "whole"]
+    if "whole" in only:
+        whole_run(root, "padded", {})
+        whole_run(root, "packed", {"packing": True})
+        whole_run(root, "LoRA, packed", {"packing": True, "method": "lora", "lora": {"rank": 8, "alpha": 16}, "optimizer": {"lr": 3e-3}})
+    for name in [name for name in only if name != "whole"]:
         golden = hand_over(name, base, root / name)
         code, output = run([sys.executable, "train.py"], root / name)
         assert code == 0, output

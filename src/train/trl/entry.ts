@@ -114,13 +114,20 @@ class Steps(TrainerCallback):
             control.should_save = True
 
     def remove_others(self, samples):
+        """Removes what the rule does not keep; the links last and best lead to what stays."""
         if not self.trainer.is_world_process_zero():
             return
         (OUT / "progress.json").write_text(json.dumps(self.progress))
-        best = self.progress["best"] if RUN["keep"] == "best_and_last" else None
-        kept = {f"checkpoint-{n}" for n in ([samples, best["samples"]] if best else [samples])}
+        kept = {"last": f"checkpoint-{samples}"}
+        if self.progress["best"] and RUN["keep"] != "last":
+            kept["best"] = f"checkpoint-{self.progress['best']['samples']}"
+        for name, folder in kept.items():
+            link = OUT / f"{name}.new"
+            link.unlink(missing_ok=True)
+            link.symlink_to(folder)
+            link.replace(OUT / name)
         for folder in OUT.glob("checkpoint-*"):
-            if RUN["keep"] != "all" and folder.name not in kept:
+            if RUN["keep"] != "all" and folder.name not in kept.values():
                 shutil.rmtree(folder)
 
     def measure(self, step, samples):
