@@ -1,5 +1,6 @@
 // The reference evaluation of a graph, in float64 and plain loops: what derivatives and runtimes are checked against. Not
 // for models of any size.
+import { plural } from "../core/format.js";
 import { product } from "./broadcast.js";
 import { type Dim, resolveDim, symbolsOf } from "./dim.js";
 import { reachable } from "./gradients.js";
@@ -51,7 +52,7 @@ function sizesOf(nodes: readonly Node[], feeds: ReadonlyMap<string, Value>): (di
     const { shape, data } = feeds.get(node.attributes.name as string) as Value;
     const fits = shape.length === node.shape.length && node.shape.every((dim, axis) => size(dim) === shape[axis]);
     if (!fits || data.length !== product(shape)) {
-      const fed = `${data.length} values in shape [${shape.join(", ")}]`;
+      const fed = `${plural(data.length, "value")} in shape [${shape.join(", ")}]`;
       throw new GraphError("input", `${node.attributes.name} is fed with ${fed}`, [node]);
     }
   }

@@ -173,7 +173,7 @@ const cast: Operation<{ readonly to: string }> = {
   simplify: (_, [x], { to }) => (x?.dtype === to ? x : undefined),
 };
 
-/** The error function to about 1e-16, by its series for small arguments and a continued fraction for large ones. */
+/** The error function to 1e-14, by its series for small arguments and a continued fraction for large ones. */
 export function erf(x: number): number {
   const a = Math.abs(x);
   if (a > 6) return Math.sign(x);

@@ -90,6 +90,12 @@ function withAxis(shape: readonly number[], axis: number, extent: number): Value
   return { shape: changed, data: new Float64Array(product(changed)) };
 }
 
+/** Whether a size is larger than another, whatever the symbols are. */
+function isBeyond(size: Dim, extent: Dim): boolean {
+  const more = subtractDims(size, extent);
+  return typeof more === "number" && more > 0;
+}
+
 const slice: Operation<RangeAttributes> = {
   name: "slice",
   infer(inputs, { axis, range }) {
@@ -98,7 +104,7 @@ const slice: Operation<RangeAttributes> = {
     const [start, end] = range as [Dim, Dim];
     const extent = x.shape[axis];
     if (extent === undefined) throw new GraphError("slice", `has no axis ${axis}`, inputs);
-    if (typeof end === "number" && typeof extent === "number" && end > extent) {
+    if (isBeyond(end, extent)) {
       throw new GraphError("slice", `${start} to ${end} is out of range`, inputs);
     }
     const length = subtractDims(end, start);
@@ -131,8 +137,7 @@ const pad: Operation<RangeAttributes> = {
     const [start, extent] = range as [Dim, Dim];
     const length = x.shape[axis];
     if (length === undefined) throw new GraphError("pad", `has no axis ${axis}`, inputs);
-    const end = addDims(start, length);
-    if (typeof end === "number" && typeof extent === "number" && end > extent) {
+    if (isBeyond(addDims(start, length), extent)) {
       throw new GraphError("pad", `does not fit into ${extent} from ${start}`, inputs);
     }
     return { dtype: "f32", shape: x.shape.map((dim, i) => (i === axis ? extent : dim)) };
