@@ -36,6 +36,7 @@ interface DemoFlags extends CommonOptions {
   readonly seed: number;
   readonly pairs: number;
   readonly threads?: number;
+  readonly quick?: boolean;
   readonly resume?: boolean;
   readonly force?: boolean;
 }
@@ -57,6 +58,7 @@ export function addDemoCommand(program: Command): void {
     .addOption(
       new Option("--threads <n>", "threads to compute with; one is fastest for models so small").argParser(parseCount),
     )
+    .option("--quick", "a twentieth of the training: see everything run in half a minute, not that it works")
     .option("--resume", "go on with a demo that was stopped, to the same numbers")
     .option("--force", "replace an earlier demo in the folder");
   withCommonOptions(command).action(async (flags: DemoFlags) => {
@@ -67,6 +69,7 @@ export function addDemoCommand(program: Command): void {
       result = await runDemo({
         ...{ out: flags.out, seed: flags.seed, pairs: flags.pairs, signal: interruptSignal() },
         ...(flags.threads === undefined ? {} : { threads: flags.threads }),
+        ...(flags.quick ? { quick: true } : {}),
         ...(flags.resume ? { resume: true } : {}),
         ...(flags.force ? { force: true } : {}),
         onProgress: ({ phase, done, total, detail, phaseIndex, phases }) =>

@@ -47,6 +47,8 @@ export interface TrainModelOptions {
   readonly base?: string;
   /** Decides first weights and data. */
   readonly seed: number;
+  /** Default: those of the recipe. */
+  readonly steps?: number;
   readonly threads?: number;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
@@ -58,7 +60,9 @@ export interface TrainModelOptions {
  */
 export async function trainModel(options: TrainModelOptions): Promise<string> {
   const { kind, out, seed, threads = 1, signal, onProgress } = options;
-  const { mixes, learningRate, steps, warmup, decay }: Recipe = RECIPES[kind];
+  const recipe: Recipe = RECIPES[kind];
+  const { mixes, learningRate, warmup, decay } = recipe;
+  const { steps = recipe.steps } = options;
   const start = options.base ?? `${out}-untrained`;
   if (!options.base && !(await exists(join(start, "config.json")))) await writeInitialModel(start, seed);
   const base = await planSoup({ models: [start] });

@@ -20,6 +20,8 @@ export interface DemoOptions {
   readonly seed?: number;
   /** Experts of each kind; all pairs of them are merged. Default 1. */
   readonly pairs?: number;
+  /** A twentieth of the steps and a fifth of the problems: shows that everything runs, not that it works. Default false. */
+  readonly quick?: boolean;
   /** Threads of the computation. Default 1: models so small are slower with more. */
   readonly threads?: number;
   /** Go on with what a stopped run left. */
@@ -80,8 +82,8 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   return new Demo(options).run();
 }
 
-async function prepare({ out, seed = 0, pairs = 1, resume, force }: DemoOptions): Promise<void> {
-  const settings = { seed, pairs };
+async function prepare({ out, seed = 0, pairs = 1, quick = false, resume, force }: DemoOptions): Promise<void> {
+  const settings = { seed, pairs, quick };
   const file = join(out, SETTINGS);
   const isDemo = await exists(file);
   if (isDemo && !force) {
@@ -92,9 +94,9 @@ async function prepare({ out, seed = 0, pairs = 1, resume, force }: DemoOptions)
         { file: out },
       );
     }
-    if (saved.seed !== seed || saved.pairs !== pairs) {
+    if (JSON.stringify(saved) !== JSON.stringify(settings)) {
       throw new OutputError(
-        `${out} holds a demo of seed ${saved.seed} with ${saved.pairs} experts of each kind, and this one is of seed ${seed} with ${pairs}; give those, or another --out`,
+        `${out} holds a demo with the settings ${JSON.stringify(saved)}, and this one has ${JSON.stringify(settings)}; give those, or another --out`,
         { file: out },
       );
     }
@@ -123,7 +125,7 @@ class Demo {
     this.#pairs = options.pairs ?? 1;
     this.#phases = 1 + 3 * this.#pairs + 1 + 1;
     // One set of problems for all seeds, so that tables of several seeds compare models and not problems.
-    this.#problems = heldOutProblems(0);
+    this.#problems = heldOutProblems(0, options.quick ? { test: 50, development: 20 } : {});
   }
 
   async run(): Promise<DemoResult> {
@@ -175,14 +177,14 @@ class Demo {
       number === 0
         ? "training the base"
         : `training ${kind === "joint" ? "on both" : `the ${kind} expert`}${this.#pairs > 1 ? ` ${number}` : ""}`;
-    const total = RECIPES[kind].steps;
-    this.#report(what, 0, total, "");
+    const steps = Math.ceil(RECIPES[kind].steps / (this.#options.quick ? 20 : 1));
+    this.#report(what, 0, steps, "");
     const folder = await this.#timed(name, () =>
       trainModel({
-        ...{ kind, signal, out: join(out, name), seed: this.#seed * 100 + number },
+        ...{ kind, signal, steps, out: join(out, name), seed: this.#seed * 100 + number },
         ...(base === undefined ? {} : { base }),
         ...(threads === undefined ? {} : { threads }),
-        onProgress: ({ step, loss }) => this.#report(what, step, total, `loss ${loss.toFixed(3)}`),
+        onProgress: ({ step, loss }) => this.#report(what, step, steps, `loss ${loss.toFixed(3)}`),
       }),
     );
     this.#phase++;
