@@ -15,6 +15,7 @@ import {
 } from "../../core/settings-file.js";
 import { checkRecipe } from "../../merge/recipe-file.js";
 import { checkRun } from "../../train/index.js";
+import { isStepBackend } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
 import { bindingsOf, bindRecipe, type Member, memberNames, membersOf, nameFaults } from "./names.js";
 import { type ExperimentPlan, type Family, isName, type Merge, NAME_RULE, planSchema, RESERVED } from "./schema.js";
@@ -110,8 +111,7 @@ function familyFaults({ role, language, folders, train, select }: Family): { at:
 
 /** Faults of the runs that a family trains, each as `layergraft train` would report them. */
 function trainingFaults({ train }: Family, path: readonly PropertyKey[]): Fault[] {
-  // What a file says is not known yet; check.ts looks at the whole.
-  if (!train || train.file !== undefined) return [];
+  if (!train) return [];
   const faults = (train.runs ?? [undefined]).flatMap((own, i): Fault[] => {
     const at = own ? ["train", "runs", i] : ["train", "run"];
     return runFaults(trainingRun(train.run, own, "base")).map((message) => ({ path: [...path, ...at], message }));
@@ -226,6 +226,11 @@ function evaluationFaults(plan: ExperimentPlan): Fault[] {
   if (search.by !== undefined && !names.includes(search.by)) {
     faults.push({ path: ["search", "by"], message: `must be one of the tasks, ${names.join(", ")}` });
   }
+  if (!isStepBackend(evaluate.backend)) {
+    const message =
+      "must be engine or serve:COMMAND {model} {port}: an experiment asks many models, so it must start the server itself";
+    faults.push({ path: ["evaluate", "backend"], message });
+  }
   if (search.how === "halving" && search.choose_on !== "held-out") {
     const message =
       "must be held-out with halving, which does not ask every configuration all of the items; or use how: grid";
@@ -237,21 +242,7 @@ function evaluationFaults(plan: ExperimentPlan): Fault[] {
 /** All fields of a plan, for hints at misspelt ones. */
 const FIELD_NAMES = [
   ...Object.keys(planSchema.shape),
-  ...[
-    "role",
-    "language",
-    "folders",
-    "train",
-    "select",
-    "run",
-    "file",
-    "runs",
-    "seeds",
-    "engine",
-    "top",
-    "by",
-    "one_per_run",
-  ],
+  ...["role", "language", "folders", "train", "select", "run", "runs", "seeds", "top", "by", "one_per_run"],
   ...["name", "recipe", "suggest", "grid", "configurations", "default", "pairs", "column"],
   ...["tasks", "backend", "data", "allow_code", "task", "of", "shots", "limit", "protocol"],
   ...["how", "choose_on", "share", "rounds", "keep", "seed"],

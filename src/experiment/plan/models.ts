@@ -1,6 +1,6 @@
 // The models of an experiment: the base, the experts, and every merge of them in every configuration, each with what it
 // is made of. From the plan and from what is known so far; experts that are yet to be chosen are left out and counted.
-import type { Facts } from "../steps/facts.js";
+import type { Facts, TrainedCheckpoint } from "../steps/facts.js";
 import { type Location, type ModelSource, madeBy, stepKey, type TaskRequest, type TrainStep } from "../steps/step.js";
 import { type Configuration, configurationsOf } from "./configurations.js";
 import { trainingRun } from "./file.js";
@@ -79,10 +79,10 @@ export function trainingSteps(
     // All checkpoints must stay for the best of them to be chosen.
     const checkpoints = { ...(fields.checkpoints as object | undefined), ...(select ? { keep: "all" } : {}) };
     const run = { ...fields, ...(select ? { checkpoints } : {}) } as Record<string, Json>;
-    const key = stepKey("train", { run: withoutPlace(run), engine: train.engine, data: facts.dataIdentity(run) });
+    const key = stepKey("train", { run: withoutPlace(run), data: facts.dataIdentity(run) });
     return {
       ...{ kind: "train", key, label: `train ${name}`, needs: [], locations: base.locations },
-      ...{ run, engine: train.engine, folder },
+      ...{ run, folder },
     } as const;
   });
 }
@@ -98,13 +98,15 @@ export function checkpointModel(
   family: string,
   plan: ExperimentPlan,
   step: TrainStep,
-  checkpoint: { readonly path: string; readonly samples: number },
+  checkpoint: TrainedCheckpoint,
 ): ExpertModel {
   const identity = madeBy(step.key, checkpoint.path);
+  const adapter = checkpoint.isAdapter ? { adapterOf: step.run.base as string } : {};
   return {
     ...expertParts(name, family, plan),
     source: identity,
-    locations: { [identity]: { step: step.key, path: checkpoint.path } },
+    // Those of the step have the base, which an adapter is added to.
+    locations: { ...step.locations, [identity]: { step: step.key, path: checkpoint.path, ...adapter } },
     needs: [step.key],
     origin: `${step.label.replace(/^train /, "")} after ${checkpoint.samples.toLocaleString("en-US")} samples`,
   };

@@ -22,7 +22,6 @@ export const RESERVED = ["base", "all", ...ROLES] as const;
 
 const training = z.strictObject({
   run: mapping.default({}).describe("fields of `layergraft train` that all runs have; base and out are filled in"),
-  file: text.optional().describe("file with them; those of `run` go before"),
   runs: z
     .array(z.looseObject({ name }))
     .min(1, "must list at least one run")
@@ -33,10 +32,6 @@ const training = z.strictObject({
     .min(1, "must list at least one seed")
     .optional()
     .describe("runs that differ in the seed alone; instead of `runs`"),
-  engine: z
-    .enum(["embedded", "trl"], "must be one of embedded, trl")
-    .default("embedded")
-    .describe("who trains: layergraft itself, or TRL on PyTorch"),
 });
 
 const selection = z.strictObject({
@@ -118,7 +113,9 @@ const evaluation = z.strictObject({
     .describe("tasks; `{language}` in a name is the language of the model's language expert, or each of them"),
   backend: text
     .default("engine")
-    .describe("who answers: engine, openai:URL, llamacpp:URL, ollama:URL, or serve:COMMAND with {model} and {port}"),
+    .describe(
+      "who answers: engine, or serve:COMMAND with {model} and {port}, which starts your own server for each model",
+    ),
   data: text.optional().describe("folder with the data sets; default: read from the hub"),
   allow_code: flag.default(false).describe("whether programs that models write may be executed, confined"),
 });
@@ -185,6 +182,14 @@ export const planSchema = z.strictObject({
   name: name.describe("what the experiment is called; its folder has this name unless `out` says otherwise"),
   out: text.optional().describe("folder of the experiment; default NAME.experiment beside the plan"),
   base: text.describe("the pretrained model: a folder, or a name in the hub's local cache"),
+  assume: z
+    .strictObject({
+      parameters: z.number().positive().describe("parameters of the base"),
+      layers: count.describe("its transformer layers"),
+      bytes: bytes.describe("size of its weights, such as 16.1GB"),
+    })
+    .optional()
+    .describe("of the base, for estimates on a machine that does not have it"),
   title: text.optional().describe("heading of the report"),
   notes: text.optional().describe("what a reader of the report should know"),
   experts: z

@@ -32,6 +32,8 @@ export interface TrainedCheckpoint {
   readonly path: string;
   /** Training samples seen. */
   readonly samples: number;
+  /** Whether it is an adapter to the base, and no whole model. */
+  readonly isAdapter?: boolean | undefined;
 }
 
 /** What became of one item: which it is, and what it is worth. */

@@ -6,7 +6,10 @@ import type { Json } from "../plan/schema.js";
 const STEP_FORMAT = 1;
 
 /** Where a model is found: a folder of the user's, or what an earlier step left. */
-export type Location = { readonly folder: string } | { readonly step: string; readonly path: string };
+export type Location =
+  | { readonly folder: string }
+  /** `adapterOf`: what it left is an adapter to the model of this identity. */
+  | { readonly step: string; readonly path: string; readonly adapterOf?: string };
 
 /** A recipe whose sources are identities, or one identity. */
 export type ModelSource = string | { readonly method: string; readonly [field: string]: unknown };
@@ -33,7 +36,6 @@ export interface TrainStep extends StepParts {
   readonly key: string;
   /** Fields of the run; `base` is an identity, and there is no `out`. */
   readonly run: Readonly<Record<string, Json>>;
-  readonly engine: "embedded" | "trl";
   /** Folder that relative paths of the run start from. */
   readonly folder: string;
 }
@@ -90,4 +92,9 @@ export function stepKey(kind: StepKind, inputs: unknown): string {
 /** The identity of what a step left at a path of its folder. */
 export function madeBy(key: string, path: string): string {
   return `step:${key}:${path}`;
+}
+
+/** Whether a backend is one that steps can use: the engine, or a server that is started for each model. */
+export function isStepBackend(backend: string): boolean {
+  return backend === "engine" || /^serve:.*\{port\}/s.test(backend);
 }

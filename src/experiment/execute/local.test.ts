@@ -1,0 +1,115 @@
+// Workers of this machine, with a program that does as its orders' folders are called: they work, fail, are killed, hang.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import type { Finished } from "./executor.js";
+import { LocalExecutor, workersOf } from "./local.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-local-"));
+afterAll(() => rmSync(root, { recursive: true }));
+const program = join(root, "worker.mjs");
+writeFileSync(
+  program,
+  `process.on("message", ({ folder }) => {
+     if (folder === "die") process.kill(process.pid, "SIGKILL");
+     else if (folder === "leave") process.exit(3);
+     else if (folder === "fail") process.send({ say: "failed", reason: "no such tensor", seconds: 0.5 });
+     else if (folder !== "hang") {
+       process.send({ say: "progress", share: 0.5, what: String(process.pid) });
+       process.send({ say: "done", seconds: 1 });
+     }
+   });`,
+);
+
+let executor: LocalExecutor | undefined;
+afterEach(() => executor?.close());
+
+function open(workers = 2) {
+  const finished: Finished[] = [];
+  const started: string[] = [];
+  const pids: string[] = [];
+  let heard: () => void = () => undefined;
+  executor = new LocalExecutor(
+    { program, totalCores: workers },
+    {
+      onStarted: async (key, runner) => {
+        started.push(`${key} ${runner.kind}`);
+      },
+      onFinished: (one) => {
+        finished.push(one);
+        heard();
+      },
+      onProgress: (_, __, what) => pids.push(what),
+    },
+  );
+  const until = async (count: number) => {
+    while (finished.length < count) {
+      await new Promise<void>((resolve) => {
+        heard = resolve;
+      });
+    }
+  };
+  return { executor, finished, started, pids, until };
+}
+
+const step = (folder: string) => ({ key: folder, kind: "evaluate" as const, label: folder, folder });
+
+describe("local workers", () => {
+  it("take one step after another", async () => {
+    const { executor, finished, started, pids, until } = open(1);
+    expect(executor.free).toBe(1);
+    await executor.start([step("one")]);
+    await until(1);
+    expect(executor.free).toBe(1);
+    await executor.start([step("two")]);
+    await until(2);
+    expect(finished).toEqual([
+      { key: "one", outcome: "done", seconds: 1 },
+      { key: "two", outcome: "done", seconds: 1 },
+    ]);
+    expect(started).toEqual(["one local", "two local"]);
+    expect(new Set(pids).size).toBe(1); // the same process
+  });
+
+  it("lose their step when they die, and are replaced; their step's own errors are failures", async () => {
+    const { executor, finished, until } = open();
+    await executor.start([step("die"), step("fail")]);
+    await until(2);
+    await executor.start([step("leave"), step("good")]);
+    await until(4);
+    expect(finished.find(({ key }) => key === "die")).toEqual({
+      key: "die",
+      outcome: "lost",
+      reason: "its process was ended by SIGKILL, perhaps for lack of memory",
+    });
+    expect(finished.find(({ key }) => key === "fail")).toEqual({
+      ...{ key: "fail", outcome: "failed", reason: "no such tensor", seconds: 0.5 },
+    });
+    expect(finished.find(({ key }) => key === "leave")).toMatchObject({
+      outcome: "lost",
+      reason: "its process left with code 3",
+    });
+    expect(finished.find(({ key }) => key === "good")).toMatchObject({ outcome: "done" });
+  });
+
+  it("are stopped, and nothing of them is left", async () => {
+    const { executor, finished } = open();
+    await executor.start([step("hang"), step("hang")]);
+    expect(executor.free).toBe(0);
+    await executor.stop();
+    expect(finished).toEqual([
+      { key: "hang", outcome: "lost", reason: "stopped" },
+      { key: "hang", outcome: "lost", reason: "stopped" },
+    ]);
+  });
+});
+
+describe("how many run at once", () => {
+  it("is bounded by cores and by memory, and is one at least", () => {
+    expect(workersOf({ totalCores: 8, cores: 2 })).toBe(4);
+    expect(workersOf({ totalCores: 8, cores: 2, totalMemory: 30e9, memory: 16e9 })).toBe(1);
+    expect(workersOf({ totalCores: 8, totalMemory: 100e9, memory: 16e9 })).toBe(6);
+    expect(workersOf({ totalCores: 2, cores: 4 })).toBe(1);
+  });
+});

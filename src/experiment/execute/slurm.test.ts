@@ -1,0 +1,282 @@
+// The executor of clusters against a cluster that answers as Slurm does: what it is told, what it forgets, how jobs end.
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import type { Finished, ReadyStep } from "./executor.js";
+import { lastWords, SlurmExecutor, type SlurmOptions } from "./slurm.js";
+import { jobScript, jobState, readAccounts, readJobs, readQueue, shellQuote } from "./slurm-text.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-slurm-"));
+afterAll(() => rmSync(root, { recursive: true }));
+
+const RESULT = JSON.stringify({ kind: "evaluate", items: [], score: 0.5 });
+
+let stepCount = 0;
+function makeStep(kind: ReadyStep["kind"] = "evaluate"): ReadyStep {
+  const folder = join(root, `step ${stepCount++}`);
+  mkdirSync(folder, { recursive: true });
+  return { key: `key-${stepCount}`, kind, label: "a step", folder };
+}
+
+/** A cluster: the state of each task, and what it was told. */
+class FakeSlurm {
+  readonly told: string[][] = [];
+  /** By task, what squeue shows; a task that is absent is gone. */
+  readonly queue = new Map<string, string>();
+  accounts = "";
+  jobs = "";
+  isDown = false;
+  #next = 100;
+
+  run = async (program: string, args: readonly string[]): Promise<string> => {
+    this.told.push([program, ...args]);
+    if (program === "sbatch") {
+      const script = readFileSync(args[1] ?? "", "utf8");
+      const last = Number(/--array=0-(\d+)/.exec(script)?.[1]);
+      const id = this.#next++;
+      for (let task = 0; task <= last; task++) this.queue.set(`${id}_${task}`, "PENDING|Resources");
+      return `${id}\n`;
+    }
+    if (program === "squeue") {
+      if (this.isDown)
+        throw Object.assign(new Error("failed"), {
+          stderr: "slurm_load_jobs error: Unable to contact slurm controller",
+        });
+      if (this.queue.size === 0)
+        throw Object.assign(new Error("failed"), { stderr: "slurm_load_jobs error: Invalid job id specified" });
+      return [...this.queue].map(([id, state]) => `${id}|${state}`).join("\n");
+    }
+    if (program === "sacct") {
+      if (this.accounts === "") throw new Error("Slurm accounting storage is disabled");
+      return this.accounts;
+    }
+    if (program === "scontrol") return this.jobs;
+    return "";
+  };
+
+  /** The task ends as a real one would: its script leaves a word. */
+  end(task: string, { folder }: ReadyStep, code: number): void {
+    if (code === 0) writeFileSync(join(folder, "result.json"), RESULT);
+    writeFileSync(
+      join(folder, "exit.json"),
+      JSON.stringify({ code, host: "node1", job: task, began: 100, ended: 160 }),
+    );
+    this.queue.delete(task);
+  }
+}
+
+function open(slurm: FakeSlurm, options: Partial<SlurmOptions> = {}) {
+  const finished: Finished[] = [];
+  const started: string[] = [];
+  const executor = new SlurmExecutor(
+    {
+      ...{ folder: join(root, "jobs"), name: "test", mostJobs: 10, command: ["node", "job.js"], pollSeconds: 0.01 },
+      ...{ resources: () => ({ cores: 2 }), run: slurm.run, patience: 3, ...options },
+    },
+    {
+      onStarted: async (key, runner) => {
+        if (runner.kind === "slurm") started.push(`${key} ${runner.job}`);
+      },
+      onFinished: (one) => finished.push(one),
+    },
+  );
+  const until = async (count: number) => {
+    for (let i = 0; i < 300 && finished.length < count; i++) await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(finished).toHaveLength(count);
+  };
+  return { executor, finished, started, until };
+}
+
+describe("the executor", () => {
+  it("submits what asks for the same as one array, and hears of the end by files", async () => {
+    const slurm = new FakeSlurm();
+    const steps = [makeStep(), makeStep("train"), makeStep()] as const;
+    const { executor, finished, started, until } = open(slurm, {
+      resources: (kind) => (kind === "train" ? { cores: 4, gpus: "gpu:1" } : { cores: 1 }),
+    });
+    await executor.start(steps);
+    expect(started).toEqual([`${steps[0].key} 100_0`, `${steps[2].key} 100_1`, `${steps[1].key} 101_0`]);
+    expect(executor.free).toBe(7);
+    expect(slurm.told.filter(([program]) => program === "sbatch")).toHaveLength(2);
+    slurm.queue.set("100_0", "RUNNING|None");
+    slurm.end("100_1", steps[2], 0);
+    await until(1);
+    expect(finished[0]).toEqual({ key: steps[2].key, outcome: "done", seconds: 60 });
+    writeFileSync(join(steps[0].folder, "log.txt"), "some lines\nthere is no tensor x\n");
+    slurm.end("100_0", steps[0], 1);
+    slurm.end("101_0", steps[1], 0);
+    await until(3);
+    expect(finished.find(({ key }) => key === steps[0].key)).toMatchObject({
+      outcome: "failed",
+      reason: "there is no tensor x",
+    });
+    await executor.close();
+  });
+
+  it("asks the accounts, or scontrol, what became of jobs that left no word", async () => {
+    const slurm = new FakeSlurm();
+    const steps = [makeStep(), makeStep(), makeStep(), makeStep()] as const;
+    const { executor, finished, until } = open(slurm);
+    await executor.start(steps);
+    slurm.jobs = [
+      "JobId=100 ArrayJobId=100 ArrayTaskId=0 JobName=test JobState=NODE_FAIL Reason=None",
+      "JobId=101 ArrayJobId=100 ArrayTaskId=1 JobName=test JobState=TIMEOUT Reason=TimeLimit",
+    ].join("\n");
+    for (const task of [0, 1, 2]) slurm.queue.delete(`100_${task}`);
+    await until(3);
+    const of = (i: 0 | 1 | 2) => finished.find(({ key }) => key === steps[i].key);
+    expect(of(0)).toMatchObject({ outcome: "lost", reason: "Slurm says NODE_FAIL" });
+    expect(of(1)).toMatchObject({ outcome: "failed", reason: expect.stringMatching(/time was over.*executor\.time/) });
+    expect(of(2)).toMatchObject({ outcome: "lost", reason: "Slurm no longer knows it, and it left no word" });
+    slurm.accounts = "100_3|OUT_OF_MEMORY\n100_3.batch|OUT_OF_MEMORY\n";
+    slurm.queue.clear();
+    await until(4);
+    expect(finished[3]).toMatchObject({ outcome: "failed", reason: expect.stringContaining("executor.memory") });
+    await executor.close();
+  });
+
+  it("waits while Slurm does not answer, and while a job is put back into the queue", async () => {
+    const slurm = new FakeSlurm();
+    const step = makeStep();
+    const { executor, finished, until } = open(slurm);
+    await executor.start([step]);
+    slurm.isDown = true;
+    await new Promise((resolve) => setTimeout(resolve, 80));
+    expect(finished).toEqual([]);
+    slurm.isDown = false;
+    slurm.queue.set("100_0", "PENDING|BeginTime"); // requeued after its node failed
+    await new Promise((resolve) => setTimeout(resolve, 80));
+    expect(finished).toEqual([]);
+    slurm.end("100_0", step, 0);
+    await until(1);
+    expect(finished[0]).toMatchObject({ outcome: "done" });
+    await executor.close();
+  });
+
+  it("takes over the jobs of an earlier runner", async () => {
+    const slurm = new FakeSlurm();
+    const [running, ended] = [makeStep(), makeStep()];
+    slurm.queue.set("7_0", "RUNNING|None");
+    slurm.end("7_1", ended, 0);
+    const { executor, finished, until } = open(slurm);
+    const taken = await executor.adopt([
+      { step: running, runner: { kind: "slurm", job: "7_0" } },
+      { step: ended, runner: { kind: "slurm", job: "7_1" } },
+      { step: makeStep(), runner: { kind: "local", host: "here", pid: 1 } },
+    ]);
+    expect([...taken]).toEqual([running.key, ended.key]);
+    await until(1);
+    expect(finished[0]).toMatchObject({ key: ended.key, outcome: "done" });
+    slurm.end("7_0", running, 0);
+    await until(2);
+    await executor.close();
+  });
+
+  it("cancels", async () => {
+    const slurm = new FakeSlurm();
+    const { executor, finished } = open(slurm);
+    await executor.start([makeStep(), makeStep()]);
+    await executor.stop();
+    expect(slurm.told.at(-1)).toEqual(["scancel", "100_0", "100_1"]);
+    expect(finished.map(({ outcome }) => outcome)).toEqual(["lost", "lost"]);
+    await executor.close();
+  });
+
+  it("says what sbatch said", async () => {
+    const refusing = {
+      run: async () => {
+        throw Object.assign(new Error("exit 1"), { stderr: "sbatch: error: invalid partition specified: gpu" });
+      },
+    } as unknown as FakeSlurm;
+    const { executor } = open(refusing);
+    await expect(executor.start([makeStep()])).rejects.toThrow(/sbatch refused .*invalid partition specified: gpu/);
+  });
+
+  it("needs Slurm", async () => {
+    const { executor } = open(new FakeSlurm(), { run: undefined as never, folder: join(root, "none") });
+    const path = process.env.PATH;
+    process.env.PATH = root;
+    try {
+      await expect(executor.start([makeStep()])).rejects.toThrow("there is no sbatch here; run on a login node");
+    } finally {
+      process.env.PATH = path;
+    }
+  });
+});
+
+describe("the script of a job", () => {
+  const script = (list: string, command: readonly string[], setup?: string) =>
+    jobScript({
+      ...{ name: "mgsm", list, count: 3, command, setup },
+      resources: {
+        cores: 4,
+        memory: 16e9,
+        gpus: "gpu:1",
+        time: "04:00:00",
+        partition: "gpu",
+        options: ["--account=me"],
+      },
+    });
+
+  it("asks for what the plan says", () => {
+    const lines = script("/shared/a.list", ["node", "job.js"]).split("\n");
+    expect(lines.filter((line) => line.startsWith("#SBATCH")).map((line) => line.slice(8))).toEqual([
+      ...["--job-name=mgsm", "--array=0-2", "--cpus-per-task=4", "--mem=15259M", "--gres=gpu:1", "--time=04:00:00"],
+      ...["--partition=gpu", "--requeue", "--open-mode=append", "--output=/dev/null", "--account=me"],
+    ]);
+  });
+
+  it("runs the step of its task, notes how it ended, and keeps what it said", () => {
+    const steps = [makeStep(), makeStep()];
+    const list = join(root, "it's a list");
+    writeFileSync(list, steps.map(({ folder }) => `${folder}\n`).join(""));
+    const file = join(root, "job.sh");
+    const program = 'console.log("in", process.argv[1], process.env.MARK); process.exit(3)';
+    writeFileSync(file, script(list, [process.execPath, "-e", program], "export MARK='set up'"));
+    const env = { ...process.env, SLURM_ARRAY_JOB_ID: "12", SLURM_ARRAY_TASK_ID: "1" };
+    expect(() => execFileSync("bash", [file], { env, stdio: "ignore" })).toThrow();
+    const folder = steps[1]?.folder ?? "";
+    expect(JSON.parse(readFileSync(join(folder, "exit.json"), "utf8"))).toMatchObject({ code: 3, job: "12_1" });
+    expect(readFileSync(join(folder, "log.txt"), "utf8")).toBe(`in ${folder} set up\n`);
+  });
+
+  it("quotes words for the shell", () => {
+    expect(shellQuote("plain/path-1.js")).toBe("plain/path-1.js");
+    expect(shellQuote("it's $HOME")).toBe("'it'\\''s $HOME'");
+  });
+});
+
+describe("Slurm's tables", () => {
+  it("are read, tasks that stand together one by one", () => {
+    const queue = readQueue("12_[3-5,8%2]|PENDING|Priority\n 12_1|RUNNING|None\n13|COMPLETING|None\nnonsense\n");
+    expect([...queue.keys()]).toEqual(["12_3", "12_4", "12_5", "12_8", "12_1", "13"]);
+    expect(queue.get("12_4")).toEqual({ state: "waiting", reason: "Priority" });
+    expect(queue.get("13")).toEqual({ state: "running" });
+    expect([...readAccounts("12_1|COMPLETED\n12_1.batch|COMPLETED\n12_2|CANCELLED by 0\n")]).toEqual([
+      ["12_1", { state: "ended", outcome: "unknown", reason: "Slurm says COMPLETED" }],
+      ["12_2", { state: "ended", outcome: "lost", reason: "it was cancelled (Slurm says CANCELLED)" }],
+    ]);
+    const jobs = readJobs(
+      "JobId=5 ArrayJobId=5 ArrayTaskId=2-3 JobState=PENDING Reason=Resources\nJobId=9 JobState=FAILED Reason=x\n",
+    );
+    expect([...jobs.keys()]).toEqual(["5_2", "5_3", "9"]);
+  });
+
+  it("have states that mean one of few things", () => {
+    expect(jobState("PREEMPTED")).toMatchObject({ outcome: "lost" });
+    expect(jobState("OUT_OF_ME+")).toMatchObject({ outcome: "failed" });
+    expect(jobState("REQUEUED")).toMatchObject({ state: "waiting" });
+    expect(jobState("")).toEqual({ state: "ended", outcome: "unknown", reason: "Slurm no longer knows it" });
+  });
+
+  it("are bounded", () => {
+    expect(readQueue("12_[0-999999999]|PENDING|None").size).toBe(100_000);
+  });
+
+  it("leave the last words of a log", () => {
+    expect(lastWords("one\ntwo  \n\n")).toBe("two");
+    expect(lastWords("\n")).toBeUndefined();
+  });
+});

@@ -1,0 +1,18 @@
+// The public face of experiment/.
+export {
+  type Experiment,
+  type ExperimentStatus,
+  type OpenOptions,
+  type Outlook,
+  openExperiment,
+  previewExperiment,
+  type RunExperimentOptions,
+  runOpened,
+  type StepStatus,
+  statusOf,
+} from "./experiment.js";
+export { type LinkOptions, type LinkResult, writeLinked } from "./linked/write.js";
+export type { Expansion } from "./plan/expand.js";
+export { checkPlan, parsePlan, readPlan } from "./plan/file.js";
+export type { ExperimentInput, ExperimentPlan } from "./plan/schema.js";
+export type { Counts, RunEvent, RunSummary } from "./run/runner.js";

@@ -1,0 +1,211 @@
+// Whole experiments with an executor that runs nothing: all steps once, in order; failures, losses, kills and what a later
+// run makes of them.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "../execute/executor.js";
+import { Ledger } from "../ledger.js";
+import { fakeFacts, ITEMS } from "../plan/fake-world.test-util.js";
+import { parsePlan } from "../plan/file.js";
+import { type RunOptions, runExperiment } from "./runner.js";
+import { type StepOrder, type StepResult, Store, writeResult } from "./store.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-runner-"));
+afterAll(() => rmSync(root, { recursive: true }));
+let out = "";
+let count = 0;
+beforeEach(() => {
+  out = join(root, `${count++}`);
+});
+
+const PLAN = `
+name: small
+base: base
+experts:
+  math: { role: task, train: { run: { data: { source: a.jsonl, map: { prompt: p, response: r } }, optimizer: { lr: 1.0e-5 } }, seeds: [1, 2] } }
+  swahili: { role: language, language: sw, folders: [s1] }
+merges:
+  - { name: swap, recipe: { method: swap, task: math, language: swahili }, grid: { bottom: [1, 2], top: [0, 1] } }
+evaluate: { tasks: ["mgsm_{language}"] }
+`;
+
+/** Does what a step would, at once, or what a test says. */
+class FakeExecutor implements Executor {
+  readonly started: string[] = [];
+  readonly orders: StepOrder[] = [];
+  stopped = 0;
+  readonly #events: ExecutorEvents;
+  readonly #fate: (step: ReadyStep, times: number) => Outcome | "never";
+  readonly #times = new Map<string, number>();
+
+  constructor(events: ExecutorEvents, fate: (step: ReadyStep, times: number) => Outcome | "never") {
+    this.#events = events;
+    this.#fate = fate;
+  }
+
+  get free(): number {
+    return 3;
+  }
+
+  async start(steps: readonly ReadyStep[]): Promise<void> {
+    for (const step of steps) {
+      this.started.push(step.label);
+      const order = JSON.parse(readFileSync(join(step.folder, "step.json"), "utf8")) as StepOrder;
+      this.orders.push(order);
+      await this.#events.onStarted(step.key, { kind: "local", host: "here", pid: 1 });
+      const times = (this.#times.get(step.key) ?? 0) + 1;
+      this.#times.set(step.key, times);
+      const fate = this.#fate(step, times);
+      if (fate === "never") continue;
+      if (fate.outcome === "done") await writeResult(step.folder, resultOf(order));
+      setImmediate(() => this.#events.onFinished({ ...fate, key: step.key }));
+    }
+  }
+
+  async adopt(): Promise<ReadonlySet<string>> {
+    return new Set();
+  }
+  async stop(): Promise<void> {
+    this.stopped++;
+  }
+  async close(): Promise<void> {}
+}
+
+function resultOf({ step }: StepOrder): StepResult {
+  if (step.kind === "train") return { kind: "train", checkpoints: [{ path: "run/checkpoint-10", samples: 10 }] };
+  if (step.kind === "analyze") return { kind: "analyze", suggested: [] };
+  const places = step.items ?? Array.from({ length: ITEMS }, (_, i) => i);
+  return { kind: "evaluate", score: 0.5, items: places.map((index) => ({ index, id: `${index}`, value: index % 2 })) };
+}
+
+const DONE: Outcome = { outcome: "done", seconds: 1 };
+
+function run(
+  fate: (step: ReadyStep, times: number) => Outcome | "never" = () => DONE,
+  more: Partial<RunOptions> = {},
+): { executor: () => FakeExecutor; summary: ReturnType<typeof runExperiment> } {
+  let executor: FakeExecutor | undefined;
+  const summary = runExperiment({
+    ...{ plan: parsePlan(PLAN), facts: fakeFacts, planFolder: "/plans", out, attempts: 3 },
+    settings: () => ({ allowCode: false }),
+    executor: (events) => {
+      executor = new FakeExecutor(events, fate);
+      return executor;
+    },
+    ...more,
+  });
+  return { executor: () => executor as FakeExecutor, summary };
+}
+
+describe("a run", () => {
+  it("does every step once, in an order that works, and nothing a second time", async () => {
+    const first = run();
+    const { counts, failures } = await first.summary;
+    expect(failures).toEqual([]);
+    // 2 trainings; base, 3 experts; 2 pairs in 4 configurations on the search's items, and the default, which is also the
+    // best here, on the others.
+    expect(counts).toEqual({ done: 2 + 4 + 2 * 4 + 2, running: 0, failed: 0, left: 0, waiting: 0 });
+    const { started, orders } = first.executor();
+    expect(new Set(orders.map(({ step }) => step.key)).size).toBe(started.length);
+    expect(started.indexOf("train math-1")).toBeLessThan(started.indexOf("ask math-1 mgsm_sw"));
+    const merged = orders.find(({ step }) => step.label.startsWith("ask swap, math-2"));
+    const trained = orders.find(({ step }) => step.label === "train math-2")?.step.key;
+    expect(Object.values(merged?.folders ?? {})).toContain(join(out, "steps", trained ?? "", "run/checkpoint-10"));
+
+    const second = run();
+    expect((await second.summary).counts.done).toBe(16);
+    expect(second.executor().started).toEqual([]);
+  });
+
+  it("goes on with everything that does not depend on what failed, and tries that again when it is run again", async () => {
+    const first = run(({ label }) =>
+      label === "train math-2" ? { outcome: "failed", reason: "diverged", seconds: 3 } : DONE,
+    );
+    const { counts, failures } = await first.summary;
+    expect(failures).toEqual([{ label: "train math-2", reason: "diverged" }]);
+    expect(counts).toMatchObject({ failed: 1, left: 0 });
+    expect(counts.waiting).toBeGreaterThan(0);
+    expect(first.executor().started).toContain("ask math-1 mgsm_sw");
+    const state = (await Ledger.read(out)).steps;
+    expect([...state.values()].filter(({ state }) => state === "failed")).toHaveLength(1);
+
+    const second = run();
+    expect((await second.summary).counts).toMatchObject({ failed: 0, left: 0, waiting: 0 });
+    expect(second.executor().started[0]).toBe("train math-2");
+    expect(second.executor().started).not.toContain("ask math-1 mgsm_sw");
+  });
+
+  it("repeats what was lost, as often as is allowed", async () => {
+    const twice = run(({ label }, times) =>
+      label === "train math-1" && times < 3 ? { outcome: "lost", reason: "node failed" } : DONE,
+    );
+    expect((await twice.summary).failures).toEqual([]);
+    expect(twice.executor().started.filter((label) => label === "train math-1")).toHaveLength(3);
+
+    out = join(root, "always");
+    const always = run(({ label }) => (label === "train math-1" ? { outcome: "lost", reason: "node failed" } : DONE));
+    expect((await always.summary).failures).toEqual([{ label: "train math-1", reason: "node failed; tried 3 times" }]);
+  });
+
+  it("believes results only: one that says done and left none has failed", async () => {
+    const { summary } = run(({ label, folder }) => {
+      if (label !== "ask base mgsm_sw") return DONE;
+      rmSync(join(folder, "result.json"), { force: true });
+      return { outcome: "lost", reason: "gone" };
+    });
+    expect((await summary).failures).toEqual([{ label: "ask base mgsm_sw", reason: "gone; tried 3 times" }]);
+  });
+
+  it("stops when it is told to, and goes on", async () => {
+    const controller = new AbortController();
+    const first = run(({ label }) => (label === "ask swahili-1 mgsm_sw" ? "never" : DONE), {
+      signal: controller.signal,
+      onEvent: ({ event, label }) => {
+        if (event === "started" && label === "ask swahili-1 mgsm_sw") setTimeout(() => controller.abort(), 20);
+      },
+    });
+    await expect(first.summary).rejects.toThrow(/stopped; \d+ steps are done and \d+ left, go on with resume/);
+    expect(first.executor().stopped).toBe(1);
+    // The ledger says that it was running; its runner is gone.
+    const second = run();
+    const { counts } = await second.summary;
+    expect(counts).toMatchObject({ done: 16, left: 0, waiting: 0 });
+    expect(second.executor().started).toContain("ask swahili-1 mgsm_sw");
+  });
+
+  it("finds results that nobody noted, and misses those that were deleted", async () => {
+    await run().summary;
+    const ledger = join(out, "ledger.jsonl");
+    const lines = readFileSync(ledger, "utf8").trimEnd().split("\n");
+    writeFileSync(ledger, `${lines.slice(0, 9).join("\n")}\n`);
+    const second = run();
+    await second.summary;
+    expect(second.executor().started).toEqual([]);
+
+    const store = new Store(out);
+    const { step } = second.executor().orders[0] ?? { step: undefined };
+    expect(step).toBeUndefined();
+    const base = [...(await Ledger.read(out)).steps.keys()].find((key) => key.startsWith("train"));
+    rmSync(store.stepFolder(base ?? ""), { recursive: true });
+    const third = run();
+    await third.summary;
+    expect(third.executor().started).toHaveLength(1);
+  });
+
+  it("runs once at a time", async () => {
+    const controller = new AbortController();
+    const first = run(() => "never", { signal: controller.signal });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await expect(run().summary).rejects.toThrow("is being run by process");
+    controller.abort();
+    await expect(first.summary).rejects.toThrow("stopped");
+  });
+
+  it("refuses results that are none", async () => {
+    await run().summary;
+    const key = [...(await Ledger.read(out)).steps.keys()].find((one) => one.startsWith("evaluate")) ?? "";
+    writeFileSync(join(out, "steps", key, "result.json"), '{"kind":"evaluate","score":"high"}');
+    await expect(run().summary).rejects.toThrow(/result\.json is not the result of a step; delete the folder/);
+  });
+});

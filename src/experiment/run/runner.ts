@@ -1,0 +1,284 @@
+// Runs an experiment: expands its plan, gives what is ready to an executor, notes in the ledger what becomes of it, and
+// expands again, until nothing is left. Stopped at any moment, it goes on where it was.
+import { mkdir } from "node:fs/promises";
+import { CancelledError } from "../../core/errors.js";
+import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";
+import { Ledger } from "../ledger.js";
+import { takeLock } from "../lock.js";
+import { type Expansion, expandPlan } from "../plan/expand.js";
+import type { ExperimentPlan } from "../plan/schema.js";
+import type { Facts } from "../steps/facts.js";
+import type { Step, StepKind } from "../steps/step.js";
+import { type StepSettings, Store } from "./store.js";
+
+/** What happens while an experiment runs. */
+export type RunEvent =
+  | { readonly event: "started"; readonly label: string; readonly kind: StepKind; readonly key: string }
+  | {
+      readonly event: "progress";
+      readonly label: string;
+      readonly key: string;
+      readonly share: number;
+      readonly what: string;
+    }
+  | {
+      readonly event: "done";
+      readonly label: string;
+      readonly kind: StepKind;
+      readonly key: string;
+      readonly seconds: number;
+    }
+  | {
+      readonly event: "failed" | "lost";
+      readonly label: string;
+      readonly kind: StepKind;
+      readonly key: string;
+      readonly reason: string;
+    };
+
+export interface Counts {
+  readonly done: number;
+  readonly running: number;
+  readonly failed: number;
+  /** Steps that can be named and are neither. */
+  readonly left: number;
+  /** About how many cannot be named yet. */
+  readonly waiting: number;
+}
+
+export interface RunOptions {
+  readonly plan: ExperimentPlan;
+  readonly facts: Facts;
+  /** Folder that relative paths of the plan start from. */
+  readonly planFolder: string;
+  /** Folder of the experiment. */
+  readonly out: string;
+  readonly settings: (kind: StepKind) => StepSettings;
+  readonly executor: (events: ExecutorEvents) => Executor;
+  /** How often a step is tried whose machine fails. */
+  readonly attempts: number;
+  /** Try steps again that failed in an earlier run. Default true: a person may have mended what was wrong. */
+  readonly retryFailed?: boolean;
+  readonly signal?: AbortSignal | undefined;
+  readonly onEvent?: ((event: RunEvent, counts: Counts) => void) | undefined;
+}
+
+export interface RunSummary {
+  readonly counts: Counts;
+  readonly expansion: Expansion;
+  /** Steps that failed, with the reason. */
+  readonly failures: readonly { readonly label: string; readonly reason: string }[];
+}
+
+/**
+ * Runs what is left of an experiment. Steps whose own error ends them are not repeated; all that does not depend on them
+ * is still done.
+ * @throws {LayergraftError} if another runner has the folder
+ * @throws {CancelledError} if the signal fires; what is done stays done
+ */
+export async function runExperiment(options: RunOptions): Promise<RunSummary> {
+  await mkdir(options.out, { recursive: true });
+  const lock = await takeLock(options.out);
+  try {
+    const ledger = await Ledger.open(options.out);
+    try {
+      return await new Run(options, ledger).run();
+    } finally {
+      await ledger.close();
+    }
+  } finally {
+    await lock.release();
+  }
+}
+
+class Run {
+  readonly #options: RunOptions;
+  readonly #ledger: Ledger;
+  readonly #store: Store;
+  readonly #executor: Executor;
+  readonly #running = new Map<string, Step>();
+  /** Steps that failed in this run; those of earlier ones are tried again. */
+  readonly #failed = new Map<string, string>();
+  readonly #lost = new Map<string, number>();
+  readonly #finished: Finished[] = [];
+  #wake: () => void = () => undefined;
+  #expansion: Expansion;
+
+  constructor(options: RunOptions, ledger: Ledger) {
+    this.#options = options;
+    this.#ledger = ledger;
+    this.#store = new Store(options.out);
+    this.#executor = options.executor({
+      onStarted: (key, runner) =>
+        ledger.add({ event: "started", key, label: this.#running.get(key)?.label ?? key, runner }),
+      onFinished: (finished) => {
+        this.#finished.push(finished);
+        this.#wake();
+      },
+      onProgress: (key, share, what) => {
+        const step = this.#running.get(key);
+        if (step) options.onEvent?.({ event: "progress", label: step.label, key, share, what }, this.#counts());
+      },
+    });
+    this.#expansion = { steps: [], models: [], searches: [], waiting: [] };
+  }
+
+  async run(): Promise<RunSummary> {
+    const { signal } = this.#options;
+    const onAbort = () => this.#wake();
+    signal?.addEventListener("abort", onAbort);
+    try {
+      await this.#expand();
+      await this.#adopt();
+      for (;;) {
+        if (signal?.aborted) await this.#cancel();
+        await this.#startReady();
+        if (this.#running.size === 0 && this.#finished.length === 0) break;
+        await this.#waitForNews();
+        await this.#settle();
+      }
+    } catch (error) {
+      if (!(error instanceof CancelledError)) {
+        await this.#executor.stop();
+        await this.#settle().catch(() => undefined); // the first error is the one to tell
+      }
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", onAbort);
+      await this.#executor.close();
+    }
+    const failures = this.#expansion.steps.flatMap(({ key, label }) => {
+      const reason = this.#failed.get(key);
+      return reason === undefined ? [] : [{ label, reason }];
+    });
+    return { counts: this.#counts(), expansion: this.#expansion, failures };
+  }
+
+  /** Expands until no step of the expansion has a result that was not known to it. */
+  async #expand(): Promise<void> {
+    const { plan, facts, planFolder } = this.#options;
+    for (;;) {
+      this.#expansion = expandPlan(plan, facts, this.#store, planFolder);
+      let isNews = false;
+      for (const { key } of this.#expansion.steps) {
+        if (this.#store.result(key) || this.#running.has(key)) continue;
+        if (!(await this.#store.load(key))) continue;
+        isNews = true;
+        // A result without a note of it: the process was killed between the two.
+        if (this.#ledger.stateOf(key).state !== "done") await this.#ledger.add({ event: "done", key, seconds: 0 });
+      }
+      if (!isNews) return;
+    }
+  }
+
+  /** Takes over what an earlier runner began; what it cannot take over is pending again. */
+  async #adopt(): Promise<void> {
+    const begun = this.#expansion.steps.flatMap((step) => {
+      const state = this.#ledger.stateOf(step.key);
+      return state.state === "running" && !this.#store.result(step.key) ? [{ step, runner: state.runner }] : [];
+    });
+    for (const { step } of begun) this.#running.set(step.key, step);
+    const taken = await this.#executor.adopt(begun.map(({ step, runner }) => ({ step: this.#ready(step), runner })));
+    for (const { step } of begun) {
+      if (taken.has(step.key)) continue;
+      this.#running.delete(step.key);
+      await this.#ledger.add({ event: "stopped", key: step.key, reason: "its runner went away" });
+    }
+  }
+
+  async #startReady(): Promise<void> {
+    const { steps } = this.#expansion;
+    const isDone = (key: string) => this.#store.result(key) !== undefined;
+    const ready = steps.filter(({ key, needs }) => {
+      if (isDone(key) || this.#running.has(key) || this.#failed.has(key)) return false;
+      if (this.#options.retryFailed === false && this.#ledger.stateOf(key).state === "failed") return false;
+      return needs.every(isDone);
+    });
+    const chosen = ready.slice(0, this.#executor.free);
+    for (const step of chosen) {
+      await this.#store.prepare(step, this.#options.settings(step.kind));
+      this.#running.set(step.key, step);
+      this.#tell({ event: "started", label: step.label, kind: step.kind, key: step.key });
+    }
+    if (chosen.length > 0) await this.#executor.start(chosen.map((step) => this.#ready(step)));
+  }
+
+  #ready({ key, kind, label }: Step): ReadyStep {
+    return { key, kind, label, folder: this.#store.stepFolder(key) };
+  }
+
+  async #waitForNews(): Promise<void> {
+    if (this.#finished.length > 0 || this.#options.signal?.aborted) return;
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  /** Notes what became of steps, and expands again if any is done. */
+  async #settle(): Promise<void> {
+    let isNews = false;
+    for (let finished = this.#finished.shift(); finished; finished = this.#finished.shift()) {
+      const { key } = finished;
+      const step = this.#running.get(key);
+      this.#running.delete(key);
+      if (!step) continue;
+      if (finished.outcome === "lost") {
+        await this.#lose(step, finished.reason);
+      } else if (finished.outcome === "failed") {
+        await this.#fail(step, finished.reason, finished.seconds);
+      } else if (await this.#store.load(key)) {
+        await this.#ledger.add({ event: "done", key, seconds: finished.seconds });
+        this.#tell({ event: "done", label: step.label, kind: step.kind, key, seconds: finished.seconds });
+        isNews = true;
+      } else {
+        await this.#fail(step, "it ended without a result", finished.seconds);
+      }
+    }
+    if (isNews) await this.#expand();
+  }
+
+  async #lose(step: Step, reason: string): Promise<void> {
+    const { key, label, kind } = step;
+    const times = (this.#lost.get(key) ?? 0) + 1;
+    this.#lost.set(key, times);
+    if (times >= this.#options.attempts && !this.#options.signal?.aborted) {
+      await this.#fail(step, `${reason}; tried ${times} times`, 0);
+      return;
+    }
+    await this.#ledger.add({ event: "stopped", key, reason });
+    this.#tell({ event: "lost", label, kind, key, reason });
+  }
+
+  async #fail({ key, label, kind }: Step, reason: string, seconds: number): Promise<void> {
+    this.#failed.set(key, reason);
+    await this.#ledger.add({ event: "failed", key, reason, seconds });
+    this.#tell({ event: "failed", label, kind, key, reason });
+  }
+
+  async #cancel(): Promise<never> {
+    await this.#executor.stop();
+    await this.#settle();
+    const { done, left } = this.#counts();
+    throw new CancelledError(`stopped; ${done} steps are done and ${left} left, go on with resume`);
+  }
+
+  #tell(event: RunEvent): void {
+    this.#options.onEvent?.(event, this.#counts());
+  }
+
+  #counts(): Counts {
+    return countSteps(this.#expansion, (key) =>
+      this.#store.result(key) ? "done" : this.#failed.has(key) ? "failed" : this.#running.has(key) ? "running" : "left",
+    );
+  }
+}
+
+/** Counts the steps of an expansion. */
+export function countSteps(
+  { steps, waiting }: Expansion,
+  stateOf: (key: string) => "done" | "failed" | "running" | "left",
+): Counts {
+  const counts = { done: 0, failed: 0, running: 0, left: 0 };
+  for (const { key } of steps) counts[stateOf(key)]++;
+  return { ...counts, waiting: waiting.reduce((sum, { steps: some }) => sum + some, 0) };
+}

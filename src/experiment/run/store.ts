@@ -1,0 +1,171 @@
+// The folder of an experiment: where steps leave their results, and how these are read again.
+//   ledger.jsonl          what happened to each step
+//   steps/KEY/step.json   what the step does; log.txt, what it said; result.json, what came out: there only when whole
+//   jobs/                 scripts and lists that were given to a cluster
+import { mkdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { isSystemError, LayergraftError } from "../../core/errors.js";
+import { writeFileAtomically } from "../../core/files.js";
+import type { Results } from "../steps/facts.js";
+import type { Location, ModelSource, Step } from "../steps/step.js";
+
+const item = z.object({
+  index: z.int().min(0),
+  id: z.string(),
+  value: z.union([z.number(), z.array(z.number())]).nullable(),
+});
+
+const resultSchema = z.discriminatedUnion("kind", [
+  z.object({
+    kind: z.literal("train"),
+    checkpoints: z.array(z.object({ path: z.string(), samples: z.number(), isAdapter: z.boolean().optional() })).min(1),
+    /** Tokens that were learned from. */
+    tokens: z.number().optional(),
+  }),
+  z.object({
+    kind: z.literal("analyze"),
+    suggested: z.array(z.object({ name: z.string(), reason: z.string(), recipe: z.record(z.string(), z.unknown()) })),
+  }),
+  z.object({
+    kind: z.literal("evaluate"),
+    items: z.array(item),
+    /** From 0 to 1. */
+    score: z.number(),
+    /** Seconds until the model could answer: opening it and computing what a merge blends. */
+    openSeconds: z.number().optional(),
+    /** Of which computing what a merge blends. */
+    mergeSeconds: z.number().optional(),
+    answerSeconds: z.number().optional(),
+  }),
+]);
+
+/** What a step leaves. */
+export type StepResult = z.output<typeof resultSchema>;
+export type EvaluationResult = Extract<StepResult, { kind: "evaluate" }>;
+
+/** A step as a process is told to run it: its models where they are on this machine. */
+export interface StepOrder {
+  readonly step: Step;
+  /** Absolute folders of the models that the step names by identity. */
+  readonly folders: Readonly<Record<string, string>>;
+  /** What else the step needs to know of the plan. */
+  readonly settings: StepSettings;
+}
+
+export interface StepSettings {
+  /** Absolute folder of the data sets of evaluation. */
+  readonly data?: string;
+  readonly allowCode: boolean;
+  readonly threads?: number;
+  readonly memory?: number;
+}
+
+/** Names of the files in a step's folder. */
+export const STEP_FILES = { order: "step.json", result: "result.json", log: "log.txt", exit: "exit.json" } as const;
+
+export class Store implements Results {
+  readonly folder: string;
+  readonly #results = new Map<string, StepResult>();
+
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  stepFolder(key: string): string {
+    return join(this.folder, "steps", key);
+  }
+
+  get jobsFolder(): string {
+    return join(this.folder, "jobs");
+  }
+
+  /** Where a model is: a folder, or FOLDER+ADAPTER. */
+  locate(location: Location, others: Readonly<Record<string, Location>>): string {
+    if ("folder" in location) return location.folder;
+    const own = join(this.stepFolder(location.step), location.path);
+    const base = location.adapterOf === undefined ? undefined : others[location.adapterOf];
+    return base ? `${this.locate(base, others)}+${own}` : own;
+  }
+
+  /** Writes what a step is to do, and returns its folder. */
+  async prepare(step: Step, settings: StepSettings): Promise<string> {
+    const folder = this.stepFolder(step.key);
+    await mkdir(folder, { recursive: true });
+    const folders = Object.fromEntries(
+      Object.entries(step.locations).map(([id, at]) => [id, this.locate(at, step.locations)]),
+    );
+    const order: StepOrder = { step, folders, settings };
+    await rm(join(folder, STEP_FILES.exit), { force: true });
+    await writeFileAtomically(join(folder, STEP_FILES.order), `${JSON.stringify(order, null, 2)}\n`);
+    return folder;
+  }
+
+  /**
+   * Reads the result of a step from the disk, so that it is known from then on.
+   * @returns undefined if there is none
+   * @throws {LayergraftError} if the file is not what a step leaves
+   */
+  async load(key: string): Promise<StepResult | undefined> {
+    const known = this.#results.get(key);
+    if (known) return known;
+    const result = await readResult(this.stepFolder(key));
+    if (result) this.#results.set(key, result);
+    return result;
+  }
+
+  /** The result of a step, if it was loaded. */
+  result(key: string): StepResult | undefined {
+    return this.#results.get(key);
+  }
+
+  trained(key: string) {
+    const result = this.#results.get(key);
+    return result?.kind === "train" ? result.checkpoints : undefined;
+  }
+
+  suggested(key: string) {
+    const result = this.#results.get(key);
+    return result?.kind === "analyze" ? result.suggested : undefined;
+  }
+
+  evaluated(key: string) {
+    const result = this.#results.get(key);
+    return result?.kind === "evaluate" ? result : undefined;
+  }
+}
+
+/** The result in a step's folder, if it is done. */
+export async function readResult(folder: string): Promise<StepResult | undefined> {
+  const path = join(folder, STEP_FILES.result);
+  let text: string;
+  try {
+    text = await readFile(path, "utf8");
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) return undefined;
+    throw error;
+  }
+  try {
+    return resultSchema.parse(JSON.parse(text));
+  } catch (error) {
+    const message = `${path} is not the result of a step; delete the folder it is in, and the step runs again`;
+    throw new LayergraftError("ledger", message, { file: path }, error);
+  }
+}
+
+/** Writes a step's result; from then on the step is done. */
+export async function writeResult(folder: string, result: StepResult): Promise<void> {
+  await writeFileAtomically(join(folder, STEP_FILES.result), `${JSON.stringify(result)}\n`);
+}
+
+/** The source with the folders of this machine for the identities in it. */
+export function withFolders(source: ModelSource, folders: Readonly<Record<string, string>>): ModelSource {
+  return replaced(source, folders) as ModelSource;
+}
+
+function replaced(value: unknown, folders: Readonly<Record<string, string>>): unknown {
+  if (typeof value === "string") return Object.hasOwn(folders, value) ? folders[value] : value;
+  if (Array.isArray(value)) return value.map((inner) => replaced(inner, folders));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, replaced(inner, folders)]));
+}

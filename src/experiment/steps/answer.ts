@@ -1,0 +1,121 @@
+// Who answers in an evaluation step: our engine, on a model or on a recipe that is not executed, or a server of the
+// user's that is started for the step, on a folder.
+import { join } from "node:path";
+import { exists } from "../../core/files.js";
+import { VERSION } from "../../core/version.js";
+import { openEngine } from "../../engine/index.js";
+import { type Backend, engineBackend, openOpenAI, startServer } from "../../evaluate/index.js";
+import { planRecipe, type RecipeInput } from "../../merge/index.js";
+import { type ChatTemplate, loadChatTemplate, loadTokenizer } from "../../text/index.js";
+import { writeLinked } from "../linked/write.js";
+import type { ModelSource } from "./step.js";
+
+export interface AnswerOptions {
+  /** `engine`, or `serve:COMMAND`. */
+  readonly backend: string;
+  /** The step's folder, for what a server needs and says. */
+  readonly folder: string;
+  /** Folder of the layers that merged models share. */
+  readonly pool: string;
+  readonly threads?: number | undefined;
+  readonly memory?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface OpenedAnswerer {
+  readonly backend: Backend;
+  /** Seconds until it could answer, and those of them that merging took. */
+  readonly openSeconds: number;
+  readonly mergeSeconds: number;
+}
+
+/**
+ * Opens what answers.
+ * @param source a folder, FOLDER+ADAPTER, or a recipe of such
+ */
+export async function openAnswerer(source: ModelSource, options: AnswerOptions): Promise<OpenedAnswerer> {
+  const began = performance.now();
+  const seconds = () => (performance.now() - began) / 1000;
+  const { backend, signal } = options;
+  if (backend === "engine") {
+    const opened = await openOwn(source, options);
+    return { ...opened, openSeconds: seconds() };
+  }
+  const model = await asFolder(source, options);
+  const mergeSeconds = typeof source === "string" ? 0 : seconds();
+  const server = await startServer({
+    command: backend.slice("serve:".length),
+    model,
+    log: join(options.folder, "server.log"),
+    ...(signal ? { signal } : {}),
+  });
+  try {
+    const hasTokenizer = await exists(join(model, "tokenizer.json"));
+    const opened = await openOpenAI({
+      ...{ url: server.url, served: model, signal },
+      ...(hasTokenizer ? { tokenizer: await loadTokenizer(model) } : {}),
+      renderChat: rendererOf(await loadChatTemplate(model)),
+    });
+    const close = async () => {
+      await opened.close();
+      await server.stop();
+    };
+    return { backend: closedBy(opened, close), openSeconds: seconds(), mergeSeconds };
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+}
+
+async function openOwn(source: ModelSource, options: AnswerOptions): Promise<Omit<OpenedAnswerer, "openSeconds">> {
+  const { threads, signal } = options;
+  const began = performance.now();
+  let mergeSeconds = 0;
+  const engine = await openEngine(typeof source === "string" ? source : await planRecipe(source as RecipeInput), {
+    ...(threads === undefined ? {} : { threads }),
+    ...(signal ? { signal } : {}),
+    // Until the last tensor is computed: planning and computing, and a little of opening with it.
+    onProgress: () => {
+      mergeSeconds = (performance.now() - began) / 1000;
+    },
+  });
+  try {
+    const backend = engineBackend({
+      engine,
+      tokenizer: await engine.tokenizer(),
+      renderChat: rendererOf(await engine.chatTemplate()),
+      model: engine.name,
+      digest: engine.digest,
+      version: `layergraft ${VERSION}`,
+    });
+    return { backend, mergeSeconds };
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+}
+
+/** The backend, closed in another way. */
+function closedBy(backend: Backend, close: () => Promise<void>): Backend {
+  return new Proxy(backend, {
+    get: (target, name) => {
+      if (name === "close") return close;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+/** The folder of a model that a server can open; a recipe is executed into the step's own folder. */
+async function asFolder(source: ModelSource, { folder, ...options }: AnswerOptions): Promise<string> {
+  const isPlain = typeof source === "string" && !source.includes("+");
+  if (isPlain) return source;
+  const recipe = typeof source === "string" ? { method: "soup", models: [source] } : source;
+  const out = join(folder, "model");
+  await writeLinked(await planRecipe(recipe as RecipeInput), { out, ...options });
+  return out;
+}
+
+function rendererOf(template: ChatTemplate | undefined): Backend["renderChat"] {
+  return template && (async (messages) => template.render(messages, { addGenerationPrompt: true }));
+}

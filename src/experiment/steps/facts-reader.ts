@@ -1,0 +1,235 @@
+// Finds out what a plan's steps depend on: the bytes of models and data, the items of tasks. All that is missing or wrong
+// is collected, not thrown at once. Digests of large files are kept, so that they are read only when they change.
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { mkdir, readdir, readFile, stat } from "node:fs/promises";
+import { join, relative, resolve } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
+import { LayergraftError } from "../../core/errors.js";
+import { exists, writeFileAtomically } from "../../core/files.js";
+import { type Item, promptsDigest, protocolTitle } from "../../evaluate/index.js";
+import type { Facts, TaskFacts } from "./facts.js";
+import { dataAccess, openTask } from "./items.js";
+import { canonicalJson, type TaskRequest } from "./step.js";
+
+export interface ModelFacts {
+  readonly identity: string;
+  /** Absolute folder, or FOLDER+ADAPTER. */
+  readonly folder: string;
+  readonly parameters: number;
+  readonly bytes: number;
+  readonly layers: number;
+}
+
+/** Characters of what a task asks, for estimates of time. */
+export interface TaskSize {
+  /** Of all prompts, what they share counted once for each. */
+  readonly promptCharacters: number;
+  readonly newTokens: number;
+}
+
+export interface ReadFactsOptions {
+  /** Folder that relative paths start from. */
+  readonly folder: string;
+  /** Folder where digests are kept; none are kept without. */
+  readonly cache?: string;
+  /** Folder with the data sets of evaluation. */
+  readonly data?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Facts as they were found, and what could not be. */
+export class ReadFacts implements Facts {
+  readonly faults: string[] = [];
+  readonly models = new Map<string, ModelFacts>();
+  readonly tasks = new Map<string, TaskFacts & TaskSize>();
+  readonly #options: ReadFactsOptions;
+  readonly #digests: DigestCache;
+  readonly #data = new Map<string, string>();
+
+  constructor(options: ReadFactsOptions) {
+    this.#options = options;
+    this.#digests = new DigestCache(options.cache);
+  }
+
+  /** Reads a model's headers and the digest of its bytes. @param what for messages, such as `base` */
+  async readModel(source: string, what: string): Promise<void> {
+    if (this.models.has(source)) return;
+    try {
+      const checkpoint = await openCheckpoint(source, { base: this.#options.folder });
+      const folders = [checkpoint.folder, ...(checkpoint.adapter ? [checkpoint.adapter.path] : [])];
+      const digests = await Promise.all(folders.map((folder) => this.#folderDigest(folder)));
+      this.models.set(source, {
+        identity: `sha256:${digestOf(digests)}`,
+        folder: folders.join("+"),
+        parameters: parameterCount(checkpoint),
+        bytes: checkpoint.files.reduce((sum, { bytes }) => sum + bytes, 0),
+        layers: checkpoint.layers,
+      });
+    } catch (error) {
+      this.#note(what, error);
+    }
+  }
+
+  /** What a folder's model is: its weights, configuration and tokenizer. Other files change nothing. */
+  async #folderDigest(folder: string): Promise<string> {
+    const names = (await readdir(folder)).filter((name) => /\.(safetensors|json|model|jinja|txt)$/.test(name)).sort();
+    const kept = names.filter((name) => name !== "layergraft.json" && name !== "training.json");
+    const digests: [string, string][] = [];
+    for (const name of kept) digests.push([name, await this.#digests.of(join(folder, name))]);
+    return digestOf(digests);
+  }
+
+  /** Reads the items of a task. */
+  async readTask(request: TaskRequest): Promise<void> {
+    const key = canonicalJson(request);
+    if (this.tasks.has(key)) return;
+    try {
+      const task = await openTask(request);
+      const { items } = await task.load(dataAccess(this.#options.data), {
+        limit: request.limit,
+        signal: this.#options.signal,
+      });
+      const [headline] = task.metrics;
+      this.tasks.set(key, {
+        name: task.name,
+        title: task.title,
+        protocol: protocolTitle(task.protocol, task.shots),
+        items: items.length,
+        digest: promptsDigest(items),
+        scale: headline?.scale ?? "share",
+        isMean: headline?.by === "mean",
+        executes: task.executes,
+        ...sizeOf(items),
+      });
+    } catch (error) {
+      this.#note(`task ${request.task}`, error);
+    }
+  }
+
+  /** Reads the digests of the files that a training run names. @param what for messages */
+  async readData(run: Readonly<Record<string, unknown>>, what: string): Promise<void> {
+    const declared = canonicalJson([run.data, run.partition]);
+    if (this.#data.has(declared)) return;
+    const digests: [string, string][] = [];
+    for (const source of sourcesIn([run.data, run.partition])) {
+      const path = resolve(this.#options.folder, source);
+      try {
+        if (await exists(path)) digests.push([source, await this.#pathDigest(path)]);
+        else if (/^[.~/]|\.(jsonl?|parquet|tsv|csv|txt)(\.gz)?$/.test(source)) {
+          throw new LayergraftError("data", `${source} does not exist`, { file: path });
+        }
+      } catch (error) {
+        this.#note(what, error);
+      }
+    }
+    this.#data.set(declared, digestOf([declared, digests]));
+  }
+
+  async #pathDigest(path: string): Promise<string> {
+    if ((await stat(path)).isFile()) return this.#digests.of(path);
+    const names = (await readdir(path, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
+    const files = names.map((entry) => join(entry.parentPath, entry.name)).sort();
+    const digests: [string, string][] = [];
+    for (const file of files) digests.push([relative(path, file), await this.#digests.of(file)]);
+    return digestOf(digests);
+  }
+
+  #note(what: string, error: unknown): void {
+    if (!(error instanceof Error)) throw error;
+    this.faults.push(`${what}: ${error.message}`);
+  }
+
+  modelIdentity(source: string): { identity: string; folder: string } {
+    const { identity = `missing:${source}`, folder = source } = this.models.get(source) ?? {};
+    return { identity, folder };
+  }
+
+  dataIdentity(run: Readonly<Record<string, unknown>>): string {
+    return this.#data.get(canonicalJson([run.data, run.partition])) ?? "";
+  }
+
+  task(request: TaskRequest): TaskFacts & TaskSize {
+    const found = this.tasks.get(canonicalJson(request));
+    if (found) return found;
+    // Of a task that cannot be read there is a fault; the rest of the plan is looked at all the same.
+    const unknown = { name: request.task, title: request.task, protocol: "", digest: "", scale: "share" } as const;
+    return { ...unknown, items: 1, isMean: true, executes: false, promptCharacters: 0, newTokens: 0 };
+  }
+
+  /** Keeps the digests for the next time. */
+  save(): Promise<void> {
+    return this.#digests.save();
+  }
+}
+
+function digestOf(value: unknown): string {
+  return createHash("sha256").update(canonicalJson(value)).digest("hex");
+}
+
+/** What stands under `source` anywhere in a declaration of data. */
+function sourcesIn(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(sourcesIn);
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) => {
+    if (key === "source" && typeof inner === "string") return [inner];
+    return sourcesIn(inner);
+  });
+}
+
+function sizeOf(items: readonly Item[]): TaskSize {
+  let [promptCharacters, newTokens] = [0, 0];
+  for (const item of items) {
+    const { prompt } = item;
+    promptCharacters +=
+      prompt.form === "text" ? prompt.shared.length + prompt.own.length : JSON.stringify(prompt.messages).length;
+    newTokens += item.kind === "generate" ? item.maxNewTokens : 1;
+  }
+  return { promptCharacters, newTokens };
+}
+
+const CACHE_FILE = "digests.json";
+
+/** SHA-256 of files, read again only when size or times differ. */
+class DigestCache {
+  readonly #folder: string | undefined;
+  #known: Record<string, { stamp: string; digest: string }> | undefined;
+  #isNew = false;
+
+  constructor(folder: string | undefined) {
+    this.#folder = folder;
+  }
+
+  async of(path: string): Promise<string> {
+    this.#known ??= await this.#read();
+    const { size, mtimeNs, ctimeNs, ino } = await stat(path, { bigint: true });
+    const stamp = [size, mtimeNs, ctimeNs, ino].join(" ");
+    const known = this.#known[path];
+    if (known?.stamp === stamp) return known.digest;
+    const hash = createHash("sha256");
+    await pipeline(createReadStream(path, { highWaterMark: 2 ** 22 }), hash);
+    const digest = hash.digest("hex");
+    this.#known[path] = { stamp, digest };
+    this.#isNew = true;
+    return digest;
+  }
+
+  async #read(): Promise<Record<string, { stamp: string; digest: string }>> {
+    if (this.#folder === undefined) return {};
+    try {
+      return JSON.parse(await readFile(join(this.#folder, CACHE_FILE), "utf8")) as Record<
+        string,
+        { stamp: string; digest: string }
+      >;
+    } catch {
+      return {}; // none yet, or cut short: everything is read again
+    }
+  }
+
+  async save(): Promise<void> {
+    if (this.#folder === undefined || !this.#isNew) return;
+    await mkdir(this.#folder, { recursive: true });
+    await writeFileAtomically(join(this.#folder, CACHE_FILE), `${JSON.stringify(this.#known)}\n`);
+  }
+}

@@ -1,0 +1,172 @@
+// Runs one step in this process: reads what it is to do from its folder, does it with layergraft's own modules, leaves
+// its result there. Whose process it is, and when, is execute/'s.
+import { mkdir, readdir, readFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { analyzeExperts, suggestRecipes } from "../../analysis/index.js";
+import { LayergraftError } from "../../core/errors.js";
+import { evaluate, openSandbox } from "../../evaluate/index.js";
+import { checkRun, RUN_FILES, trainRun } from "../../train/index.js";
+import {
+  readResult,
+  STEP_FILES,
+  type StepOrder,
+  type StepResult,
+  type StepSettings,
+  withFolders,
+  writeResult,
+} from "../run/store.js";
+import { openAnswerer } from "./answer.js";
+import { dataAccess, openTask, withItems } from "./items.js";
+import type { AnalyzeStep, EvaluateStep, TrainStep } from "./step.js";
+
+export interface RunStepOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** How far it is, from 0 to 1, and a word on it. */
+  readonly onProgress?: ((share: number, what: string) => void) | undefined;
+}
+
+/** What a kind of step needs to run. */
+interface StepContext extends RunStepOptions {
+  /** The step's folder, absolute. */
+  readonly folder: string;
+  /** Folders of the models that the step names by identity. */
+  readonly folders: Readonly<Record<string, string>>;
+  readonly settings: StepSettings;
+}
+
+/**
+ * Runs the step of a folder, if it is not done already. A step that was stopped goes on where its module can.
+ * @throws whatever its module throws; nothing is left that looks like a result then
+ */
+export async function runStepFolder(folder: string, options: RunStepOptions = {}): Promise<StepResult> {
+  const done = await readResult(folder);
+  if (done) return done;
+  const { step, folders, settings } = JSON.parse(await readFile(join(folder, STEP_FILES.order), "utf8")) as StepOrder;
+  const context: StepContext = { ...options, folder: resolve(folder), folders, settings };
+  const result =
+    step.kind === "train"
+      ? await runTraining(step, context)
+      : step.kind === "analyze"
+        ? await runAnalysis(step, context)
+        : await runEvaluation(step, context);
+  await writeResult(folder, result);
+  return result;
+}
+
+async function runTraining(
+  step: TrainStep,
+  { folder, folders, settings, signal, onProgress }: StepContext,
+): Promise<StepResult> {
+  const out = join(folder, "run");
+  const run = checkRun({
+    ...(withFolders(step.run as never, folders) as unknown as Record<string, unknown>),
+    out,
+    ...(settings.threads === undefined ? {} : { threads: settings.threads }),
+  });
+  await mkdir(folder, { recursive: true });
+  await trainRun({
+    ...{ run, folder: step.folder, signal, resume: await hasState(out), force: !(await hasState(out)) },
+    onProgress: ({ step: at, steps, loss, tokensPerSecond }) =>
+      onProgress?.(
+        at / steps,
+        `loss ${loss.toFixed(3)}, ${Math.round(tokensPerSecond).toLocaleString("en-US")} tokens/s`,
+      ),
+  });
+  const isAdapter = run.method === "lora" && !run.lora?.merge;
+  const checkpoints = await checkpointsIn(out);
+  const last = checkpoints.at(-1);
+  if (!last) throw new LayergraftError("ledger", `the run in ${out} ended without a checkpoint`, { file: out });
+  // What the run was told to make at its end is what it is for.
+  const product = run.lora?.merge ? "merged" : run.revert ? RUN_FILES.reverted : undefined;
+  const found = product === undefined ? checkpoints : [{ path: `run/${product}`, samples: last.samples }];
+  return { kind: "train", checkpoints: found.map((one) => ({ ...one, ...(isAdapter ? { isAdapter } : {}) })) };
+}
+
+async function hasState(out: string): Promise<boolean> {
+  const names = await readdir(out).catch((): string[] => []);
+  return names.includes(RUN_FILES.states);
+}
+
+/** Checkpoints of a run's folder, in the order of their samples. */
+async function checkpointsIn(out: string): Promise<{ path: string; samples: number }[]> {
+  const names = await readdir(out);
+  return names
+    .flatMap((name) => {
+      const samples = /^checkpoint-(\d+)$/.exec(name)?.[1];
+      return samples === undefined ? [] : [{ path: `run/${name}`, samples: Number(samples) }];
+    })
+    .sort((a, b) => a.samples - b.samples);
+}
+
+async function runAnalysis(
+  step: AnalyzeStep,
+  { folders, settings, signal, onProgress }: StepContext,
+): Promise<StepResult> {
+  const at = (identity: string) => folders[identity] ?? identity;
+  const sources = { base: at(step.base), task: at(step.task), language: at(step.language) };
+  const { analysis } = await analyzeExperts({
+    base: sources.base,
+    experts: { task: sources.task, language: sources.language },
+    ...(settings.threads === undefined ? {} : { threads: settings.threads }),
+    ...(signal ? { signal } : {}),
+    onProgress: ({ doneBytes, totalBytes, phase }) => onProgress?.(doneBytes / Math.max(1, totalBytes), phase),
+  });
+  const named = { base: "base", task: "task", language: "language" };
+  const suggested = suggestRecipes({ analysis, sources: named });
+  return {
+    kind: "analyze",
+    suggested: suggested.map(({ name, reason, recipe }) => ({ name, reason, recipe: { ...recipe } })),
+  };
+}
+
+async function runEvaluation(
+  step: EvaluateStep,
+  { folder, folders, settings, signal, onProgress }: StepContext,
+): Promise<StepResult> {
+  const task = withItems(await openTask(step.request), step.items, step.request.limit);
+  const source = withFolders(step.model, folders);
+  const sandbox = task.executes
+    ? await openSandbox({ allowCode: settings.allowCode, ...(signal ? { signal } : {}) })
+    : undefined;
+  const { backend, openSeconds, mergeSeconds } = await openAnswerer(source, {
+    ...{ backend: step.backend, folder, pool: join(folder, "..", "..", "layers"), signal },
+    threads: settings.threads,
+    memory: settings.memory,
+  });
+  const began = performance.now();
+  try {
+    const out = join(folder, "evaluation");
+    const { results, samples } = await evaluate({
+      tasks: [task],
+      backend,
+      data: dataAccess(settings.data),
+      source: step.label.replace(/^ask /, ""),
+      out,
+      resume: true,
+      ...(step.items === null && step.request.limit !== undefined ? { limit: step.request.limit } : {}),
+      sandbox,
+      signal,
+      onProgress: ({ done, total, score, metric }) =>
+        onProgress?.(
+          done / total,
+          score === undefined ? `${done} of ${total}` : `${metric} ${(100 * score).toFixed(1)} so far`,
+        ),
+    });
+    const [headline] = task.metrics;
+    const score = results.tasks[0]?.scores[0];
+    const items = (samples.get(task.name) ?? []).map(({ id, verdict }, i) => ({
+      index: step.items?.[i] ?? i,
+      id,
+      value: (headline && (verdict?.[headline.of] as number | number[] | undefined)) ?? null,
+    }));
+    const value = score === undefined || Number.isNaN(score.value) ? 0 : score.value;
+    return {
+      kind: "evaluate",
+      items,
+      score: score?.scale === "points" ? value / 100 : value,
+      ...{ openSeconds, mergeSeconds, answerSeconds: (performance.now() - began) / 1000 },
+    };
+  } finally {
+    await backend.close();
+  }
+}
