@@ -298,7 +298,7 @@ describe("a sample", () => {
 });
 
 describe("a store", () => {
-  it.each([1e9, 5e6, 0])("gives back what it was given, with %i bytes of memory", async (memory) => {
+  it.each([1e9, 5e6])("gives back what it was given, with %i bytes of memory", async (memory) => {
     const before = readdirSync(tmpdir()).filter((name) => name.startsWith("layergraft-data-"));
     const store = new ExampleStore(memory);
     const lengths = Array.from({ length: 600 }, (_, i) => 1 + ((i * 7919) % 3100));

@@ -1,5 +1,5 @@
 // Reads one set to its end: rows to examples to tokens, through its filters, into the store. What is not kept is counted.
-import { createHash, type Hash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { LayergraftError } from "../core/errors.js";
 import { formatSome } from "../core/format.js";
 import type { ContaminationIndex } from "./contamination.js";
@@ -128,43 +128,44 @@ class SetCollector {
       return;
     }
     if ("problem" in mapped) return this.#bad({ file, line, reason: mapped.problem });
-    const split = fractionOf(createHash("sha256").update(mapped.key));
     this.#counts.mapped++;
     for (const example of mapped.examples) {
       this.#counts.examples++;
-      await this.#takeExample(example, split, { file, line });
+      await this.#takeExample(example, mapped.key, { file, line });
     }
   }
 
-  async #takeExample(example: Example, split: number, at: { file: string; line: number }): Promise<void> {
+  /** What costs more comes later, so that a small sample of a large set is drawn fast. */
+  async #takeExample(example: Example, rowKey: string, at: { file: string; line: number }): Promise<void> {
     const { seen, contamination, seed, store } = this.#context;
     const counts = this.#counts;
     const filter = this.#filters.ofExamples.find(({ passes }) => !passes(example));
     if (filter) return countUnder(counts.filtered, filter.name);
-    const digest = createHash("sha256").update(keyOf(example.messages)).digest();
-    if (seen && !seen.add(digest.readUInt32LE(0), digest.readUInt32LE(4))) {
+    const isHashed = seen !== undefined || this.#plan.cap !== undefined;
+    const digest = isHashed ? sha256(`${seed}\0${keyOf(example.messages)}`) : undefined;
+    const key = digest === undefined ? 0 : fractionOf(digest);
+    // Of equal examples either the first or none is in the sample, so that duplicates need not be known before.
+    if (!this.#sample.wants(key)) {
+      counts.notSampled++;
+      return;
+    }
+    if (digest && seen && !seen.add(digest.readUInt32LE(8), digest.readUInt32LE(12))) {
       counts.duplicates++;
       return;
     }
     const evaluated = contamination?.findIn(example);
     if (evaluated !== undefined) return countUnder(counts.contaminated, evaluated);
-    const isCapped = this.#plan.cap !== undefined;
-    const key = isCapped ? fractionOf(createHash("sha256").update(`${seed}\0`).update(digest)) : 0;
-    if (!this.#sample.wants(key)) {
-      counts.notSampled++;
-      return;
-    }
     const result = this.#encode(example, at);
     const { encoded } = result;
     if (!encoded) return;
     const index = await store.add(encoded);
     const lossTokens = encoded.loss.reduce((sum, learned) => sum + learned, 0);
-    const content = createHash("sha256")
-      .update(new Uint8Array(encoded.ids.buffer))
-      .update(encoded.loss)
-      .digest("base64");
-    const cutTokens = result.length - encoded.ids.length;
-    if (this.#sample.add(key, { index, split, lossTokens, cutTokens, digest: content })) counts.notSampled++;
+    const content = createHash("sha256").update(new Uint8Array(encoded.ids.buffer)).update(encoded.loss);
+    const kept = {
+      ...{ index, lossTokens, split: fractionOf(sha256(rowKey)) },
+      ...{ cutTokens: result.length - encoded.ids.length, digest: content.digest("base64") },
+    };
+    if (this.#sample.add(key, kept)) counts.notSampled++;
   }
 
   /** Encodes an example; counts it if nothing comes of it. */
@@ -224,7 +225,11 @@ class SetCollector {
   }
 }
 
+function sha256(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
+
 /** 48 bits of a hash as a number in [0, 1). */
-function fractionOf(hash: Hash): number {
-  return hash.digest().readUIntBE(0, 6) / 2 ** 48;
+function fractionOf(digest: Buffer): number {
+  return digest.readUIntBE(0, 6) / 2 ** 48;
 }

@@ -77,36 +77,26 @@ export class ContaminationIndex {
     let index = this.#files.indexOf(file);
     if (index < 0) index = Math.min(this.#files.push(file) - 1, MAX_FILES);
     for (const text of texts) {
-      const units = unitsOf(text);
-      const total = units.reduce((sum, { weight }) => sum + weight, 0);
-      if (total < this.#weight) {
-        if (total < this.#shortest) continue;
-        this.#shortCounts.add(units.length);
-        walk(units, 0, Number.POSITIVE_INFINITY, (hash, count) => {
-          if (count === units.length) this.#passages.add(hash.high, hash.low, index);
-          return false;
-        });
-      } else {
-        for (let start = 0; start < units.length; start++) {
-          walk(units, start, this.#weight, (hash, _, isFull) => {
-            if (isFull) this.#passages.add(hash.high, hash.low, index);
-            return false;
-          });
-        }
-      }
+      const units = hashesOf(text);
+      const total = units.weight.reduce((sum, weight) => sum + weight, 0);
+      if (total < this.#shortest) continue;
+      const isShort = total < this.#weight;
+      if (isShort) this.#shortCounts.add(units.weight.length);
+      const take = (high: number, low: number, count: number, isPassage: boolean) => {
+        if (isPassage || (isShort && count === units.weight.length)) this.#passages.add(high, low, index);
+        return false;
+      };
+      scan(units, this.#weight, take);
     }
   }
 
   /** The evaluation file that a text shares a passage with, or undefined. */
   find(text: string): string | undefined {
-    const units = unitsOf(text);
     let found: number | undefined;
-    for (let start = 0; start < units.length && found === undefined; start++) {
-      walk(units, start, this.#weight, (hash, count, isFull) => {
-        if (isFull || this.#shortCounts.has(count)) found = this.#passages.get(hash.high, hash.low);
-        return found !== undefined;
-      });
-    }
+    scan(hashesOf(text), this.#weight, (high, low, count, isPassage) => {
+      if (isPassage || this.#shortCounts.has(count)) found = this.#passages.get(high, low);
+      return found !== undefined;
+    });
     return found === undefined ? undefined : this.#files[found];
   }
 
@@ -120,44 +110,55 @@ export class ContaminationIndex {
   }
 }
 
-interface Hash64 {
-  high: number;
-  low: number;
+/** Hashes of a text's units, in two halves. */
+interface UnitHashes {
+  readonly high: Int32Array;
+  readonly low: Int32Array;
+  readonly weight: Uint8Array;
 }
+
+function hashesOf(text: string): UnitHashes {
+  const units = unitsOf(text);
+  const [high, low] = [new Int32Array(units.length), new Int32Array(units.length)];
+  for (const [i, unit] of units.entries()) {
+    let [a, b] = START;
+    for (let at = 0; at < unit.text.length; at++) {
+      const code = unit.text.charCodeAt(at);
+      b = step(b, Math.imul(code ^ a, 0xcc9e2d51));
+      a = step(a, Math.imul(code ^ b, 0x1b873593));
+    }
+    high[i] = a;
+    low[i] = b;
+  }
+  return { high, low, weight: Uint8Array.from(units, ({ weight }) => weight) };
+}
+
+/** Digits of pi: any start does. */
+const START: readonly [number, number] = [0x243f6a88, 0x85a308d3 | 0];
 
 /**
- * Hashes the units from `start` on, one more at a time, until they weigh enough or `visit` wants no more.
- * @param visit is called with the hash so far, the number of units in it, and whether they weigh enough
+ * Visits all rows of units, from each unit on until they weigh enough, with their hashes.
+ * @param visit is called with the halves of a hash, the number of units, and whether they weigh enough; ends the scan by
+ *   returning true
  */
-function walk(
-  units: ReturnType<typeof unitsOf>,
-  start: number,
+function scan(
+  { high, low, weight }: UnitHashes,
   enough: number,
-  visit: (hash: Hash64, count: number, isFull: boolean) => boolean,
+  visit: (high: number, low: number, count: number, isPassage: boolean) => boolean,
 ): void {
-  const hash: Hash64 = { high: 0x243f6a88, low: 0x85a308d3 }; // digits of pi: any start does
-  let weight = 0;
-  for (let i = start; i < units.length && weight < enough; i++) {
-    const unit = units[i];
-    if (!unit) return;
-    weight += unit.weight;
-    extend(hash, unit.text);
-    if (visit(hash, i - start + 1, weight >= enough)) return;
+  for (let start = 0; start < weight.length; start++) {
+    let [a, b] = START;
+    let sum = 0;
+    for (let end = start; end < weight.length && sum < enough; end++) {
+      b = step(b, Math.imul((low[end] ?? 0) ^ a, 0xcc9e2d51));
+      a = step(a, Math.imul((high[end] ?? 0) ^ b, 0x1b873593));
+      sum += weight[end] ?? 0;
+      if (visit(a >>> 0, b >>> 0, end - start + 1, sum >= enough)) return;
+    }
   }
 }
 
-/** Mixes a text and its end into a hash: two lanes of murmur3's step (Appleby, public domain) over UTF-16 units. */
-function extend(hash: Hash64, text: string): void {
-  let { high, low } = hash;
-  for (let i = 0; i <= text.length; i++) {
-    const unit = i === text.length ? 0x1ffff : text.charCodeAt(i);
-    low = step(low, Math.imul(unit ^ high, 0xcc9e2d51));
-    high = step(high, Math.imul(unit ^ low, 0x1b873593));
-  }
-  hash.high = high >>> 0;
-  hash.low = low >>> 0;
-}
-
+/** Mixes a word into a lane: murmur3's step (Appleby, public domain). */
 function step(lane: number, value: number): number {
   const mixed = lane ^ ((value << 15) | (value >>> 17));
   return (Math.imul((mixed << 13) | (mixed >>> 19), 5) + 0xe6546b64) | 0;

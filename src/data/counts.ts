@@ -24,11 +24,11 @@ export interface SetCounts {
   readonly examples: number;
   /** Examples that a filter of length removed, by the filter. */
   readonly filtered: Readonly<Record<string, number>>;
-  /** Examples that were there before. */
+  /** Of the examples that the cap wanted: those that were taken before, in this set or another. */
   readonly duplicates: number;
-  /** Examples that share a passage with an evaluation file, by the file. */
+  /** Of the examples that the cap wanted: those that share a passage with an evaluation file, by the file. */
   readonly contaminated: Readonly<Record<string, number>>;
-  /** Examples that the cap left out. */
+  /** Examples that the cap left out; they are not looked at further. */
   readonly notSampled: number;
   /** Examples that the chat template or the tokenizer refused, and that were skipped because that was asked for. */
   readonly refused: number;

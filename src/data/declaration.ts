@@ -13,7 +13,8 @@ import { READY_NAMES, readySet } from "./ready.js";
 const text = z.string().min(1);
 const patterns = z.array(text).min(1);
 
-const setFields = z.strictObject({
+/** Fields of a set; for documentation. What reads a set is `dataSchema`. */
+export const setFields = z.strictObject({
   use: z
     .enum(READY_NAMES, `must be one of ${READY_NAMES.join(", ")}`)
     .optional()
@@ -65,11 +66,7 @@ const setSchema = z.preprocess(
       add("language", `is missing; ${set.use} has several`);
     if (ready.language === "none" && set.language !== undefined)
       add("language", `means nothing to ${set.use}, which has one language`);
-    if (set.language === undefined) {
-      if (ready.language !== "required" && ready.declare(undefined).source === undefined && set.source === undefined)
-        add("source", "is missing");
-      return;
-    }
+    if (set.language === undefined) return;
     try {
       const { source } = ready.declare(findLanguage(set.language));
       if (source === undefined && set.source === undefined) add("source", `is missing. ${ready.note ?? ""}`.trim());
@@ -83,7 +80,8 @@ const setSchema = z.preprocess(
 /** One set of a mixture, or the name of a ready declaration. */
 export type SetDeclaration = z.output<typeof setFields>;
 
-const mixtureFields = z.strictObject({
+/** Fields of a mixture; for documentation. What reads one is `dataSchema`. */
+export const mixtureFields = z.strictObject({
   sets: z.array(setSchema).min(1).describe("the sets; without weights, all of their examples together"),
   repeat: z
     .boolean()
@@ -91,7 +89,7 @@ const mixtureFields = z.strictObject({
     .describe(
       "with weights: whether a pass lasts until every set was read whole, small ones several times, or ends before any repeats",
     ),
-  deduplicate: z.boolean().default(false).describe("whether an example that was there before, in any set, is left out"),
+  deduplicate: z.boolean().default(false).describe("whether an example that was taken before, in any set, is left out"),
   contamination: contaminationSchema.optional().describe("leave out what shares a long passage with evaluation files"),
   on_bad_row: z
     .enum(["fail", "skip"])

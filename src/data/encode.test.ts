@@ -2,7 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { previewLegend, renderPreview } from "../report/preview.js";
-import { type ChatTemplate, makeChatTemplate } from "../text/index.js";
+import { fixture } from "../text/fixtures.test-util.js";
+import { type ChatTemplate, encodeReplies, makeChatTemplate, renderWithSpans } from "../text/index.js";
 import { Encoder, type EncodingOptions } from "./encode.js";
 import type { Message, Role } from "./example.js";
 import { previewOf } from "./preview.js";
@@ -124,6 +125,27 @@ describe("a chat template", () => {
     );
     expect(shown(say("a", "b", "c", "d"), { template: { chat: forgetful }, loss: "all" })).toBe("4[:abcd]");
   });
+});
+
+describe("real tokenizers", () => {
+  const chat = makeChatTemplate(
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+  );
+  const conversations = [say("What is 7 * 8?", "56."), say("Habari?", "Nzuri sana.", "Swali: 12 + 3", "Jibu ni 15")];
+
+  it.each(["llama3", "qwen", "gpt2", "llama2", "gemma", "mistral", "unigram-bytes"])(
+    "%s: a chat's responses are the tokens that text/ finds by decoding",
+    (name) => {
+      const real = fixture(name);
+      for (const example of conversations) {
+        const rendered = renderWithSpans(chat, example.messages);
+        const { ids, inside } = encodeReplies(real, rendered);
+        const { encoded } = new Encoder({ tokenizer: real, template: { chat }, sequenceLength: 1000 }).encode(example);
+        expect([...(encoded?.ids ?? [])]).toEqual(ids);
+        expect([...(encoded?.loss ?? [])]).toEqual(inside.map(Number));
+      }
+    },
+  );
 });
 
 describe("length", () => {

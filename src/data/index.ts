@@ -12,9 +12,11 @@ export {
   type DataDeclaration,
   type DataInput,
   dataSchema,
+  mixtureFields,
   planSet,
   type SetDeclaration,
   type SetInput,
+  setFields,
 } from "./declaration.js";
 export { type Encoded, Encoder, type EncodingOptions, type EncodingResult } from "./encode.js";
 export { DataError } from "./error.js";
