@@ -17,7 +17,8 @@ export interface LowerOptions {
 }
 
 /**
- * Writes the model that computes some nodes.
+ * Writes the model that computes some nodes. Sizes may be 0 when it runs, but for products of matrices: ONNX Runtime
+ * leaves the result of a transposed or scaled one over no elements as the memory was, and repeats no 1 to 0.
  * @param outputs nodes by the names they are fetched by
  * @returns the model file's bytes
  * @throws {RuntimeError} if a size cannot be computed from the feeds, or the model is larger than ONNX files can be
@@ -107,12 +108,11 @@ export class Emitter {
     this.#names.set(node, name);
   }
 
-  /** A constant of integers, [n] or a scalar. */
-  integers(values: readonly number[], scalar = false): string {
-    return this.once(`integers ${values.join()} ${scalar}`, () => {
-      const data = bytesOf(BigInt64Array.from(values, BigInt));
-      return this.#initializer("i64", scalar ? [] : [values.length], data);
-    });
+  /** A constant of integers, [n] if nothing is said. */
+  integers(values: readonly number[], shape: readonly number[] = [values.length]): string {
+    return this.once(`integers ${values.join()} [${shape.join()}]`, () =>
+      this.#initializer("i64", shape, bytesOf(BigInt64Array.from(values, BigInt))),
+    );
   }
 
   floats(values: readonly number[], shape: readonly number[]): string {
@@ -190,6 +190,6 @@ function axisName(dim: Dim): number | string {
 function constant(emitter: Emitter, node: Node): string {
   const values = node.attributes.values as readonly number[];
   if (node.dtype === "f32") return emitter.floats(values, node.shape as readonly number[]);
-  const integers = emitter.integers(values, node.shape.length === 0);
+  const integers = emitter.integers(values, node.shape as readonly number[]);
   return node.dtype === "i64" ? integers : emitter.node("Cast", [integers], { to: 9 });
 }
