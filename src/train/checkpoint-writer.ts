@@ -4,8 +4,9 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../core/dtype.js";
-import { DiskFullError } from "../core/errors.js";
+import { DiskFullError, RecipeError } from "../core/errors.js";
 import { syncFolder, writeFileAtomically } from "../core/files.js";
+import { plural } from "../core/format.js";
 import { computeBlends } from "../engine/index.js";
 import { Converter } from "../kernels/convert.js";
 import type { KernelDType } from "../kernels/kernels.js";
@@ -90,7 +91,7 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
       dtype: step.dtype,
       get data() {
         const weights = isTrained(step) ? parameters.get(name)?.weights : undefined;
-        if (weights) return converter.encode(step.dtype as KernelDType, weights).bytes;
+        if (weights) return encode(converter, step, weights);
         return blends.get(name) ?? readStored(step, resolver);
       },
     };
@@ -98,6 +99,17 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
   await writeSharded(folder, tensors);
   const recipe = { ...base.plan.recipe, dtype };
   await writeCompanions({ ...base.plan, recipe }, base.sources, folder);
+}
+
+/** @throws {RecipeError} if float16 does not hold the weights */
+function encode(converter: Converter, { tensor, dtype }: Step, weights: Float32Array): Uint8Array {
+  const { bytes, overflowed } = converter.encode(dtype as KernelDType, weights);
+  if (overflowed === 0) return bytes;
+  throw new RecipeError(
+    `${plural(overflowed, "value")} of ${tensor} became too large for float16; save as bfloat16 or float32 (save_dtype) and resume`,
+    [],
+    { tensor, field: "save_dtype" },
+  );
 }
 
 /** Integers and packed numbers stay as they are; what learned in float64 is kept in float32. */

@@ -1,8 +1,10 @@
-// The folder of a run: what lies in it, how it begins, and its log. Checkpoints and states are written by others.
+// The folder of a training run: what may be begun in it, its log, which checkpoints stay, and the names that lead to the
+// last and the best of them. Not what a checkpoint or a state holds.
 import { closeSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
-import { mkdir, readdir, rm } from "node:fs/promises";
-import { join } from "node:path";
-import { OutputError } from "../core/errors.js";
+import { mkdir, readdir, readFile, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { hostname } from "node:os";
+import { basename, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { isSystemError, OutputError } from "../core/errors.js";
 import { exists } from "../core/files.js";
 
 /** Names within the folder of a run. */
@@ -11,37 +13,155 @@ export const RUN_FILES = {
   states: "state",
   checkpoint: "checkpoint-",
   reverted: "reverted",
+  merged: "merged",
 } as const;
 
-/**
- * Makes the folder of a new run; what an earlier one left goes only if that is wanted.
- * @throws {OutputError} if the folder holds another run, or something else
- */
-export async function prepareFolder(
-  out: string,
-  { force, resume }: { readonly force?: boolean | undefined; readonly resume?: boolean | undefined },
-): Promise<void> {
-  if (await exists(out)) {
-    const names = await readdir(out);
+const CHECKPOINT = /^checkpoint-(\d+)(\.partial)?$/;
+
+/** All that runs write; another file in the folder belongs to somebody else, and stays. */
+const OWN = /^(log\.jsonl|state|checkpoint-\d+|reverted|merged|last|best|loss\.(svg|png))(\.[\w-]+)*$/;
+
+/** Which of a run's checkpoints stay. */
+export type KeepRule = "best_and_last" | "last" | "all";
+
+export class RunFolder {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  get log(): string {
+    return join(this.path, RUN_FILES.log);
+  }
+  get states(): string {
+    return join(this.path, RUN_FILES.states);
+  }
+
+  get #lock(): string {
+    return join(this.path, ".layergraft-lock");
+  }
+
+  /** The checkpoint after so many samples. */
+  checkpoint(samples: number): string {
+    return join(this.path, `${RUN_FILES.checkpoint}${samples}`);
+  }
+
+  /**
+   * Refuses what a new run may not begin in.
+   * @param options.force whether an earlier run may be replaced
+   * @param options.resume whether the caller wants to go on with a run of which no state was found
+   * @throws {OutputError} if the folder holds a run, or something else
+   */
+  async requireFree({
+    force = false,
+    resume = false,
+  }: {
+    readonly force?: boolean | undefined;
+    readonly resume?: boolean | undefined;
+  }): Promise<void> {
+    if (!(await exists(this.path))) return;
+    const names = (await readdir(this.path)).filter((name) => name !== basename(this.#lock));
     const isRun = names.includes(RUN_FILES.log) || names.includes(RUN_FILES.states);
     if (names.length > 0 && !isRun) {
-      throw new OutputError(`${out} is not empty and holds no run; give another folder`, { file: out });
+      throw new OutputError(`${this.path} is not empty and holds no run; give another folder`, { file: this.path });
     }
-    // Stopped before its first state: there is nothing to go on from, and nothing to lose.
-    const isBare = !names.some((name) => name.startsWith(RUN_FILES.checkpoint) || name === RUN_FILES.states);
-    if (isRun && !force && !(resume && isBare)) {
-      throw new OutputError(
-        `${out} holds a run already; go on with it (--resume), replace it (--force), or give another folder`,
-        {
-          file: out,
+    // The first state follows the first checkpoint that is due: killed before that, a run begins again, and nothing is
+    // lost, as it makes the same checkpoints. The link to the last one is made after the state.
+    const hadState = names.includes("last");
+    if (!isRun || force || (resume && !hadState)) return;
+    throw new OutputError(
+      resume
+        ? `${this.path} has checkpoints and no state to go on from; begin anew (--force), or give another folder`
+        : `${this.path} holds a run already; go on with it (--resume), replace it (--force), or give another folder`,
+      { file: this.path },
+    );
+  }
+
+  /**
+   * Makes the folder, and takes it for this process; `release` gives it back.
+   * @throws {OutputError} if another process of this machine trains into it
+   */
+  async take(): Promise<void> {
+    await mkdir(this.path, { recursive: true });
+    const own = `${hostname()} ${process.pid}`;
+    // A second time after a lock that nobody holds was removed.
+    for (const isLast of [false, true]) {
+      const taken = await writeFile(this.#lock, own, { flag: "wx" }).then(
+        () => true,
+        (error: unknown) => {
+          if (isSystemError(error, "EEXIST")) return false;
+          throw error;
         },
       );
-    }
-    for (const name of names) {
-      if (isRun) await rm(join(out, name), { recursive: true, force: true });
+      if (taken) return;
+      const [host, pid] = (await readFile(this.#lock, "utf8").catch(() => "")).split(" ");
+      // Of another machine nothing can be known; a job that was moved must be able to go on.
+      if (isLast || (host === hostname() && isAlive(Number(pid)))) {
+        throw new OutputError(
+          `another process (${pid}) trains into ${this.path}; wait for it, or remove ${this.#lock} if that process is not layergraft`,
+          { file: this.path },
+        );
+      }
+      await rm(this.#lock, { force: true });
     }
   }
-  await mkdir(out, { recursive: true });
+
+  /** Gives the folder back. */
+  release(): Promise<void> {
+    return rm(this.#lock, { force: true });
+  }
+
+  /** Refuses to clear away what the run reads. @param sources folders. @throws {OutputError} if one is within */
+  async requireOutside(sources: readonly string[]): Promise<void> {
+    const real = (path: string) => realpath(path).catch(() => resolve(path));
+    const own = await real(this.path);
+    for (const source of sources) {
+      const within = relative(own, await real(source));
+      if (within === ".." || within.startsWith(`..${sep}`) || isAbsolute(within)) continue;
+      throw new OutputError(
+        `${source} lies in ${this.path}, where checkpoints come and go; give the run another folder`,
+        { file: this.path, field: "out" },
+      );
+    }
+  }
+
+  /** Removes what an earlier run left. */
+  async clear(): Promise<void> {
+    for (const name of await readdir(this.path))
+      if (OWN.test(name)) await rm(join(this.path, name), { recursive: true, force: true });
+  }
+
+  /** Removes checkpoints but those after so many samples, and what a kill left of unfinished ones. */
+  async keepOnly(kept: ReadonlySet<number>): Promise<void> {
+    for (const name of await readdir(this.path)) {
+      const match = CHECKPOINT.exec(name);
+      if (match && (match[2] || !kept.has(Number(match[1]))))
+        await rm(join(this.path, name), { recursive: true, force: true });
+    }
+  }
+
+  /** A name that does not change for a checkpoint that does; undefined takes the name away. */
+  async link(name: "last" | "best", samples: number | undefined): Promise<void> {
+    const path = join(this.path, name);
+    if (samples === undefined) return rm(path, { force: true });
+    const temporary = `${path}.tmp`;
+    await rm(temporary, { force: true });
+    // A junction is what Windows lets everybody make; elsewhere the type means nothing.
+    await symlink(basename(this.checkpoint(samples)), temporary, "junction");
+    await rename(temporary, path);
+  }
+}
+
+/** Whether a process of this machine lives. */
+function isAlive(pid: number): boolean {
+  if (!(pid > 0) || pid === process.pid) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return isSystemError(error, "EPERM"); // it lives, and belongs to somebody else
+  }
 }
 
 /** A log of one JSON object a line. What was written after the state that a run resumes from is cut off. */
@@ -49,6 +169,7 @@ export class RunLog {
   readonly #descriptor: number;
   #bytes: number;
 
+  /** @param bytes that belong to the run; 0 for a new one */
   constructor(path: string, bytes: number) {
     this.#descriptor = openSync(path, bytes === 0 ? "w" : "r+");
     ftruncateSync(this.#descriptor, bytes);

@@ -2,7 +2,9 @@
 // what was asked for at the end. The loop is trainer.ts.
 import { join, resolve } from "node:path";
 import { parameterCount } from "../checkpoint/index.js";
-import { RecipeError } from "../core/errors.js";
+import { CheckpointError, RecipeError } from "../core/errors.js";
+import { exists } from "../core/files.js";
+import { formatSome } from "../core/format.js";
 import {
   type Batch,
   type BatchOptions,
@@ -18,8 +20,10 @@ import {
 import { loadSourceTemplate, loadSourceTokenizer, type ModelSource, openModelSource } from "../engine/index.js";
 import { executePlan, type OpenedPlan, planSoup } from "../merge/index.js";
 import { locateWeights, readSpec } from "../model/index.js";
-import { type LoraPlan, planLora } from "./lora.js";
+import type { Tokenizer } from "../text/index.js";
+import { factorNames, type LoraPlan, planLora } from "./lora.js";
 import type { Run } from "./run-file.js";
+import { RUN_FILES } from "./run-folder.js";
 import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run-settings.js";
 import { resolveSelection } from "./selection.js";
 import {
@@ -33,8 +37,10 @@ import {
 
 export interface RunOptions {
   readonly run: Run;
-  /** Folder that relative paths of the run start from; the working folder by default. `out` starts from the working folder. */
+  /** Folder that a relative path of `base` starts from; the working folder by default. `out` starts from the working folder. */
   readonly folder?: string | undefined;
+  /** Folder that relative paths of the data start from; by default that of the base. */
+  readonly dataFolder?: string | undefined;
   readonly resume?: boolean | undefined;
   readonly force?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -64,6 +70,8 @@ export interface PreparedStream {
   readonly batches: BatchStream;
   /** The same stream at another place. */
   readonly openAt: (position?: BatchPosition) => BatchStream;
+  /** How the sequences of a batch begin. */
+  readonly describe: (batch: Batch) => string;
   /** What learns from it; undefined for all. */
   readonly trained: ReadonlySet<string> | undefined;
 }
@@ -89,17 +97,18 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
     const revert = run.revert
       ? resolveSelection(run.revert, { tensors, layers: source.config.layers, field: "revert" })
       : undefined;
+    const folding = run.lora?.merge ? plainBase(base) : undefined;
     if (revert && lora)
       throw new RecipeError("revert is for full fine-tuning; leave layers out of train instead", [], {
         field: "revert",
       });
     const result = await train({
       ...{ base, source, trained, lora, settings, signal, resume, force, onProgress, revert },
-      baseName: run.base,
+      baseName: await baseNameOf(run, options.folder),
       out: run.out,
       streams: streams.map(
         (stream): TrainingStream => ({
-          batches: batchSource(stream.name, stream.openAt),
+          batches: batchSource(stream.name, stream.openAt, stream.describe),
           trained: learners(stream, lora),
         }),
       ),
@@ -116,7 +125,7 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
     });
     return {
       ...result,
-      merged: run.lora?.merge ? await foldIn(run, prepared, result.last, signal) : null,
+      merged: folding === undefined ? null : await foldIn(run, folding, result.last, signal),
       counts: Object.fromEntries(streams.map(({ name, counts }) => [name, counts])),
     };
   } finally {
@@ -126,7 +135,7 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
 
 /** Opens base and data and settles what depends on them. */
 export async function prepareRun(options: Omit<RunOptions, "resume" | "force">): Promise<PreparedRun> {
-  const { run, folder, signal, onPrepare } = options;
+  const { run, folder, dataFolder = folder, signal, onPrepare } = options;
   const base = await planSoup({ models: [run.base] }, folder);
   const source = await openModelSource(base);
   const spec = readSpec(source.config);
@@ -156,13 +165,16 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
     for (const { name, data, part, field } of declared) {
       const prepared = await prepareData({
         data: data as DataInput,
-        ...{ tokenizer, chatTemplate, sequenceLength, folder, signal, seed: run.seed, loss: run.loss_on },
+        ...{ tokenizer, chatTemplate, sequenceLength, signal, seed: run.seed, loss: run.loss_on },
+        folder: dataFolder,
         heldOut: heldOutOf(run),
         onProgress: onPrepare,
       });
       const openAt = (from?: BatchPosition) => streamOf(prepared, run, { sequenceLength, pad: tokenizer.pad, from });
       const trained = part === undefined ? undefined : select(part, field);
-      streams.push({ name, counts: prepared.counts, data: prepared, batches: openAt(), openAt, trained });
+      const describe = (batch: Batch) => beginningsOf(batch, tokenizer);
+      streams.push({ name, counts: prepared.counts, data: prepared, batches: openAt(), openAt, describe, trained });
+      requireKnownTokens(prepared, tokenizer, spec.vocabularySize);
     }
     const whole = trainedSelection(run);
     const trained =
@@ -176,6 +188,24 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   } catch (error) {
     for (const { data } of streams) data.close();
     throw error;
+  }
+}
+
+/** A tokenizer may have more tokens than its model, as long as the data does without them. */
+function requireKnownTokens({ train, heldOut }: PreparedData, tokenizer: Tokenizer, size: number): void {
+  if (tokenizer.vocabularySize <= size) return;
+  for (const list of heldOut ? [train, heldOut] : [train]) {
+    for (const [set, { name, size: count }] of list.sets.entries()) {
+      for (let index = 0; index < count; index++) {
+        const unknown = list.get(set, index).ids.find((id) => id >= size);
+        if (unknown === undefined) continue;
+        throw new CheckpointError(
+          `${name} has the token ${unknown} (${JSON.stringify(tokenizer.tokenOf(unknown) ?? "")}), and the model has embeddings for 0 to ${size - 1}; ` +
+            "take the tokenizer that belongs to the model, or a base whose vocabulary was extended",
+          { field: "data", expected: `below ${size}`, actual: String(unknown) },
+        );
+      }
+    }
   }
 }
 
@@ -199,42 +229,71 @@ function inOrder(examples: ExampleList, run: Run, { sequenceLength }: RunSetting
   return new BatchStream({ ...{ examples, sequenceLength, batch, seed, shuffle: false, bucketing: true, passes: 1 } });
 }
 
-/** One pass of all streams; a partition takes them in turn. */
+/** One pass over the longest stream; where several take turns, as much of each of the others. */
 function sizeOf(streams: readonly PreparedStream[]): RunData {
+  const longest = (sizeOf: (batches: BatchStream) => number) =>
+    streams.length * Math.max(...streams.map(({ batches }) => sizeOf(batches)));
   return {
-    samples: streams.reduce((sum, { batches }) => sum + batches.mixture.size, 0),
-    sequences: streams.reduce((sum, { batches }) => sum + batches.sequencesPerPass(), 0),
+    samples: longest(({ mixture }) => mixture.size),
+    sequences: longest((batches) => batches.sequencesPerPass()),
   };
 }
 
-/** Batches as the loop of training takes them. @param openAt the stream, at its beginning or at another place */
-export function batchSource(name: string, openAt: (position?: BatchPosition) => BatchStream): BatchSource {
+/**
+ * Batches as the loop of training takes them.
+ * @param openAt the stream, at its beginning or at another place
+ * @param describe what a batch holds, for people
+ */
+export function batchSource(
+  name: string,
+  openAt: (position?: BatchPosition) => BatchStream,
+  describe?: (batch: Batch) => string,
+): BatchSource {
   let stream = openAt();
   let count = 0;
   return {
     name,
     next: () => {
       const batch = stream.next() as Batch; // endless, as no passes were given
-      count++;
-      return { ...batch, samples: batch.examples, name: `batch ${count} of ${name}` } satisfies TrainingBatch;
+      const number = ++count;
+      return {
+        ...batch,
+        samples: batch.examples,
+        get name() {
+          return `batch ${number} of ${name}${describe ? ` (${describe(batch)})` : ""}`;
+        },
+      } satisfies TrainingBatch;
     },
-    position: () => ({ ...stream.position, waiting: [...stream.position.waiting] }),
+    position: () => ({ ...stream.position, waiting: [...stream.position.waiting], count }),
     seek: (position) => {
-      stream = openAt(position as unknown as BatchPosition);
+      const { count: before, ...at } = position as unknown as BatchPosition & { readonly count: number };
+      stream = openAt(at);
+      count = before;
     },
   };
+}
+
+const SHOWN_TOKENS = 40;
+const SHOWN_CHARACTERS = 70;
+
+/** How the sequences of a batch begin, for people who look for them in their data. */
+function beginningsOf({ rows, time, ids, segments }: Batch, tokenizer: Tokenizer): string {
+  const begins = Array.from({ length: rows }, (_, row) => {
+    const place = Array.from({ length: Math.min(SHOWN_TOKENS, time) }, (_, i) => row * time + i);
+    const text = tokenizer.decode(
+      place.filter((at) => segments[at] !== 0).map((at) => ids[at] ?? 0),
+      { skipSpecialTokens: true },
+    );
+    return JSON.stringify(text.slice(0, SHOWN_CHARACTERS));
+  });
+  return formatSome(begins, 2);
 }
 
 /** Parameters that a stream's batches update: its tensors, or their factors. */
 function learners({ trained }: PreparedStream, lora: LoraPlan | undefined): ReadonlySet<string> | undefined {
   if (!trained || !lora) return trained;
   return new Set(
-    lora.modules
-      .filter(({ tensor }) => trained.has(tensor))
-      .flatMap(({ module }) => [
-        `base_model.model.${module}.lora_A.weight`,
-        `base_model.model.${module}.lora_B.weight`,
-      ]),
+    lora.modules.filter(({ tensor }) => trained.has(tensor)).flatMap((module) => Object.values(factorNames(module))),
   );
 }
 
@@ -244,16 +303,25 @@ function inputsOf({ base, streams }: PreparedRun): Record<string, string> {
   return Object.fromEntries([...sources, ...data]) as Record<string, string>;
 }
 
+/** What adapters call their base: its path where it is one, as their own folder may be anywhere; else its name. */
+async function baseNameOf({ base }: Run, folder = "."): Promise<string> {
+  const path = resolve(folder, base);
+  return (await exists(path)) ? path : base;
+}
+
+/** The folder that factors can be folded into. @throws {RecipeError} if it has an adapter of its own */
+function plainBase({ sources }: OpenedPlan): string {
+  const [checkpoint] = sources.values();
+  if (checkpoint && !checkpoint.adapter) return checkpoint.folder;
+  throw new RecipeError("lora.merge folds factors into a plain base; merge the base's own adapter first", [], {
+    field: "lora.merge",
+  });
+}
+
 /** Writes the base with the factors added: a merge of one model. */
-async function foldIn(run: Run, { base }: PreparedRun, adapter: string, signal?: AbortSignal): Promise<string> {
-  const out = join(run.out, "merged");
-  const [checkpoint] = base.sources.values();
-  if (!checkpoint || checkpoint.adapter) {
-    throw new RecipeError("lora.merge folds factors into a plain base; merge the base's own adapter first", [], {
-      field: "lora.merge",
-    });
-  }
-  const opened = await planSoup({ models: [`${checkpoint.folder}+${resolve(adapter)}`], dtype: run.save_dtype });
+async function foldIn(run: Run, base: string, adapter: string, signal?: AbortSignal): Promise<string> {
+  const out = join(run.out, RUN_FILES.merged);
+  const opened = await planSoup({ models: [`${base}+${resolve(adapter)}`], dtype: run.save_dtype });
   await executePlan(opened, { out, force: true, ...(signal ? { signal } : {}) });
   return out;
 }

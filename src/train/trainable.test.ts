@@ -306,8 +306,7 @@ describe("gradients", () => {
     const sums = whole.map((gradient) => new Float64Array(gradient.length));
     for (let seed = 0; seed < 80; seed++)
       for (const [i, gradient] of (await gradientsOf(half, seed)).entries())
-        for (const [at, value] of gradient.entries())
-          (sums[i] as Float64Array)[at] = (sums[i]?.[at] ?? 0) + value / 80;
+        for (const [at, value] of gradient.entries()) (sums[i] as Float64Array)[at] = (sums[i]?.[at] ?? 0) + value / 80;
     for (const [i, sum] of sums.entries()) expect(apart(sum, whole[i] ?? [])).toBeLessThan(0.3);
     const [dropped, kept] = [half, none].map(({ model, optimizer }) => model.evaluate(batch, optimizer));
     expect((await dropped)?.loss).toBeCloseTo((await kept)?.loss ?? 0, 4);

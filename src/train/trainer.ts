@@ -1,9 +1,10 @@
 // The loop of training: batches in, steps, log, measurements on held-out data, checkpoints, state to resume from. Takes
 // batches from whoever has them; what a run file means is run.ts.
-import { readdir, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { CancelledError, LayergraftError } from "../core/errors.js";
+import { exists } from "../core/files.js";
+import { formatSome } from "../core/format.js";
 import { Random } from "../core/random.js";
 import type { ModelSource } from "../engine/index.js";
 import type { OpenedPlan } from "../merge/index.js";
@@ -11,7 +12,7 @@ import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js"
 import { requireSameRun } from "./configuration.js";
 import type { LoraPlan } from "./lora.js";
 import { Optimizer } from "./optimizer.js";
-import { prepareFolder, RUN_FILES, RunLog } from "./run-folder.js";
+import { type KeepRule, RUN_FILES, RunFolder, RunLog } from "./run-folder.js";
 import type { RunSettings } from "./run-settings.js";
 import { learningRateFactor } from "./schedule.js";
 import { findState, type Progress, restoreParameters, writeState } from "./state.js";
@@ -23,7 +24,7 @@ export interface TrainingBatch extends TokenBatch {
   readonly samples: number;
   /** Tokens, padding not counted. */
   readonly tokens: number;
-  /** For people, such as the numbers of its samples. */
+  /** For people: which one it is, and how its samples begin. */
   readonly name: string;
 }
 
@@ -63,7 +64,7 @@ export interface TrainOptions {
   readonly holdout?: readonly TokenBatch[] | undefined;
   readonly earlyStopping?: { readonly patience: number; readonly least: number } | undefined;
   readonly checkpointEvery: number;
-  readonly keep: "best_and_last" | "last" | "all";
+  readonly keep: KeepRule;
   readonly saveDType: CheckpointToWrite["dtype"];
   readonly revert?: ReadonlySet<string> | undefined;
   readonly seed: number;
@@ -117,19 +118,41 @@ const STATE_SHARE = 20;
  * Trains.
  * @throws {CancelledError} if the signal fires; the state is saved, and `resume` goes on to the same weights
  * @throws {LayergraftError} with code "diverged" if a loss or gradient is not finite; the last good checkpoint stays
- * @throws {OutputError} if the folder holds another run
+ * @throws {OutputError} if the folder holds another run, or another process trains into it
+ * @throws {RecipeError} if a run is to be resumed that differs in its configuration or its inputs
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
-  const trainer = await Trainer.open(options);
+  const { source } = options;
+  const folder = new RunFolder(options.out);
+  const folders = [...source.sources.values()].flatMap(({ folder: one, adapter }) => [one, adapter?.path ?? one]);
+  await folder.requireOutside(folders);
+  await folder.take();
   try {
-    return await trainer.run();
+    const trainer = await Trainer.open(options, folder);
+    try {
+      return await trainer.run();
+    } finally {
+      await trainer.close();
+    }
   } finally {
-    await trainer.close();
+    await folder.release();
   }
+}
+
+/** What a trainer is made of. */
+interface TrainerParts {
+  readonly options: TrainOptions;
+  readonly folder: RunFolder;
+  readonly model: TrainableDecoder;
+  readonly optimizer: Optimizer;
+  readonly log: RunLog;
+  readonly progress: Progress;
+  readonly resumed: boolean;
 }
 
 class Trainer {
   readonly #options: TrainOptions;
+  readonly #folder: RunFolder;
   readonly #model: TrainableDecoder;
   readonly #optimizer: Optimizer;
   readonly #log: RunLog;
@@ -137,20 +160,17 @@ class Trainer {
   readonly #start = performance.now();
   #progress: Progress;
   #loss = Number.NaN;
-  #holdoutLoss: number | undefined;
+  /** The latest measurement on held-out data, and after how many samples. */
+  #measured: { readonly loss: number; readonly samples: number } | undefined;
+  /** Samples after which this process wrote its latest checkpoint. */
+  #written = -1;
   #stateSaved = performance.now();
   #stateCost = 0;
   #tokensHere = 0;
 
-  private constructor(
-    options: TrainOptions,
-    model: TrainableDecoder,
-    optimizer: Optimizer,
-    log: RunLog,
-    progress: Progress,
-    resumed: boolean,
-  ) {
+  private constructor({ options, folder, model, optimizer, log, progress, resumed }: TrainerParts) {
     this.#options = options;
+    this.#folder = folder;
     this.#model = model;
     this.#optimizer = optimizer;
     this.#log = log;
@@ -158,28 +178,36 @@ class Trainer {
     this.#resumed = resumed;
   }
 
-  static async open(options: TrainOptions): Promise<Trainer> {
-    const { out, source, trained, lora, threads, settings, seed, streams, configuration, inputs } = options;
-    const states = join(out, RUN_FILES.states);
-    const saved = options.resume ? await findState(states) : undefined;
+  static async open(options: TrainOptions, folder: RunFolder): Promise<Trainer> {
+    const { source, trained, lora, threads, settings, seed, streams, configuration, inputs, resume } = options;
+    const saved = resume ? await findState(folder.states) : undefined;
     if (saved) requireSameRun(saved, { configuration, inputs });
-    else await prepareFolder(out, options);
+    else await folder.requireFree(options);
     const model = await TrainableDecoder.open(source, { trained, lora, threads, signal: options.signal });
-    const optimizer = new Optimizer(model.parameters, settings.optimizer);
-    if (saved) await restoreParameters(saved, optimizer.parameters);
-    else await model.initialise(optimizer, seed);
-    const progress: Progress = saved?.progress ?? {
-      ...{ step: 0, samples: 0, tokens: 0, logBytes: 0, best: null, sinceBest: 0 },
-      position: streams.map(({ batches }) => batches.position()),
-    };
-    for (const [i, position] of (progress.position as Json[]).entries()) streams[i]?.batches.seek(position);
-    const log = new RunLog(join(out, RUN_FILES.log), progress.logBytes);
-    return new Trainer(options, model, optimizer, log, progress, saved !== undefined);
+    try {
+      const optimizer = new Optimizer(model.parameters, settings.optimizer);
+      if (saved) await restoreParameters(saved, optimizer.parameters);
+      else await model.initialise(optimizer, seed);
+      // Only now: what could not begin takes nothing away.
+      if (!saved) await folder.clear();
+      const progress: Progress = saved?.progress ?? {
+        ...{ step: 0, samples: 0, tokens: 0, logBytes: 0, best: null, sinceBest: 0 },
+        position: streams.map(({ batches }) => batches.position()),
+      };
+      for (const [i, position] of (progress.position as Json[]).entries()) streams[i]?.batches.seek(position);
+      const log = new RunLog(folder.log, progress.logBytes);
+      return new Trainer({ options, folder, model, optimizer, log, progress, resumed: saved !== undefined });
+    } catch (error) {
+      await model.close();
+      throw error;
+    }
   }
 
   async run(): Promise<TrainResult> {
     const { settings, signal, checkpointEvery } = this.#options;
     let stoppedEarly = this.#hasNoPatience();
+    // Killed after its last state, a run has only this left to do.
+    if (this.#resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#tidy();
     while (this.#progress.step < settings.steps && !stoppedEarly) {
       await nextTurn();
       if (signal?.aborted) await this.#leave();
@@ -216,9 +244,9 @@ class Trainer {
     const labels = losses.reduce((sum, loss) => sum + loss.labels, 0);
     const loss = losses.reduce((sum, one) => sum + one.loss, 0) / labels;
     const learningRate = settings.learningRate * learningRateFactor(settings.schedule, step, settings.steps);
-    const { gradientNorm, applied } =
-      labels > 0 ? this.#optimizer.step({ learningRate, scale: 1 / labels }) : { gradientNorm: 0, applied: true };
-    if (labels > 0 && !(applied && Number.isFinite(loss))) this.#diverged(loss, gradientNorm, batches);
+    if (!Number.isFinite(loss)) this.#diverged(`the loss is ${loss}`, batches, losses);
+    const { gradientNorm, applied } = this.#optimizer.step({ learningRate, scale: 1 / labels });
+    if (!applied) this.#diverged(`the loss is ${loss}, and the norm of its gradient ${gradientNorm}`, batches);
     const tokens = batches.reduce((sum, batch) => sum + batch.tokens, 0);
     this.#tokensHere += tokens;
     this.#loss = loss;
@@ -256,7 +284,7 @@ class Trainer {
     const tokensPerSecond = this.#tokensHere / seconds;
     const perStep = this.#progress.tokens / Math.max(1, this.#progress.step);
     const secondsLeft = ((this.#options.settings.steps - this.#progress.step) * perStep) / tokensPerSecond;
-    const measured = this.#holdoutLoss === undefined ? {} : { holdoutLoss: this.#holdoutLoss };
+    const measured = this.#measured === undefined ? {} : { holdoutLoss: this.#measured.loss };
     return { tokensPerSecond, secondsLeft, ...measured };
   }
 
@@ -268,19 +296,20 @@ class Trainer {
     for (const batch of holdout) {
       await nextTurn();
       const found = await this.#model.evaluate(batch, this.#optimizer);
+      if (!Number.isFinite(found.loss)) this.#diverged(`the loss on held-out data is ${found.loss}`, []);
       sum += found.loss;
       labels += found.labels;
     }
-    const score = sum / labels;
-    this.#holdoutLoss = score;
+    const loss = sum / labels;
     const { best, samples, step, sinceBest } = this.#progress;
-    const isBetter = best === null || score < best.score - (earlyStopping?.least ?? 0);
+    this.#measured = { loss, samples };
+    const isBetter = best === null || loss < best.score - (earlyStopping?.least ?? 0);
     this.#progress = {
       ...this.#progress,
-      best: isBetter ? { score, samples } : best,
+      best: isBetter ? { score: loss, samples } : best,
       sinceBest: isBetter ? 0 : sinceBest + 1,
     };
-    this.#log.add({ step, samples, holdoutLoss: score });
+    this.#log.add({ step, samples, holdoutLoss: loss });
     // Of what is best there must be a checkpoint, whenever checkpoints are due.
     if (isBetter && this.#options.keep !== "last") await this.#writeCheckpoint();
   }
@@ -290,55 +319,40 @@ class Trainer {
     return earlyStopping !== undefined && this.#progress.sinceBest >= earlyStopping.patience;
   }
 
+  /** What there is of the run becomes a checkpoint, and a state to go on from. */
   async #checkpoint(): Promise<void> {
     await this.#writeCheckpoint();
     await this.#saveState();
-    await this.#removeOthers();
-    await this.#link("last", this.#progress.samples);
-    if (this.#progress.best && this.#options.keep !== "last") await this.#link("best", this.#progress.best.samples);
+    // Nothing goes before the state that does without it is on the disk.
+    await this.#tidy();
   }
 
-  /** A name that does not change for a checkpoint that does. */
-  async #link(name: string, samples: number): Promise<void> {
-    const { out } = this.#options;
-    const temporary = join(out, `${name}.tmp`);
-    await rm(temporary, { force: true });
-    // A junction is what Windows lets everybody make; elsewhere the type means nothing.
-    await symlink(`${RUN_FILES.checkpoint}${samples}`, temporary, "junction");
-    await rename(temporary, join(out, name));
+  /** Leaves the checkpoints that the rule keeps, and names the last and the best. */
+  async #tidy(): Promise<void> {
+    const { samples } = this.#progress;
+    const best = await this.#best();
+    if (this.#options.keep !== "all") await this.#folder.keepOnly(new Set([samples, best ?? samples]));
+    await this.#folder.link("last", samples);
+    await this.#folder.link("best", best);
+  }
+
+  /** Samples of the best checkpoint; undefined where the rule keeps none, or kept none when it was the best. */
+  async #best(): Promise<number | undefined> {
+    const { best } = this.#progress;
+    if (best === null || this.#options.keep === "last") return undefined;
+    return (await exists(this.#folder.checkpoint(best.samples))) ? best.samples : undefined;
   }
 
   async #writeCheckpoint(): Promise<void> {
     const { base, baseName, lora, saveDType, configuration } = this.#options;
     const { step, samples, tokens } = this.#progress;
-    await writeCheckpoint(this.#checkpointFolder(samples), {
+    if (this.#written === samples) return;
+    const holdoutLoss = this.#measured?.samples === samples ? this.#measured.loss : null;
+    await writeCheckpoint(this.#folder.checkpoint(samples), {
       ...{ base, baseName, lora, dtype: saveDType, parameters: this.#optimizer.parameters },
-      provenance: {
-        step,
-        samples,
-        tokens,
-        loss: finite(this.#loss),
-        holdoutLoss: this.#holdoutLoss ?? null,
-        configuration,
-      },
+      provenance: { step, samples, tokens, loss: finite(this.#loss), holdoutLoss, configuration },
     });
-  }
-
-  #checkpointFolder(samples: number): string {
-    return join(this.#options.out, `${RUN_FILES.checkpoint}${samples}`);
-  }
-
-  /** Only what the rule keeps stays, and nothing goes before the state that follows it is on the disk. */
-  async #removeOthers(): Promise<void> {
-    const { keep, out } = this.#options;
-    if (keep === "all") return;
-    const { samples, best } = this.#progress;
-    const kept = new Set([samples, ...(keep === "best_and_last" && best ? [best.samples] : [])]);
-    for (const name of await readdir(out)) {
-      const match = /^checkpoint-(\d+)(\.partial)?$/.exec(name);
-      if (match && (match[2] || !kept.has(Number(match[1]))))
-        await rm(join(out, name), { recursive: true, force: true });
-    }
+    this.#written = samples;
   }
 
   async #saveNowAndThen(): Promise<void> {
@@ -349,7 +363,7 @@ class Trainer {
   async #saveState(): Promise<void> {
     const begin = performance.now();
     this.#progress = { ...this.#progress, logBytes: this.#log.flush() };
-    await writeState(join(this.#options.out, RUN_FILES.states), {
+    await writeState(this.#folder.states, {
       progress: this.#progress,
       configuration: this.#options.configuration as Json,
       inputs: this.#options.inputs,
@@ -368,19 +382,23 @@ class Trainer {
     });
   }
 
-  #diverged(loss: number, gradientNorm: number, batches: readonly TrainingBatch[]): never {
+  #diverged(what: string, batches: readonly TrainingBatch[], losses: readonly BatchLoss[] = []): never {
     const { out } = this.#options;
+    const { step } = this.#progress;
+    const isBad = (_: unknown, i: number) => !Number.isFinite(losses[i]?.loss ?? Number.NaN);
+    const names = batches.filter(isBad).map(({ name }) => name);
+    const where = names.length > 0 ? `at step ${step + 1}` : `after step ${step}`;
     throw new LayergraftError(
       "diverged",
-      `at step ${this.#progress.step + 1} the loss is ${loss} and the gradient's norm ${gradientNorm}, in ${batches.map(({ name }) => name).join(", ")}; ` +
-        `nothing was learned from it, and checkpoints of earlier steps stay in ${out}. Lower the learning rate, clip, or look at these samples`,
-      { file: out, actual: `${loss}` },
+      `${where} ${what}${names.length > 0 ? `, in ${formatSome(names, 2)}; nothing was learned from it` : ""}. Checkpoints of ` +
+        `earlier steps stay in ${out}. Lower the learning rate, warm up longer, clip, or look at these samples`,
+      { file: out, actual: what },
     );
   }
 
   async #result(stoppedEarly: boolean): Promise<TrainResult> {
-    const { out, revert, keep, base, baseName, saveDType, configuration } = this.#options;
-    const { step, samples, tokens, best } = this.#progress;
+    const { out, revert, base, baseName, saveDType, configuration } = this.#options;
+    const { step, samples, tokens } = this.#progress;
     const reverted = revert ? join(out, RUN_FILES.reverted) : null;
     if (reverted && revert) {
       await writeCheckpoint(reverted, {
@@ -388,14 +406,14 @@ class Trainer {
         provenance: { step, samples, tokens, reverted: [...revert], configuration },
       });
     }
-    const bestFolder = best && keep !== "last" ? this.#checkpointFolder(best.samples) : null;
+    const best = await this.#best();
     return {
       ...{ steps: step, samples, tokens, stoppedEarly, reverted, resumed: this.#resumed },
-      last: this.#checkpointFolder(samples),
-      best: bestFolder,
+      last: this.#folder.checkpoint(samples),
+      best: best === undefined ? null : this.#folder.checkpoint(best),
       loss: finite(this.#loss),
-      bestLoss: best?.score ?? null,
-      log: join(out, RUN_FILES.log),
+      bestLoss: this.#progress.best?.score ?? null,
+      log: this.#folder.log,
       seconds: (performance.now() - this.#start) / 1000,
     };
   }
