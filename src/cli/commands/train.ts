@@ -1,6 +1,6 @@
 // layergraft train: an expert from a base and data, as a run file says, with every field as a flag.
 import { readFile } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { basename, isAbsolute, join } from "node:path";
 import { type Command, Option } from "commander";
 import { LayergraftError } from "../../core/errors.js";
 import { writeFileAtomically } from "../../core/files.js";
@@ -48,7 +48,7 @@ export function addTrainCommand(program: Command): void {
     .summary("fine-tune an expert: full, LoRA, parts of the model, or parts by turns")
     .description(
       "Trains as a run file says: base, data, output, method, what is trained. Every field of it is a flag, too, and goes " +
-        "before the file's; values are read as YAML. Relative paths in the file start from its folder.",
+        "before the file's; values are read as YAML. Relative paths in the file start from its folder, those of flags from the working folder.",
     )
     .argument("[run]", "YAML file; without it all comes from flags")
     .option("--dry-run", "open base and data, say what would be trained, and stop")
@@ -61,12 +61,12 @@ export function addTrainCommand(program: Command): void {
     .option("--force", "replace an earlier run in the output folder");
   for (const { field, description } of runFields()) command.option(`--${field} <value>`, description);
   withCommonOptions(command).action(async (file: string | undefined, flags: TrainFlags & Record<string, unknown>) => {
-    const { run, folder } = await readRunOf(file, flags);
+    const { run, ...folders } = await readRunOf(file, flags);
     const signal = interruptSignal();
     const start = performance.now();
     const palette = paletteFor(process.stderr);
     if (flags.dryRun || flags.preview !== undefined) {
-      const prepared = await prepareRun({ run, folder, signal });
+      const prepared = await prepareRun({ run, ...folders, signal });
       try {
         if (flags.preview !== undefined) await printPreview(prepared, flags.preview);
         else if (flags.json) printJson(summaryOf(run, prepared));
@@ -80,7 +80,7 @@ export function addTrainCommand(program: Command): void {
     let result: RunResult;
     try {
       result = await trainRun({
-        ...{ run, folder, signal },
+        ...{ run, ...folders, signal },
         ...(flags.resume ? { resume: true } : {}),
         ...(flags.force ? { force: true } : {}),
         onReady: (prepared) => say(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),
@@ -95,10 +95,11 @@ export function addTrainCommand(program: Command): void {
   });
 }
 
+/** The run, and where its relative paths start: those of the file from it, those of flags from where the person stands. */
 async function readRunOf(
   file: string | undefined,
   flags: Record<string, unknown>,
-): Promise<{ run: Run; folder: string }> {
+): Promise<{ run: Run; folder: string; dataFolder: string }> {
   const fields = runFields().flatMap(({ field }): FieldText[] => {
     const value = flags[attributeOf(field)];
     return typeof value === "string" ? [[field, value]] : [];
@@ -106,12 +107,15 @@ async function readRunOf(
   if (file === undefined) {
     if (fields.length === 0)
       throw new LayergraftError("usage", "there is nothing to train; give a run file, or --base, --data and --out");
-    return { run: checkRun({}, { fields }), folder: "." };
+    return { run: checkRun({}, { fields }), folder: ".", dataFolder: "." };
   }
   const { run, folder } = await readRun(file, { fields });
-  // A path that is written in the file belongs to it; one on the command line to where the person stands.
-  const isFlag = fields.some(([field]) => field === "out");
-  return { run: isFlag ? run : { ...run, out: join(dirname(resolve(file)), run.out) }, folder };
+  const startOf = (...names: string[]) => (fields.some(([field]) => names.includes(field)) ? "." : folder);
+  return {
+    run: { ...run, out: isAbsolute(run.out) ? run.out : join(startOf("out"), run.out) },
+    folder: startOf("base"),
+    dataFolder: startOf("data", "partition"),
+  };
 }
 
 /** What commander calls a flag's value. */
@@ -131,7 +135,7 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
   );
   const factors = lora?.modules.reduce((sum, module) => sum + lora.settings.rank * (module.in + module.out), 0);
   const what = lora
-    ? `${plural(lora.modules.length, "matrix").replace("matrixs", "matrices")} get factors of rank ${lora.settings.rank}, ${formatCount(factors ?? 0)} parameters`
+    ? `factors of rank ${lora.settings.rank} for ${plural(lora.modules.length, "weight")}, ${formatCount(factors ?? 0)} parameters that learn`
     : `${formatCount(parameters)} parameters learn`;
   return [
     `${what}, in layers ${formatRanges(layers) || "none"}`,
@@ -140,7 +144,7 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
       ...formatTable([..."set,>rows,>examples,>kept,>held out,>cut,>tokens,>learned".split(",")], counts.map(countRow)),
       ...counts.flatMap(lossesOf),
     ]),
-    `${plural(settings.steps, "step")} of ${settings.sequencesPerStep} sequences of ${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
+    `${plural(settings.steps, "step")} of ${settings.sequencesPerStep} sequences of ${run.packing ? "" : "at most "}${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
     `learning rate ${settings.learningRate}, ${describeSchedule(settings.schedule, settings.steps)}`,
     ...notes.map((note) => `note: ${note}`),
   ];
@@ -215,7 +219,7 @@ async function drawLoss(out: string, log: string): Promise<string[]> {
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as LogEntry);
   if (entries.length < 2) return [];
-  const svg = await lossCurveSvg(entries, "Loss");
+  const svg = await lossCurveSvg(entries, `Loss of ${basename(out)}`);
   const files = [join(out, "loss.svg"), join(out, "loss.png")];
   await writeFileAtomically(files[0] as string, svg);
   await writeFileAtomically(files[1] as string, await svgToPng(svg));
@@ -225,7 +229,7 @@ async function drawLoss(out: string, log: string): Promise<string[]> {
 function describeResult(result: RunResult, time: string): string[] {
   const { last, best, bestLoss, merged, reverted, steps, samples, tokens, loss, stoppedEarly, resumed } = result;
   return [
-    `Trained ${plural(steps, "step")}, ${plural(samples, "sample")}, ${formatCount(tokens)} tokens${resumed ? " (resumed)" : ""} in ${time}; loss ${loss?.toFixed(4) ?? "unknown"}${stoppedEarly ? "; stopped early, as the held-out loss got no better" : ""}`,
+    `Trained ${plural(steps, "step")}, ${plural(samples, "sample")}, ${formatCount(tokens)} tokens${resumed ? " (resumed)" : ""} in ${time}${loss === null ? "" : `; loss ${loss.toFixed(4)}`}${stoppedEarly ? "; stopped early, as the held-out loss got no better" : ""}`,
     `last  ${last}`,
     ...(best ? [`best  ${best} (held-out loss ${bestLoss?.toFixed(4)})`] : []),
     ...(merged ? [`merged  ${merged}`] : []),
