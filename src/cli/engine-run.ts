@@ -1,6 +1,7 @@
 // What commands that run a model share: opening it with its messages, options of sampling, prompts into tokens.
 import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
+import { text as readStream } from "node:stream/consumers";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { LayergraftError } from "../core/errors.js";
 import { formatBytes } from "../core/format.js";
@@ -153,9 +154,14 @@ export async function encodeChat(engine: Engine, messages: readonly ChatMessage[
   return (await engine.tokenizer()).encode(text);
 }
 
+/** The text of a file, or of standard input for -. */
+function readInput(path: string): Promise<string> {
+  return path === "-" ? readStream(process.stdin) : readFile(path, "utf8");
+}
+
 /** Prompts of a file: a JSON array of texts, JSON Lines of texts or of objects with a prompt, or one text a line. */
 export async function readPrompts(path: string): Promise<string[]> {
-  const text = await readFile(path === "-" ? "/dev/stdin" : path, "utf8");
+  const text = await readInput(path);
   const fault = (why: string) => new LayergraftError("usage", `${path}: ${why}`, { file: path });
   const promptOf = (value: unknown, where: string): string => {
     const prompt = typeof value === "object" && value !== null ? (value as { prompt?: unknown }).prompt : value;
@@ -185,10 +191,10 @@ function parseJson(text: string, fault: (why: string) => Error): unknown {
   }
 }
 
-/** Texts of tokens from a file: a JSON array of arrays of whole numbers. */
+/** Texts of tokens from a file, or from standard input for -: a JSON array of arrays of whole numbers. */
 export async function readTokenFile(path: string): Promise<number[][]> {
   const fault = (why: string) => new LayergraftError("usage", `${path}: ${why}`, { file: path });
-  const value = parseJson(await readFile(path, "utf8"), fault);
+  const value = parseJson(await readInput(path), fault);
   const isTokens = (list: unknown): list is number[] => Array.isArray(list) && list.every(Number.isInteger);
   if (!Array.isArray(value) || !value.every(isTokens)) {
     throw fault("holds no array of arrays of token ids, such as [[1, 15, 27], [1, 9]]");

@@ -45,7 +45,7 @@ export function addGenerateCommand(program: Command): void {
     .argument("<source>", SOURCE_ARGUMENT)
     .option("-p, --prompt <text...>", "prompts")
     .option("--prompts <file>", "prompts of a file: .json, .jsonl, or one a line; - for standard input")
-    .option("--ids <file>", "prompts as token ids: a JSON array of arrays; needs no tokenizer")
+    .option("--ids <file>", "prompts as token ids: a JSON array of arrays; needs no tokenizer; - for standard input")
     .option("--chat", "put each prompt into the model's chat template")
     .option("--system <text>", "system message, with --chat")
     .option("--no-bos", "do not let the tokenizer put its own marks (BOS) before a prompt")

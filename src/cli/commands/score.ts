@@ -31,7 +31,7 @@ export function addScoreCommand(program: Command): void {
         "prompt, or of the most likely next tokens.",
     )
     .argument("<source>", SOURCE_ARGUMENT)
-    .option("--ids <file>", "JSON array of arrays of token ids")
+    .option("--ids <file>", "JSON array of arrays of token ids; - for standard input")
     .option("-p, --prompt <text>", "a prompt, with --continuation or --top")
     .option("-c, --continuation <text...>", "texts that may follow the prompt")
     .addOption(new Option("--top <n>", "how many of the most likely next tokens to print").argParser(parsePositive))

@@ -1,0 +1,321 @@
+// generate, score, chat and graph as a person runs them: what they print and where, what they refuse, and that all else
+// works where models cannot be run. What needs no process of its own is parsed and run in this one.
+import { spawn } from "node:child_process";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Command } from "commander";
+import { openEngine } from "layergraft/engine";
+import { beforeAll, describe, expect, it, vi } from "vitest";
+import { addGenerateCommand } from "../dist/cli/commands/generate.js";
+import { addGraphCommand } from "../dist/cli/commands/graph.js";
+import { addScoreCommand } from "../dist/cli/commands/score.js";
+import { readPrompts, readTokenFile } from "../dist/cli/engine-run.js";
+import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { DONE, expectReadable, FAILED, INTERRUPTED, layergraft, MAIN, start, WRONG_USAGE } from "./support/command.js";
+import { idOf, writeScripted } from "./support/engine.js";
+
+const root = temporaryFolder();
+const at = (...names: string[]) => join(root, ...names);
+const decoder = (name: string) => join(fileURLToPath(new URL("fixtures/decoders", import.meta.url)), name);
+
+const ANSWER = "éSTOPx ab!";
+
+/** Runs what must succeed, and returns what it printed. */
+async function output(args: readonly string[], input?: string): Promise<string> {
+  const { status, stdout, stderr } = await (input === undefined ? layergraft(args, { cwd: root }) : piped(args, input));
+  expectReadable(stderr);
+  expect({ args, status, stderr }).toMatchObject({ status: DONE });
+  return stdout;
+}
+
+/** Runs a command in this process, with the quiet option, and returns what it prints. */
+async function run(...args: string[]): Promise<string> {
+  const program = new Command("layergraft").exitOverride();
+  for (const add of [addGenerateCommand, addGraphCommand, addScoreCommand]) add(program);
+  for (const command of program.commands) command.exitOverride();
+  const printed: string[] = [];
+  const write = vi.spyOn(process.stdout, "write").mockImplementation((text) => {
+    printed.push(String(text));
+    return true;
+  });
+  try {
+    await program.parseAsync([...args, "--quiet"], { from: "user" });
+  } finally {
+    write.mockRestore();
+  }
+  return printed.join("");
+}
+
+/** Runs with something on standard input. */
+function piped(
+  args: readonly string[],
+  input: string,
+): Promise<{ status: number | null; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, [MAIN, ...args], { cwd: root, env: { ...process.env, NO_COLOR: "1" } });
+  const text = { stdout: "", stderr: "" };
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+    text.stdout += chunk;
+  });
+  child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+    text.stderr += chunk;
+  });
+  child.stdin.end(input);
+  return new Promise((resolve, reject) => {
+    child.on("error", reject);
+    child.on("close", (status) => resolve({ status, ...text }));
+  });
+}
+
+beforeAll(async () => {
+  await writeScripted(at("model"), {
+    ...{ c: "byte C3", "byte C3": "byte A9", "byte A9": "ST", ST: "OP", OP: "x", x: " ", " ": "ab", ab: "!" },
+    ...{ ":": "hi", hi: "?" },
+  });
+  await writeScripted(at("endless"), { a: "b", b: "a" }, { config: { max_position_embeddings: 1e6 }, template: false });
+  await writeTiny(at("task"), { seed: 1 });
+  await writeTiny(at("language"), { seed: 2 });
+  writeFileSync(at("swap.yaml"), "method: swap\ntask: task\nlanguage: language\n");
+  writeFileSync(at("ids.json"), JSON.stringify([[3, 4, 5], [7], [], [3, 4, 9, 10, 11]]));
+});
+
+describe("generate", () => {
+  it("prints the answer to one prompt as it comes, and all else on stderr", async () => {
+    const { status, stdout, stderr } = await layergraft(["generate", "model", "-p", "c"], { cwd: root });
+    expect({ status, stdout }).toEqual({ status: DONE, stdout: `${ANSWER}\n` });
+    expect(stderr).toMatch(/^model: Llama, ready in .*\n8 tokens in \d+\.\d s \(\d+\.\d a second\)\n$/);
+  });
+
+  it("answers many prompts of a file, with stop texts, as one JSON document", async () => {
+    writeFileSync(at("prompts.jsonl"), `"c"\n\n{"prompt": "ab x", "more": 1}\n`);
+    const args = ["generate", at("model"), "--prompts", at("prompts.jsonl"), "-p", "ST", "--stop", "TO", "a", "--json"];
+    const found = JSON.parse(await run(...args)) as { model: string; seconds: number; answers: unknown };
+    expect(found.model).toBe("model");
+    expect(found.seconds).toBeGreaterThan(0);
+    const ids = (...tokens: Parameters<typeof idOf>[0][]) => tokens.map(idOf);
+    expect(found.answers).toEqual([
+      { prompt: "ST", promptTokens: 2, text: "OPx ", ids: ids("OP", "x", " ", "ab"), finish: "stop" },
+      { prompt: "c", promptTokens: 2, text: "éS", ids: ids("byte C3", "byte A9", "ST", "OP"), finish: "stop" },
+      { prompt: "ab x", promptTokens: 4, text: " ", ids: ids(" ", "ab"), finish: "stop" },
+    ]);
+  });
+
+  it("answers conversations, and prompts from standard input", async () => {
+    const args = ["generate", "model", "--chat", "--system", "ab", "--prompts", "-", "--max-new-tokens", "1"];
+    const found = JSON.parse(await output([...args, "--json"], "c\nhi hi\n")) as { answers: Record<string, unknown>[] };
+    // <s>bot:ab\nuser:c\nbot: and <s>bot:ab\nuser:hi hi\nbot:
+    expect(found.answers.map(({ promptTokens, text, finish }) => [promptTokens, text, finish])).toEqual([
+      [11, "hi", "length"],
+      [13, "hi", "length"],
+    ]);
+  });
+
+  it("takes tokens where there is no tokenizer, and recipes that nothing has executed", async () => {
+    const expected = {
+      prompts: [
+        [3, 4, 5],
+        [7, 8, 9, 10],
+      ],
+      maxNewTokens: 6,
+    };
+    writeFileSync(at("prompts.json"), JSON.stringify(expected.prompts));
+    const engine = await openEngine("swap.yaml", { folder: root });
+    const answers = await engine.generate(expected.prompts, {
+      maxNewTokens: 6,
+      temperature: 0.9,
+      topK: 5,
+      topP: 0.9,
+      seed: 7,
+    });
+    await engine.close();
+    const drawing = ["--temperature", "0.9", "--top-k", "5", "--top-p", "0.9", "--seed", "7", "--batch", "1"];
+    const args = ["generate", at("swap.yaml"), "--ids", at("prompts.json"), "--max-new-tokens", "6", "--threads", "1"];
+    expect(await run(...args, ...drawing)).toBe(
+      answers.map(({ ids }, i) => `${i + 1}. ${expected.prompts[i]?.join(" ")}\n${ids.join(" ")}\n\n`).join(""),
+    );
+  });
+
+  it("ends with what it has where it is interrupted", async () => {
+    const args = ["generate", "endless", "-p", "a", "--max-new-tokens", "500000"];
+    const { child, ended } = start(args, { cwd: root });
+    child.stdout?.once("data", () => child.kill("SIGINT"));
+    const { status, stdout, stderr } = await ended;
+    expect(status).toBe(INTERRUPTED);
+    expect(stdout).toMatch(/^(ba)*b?$/);
+    expect(stderr).toMatch(/interrupted: /);
+    expectReadable(stderr);
+  });
+
+  it("reads prompts from each kind of file, and says what is wrong with one", async () => {
+    const read = (name: string, text: string) => {
+      writeFileSync(at(name), text);
+      return readPrompts(at(name));
+    };
+    expect(await read("p.json", `["a", {"prompt": "b\\nc"}]`)).toEqual(["a", "b\nc"]);
+    expect(await read("p.jsonl", `"a"\n  \n{"prompt":"b"}\n`)).toEqual(["a", "b"]);
+    expect(await read("p.txt", "a \r\n\n b\n")).toEqual(["a ", " b"]);
+    await expect(read("p.json", `{"prompt": "a"}`)).rejects.toThrow(/p\.json: holds no JSON array of prompts/);
+    await expect(read("p.json", `["a", 5]`)).rejects.toThrow(/p\.json: entry 2 is neither a text nor an object with/);
+    await expect(read("p.json", `["a`)).rejects.toThrow(/p\.json: is not valid JSON/);
+    await expect(read("p.jsonl", `"a"\n{"text":"b"}\n`)).rejects.toThrow(/p\.jsonl: line 2 is neither/);
+    await expect(read("p.jsonl", `"a"\nb\n`)).rejects.toThrow(/p\.jsonl: line 2 is not valid JSON/);
+    for (const text of ["[1, 2]", "{}", `[["1"]]`, "[[1.5]]"]) {
+      writeFileSync(at("t.json"), text);
+      await expect(readTokenFile(at("t.json"))).rejects.toThrow(
+        /t\.json: holds no array of arrays of token ids, such as/,
+      );
+    }
+  });
+});
+
+describe("score", () => {
+  it("prints the log-probabilities of tokens, and nothing else", async () => {
+    const text = readFileSync(at("ids.json"), "utf8");
+    const engine = await openEngine(decoder("qwen3"), { threads: 1 });
+    const logprobs = await engine.score(JSON.parse(text) as number[][]);
+    await engine.close();
+    expect(logprobs.map(({ length }) => length)).toEqual([2, 0, 0, 4]);
+    const args = ["score", decoder("qwen3"), "--json", "--threads", "1", "--ids"];
+    expect(await run(...args, at("ids.json"))).toBe(`${JSON.stringify({ logprobs })}\n`);
+    expect(await output([...args, "-"], text)).toBe(`${JSON.stringify({ logprobs })}\n`);
+  });
+
+  it("prints what may follow a prompt, and what most likely does", async () => {
+    // Of one feature, normalised to about sqrt(24): the successor has that logit, all others 0.
+    const most = 1 / Math.sqrt(1 / 24 + 1e-6);
+    const [sure, other] = [most, 0].map((logit) => logit - Math.log(Math.exp(most) + 23));
+    const args = ["score", at("model"), "-p", "c", "-c", "é", "x", "", "--top", "2"];
+    const near = (value: number | undefined) => expect.closeTo(value as number, 4);
+    expect(JSON.parse(await run(...args, "--json"))).toEqual({
+      continuations: [
+        { text: "é", logprob: near(2 * (sure as number)), tokens: [near(sure), near(sure)], greedy: true },
+        { text: "x", logprob: near(other), tokens: [near(other)], greedy: false },
+        { text: "", logprob: 0, tokens: [], greedy: true },
+      ],
+      next: [
+        { id: 10, token: "Ã", logprob: near(sure) },
+        { id: 0, token: "<unk>", logprob: near(other) },
+      ],
+    });
+    const table = await run("score", at("model"), "-p", "c", "-c", "é", "x", "--top", "1");
+    expect(table).toMatch(
+      /^continuation +log-probability +tokens +most likely\n"é" +-0\.3165 +2 +yes\n"x" +-5\.0572 +1\b/,
+    );
+    expect(table).toMatch(/\nnext +id +log-probability +probability\n"\ufffd" +10 +-0\.1582 +85\.36%\n$/);
+  });
+});
+
+describe("chat", () => {
+  it("answers lines, remembers the talk until /new, and ends with it", async () => {
+    const args = ["chat", "model", "--system", "ab", "-q", "--stop", "?"];
+    // After the empty line there is nothing any more.
+    expect(await output(args, "hi\nc c\n/new\nx\n\nhi\n")).toBe("hi\nhi\nhi\n");
+  });
+});
+
+describe("graph", () => {
+  it("prints what is computed, a line for each operation, and works where nothing can be run", async () => {
+    const text = await run("graph", at("swap.yaml"));
+    expect(text.split("\n")).toContain("layers.0.self_attn.k_proj.weight : f32[4, 8]");
+    expect(text).toMatch(/\n%\d+ = matmul\(%\d+, lm_head\.weight\) transB=true : f32\[rows, 24\]\n(.*\n)*$/);
+    const cached = JSON.parse(await run("graph", at("swap.yaml"), "--cached", "--json")) as {
+      nodes: { id: number; op: string; inputs: number[]; shape: unknown }[];
+      output: number;
+      weights: string[];
+    };
+    const ids = new Set(cached.nodes.map(({ id }) => id));
+    for (const { inputs, id } of cached.nodes)
+      for (const input of inputs) expect(ids.has(input) && input < id).toBe(true);
+    expect(cached.nodes.find(({ id }) => id === cached.output)?.shape).toEqual(["rows", 24]);
+    expect(cached.weights).toHaveLength(3 + 4 * 9);
+    expect(cached.nodes.some(({ shape }) => JSON.stringify(shape) === `["batch",1,"past",4]`)).toBe(true);
+  });
+});
+
+describe("what cannot be", () => {
+  const refused = (args: readonly string[], code: string, message: RegExp) =>
+    expect(run(...args)).rejects.toMatchObject({ code, message: expect.stringMatching(message) });
+  const ids = ["--ids", at("ids.json")];
+
+  it("is a family that is not known: which are, and that all else works", async () => {
+    await writeTiny(at("strange"), { modelType: "starling" });
+    const { status, stdout, stderr } = await layergraft(["generate", "strange", ...ids], { cwd: root });
+    expect({ status, stdout }).toEqual({ status: FAILED, stdout: "" });
+    expect(stderr).toMatch(
+      /^error: \S*strange.config\.json is of the family "starling".* known are .*llama.* and analysing such/,
+    );
+    expectReadable(stderr);
+    expect(await output(["inspect", "strange"])).toMatch(/starling/);
+  });
+
+  it("is text without a tokenizer, or talk without a template", async () => {
+    await writeScripted(at("mute"), {}, { template: false });
+    await refused(["generate", at("mute"), "-p", "a", "--chat"], "usage", /mute has no chat template.*without --chat/);
+    rmSync(at("mute", "tokenizer.json"));
+    await refused(
+      ["generate", at("mute"), "-p", "a"],
+      "checkpoint",
+      /mute has no tokenizer\.json; copy tokenizer\.json/,
+    );
+  });
+
+  it("is a text longer than the context", async () => {
+    const long = ["generate", "model", "-p", "c ".repeat(40)];
+    const { status, stdout, stderr } = await layergraft(long, { cwd: root });
+    expect({ status, stdout }).toEqual({ status: WRONG_USAGE, stdout: "" });
+    expect(stderr).toMatch(
+      /\nerror: prompt 1 has 81 tokens, and the context of model is 64 \(max_position_embeddings\); shorten it\n$/,
+    );
+  });
+
+  it("is a weight of the wrong shape, or a token that the model does not know", async () => {
+    await writeTiny(at("narrow"), { config: { intermediate_size: 10 } });
+    const message = /^the weights of narrow are not those .*gate_proj\.weight is \[12, 8\], and .* asks for \[10, 8\]/s;
+    await refused(["score", at("narrow"), ...ids], "mismatch", message);
+    writeFileSync(at("far.json"), "[[3, 99]]");
+    const far = ["score", at("model"), "--ids", at("far.json")];
+    await refused(far, "usage", /^text 1 has the token 99, and model knows 0 to 23$/);
+  });
+
+  it("is a command that asks for nothing, or for what contradicts itself", async () => {
+    const model = at("model");
+    await refused(
+      ["generate", model],
+      "usage",
+      /^there is no prompt; give --prompt TEXT, --prompts FILE or --ids FILE$/,
+    );
+    await refused(["generate", model, "-p", "c", "--system", "x"], "usage", /^--system belongs to a chat; add --chat$/);
+    await refused(["generate", model, "-p", "", "--no-bos"], "usage", /^prompt 1 is empty; give at least one token/);
+    await refused(["score", model], "usage", /^nothing says what to score; give --ids FILE, or --prompt TEXT$/);
+    await refused(["score", model, "-p", "c"], "usage", /^say what to score of the prompt: --continuation or --top$/);
+  });
+
+  // As where the package has no binary, or is not there at all.
+  const without = (code: string, message: string) => {
+    const hooks = `export async function resolve(name, context, next) {
+      if (name !== "onnxruntime-node") return next(name, context);
+      throw Object.assign(new Error(${JSON.stringify(message)}), { code: "${code}" });
+    }`;
+    const hook = `data:text/javascript,${encodeURIComponent(hooks)}`;
+    const register = `import { register } from "node:module"; register(${JSON.stringify(hook)});`;
+    return { cwd: root, node: ["--import", `data:text/javascript,${encodeURIComponent(register)}`] };
+  };
+
+  it("is an answer without a native runtime: merging and analysis work all the same", async () => {
+    const missing = without("ERR_MODULE_NOT_FOUND", "Cannot find package 'onnxruntime-node'");
+    const answer = await layergraft(["generate", "model", "-p", "c"], missing);
+    expect(answer).toMatchObject({ status: FAILED, stdout: "" });
+    expect(answer.stderr).toMatch(
+      /^error: running models needs ONNX Runtime, which is not installed: npm install onnxruntime-node.*; merging and analysis work without it\n$/,
+    );
+    const merge = await layergraft(["swap", "--task", "task", "--language", "language", "--out", "merged"], missing);
+    expect(merge).toMatchObject({ status: DONE });
+    expect((await layergraft(["inspect", "merged"], missing)).status).toBe(DONE);
+
+    const broken = without("ERR_DLOPEN_FAILED", "libstdc++.so.6: cannot open shared object file");
+    const failed = await layergraft(["score", "model", "--ids", "ids.json"], broken);
+    expect(failed).toMatchObject({ status: FAILED, stdout: "" });
+    expect(failed.stderr).toMatch(/does not load on \S+: libstdc\+\+\.so\.6: cannot open shared object file; on Linux/);
+    expectReadable(answer.stderr + failed.stderr);
+  });
+});
