@@ -290,19 +290,16 @@ describe("what cannot be", () => {
     await refused(["score", model, "-p", "c"], "usage", /^say what to score of the prompt: --continuation or --top$/);
   });
 
-  // As where the package has no binary, or is not there at all.
-  const without = (code: string, message: string) => {
-    const hooks = `export async function resolve(name, context, next) {
-      if (name !== "onnxruntime-node") return next(name, context);
-      throw Object.assign(new Error(${JSON.stringify(message)}), { code: "${code}" });
-    }`;
-    const hook = `data:text/javascript,${encodeURIComponent(hooks)}`;
-    const register = `import { register } from "node:module"; register(${JSON.stringify(hook)});`;
-    return { cwd: root, node: ["--import", `data:text/javascript,${encodeURIComponent(register)}`] };
-  };
+  // As where the package is not installed.
+  const hooks = `export async function resolve(name, context, next) {
+    if (name !== "onnxruntime-node") return next(name, context);
+    throw Object.assign(new Error("Cannot find package 'onnxruntime-node'"), { code: "ERR_MODULE_NOT_FOUND" });
+  }`;
+  const script = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`;
+  const register = `import { register } from "node:module"; register(${JSON.stringify(script(hooks))});`;
+  const missing = { cwd: root, node: ["--import", script(register)] };
 
   it("is an answer without a native runtime: merging and analysis work all the same", async () => {
-    const missing = without("ERR_MODULE_NOT_FOUND", "Cannot find package 'onnxruntime-node'");
     const answer = await layergraft(["generate", "model", "-p", "c"], missing);
     expect(answer).toMatchObject({ status: FAILED, stdout: "" });
     expect(answer.stderr).toMatch(
@@ -311,11 +308,6 @@ describe("what cannot be", () => {
     const merge = await layergraft(["swap", "--task", "task", "--language", "language", "--out", "merged"], missing);
     expect(merge).toMatchObject({ status: DONE });
     expect((await layergraft(["inspect", "merged"], missing)).status).toBe(DONE);
-
-    const broken = without("ERR_DLOPEN_FAILED", "libstdc++.so.6: cannot open shared object file");
-    const failed = await layergraft(["score", "model", "--ids", "ids.json"], broken);
-    expect(failed).toMatchObject({ status: FAILED, stdout: "" });
-    expect(failed.stderr).toMatch(/does not load on \S+: libstdc\+\+\.so\.6: cannot open shared object file; on Linux/);
-    expectReadable(answer.stderr + failed.stderr);
+    expectReadable(answer.stderr);
   });
 });
