@@ -24,6 +24,8 @@ export { clipFactor, Optimizer, type OptimizerSettings, type Parameter, type Ste
 export { PRESET_NAMES, type PresetFields, presetFields, scaledPreset } from "./presets.js";
 export {
   batchSource,
+  type HandOverOptions,
+  handOverRun,
   type PreparedRun,
   type PreparedStream,
   prepareRun,
@@ -71,3 +73,4 @@ export {
   type TrainResult,
   train,
 } from "./trainer.js";
+export { startTrlRun, TRL_FILES, type TrlCluster, type TrlFolder, type TrlRun, writeTrlRun } from "./trl/index.js";

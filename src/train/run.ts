@@ -30,10 +30,12 @@ import {
   type BatchSource,
   type TrainingBatch,
   type TrainingStream,
+  type TrainOptions,
   type TrainProgress,
   type TrainResult,
   train,
 } from "./trainer.js";
+import { type TrlCluster, type TrlFolder, writeTrlRun } from "./trl/index.js";
 
 export interface RunOptions {
   readonly run: Run;
@@ -92,45 +94,88 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
   const prepared = await prepareRun(options);
   try {
     onReady?.(prepared);
-    const { base, source, settings, lora, streams, trained } = prepared;
-    const tensors = source.tensors;
-    const revert = run.revert
-      ? resolveSelection(run.revert, { tensors, layers: source.config.layers, field: "revert" })
-      : undefined;
-    const folding = run.lora?.merge ? plainBase(base) : undefined;
-    if (revert && lora)
-      throw new RecipeError("revert is for full fine-tuning; leave layers out of train instead", [], {
-        field: "revert",
-      });
-    const result = await train({
-      ...{ base, source, trained, lora, settings, signal, resume, force, onProgress, revert },
-      baseName: await baseNameOf(run, options.folder),
-      out: run.out,
-      streams: streams.map(
-        (stream): TrainingStream => ({
-          batches: batchSource(stream.name, stream.openAt, stream.describe),
-          trained: learners(stream, lora),
-        }),
-      ),
-      accumulation: run.accumulation,
-      holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
-      ...(run.early_stopping ? { earlyStopping: run.early_stopping } : {}),
-      checkpointEvery: run.checkpoints.every_samples,
-      keep: run.checkpoints.keep,
-      saveDType: run.save_dtype,
-      seed: run.seed,
-      threads: run.threads,
-      configuration: run,
-      inputs: inputsOf(prepared),
-    });
+    const folding = run.lora?.merge ? plainBase(prepared.base) : undefined;
+    const result = await train({ ...(await loopOf(prepared, options)), signal, resume, force, onProgress });
     return {
       ...result,
       merged: folding === undefined ? null : await foldIn(run, folding, result.last, signal),
-      counts: Object.fromEntries(streams.map(({ name, counts }) => [name, counts])),
+      counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
     };
   } finally {
     prepared.close();
   }
+}
+
+export interface HandOverOptions extends Omit<RunOptions, "resume" | "force" | "onProgress"> {
+  readonly cluster?: TrlCluster | undefined;
+  /** Steps whose sequences were written, of all. */
+  readonly onWritten?: ((done: number, of: number) => void) | undefined;
+}
+
+/**
+ * Writes a run as a folder for TRL and PEFT, in place of the run's own: the same sequences, rates and parts.
+ * @throws {RecipeError} with everything that cannot be carried over, by name
+ * @throws {OutputError} if the folder is not empty
+ */
+export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> {
+  const { run, signal, cluster, onReady, onWritten } = options;
+  if (run.lora?.merge) {
+    throw new RecipeError("lora.merge is not done by TRL; merge its adapter afterwards, as FOLDER+ADAPTER", [], {
+      field: "lora.merge",
+    });
+  }
+  const prepared = await prepareRun(options);
+  try {
+    onReady?.(prepared);
+    const tokenizer = await loadSourceTokenizer(prepared.source);
+    return await writeTrlRun({
+      ...{
+        folder: run.out,
+        run: await loopOf(prepared, options),
+        packing: run.packing,
+        pad: tokenizer.pad,
+        cluster,
+        signal,
+      },
+      onProgress: ({ done, of }) => onWritten?.(done, of),
+    });
+  } finally {
+    prepared.close();
+  }
+}
+
+/** What the loop of training is told. */
+async function loopOf(
+  prepared: PreparedRun,
+  { run, folder }: Pick<RunOptions, "run" | "folder">,
+): Promise<TrainOptions> {
+  const { base, source, settings, lora, streams, trained } = prepared;
+  const revert = run.revert
+    ? resolveSelection(run.revert, { tensors: source.tensors, layers: source.config.layers, field: "revert" })
+    : undefined;
+  if (revert && lora)
+    throw new RecipeError("revert is for full fine-tuning; leave layers out of train instead", [], { field: "revert" });
+  return {
+    ...{ base, source, trained, lora, settings, revert },
+    baseName: await baseNameOf(run, folder),
+    out: run.out,
+    streams: streams.map(
+      (stream): TrainingStream => ({
+        batches: batchSource(stream.name, stream.openAt, stream.describe),
+        trained: learners(stream, lora),
+      }),
+    ),
+    accumulation: run.accumulation,
+    holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
+    ...(run.early_stopping ? { earlyStopping: run.early_stopping } : {}),
+    checkpointEvery: run.checkpoints.every_samples,
+    keep: run.checkpoints.keep,
+    saveDType: run.save_dtype,
+    seed: run.seed,
+    threads: run.threads,
+    configuration: run,
+    inputs: inputsOf(prepared),
+  };
 }
 
 /** Opens base and data and settles what depends on them. */

@@ -10,17 +10,21 @@ import { loadSourceTokenizer } from "../../engine/index.js";
 import { svgToPng } from "../../report/draw.js";
 import { previewLegend, renderPreview } from "../../report/preview.js";
 import { formatTable } from "../../report/table.js";
+import { showTasks } from "../../report/tasks.js";
 import { type LogEntry, lossCurveSvg, showTraining } from "../../report/training.js";
 import {
   checkRun,
   describeSchedule,
   type FieldText,
+  handOverRun,
   type PreparedRun,
   prepareRun,
   type Run,
   type RunResult,
   readRun,
   runFields,
+  startTrlRun,
+  TRL_FILES,
   trainRun,
 } from "../../train/index.js";
 import { parsePositive } from "../engine-run.js";
@@ -40,6 +44,38 @@ interface TrainFlags extends CommonOptions {
   readonly force?: boolean;
   readonly dryRun?: boolean;
   readonly preview?: number;
+  readonly engine: "embedded" | "trl";
+  readonly start?: boolean;
+  readonly python: string;
+  readonly gpus?: number;
+  readonly machines?: number;
+  readonly slurm?: string[];
+}
+
+/** Writes the run for PyTorch, and starts it if that is wanted. */
+async function handOver(
+  run: Run,
+  where: { readonly folder: string; readonly dataFolder: string; readonly signal: AbortSignal },
+  flags: TrainFlags,
+): Promise<void> {
+  const { gpus: processes, machines, slurm } = flags;
+  const cluster = { processes, machines, slurm };
+  const display = flags.quiet ? undefined : showTasks();
+  const state = (done: number, total: number) =>
+    display?.update({ phase: "writing sequences", done, total, detail: "" });
+  const written = await handOverRun({ ...where, run, cluster, onWritten: state }).finally(() => display?.stop());
+  if (flags.start) {
+    const onLine = (line: string) => say(flags, line);
+    await startTrlRun({ folder: written.folder, python: flags.python, signal: where.signal, onLine });
+  }
+  if (flags.json) return printJson({ ...written, started: flags.start ?? false });
+  const { folder, sequences, tokens, out } = written;
+  print([
+    `Wrote ${folder}: ${plural(sequences, "sequence")}, ${formatCount(tokens)} tokens, ${TRL_FILES.entry}, ${TRL_FILES.launch}, ${TRL_FILES.slurm}`,
+    flags.start
+      ? `Trained; its checkpoints are in ${out}`
+      : `Start it with: bash ${join(folder, TRL_FILES.launch)} (or sbatch ${join(folder, TRL_FILES.slurm)}); checkpoints come to ${out}`,
+  ]);
 }
 
 export function addTrainCommand(program: Command): void {
@@ -58,7 +94,20 @@ export function addTrainCommand(program: Command): void {
       ),
     )
     .option("--resume", "go on with a run that was stopped, to the same weights")
-    .option("--force", "replace an earlier run in the output folder");
+    .option("--force", "replace an earlier run in the output folder")
+    .addOption(
+      new Option(
+        "--engine <engine>",
+        "who trains: the embedded engine, or PyTorch, for which the run is written as a folder",
+      )
+        .choices(["embedded", "trl"])
+        .default("embedded"),
+    )
+    .option("--start", "trl: start the folder that was written, here")
+    .option("--python <interpreter>", "trl: interpreter that has TRL and PEFT, for --start", "python3")
+    .addOption(new Option("--gpus <n>", "trl: processes of a machine").argParser(parsePositive))
+    .addOption(new Option("--machines <n>", "trl: machines").argParser(parsePositive))
+    .option("--slurm <option...>", "trl: options of sbatch, such as --slurm=--time=24:00:00");
   for (const { field, description } of runFields()) command.option(`--${field} <value>`, description);
   withCommonOptions(command).action(async (file: string | undefined, flags: TrainFlags & Record<string, unknown>) => {
     const { run, ...folders } = await readRunOf(file, flags);
@@ -76,6 +125,7 @@ export function addTrainCommand(program: Command): void {
       }
       return;
     }
+    if (flags.engine === "trl") return handOver(run, { ...folders, signal }, flags);
     const display = flags.quiet ? undefined : showTraining();
     let result: RunResult;
     try {
