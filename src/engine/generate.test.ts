@@ -83,6 +83,19 @@ describe.each(["llama", "gemma3"])("%s", (name) => {
     for (const [i, found] of (await engine.score(prompts)).entries()) {
       expect(distance(found, scores[i]?.[0] ?? [])).toBeLessThan(1e-5);
     }
+    // All of one is the beginning of the other; or there is nothing but what is shared.
+    for (const pair of [
+      [beginning, [...beginning, 4]],
+      [beginning, beginning],
+    ]) {
+      const one = await Promise.all(pair.map((prompt) => engine.generate([prompt], GREEDY)));
+      expect(await engine.generate(pair, GREEDY)).toEqual(one.flat());
+      const both = await engine.score(pair);
+      for (const [i, prompt] of pair.entries()) {
+        expect(distance(both[i] ?? [], (await engine.score([prompt]))[0] ?? [])).toBeLessThan(1e-5);
+      }
+      expect((await engine.topNext(pair, { count: 1 }))[0]?.[0]?.id).toBe(one[0]?.[0]?.ids[0]);
+    }
     const context = beginning.slice(0, 15);
     const requests = prompts.map((prompt) => ({ context, continuation: prompt.slice(15) }));
     for (const [i, { tokens }] of (await engine.scoreContinuations(requests)).entries()) {
