@@ -1,0 +1,240 @@
+// Reports of experiments whose answers are known: every number by hand, every format complete and safe.
+import { describe, expect, it } from "vitest";
+import {
+  experimentMarkdown,
+  formatCell,
+  formatDifference,
+  scoresCsv,
+  tableCsv,
+  tableLatex,
+} from "../../report/experiment.js";
+import { experimentPage } from "../../report/experiment-page.js";
+import type { Experiment, ExperimentStatus } from "../experiment.js";
+import { FakeWorld, fakeFacts, ITEMS } from "../plan/fake-world.test-util.js";
+import type { EvaluateStep } from "../steps/step.js";
+import { gatherReport } from "./gather.js";
+
+const PLAN = `
+name: small
+title: A <small> experiment & more
+notes: "Not | real"
+base: models/Base-1B
+experts:
+  math: { role: task, folders: [m1, m2] }
+  swahili: { role: language, language: sw, folders: [s1, s2] }
+  both: { role: joint, folders: [j1] }
+merges:
+  - name: layer swap
+    recipe: { method: swap, task: math, language: swahili }
+    grid: { bottom: [1, 2], top: [0, 1] }
+    default: { bottom: 2, top: 0 }
+  - { name: soup, recipe: { method: soup, models: [math, swahili] } }
+  - { name: soups first, column: language, recipe: { method: swap, task: { method: soup, models: [all math] }, language: { method: soup, models: [all swahili] } } }
+evaluate: { tasks: ["mgsm_{language}", mgsm_en] }
+search: { share: 0.4 }
+tables: [1, 2, 5, 6]
+`;
+
+/** How many of ten items in a row a model gets right. */
+function strength({ model, request }: EvaluateStep): number {
+  if (request.task === "mgsm_en") return 8;
+  if (typeof model === "string")
+    return { "id:models/Base-1B": 1, "id:m1": 3, "id:m2": 4, "id:s1": 2, "id:s2": 1, "id:j1": 5 }[model] ?? 0;
+  if (model.method === "soup") return 4;
+  if (typeof model.task === "object") return 6;
+  return model.bottom === 1 && model.top === 1 ? 7 : model.bottom === 2 && model.top === 0 ? 5 : 3;
+}
+const worth = (step: EvaluateStep, item: number) => (item % 10 < strength(step) ? 1 : 0);
+
+function reportOf(text: string, isFinished = true) {
+  const world = new FakeWorld(text, { worth });
+  const expansion = isFinished ? world.finish() : world.expand();
+  const base = { parameters: 1.24e9, bytes: 2.5e9, layers: 16 };
+  const experiment = { plan: world.plan, world: { facts: fakeFacts, faults: [], base } } as unknown as Experiment;
+  const steps = expansion.steps.map((step) => ({
+    step,
+    state: isFinished
+      ? { state: "done", attempts: 1, seconds: 2 }
+      : { state: "failed", attempts: 1, seconds: 1, reason: "no <memory>" },
+  }));
+  const counts = {
+    done: isFinished ? steps.length : 0,
+    failed: isFinished ? 0 : steps.length,
+    left: 0,
+    running: 0,
+    waiting: isFinished ? 0 : 7,
+  };
+  const status = { expansion, steps, counts, store: world.results } as unknown as ExperimentStatus;
+  return { report: gatherReport(experiment, status), expansion };
+}
+
+const { report, expansion } = reportOf(PLAN);
+const held = expansion.searches[0]?.splits.get("mgsm_sw")?.held ?? [];
+/** Share of the held-out items that a model of this strength gets right. */
+const heldShare = (right: number) => held.filter((item) => item % 10 < right).length / held.length;
+
+describe("the data of a report", () => {
+  it("has the paper's table 2, on items that the search did not see", () => {
+    expect(held).toHaveLength(0.6 * ITEMS);
+    const table = report.tables.find(({ id }) => id === "table-2-sw");
+    expect(table?.columns).toEqual([
+      ...[
+        "",
+        "base",
+        "language expert",
+        "math expert",
+        "joint SFT",
+        "soup, best configuration",
+        "TIES, best configuration",
+      ],
+      ...["layer swap, default configuration (bottom 2, top 0)", "layer swap, best configuration (bottom 1, top 1)"],
+    ]);
+    const row = (label: string) => table?.rows.find((one) => one.label === label)?.cells ?? [];
+    const mean = (a: number, b: number) => (heldShare(a) + heldShare(b)) / 2;
+    expect(row("Swahili mean").map(({ value }) => value)).toEqual([
+      ...[heldShare(1), mean(2, 1), mean(3, 4), heldShare(5), heldShare(4), null, heldShare(5), heldShare(7)],
+    ]);
+    expect(row("Swahili min")[2]?.value).toBe(heldShare(3));
+    expect(row("Swahili max")[2]?.value).toBe(heldShare(4));
+    expect(row("Swahili mean").map(({ isBest }) => isBest === true)).toEqual([...Array(7).fill(false), true]);
+    expect(row("Swahili mean").map(({ published }) => published)).toEqual([
+      ...[0.248, 0.247, 0.295, 0.321, 0.293, 0.295, 0.324, 0.328],
+    ]);
+    expect(row("English mean").at(-1)).toMatchObject({ value: 0.8, published: 0.644 });
+    expect(table?.note).toContain("12 items of each task that the search did not see");
+  });
+
+  it("has tables 1, 5 and 6", () => {
+    const one = report.tables.find(({ id }) => id === "table-1");
+    expect(one?.rows.map(({ label }) => label)).toEqual(["Swahili mean", "Swahili max"]);
+    const five = report.tables.find(({ id }) => id === "table-5");
+    expect(five?.rows.map(({ label, cells }) => [label, ...cells.map(({ value }) => value)])).toEqual([
+      ["mgsm_sw", 0.1, 0.35, expect.closeTo(0.15, 12)],
+      ["mgsm_en", 0.8, 0.8, 0.8],
+    ]);
+    expect(five?.rows[0]?.cells.map(({ published }) => published)).toEqual([0.248, 0.295, 0.247]);
+    const six = report.tables.find(({ id }) => id === "table-6");
+    expect(six?.rows[0]?.cells.map(({ value }) => value)).toEqual([heldShare(4), heldShare(5), heldShare(6), null]);
+  });
+
+  it("has a figure of bottom against top, on what the search saw", () => {
+    const [heatmap] = report.heatmaps;
+    const seen = Array.from({ length: ITEMS }, (_, i) => i).filter((i) => !held.includes(i));
+    const share = (right: number) => seen.filter((item) => item % 10 < right).length / seen.length;
+    expect(heatmap).toMatchObject({ rows: ["1", "2"], columns: ["0", "1"] });
+    expect(heatmap?.cells).toEqual([
+      [share(3), share(7)],
+      [share(5), share(3)],
+    ]);
+    expect(heatmap?.marked).toEqual([
+      { row: 0, column: 1, what: "chosen" },
+      { row: 1, column: 0, what: "default" },
+    ]);
+  });
+
+  it("says what merges gained and lost", () => {
+    const flip = report.flips.find(
+      ({ model, against }) => model === "layer swap, math-1 x swahili-1, bottom 1, top 1" && against === "base",
+    );
+    const gained = held.filter((item) => item % 10 >= 1 && item % 10 < 7).map((item) => `item ${item}`);
+    expect(flip?.gained).toEqual(gained);
+    expect(flip?.lost).toEqual([]);
+    expect(flip?.difference).toBeCloseTo(gained.length / held.length, 12);
+    expect(report.flips.some(({ model }) => model.includes("bottom 1, top 0"))).toBe(false); // nobody reports it
+  });
+
+  it("has an overview, and every score", () => {
+    const [overview] = report.overviews;
+    expect(overview?.bars.map(({ label, count }) => [label, count])).toEqual([
+      ["base", 1],
+      ["language expert", 2],
+      ["math expert", 2],
+      ["joint SFT", 1],
+      ["soup", 4],
+      ["layer swap, default", 4],
+      ["layer swap, chosen", 4],
+      ["soups first", 1],
+    ]);
+    const partial = report.scores.find(({ model }) => model === "layer swap, math-1 x swahili-1, bottom 1, top 0");
+    expect(partial).toMatchObject({ items: 8, of: ITEMS, kind: "merge" });
+    expect(report.cost.seconds).toBe(2 * expansion.steps.length);
+  });
+
+  it("may choose on all items, and says so", () => {
+    const { report: both } = reportOf(PLAN.replace("share: 0.4", "share: 0.4, choose_on: both"));
+    expect(both.tables.map(({ id }) => id)).toEqual([
+      ...["table-1", "table-2-sw", "table-5", "table-6", "table-1-all", "table-2-sw-all", "table-6-all"],
+    ]);
+    const all = both.tables.find(({ id }) => id === "table-2-sw-all");
+    expect(all?.note).toContain("chosen on these very items, as the paper did");
+    expect(all?.rows.find(({ label }) => label === "Swahili mean")?.cells.at(-1)?.value).toBeCloseTo(0.7, 12);
+  });
+
+  it("is a report before anything is done", () => {
+    const { report: early } = reportOf(PLAN, false);
+    expect(early.tables[0]?.rows[0]?.cells[0]?.value).toBeUndefined();
+    expect(experimentMarkdown(early)).toContain("Not complete: of its steps 0 done");
+    expect(experimentPage(early)).toContain("no &lt;memory&gt;");
+  });
+});
+
+describe("formats", () => {
+  const table = report.tables.find(({ id }) => id === "table-2-sw");
+  if (!table) throw new Error("no table");
+
+  it("write numbers as people read them", () => {
+    expect([
+      formatCell(0.3249, "share"),
+      formatCell(31.46, "points"),
+      formatCell(null, "share"),
+      formatCell(undefined, "share"),
+    ]).toEqual(["32.5", "31.5", "–", "…"]);
+    expect([formatDifference(0.05, "share"), formatDifference(-0.051, "share")]).toEqual(["+5.0", "−5.1"]);
+  });
+
+  it("are Markdown", () => {
+    const text = experimentMarkdown(report);
+    const value = (right: number) => (100 * heldShare(right)).toFixed(1);
+    expect(text).toContain("# A \\<small\\> experiment & more");
+    expect(text).toContain("Not \\| real");
+    expect(text).toContain(`**${value(7)}** (32.8) |`);
+    expect(text).toContain("| – (29.5) |");
+    const rows = text.split("\n").filter((line) => line.startsWith("|"));
+    for (const row of rows) expect(row.replaceAll("\\|", "").split("|").length).toBeGreaterThan(3);
+  });
+
+  it("are CSV, unrounded", () => {
+    const lines = scoresCsv(report).trimEnd().split("\n");
+    expect(lines).toHaveLength(1 + report.scores.length);
+    expect(lines[0]).toBe("model,kind,task,protocol,scale,score,low,high,items,of");
+    expect(lines[1]).toMatch(/^base,base,mgsm_sw,"fake@1, 0-shot",share,0\.1,0,0\.\d+,20,20$/);
+    const header = tableCsv(table).split("\n")[0];
+    expect(header).toMatch(/^,base,base \(published\),language expert,/);
+    expect(tableCsv(table)).toContain(`${heldShare(7)},0.328`);
+  });
+
+  it("are LaTeX", () => {
+    const text = tableLatex(table);
+    expect(text).toContain("\\begin{tabular}{lrrrrrrrr}");
+    expect(text).toContain(`\\textbf{${(100 * heldShare(7)).toFixed(1)}} {\\scriptsize(32.8)}`);
+    expect(text).toContain("mgsm\\_sw".slice(0, 4));
+    expect(text.match(/\\\\$/gm)).toHaveLength(1 + table.rows.length);
+    expect(tableLatex({ ...table, title: "100% of {a_b} & $5 ~ x^2 \\" })).toContain(
+      "100\\% of \\{a\\_b\\} \\& \\$5 \\textasciitilde{} x\\textasciicircum{}2 \\textbackslash{}",
+    );
+  });
+
+  it("are a page that needs nothing else", () => {
+    const page = experimentPage(report);
+    expect(page).toContain("<h1>A &lt;small&gt; experiment &amp; more</h1>");
+    expect(page).not.toMatch(/<script|https?:|src=|@import|url\(/);
+    for (const id of ["overview", "tables", "grids", "search", "flips", "scores", "cost"]) {
+      expect(page).toContain(`href="#${id}"`);
+      expect(page).toContain(`id="${id}"`);
+    }
+    expect(page).toContain("prefers-color-scheme: dark");
+    expect(page).toContain("1.2 billion parameters, 16 layers");
+    const opened = page.match(/<(section|figure|table|tr|td|th|details|div|p)\b/g)?.length;
+    expect(page.match(/<\/(section|figure|table|tr|td|th|details|div|p)>/g)?.length).toBe(opened);
+  });
+});
