@@ -224,7 +224,7 @@ describe("chat", () => {
 });
 
 describe("graph", () => {
-  it("prints what is computed, a line for each operation, and works where nothing can be run", async () => {
+  it("prints what is computed, a line for each operation, of a recipe, too", async () => {
     const text = await run("graph", at("swap.yaml"));
     expect(text.split("\n")).toContain("layers.0.self_attn.k_proj.weight : f32[4, 8]");
     expect(text).toMatch(/\n%\d+ = matmul\(%\d+, lm_head\.weight\) transB=true : f32\[rows, 24\]\n(.*\n)*$/);
@@ -247,7 +247,7 @@ describe("what cannot be", () => {
     expect(run(...args)).rejects.toMatchObject({ code, message: expect.stringMatching(message) });
   const ids = ["--ids", at("ids.json")];
 
-  it("is a family that is not known: which are, and that merging works", async () => {
+  it("is a family that is not known: it says which are, and that merging works", async () => {
     await writeTiny(at("strange"), { modelType: "starling" });
     const { status, stdout, stderr } = await layergraft(["generate", "strange", ...ids], { cwd: root });
     expect({ status, stdout }).toEqual({ status: FAILED, stdout: "" });
