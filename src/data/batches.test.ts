@@ -97,6 +97,25 @@ describe("batches", () => {
     );
   });
 
+  it("that a pass needs show every example of it, and of the next only what fills the last batch", () => {
+    fc.assert(
+      fc.property(sizes, settings, fc.integer({ min: 1, max: 3 }), (lengths, options, wanted) => {
+        const endless = new BatchStream({ ...options, examples: listOf(lengths), sequenceLength: 24 });
+        // What is left of a packed pass is packed anew, so only one of them can be counted beforehand.
+        const passes = options.packing ? 1 : wanted;
+        const count = Math.ceil((passes * endless.sequencesPerPass()) / options.batch);
+        const all = lengths.flatMap((set, s) => set.map((_, i) => 1_000_000 * s + 1000 * i));
+        const times = new Map(all.map((example) => [example, 0]));
+        for (const { ids } of take(endless, count).flatMap((batch) => examplesIn(batch as Batch)))
+          times.set(ids[0] ?? -1, (times.get(ids[0] ?? -1) ?? 0) + 1);
+        expect([...times.keys()]).toEqual(all);
+        expect(Math.min(...times.values())).toBeGreaterThanOrEqual(passes);
+        const seen = [...times.values()].reduce((sum, n) => sum + n, 0);
+        if (!options.packing) expect(seen).toBeLessThan(passes * all.length + options.batch);
+      }),
+    );
+  });
+
   it("go on from any position with exactly the same batches", () => {
     fc.assert(
       fc.property(sizes, settings, fc.nat(12), (lengths, options, stop) => {

@@ -175,14 +175,22 @@ export class BatchStream implements Iterable<Batch> {
       : bucketing
         ? batch * BATCHES_PER_WINDOW
         : batch;
-    const end = Math.min(start + fresh, total);
-    const positions = [...waiting, ...Array.from({ length: end - start }, (_, i) => start + i)];
+    // No window reaches beyond its pass, or an example would be seen twice before another is seen at all; but for what
+    // fills the pass's last batch.
+    const passEnd = this.mixture.size * (Math.floor(start / this.mixture.size) + 1);
+    const end = Math.min(start + fresh, packing ? passEnd : batch * Math.ceil(passEnd / batch), total);
+    const positions = Array.from({ length: end - start }, (_, i) => start + i);
     const random = Random.of(seed, `batches from ${start}`);
     if (packing) {
-      const lengths = positions.map((position) => this.#tokensAt(position));
-      const rows = pack(lengths, sequenceLength).map((items) => items.map((item) => positions[item] ?? 0));
+      const packed = (some: readonly number[]) => {
+        const lengths = some.map((position) => this.#tokensAt(position));
+        return pack(lengths, sequenceLength).map((items) => items.map((item) => some[item] ?? 0));
+      };
+      const next = packed(positions);
       // The longest come first out of packing; shuffled, batches are alike, and what waits is of any length.
-      if (shuffle) random.shuffle(rows);
+      if (shuffle) random.shuffle(next);
+      // What waits comes first: it belongs to the pass before.
+      const rows = [...packed(waiting), ...next];
       const whole = end >= total ? rows.length : rows.length - (rows.length % batch);
       const left = rows
         .slice(whole)
