@@ -236,6 +236,9 @@ it("constants, inputs and elements of every type are outputs too", async () => {
   const i = graph.input("i64", "i64", ["n", 3]);
   outputs.where = graph.where(graph.input("bool", "bool", ["n", 3]), i, graph.constant(7, [], "i64"));
   outputs.again = outputs.where;
+  const ones = graph.input("f32", "f32", ["n", 3]);
+  outputs.overZero = graph.div(ones, 0);
+  outputs.overMinusZero = graph.div(ones, -0);
   expect(await compare(outputs, feeds)).toEqual([]);
 });
 
@@ -245,12 +248,13 @@ describe("a norm and 1 over its root mean square", () => {
     for (const first of ["norm", "inverse"]) {
       const graph = new Graph();
       const [x, w] = [graph.input("x", "f32", ["n", 3]), graph.input("w", "f32", [3])];
+      const other = graph.inverseRms(x, 0.5);
       if (first === "inverse") graph.inverseRms(x, 0.01);
       const norm = graph.rmsNorm(x, w, 0.01);
       const outputs = {
         norm,
         scaled: graph.mul(graph.inverseRms(x, 0.01), norm),
-        other: graph.inverseRms(x, 0.5),
+        other,
         gradient: gradients(graph, graph.sum(norm, [0, 1]), [x])[0] as Node,
       };
       expect(await compare(outputs, feeds, 1e-6)).toEqual([]);
@@ -303,6 +307,7 @@ describe("sizes", () => {
     const outputs = {
       sum: graph.expand(graph.constant(3), ["a+b", "2*b*c+1"]),
       padded: graph.pad(x, 0, "b", "a+b+c"),
+      paddedMore: graph.pad(y, 1, "b", "a+b+c"),
       cut: graph.slice(graph.concat([x, graph.transpose(x, [0, 1]), x], 0), 0, "a", "3*a"),
       reshaped: graph.reshape(graph.mul(x, graph.reshape(y, ["b", "c", 1, 1])), ["c", "2*b", "a"]),
       rows: graph.scatterRows(graph.constant([0], [1], "i64"), graph.constant([1, 2], [1, 2]), "a*c"),
@@ -310,6 +315,45 @@ describe("sizes", () => {
     };
     const feeds = { x: f32([2, 2], 1, 2, 3, 4), y: f32([1, 3], 5, 6, 7) };
     expect(await compare(outputs, feeds)).toEqual([]);
+  });
+
+  it("may be 0 in a shape that is made of others", async () => {
+    const graph = new Graph();
+    const x = graph.input("x", "f32", ["batch", 2, "2*time", "past"]);
+    const y = graph.input("y", "f32", ["batch", "time"]);
+    // The scores of queries that share a key, with a cache that is empty: what they add is nothing.
+    const before = graph.reshape(x, ["batch", 4, "time", "past"]);
+    const now = graph.reshape(graph.expand(graph.reshape(y, ["batch", 1, "time", 1]), ["batch", 4, "time", 1]), [
+      "batch",
+      4,
+      "time",
+      1,
+    ]);
+    const shares = graph.softmax(graph.concat([before, now], -1));
+    const outputs = {
+      before,
+      sum: graph.sum(x, [3]),
+      shares,
+      mixed: graph.matmul(graph.slice(shares, -1, 0, "past"), graph.reshape(x, ["batch", 4, "past", "time"])),
+      turned: graph.reshape(x, ["past", "2*time", "2*batch"]),
+      joined: graph.reshape(x, ["4*batch*past*time"]),
+      none: graph.reshape(graph.slice(y, 1, 0, 0), ["time", 0, "batch", 5]),
+    };
+    const shapes: [number, number, number][] = [
+      [2, 3, 0],
+      [2, 1, 2],
+      [0, 3, 2],
+    ];
+    const session = await openSession(lowerGraph(outputs), thread);
+    for (const [batch, time, past] of shapes) {
+      const values = (count: number) => Array.from({ length: count }, (_, i) => Math.sin(i));
+      const feeds = new Map([
+        ["x", f32([batch, 2, 2 * time, past], ...values(4 * batch * time * past))],
+        ["y", f32([batch, time], ...values(batch * time))],
+      ]);
+      expect(await differences(session, outputs, feeds, 1e-6)).toEqual([]);
+    }
+    await session.close();
   });
 
   it("that no feed has are refused", () => {

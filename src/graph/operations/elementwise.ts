@@ -51,7 +51,7 @@ function binary(
   };
 }
 
-/** The number that a constant without axes is. */
+/** The number that a constant without axes is: whatever it is combined with keeps its shape. */
 export function scalarOf(node: Node | undefined): number | undefined {
   if (node?.op !== "constant" || node.shape.length > 0) return undefined;
   return (node.attributes.values as readonly number[])[0];
@@ -71,9 +71,6 @@ function withoutExpand(graph: Graph, name: string, inputs: readonly Node[]): Nod
 const float = { operand: ["f32"], result: "f32" } as const;
 const comparison = { operand: ["f32", "i64"], result: "bool", derive: noDerivative } as const;
 
-/** Where an operand's shape is all of the node's; then nothing is lost if the node is the operand. */
-const fills = (node: Node, inputs: readonly Node[]) => sameDims(node.shape, broadcast("shape", inputs));
-
 const add = binary("add", (a, b) => a + b, {
   ...float,
   derive: (graph, { inputs: [a, b] }, gradient) => [
@@ -82,8 +79,9 @@ const add = binary("add", (a, b) => a + b, {
   ],
   simplify: (_, inputs) => {
     const [a, b] = inputs as [Node, Node];
-    if (scalarOf(b) === 0 && fills(a, inputs)) return a;
-    return scalarOf(a) === 0 && fills(b, inputs) ? b : undefined;
+    // -0 + 0 is 0, and stays -0 here.
+    if (scalarOf(b) === 0) return a;
+    return scalarOf(a) === 0 ? b : undefined;
   },
 });
 
@@ -93,7 +91,7 @@ const sub = binary("sub", (a, b) => a - b, {
     graph.sumTo(gradient, (a as Node).shape),
     wanted[1] ? graph.neg(graph.sumTo(gradient, (b as Node).shape)) : undefined,
   ],
-  simplify: (_, inputs) => (scalarOf(inputs[1]) === 0 && fills(inputs[0] as Node, inputs) ? inputs[0] : undefined),
+  simplify: (_, inputs) => (scalarOf(inputs[1]) === 0 ? inputs[0] : undefined),
 });
 
 const mul = binary("mul", (a, b) => a * b, {
@@ -108,8 +106,8 @@ const mul = binary("mul", (a, b) => a * b, {
   simplify: (graph, inputs) => {
     const [a, b] = inputs as [Node, Node];
     const [x, y] = [scalarOf(a), scalarOf(b)];
-    if (y === 1 && fills(a, inputs)) return a;
-    if (x === 1 && fills(b, inputs)) return b;
+    if (y === 1) return a;
+    if (x === 1) return b;
     // (a x) y = a (x y), unless x y leaves the normal range of float32, where the value would be another one.
     const inner = a.op === "mul" ? scalarOf(a.inputs[1]) : undefined;
     if (y === undefined || inner === undefined) return undefined;
@@ -129,7 +127,7 @@ const div = binary("div", (a, b) => a / b, {
       wanted[1] ? graph.neg(graph.sumTo(graph.mul(share, node), b.shape)) : undefined,
     ];
   },
-  simplify: (_, inputs) => (scalarOf(inputs[1]) === 1 && fills(inputs[0] as Node, inputs) ? inputs[0] : undefined),
+  simplify: (_, inputs) => (scalarOf(inputs[1]) === 1 ? inputs[0] : undefined),
 });
 
 const where: Operation = {
