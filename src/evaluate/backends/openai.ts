@@ -103,7 +103,10 @@ async function findModel(
   http: HttpClient,
   { model, served, signal }: ServerOptions,
 ): Promise<{ model: string; owner?: string }> {
-  const entries = listAt(await http.get("/v1/models", signal), "data");
+  // One that was started for a model has it, whatever it says.
+  const reply =
+    served === undefined ? await http.get("/v1/models", signal) : await http.ask("/v1/models", undefined, signal);
+  const entries = listAt(reply, "data");
   const names = entries.map((entry) => stringAt(entry, "id")).filter((name) => name !== undefined);
   const [only] = names;
   const isOther = served !== undefined && !names.includes(served) && names.length !== 1;

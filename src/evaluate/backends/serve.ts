@@ -43,8 +43,7 @@ const TAIL_BYTES = 4000;
 const TAIL_LINES = 12;
 
 /**
- * Starts a server on a free port of this machine and waits until it is healthy: `/health`, where it has that, and
- * `/v1/models` both answer 200.
+ * Starts a server on a free port of this machine and waits until it is healthy.
  * @throws {LayergraftError} code `server` when it ends or is not healthy in time; the message names the log and has
  *   its last lines. Code `usage` when the command has no `{port}`.
  * @throws {CancelledError} when the signal fires; it is stopped before
@@ -119,10 +118,10 @@ async function waitUntilHealthy(url: string, child: ChildProcess, line: string, 
   }
 }
 
+/** `/health` says it, of servers that have it; of others, that they list their models. */
 async function isHealthy(http: HttpClient, signal: AbortSignal | undefined): Promise<boolean> {
   const health = await http.status("/health", signal);
-  if (health !== 200 && health !== 404) return false;
-  return (await http.status("/v1/models", signal)) === 200;
+  return health === 200 || (health === 404 && (await http.status("/v1/models", signal)) === 200);
 }
 
 /**
