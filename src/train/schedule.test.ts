@@ -67,9 +67,9 @@ describe("learningRateFactor", () => {
 
 describe("describeSchedule", () => {
   it("says what is not a default", () => {
-    expect(describeSchedule({ ...plain, warmup: 1000 }, 5000)).toBe("linear, 1000 steps of warmup");
+    expect(describeSchedule({ ...plain, warmup: 1000 }, 5000)).toBe("linear, 1,000 steps of warmup");
     expect(describeSchedule({ ...plain, kind: "wsd", warmup: 1, floor: 0.1 }, 5000)).toBe(
-      "wsd, 1 step of warmup, the last 1000 steps falling as 1-sqrt, down to 0.1 of the rate",
+      "wsd, 1 step of warmup, the last 1,000 steps falling as 1-sqrt, down to 0.1 of the rate",
     );
   });
 });

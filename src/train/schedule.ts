@@ -1,4 +1,5 @@
 // How the learning rate goes over a run: a factor per optimizer step. Knows neither weights nor data.
+import { plural } from "../core/format.js";
 
 export const SCHEDULES = ["linear", "wsd", "cosine", "constant"] as const;
 export type ScheduleKind = (typeof SCHEDULES)[number];
@@ -51,10 +52,11 @@ export function decaySteps({ decayShare }: Pick<Schedule, "decayShare">, steps: 
   return Math.max(1, Math.round(decayShare * steps));
 }
 
-/** For people: `linear, 1000 steps of warmup`. */
+/** For people: `linear, 1,000 steps of warmup`. */
 export function describeSchedule(schedule: Schedule, steps: number): string {
   const { kind, warmup, decayShape, floor } = schedule;
-  const rise = warmup > 0 ? `, ${warmup} ${warmup === 1 ? "step" : "steps"} of warmup` : "";
-  const fall = kind === "wsd" ? `, the last ${decaySteps(schedule, steps)} steps falling as ${decayShape}` : "";
+  const rise = warmup > 0 ? `, ${plural(warmup, "step")} of warmup` : "";
+  const fall =
+    kind === "wsd" ? `, the last ${plural(decaySteps(schedule, steps), "step")} falling as ${decayShape}` : "";
   return `${kind}${rise}${fall}${floor > 0 && kind !== "constant" ? `, down to ${floor} of the rate` : ""}`;
 }

@@ -1,0 +1,262 @@
+// layergraft train as a person uses it, in processes of its own: fields and flags, what it shows before it trains, and what
+// it leaves when it is killed, interrupted, or finds the disk full. What the numbers are: src/train's own tests.
+import { spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { temporaryFolder } from "./support/checkpoints.js";
+import {
+  DONE,
+  expectReadable,
+  expectRefused,
+  FAILED,
+  INTERRUPTED,
+  layergraft,
+  type Outcome,
+  type RunOptions,
+  snapshot,
+  start,
+  WRONG_USAGE,
+} from "./support/command.js";
+import { items, writeBase, writeItems } from "./support/world.js";
+
+const root = temporaryFolder();
+const work = join(root, "work");
+const out = join(work, "out");
+
+// 400 samples in 50 steps, a checkpoint and a state every 13 steps, no two of which are alike.
+const RUN = `
+base: ../base
+out: out
+data:
+  source: ../data.jsonl
+  map: { prompt: "{prompt}", response: " {response}" }
+method: full
+batch: 4
+accumulation: 2
+steps: 50
+optimizer: { lr: 2.0e-3 }
+schedule: { kind: wsd, warmup: 5 }
+holdout: { samples: 20 }
+checkpoints: { every_samples: 104, keep: all }
+threads: 1
+seed: 3
+`;
+
+const options: RunOptions = { cwd: work };
+const train = (...args: string[]): Promise<Outcome> => layergraft(["train", ...args], options);
+
+/** Everything that a run left but its states, whose numbers count how often they were saved. */
+function left(folder = out): Record<string, string> {
+  const all = Object.entries(snapshot(folder)).filter(([name]) => !name.startsWith("state"));
+  const links = ["last", "best"].filter((name) => existsSync(join(folder, name)));
+  return {
+    ...Object.fromEntries(all),
+    ...Object.fromEntries(links.map((name) => [name, readlinkSync(join(folder, name))])),
+  };
+}
+
+let whole: Record<string, string>; // what an uninterrupted run leaves
+
+beforeAll(async () => {
+  writeBase(join(root, "base"));
+  writeItems(join(root, "data.jsonl"), items(500));
+  mkdirSync(work);
+  writeFileSync(join(work, "run.yaml"), RUN);
+  expect(await train("run.yaml", "--quiet")).toMatchObject({ status: DONE, stderr: "" });
+  whole = left();
+  cpSync(out, join(root, "whole"), { recursive: true, verbatimSymlinks: true });
+});
+
+beforeEach(() => {
+  rmSync(work, { recursive: true });
+  mkdirSync(work);
+  writeFileSync(join(work, "run.yaml"), RUN);
+});
+
+const checkpoints = () =>
+  readdirSync(out)
+    .filter((name) => /^checkpoint-\d+$/.test(name))
+    .sort();
+const stepsOf = (folder = out) =>
+  existsSync(join(folder, "log.jsonl"))
+    ? readFileSync(join(folder, "log.jsonl"), "utf8")
+        .split("\n")
+        .filter((line) => line.includes('"loss"')).length
+    : 0;
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let waited = 0; !condition(); waited += 2) {
+    if (waited > 20_000) throw new Error("what was waited for did not happen");
+    await sleep(2);
+  }
+}
+
+it("leaves checkpoints, log and loss curve", () => {
+  const names = Object.keys(whole).filter((name) => !name.includes("/"));
+  const checkpoints = [104, 208, 312, 400].map((samples) => `checkpoint-${samples}`);
+  expect(names.sort()).toEqual([...checkpoints, "best", "last", "log.jsonl", "loss.png", "loss.svg"].sort());
+  expect([whole.last, whole.best]).toEqual(["checkpoint-400", "checkpoint-400"]);
+  for (const name of ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"])
+    expect(readFileSync(join(root, "whole", "last", name)), name).toEqual(readFileSync(join(root, "base", name)));
+  const svg = readFileSync(join(root, "whole", "loss.svg"), "utf8");
+  for (const text of ["Loss of out", "training", "held out", "best held out"]) expect(svg).toContain(text);
+});
+
+/** Kills the process as it gives something a name for the second time, so that there is an earlier one. */
+const deadly = (name: RegExp): RunOptions => ({
+  ...options,
+  node: [
+    "--import",
+    `data:text/javascript,${encodeURIComponent(`
+      import promises from "node:fs/promises";
+      import { syncBuiltinESMExports } from "node:module";
+      const { rename } = promises;
+      let times = 0;
+      promises.rename = async (from, to) => {
+        if (${name}.test(to) && ++times === 2) process.kill(process.pid, "SIGKILL");
+        return rename(from, to);
+      };
+      syncBuiltinESMExports();`)}`,
+  ],
+});
+
+it("killed or stopped wherever and however often, and resumed, makes the same bytes", async () => {
+  const resumed = ["train", "run.yaml", "--resume"];
+  const killed = async (args: readonly string[], step: number) => {
+    const { child, ended } = start(args, options);
+    await until(() => stepsOf() > step);
+    child.kill("SIGKILL");
+    expect((await ended).signal).toBe("SIGKILL");
+  };
+  await killed(["train", "run.yaml"], 3); // before the first state
+  expect(existsSync(join(out, "state"))).toBe(false);
+  // Steps 13 and 26 have checkpoints; the second is there already, but for its name.
+  expect((await layergraft(resumed, deadly(/checkpoint-\d+$/))).signal).toBe("SIGKILL");
+  expect([stepsOf(), checkpoints()]).toEqual([26, ["checkpoint-104"]]);
+
+  const { child, ended } = start(resumed, options);
+  await until(() => stepsOf() > 28);
+  child.kill("SIGINT");
+  const { status, stderr, stdout } = await ended;
+  expect({ status, stdout }).toEqual({ status: INTERRUPTED, stdout: "" });
+  expect(stderr).toMatch(/^interrupted: stopped after step \d+ of 50; go on with --resume$/m);
+  expectReadable(stderr);
+  const stopped = Number(/after step (\d+)/.exec(stderr)?.[1]);
+  expect([stepsOf(), stepsOf() >= 29]).toEqual([stopped, true]);
+  await expectRefused(
+    [...resumed, "--optimizer.lr", "1e-3", "--holdout.samples", "21"],
+    work,
+    WRONG_USAGE,
+    /^error: a run resumes only as it began/m,
+    /^ {2}- optimizer\.lr was 0\.002 and is 0\.001$/m,
+    /^ {2}- holdout\.samples was 20 and is 21$/m,
+    /^ {2}- data data has changed since$/m, // what is held out is not trained on
+  );
+
+  await killed(resumed, Math.max(stopped, 42)); // after the checkpoint of step 39
+  expect((await layergraft(resumed, deadly(/last$|state-\d+$/))).signal).toBe("SIGKILL"); // as the last is renamed
+  const last = await layergraft(resumed, options);
+  expect(last.status).toBe(DONE);
+  expect(last.stdout).toMatch(/^Trained 50 steps, 400 samples, [\d.]+k tokens \(resumed\) in .*$/m);
+  expect(left()).toEqual(whole);
+  expect(readdirSync(join(out, "state"))).toHaveLength(1);
+});
+
+/** A disk of its own, with so much room, if this machine lets us have one. */
+const disk = join(temporaryFolder(), "disk");
+const mount = (how: string) => spawnSync("mount", ["-t", "tmpfs", "-o", how, "none", disk]).status === 0;
+mkdirSync(disk);
+const canMount = mount("size=1800k");
+afterAll(() => {
+  if (canMount) spawnSync("umount", [disk]);
+});
+
+it.skipIf(!canMount)("a full disk: the former checkpoint and state stay", async () => {
+  const there = join(disk, "out");
+  const { status, stderr } = await train("run.yaml", "--out", there);
+  expect(status).toBe(FAILED);
+  expect(stderr).toMatch(
+    /^error: there is no room for the (checkpoint|state) .*former ones? (is|are) still there, so free some room and resume$/m,
+  );
+  expectReadable(stderr);
+  expect(readdirSync(there)).toContain("checkpoint-104");
+  expect(readdirSync(join(there, "state"))).toEqual(["state-1"]);
+  expect(Object.keys(snapshot(there)).filter((name) => name.endsWith(".partial"))).toEqual([]);
+});
+
+describe("before it trains", () => {
+  it("--dry-run says what would be trained, flags before the file, and leaves nothing", async () => {
+    const args = ["run.yaml", "--dry-run", "--method", "lora", "--lora.rank", "4", "--train", "attention of layers 1"];
+    const before = snapshot(work);
+    const { status, stdout, stderr } = await train(...args, "--steps", "7");
+    expect({ status, stderr }).toEqual({ status: DONE, stderr: "" });
+    expectReadable(stdout);
+    // q: 4 (64 + 64), k and v: 4 (64 + 32), o: 4 (64 + 64)
+    expect(stdout).toMatch(/^factors of rank 4 for 4 weights, 1\.79k parameters that learn, in layers 1$/m);
+    expect(stdout).toMatch(/^\.\.\/data\.jsonl +500 +500 +500 +20 +0 +[\d.]+k +[\d.]+k$/m);
+    expect(stdout).toMatch(/^7 steps of 8 sequences of at most 64 tokens$/m);
+    expect(stdout).toMatch(/^learning rate 0\.002, wsd, 5 steps of warmup, the last 1 steps? falling as 1-sqrt$/m);
+    expect(snapshot(work)).toEqual(before);
+  });
+
+  it("--preview shows what the model will see, and what of it is learned", async () => {
+    const [first] = items(500).map(({ prompt, response }) => `<s> ${prompt}⟦ ${response} </s>⟧`);
+    const plain = await train("run.yaml", "--preview", "500");
+    expect(plain.status).toBe(DONE);
+    expect(plain.stdout).toMatch(/^learned text stands between ⟦ and ⟧$/m);
+    const shown = plain.stdout.split("\n").filter((line) => line.startsWith("<s>"));
+    expect(shown).toHaveLength(480);
+    expect(shown).toEqual(expect.arrayContaining([first]));
+    const colored = await layergraft(["train", "run.yaml", "--preview", "1"], {
+      ...options,
+      env: { FORCE_COLOR: "1" },
+    });
+    const [, prompt = "", response = ""] = /^<s> (.*)⟦ (.*) <\/s>⟧$/.exec(shown[0] ?? "") ?? [];
+    expect(colored.stdout).toContain(`\u001b[2m<s> ${prompt}\u001b[22m\u001b[32m ${response} </s>\u001b[39m`);
+    expect(existsSync(out)).toBe(false);
+  });
+
+  it("takes paths of the file from where it is, and those of flags from where the person stands", async () => {
+    mkdirSync(join(work, "runs"));
+    writeFileSync(join(work, "runs", "run.yaml"), RUN.replace("../base", "../../base"));
+    const data = "{source: ../data.jsonl, map: {prompt: '{prompt}', response: ' {response}'}}";
+    const given = await train(
+      "runs/run.yaml",
+      "--data",
+      data,
+      "--train",
+      "norms",
+      "--steps",
+      "9",
+      "--dry-run",
+      "--json",
+    );
+    expect(JSON.parse(given.stdout)).toMatchObject({
+      run: { base: "../../base", out: "runs/out", train: "norms", batch: 4 },
+      settings: { steps: 9, sequencesPerStep: 8, learningRate: 0.002 },
+      trained: expect.arrayContaining(["model.norm.weight", "model.layers.0.input_layernorm.weight"]),
+      data: { data: [{ kept: 500, heldOut: 20, emptyRows: 0 }] },
+    });
+    const alone = await train("--base", "../base", "--data", data, "--out", "alone", "--preset", "math", "--dry-run");
+    expect(alone.stdout).toMatch(/^\.\.\/data\.jsonl +500 +500 +500 +0 +0/m);
+    // 500 samples in batches of four, at the most that the preset gives to a model of this size.
+    expect(alone.stdout).toMatch(
+      /^125 steps of 4 sequences of at most 64 tokens\nlearning rate 0\.0007, linear, 13 steps/m,
+    );
+  });
+
+  it("refuses what is wrong, with all faults and their lines", async () => {
+    await expectRefused(["train"], work, WRONG_USAGE, /nothing to train; give a run file, or --base, --data and --out/);
+    writeFileSync(join(work, "wrong.yaml"), RUN.replace("batch: 4", "bach: 4").replace("kind: wsd", "kind: sine"));
+    const faults = [
+      /line 8: unknown field "bach"; did you mean batch\?/,
+      /line 12: schedule\.kind/,
+      /save_dtype.*bfloat16/,
+    ];
+    await expectRefused(["train", "wrong.yaml", "--save_dtype", "int4"], work, WRONG_USAGE, ...faults);
+    writeFileSync(join(work, "columns.yaml"), RUN.replace("{prompt}", "{question}"));
+    await expectRefused(["train", "columns.yaml"], work, FAILED, /question.*prompt, response/);
+  });
+});
