@@ -2,7 +2,7 @@
 // also when we are killed. What it prints goes to a file.
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import { open } from "node:fs/promises";
+import { open, readdir, readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CancelledError, LayergraftError } from "../../core/errors.js";
@@ -145,20 +145,30 @@ async function endGroup(pid: number, grace: number): Promise<void> {
 
 async function isGone(pid: number, seconds: number): Promise<boolean> {
   const end = performance.now() + seconds * 1000;
-  while (isAlive(pid)) {
+  while (await isAlive(pid)) {
     if (performance.now() > end) return false;
-    await sleep(20);
+    await sleep(50);
   }
   return true;
 }
 
-function isAlive(pid: number): boolean {
+/** Whether a process of a group still runs; those that ended but were not waited for by their parent do not. */
+async function isAlive(group: number): Promise<boolean> {
   try {
-    process.kill(-pid, 0);
-    return true;
+    process.kill(-group, 0);
   } catch {
     return false;
   }
+  if (process.platform !== "linux") return true;
+  // In containers without an init process nobody ever waits for orphans.
+  for (const name of await readdir("/proc").catch(() => [])) {
+    if (!/^\d+$/.test(name)) continue;
+    const stat = await readFile(`/proc/${name}/stat`, "utf8").catch(() => "");
+    // proc_pid_stat(5): pid (name) state parent group ...; a name may hold anything but ends at the last bracket.
+    const [state, , member] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    if (Number(member) === group && state !== "Z" && state !== "X") return true;
+  }
+  return false;
 }
 
 function killGroup(pid: number, signal: NodeJS.Signals): void {
