@@ -218,7 +218,7 @@ export class Graph {
     return this.reshape(x, [multiplyDims(...x.shape.slice(0, -1)), width]);
   }
 
-  // ---- indices ----
+  // ---- indices: from 0. Others are an error of the reference; ONNX Runtime counts negative ones from the end ----
 
   /** Rows of a table [V, D] by ids [...], as [..., D]. */
   gather(table: Node, ids: Node): Node {
