@@ -65,8 +65,8 @@ export interface Outlook {
 
 /** What will be done if it begins now, from nothing: steps, hours, bytes, faults. For `--dry-run`. */
 export async function previewExperiment(experiment: Experiment): Promise<Outlook> {
-  const { plan, world, planFolder, out } = experiment;
-  const expansion = expandPlan(plan, world.facts, NO_RESULTS, planFolder);
+  const { plan, world, out } = experiment;
+  const expansion = expandPlan(plan, world.facts, NO_RESULTS);
   const estimate = estimateOf(experiment, expansion, []);
   const space = estimate && (await spaceFault(out, estimate.bytes));
   return { expansion, estimate, faults: [...world.faults, ...(space === undefined ? [] : [space])] };
@@ -101,23 +101,24 @@ export interface RunExperimentOptions {
  * @throws {CancelledError} if the signal fires; what is done stays done, and running it again goes on
  */
 export async function runOpened(experiment: Experiment, options: RunExperimentOptions = {}): Promise<RunSummary> {
-  const { plan, world, planFolder, out, file } = experiment;
+  const { plan, world, out, file } = experiment;
   const store = new Store(out);
   const preview = await previewExperiment(experiment);
   refuseFaults(preview.faults, basename(file));
   return runExperiment({
-    ...{ plan, planFolder, out, facts: world.facts, signal: options.signal, onEvent: options.onEvent },
+    ...{ plan, out, facts: world.facts, signal: options.signal, onEvent: options.onEvent },
     attempts: plan.executor.attempts,
     settings: (kind) => settingsOf(experiment, kind),
     executor: options.executor ?? ((events) => executorOf(plan, store, events)),
   });
 }
 
-function settingsOf({ plan, data }: Experiment, kind: StepKind): StepSettings {
+function settingsOf({ plan, data, planFolder }: Experiment, kind: StepKind): StepSettings {
   const resources = resourcesOf(plan, kind);
   // Alone on a machine, a step has all of its cores.
   const cores = resources.cores ?? (plan.executor.kind === "slurm" ? undefined : 1);
   return {
+    folder: planFolder,
     ...(data === undefined ? {} : { data }),
     allowCode: plan.evaluate.allow_code,
     ...(cores === undefined ? {} : { threads: Math.min(cores, availableParallelism()) }),
@@ -163,16 +164,16 @@ export interface ExperimentStatus {
 
 /** Where an experiment stands; it may be running elsewhere. */
 export async function statusOf(experiment: Experiment): Promise<ExperimentStatus> {
-  const { plan, world, planFolder, out } = experiment;
+  const { plan, world, out } = experiment;
   const store = new Store(out);
   const ledger = await Ledger.read(out);
-  let expansion = expandPlan(plan, world.facts, store, planFolder);
+  let expansion = expandPlan(plan, world.facts, store);
   for (let isNews = true; isNews; ) {
     isNews = false;
     for (const { key } of expansion.steps) {
       if (!store.result(key) && (await store.load(key))) isNews = true;
     }
-    if (isNews) expansion = expandPlan(plan, world.facts, store, planFolder);
+    if (isNews) expansion = expandPlan(plan, world.facts, store);
   }
   const steps = expansion.steps.map((step): StepStatus => {
     const state = ledger.stateOf(step.key);

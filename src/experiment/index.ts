@@ -15,4 +15,12 @@ export { type LinkOptions, type LinkResult, writeLinked } from "./linked/write.j
 export type { Expansion } from "./plan/expand.js";
 export { checkPlan, parsePlan, readPlan } from "./plan/file.js";
 export type { ExperimentInput, ExperimentPlan } from "./plan/schema.js";
+export type {
+  ExperimentReport,
+  Flips,
+  Overview,
+  ReportHeatmap,
+  ReportTable,
+} from "./report/data.js";
+export { gatherReport } from "./report/gather.js";
 export type { Counts, RunEvent, RunSummary } from "./run/runner.js";

@@ -1,9 +1,11 @@
 // A worker's process: takes orders over the channel that it was forked with, runs each step, and says how it ended. What
 // steps do is steps/run-step.ts's; who forks it, local.ts.
+import { AnswererPool } from "../steps/answer.js";
 import { runStepFolder } from "../steps/run-step.js";
 import type { WorkerMessage, WorkerOrder } from "./local.js";
 
 const controller = new AbortController();
+const answerers = new AnswererPool();
 
 function say(message: WorkerMessage): void {
   process.send?.(message);
@@ -28,6 +30,7 @@ process.on("message", (order: WorkerOrder) => {
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;
   runStepFolder(order.folder, {
+    answerers,
     signal: controller.signal,
     onProgress: (share, what) => say({ say: "progress", share, what }),
   }).then(

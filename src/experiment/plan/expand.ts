@@ -1,6 +1,7 @@
 // From a plan to its steps: everything that can be said to be done now, given what is known so far. Expanded again as
 // results come in, because which checkpoints are kept, and which configurations go on, depends on them.
 import { groupBy } from "../../core/group.js";
+import { mapSources } from "../../merge/recipe.js";
 import type { Facts, Results } from "../steps/facts.js";
 import {
   type AnalyzeStep,
@@ -51,30 +52,25 @@ export interface Expansion {
   readonly waiting: readonly Waiting[];
 }
 
-/**
- * Expands a plan.
- * @param folder that relative paths of training runs start from
- */
-export function expandPlan(plan: ExperimentPlan, facts: Facts, results: Results, folder: string): Expansion {
-  return new Expander(plan, facts, results, folder).expand();
+/** Expands a plan. */
+export function expandPlan(plan: ExperimentPlan, facts: Facts, results: Results): Expansion {
+  return new Expander(plan, facts, results).expand();
 }
 
 class Expander {
   readonly #plan: ExperimentPlan;
   readonly #facts: Facts;
   readonly #results: Results;
-  readonly #folder: string;
   readonly #base: Model;
   readonly #steps = new Map<string, Step>();
   readonly #asked = new Map<Model, EvaluateStep[]>();
   readonly #searches: SearchOutcome[] = [];
   readonly #waiting: Waiting[] = [];
 
-  constructor(plan: ExperimentPlan, facts: Facts, results: Results, folder: string) {
+  constructor(plan: ExperimentPlan, facts: Facts, results: Results) {
     this.#plan = plan;
     this.#facts = facts;
     this.#results = results;
-    this.#folder = folder;
     this.#base = baseModel(plan, facts);
   }
 
@@ -100,7 +96,7 @@ class Expander {
   #experts(family: string): ExpertModel[] {
     const declared = this.#plan.experts[family] as Family;
     if (!declared.train) return folderModels(this.#plan, family, this.#facts);
-    const runs = trainingSteps(this.#plan, family, this.#base, this.#facts, this.#folder);
+    const runs = trainingSteps(this.#plan, family, this.#base, this.#facts);
     for (const step of runs) this.#add(step);
     if (declared.select) return this.#selected(family, declared.select, runs);
     return runs.flatMap((step) => {
@@ -243,8 +239,6 @@ function checkpointsOf(runs: readonly TrainStep[]): number {
 
 /** A suggested recipe with the plan's names for its two experts. */
 function renameSources(recipe: Readonly<Record<string, unknown>>, names: { task: string; language: string }): object {
-  const rename = (value: unknown) => (value === "task" || value === "language" ? names[value] : value);
-  return Object.fromEntries(
-    Object.entries(recipe).map(([field, value]) => [field, Array.isArray(value) ? value.map(rename) : rename(value)]),
-  );
+  // Only where sources stand: `outside: language` is a word of the method.
+  return mapSources(recipe, (source) => (source === "task" || source === "language" ? names[source] : source));
 }

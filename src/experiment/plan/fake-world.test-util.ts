@@ -54,7 +54,7 @@ export class FakeWorld {
   }
 
   expand(): Expansion {
-    return expandPlan(this.plan, fakeFacts, this.results, "/plans");
+    return expandPlan(this.plan, fakeFacts, this.results);
   }
 
   /** Runs what can be run, once. */

@@ -63,13 +63,7 @@ export function languagesOf(plan: ExperimentPlan): string[] {
 }
 
 /** The training steps of a family, one for each run. */
-export function trainingSteps(
-  plan: ExperimentPlan,
-  family: string,
-  base: Model,
-  facts: Facts,
-  folder: string,
-): TrainStep[] {
+export function trainingSteps(plan: ExperimentPlan, family: string, base: Model, facts: Facts): TrainStep[] {
   const { train, select } = plan.experts[family] as Family;
   if (!train) return [];
   const names = runNames(family, train);
@@ -82,7 +76,7 @@ export function trainingSteps(
     const key = stepKey("train", { run: withoutPlace(run), data: facts.dataIdentity(run) });
     return {
       ...{ kind: "train", key, label: `train ${name}`, needs: [], locations: base.locations },
-      ...{ run, folder },
+      run,
     } as const;
   });
 }

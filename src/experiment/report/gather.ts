@@ -126,7 +126,9 @@ function overview(context: TableContext, language: string): Overview {
 
 /** Scores of a search over bottom and top layers; one figure for each value of the other fields, at most six. */
 function heatmaps({ sheet }: TableContext, search: SearchOutcome): ReportHeatmap[] {
-  const models = sheet.merges.filter(({ group }) => group === search.group);
+  const models = sheet.merges.filter(({ group, merge }) => group === search.group && !merge.suggest);
+  const [task = ""] = search.splits.keys();
+  const items = itemsOfAll(search, task).size;
   const of = (model: MergeModel, field: string) => model.configuration.fields[field];
   const values = (field: string) =>
     [...new Set(models.map((model) => of(model, field)))]
@@ -145,9 +147,8 @@ function heatmaps({ sheet }: TableContext, search: SearchOutcome): ReportHeatmap
       inFigure.filter(
         (model) => (of(model, "bottom") ?? rows[0]) === row && (of(model, "top") ?? columns[0]) === column,
       );
-    const tasks = [...search.splits.keys()];
     const cells = rows.map((row) =>
-      (columns.length > 0 ? columns : [0]).map((column) => searchMean(sheet, at(row, column), tasks, search)),
+      (columns.length > 0 ? columns : [0]).map((column) => searchMean(sheet, at(row, column), search)),
     );
     const marked = rows.flatMap((row, r) =>
       (columns.length > 0 ? columns : [0]).flatMap((column, c) => {
@@ -161,7 +162,7 @@ function heatmaps({ sheet }: TableContext, search: SearchOutcome): ReportHeatmap
     return {
       id: `grid-${search.group.replace(/\W+/g, "-")}-${i + 1}`,
       title: rest === "" ? search.group : `${search.group}, ${rest}`,
-      note: "Mean over pairs, on the items that the search saw; bottom layers (b) against top layers (u) from the language expert.",
+      note: `Mean over pairs, on the ${items} items that every configuration was asked; bottom layers (b) against top layers (u) from the language expert.`,
       ...{
         rowTitle: "bottom",
         columnTitle: "top",
@@ -174,16 +175,16 @@ function heatmaps({ sheet }: TableContext, search: SearchOutcome): ReportHeatmap
   });
 }
 
-/** Mean of models over the items that the search asked them. */
-function searchMean(
-  sheet: Sheet,
-  models: readonly MergeModel[],
-  tasks: readonly string[],
-  search: SearchOutcome,
-): number | null {
+/** Items of a task that every configuration was asked: those of the first round, which halving lets all of them begin. */
+function itemsOfAll(search: SearchOutcome, task: string): ReadonlySet<number> {
+  return new Set(search.splits.get(task)?.rounds[0]);
+}
+
+/** Mean of models over the items that all of them were asked. */
+function searchMean(sheet: Sheet, models: readonly MergeModel[], search: SearchOutcome): number | null {
   const means = models.flatMap(({ name }) =>
-    tasks.flatMap((task) => {
-      const seen = new Set(search.splits.get(task)?.rounds.flat());
+    [...search.splits.keys()].flatMap((task) => {
+      const seen = itemsOfAll(search, task);
       const mean = meanOf(sheet.answers(name, task)?.items.filter(({ index }) => seen.has(index)) ?? []);
       return mean === undefined ? [] : [mean];
     }),

@@ -87,8 +87,8 @@ function run(
 ): { executor: () => FakeExecutor; summary: ReturnType<typeof runExperiment> } {
   let executor: FakeExecutor | undefined;
   const summary = runExperiment({
-    ...{ plan: parsePlan(PLAN), facts: fakeFacts, planFolder: "/plans", out, attempts: 3 },
-    settings: () => ({ allowCode: false }),
+    ...{ plan: parsePlan(PLAN), facts: fakeFacts, out, attempts: 3 },
+    settings: () => ({ folder: "/plans", allowCode: false }),
     executor: (events) => {
       executor = new FakeExecutor(events, fate);
       return executor;

@@ -49,8 +49,6 @@ export interface Counts {
 export interface RunOptions {
   readonly plan: ExperimentPlan;
   readonly facts: Facts;
-  /** Folder that relative paths of the plan start from. */
-  readonly planFolder: string;
   /** Folder of the experiment. */
   readonly out: string;
   readonly settings: (kind: StepKind) => StepSettings;
@@ -156,9 +154,9 @@ class Run {
 
   /** Expands until no step of the expansion has a result that was not known to it. */
   async #expand(): Promise<void> {
-    const { plan, facts, planFolder } = this.#options;
+    const { plan, facts } = this.#options;
     for (;;) {
-      this.#expansion = expandPlan(plan, facts, this.#store, planFolder);
+      this.#expansion = expandPlan(plan, facts, this.#store);
       let isNews = false;
       for (const { key } of this.#expansion.steps) {
         if (this.#store.result(key) || this.#running.has(key)) continue;

@@ -54,6 +54,8 @@ export interface StepOrder {
 }
 
 export interface StepSettings {
+  /** Absolute folder that relative paths of the plan start from. */
+  readonly folder: string;
   /** Absolute folder of the data sets of evaluation. */
   readonly data?: string;
   readonly allowCode: boolean;

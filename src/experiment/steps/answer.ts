@@ -1,14 +1,16 @@
 // Who answers in an evaluation step: our engine, on a model or on a recipe that is not executed, or a server of the
 // user's that is started for the step, on a folder.
 import { join } from "node:path";
+import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
 import { exists } from "../../core/files.js";
+import { elementCount } from "../../core/shape.js";
 import { VERSION } from "../../core/version.js";
 import { openEngine } from "../../engine/index.js";
 import { type Backend, engineBackend, openOpenAI, startServer } from "../../evaluate/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import { type ChatTemplate, loadChatTemplate, loadTokenizer } from "../../text/index.js";
 import { writeLinked } from "../linked/write.js";
-import type { ModelSource } from "./step.js";
+import { canonicalJson, type ModelSource } from "./step.js";
 
 export interface AnswerOptions {
   /** `engine`, or `serve:COMMAND`. */
@@ -24,16 +26,53 @@ export interface AnswerOptions {
 
 export interface OpenedAnswerer {
   readonly backend: Backend;
-  /** Seconds until it could answer, and those of them that merging took. */
+  /** Seconds until it could answer, and those of them that merging took; 0 of one that was open already. */
   readonly openSeconds: number;
   readonly mergeSeconds: number;
+  /** Bytes of its weights in memory; of a server, which holds its own, infinite, so that no other is beside it. */
+  readonly bytes: number;
+}
+
+/** What stays open beside the model that answers: enough for many small ones, too little for two that fill a machine. */
+const MOST_OPEN_BYTES = 1e9;
+
+/**
+ * Models that stay open between steps, because one model is asked in several: opening it, and merging it, are then done
+ * once. The least recently used are closed first.
+ */
+export class AnswererPool {
+  readonly #open = new Map<string, OpenedAnswerer>();
+
+  /** The answerer of a source; the pool closes it. */
+  async get(source: ModelSource, options: AnswerOptions): Promise<OpenedAnswerer> {
+    const key = canonicalJson([source, options.backend, options.threads]);
+    const known = this.#open.get(key);
+    this.#open.delete(key);
+    if (!known && !options.backend.startsWith("engine")) await this.close();
+    const opened = known ? { ...known, openSeconds: 0, mergeSeconds: 0 } : await openAnswerer(source, options);
+    this.#open.set(key, opened);
+    let bytes = 0;
+    for (const [other, one] of [...this.#open].reverse()) {
+      bytes += one.bytes;
+      if (other === key || bytes <= MOST_OPEN_BYTES) continue;
+      this.#open.delete(other);
+      await one.backend.close();
+    }
+    return opened;
+  }
+
+  async close(): Promise<void> {
+    const opened = [...this.#open.values()];
+    this.#open.clear();
+    for (const { backend } of opened) await backend.close();
+  }
 }
 
 /**
  * Opens what answers.
  * @param source a folder, FOLDER+ADAPTER, or a recipe of such
  */
-export async function openAnswerer(source: ModelSource, options: AnswerOptions): Promise<OpenedAnswerer> {
+async function openAnswerer(source: ModelSource, options: AnswerOptions): Promise<OpenedAnswerer> {
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;
   const { backend, signal } = options;
@@ -60,18 +99,22 @@ export async function openAnswerer(source: ModelSource, options: AnswerOptions):
       await opened.close();
       await server.stop();
     };
-    return { backend: closedBy(opened, close), openSeconds: seconds(), mergeSeconds };
+    return { backend: closedBy(opened, close), openSeconds: seconds(), mergeSeconds, bytes: Number.POSITIVE_INFINITY };
   } catch (error) {
     await server.stop();
     throw error;
   }
 }
 
+/** Bytes of a weight once it is bound. */
+const FLOAT32 = 4;
+
 async function openOwn(source: ModelSource, options: AnswerOptions): Promise<Omit<OpenedAnswerer, "openSeconds">> {
   const { threads, signal } = options;
   const began = performance.now();
   let mergeSeconds = 0;
-  const engine = await openEngine(typeof source === "string" ? source : await planRecipe(source as RecipeInput), {
+  const plan = typeof source === "string" ? undefined : await planRecipe(source as RecipeInput);
+  const engine = await openEngine(plan ?? (source as string), {
     ...(threads === undefined ? {} : { threads }),
     ...(signal ? { signal } : {}),
     // Until the last tensor is computed: planning and computing, and a little of opening with it.
@@ -88,7 +131,10 @@ async function openOwn(source: ModelSource, options: AnswerOptions): Promise<Omi
       digest: engine.digest,
       version: `layergraft ${VERSION}`,
     });
-    return { backend, mergeSeconds };
+    const elements = plan
+      ? plan.plan.steps.reduce((sum, { shape }) => sum + elementCount(shape), 0)
+      : parameterCount(await openCheckpoint(source as string));
+    return { backend, mergeSeconds, bytes: FLOAT32 * elements };
   } catch (error) {
     await engine.close();
     throw error;

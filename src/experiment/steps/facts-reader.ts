@@ -86,7 +86,7 @@ export class ReadFacts implements Facts {
     const key = canonicalJson(request);
     if (this.tasks.has(key)) return;
     try {
-      const task = await openTask(request);
+      const task = await openTask(request, this.#options.folder);
       const { items } = await task.load(dataAccess(this.#options.data), {
         limit: request.limit,
         signal: this.#options.signal,

@@ -1,4 +1,5 @@
 // Tasks as an experiment asks them: opened by what the plan says, whole or only some of their items.
+import { resolve } from "node:path";
 import { RecipeError } from "../../core/errors.js";
 import { hubLoader } from "../../evaluate/hub-rows.js";
 import { type DataAccess, openTasks, type Task } from "../../evaluate/index.js";
@@ -6,10 +7,12 @@ import type { TaskRequest } from "./step.js";
 
 /**
  * The task of a request.
+ * @param folder that the path of a task's own file starts from
  * @throws {RecipeError} if there is none, or the request does not fit it
  */
-export async function openTask({ task, protocol, shots }: TaskRequest): Promise<Task> {
-  const opened = await openTasks([task], {
+export async function openTask({ task, protocol, shots }: TaskRequest, folder: string): Promise<Task> {
+  const name = /\.ya?ml$/i.test(task) ? resolve(folder, task) : task;
+  const opened = await openTasks([name], {
     ...(protocol === undefined ? {} : { protocols: [protocol] }),
     ...(shots === undefined ? {} : { shots }),
   });

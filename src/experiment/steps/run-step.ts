@@ -15,11 +15,13 @@ import {
   withFolders,
   writeResult,
 } from "../run/store.js";
-import { openAnswerer } from "./answer.js";
+import { AnswererPool } from "./answer.js";
 import { dataAccess, openTask, withItems } from "./items.js";
 import type { AnalyzeStep, EvaluateStep, TrainStep } from "./step.js";
 
 export interface RunStepOptions {
+  /** Models that stay open for the next step; those of this step alone are closed without it. */
+  readonly answerers?: AnswererPool | undefined;
   readonly signal?: AbortSignal | undefined;
   /** How far it is, from 0 to 1, and a word on it. */
   readonly onProgress?: ((share: number, what: string) => void) | undefined;
@@ -65,7 +67,7 @@ async function runTraining(
   });
   await mkdir(folder, { recursive: true });
   await trainRun({
-    ...{ run, folder: step.folder, signal, resume: await hasState(out), force: !(await hasState(out)) },
+    ...{ run, folder: settings.folder, signal, resume: await hasState(out), force: !(await hasState(out)) },
     onProgress: ({ step: at, steps, loss, tokensPerSecond }) =>
       onProgress?.(
         at / steps,
@@ -121,14 +123,15 @@ async function runAnalysis(
 
 async function runEvaluation(
   step: EvaluateStep,
-  { folder, folders, settings, signal, onProgress }: StepContext,
+  { folder, folders, settings, answerers, signal, onProgress }: StepContext,
 ): Promise<StepResult> {
-  const task = withItems(await openTask(step.request), step.items, step.request.limit);
+  const task = withItems(await openTask(step.request, settings.folder), step.items, step.request.limit);
   const source = withFolders(step.model, folders);
   const sandbox = task.executes
     ? await openSandbox({ allowCode: settings.allowCode, ...(signal ? { signal } : {}) })
     : undefined;
-  const { backend, openSeconds, mergeSeconds } = await openAnswerer(source, {
+  const pool = answerers ?? new AnswererPool();
+  const { backend, openSeconds, mergeSeconds } = await pool.get(source, {
     ...{ backend: step.backend, folder, pool: join(folder, "..", "..", "layers"), signal },
     threads: settings.threads,
     memory: settings.memory,
@@ -167,6 +170,6 @@ async function runEvaluation(
       ...{ openSeconds, mergeSeconds, answerSeconds: (performance.now() - began) / 1000 },
     };
   } finally {
-    await backend.close();
+    if (!answerers) await pool.close();
   }
 }

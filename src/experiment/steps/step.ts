@@ -36,8 +36,6 @@ export interface TrainStep extends StepParts {
   readonly key: string;
   /** Fields of the run; `base` is an identity, and there is no `out`. */
   readonly run: Readonly<Record<string, Json>>;
-  /** Folder that relative paths of the run start from. */
-  readonly folder: string;
 }
 
 export interface AnalyzeStep extends StepParts {
