@@ -77,7 +77,7 @@ export async function openBackend(
       : kind === "llamacpp"
         ? await openLlamaCpp({ ...named, model: flags.model })
         : await openOllama({ ...named, contextLength: flags.context });
-  return { backend, url: rest, close: () => backend.close() };
+  return { backend, url: withoutSecrets(rest), close: () => backend.close() };
 }
 
 async function openOwn(
@@ -182,6 +182,14 @@ function readKey(name: string | undefined): string | undefined {
   const key = process.env[name];
   if (key) return key;
   throw usage(`--api-key-env ${name}: there is no such variable in the environment`);
+}
+
+/** An address without the name and password that may stand in it. */
+function withoutSecrets(address: string): string {
+  const url = new URL(address);
+  url.username = "";
+  url.password = "";
+  return url.href;
 }
 
 async function isDirectory(path: string): Promise<boolean> {

@@ -148,12 +148,28 @@ export function encodeWith(tokenizer: Encoder): Encode {
   const begin = bos === undefined ? undefined : tokenizer.tokenOf(bos);
   const marks = tokenizer.encode("", { specialTokens: true });
   const hasEnd = eos !== undefined && marks.at(-1) === eos && (marks.length > 1 || eos !== bos);
-  return async (text, specialTokens) => {
+  const encode = (text: string, specialTokens: boolean): readonly number[] => {
     if (!specialTokens || (begin && text.startsWith(begin))) return tokenizer.encode(text);
     const ids = tokenizer.encode(text, { specialTokens: true });
     return hasEnd ? ids.slice(0, -1) : ids;
   };
+  // The choices of an item have one long context, which is encoded once.
+  const recent = new Map<string, readonly number[]>();
+  return async (text, specialTokens) => {
+    const key = `${specialTokens} ${text}`;
+    const ids = recent.get(key) ?? encode(text, specialTokens);
+    recent.delete(key);
+    recent.set(key, ids);
+    for (const oldest of recent.keys()) {
+      if (recent.size <= REMEMBERED) break;
+      recent.delete(oldest);
+    }
+    return ids;
+  };
 }
+
+/** Texts whose ids are remembered: those of the requests that are under way together. */
+const REMEMBERED = 8;
 
 /**
  * Ids of a context and of its continuation, so that together they are the ids of the whole text: blanks at the

@@ -128,6 +128,22 @@ describe("scoring", () => {
     expect(calls.scored).toEqual([1, 2]);
   });
 
+  it("encodes the context of an item's choices once", async () => {
+    const { engine } = toyEngine();
+    const encoded: string[] = [];
+    const tokenizer = {
+      ...toy.toyTokenizer,
+      encode(text: string, options: { specialTokens?: boolean } = {}) {
+        encoded.push(text);
+        return toy.encode(text, options.specialTokens);
+      },
+    };
+    const backend = engineBackend({ engine, tokenizer, model: "toy" });
+    await backend.choose(["a", "b", "c"].map((context) => ({ context, choices: [" A", " B", " C", " D"] })));
+    for (const context of ["a", "b", "c"]) expect(encoded.filter((text) => text === context)).toHaveLength(1);
+    expect(encoded).toHaveLength(1 + 3 * 5); // and the empty text, for the marks
+  });
+
   it("reports what has no log-likelihood", async () => {
     const { engine } = toyEngine(10);
     const answers = await backendOf(engine).loglikelihood([

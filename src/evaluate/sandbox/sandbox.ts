@@ -64,7 +64,7 @@ export interface Sandbox {
 }
 
 const SECONDS = 3;
-/** Reference solutions with numpy loaded take 600 MB of address space. */
+/** Ten times what Python with numpy takes on one thread. */
 const MEMORY_BYTES = 2 ** 30;
 /** No task asks for files; this allows a small one. */
 const FILE_BYTES = 2 ** 20;
