@@ -68,10 +68,11 @@ beforeAll(async () => {
 
 test("the README has commands, and the two that CI runs", () => {
   expect(commands.length).toBeGreaterThan(8);
-  expect(readme).toContain("npm ci && npm run example");
+  expect(readme).toContain("npm ci && npm run demo");
   expect(readme).toContain("npm ci && npm test");
   const script = readFileSync(join(ROOT, ".ci/run"), "utf8");
-  expect(script).toContain("npm ci && npm run example");
+  expect(script).toContain("npm ci && npm run demo -- --quick");
+  expect(script).toContain("npm run example");
   expect(script).toContain("npm ci && npm test");
 });
 

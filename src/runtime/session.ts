@@ -38,7 +38,7 @@ export interface Session {
   /**
    * Computes outputs. What is fed is not copied, and must not change during the run; what comes back is the caller's.
    * @param feeds a value for every input
-   * @param fetches names of the outputs that are wanted, at least one; only what they need is computed and copied
+   * @param fetches names of the outputs that are wanted, at least one; only they are copied, though all are computed
    * @throws {RuntimeError} if the feeds do not fit the graph, an output is unknown, or an operator fails.
    */
   run(feeds: Readonly<Record<string, TensorValue>>, fetches: readonly string[]): Promise<Record<string, TensorValue>>;

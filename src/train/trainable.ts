@@ -14,9 +14,10 @@ import {
   readSpec,
   type StoredWeight,
 } from "../model/index.js";
-import { lowerGraph, openSession, type Session, type TensorValue } from "../runtime/index.js";
+import type { TensorValue } from "../runtime/index.js";
 import { factorNames, factorShapes, initialFactors, type LoraModule, type LoraPlan } from "./lora.js";
 import type { Optimizer, ParameterShape } from "./optimizer.js";
+import { Sessions } from "./sessions.js";
 
 /** Tokens of a batch of B rows and T positions, all [B T] row-major. */
 export interface TokenBatch {
@@ -65,7 +66,7 @@ export class TrainableDecoder {
   /** What learns, in the order of the checkpoint's tensors. */
   readonly parameters: readonly ParameterShape[];
   readonly #source: ModelSource;
-  readonly #session: Session;
+  readonly #sessions: Sessions;
   readonly #ropes: RopeTables;
   readonly #lora: LoraPlan | undefined;
   /** By parameter. */
@@ -76,7 +77,7 @@ export class TrainableDecoder {
   private constructor(parts: {
     source: ModelSource;
     spec: DecoderSpec;
-    session: Session;
+    sessions: Sessions;
     parameters: readonly ParameterShape[];
     lora: LoraPlan | undefined;
     outputs: ReadonlyMap<string, readonly GradientOutputs[]>;
@@ -84,7 +85,7 @@ export class TrainableDecoder {
   }) {
     this.#source = parts.source;
     this.spec = parts.spec;
-    this.#session = parts.session;
+    this.#sessions = parts.sessions;
     this.parameters = parts.parameters;
     this.#lora = parts.lora;
     this.#outputs = parts.outputs;
@@ -93,7 +94,7 @@ export class TrainableDecoder {
   }
 
   /**
-   * Builds the graph of loss and gradients and opens its session.
+   * Builds the graph of loss and gradients; what runs it is opened when it is first asked for.
    * @throws {CheckpointError} if the family is unknown, or a tensor that is to learn is no part of its decoder
    * @throws {RuntimeMissingError} if there is no runtime for this platform
    */
@@ -136,10 +137,7 @@ export class TrainableDecoder {
     }
     const frozen = new Map([...decoder.weights].filter(([input]) => !trained.has(input)));
     const bound = await bindWeights({ spec, weights: frozen }, source, { signal });
-    const session = await openSession(
-      lowerGraph(outputs, { weights: bound.weights }),
-      threads === undefined ? {} : { threads },
-    );
+    const sessions = new Sessions(outputs, bound.weights, threads);
     const parameters = lora
       ? lora.modules.flatMap((module) => {
           const [name, shape] = [factorNames(module), factorShapes(module, lora.settings.rank)];
@@ -154,7 +152,7 @@ export class TrainableDecoder {
         }));
     const order = new Map([...source.tensors.keys()].map((name, i) => [name, i]));
     if (!lora) parameters.sort((a, b) => (order.get(a.name) ?? 0) - (order.get(b.name) ?? 0));
-    return new TrainableDecoder({ source, spec, session, parameters, lora, outputs: gradientOutputs, feeds: trained });
+    return new TrainableDecoder({ source, spec, sessions, parameters, lora, outputs: gradientOutputs, feeds: trained });
   }
 
   /** Fills the optimizer's weights with the values that training starts from. */
@@ -187,7 +185,7 @@ export class TrainableDecoder {
   async evaluate(batch: TokenBatch, optimizer: Optimizer): Promise<BatchLoss> {
     const { feeds, labels } = this.#feed(batch, optimizer, undefined);
     if (labels === 0) return { loss: 0, labels };
-    const results = await this.#session.run(feeds, [LOSS]);
+    const results = await this.#sessions.run(feeds, [LOSS]);
     return { loss: Number(results[LOSS]?.data[0]), labels };
   }
 
@@ -210,13 +208,13 @@ export class TrainableDecoder {
         ...scattered.flatMap(({ ids, values }) => [ids, values]),
       ]),
     );
-    const results = await this.#session.run(feeds, [LOSS, ...new Set(fetches)]);
+    const results = await this.#sessions.run(feeds, [LOSS, ...new Set(fetches)]);
     for (const [name, list] of wanted) this.#collect(name, list, results, optimizer);
     return { loss: Number(results[LOSS]?.data[0]), labels };
   }
 
   close(): Promise<void> {
-    return this.#session.close();
+    return this.#sessions.close();
   }
 
   #collect(
@@ -284,11 +282,7 @@ export class TrainableDecoder {
       feeds[input] = { dtype: "f32", shape: stored.shape, data };
     }
     if (this.#lora) this.#feedFactors(this.#lora, feeds, optimizer, rows * time, random);
-    const known = new Set(this.#session.inputs.map(({ name }) => name));
-    return {
-      feeds: Object.fromEntries(Object.entries(feeds).filter(([name]) => known.has(name))),
-      labels: labels.length,
-    };
+    return { feeds, labels: labels.length };
   }
 
   #feedFactors(
