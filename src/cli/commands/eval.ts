@@ -38,6 +38,7 @@ interface EvalFlags extends BackendFlags {
   readonly show?: number;
   readonly allowCode?: boolean;
   readonly python?: string;
+  readonly codeTimeout?: number;
   readonly tokenize?: BleuTokenizer;
   readonly spbleu?: string;
   readonly resamples?: number;
@@ -83,6 +84,7 @@ export function addEvalCommand(program: Command): void {
     )
     .option("--allow-code", "execute programs that the model wrote, confined as far as the system allows (MBPP)")
     .option("--python <path>", "Python that executes them (default: python3 on the PATH)")
+    .addOption(new Option("--code-timeout <seconds>", "for one of these programs (default: 3)").argParser(parseSeconds))
     .addOption(new Option("--tokenize <name>", "how BLEU cuts text (default: by language)").choices(BLEU_TOKENIZERS))
     .option("--spbleu <file>", "SentencePiece model of FLORES-200: adds spBLEU")
     .option("--model <name>", "the server's name for the model (default: <source>, or the only one it has)")
@@ -119,7 +121,12 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
   if (flags.out !== undefined) await ResultFolder.check(flags.out, flags.resume ?? false);
   else say(flags, "note: nothing is kept, as there is no --out FOLDER");
   const sandbox = tasks.some(({ executes }) => executes)
-    ? await openSandbox({ allowCode: flags.allowCode ?? false, python: flags.python, signal })
+    ? await openSandbox({
+        allowCode: flags.allowCode ?? false,
+        python: flags.python,
+        seconds: flags.codeTimeout,
+        signal,
+      })
     : undefined;
   const opened = await openBackend(source, flags, signal, (text) => display.note(text));
   let results: Results;

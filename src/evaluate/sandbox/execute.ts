@@ -1,7 +1,7 @@
 // One run of the confined Python: start, feed, watch, end. Decides nothing about who may run what; sandbox.ts does.
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -10,7 +10,10 @@ import { BOOTSTRAP } from "./bootstrap.js";
 
 /** Bounds of one program. */
 export interface ProgramLimits {
-  /** Wall time in seconds, counted from when Python is up. */
+  /**
+   * Wall time in seconds, counted from when Python is up. On Linux, time in which the program would have run but had to
+   * leave the processor to others is given back, up to MOST_STARVATION times this: a busy machine fails no program.
+   */
   readonly seconds: number;
   /** Address space in bytes, Python's own of some 30 MB included. */
   readonly memory: number;
@@ -52,6 +55,8 @@ export interface RawOutcome {
 
 /** How long Python may take to start; a loaded machine or a network file system needs seconds, nothing needs a minute. */
 const START_SECONDS = 60;
+/** So busy a machine is not to be measured on. */
+const MOST_STARVATION = 5;
 /** Kept of what a program prints: enough for a message, little enough to keep for every sample. */
 const KEPT_OUTPUT = 2000;
 /** A report is one short line; what comes beyond this on its channel is not ours. */
@@ -88,6 +93,7 @@ function runIn(scratch: string, { python, limits, parts, kernel, trust, signal }
     let channel = "";
     let report: Record<string, unknown> | undefined;
     let cancelled = false;
+    let isOver = false;
 
     const kill = (): void => {
       if (child.pid === undefined) return;
@@ -125,13 +131,21 @@ function runIn(scratch: string, { python, limits, parts, kernel, trust, signal }
       for (const message of lines.map((line) => readReport(line, nonce))) {
         if (message?.ready === true) {
           clearTimeout(timer);
-          timer = setTimeout(() => end("time"), limits.seconds * 1000);
+          const since = performance.now();
+          const check = async (): Promise<void> => {
+            const left = await secondsOwed(child.pid ?? 0, limits.seconds);
+            const wall = (performance.now() - since) / 1000;
+            if (left <= 0 || wall > limits.seconds * MOST_STARVATION) end("time");
+            else if (!isOver) timer = setTimeout(check, left * 1000);
+          };
+          timer = setTimeout(check, limits.seconds * 1000);
         } else if (message) report = message;
       }
     });
     for (const stream of [child.stdin, child.stdout, child.stderr, reports]) stream.on("error", () => undefined);
 
     const finish = (): void => {
+      isOver = true;
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
       process.removeListener("exit", kill);
@@ -162,6 +176,17 @@ function runIn(scratch: string, { python, limits, parts, kernel, trust, signal }
       }),
     );
   });
+}
+
+/**
+ * Seconds that a program has not had although it wanted to run: none of one that sleeps or waits, and none where the
+ * system does not tell (proc_pid_stat(5): state, and user and system time in hundredths of a second).
+ */
+async function secondsOwed(pid: number, limit: number): Promise<number> {
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  const [state, ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const had = (Number(fields[10]) + Number(fields[11])) / 100;
+  return state === "R" ? limit - had : 0;
 }
 
 /** A line of the report channel, if it is from the bootstrap. */

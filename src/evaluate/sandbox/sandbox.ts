@@ -11,9 +11,9 @@ export interface SandboxOptions {
   /** Python to use; default: `python3` on the PATH. */
   readonly python?: string | undefined;
   /** Wall time of one program; default 3 s, as the evaluations of MBPP have it. */
-  readonly seconds?: number;
+  readonly seconds?: number | undefined;
   /** Address space of one program in bytes; default 1 GiB. */
-  readonly memory?: number;
+  readonly memory?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
