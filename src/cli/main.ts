@@ -31,6 +31,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void
   eval: async () => (await import("./commands/eval.js")).addEvalCommand,
   compare: async () => (await import("./commands/compare.js")).addCompareCommand,
   bleu: async () => (await import("./commands/bleu.js")).addBleuCommand,
+  experiment: async () => (await import("./commands/experiment.js")).addExperimentCommand,
   demo: async () => (await import("./commands/demo.js")).addDemoCommand,
   verify: async () => (await import("./commands/verify.js")).addVerifyCommand,
 };
