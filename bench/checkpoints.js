@@ -18,6 +18,17 @@ export const DATA = fileURLToPath(new URL("./data", import.meta.url));
  * @property {boolean} tied
  */
 
+/** A smaller Llama: 30M parameters. @type {ModelShape} */
+export const LLAMA_30M = {
+  layers: 6,
+  hidden: 512,
+  feedForward: 1408,
+  heads: 8,
+  keyValueHeads: 4,
+  vocabulary: 12000,
+  tied: false,
+};
+
 /** A small Llama: 125M parameters. @type {ModelShape} */
 export const LLAMA_125M = {
   layers: 12,

@@ -4,6 +4,7 @@ import { benchmarkAnalyze } from "./analyze.js";
 import { benchmarkEngine } from "./engine.js";
 import { benchmarkMethods } from "./methods.js";
 import { benchmarkSwap } from "./swap.js";
+import { benchmarkTrain } from "./train.js";
 
 const [name, ...args] = process.argv.slice(2);
 const benchmarks = {
@@ -11,6 +12,7 @@ const benchmarks = {
   analyze: benchmarkAnalyze,
   methods: benchmarkMethods,
   engine: benchmarkEngine,
+  train: benchmarkTrain,
 };
 
 if (!name || !(name in benchmarks)) {
