@@ -18,6 +18,8 @@ import { NO_RESULTS } from "./steps/facts.js";
 import type { Step, StepKind } from "./steps/step.js";
 
 export interface OpenOptions {
+  /** Base model, instead of the plan's; then sizes that the plan assumes do not hold. */
+  readonly base?: string | undefined;
   /** Folder of the experiment; default the plan's `out`, or NAME.experiment beside the plan. */
   readonly out?: string | undefined;
   /** Folder of the data sets of evaluation; default the plan's. */
@@ -46,11 +48,12 @@ export interface Experiment {
 export async function openExperiment(file: string, options: OpenOptions = {}): Promise<Experiment> {
   const located = await readPlan(file);
   const planFolder = resolve(located.folder);
-  const { plan } = located;
+  const plan: ExperimentPlan =
+    options.base === undefined ? located.plan : { ...located.plan, base: resolve(options.base), assume: undefined };
   const out = resolve(options.out ?? join(planFolder, plan.out ?? `${plan.name}.experiment`));
   const named = plan.evaluate.data;
   const data = options.data ? resolve(options.data) : named === undefined ? undefined : resolve(planFolder, named);
-  const absolute: LocatedPlan = { ...located, folder: planFolder };
+  const absolute: LocatedPlan = { ...located, plan, folder: planFolder };
   const world = await checkWorld(absolute, { out, data, signal: options.signal });
   return { plan, file, planFolder, out, data, world };
 }

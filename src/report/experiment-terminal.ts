@@ -13,11 +13,25 @@ const KINDS: readonly (readonly [StepKind, string])[] = [
   ["evaluate", "evaluation"],
 ];
 
+/** Kinds of steps that cannot be named yet, of which so many are told one by one. */
+const MOST_LATER = 12;
+
 /** Steps, hours and bytes. */
 export function outlookLines({ expansion, estimate }: Outlook): string[] {
   const counts = new Map(KINDS.map(([kind]) => [kind, expansion.steps.filter((step) => step.kind === kind).length]));
   const models = (kind: string) => expansion.models.filter(({ model }) => model.kind === kind).length;
-  const waiting = expansion.waiting.map(({ what, steps }) => `  about ${plural(steps, "step")}: ${what}`);
+  const later = expansion.waiting.toSorted((a, b) => b.steps - a.steps);
+  const waiting = [
+    ...later.slice(0, MOST_LATER).map(({ what, steps }) => `  about ${plural(steps, "step")}: ${what}`),
+    ...(later.length > MOST_LATER
+      ? [
+          `  about ${plural(
+            later.slice(MOST_LATER).reduce((sum, { steps }) => sum + steps, 0),
+            "step",
+          )} of ${later.length - MOST_LATER} other kinds`,
+        ]
+      : []),
+  ];
   const header = ["step", ">now", ">time, one after another"];
   const rows = KINDS.map(([kind, name]) => [
     name,

@@ -22,6 +22,7 @@ const ACTIONS = ["run", "resume", "status", "report"] as const;
 type Action = (typeof ACTIONS)[number];
 
 interface ExperimentFlags extends CommonOptions {
+  readonly base?: string;
   readonly out?: string;
   readonly data?: string;
   readonly dryRun?: boolean;
@@ -39,13 +40,14 @@ export function addExperimentCommand(program: Command): void {
     .argument("<plan>", "the plan, a YAML file")
     .argument("[action]", `${ACTIONS.join(", ")} (default: run)`)
     .addOption(new Option("-o, --out <folder>", "folder of the experiment (default: NAME.experiment beside the plan)"))
+    .option("-b, --base <model>", "base model, instead of the plan's")
     .option("-d, --data <folder>", "folder with the data sets of evaluation (default: the plan's, or the hub)")
     .option("--dry-run", "say what would be done, how long it takes and how much it writes, and do nothing");
   withCommonOptions(command).action(async (plan: string, action: string | undefined, flags: ExperimentFlags) => {
     const chosen = ACTIONS.find((one) => one === (action ?? "run"));
     if (!chosen) throw new LayergraftError("usage", `there is no action ${action}; it is ${ACTIONS.join(", ")}`);
     const signal = interruptSignal();
-    const experiment = await openExperiment(plan, { out: flags.out, data: flags.data, signal });
+    const experiment = await openExperiment(plan, { base: flags.base, out: flags.out, data: flags.data, signal });
     if (flags.dryRun) return preview(experiment, flags);
     await act(chosen, experiment, flags, signal);
   });

@@ -11,10 +11,11 @@ import {
   type TaskRequest,
   type TrainStep,
 } from "../steps/step.js";
-import type { Configuration } from "./configurations.js";
+import { type Configuration, configurationsOf } from "./configurations.js";
 import {
   baseModel,
   checkpointModel,
+  decidingTasks,
   type ExpertModel,
   type Experts,
   folderModels,
@@ -30,6 +31,7 @@ import {
 import type { Binding } from "./names.js";
 import type { ExperimentPlan, Family, Json, Merge } from "./schema.js";
 import { type SearchOutcome, searchGroup } from "./searching.js";
+import { checkpointsOf } from "./training.js";
 
 /** A model, and the steps that ask it each task; several where items were asked in parts. */
 export interface AskedModel {
@@ -127,7 +129,11 @@ class Expander {
       }),
     );
     const isTrained = runs.every(({ key }) => this.#results.trained(key));
-    if (!isTrained) this.#wait(`scores of checkpoints of ${family}`, tasks.length * checkpointsOf(runs));
+    if (!isTrained)
+      this.#wait(
+        `scores of checkpoints of ${family}`,
+        tasks.length * runs.reduce((sum, run) => sum + checkpointsOf(run), 0),
+      );
     if (!isTrained || candidates.some(({ score }) => score === undefined)) {
       this.#wait(`scores of the ${rule.top} best of ${family}`, rule.top * tasksFor(future, this.#plan).length);
       return [];
@@ -145,7 +151,13 @@ class Expander {
     const making = (binding: Binding) =>
       merge.recipe ? plannedMaking(merge) : this.#suggested(merge, binding, experts);
     const { models, unknown } = mergeModels(merge, this.#plan, this.#base, experts, making);
-    if (unknown > 0) this.#wait(`scores of ${merge.name}`, unknown);
+    if (unknown > 0) {
+      // Where there is a choice, the deciding tasks are asked first; what is reported comes on top.
+      const future = { kind: "merge", languages: models[0]?.languages ?? this.#base.languages.slice(0, 1) } as const;
+      const isSearched = merge.suggest !== undefined || configurationsOf(merge).length > 1;
+      const tasks = isSearched ? decidingTasks(future, this.#plan) : tasksFor(future, this.#plan);
+      this.#wait(`scores of ${merge.name}`, unknown * tasks.length);
+    }
     const asker = {
       ask: (model: Model, request: TaskRequest, items: readonly number[] | null) =>
         this.#results.evaluated(this.#evaluate(model, request, items).key)?.items,
@@ -224,17 +236,6 @@ function runName({ label }: TrainStep): string {
 function meanOf(scores: readonly (number | undefined)[]): number | undefined {
   const known = scores.filter((score) => score !== undefined);
   return known.length === scores.length ? known.reduce((sum, score) => sum + score, 0) / known.length : undefined;
-}
-
-// The interval of checkpoints that a run has unless it says another.
-const USUAL_INTERVAL = 5000;
-
-/** Checkpoints that runs will leave, by the samples that they say; one each where they do not. */
-function checkpointsOf(runs: readonly TrainStep[]): number {
-  return runs.reduce((sum, { run }) => {
-    const { samples, checkpoints } = run as { samples?: number; checkpoints?: { every_samples?: number } };
-    return sum + (samples === undefined ? 1 : Math.ceil(samples / (checkpoints?.every_samples ?? USUAL_INTERVAL)));
-  }, 0);
 }
 
 /** A suggested recipe with the plan's names for its two experts. */

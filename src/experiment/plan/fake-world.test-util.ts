@@ -27,14 +27,14 @@ export class FakeWorld {
   readonly #suggested: readonly SuggestedRecipe[];
 
   constructor(
-    plan: string,
+    plan: string | ExperimentPlan,
     options: {
       worth?: (step: EvaluateStep, item: number) => number;
       checkpoints?: readonly TrainedCheckpoint[];
       suggested?: readonly SuggestedRecipe[];
     } = {},
   ) {
-    this.plan = parsePlan(plan);
+    this.plan = typeof plan === "string" ? parsePlan(plan) : plan;
     this.#worth = options.worth ?? (() => 1);
     this.#checkpoints = options.checkpoints ?? [{ path: "last", samples: 100 }];
     this.#suggested = options.suggested ?? [];

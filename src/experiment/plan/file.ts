@@ -2,6 +2,7 @@
 // Looks at no checkpoint and no data set; that is check.ts's.
 import { dirname } from "node:path";
 import { RecipeError } from "../../core/errors.js";
+import { closest } from "../../core/format.js";
 import {
   type Checked,
   type Fault,
@@ -14,11 +15,11 @@ import {
   withHint,
 } from "../../core/settings-file.js";
 import { checkRecipe } from "../../merge/recipe-file.js";
-import { checkRun } from "../../train/index.js";
 import { isStepBackend } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
 import { bindingsOf, bindRecipe, type Member, memberNames, membersOf, nameFaults } from "./names.js";
 import { type ExperimentPlan, type Family, isName, type Merge, NAME_RULE, planSchema, RESERVED } from "./schema.js";
+import { runFaults, settleTraining, trainingRun } from "./training.js";
 
 /** A plan and where it stands. */
 export interface LocatedPlan {
@@ -90,7 +91,12 @@ function expertFaults(plan: ExperimentPlan, members: readonly Member[]): Fault[]
       taken.set(name, family);
     }
     for (const { at, message } of familyFaults(declared)) add([...path, ...at], message);
-    faults.push(...trainingFaults(declared, path));
+    for (const like of [declared.train?.like ?? []].flat()) {
+      if (like in plan.training) continue;
+      const meant = closest(like, Object.keys(plan.training));
+      add([...path, "train", "like"], `there is no ${like} under training${meant ? `; did you mean ${meant}?` : ""}`);
+    }
+    faults.push(...trainingFaults(plan, declared, path));
   }
   if (members.length === 0 && plan.merges.length > 0) add(["experts"], "is missing; merges need experts");
   return faults;
@@ -110,49 +116,15 @@ function familyFaults({ role, language, folders, train, select }: Family): { at:
 }
 
 /** Faults of the runs that a family trains, each as `layergraft train` would report them. */
-function trainingFaults({ train }: Family, path: readonly PropertyKey[]): Fault[] {
+function trainingFaults(plan: ExperimentPlan, { train }: Family, path: readonly PropertyKey[]): Fault[] {
   if (!train) return [];
+  const settled = settleTraining(plan, train);
   const faults = (train.runs ?? [undefined]).flatMap((own, i): Fault[] => {
     const at = own ? ["train", "runs", i] : ["train", "run"];
-    return runFaults(trainingRun(train.run, own, "base")).map((message) => ({ path: [...path, ...at], message }));
+    return runFaults(trainingRun(settled.run, own, "base")).map((message) => ({ path: [...path, ...at], message }));
   });
   // What is wrong with the common fields is wrong with every run; once is enough.
   return faults.filter(({ message }, i) => faults.findIndex((fault) => fault.message === message) === i);
-}
-
-/** The fields of one training run: the common ones, and its own over them. @param base the model that it starts from */
-export function trainingRun(
-  common: Readonly<Record<string, unknown>>,
-  own: Readonly<Record<string, unknown>> | undefined,
-  base: string,
-): Record<string, unknown> {
-  const { name: _, ...fields } = own ?? {};
-  return { ...overlaid(common, fields), base, out: "out" };
-}
-
-function overlaid(
-  below: Readonly<Record<string, unknown>>,
-  above: Readonly<Record<string, unknown>>,
-): Record<string, unknown> {
-  const result: Record<string, unknown> = { ...below };
-  const isMapping = (value: unknown): value is Record<string, unknown> =>
-    typeof value === "object" && value !== null && !Array.isArray(value);
-  for (const [key, value] of Object.entries(above)) {
-    const under = result[key];
-    result[key] = isMapping(under) && isMapping(value) ? overlaid(under, value) : value;
-  }
-  return result;
-}
-
-/** What is wrong with a training run, if anything. */
-export function runFaults(run: Readonly<Record<string, unknown>>): readonly string[] {
-  try {
-    checkRun(run);
-    return [];
-  } catch (error) {
-    if (error instanceof RecipeError) return error.faults.length > 0 ? error.faults : [error.message];
-    throw error;
-  }
 }
 
 function mergeFaults(

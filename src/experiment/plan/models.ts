@@ -3,7 +3,6 @@
 import type { Facts, TrainedCheckpoint } from "../steps/facts.js";
 import { type Location, type ModelSource, madeBy, stepKey, type TaskRequest, type TrainStep } from "../steps/step.js";
 import { type Configuration, configurationsOf } from "./configurations.js";
-import { trainingRun } from "./file.js";
 import {
   type Binding,
   bindingsOf,
@@ -14,7 +13,8 @@ import {
   membersOf,
   runNames,
 } from "./names.js";
-import type { ExperimentPlan, Family, Json, Merge, Role } from "./schema.js";
+import type { ExperimentPlan, Family, Json, Merge, Role, Training } from "./schema.js";
+import { settleTraining, trainingRun } from "./training.js";
 
 /** A model that can be asked. */
 export interface Model {
@@ -62,21 +62,33 @@ export function languagesOf(plan: ExperimentPlan): string[] {
   return [...new Set(codes)];
 }
 
+function withDefaults({ python, processes, precision, gradient_checkpointing }: NonNullable<Training["trl"]> = {}) {
+  return {
+    ...{ python: python ?? "python3", processes: processes ?? 1, precision: precision ?? "float32" },
+    gradient_checkpointing: gradient_checkpointing ?? false,
+  } as const;
+}
+
 /** The training steps of a family, one for each run. */
 export function trainingSteps(plan: ExperimentPlan, family: string, base: Model, facts: Facts): TrainStep[] {
   const { train, select } = plan.experts[family] as Family;
   if (!train) return [];
   const names = runNames(family, train);
+  const settled = settleTraining(plan, train);
   return names.map((name, i) => {
     const own = train.runs?.[i] ?? (train.seeds ? { seed: train.seeds[i] } : undefined);
-    const { out: _, ...fields } = trainingRun(train.run, own, base.source as string);
+    const { out: _, ...fields } = trainingRun(settled.run, own, base.source as string);
     // All checkpoints must stay for the best of them to be chosen.
     const checkpoints = { ...(fields.checkpoints as object | undefined), ...(select ? { keep: "all" } : {}) };
     const run = { ...fields, ...(select ? { checkpoints } : {}) } as Record<string, Json>;
-    const key = stepKey("train", { run: withoutPlace(run), data: facts.dataIdentity(run) });
+    const trl = settled.engine === "trl" ? withDefaults(settled.trl) : undefined;
+    // Processes and what is computed twice change speed and memory; the interpreter should change nothing.
+    const engine = trl && { precision: trl.precision };
+    const key = stepKey("train", { run: withoutPlace(run), data: facts.dataIdentity(run), trl: engine });
     return {
       ...{ kind: "train", key, label: `train ${name}`, needs: [], locations: base.locations },
       run,
+      ...(trl ? { trl } : {}),
     } as const;
   });
 }

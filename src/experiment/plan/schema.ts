@@ -20,7 +20,30 @@ export type Role = (typeof ROLES)[number];
 /** Words that stand for something else where a model may be named. */
 export const RESERVED = ["base", "all", ...ROLES] as const;
 
+const trl = z.strictObject({
+  python: text.optional().describe("interpreter that has TRL and PEFT; default python3"),
+  processes: count.optional().describe("processors, usually GPUs, of a run; default 1"),
+  precision: z
+    .enum(["float32", "bfloat16"], "must be float32 or bfloat16")
+    .optional()
+    .describe("what products are computed in; weights and moments are float32 anyway; default float32"),
+  gradient_checkpointing: flag.optional().describe("compute activations a second time instead of keeping them"),
+});
+
+/** What training runs may have in common. */
+const common = {
+  engine: z
+    .enum(["embedded", "trl"], "must be embedded or trl")
+    .optional()
+    .describe("who trains: layergraft itself (the default), or TRL on PyTorch"),
+  trl: trl.optional().describe("of engine trl"),
+};
+
 const training = z.strictObject({
+  like: z
+    .union([name, z.array(name).min(1)], { error: "must be a name under `training`, or a list of them" })
+    .optional()
+    .describe("settings under `training` that these runs have, later ones before earlier ones, their own before all"),
   run: mapping.default({}).describe("fields of `layergraft train` that all runs have; base and out are filled in"),
   runs: z
     .array(z.looseObject({ name }))
@@ -32,6 +55,7 @@ const training = z.strictObject({
     .min(1, "must list at least one seed")
     .optional()
     .describe("runs that differ in the seed alone; instead of `runs`"),
+  ...common,
 });
 
 const selection = z.strictObject({
@@ -192,6 +216,13 @@ export const planSchema = z.strictObject({
     .describe("of the base, for estimates on a machine that does not have it"),
   title: text.optional().describe("heading of the report"),
   notes: text.optional().describe("what a reader of the report should know"),
+  training: z
+    .record(
+      z.string(),
+      z.strictObject({ ...common, run: mapping.default({}).describe("fields of `layergraft train`") }),
+    )
+    .default({})
+    .describe("settings of training runs by name, for `like`"),
   experts: z
     .record(z.string(), family)
     .default({})
@@ -213,6 +244,7 @@ export type ExperimentPlan = z.output<typeof planSchema>;
 /** A plan as it may be written. */
 export type ExperimentInput = z.input<typeof planSchema>;
 export type Family = ExperimentPlan["experts"][string];
+export type Training = NonNullable<Family["train"]>;
 export type Merge = ExperimentPlan["merges"][number];
 export type Executor = ExperimentPlan["executor"];
 export type Search = ExperimentPlan["search"];

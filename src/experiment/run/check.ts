@@ -7,10 +7,10 @@ import { formatBytes } from "../../core/format.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import { configurationsOf } from "../plan/configurations.js";
 import type { LocatedPlan } from "../plan/file.js";
-import { trainingRun } from "../plan/file.js";
 import { inLanguages, languagesOf, tasksFor } from "../plan/models.js";
 import { bindingsOf, bindRecipe, membersOf } from "../plan/names.js";
 import type { ExperimentPlan, Family } from "../plan/schema.js";
+import { settleTraining, trainingRun } from "../plan/training.js";
 import { ReadFacts } from "../steps/facts-reader.js";
 import type { TaskRequest } from "../steps/step.js";
 
@@ -35,7 +35,7 @@ export async function checkWorld({ plan, folder }: LocatedPlan, options: CheckOp
   const { out, data, signal } = options;
   const facts = new ReadFacts({ folder, cache: out, data, signal });
   await facts.readModel(plan.base, "base");
-  for (const [name, family] of Object.entries(plan.experts)) await readFamily(name, family, facts);
+  for (const [name, family] of Object.entries(plan.experts)) await readFamily(name, family, plan, facts);
   for (const request of requestsOf(plan)) await facts.readTask(request);
   const faults = [...facts.faults, ...taskFaults(plan, facts), ...(await mergeFaults(plan, facts, folder))];
   const base = facts.models.get(plan.base) ?? plan.assume;
@@ -43,11 +43,13 @@ export async function checkWorld({ plan, folder }: LocatedPlan, options: CheckOp
   return { facts, faults, base };
 }
 
-async function readFamily(name: string, family: Family, facts: ReadFacts): Promise<void> {
+async function readFamily(name: string, family: Family, plan: ExperimentPlan, facts: ReadFacts): Promise<void> {
   const folders = Array.isArray(family.folders) ? family.folders : Object.values(family.folders ?? {});
   for (const folder of folders) await facts.readModel(folder, `experts.${name}`);
-  for (const own of family.train?.runs ?? [undefined]) {
-    if (family.train) await facts.readData(trainingRun(family.train.run, own, "base"), `experts.${name}`);
+  if (!family.train) return;
+  const { run } = settleTraining(plan, family.train);
+  for (const own of family.train.runs ?? [undefined]) {
+    await facts.readData(trainingRun(run, own, "base"), `experts.${name}`);
   }
 }
 

@@ -1,7 +1,9 @@
 // What an experiment will take: steps, hours, bytes. From the sizes of models and tasks at first; from what the steps took
 // that are done, as soon as some are. Estimates only: nothing depends on them.
 import type { Expansion } from "../plan/expand.js";
+import { membersOf } from "../plan/names.js";
 import type { ExperimentPlan } from "../plan/schema.js";
+import { checkpointsOf, settledRun, USUAL_LENGTH, USUAL_SAMPLES } from "../plan/training.js";
 import type { ReadFacts } from "../steps/facts-reader.js";
 import type { EvaluateStep, Step, StepKind, TrainStep } from "../steps/step.js";
 
@@ -32,7 +34,7 @@ const CHARACTERS_PER_TOKEN = 3;
 /** Opening a model, starting a process: what even the smallest step takes. */
 const LEAST_SECONDS = 2;
 /** Bytes of a step's files but for models: samples, answers, logs. */
-const SMALL_BYTES = 2e6;
+const SMALL_BYTES = 1e6;
 
 /** What a step that is done took. */
 export interface Measured {
@@ -52,7 +54,7 @@ export interface EstimateOptions {
 }
 
 export function estimateExperiment(options: EstimateOptions): Estimate {
-  const { plan, expansion, done, workers, base } = options;
+  const { plan, expansion, done, workers } = options;
   const work = (step: Step) => operationsOf(step, options);
   const kinds: StepKind[] = ["train", "analyze", "evaluate"];
   const assumed =
@@ -85,7 +87,7 @@ export function estimateExperiment(options: EstimateOptions): Estimate {
     waiting,
     seconds,
     wallSeconds: Math.max(longest, total / Math.max(1, workers)),
-    bytes: bytesOf(expansion, waiting, plan, base),
+    bytes: bytesOf(waiting, options),
     isMeasured: done.length > 0,
     speed,
   };
@@ -100,14 +102,10 @@ function operationsOf(step: Step, options: EstimateOptions): number {
   return 2 * parameters * answerTokens(step, options);
 }
 
-// What a run has unless it says another.
-const USUAL_LENGTH = 1024;
-const USUAL_SAMPLES = 10_000;
-
 /** Tokens that a training run sees at most. */
-function tokensOf({ run }: TrainStep): number {
-  const { samples, steps, batch, accumulation, sequence_length: length } = run as Record<string, number | undefined>;
-  const sequences = samples ?? (steps === undefined ? USUAL_SAMPLES : steps * (batch ?? 8) * (accumulation ?? 1));
+function tokensOf(step: TrainStep): number {
+  const { samples, steps, batch, accumulation, sequence_length: length } = settledRun(step);
+  const sequences = samples ?? (steps === undefined ? USUAL_SAMPLES : steps * batch * accumulation);
   return sequences * (length ?? USUAL_LENGTH);
 }
 
@@ -117,28 +115,24 @@ function answerTokens({ request, items }: EvaluateStep, { facts }: EstimateOptio
   return share * (task.promptCharacters / CHARACTERS_PER_TOKEN + task.newTokens);
 }
 
-/** Checkpoints, what a run keeps to be resumed, and, for servers, the layers of merges. */
-function bytesOf(expansion: Expansion, waiting: number, plan: ExperimentPlan, base: EstimateOptions["base"]): number {
+/** Checkpoints, what runs keep to be resumed, and, for servers, the layers of merges. */
+function bytesOf(waiting: number, { expansion, plan, base, workers }: EstimateOptions): number {
   let sum = (expansion.steps.length + waiting) * SMALL_BYTES;
+  const states: number[] = [];
   for (const step of expansion.steps) {
     if (step.kind !== "train") continue;
-    const { samples, checkpoints, method } = step.run as {
-      samples?: number;
-      method?: string;
-      checkpoints?: { every_samples?: number; keep?: string };
-    };
-    const count =
-      checkpoints?.keep === "all" && samples !== undefined
-        ? Math.ceil(samples / (checkpoints.every_samples ?? 5000))
-        : 2;
-    const one = method === "lora" ? base.bytes / 50 : base.bytes;
-    // Weights and two moments, float32.
-    sum += count * one + (method === "lora" ? 0 : 12 * base.parameters);
+    const { method, checkpoints } = settledRun(step);
+    const count = checkpoints.keep === "all" ? checkpointsOf(step) : 1;
+    // An adapter is a fiftieth of its model or less.
+    sum += count * (method === "lora" ? base.bytes / 50 : base.bytes);
+    // Weights and two moments, float32, which go when the run is done.
+    states.push(method === "lora" ? 0 : 12 * base.parameters);
   }
+  sum += states.slice(0, workers).reduce((all, one) => all + one, 0);
   if (plan.evaluate.backend !== "engine" && plan.merges.length > 0) {
     // Experts once, as files of layers, and what configurations blend: embeddings and head, a tenth of a model or so.
-    const experts = Object.values(plan.experts).length * 3;
-    sum += (experts + expansion.models.filter(({ model }) => model.kind === "merge").length / 10) * base.bytes;
+    const merges = expansion.models.filter(({ model }) => model.kind === "merge").length;
+    sum += (membersOf(plan).length + merges / 10) * base.bytes;
   }
   return sum;
 }

@@ -29,6 +29,15 @@ export interface TaskSize {
   readonly newTokens: number;
 }
 
+/** Items, characters of a prompt and new tokens of tasks, for estimates where their data are not here. */
+const USUAL_SIZES: Readonly<Record<string, readonly [items: number, characters: number, tokens: number]>> = {
+  mgsm: [250, 4500, 512],
+  belebele: [900, 5000, 4],
+  flores: [1012, 200, 256],
+  mbpp: [500, 400, 512],
+  mmlu: [14_042, 3000, 4],
+};
+
 export interface ReadFactsOptions {
   /** Folder that relative paths start from. */
   readonly folder: string;
@@ -138,7 +147,8 @@ export class ReadFacts implements Facts {
 
   #note(what: string, error: unknown): void {
     if (!(error instanceof Error)) throw error;
-    this.faults.push(`${what}: ${error.message}`);
+    const fault = `${what}: ${error.message}`;
+    if (!this.faults.includes(fault)) this.faults.push(fault);
   }
 
   modelIdentity(source: string): { identity: string; folder: string } {
@@ -153,9 +163,13 @@ export class ReadFacts implements Facts {
   task(request: TaskRequest): TaskFacts & TaskSize {
     const found = this.tasks.get(canonicalJson(request));
     if (found) return found;
-    // Of a task that cannot be read there is a fault; the rest of the plan is looked at all the same.
-    const unknown = { name: request.task, title: request.task, protocol: "", digest: "", scale: "share" } as const;
-    return { ...unknown, items: 1, isMean: true, executes: false, promptCharacters: 0, newTokens: 0 };
+    // Of a task that cannot be read there is a fault; the rest of the plan is looked at all the same, by usual sizes.
+    const [all, characters, tokens] = USUAL_SIZES[/^[a-z]+/.exec(request.task)?.[0] ?? ""] ?? [1, 0, 0];
+    const items = Math.min(all, request.limit ?? all);
+    return {
+      ...{ name: request.task, title: request.task, protocol: "", digest: "", scale: "share", items },
+      ...{ isMean: true, executes: false, promptCharacters: items * characters, newTokens: items * tokens },
+    };
   }
 
   /** Keeps the digests for the next time. */

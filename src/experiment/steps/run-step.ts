@@ -1,11 +1,12 @@
 // Runs one step in this process: reads what it is to do from its folder, does it with layergraft's own modules, leaves
 // its result there. Whose process it is, and when, is execute/'s.
-import { mkdir, readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { analyzeExperts, suggestRecipes } from "../../analysis/index.js";
 import { LayergraftError } from "../../core/errors.js";
+import { exists } from "../../core/files.js";
 import { evaluate, openSandbox } from "../../evaluate/index.js";
-import { checkRun, RUN_FILES, trainRun } from "../../train/index.js";
+import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
 import {
   readResult,
   STEP_FILES,
@@ -65,23 +66,59 @@ async function runTraining(
     out,
     ...(settings.threads === undefined ? {} : { threads: settings.threads }),
   });
-  await mkdir(folder, { recursive: true });
-  await trainRun({
-    ...{ run, folder: settings.folder, signal, resume: await hasState(out), force: !(await hasState(out)) },
-    onProgress: ({ step: at, steps, loss, tokensPerSecond }) =>
-      onProgress?.(
-        at / steps,
-        `loss ${loss.toFixed(3)}, ${Math.round(tokensPerSecond).toLocaleString("en-US")} tokens/s`,
-      ),
-  });
+  const where = { run, folder: settings.folder, signal };
+  if (step.trl) {
+    await trainWithTrl(step.trl, out, where, onProgress);
+  } else {
+    const isBegun = await hasState(out);
+    await trainRun({
+      ...{ ...where, resume: isBegun, force: !isBegun },
+      onProgress: ({ step: at, steps, loss, tokensPerSecond }) => {
+        const speed = `${Math.round(tokensPerSecond).toLocaleString("en-US")} tokens/s`;
+        onProgress?.(at / steps, `loss ${loss.toFixed(3)}, ${speed}`);
+      },
+    });
+  }
   const isAdapter = run.method === "lora" && !run.lora?.merge;
-  const checkpoints = await checkpointsIn(out);
+  const made = step.trl ? TRL_FILES.out : "";
+  const checkpoints = await checkpointsIn(join(out, made), join("run", made));
   const last = checkpoints.at(-1);
   if (!last) throw new LayergraftError("ledger", `the run in ${out} ended without a checkpoint`, { file: out });
+  // What a run keeps to be resumed is three times its model, and of no use any more.
+  await rm(join(out, made, RUN_FILES.states), { recursive: true, force: true });
   // What the run was told to make at its end is what it is for.
   const product = run.lora?.merge ? "merged" : run.revert ? RUN_FILES.reverted : undefined;
-  const found = product === undefined ? checkpoints : [{ path: `run/${product}`, samples: last.samples }];
+  const found = product === undefined ? checkpoints : [{ path: join("run", made, product), samples: last.samples }];
   return { kind: "train", checkpoints: found.map((one) => ({ ...one, ...(isAdapter ? { isAdapter } : {}) })) };
+}
+
+/** Writes the run for TRL, if it is not there from an earlier try, and runs it here to its end. */
+async function trainWithTrl(
+  trl: NonNullable<TrainStep["trl"]>,
+  out: string,
+  where: {
+    readonly run: ReturnType<typeof checkRun>;
+    readonly folder: string;
+    readonly signal: AbortSignal | undefined;
+  },
+  onProgress: RunStepOptions["onProgress"],
+): Promise<void> {
+  const { python, processes, precision, gradient_checkpointing: gradientCheckpointing } = trl;
+  if (!(await exists(join(out, TRL_FILES.launch)))) {
+    await handOverRun({
+      ...{ ...where, cluster: { processes, precision, gradientCheckpointing } },
+      onWritten: (done, of) => onProgress?.(0, `writing sequences, ${Math.round((100 * done) / of)}%`),
+    });
+  }
+  await startTrlRun({
+    ...{ folder: out, python, signal: where.signal },
+    onLine: (line) => onProgress?.(progressOf(line), line.trim().slice(0, 100)),
+  });
+}
+
+/** The share that PyTorch's bars show, such as ` 43%|####`; 0 in other lines. */
+function progressOf(line: string): number {
+  return Number(/(\d{1,3})%\|/.exec(line)?.[1] ?? 0) / 100;
 }
 
 async function hasState(out: string): Promise<boolean> {
@@ -90,12 +127,12 @@ async function hasState(out: string): Promise<boolean> {
 }
 
 /** Checkpoints of a run's folder, in the order of their samples. */
-async function checkpointsIn(out: string): Promise<{ path: string; samples: number }[]> {
-  const names = await readdir(out);
-  return names
-    .flatMap((name) => {
-      const samples = /^checkpoint-(\d+)$/.exec(name)?.[1];
-      return samples === undefined ? [] : [{ path: `run/${name}`, samples: Number(samples) }];
+async function checkpointsIn(out: string, name: string): Promise<{ path: string; samples: number }[]> {
+  const entries = await readdir(out);
+  return entries
+    .flatMap((entry) => {
+      const samples = /^checkpoint-(\d+)$/.exec(entry)?.[1];
+      return samples === undefined ? [] : [{ path: join(name, entry), samples: Number(samples) }];
     })
     .sort((a, b) => a.samples - b.samples);
 }

@@ -36,6 +36,13 @@ export interface TrainStep extends StepParts {
   readonly key: string;
   /** Fields of the run; `base` is an identity, and there is no `out`. */
   readonly run: Readonly<Record<string, Json>>;
+  /** How TRL trains it; undefined where layergraft does. */
+  readonly trl?: {
+    readonly python: string;
+    readonly processes: number;
+    readonly precision: "float32" | "bfloat16";
+    readonly gradient_checkpointing: boolean;
+  };
 }
 
 export interface AnalyzeStep extends StepParts {

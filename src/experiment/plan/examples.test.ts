@@ -1,0 +1,89 @@
+// The plans that come with layergraft: valid, and complete against the paper's tables 3 and 4.
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { presetFields } from "../../train/index.js";
+import type { AskedModel } from "./expand.js";
+import { FakeWorld } from "./fake-world.test-util.js";
+import { readPlan } from "./file.js";
+import type { MergeModel } from "./models.js";
+import { membersOf } from "./names.js";
+import { settleTraining } from "./training.js";
+
+const folder = join(import.meta.dirname, "../../../examples/experiments");
+
+const planOf = async (name: string) => (await readPlan(join(folder, `${name}.yaml`))).plan;
+
+/** The plan, run without running anything. */
+async function finished(name: string) {
+  const plan = await planOf(name);
+  const world = new FakeWorld(plan, {
+    checkpoints: [5000, 10000].map((samples) => ({ path: `c${samples}`, samples })),
+  });
+  return { plan, world, expansion: world.finish() };
+}
+const merges = (models: readonly AskedModel[]) =>
+  models.flatMap(({ model }) => (model.kind === "merge" ? [model as MergeModel] : []));
+
+describe("the paper's plan", () => {
+  it("trains the fifteen experts of table 4, and the joint runs", async () => {
+    const plan = await planOf("paper-mgsm-swahili");
+    const runs = Object.values(plan.experts).flatMap(({ train }) => train?.runs ?? []);
+    const presets = runs.map((run) => String(run.preset));
+    const languages = ["swahili", "telugu", "bengali", "japanese"];
+    for (const family of ["math", ...languages]) {
+      for (const number of [1, 2, 3]) expect(presets).toContain(`paper/${family}-${number}`);
+    }
+    for (const preset of presets) expect(presetFields(preset)).toBeDefined();
+  });
+
+  it("trains them on the data of table 3", async () => {
+    const plan = await planOf("paper-mgsm-swahili");
+    const used = (family: string): string[] => {
+      const { run } = settleTraining(plan, plan.experts[family]?.train as Parameters<typeof settleTraining>[1]);
+      const { sets } = run.data as { sets: { use?: string; source?: string }[] };
+      return sets.map(({ use, source }) => use ?? source ?? "");
+    };
+    expect(used("math")).toEqual(["orca-math"]);
+    expect(used("swahili")).toEqual(["aya", "nllb", "inkuba", "xp3mt"]);
+    expect(used("telugu")).toEqual(["aya", "nllb", "data/telugu-instructions.jsonl"]);
+    expect(used("bengali")).toEqual(["aya", "nllb", "indic-align", "bongchat"]);
+    expect(used("japanese")).toEqual(["aya", "nllb", "llm-japanese", "data/ichikara.jsonl", "dolly-ja"]);
+  });
+
+  it("compares nine pairs of each language, default and best", async () => {
+    const { expansion, world } = await finished("paper-mgsm-swahili");
+    expect(expansion.waiting).toEqual([]);
+    const swaps = merges(expansion.models).filter(({ merge }) => merge.name === "layer swap");
+    expect(swaps).toHaveLength(4 * 9 * 3 * 3 * 2 * 2 * 2);
+    expect(swaps.filter(({ configuration }) => configuration.isDefault)).toHaveLength(4 * 9);
+    expect(expansion.searches.map(({ group }) => group)).toContain("layer swap of math and swahili");
+    expect(expansion.searches.every(({ chosen, chosenOnTest }) => chosen && chosenOnTest)).toBe(true);
+    expect(world.ran.filter(({ kind }) => kind === "train")).toHaveLength(18);
+  });
+});
+
+describe("the sequel's plan", () => {
+  it("has every framework, for three languages, full and LoRA", async () => {
+    const { plan, expansion } = await finished("sequel-modular-frameworks");
+    const names = merges(expansion.models).map(({ merge }) => merge.name);
+    for (const language of ["Swahili", "Bengali", "Telugu"]) {
+      for (const way of ["separate", "frozen", "reverted"]) expect(names).toContain(`${way}, full, ${language}`);
+      for (const way of ["separate", "frozen"]) expect(names).toContain(`${way}, LoRA, ${language}`);
+    }
+    const members = membersOf(plan).map(({ family }) => family);
+    for (const kind of ["", "lora-"]) {
+      for (const language of ["swahili", "bengali", "telugu"]) {
+        for (const way of ["partitioned", "joint"]) expect(members).toContain(`${kind}${language}-${way}`);
+      }
+    }
+    expect(expansion.waiting).toEqual([]);
+  });
+});
+
+describe("the plan for two checkpoints", () => {
+  it("sweeps, and takes suggestions", async () => {
+    const { expansion } = await finished("two-checkpoints");
+    expect(merges(expansion.models).filter(({ merge }) => merge.name === "layer swap")).toHaveLength(12);
+    expect(expansion.steps.some(({ kind }) => kind === "analyze")).toBe(true);
+  });
+});
