@@ -19,7 +19,7 @@ const PROTOCOLS: readonly BelebeleProtocol[] = [
     name: "layergraft/belebele",
     version: 1,
     summary: "Shots are the first rows of the same language, never the row itself; log-likelihood of the letters.",
-    reference: "prompt and shots of lm-evaluation-harness 0.4.13, with the tokenizer's own BOS",
+    reference: "prompt and shots of lm-evaluation-harness 0.4.13",
     shots: { default: 5, most: 20 },
     specialTokens: true,
     shotsIn: "native",
@@ -36,10 +36,10 @@ const PROTOCOLS: readonly BelebeleProtocol[] = [
   {
     name: "lm-eval/belebele",
     version: 0,
-    summary: "As lm-evaluation-harness asks it: no BOS, first rows of the same language.",
+    summary: "As lm-evaluation-harness asks it: first rows of the same language; BOS where the tokenizer puts it.",
     reference: "lm-evaluation-harness 0.4.13, tasks/belebele, version 0.0",
     shots: { default: 5, most: 20 },
-    specialTokens: false,
+    specialTokens: true,
     shotsIn: "native",
   },
 ];

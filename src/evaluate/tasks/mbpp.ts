@@ -47,10 +47,11 @@ const PROTOCOLS: readonly MbppProtocol[] = [
   {
     name: "lm-eval/mbpp",
     version: 1,
-    summary: "As lm-evaluation-harness asks it: no BOS, 3 shots with their line ends, no setup code.",
+    summary:
+      "As lm-evaluation-harness asks it: 3 shots with their line ends, no setup code; BOS where the tokenizer puts it.",
     reference: "lm-evaluation-harness 0.4.13, tasks/mbpp, version 1.0",
     shots: { default: 3, most: 3 },
-    specialTokens: false,
+    specialTokens: true,
     form: "austin",
     hasSetup: false,
   },

@@ -41,10 +41,10 @@ const PROTOCOLS: readonly Protocol[] = [
   {
     name: "lm-eval/mmlu",
     version: 1,
-    summary: "As lm-evaluation-harness asks it: no BOS, white space around questions off.",
+    summary: "As lm-evaluation-harness asks it: white space around questions off; BOS where the tokenizer puts it.",
     reference: "lm-evaluation-harness 0.4.13, tasks/mmlu/default, version 1.0",
     shots: { default: 5, most: 5 },
-    specialTokens: false,
+    specialTokens: true,
   },
 ];
 

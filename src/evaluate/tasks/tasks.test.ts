@@ -362,7 +362,10 @@ describe("names, suites and protocols", () => {
       "layergraft/belebele@1",
     ]);
     expect((await open("mmlu", { protocols: ["mmlu"] })).protocol.name).toBe("layergraft/mmlu");
-    expect((await open("mmlu", { protocols: ["lm-eval"] })).protocol).toMatchObject({ specialTokens: false });
+    expect((await open("mmlu", { protocols: ["lm-eval"] })).protocol).toMatchObject({
+      name: "lm-eval/mmlu",
+      specialTokens: true,
+    });
   });
 
   it.each<[string[], OpenTasksOptions, RegExp]>([
