@@ -2,7 +2,7 @@
 // tools have already fetched into their cache. Fetches nothing.
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
-import { basename, isAbsolute, join, resolve } from "node:path";
+import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { CheckpointError } from "../core/errors.js";
 import { exists } from "../core/files.js";
 
@@ -62,8 +62,16 @@ async function findInHubCache(name: string): Promise<string | undefined> {
   return (await exists(snapshot)) ? snapshot : undefined;
 }
 
-/** What to call a folder: `org/name` for a snapshot in the hub's cache, else its own name. */
+// What runs of training call what they write: names that say nothing without that of the run.
+const WITHIN_RUN = /^(last|best|merged|reverted|checkpoint-\d+)$/;
+
+/**
+ * What to call a folder: `org/name` for a snapshot in the hub's cache, `run/last` within a run of training, else its own
+ * name.
+ */
 export function folderName(folder: string): string {
   const cached = /models--([^/\\]+?)--([^/\\]+)[/\\]snapshots[/\\][0-9a-f]+$/.exec(folder);
-  return cached ? `${cached[1]}/${cached[2]}` : basename(folder);
+  if (cached) return `${cached[1]}/${cached[2]}`;
+  const name = basename(folder);
+  return WITHIN_RUN.test(name) ? `${basename(dirname(folder))}/${name}` : name;
 }

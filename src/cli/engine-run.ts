@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { text as readStream } from "node:stream/consumers";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { LayergraftError } from "../core/errors.js";
+import { isSystemError, LayergraftError } from "../core/errors.js";
 import { formatBytes } from "../core/format.js";
 import { type Engine, type GenerateOptions, openEngine } from "../engine/index.js";
 import type { ChatMessage } from "../text/index.js";
@@ -105,6 +105,12 @@ export function samplingOf({
   temperature,
   seed,
 }: SamplingFlags): GenerateOptions {
+  if (temperature === 0 && (topK !== undefined || topP !== undefined)) {
+    throw new LayergraftError(
+      "usage",
+      "--top-k and --top-p draw, and with temperature 0 nothing is drawn; add --temperature, such as 0.7",
+    );
+  }
   return {
     maxNewTokens,
     temperature,
@@ -155,8 +161,12 @@ export async function encodeChat(engine: Engine, messages: readonly ChatMessage[
 }
 
 /** The text of a file, or of standard input for -. */
-function readInput(path: string): Promise<string> {
-  return path === "-" ? readStream(process.stdin) : readFile(path, "utf8");
+async function readInput(path: string): Promise<string> {
+  if (path === "-") return readStream(process.stdin);
+  return readFile(path, "utf8").catch((error: unknown) => {
+    if (!isSystemError(error, "ENOENT")) throw error;
+    throw new LayergraftError("usage", `${path} does not exist`, { file: path }, error);
+  });
 }
 
 /** Prompts of a file: a JSON array of texts, JSON Lines of texts or of objects with a prompt, or one text a line. */

@@ -65,7 +65,7 @@ export async function runWithProgress<T>(
   }
 }
 
-/** An AbortSignal that Ctrl-C (or a polite kill) fires; a second Ctrl-C ends the process at once. */
+/** An AbortSignal that Ctrl-C (or a polite kill) fires; a second Ctrl-C ends the process as soon as JavaScript lets it. */
 export function interruptSignal(): AbortSignal {
   const controller = new AbortController();
   const stop = () => controller.abort();

@@ -16,7 +16,10 @@ const patterns = z.array(text).min(1);
 /** Fields of a set; for documentation. What reads a set is `dataSchema`. */
 export const setFields = z.strictObject({
   use: z
-    .enum(READY_NAMES, `must be one of ${READY_NAMES.join(", ")}`)
+    .enum(
+      READY_NAMES,
+      `must be one of ${READY_NAMES.join(", ")}; for a file or another data set of the hub write { source: NAME, map: { prompt: ..., response: ... } }`,
+    )
     .optional()
     .describe("a ready declaration, whose fields those given here replace"),
   language: text.optional().describe("language of a ready declaration: a name or a code"),

@@ -47,6 +47,8 @@ export class BlendCache {
 export interface BlendOptions {
   readonly cache?: BlendCache | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Told of a tensor that has values beyond float16, which become infinite. */
+  readonly onOverflow?: ((tensor: string, values: number) => void) | undefined;
   /** Bytes computed so far, of all. */
   readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
 }
@@ -63,7 +65,7 @@ export async function computeBlends(
   measured: Measured,
   options: BlendOptions = {},
 ): Promise<Map<string, Uint8Array>> {
-  const { cache = new BlendCache(), signal, onProgress } = options;
+  const { cache = new BlendCache(), signal, onProgress, onOverflow } = options;
   const resolver = new Resolver(sources, measured);
   const jobs = steps.map((step): Job & { kind: "write" } => ({
     kind: "write",
@@ -92,10 +94,14 @@ export async function computeBlends(
         evaluator ??= new Evaluator(program, files);
         const dtype = requireFloat(job.to.dtype);
         const worker = evaluator;
+        let overflows = 0;
         eachBlock(job, 0, job.value.elements, (from, to) => {
-          bytes.set(worker.round(job.value, from, to, dtype).bytes, from * bytesPerElement(dtype));
+          const rounded = worker.round(job.value, from, to, dtype);
+          bytes.set(rounded.bytes, from * bytesPerElement(dtype));
+          overflows += rounded.overflows;
         });
-        cache.set(key, bytes);
+        if (overflows > 0) onOverflow?.(job.name, overflows);
+        else cache.set(key, bytes);
         await nextTurn();
       }
       if (signal?.aborted) throw new CancelledError("stopped while tensors were computed");

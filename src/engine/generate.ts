@@ -1,7 +1,7 @@
 // Answers to prompts, many at a time: rows of a batch are taken by the next prompt as soon as an answer ends.
 import { Random } from "../core/random.js";
 import type { KeyValueCache } from "./cache.js";
-import type { LoadedDecoder } from "./loaded-decoder.js";
+import type { LoadedDecoder, Output, PassResult } from "./loaded-decoder.js";
 import { requireNumber, requireWhole } from "./options.js";
 import { breathe, extend, longestOf, sharedBeginning, sharedLength } from "./prefill.js";
 import { type SamplingOptions, sampleToken } from "./sampling.js";
@@ -117,7 +117,7 @@ class Generation {
       else cache.add();
     const drawn: (number | undefined)[] = [];
     await extend(this.#decoder, cache, texts, {
-      outputs: [this.#output],
+      outputs: this.#outputs,
       planned,
       signal: this.#options.signal,
       wants: (start, end) => lastOf(texts, start, end),
@@ -144,7 +144,7 @@ class Generation {
     }
     const tokens = this.#rows.map(({ ids }) => [ids.at(-1) ?? 0]);
     const wanted = this.#rows.map((_, row) => ({ row, at: 0 }));
-    const result = await this.#decoder.pass(this.#cache, tokens, wanted, [this.#output]);
+    const result = await this.#decoder.pass(this.#cache, tokens, wanted, this.#outputs);
     const drawn = this.#rows.map((row, i) => this.#draw(row, result, i));
     for (let i = this.#rows.length - 1; i >= 0; i--) {
       if (!this.#take(this.#rows[i] as Row, drawn[i] as number)) continue;
@@ -155,11 +155,11 @@ class Generation {
     }
   }
 
-  get #output(): "best" | "logits" {
-    return (this.#options.temperature ?? 0) === 0 ? "best" : "logits";
+  get #outputs(): readonly Output[] {
+    return (this.#options.temperature ?? 0) === 0 ? ["best"] : ["logits"];
   }
 
-  #draw(row: Row, { logits, best }: { logits?: Float32Array; best?: readonly number[] }, at: number): number {
+  #draw(row: Row, { logits, best }: PassResult, at: number): number {
     if (!logits) return best?.[at] ?? 0;
     const width = this.#decoder.spec.vocabularySize;
     return sampleToken(logits.subarray(at * width, (at + 1) * width), this.#options, row.random);

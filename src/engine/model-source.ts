@@ -1,5 +1,6 @@
 // What the engine is asked to run: a folder, a folder with an adapter, or a recipe that nothing has executed. All are brought
 // to one form: for each tensor a value, as merges have it. Reads headers and configurations, never weights.
+import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import { type Checkpoint, type CheckpointConfig, openCheckpoint, parseConfig } from "../checkpoint/index.js";
@@ -14,7 +15,7 @@ import type { Sources } from "../source/index.js";
 export interface ModelSource {
   /** For people: the folder's name, or what the recipe does. */
   readonly name: string;
-  /** Changes when sources or recipe do. */
+  /** Changes when sources or recipe do, and when a weight file is written anew, whatever is in it. */
   readonly digest: string;
   readonly config: CheckpointConfig;
   /** What each tensor is made of, by its name. */
@@ -54,12 +55,12 @@ async function isRecipeFile(path: string): Promise<boolean> {
 async function fromFile(file: string): Promise<ModelSource> {
   const converted = await readMergekit(file);
   if (converted) {
-    const source = fromPlan(await planRecipe(converted.recipe));
+    const source = await fromPlan(await planRecipe(converted.recipe));
     return { ...source, notes: [...converted.notes, ...source.notes] };
   }
   const { recipe, folder, lineOf } = await readRecipe(file);
   try {
-    return fromPlan(await planRecipe(recipe, { folder }));
+    return await fromPlan(await planRecipe(recipe, { folder }));
   } catch (error) {
     // What only the models can show to be wrong is told with its line, too.
     const line = error instanceof RecipeError && error.where.field ? lineOf(error.where.field) : undefined;
@@ -71,14 +72,14 @@ async function fromFile(file: string): Promise<ModelSource> {
 // The one source of a checkpoint that is run as it is.
 const ITSELF = "model";
 
-function fromCheckpoint(checkpoint: Checkpoint): ModelSource {
+async function fromCheckpoint(checkpoint: Checkpoint): Promise<ModelSource> {
   const steps = [...checkpoint.tensors.values()].map(({ name, dtype, shape, layer, part }): [string, Step] => [
     name,
     { tensor: name, dtype, shape, layer, part, origin: [ITSELF], value: { source: ITSELF, tensor: name } },
   ]);
   return {
     name: checkpoint.name,
-    digest: checkpoint.digest,
+    digest: await versionOf([checkpoint.digest], [checkpoint]),
     config: checkpoint.config,
     tensors: new Map(steps),
     sources: new Map([[ITSELF, checkpoint]]),
@@ -89,11 +90,11 @@ function fromCheckpoint(checkpoint: Checkpoint): ModelSource {
   };
 }
 
-function fromPlan({ plan, sources }: OpenedPlan): ModelSource {
+async function fromPlan({ plan, sources }: OpenedPlan): Promise<ModelSource> {
   const lead = requireSource(sources, plan.configFrom);
   return {
     name: `${plan.recipe.method} of ${plan.sources.map(({ name }) => name).join(", ")}`,
-    digest: JSON.stringify([plan.recipe, plan.sources.map(({ digest }) => digest)]),
+    digest: await versionOf([plan.recipe, plan.sources.map(({ digest }) => digest)], [...sources.values()]),
     config: parseConfig(outputConfig(plan, lead.config), lead.config.file),
     tensors: new Map(plan.steps.map((step) => [step.tensor, step])),
     sources,
@@ -102,6 +103,21 @@ function fromPlan({ plan, sources }: OpenedPlan): ModelSource {
     addedTokens: plan.vocabulary?.added ?? [],
     notes: plan.notes,
   };
+}
+
+/**
+ * A digest of what is said of a model and of its weight files as they are now. Headers alone do not tell fine-tuned models
+ * of one base apart, and reading all weights would take longer than many an evaluation.
+ */
+async function versionOf(said: unknown, checkpoints: readonly Checkpoint[]): Promise<string> {
+  const files = await Promise.all(
+    checkpoints.flatMap(({ files: list }) =>
+      list.map(async ({ path, bytes, headerDigest }) => [bytes, headerDigest, (await stat(path)).mtimeMs]),
+    ),
+  );
+  return createHash("sha256")
+    .update(JSON.stringify([said, files]))
+    .digest("hex");
 }
 
 function requireSource(sources: Sources, id: string): Checkpoint {

@@ -17,10 +17,14 @@ export class RopeTables {
     this.#ropes = ropes;
   }
 
-  /** Tables for positions from 0 to `length` - 1, by the names they are fed under; all of one height. */
-  feeds(length: number): Record<string, TensorValue> {
-    if (length > this.#rows) {
-      while (this.#rows < length) this.#rows *= 2;
+  /**
+   * Tables for positions from 0 to `length` - 1, by the names they are fed under; all of one height.
+   * @param least height that they must have whatever the positions are; default `length`, which alone chooses frequencies
+   */
+  feeds(length: number, least = length): Record<string, TensorValue> {
+    const height = Math.max(length, least);
+    if (height > this.#rows) {
+      while (this.#rows < height) this.#rows *= 2;
       this.#tables.clear();
     }
     const feeds: Record<string, TensorValue> = {};

@@ -4,8 +4,8 @@ import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { takeLock } from "../core/lock.js";
 import { LEDGER_FILE, Ledger } from "./ledger.js";
-import { takeLock } from "./lock.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-ledger-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -95,7 +95,7 @@ describe("the lock", () => {
 
   it("keeps a second runner out until the first lets go", async () => {
     const lock = await takeLock(folder);
-    await expect(takeLock(folder)).rejects.toThrow(/is being run by process \d+ on .*delete/);
+    await expect(takeLock(folder)).rejects.toThrow(/is worked on by process \d+ on .*delete/);
     await lock.release();
     await (await takeLock(folder)).release();
   });

@@ -39,9 +39,14 @@ export interface Session {
    * Computes outputs. What is fed is not copied, and must not change during the run; what comes back is the caller's.
    * @param feeds a value for every input
    * @param fetches names of the outputs that are wanted, at least one; only they are copied, though all are computed
+   * @param into memory of the caller's that some of them are written to, of their element type and shape
    * @throws {RuntimeError} if the feeds do not fit the graph, an output is unknown, or an operator fails.
    */
-  run(feeds: Readonly<Record<string, TensorValue>>, fetches: readonly string[]): Promise<Record<string, TensorValue>>;
+  run(
+    feeds: Readonly<Record<string, TensorValue>>,
+    fetches: readonly string[],
+    into?: Readonly<Record<string, TensorValue>>,
+  ): Promise<Record<string, TensorValue>>;
   /** Releases the memory that the session holds, and writes its profile. Closing again does nothing. */
   close(): Promise<void>;
 }
@@ -119,18 +124,21 @@ class NativeSession implements Session {
   async run(
     feeds: Readonly<Record<string, TensorValue>>,
     fetches: readonly string[],
+    into: Readonly<Record<string, TensorValue>> = {},
   ): Promise<Record<string, TensorValue>> {
     const native = this.#native;
     if (!native) throw new RuntimeError("the session is closed; a run needs an open one");
     checkFeeds(feeds, this.inputs);
     this.#checkFetches(fetches);
-    const tensors: Record<string, Ort.Tensor> = {};
-    for (const [name, { dtype, data, shape }] of Object.entries(feeds)) {
-      tensors[name] = new this.#ort.Tensor(TYPES[dtype], data, shape);
-    }
+    const tensor = ({ dtype, data, shape }: TensorValue) => new this.#ort.Tensor(TYPES[dtype], data, shape);
+    const tensors = Object.fromEntries(Object.entries(feeds).map(([name, value]) => [name, tensor(value)]));
+    const targets = fetches.map((name): [string, Ort.Tensor | null] => {
+      const value = into[name];
+      return [name, value ? tensor(value) : null];
+    });
     let results: Ort.InferenceSession.OnnxValueMapType;
     try {
-      results = await native.run(tensors, fetches);
+      results = await native.run(tensors, Object.fromEntries(targets));
     } catch (error) {
       throw explain(error, "the run failed");
     }

@@ -93,6 +93,14 @@ function weightFiles(folder: string, names: readonly string[]): string[] {
       { file: folder },
     );
   }
+  if (names.includes("last")) {
+    throw new CheckpointError(
+      `${folder} is the folder of a run of training; give one of its checkpoints, ${join(folder, "last")}`,
+      {
+        file: folder,
+      },
+    );
+  }
   throw new CheckpointError(`${folder} holds no .safetensors file; give the folder of a checkpoint`, { file: folder });
 }
 

@@ -80,7 +80,17 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
   const resolver = new Resolver(base.sources);
   const isStored = (step: Step) => resolver.stored(step.value)?.dtype === step.dtype;
   const computed = asked.filter((step) => !isTrained(step) && !isStored(step));
-  const blends = await computeBlends(computed, base.sources, new Map());
+  const blends = await computeBlends(computed, base.sources, new Map(), {
+    onOverflow: (name, values) => {
+      throw new RecipeError(
+        `${plural(values, "value")} of ${name} do not fit float16; save as bfloat16 or float32`,
+        [],
+        {
+          field: "save_dtype",
+        },
+      );
+    },
+  });
   const converter = new Converter();
   const tensors = asked.map((step): TensorData => {
     const { tensor: name, shape } = step;

@@ -99,6 +99,12 @@ export class Optimizer {
     addRows(gradient, ids, rows, shape[1] ?? 1);
   }
 
+  /** Where a session may write a parameter's gradient, if there is none of it since the last step; then call `wrote`. */
+  target(name: string): Float32Array | undefined {
+    const { gradient } = this.#parameter(name);
+    return this.#written.has(name) ? undefined : gradient;
+  }
+
   /** Says that a session wrote a parameter's whole gradient into its array. */
   wrote(name: string): void {
     this.#parameter(name);

@@ -1,11 +1,11 @@
 // The folder of a training run: what may be begun in it, its log, which checkpoints stay, and the names that lead to the
 // last and the best of them. Not what a checkpoint or a state holds.
 import { closeSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
-import { mkdir, readdir, readFile, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
-import { hostname } from "node:os";
+import { mkdir, readdir, realpath, rename, rm, symlink } from "node:fs/promises";
 import { basename, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { isSystemError, OutputError } from "../core/errors.js";
+import { OutputError } from "../core/errors.js";
 import { exists } from "../core/files.js";
+import { type Lock, takeLock } from "../core/lock.js";
 
 /** Names within the folder of a run. */
 export const RUN_FILES = {
@@ -15,6 +15,8 @@ export const RUN_FILES = {
   reverted: "reverted",
   merged: "merged",
 } as const;
+
+const LOCK = ".layergraft-lock";
 
 const CHECKPOINT = /^checkpoint-(\d+)(\.partial)?$/;
 
@@ -26,6 +28,7 @@ export type KeepRule = "best_and_last" | "last" | "all";
 
 export class RunFolder {
   readonly path: string;
+  #held: Lock | undefined;
 
   constructor(path: string) {
     this.path = path;
@@ -36,10 +39,6 @@ export class RunFolder {
   }
   get states(): string {
     return join(this.path, RUN_FILES.states);
-  }
-
-  get #lock(): string {
-    return join(this.path, ".layergraft-lock");
   }
 
   /** The checkpoint after so many samples. */
@@ -61,7 +60,7 @@ export class RunFolder {
     readonly resume?: boolean | undefined;
   }): Promise<void> {
     if (!(await exists(this.path))) return;
-    const names = (await readdir(this.path)).filter((name) => name !== basename(this.#lock));
+    const names = (await readdir(this.path)).filter((name) => !name.startsWith(LOCK));
     const isRun = names.includes(RUN_FILES.log) || names.includes(RUN_FILES.states);
     if (names.length > 0 && !isRun) {
       throw new OutputError(`${this.path} is not empty and holds no run; give another folder`, { file: this.path });
@@ -80,36 +79,16 @@ export class RunFolder {
 
   /**
    * Makes the folder, and takes it for this process; `release` gives it back.
-   * @throws {OutputError} if another process of this machine trains into it
+   * @throws {LayergraftError} with code "locked" if another process trains into it
    */
   async take(): Promise<void> {
     await mkdir(this.path, { recursive: true });
-    const own = `${hostname()} ${process.pid}`;
-    // A second time after a lock that nobody holds was removed.
-    for (const isLast of [false, true]) {
-      const taken = await writeFile(this.#lock, own, { flag: "wx" }).then(
-        () => true,
-        (error: unknown) => {
-          if (isSystemError(error, "EEXIST")) return false;
-          throw error;
-        },
-      );
-      if (taken) return;
-      const [host, pid] = (await readFile(this.#lock, "utf8").catch(() => "")).split(" ");
-      // Of another machine nothing can be known; a job that was moved must be able to go on.
-      if (isLast || (host === hostname() && isAlive(Number(pid)))) {
-        throw new OutputError(
-          `another process (${pid}) trains into ${this.path}; wait for it, or remove ${this.#lock} if that process is not layergraft`,
-          { file: this.path },
-        );
-      }
-      await rm(this.#lock, { force: true });
-    }
+    this.#held = await takeLock(this.path, { name: LOCK });
   }
 
   /** Gives the folder back. */
-  release(): Promise<void> {
-    return rm(this.#lock, { force: true });
+  async release(): Promise<void> {
+    await this.#held?.release();
   }
 
   /** Refuses to clear away what the run reads. @param sources folders. @throws {OutputError} if one is within */
@@ -150,17 +129,6 @@ export class RunFolder {
     // A junction is what Windows lets everybody make; elsewhere the type means nothing.
     await symlink(basename(this.checkpoint(samples)), temporary, "junction");
     await rename(temporary, path);
-  }
-}
-
-/** Whether a process of this machine lives. */
-function isAlive(pid: number): boolean {
-  if (!(pid > 0) || pid === process.pid) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return isSystemError(error, "EPERM"); // it lives, and belongs to somebody else
   }
 }
 

@@ -30,18 +30,22 @@ export class Sessions {
   }
 
   /**
-   * Computes outputs. @param feeds may hold more than is needed
+   * Computes outputs.
+   * @param feeds may hold more than is needed
+   * @param into memory that some of the outputs are written to
    * @throws {RuntimeMissingError} if there is no runtime for this platform
    */
   async run(
     feeds: Readonly<Record<string, TensorValue>>,
     fetches: readonly string[],
+    into: Readonly<Record<string, TensorValue>> = {},
   ): Promise<Record<string, TensorValue>> {
     const session = await this.#sessionFor(fetches);
     const wanted = session.inputs.map(({ name }) => [name, feeds[name]] as const);
     return session.run(
       Object.fromEntries(wanted.filter((feed): feed is [string, TensorValue] => feed[1] !== undefined)),
       fetches,
+      into,
     );
   }
 
@@ -60,7 +64,14 @@ export class Sessions {
     }
     const outputs = Object.fromEntries(fetches.map((name) => [name, this.#outputs[name] as Node]));
     const model = lowerGraph(outputs, { weights: this.#weights });
-    const session = await openSession(model, this.#threads === undefined ? {} : { threads: this.#threads });
+    const session = await openSession(model, {
+      // A plan of memory for each shape of a batch would be kept beside the memory of all others.
+      memoryPattern: false,
+      // Packed for one product each, frozen weights would be held once more for the forward pass and for the backward
+      // one; packing them anew costs little beside the products of whole batches.
+      config: { "session.disable_prepacking": "1" },
+      ...(this.#threads === undefined ? {} : { threads: this.#threads }),
+    });
     this.#open.set(key, { outputs: new Set(fetches), session });
     return session;
   }

@@ -51,8 +51,9 @@ export interface BatchLoss {
 
 /** Where a gradient is found among the outputs of the session. */
 interface GradientOutputs {
-  /** Rows of the parameter that it is for; undefined for all of it. */
-  readonly rows?: StoredWeight["rows"] & { readonly count: number };
+  readonly shape: readonly number[];
+  /** First row of the parameter that it is for, of how many; undefined where it is for all of it. */
+  readonly rows?: StoredWeight["rows"];
   readonly dense?: string;
   readonly scattered: readonly { readonly ids: string; readonly values: string }[];
 }
@@ -208,42 +209,24 @@ export class TrainableDecoder {
         ...scattered.flatMap(({ ids, values }) => [ids, values]),
       ]),
     );
-    const results = await this.#sessions.run(feeds, [LOSS, ...new Set(fetches)]);
-    for (const [name, list] of wanted) this.#collect(name, list, results, optimizer);
+    // Of the first batch of a step the gradients are written where the step wants them; those of others are added.
+    const targets = new Map(wanted.map(([name, list]) => [name, placesOf(list, optimizer.target(name))]));
+    const into = Object.fromEntries([...targets.values()].flat());
+    const results = await this.#sessions.run(feeds, [LOSS, ...new Set(fetches)], into);
+    for (const [name, list] of wanted) {
+      const isInPlace = (targets.get(name) ?? []).length > 0;
+      if (isInPlace) optimizer.wrote(name);
+      else collectDense(name, list, results, optimizer);
+      for (const { ids, values } of list.flatMap(({ scattered }) => scattered)) {
+        const rows = Array.from(results[ids]?.data as BigInt64Array, Number);
+        optimizer.accumulateRows(name, rows, results[values]?.data as Float32Array);
+      }
+    }
     return { loss: Number(results[LOSS]?.data[0]), labels };
   }
 
   close(): Promise<void> {
     return this.#sessions.close();
-  }
-
-  #collect(
-    name: string,
-    list: readonly GradientOutputs[],
-    results: Readonly<Record<string, TensorValue>>,
-    optimizer: Optimizer,
-  ): void {
-    const floats = (output: string | undefined) =>
-      output === undefined ? undefined : (results[output]?.data as Float32Array | undefined);
-    const [only] = list;
-    if (list.length === 1 && only && !only.rows) {
-      const dense = floats(only.dense);
-      if (dense) optimizer.accumulate(name, dense);
-      for (const { ids, values } of only.scattered) {
-        const rows = Array.from(results[ids]?.data as BigInt64Array, Number);
-        optimizer.accumulateRows(name, rows, floats(values) ?? new Float32Array());
-      }
-      return;
-    }
-    // Rows of one stored tensor, each with a gradient of its own.
-    const parameter = optimizer.parameters.get(name);
-    if (!parameter) return;
-    const whole = new Float32Array(parameter.weights.length);
-    for (const { rows, dense } of list) {
-      const width = parameter.weights.length / (rows?.of ?? 1);
-      whole.set(floats(dense) ?? [], (rows?.from ?? 0) * width);
-    }
-    optimizer.accumulate(name, whole);
   }
 
   #feed(
@@ -272,7 +255,7 @@ export class TrainableDecoder {
       [FEEDS.rows]: integers(places, [places.length]),
       [LABELS]: integers(labels, [labels.length]),
       // The tables must have as many rows as a batch has positions, whatever those are.
-      ...this.#ropes.feeds(Math.max(longest, time)),
+      ...this.#ropes.feeds(longest, time),
     };
     for (const [input, { parameter, stored }] of this.#feeds) {
       const values = optimizer.parameters.get(parameter)?.weights ?? new Float32Array();
@@ -338,10 +321,43 @@ function declareOutputs(
     return { ids: name(`ids.${i}`), values: name(`values.${i}`) };
   });
   return {
+    shape: gradient.shape.map(Number),
     ...(dense ? { dense: name("dense") } : {}),
     scattered,
-    ...(stored?.rows ? { rows: { ...stored.rows, count: stored.shape[0] ?? 0 } } : {}),
+    ...(stored?.rows ? { rows: stored.rows } : {}),
   };
+}
+
+/** Where in a parameter's gradient its dense parts belong: by their outputs, as memory to write to. */
+function placesOf(list: readonly GradientOutputs[], gradient: Float32Array | undefined): [string, TensorValue][] {
+  if (!gradient) return [];
+  return list.flatMap(({ dense, rows, shape }): [string, TensorValue][] => {
+    if (dense === undefined) return [];
+    const from = rows ? (gradient.length / rows.of) * rows.from : 0;
+    const length = shape.reduce((product, extent) => product * extent, 1);
+    return [[dense, { dtype: "f32", shape, data: gradient.subarray(from, from + length) }]];
+  });
+}
+
+/** Adds the dense parts of a gradient to what a parameter has already. */
+function collectDense(
+  name: string,
+  list: readonly GradientOutputs[],
+  results: Readonly<Record<string, TensorValue>>,
+  optimizer: Optimizer,
+): void {
+  const parts = list.flatMap(({ dense, rows }) => (dense === undefined ? [] : [{ dense, rows }]));
+  const floats = (dense: string) => results[dense]?.data as Float32Array;
+  const [first] = parts;
+  if (!first) return;
+  if (!first.rows) {
+    optimizer.accumulate(name, floats(first.dense));
+    return;
+  }
+  // Rows of one stored tensor, each with a gradient of its own.
+  const whole = new Float32Array(optimizer.parameters.get(name)?.weights.length ?? 0);
+  for (const { dense, rows } of parts) if (rows) whole.set(floats(dense), (whole.length / rows.of) * rows.from);
+  optimizer.accumulate(name, whole);
 }
 
 /** Adds s B A x to projections (Hu et al., arXiv 2106.09685, section 4.1), A and B being inputs of the graph. */

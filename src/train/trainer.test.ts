@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { CancelledError, DiskFullError } from "../core/errors.js";
+import { takeLock } from "../core/lock.js";
 import { Random } from "../core/random.js";
 import { type ModelSource, openEngine, openModelSource } from "../engine/index.js";
 import { type OpenedPlan, planSoup } from "../merge/index.js";
@@ -374,11 +375,10 @@ describe("what goes wrong", () => {
     await stopAfter(1);
     const { hostname } = await import("node:os");
     const lock = join(out, ".layergraft-lock");
-    writeFileSync(lock, `${hostname()} ${process.ppid}`);
-    await expect(go({ resume: true })).rejects.toThrow(
-      new RegExp(`another process \\(${process.ppid}\\) trains into .*; wait for it, or remove`),
-    );
-    writeFileSync(lock, `${hostname()} 999999999`);
+    const held = await takeLock(out, { name: ".layergraft-lock" });
+    await expect(go({ resume: true })).rejects.toThrow(/is worked on by process \d+ on .*; wait for it, or/);
+    await held.release();
+    writeFileSync(lock, JSON.stringify({ host: hostname(), pid: 999999999, born: "1" }));
     await go({ resume: true });
     expect(readdirSync(out)).not.toContain(".layergraft-lock");
   });

@@ -5,11 +5,11 @@ import { heatmapOf } from "../../analysis/index.js";
 import { writeFileAtomically } from "../../core/files.js";
 import { formatDuration } from "../../core/format.js";
 import {
-  DEFAULT_SWAP,
   type DemoResult,
   type DemoRow,
   demoRows,
   gainsAndLosses,
+  NAMED_SWAP,
   runDemo,
 } from "../../experiment/demo/index.js";
 import { svgToPng } from "../../report/draw.js";
@@ -28,6 +28,7 @@ import {
   print,
   printJson,
   say,
+  warn,
   withCommonOptions,
 } from "../output.js";
 
@@ -84,9 +85,10 @@ export function addDemoCommand(program: Command): void {
       display?.stop();
     }
     const rows = demoRows(result);
-    const page = await writeReport(flags.out, result, rows);
+    const page = await writeReport(flags.out, result, rows, flags.quick ?? false);
     if (flags.json) return printJson({ seed: result.seed, pairs: result.pairs, rows, seconds: result.seconds, page });
     const palette = paletteFor(process.stdout);
+    if (flags.quick) warn(QUICK);
     print([
       palette.bold(
         `Word problems in Swahili, exact match (${problemsOf(result)} held-out problems, seed ${result.seed})`,
@@ -97,8 +99,15 @@ export function addDemoCommand(program: Command): void {
     ]);
     print([...heatmapLines(heatmapOf(result.analysis), hasColors(process.stdout)), "", answerOf(rows)]);
     say(flags, `${elapsed(start)}; the page with all of it: ${page}`);
+    say(
+      flags,
+      `Ask the merge yourself: layergraft generate ${join(flags.out, "swap.yaml")} --prompt "musa alikuwa na vitabu 12 . musa alibeba vitabu 6 . musa ana vitabu vingapi sasa ? [solve] :"`,
+    );
   });
 }
+
+const QUICK =
+  "this was a quick demo: a twentieth of the training shows that everything runs, not whether merging works";
 
 function parsePairs(text: string): number {
   const value = parseCount(text);
@@ -126,7 +135,7 @@ function table(rows: readonly DemoRow[], pairs: number): string[] {
 /** What came out, in a sentence, whatever it is. */
 function answerOf(rows: readonly DemoRow[]): string {
   const find = (name: string) => rows.find((row) => row.name.startsWith(name));
-  const swap = find(DEFAULT_SWAP);
+  const swap = find(NAMED_SWAP);
   if (!swap) return "";
   const others = ["base", "math expert", "language expert", "soup", "TIES", "joint training"].flatMap(
     (name) => find(name) ?? [],
@@ -138,7 +147,7 @@ function answerOf(rows: readonly DemoRow[]): string {
     .filter(({ swahili }) => swap.swahili.mean - swahili.mean > 2 * Math.SQRT2 * swap.error)
     .map(({ name }) => name);
   return [
-    `The default swap solves ${swap.swahili.mean.toFixed(1)}% of the Swahili problems.`,
+    `Swapping in the two bottom layers of the language expert solves ${swap.swahili.mean.toFixed(1)}% of the Swahili problems.`,
     beaten.length > 0
       ? `That is more than ${beaten.join(", ")}${clear.length > 0 ? `; clear of chance: ${clear.join(", ")}` : ", all within chance"}.`
       : "",
@@ -148,22 +157,32 @@ function answerOf(rows: readonly DemoRow[]): string {
     .join(" ");
 }
 
-async function writeReport(out: string, result: DemoResult, rows: readonly DemoRow[]): Promise<string> {
+/** The swap that is told of, as a recipe to try and to change. */
+const SWAP_RECIPE = `# ${NAMED_SWAP}: the bottom two layers of the language expert, the others of the math expert.
+method: swap
+task: math-1/last
+language: language-1/last
+bottom: 2
+top: 0
+`;
+
+async function writeReport(out: string, result: DemoResult, rows: readonly DemoRow[], quick: boolean): Promise<string> {
   const heatmap = await heatmapSvg(heatmapOf(result.analysis));
-  const { gained, lost } = gainsAndLosses(result, DEFAULT_SWAP, "math expert");
+  const { gained, lost } = gainsAndLosses(result, NAMED_SWAP, "math expert");
   const { pairs, seconds, seed } = result;
   const time = (name: string) => (seconds[name] === undefined ? "" : `${formatDuration(seconds[name])} of training.`);
   const page = await pageWithData("#demo-page", {
     ...{ rows, pairs, heatmap, gained, lost },
     parameters: result.parameters,
     answer: answerOf(rows),
-    about: `${problemsOf(result)} held-out problems, greedy answers, last number compared; seed ${seed}${pairs > 1 ? `, ${pairs ** 2} pairs of experts` : ""}.`,
-    flipsAbout: `The default swap (${DEFAULT_SWAP}: ${DEFAULT_SWAP.replace(/\D*(\d+)\+(\d+)/, "$1 bottom and $2 top layers")}) against the math expert, first pair.`,
+    about: `${quick ? `${QUICK}. ` : ""}${problemsOf(result)} held-out problems, greedy answers, last number compared; seed ${seed}${pairs > 1 ? `, ${pairs ** 2} pairs of experts` : ""}.`,
+    flipsAbout: `${NAMED_SWAP} against the math expert, first pair.`,
     times: { base: time("base"), math: time("math-1"), language: time("language-1") },
   });
   await writeFileAtomically(join(out, "heatmap.svg"), heatmap);
   await writeFileAtomically(join(out, "heatmap.png"), await svgToPng(heatmap));
   await writeFileAtomically(join(out, "results.json"), `${JSON.stringify({ seed, pairs, rows }, null, 2)}\n`);
+  await writeFileAtomically(join(out, "swap.yaml"), SWAP_RECIPE);
   const path = join(resolve(out), "index.html");
   await writeFileAtomically(path, page);
   return path;

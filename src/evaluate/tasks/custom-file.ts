@@ -11,7 +11,14 @@ import { readText } from "./data.js";
 // A declaration has a page; this keeps a wrong argument from being read whole.
 const MAX_DECLARATION_BYTES = 1_000_000;
 
-const template = z.string().min(1);
+const template = z
+  .string()
+  .min(1)
+  // A single brace is how declarations of training data write a field; here it would be asked as it stands.
+  .refine(
+    (text) => /\{\{/.test(text) || !/\{[\w.[\]]+\}/.test(text),
+    "has a field in single braces; write {{question}} for the field question",
+  );
 
 const common = {
   task: z.string().regex(/^[a-z][a-z0-9_-]*$/i, "must be a name of letters, digits, - and _"),
@@ -35,7 +42,11 @@ const generate = z.strictObject({
   shot_answer: template.optional(),
   stop: z.array(z.string().min(1)).default(["\n"]),
   max_new_tokens: z.int().min(1).max(100_000).default(128),
-  read: z.union([z.enum(["text", "line", "number"]), z.strictObject({ pattern: z.string().min(1) })]).default("line"),
+  read: z
+    .union([z.enum(["text", "line", "number"]), z.strictObject({ pattern: z.string().min(1) })], {
+      error: "must be text, line, number (the last one), or { pattern: REGULAR EXPRESSION }",
+    })
+    .default("line"),
   language: z.string().default("en"),
   score: z
     .array(z.enum(["exact", "bleu", "chrf++"]))

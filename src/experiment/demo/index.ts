@@ -1,5 +1,5 @@
 // The public face of the miniature.
-export { type Contestant, contestants, DEFAULT_SWAP } from "./methods.js";
+export { type Contestant, contestants, NAMED_SWAP, PAPER_SWAP } from "./methods.js";
 export { RECIPES, trainModel } from "./models.js";
 export { type DemoOptions, type DemoProgress, type DemoResult, type PairResult, runDemo } from "./run.js";
 export { type DemoRow, demoRows, type Flip, gainsAndLosses } from "./table.js";

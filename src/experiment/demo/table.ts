@@ -1,7 +1,7 @@
 // The miniature's table: per contestant the scores over all pairs, the swap chosen on development problems, and what the
 // swap gained and lost. Plain data, for the terminal and for the page.
 import { meanWithError } from "../../evaluate/statistics.js";
-import { DEFAULT_SWAP } from "./methods.js";
+import { NAMED_SWAP, PAPER_SWAP } from "./methods.js";
 import type { DemoResult, PairResult } from "./run.js";
 import { exactMatch } from "./scoring.js";
 
@@ -18,12 +18,17 @@ export interface DemoRow {
   readonly note: string;
 }
 
+const NOTES: Readonly<Record<string, string>> = {
+  [NAMED_SWAP]: "fixed before anything was measured",
+  [PAPER_SWAP]: "the paper's 5 and 2 of 32 layers, in proportion",
+};
+
 /** Rows in the order of the comparison. */
 export function demoRows({ results }: Pick<DemoResult, "results">): DemoRow[] {
   const names = [...new Set(results.map(({ name }) => name))];
   const rows = names.map((name) => {
     const own = results.filter((result) => result.name === name);
-    return rowOf(name === DEFAULT_SWAP ? `${name} (default)` : name, own, "");
+    return rowOf(name, own, NOTES[name] ?? "");
   });
   const swaps = results.filter(({ family }) => family === "swap");
   const pairs = [...new Set(swaps.map(pairOf))];

@@ -8,7 +8,8 @@ const controller = new AbortController();
 const answerers = new AnswererPool();
 
 function say(message: WorkerMessage): void {
-  process.send?.(message);
+  // A runner that was killed hears nothing; what it would have been told stands in the step's folder.
+  if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }
 
 process.on("SIGTERM", () => {

@@ -2,9 +2,9 @@
 // expands again, until nothing is left. Stopped at any moment, it goes on where it was.
 import { mkdir } from "node:fs/promises";
 import { CancelledError } from "../../core/errors.js";
+import { takeLock } from "../../core/lock.js";
 import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";
 import { Ledger } from "../ledger.js";
-import { takeLock } from "../lock.js";
 import { type Expansion, expandPlan } from "../plan/expand.js";
 import type { ExperimentPlan } from "../plan/schema.js";
 import type { Facts } from "../steps/facts.js";

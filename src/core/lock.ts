@@ -1,12 +1,11 @@
-// One runner at a time: the lock file of an experiment's folder. Not a lock that the system enforces, as shared file
-// systems of clusters have none that can be trusted.
-import { type FileHandle, open, readFile, rm, stat, utimes } from "node:fs/promises";
+// One process at a time in a folder: a lock file. Not a lock that the system enforces, as shared file systems of clusters
+// have none that can be trusted.
+import { randomBytes } from "node:crypto";
+import { link, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { isSystemError, LayergraftError } from "../core/errors.js";
-import { formatDuration } from "../core/format.js";
-
-const LOCK_FILE = "runner.lock";
+import { isSystemError, LayergraftError } from "./errors.js";
+import { formatDuration } from "./format.js";
 
 /** How often a runner shows that it lives, in seconds. */
 const HEARTBEAT = 20;
@@ -26,28 +25,37 @@ export interface Lock {
 }
 
 /**
- * Takes the lock of a folder, or of a runner that is gone.
- * @throws {LayergraftError} if another runner holds it, with what to do
+ * Takes the lock of a folder, or that of a process that is gone.
+ * @param options.name of the lock file; default "runner.lock"
+ * @throws {LayergraftError} with code "locked" if another process holds it, with what to do
  */
-export async function takeLock(folder: string): Promise<Lock> {
-  const path = join(folder, LOCK_FILE);
+export async function takeLock(folder: string, options: { readonly name?: string } = {}): Promise<Lock> {
+  const path = join(folder, options.name ?? "runner.lock");
   const self: Holder = { host: hostname(), pid: process.pid, born: await birthOf(process.pid) };
   const text = JSON.stringify(self);
-  // Twice: the second time after a lock that nobody holds was removed.
-  for (let attempt = 0; attempt < 2; attempt++) {
-    let handle: FileHandle | undefined;
-    try {
-      handle = await open(path, "wx");
-      await handle.writeFile(text);
-      return hold(path, text);
-    } catch (error) {
-      if (!isSystemError(error, "EEXIST")) throw error;
-    } finally {
-      await handle?.close();
+  const own = besides(path);
+  await writeFile(own, text);
+  try {
+    // Twice: the second time after a lock that nobody holds was removed.
+    for (let attempt = 0; attempt < 2; attempt++) {
+      try {
+        // Whole from its first moment, and only one process can make it.
+        await link(own, path);
+        return hold(path, text);
+      } catch (error) {
+        if (!isSystemError(error, "EEXIST")) throw error;
+      }
+      await removeIfAbandoned(path, folder);
     }
-    await removeIfAbandoned(path, folder);
+  } finally {
+    await rm(own, { force: true });
   }
-  throw new LayergraftError("locked", `another runner took ${path} at the same moment; try again`, { file: path });
+  throw new LayergraftError("locked", `another process took ${path} at the same moment; try again`, { file: path });
+}
+
+/** A name that no other process uses. */
+function besides(path: string): string {
+  return `${path}.${randomBytes(6).toString("hex")}`;
 }
 
 function hold(path: string, text: string): Lock {
@@ -78,16 +86,29 @@ async function removeIfAbandoned(path: string, folder: string): Promise<void> {
   }
   const holder = parseHolder(text);
   if (holder ? await isGone(holder, seconds) : seconds > HEARTBEAT) {
-    await rm(path, { force: true });
+    await removeJudged(path, text);
     return;
   }
   const who = holder ? `process ${holder.pid} on ${holder.host}` : "a process that has just begun";
   throw new LayergraftError(
     "locked",
-    `${folder} is being run by ${who}, last seen ${formatDuration(seconds)} ago; ` +
+    `${folder} is worked on by ${who}, last seen ${formatDuration(seconds)} ago; ` +
       `wait for it, or, if it is certainly gone, delete ${path}`,
     { file: path },
   );
+}
+
+/** Removes a lock that was judged to be nobody's, unless another process has put its own in that place meanwhile. */
+async function removeJudged(path: string, text: string): Promise<void> {
+  const aside = besides(path);
+  try {
+    await rename(path, aside);
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) return; // another process was faster
+    throw error;
+  }
+  if ((await readFile(aside, "utf8")) !== text) await link(aside, path).catch(() => undefined);
+  await rm(aside, { force: true });
 }
 
 function parseHolder(text: string): Holder | undefined {
