@@ -76,6 +76,16 @@ describe("a session", () => {
     expect(Object.keys(await session.run(feeds, ["next", "kept"]))).toEqual(["next", "kept"]);
   });
 
+  it("writes outputs to memory of the caller's, and refuses what has another shape", async () => {
+    const memory = new Float32Array(6).fill(9);
+    const into = { kept: { dtype: "f32", shape: [2, 2], data: memory.subarray(1, 5) } } as const;
+    const { kept, next } = await session.run(feeds, ["next", "kept"], into);
+    expect([...memory]).toEqual([9, 0, 0, 14, 2, 9]);
+    expect([kept, next]).toEqual([f32([2, 2], [0, 0, 14, 2]), i64([2], [6, -6])]);
+    const other = { kept: { ...into.kept, shape: [4, 1] } };
+    await expect(session.run(feeds, ["kept"], other)).rejects.toThrow(RuntimeError);
+  });
+
   it("runs on no rows, and on windows of larger arrays", async () => {
     const none = {
       x: f32([0, 3], []),

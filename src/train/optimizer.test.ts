@@ -102,7 +102,9 @@ describe("Optimizer", () => {
     expect([...gradient]).toEqual([3, 4, 0, 0, 6, 8]);
     optimizer.accumulate("e", new Float32Array(6).fill(1));
     expect([...gradient]).toEqual([4, 5, 1, 1, 7, 9]);
+    expect(optimizer.target("e")).toBeUndefined();
     optimizer.clear();
+    expect(optimizer.target("e")).toBe(gradient);
     gradient.fill(2);
     optimizer.wrote("e");
     expect(optimizer.step({ learningRate: 0 }).gradientNorm).toBeCloseTo(Math.sqrt(24), 6);
