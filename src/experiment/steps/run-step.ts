@@ -2,9 +2,11 @@
 // its result there. Whose process it is, and when, is execute/'s.
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { analyzeExperts, suggestRecipes } from "../../analysis/index.js";
 import { LayergraftError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
+import { type Lock, takeLock } from "../../core/lock.js";
 import { evaluate, openSandbox } from "../../evaluate/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
 import {
@@ -46,15 +48,43 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
   if (done) return done;
   const { step, folders, settings } = JSON.parse(await readFile(join(folder, STEP_FILES.order), "utf8")) as StepOrder;
   const context: StepContext = { ...options, folder: resolve(folder), folders, settings };
-  const result =
-    step.kind === "train"
-      ? await runTraining(step, context)
-      : step.kind === "analyze"
-        ? await runAnalysis(step, context)
-        : await runEvaluation(step, context);
-  await writeResult(folder, result);
-  return result;
+  const lock = await succeed(context);
+  try {
+    const known = await readResult(folder); // what the process before us left in the end
+    const result =
+      known ??
+      (step.kind === "train"
+        ? await runTraining(step, context)
+        : step.kind === "analyze"
+          ? await runAnalysis(step, context)
+          : await runEvaluation(step, context));
+    if (!known) await writeResult(folder, result);
+    return result;
+  } finally {
+    await lock.release();
+  }
 }
+
+/** How long a process may take to leave whose runner was killed, or to count as gone with its machine, in seconds. */
+const SECONDS_TO_LEAVE = 330;
+
+/** Takes the place of whoever ran this step before, who may need a moment to notice that its runner is gone. */
+async function succeed({ folder, signal }: StepContext): Promise<Lock> {
+  for (let waited = 0; ; waited += 0.25) {
+    try {
+      const lock = await takeLock(folder, { name: "step.lock" });
+      // That of the evaluation knows processes of its own machine alone, and a cluster tries again on another.
+      await rm(join(folder, EVALUATION, ".layergraft-lock"), { force: true });
+      return lock;
+    } catch (error) {
+      const isHeld = error instanceof LayergraftError && error.code === "locked";
+      if (!isHeld || waited > SECONDS_TO_LEAVE || signal?.aborted) throw error;
+    }
+    await sleep(250);
+  }
+}
+
+const EVALUATION = "evaluation";
 
 async function runTraining(
   step: TrainStep,
@@ -175,7 +205,7 @@ async function runEvaluation(
   });
   const began = performance.now();
   try {
-    const out = join(folder, "evaluation");
+    const out = join(folder, EVALUATION);
     const { results, samples } = await evaluate({
       tasks: [task],
       backend,
