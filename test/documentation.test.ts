@@ -58,6 +58,9 @@ beforeAll(async () => {
   writeFileSync(join(folder, "recipe.yaml"), recipes[0] ?? "");
   writeFileSync(join(folder, "mergekit.yml"), mergekit[0] ?? "");
   writeFileSync(join(folder, "prompts.txt"), "Amina ana maembe mangapi sasa ?\nhow many mangoes now ?\n");
+  const evaluation = readFileSync(join(ROOT, "docs/evaluation.md"), "utf8");
+  writeFileSync(join(folder, "quiz.yaml"), blocks(evaluation, "yaml")[0] ?? "");
+  writeFileSync(join(folder, "rows.jsonl"), blocks(evaluation, "json")[0] ?? "");
   writeFileSync(join(folder, "run.yaml"), blocks(readme, "yaml")[0] ?? "");
   const rows = Array.from({ length: 60 }, (_, i) => ({
     question: `how many mangoes ${WORDS[2 + (i % 8)]} ?`,
