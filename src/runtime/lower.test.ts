@@ -356,6 +356,24 @@ describe("sizes", () => {
     await session.close();
   });
 
+  it("may be 0 where hot vectors are taken away, which are made only if something else reads them", async () => {
+    const graph = new Graph();
+    const [x, one] = [graph.input("x", "f32", ["n", 3]), graph.input("one", "f32", [1, 3])];
+    const ids = graph.input("ids", "i64", ["n"]);
+    const hot = graph.oneHot(ids, 3);
+    const outputs = { less: graph.sub(x, hot), wider: graph.sub(one, hot), hot, turned: graph.sub(hot, x) };
+    for (const n of [2, 0]) {
+      const feeds = {
+        ...{ x: f32([n, 3], ...[1, 2, 3, 4, 5, 6].slice(0, 3 * n)), one: f32([1, 3], 7, 8, 9) },
+        ids: i64([n], ...[2, 0].slice(0, n)),
+      };
+      expect(await compare(outputs, feeds)).toEqual([]);
+      expect(await compare({ less: outputs.less }, { x: feeds.x, ids: feeds.ids })).toEqual([]);
+    }
+    const ops = (nodes: Record<string, Node>) => Buffer.from(lowerGraph(nodes)).toString("latin1").includes("OneHot");
+    expect([ops({ less: outputs.less }), ops({ wider: outputs.wider })]).toEqual([false, true]);
+  });
+
   it("that no feed has are refused", () => {
     const graph = new Graph();
     const alone = { y: graph.expand(graph.constant(1), ["time"]) };

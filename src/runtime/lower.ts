@@ -29,6 +29,9 @@ export function lowerGraph(outputs: Readonly<Record<string, Node>>, options: Low
   return emitter.encode();
 }
 
+/** Computed only where they are read as a whole: some readers need no more than what they are made of. */
+const WHEN_READ: ReadonlySet<string> = new Set(["oneHot"]);
+
 /** Writes nodes in the order of computation and knows what each graph node is called in the model. */
 export class Emitter {
   readonly #model = new OnnxModel();
@@ -46,12 +49,17 @@ export class Emitter {
     const inputs = nodes.filter(({ op }) => op === "input");
     this.#feeds = inputs.filter((node) => !weights.has(node.attributes.name as string));
     for (const node of inputs) this.#input(node, weights.get(node.attributes.name as string));
-    for (const node of nodes) {
-      if (node.op === "input") continue;
-      const lower = node.op === "constant" ? constant : LOWERINGS[node.op];
-      if (!lower) throw new RuntimeError(`the operation ${node.op} has no counterpart in ONNX`);
-      if (!this.#names.has(node)) this.#names.set(node, lower(this, node));
-    }
+    for (const node of nodes) if (node.op !== "input" && !WHEN_READ.has(node.op)) this.#compute(node);
+  }
+
+  #compute(node: Node): string {
+    const known = this.#names.get(node);
+    if (known !== undefined) return known;
+    const lower = node.op === "constant" ? constant : LOWERINGS[node.op];
+    if (!lower) throw new RuntimeError(`the operation ${node.op} has no counterpart in ONNX`);
+    const name = lower(this, node);
+    this.#names.set(node, name);
+    return name;
   }
 
   encode(): Uint8Array {
@@ -60,7 +68,7 @@ export class Emitter {
 
   /** The name of a node's value. */
   value(node: Node | undefined): string {
-    const name = node && this.#names.get(node);
+    const name = node && (WHEN_READ.has(node.op) ? this.#compute(node) : this.#names.get(node));
     if (name === undefined) throw new RuntimeError(`the operand ${node?.op ?? "that is missing"} is not computed yet`);
     return name;
   }

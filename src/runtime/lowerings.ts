@@ -99,6 +99,17 @@ const oneHot: Lowering = (emitter, { inputs, attributes, shape }) => {
   return withShape(emitter, of(withShape(emitter, emitter.value(ids), [1])), shape);
 };
 
+/** From the rows of the derivative of a cross-entropy 1 is taken in one place each: no matrix of that size is made for it. */
+const sub: Lowering = (emitter, node) => {
+  const [x, y] = node.inputs as [Node, Node];
+  const rows = y.inputs[0];
+  const isOfRows = rows?.shape.length === 1 && x.shape.join() === y.shape.join();
+  if (y.op !== "oneHot" || !isOfRows) return direct("Sub")(emitter, node);
+  const column = emitter.node("Unsqueeze", [emitter.value(rows), emitter.integers([1])]);
+  const ones = emitter.node("Expand", [emitter.floats([-1], [1, 1]), emitter.shape([x.shape[0] as Dim, 1])]);
+  return emitter.node("ScatterElements", [emitter.value(x), column, ones], { axis: 1, reduction: "add" });
+};
+
 /** A reduction's result in its shape: on no rows ONNX Runtime leaves the axis that it was to reduce. */
 const reduced = (emitter: Emitter, name: string, shape: readonly Dim[]): string =>
   shape.every((dim) => typeof dim === "number") ? name : withShape(emitter, name, shape);
@@ -167,7 +178,7 @@ export const LOWERINGS: Readonly<Record<string, Lowering>> = {
   gelu: (emitter, { inputs: [x], attributes }) =>
     emitter.node("Gelu", [emitter.value(x)], { approximate: attributes.approximate as string }),
   add: direct("Add"),
-  sub: direct("Sub"),
+  sub,
   mul: direct("Mul"),
   div: direct("Div"),
   less: direct("Less"),
