@@ -1,0 +1,186 @@
+// A whole experiment on a tiny model with layergraft's own engine: training, choosing checkpoints, analysis, merges, answers,
+// report; then a changed plan, which computes only what is new; and what is wrong with a world, all at once.
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { experimentPage } from "../report/experiment-page.js";
+import { outlookLines, statusLines } from "../report/experiment-terminal.js";
+import { writeInitialModel } from "./demo/model.js";
+import { heldOutProblems, solveProblem, tellProblem } from "./demo/problems.js";
+import { speakerOf } from "./demo/sentences.js";
+import type { Executor, ExecutorEvents, ReadyStep } from "./execute/executor.js";
+import { openExperiment, previewExperiment, runOpened, statusOf } from "./experiment.js";
+import { gatherReport } from "./report/gather.js";
+import { runStepFolder } from "./steps/run-step.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-experiment-"));
+afterAll(() => rmSync(root, { recursive: true }));
+const file = (name: string) => join(root, name);
+
+const PLAN = `
+name: tiny
+base: base
+experts:
+  math:
+    role: task
+    train:
+      run:
+        data: { source: problems.jsonl, map: { prompt: prompt, response: response } }
+        optimizer: { lr: 1.0e-3 }
+        sequence_length: 96
+        batch: 4
+        samples: 8
+        checkpoints: { every_samples: 4 }
+      seeds: [1, 2]
+    select: { top: 1, by: "problems_{language}.yaml" }
+  swahili: { role: language, language: sw, folders: [language] }
+merges:
+  - name: swap
+    recipe: { method: swap, task: math, language: swahili, top: 0, bottom_transition: 0, top_transition: 0 }
+    grid: { bottom: [1, 2] }
+  - { name: suggested, suggest: { task: math, language: swahili } }
+evaluate: { tasks: ["problems_{language}.yaml"] }
+`;
+
+beforeAll(async () => {
+  const size = { layers: 3, width: 16, heads: 2, feedForward: 32 };
+  await writeInitialModel(file("base"), 1, size);
+  await writeInitialModel(file("language"), 2, size);
+  const { test } = heldOutProblems(0, { test: 6, development: 0 });
+  const lines = (of: (problem: (typeof test)[number]) => object) =>
+    test.map((one) => `${JSON.stringify(of(one))}\n`).join("");
+  writeFileSync(
+    file("problems.jsonl"),
+    lines((one) => ({ prompt: `${tellProblem(one, speakerOf("en"))} [solve] :`, response: solveProblem(one) })),
+  );
+  writeFileSync(
+    file("items.jsonl"),
+    lines((one) => ({ text: tellProblem(one, speakerOf("sw")), answer: String(one.start) })),
+  );
+  const task = [
+    "task: problems_sw",
+    "data: items.jsonl",
+    'prompt: "{{text}} [solve] :"',
+    "answer: generate",
+    'gold: "{{answer}}"',
+  ];
+  writeFileSync(file("problems_sw.yaml"), [...task, "max_new_tokens: 4", "read: number", ""].join("\n"));
+  writeFileSync(file("plan.yaml"), PLAN);
+});
+
+/** Runs each step in this process, one at a time. */
+class HereExecutor implements Executor {
+  readonly ran: string[] = [];
+  readonly #events: ExecutorEvents;
+  #isBusy = false;
+
+  constructor(events: ExecutorEvents) {
+    this.#events = events;
+  }
+  get free(): number {
+    return this.#isBusy ? 0 : 1;
+  }
+  async start([step]: readonly ReadyStep[]): Promise<void> {
+    if (!step) return;
+    this.#isBusy = true;
+    this.ran.push(step.label);
+    await this.#events.onStarted(step.key, { kind: "local", host: "here", pid: process.pid });
+    const finish = (outcome: { outcome: "done" } | { outcome: "failed"; reason: string }) => {
+      this.#isBusy = false;
+      this.#events.onFinished({ ...outcome, key: step.key, seconds: 1 });
+    };
+    runStepFolder(step.folder).then(
+      () => finish({ outcome: "done" }),
+      (error: Error) => finish({ outcome: "failed", reason: error.message }),
+    );
+  }
+  async adopt(): Promise<ReadonlySet<string>> {
+    return new Set();
+  }
+  async stop(): Promise<void> {}
+  async close(): Promise<void> {}
+}
+
+async function run(plan: string) {
+  const experiment = await openExperiment(file(plan));
+  let executor: HereExecutor | undefined;
+  const summary = await runOpened(experiment, {
+    executor: (events) => {
+      executor = new HereExecutor(events);
+      return executor;
+    },
+  });
+  return { experiment, summary, ran: executor?.ran ?? [] };
+}
+
+it("goes from a plan to a report, and computes nothing twice", async () => {
+  const preview = await previewExperiment(await openExperiment(file("plan.yaml")));
+  expect(preview.faults).toEqual([]);
+  expect(outlookLines(preview).join("\n")).toMatch(/training +2 .*\n.*analysis +0 .*\nevaluation +2 /);
+  expect(existsSync(file("tiny.experiment/steps"))).toBe(false);
+
+  const { experiment, summary, ran } = await run("plan.yaml");
+  expect(summary.failures).toEqual([]);
+  expect(summary.counts).toMatchObject({ failed: 0, left: 0, waiting: 0 });
+  // Two runs of two checkpoints each; the best is asked no second time under its new name.
+  expect(ran.filter((label) => label.startsWith("train"))).toHaveLength(2);
+  expect(ran.filter((label) => /^ask math-\d@\d+/.test(label))).toHaveLength(4);
+  expect(ran.filter((label) => label.startsWith("ask swap"))).toHaveLength(2 + 1);
+  expect(ran).toContain("analyse math-1 and swahili-1");
+
+  const status = await statusOf(experiment);
+  expect(statusLines(status)[0]).toBe(`${ran.length} of ${ran.length} steps done`);
+  const report = gatherReport(experiment, status);
+  expect(report.experts[0]?.origin).toMatch(/^math-\d after \d samples$/);
+  expect(report.overviews[0]?.bars.map(({ label }) => label)).toContain("layer swap, default");
+  expect(experimentPage(report)).toContain("Complete:");
+
+  // Another name for a merge and a third configuration: only that one is new.
+  writeFileSync(
+    file("changed.yaml"),
+    PLAN.replace("name: swap", "name: grafts")
+      .replace("bottom: [1, 2]", "bottom: [1, 2, 3]")
+      .replace("name: tiny", "name: tiny\nout: tiny.experiment"),
+  );
+  const second = await run("changed.yaml");
+  expect(second.summary.failures).toEqual([]);
+  expect(second.ran[0]).toMatch(/^ask grafts, math-1 x swahili-1, bottom 3 /);
+  // On the search's items, and, should it be the best, on the others.
+  expect(second.ran.length).toBeLessThanOrEqual(2);
+}, 60_000);
+
+it("says everything that its world lacks at once", async () => {
+  mkdirSync(file("bad"), { recursive: true });
+  const plan = PLAN.replace("folders: [language]", "folders: [nowhere]")
+    .replace("source: problems.jsonl", "source: lost.jsonl")
+    .replace("bottom: [1, 2]", "bottom: [1, 9]")
+    .replace('tasks: ["problems_{language}.yaml"]', 'tasks: ["problems_{language}.yaml", mgsm_xx, missing.yaml]')
+    .replace("base: base", "base: ../base")
+    .replace('by: "problems', 'by: "../problems')
+    .replace('["problems', '["../problems')
+    .replace("name: tiny", "name: bad");
+  writeFileSync(file("bad/plan.yaml"), plan);
+  const experiment = await openExperiment(file("bad/plan.yaml"));
+  const { faults } = await previewExperiment(experiment);
+  const text = faults.join("\n");
+  expect(text).toMatch(/experts\.swahili: nowhere does not exist/);
+  expect(text).toMatch(/experts\.math: lost\.jsonl does not exist/);
+  expect(text).toMatch(/task mgsm_xx: /);
+  expect(text).toMatch(/task missing\.yaml: .*does not exist/);
+  expect(text).toMatch(/swap, bottom 9: .*9/);
+  expect(faults).toHaveLength(5);
+  await expect(runOpened(experiment)).rejects.toThrow(/plan\.yaml cannot run here:\n {2}- experts\.math: lost/);
+  expect(existsSync(file("bad/bad.experiment/ledger.jsonl"))).toBe(false);
+});
+
+it("leaves each step's order and result in its folder", async () => {
+  const experiment = await openExperiment(file("plan.yaml"));
+  const { steps } = await statusOf(experiment);
+  const train = steps.find(({ step }) => step.kind === "train")?.step;
+  const result = JSON.parse(readFileSync(file(`tiny.experiment/steps/${train?.key}/result.json`), "utf8")) as {
+    checkpoints: { path: string }[];
+  };
+  expect(result.checkpoints.map(({ path }) => path)).toEqual(["run/checkpoint-4", "run/checkpoint-8"]);
+  expect(existsSync(file(`tiny.experiment/steps/${train?.key}/run/state`))).toBe(false);
+});
