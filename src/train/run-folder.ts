@@ -3,7 +3,7 @@
 import { closeSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { mkdir, readdir, realpath, rename, rm, symlink } from "node:fs/promises";
 import { basename, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { OutputError } from "../core/errors.js";
+import { DiskFullError, OutputError } from "../core/errors.js";
 import { exists } from "../core/files.js";
 import { type Lock, takeLock } from "../core/lock.js";
 
@@ -134,20 +134,29 @@ export class RunFolder {
 
 /** A log of one JSON object a line. What was written after the state that a run resumes from is cut off. */
 export class RunLog {
+  readonly #path: string;
   readonly #descriptor: number;
   #bytes: number;
 
   /** @param bytes that belong to the run; 0 for a new one */
   constructor(path: string, bytes: number) {
+    this.#path = path;
     this.#descriptor = openSync(path, bytes === 0 ? "w" : "r+");
     ftruncateSync(this.#descriptor, bytes);
     this.#bytes = bytes;
   }
 
+  /** @throws {DiskFullError} if there is no room */
   add(entry: Readonly<Record<string, unknown>>): void {
     const line = Buffer.from(`${JSON.stringify(entry)}\n`);
-    for (let at = 0; at < line.length; )
-      at += writeSync(this.#descriptor, line, at, line.length - at, this.#bytes + at);
+    try {
+      for (let at = 0; at < line.length; )
+        at += writeSync(this.#descriptor, line, at, line.length - at, this.#bytes + at);
+    } catch (error) {
+      if (!DiskFullError.isMeantBy(error)) throw error;
+      const message = `there is no room for the log ${this.#path}; checkpoints and state are still there, so free some room and resume`;
+      throw new DiskFullError(message, { file: this.#path }, error);
+    }
     this.#bytes += line.length;
   }
 

@@ -12,6 +12,7 @@ import { Random } from "../core/random.js";
 import { type ModelSource, openEngine, openModelSource } from "../engine/index.js";
 import { type OpenedPlan, planSoup } from "../merge/index.js";
 import * as safetensors from "../safetensors/index.js";
+import { planLora } from "./lora.js";
 import type { TokenBatch } from "./trainable.js";
 import { type BatchSource, type TrainOptions, type TrainProgress, type TrainResult, train } from "./trainer.js";
 
@@ -257,6 +258,19 @@ describe("a run that is stopped", () => {
     expect(left()).toEqual(left(join(root, "whole-partition")));
     expect(result).toMatchObject({ resumed: true, loss: whole.loss, bestLoss: whole.bestLoss, tokens: whole.tokens });
     expect(readdirSync(join(out, "state"))).toHaveLength(1);
+  });
+
+  it("with factors, of which some inputs are dropped, goes on to the same bytes, too", async () => {
+    const chosen = new Set([...source.tensors.keys()].filter((name) => /layers\.[12].*q_proj/.test(name)));
+    const factors = { rank: 2, alpha: 4, rankStabilised: false, dropout: 0.3 };
+    const lora = () => ({ trained: chosen, lora: planLora(chosen, source.tensors, factors), accumulation: 2 });
+    await go(lora());
+    const undisturbed = left();
+    out += "-stopped";
+    await stopAfter(8, lora());
+    await go({ ...lora(), resume: true });
+    expect(left()).toEqual(undisturbed);
+    expect(Object.keys(undisturbed)).toContain("checkpoint-48/adapter_model.safetensors");
   });
 
   it("is at its end at once when all was done, and cleans up what a kill left behind", async () => {

@@ -1,0 +1,92 @@
+// The figure of a run's losses, as a specification: what is drawn of which line of the log. And the lines of progress.
+import { PassThrough } from "node:stream";
+import { describe, expect, it } from "vitest";
+import { type LogEntry, lossCurveSpec, showTraining } from "./training.js";
+
+interface Drawn {
+  readonly title: { readonly text: string; readonly subtitle: readonly string[] };
+  readonly encoding: {
+    readonly y: {
+      readonly title: string;
+      readonly scale: { readonly type?: string };
+      readonly axis: { values?: number[] };
+    };
+    readonly color: { readonly scale: { readonly domain: readonly string[] } };
+  };
+  readonly layer: readonly {
+    readonly data: { readonly values: readonly { name: string; samples: number; loss: number }[] };
+  }[];
+}
+const drawn = (log: readonly LogEntry[]) => lossCurveSpec(log, "Loss of run") as unknown as Drawn;
+const valuesOf = ({ layer }: Drawn) => layer.map(({ data }) => data.values);
+
+describe("a loss curve", () => {
+  it("has each step, their mean, what was measured, and the best of it", () => {
+    const log: LogEntry[] = [4, 2, 3].map((loss, i) => ({ samples: 10 * i + 10, loss }));
+    const figure = drawn([
+      ...log,
+      { samples: 10, holdoutLoss: 2.5 },
+      { samples: 20, holdoutLoss: 2.25 },
+      { samples: 30, holdoutLoss: 3 },
+    ]);
+    const [steps, means, held, best] = valuesOf(figure);
+    expect(steps).toEqual(log.map((entry) => ({ name: "training", ...entry })));
+    // The middle counts twice: (4 + 2 * 2 + 3) / 4.
+    expect(means?.map(({ loss }) => loss)).toEqual([4, 2.75, 3]);
+    expect(held?.map(({ samples, loss }) => [samples, loss])).toEqual([
+      [10, 2.5],
+      [20, 2.25],
+      [30, 3],
+    ]);
+    expect(best).toEqual([{ name: "held out", samples: 20, loss: 2.25 }]);
+    expect(figure.encoding.color.scale.domain).toEqual(["training", "held out"]);
+    expect(figure.title.subtitle).toEqual(["at the end: training 3.000", "best held out: 2.250 after 20 samples"]);
+    expect(figure.encoding.y.scale.type).toBeUndefined();
+  });
+
+  it("has a colour for each stream, and leaves out what is no number", () => {
+    const figure = drawn([
+      { samples: 1, loss: 2, stream: "task" },
+      { samples: 2, loss: 1, stream: "language" },
+      { samples: 3, loss: null as unknown as number, stream: "task" },
+    ]);
+    expect(figure.encoding.color.scale.domain).toEqual(["task", "language"]);
+    expect(valuesOf(figure)[0]).toEqual([
+      { name: "task", samples: 1, loss: 2 },
+      { name: "language", samples: 2, loss: 1 },
+    ]);
+  });
+
+  it("of a long run is thinned to means, whose mean is that of all; of a deep fall it is logarithmic", () => {
+    const log = Array.from({ length: 1200 }, (_, i): LogEntry => ({ samples: i + 1, loss: 1 + (i % 3) }));
+    const [steps = [], means = []] = valuesOf(drawn(log));
+    expect([steps.length, means.length]).toEqual([400, 400]);
+    expect([...new Set([...steps, ...means].map(({ loss }) => loss))]).toEqual([2]);
+    expect(steps.at(-1)?.samples).toBe(1200);
+    const deep = drawn([8, 0.5, 0.02].map((loss, samples) => ({ samples, loss })));
+    expect(deep.encoding.y.scale.type).toBe("log");
+    expect(deep.encoding.y.axis.values).toEqual([0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5]);
+    // Of logarithms, the mean is the geometric one: (8 * 0.5^2 * 0.02)^(1/4).
+    expect(valuesOf(deep)[1]?.[1]?.loss).toBeCloseTo(0.04 ** 0.25, 6);
+  });
+});
+
+it("progress away from a terminal is a line now and then, and at the end", () => {
+  const stream = new PassThrough();
+  const display = showTraining(stream as unknown as NodeJS.WriteStream);
+  const state = {
+    steps: 3,
+    loss: 1.23456,
+    learningRate: 2e-5,
+    gradientNorm: 0.5,
+    tokensPerSecond: 1234,
+    secondsLeft: 61,
+  };
+  for (const step of [1, 2, 3]) display.update({ ...state, step, ...(step === 3 ? { holdoutLoss: 1.5 } : {}) });
+  display.stop();
+  expect((stream.read() as Buffer).toString().split("\n")).toEqual([
+    "step 1 of 3  loss 1.2346  lr 2.0e-5  |g| 0.50  1.23k tokens/s  1 min 01 s left",
+    "step 3 of 3  loss 1.2346  held out 1.5000  lr 2.0e-5  |g| 0.50  1.23k tokens/s  1 min 01 s left",
+    "",
+  ]);
+});
