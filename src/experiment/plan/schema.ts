@@ -46,7 +46,7 @@ const training = z.strictObject({
     .describe("settings under `training` that these runs have, later ones before earlier ones, their own before all"),
   run: mapping.default({}).describe("fields of `layergraft train` that all runs have; base and out are filled in"),
   runs: z
-    .array(z.looseObject({ name }))
+    .array(z.looseObject({ name: name.describe("name of the run; its other fields go before the common ones") }))
     .min(1, "must list at least one run")
     .optional()
     .describe("runs that differ in some fields: each a name and those fields, such as a preset, a seed, another lr"),
@@ -89,7 +89,10 @@ const merge = z.strictObject({
       "a recipe of any method, with names of experts for sources: of a family, each of its experts in turn (so that two families make all pairs); `all FAMILY` in a list, all of them at once; of a role, each family that has it; `base`",
     ),
   suggest: z
-    .strictObject({ task: text, language: text })
+    .strictObject({
+      task: text.describe("task expert, or a family of them"),
+      language: text.describe("language expert, or a family of them"),
+    })
     .optional()
     .describe("configurations that the analysis of a pair suggests; instead of `recipe`"),
   grid: z
@@ -116,7 +119,7 @@ const task = z.union(
   [
     text,
     z.strictObject({
-      task: text,
+      task: text.describe("name of a task, or the file of one's own"),
       of: z
         .array(z.enum(["base", "experts", "merges"], "must be base, experts or merges"))
         .min(1)

@@ -1,5 +1,6 @@
 // Who answers in an evaluation step: our engine, on a model or on a recipe that is not executed, or a server of the
 // user's that is started for the step, on a folder.
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
 import { exists } from "../../core/files.js";
@@ -98,6 +99,8 @@ async function openAnswerer(source: ModelSource, options: AnswerOptions): Promis
     const close = async () => {
       await opened.close();
       await server.stop();
+      // Its layers stay in the pool, for the next model that has them.
+      if (model !== source) await rm(model, { recursive: true, force: true });
     };
     return { backend: closedBy(opened, close), openSeconds: seconds(), mergeSeconds, bytes: Number.POSITIVE_INFINITY };
   } catch (error) {

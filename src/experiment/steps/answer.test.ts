@@ -1,0 +1,84 @@
+// Models that answer in steps: kept open while there is room, and, behind a server of the user's, as folders of links.
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { writeInitialModel } from "../demo/model.js";
+import { AnswererPool } from "./answer.js";
+import { isStepBackend } from "./step.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-answer-"));
+afterAll(() => rmSync(root, { recursive: true }));
+const folder = join(root, "step");
+const pool = join(root, "layers");
+const [one, two] = [join(root, "one"), join(root, "two")];
+const swap = (bottom: number) => ({
+  ...{ method: "swap", task: one, language: two, bottom, top: 0, bottom_transition: 0, top_transition: 0 },
+});
+
+beforeAll(async () => {
+  const size = { layers: 3, width: 16, heads: 2, feedForward: 32 };
+  await writeInitialModel(one, 1, size);
+  await writeInitialModel(two, 2, size);
+  mkdirSync(folder, { recursive: true });
+});
+
+const ask = { prompt: "asha had 4 mangoes .", maxNewTokens: 3, stop: [] };
+
+describe("models in our own engine", () => {
+  it("stay open, and are merged once", async () => {
+    const answerers = new AnswererPool();
+    const options = { backend: "engine", folder, pool, threads: 1 };
+    const first = await answerers.get(swap(1), options);
+    expect(first.openSeconds).toBeGreaterThan(0);
+    expect(first.mergeSeconds).toBeGreaterThan(0);
+    expect(first.mergeSeconds).toBeLessThanOrEqual(first.openSeconds);
+    const answers = await first.backend.generate([ask]);
+    await answerers.get(one, options);
+    const again = await answerers.get(swap(1), options);
+    expect(again).toMatchObject({ openSeconds: 0, mergeSeconds: 0 });
+    expect(again.backend).toBe(first.backend);
+    expect(await again.backend.generate([ask])).toEqual(answers);
+    await answerers.close();
+    expect(existsSync(pool)).toBe(false); // nothing was written
+  });
+});
+
+describe("models behind a server", () => {
+  // Answers with the folder that it serves, so that we see which; notes its end.
+  const server = `
+import { createServer } from "node:http";
+import { appendFileSync } from "node:fs";
+const [model, port] = process.argv.slice(2);
+const json = (response, value) => response.end(JSON.stringify(value));
+createServer((request, response) => {
+  response.setHeader("content-type", "application/json");
+  if (request.url === "/health") return response.end();
+  if (request.url === "/v1/models") return json(response, { data: [{ id: model }] });
+  if (request.url !== "/v1/completions") { response.statusCode = 404; return json(response, {}); }
+  request.resume().on("end", () => json(response, { choices: [{ index: 0, text: model, finish_reason: "stop" }] }));
+}).listen(Number(port), "127.0.0.1");
+process.on("SIGTERM", () => { appendFileSync(${JSON.stringify(join(root, "ended"))}, "ended\\n"); process.exit(0); });
+`;
+
+  it("are folders of links, and one server runs at a time", async () => {
+    const program = join(root, "server.mjs");
+    writeFileSync(program, server);
+    const backend = `serve:${process.execPath} ${program} {model} {port}`;
+    expect(isStepBackend(backend)).toBe(true);
+    const answerers = new AnswererPool();
+    const options = { backend, folder, pool };
+    const merged = await answerers.get(swap(2), options);
+    const [answer] = await merged.backend.generate([{ ...ask, stop: ["\n"] }]);
+    expect(answer).toMatchObject({ text: join(folder, "model") });
+    expect(readdirSync(join(folder, "model"))).toEqual(expect.arrayContaining(["config.json", "tokenizer.json"]));
+    expect(readdirSync(pool)).toHaveLength(4); // three layers, and what is outside them
+
+    const plain = await answerers.get(one, options);
+    expect(readFileSync(join(root, "ended"), "utf8")).toBe("ended\n"); // the first server has made room
+    expect(existsSync(join(folder, "model"))).toBe(false);
+    expect((await plain.backend.generate([{ ...ask, stop: ["\n"] }]))[0]).toMatchObject({ text: one });
+    await answerers.close();
+    expect(readFileSync(join(root, "ended"), "utf8")).toBe("ended\nended\n");
+  }, 30_000);
+});
