@@ -49,7 +49,7 @@ export async function benchmarkTrain(args) {
           const run = spawnSync(command, [script, folder, mode, threads, rows, length, steps], {
             encoding: "utf8",
             stdio: ["ignore", "pipe", "inherit"],
-            env: { ...process.env, OMP_NUM_THREADS: threads },
+            env: { ...process.env, OMP_NUM_THREADS: threads, TQDM_DISABLE: "1" },
           });
           if (run.status !== 0) throw new Error(`${command} ${script} ${mode} ended with ${run.status}`);
           const key = `${name} ${mode}`;
