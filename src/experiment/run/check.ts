@@ -1,6 +1,6 @@
 // Looks at a plan's world before anything runs: models, data, tasks, merges, room on the disk; collects every fault.
-import { statfs } from "node:fs/promises";
-import { dirname } from "node:path";
+import { readdir, stat, statfs } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { RecipeError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
 import { formatBytes } from "../../core/format.js";
@@ -119,7 +119,8 @@ async function mergeFaults(plan: ExperimentPlan, facts: ReadFacts, folder: strin
 }
 
 /**
- * Whether the experiment has room.
+ * Whether the experiment has room, beside what it has written already.
+ * @param bytes that it will have in the end
  * @returns a fault, or undefined
  */
 export async function spaceFault(out: string, bytes: number): Promise<string | undefined> {
@@ -127,8 +128,20 @@ export async function spaceFault(out: string, bytes: number): Promise<string | u
   while (!(await exists(folder))) folder = dirname(folder);
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
-  if (bytes <= free) return undefined;
-  return `the experiment will need about ${formatBytes(bytes)} in ${out}, and ${formatBytes(free)} are free there`;
+  const more = bytes - (folder === out ? await bytesIn(out) : 0);
+  if (more <= free) return undefined;
+  return `the experiment will need about ${formatBytes(more)} in ${out}, and ${formatBytes(free)} are free there`;
+}
+
+/** Bytes of a folder's files; one that has several names is counted once. */
+async function bytesIn(folder: string): Promise<number> {
+  const sizes = new Map<string, number>();
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const found = await stat(join(entry.parentPath, entry.name)).catch(() => undefined); // gone meanwhile
+    if (found) sizes.set(`${found.dev} ${found.ino}`, found.size);
+  }
+  return [...sizes.values()].reduce((sum, size) => sum + size, 0);
 }
 
 /** @throws {RecipeError} with all of them, if there are any */

@@ -1,0 +1,81 @@
+// What identifies models and data: their bytes, and not their names, places or times.
+import { cpSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { writeInitialModel } from "../demo/model.js";
+import { ReadFacts } from "./facts-reader.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-facts-"));
+afterAll(() => rmSync(root, { recursive: true }));
+const at = (name: string) => join(root, name);
+
+beforeAll(async () => {
+  await writeInitialModel(at("model"), 1, { layers: 1, width: 8, heads: 1, feedForward: 8 });
+  cpSync(at("model"), at("copy"), { recursive: true });
+  cpSync(at("model"), at("other"), { recursive: true });
+  const weights = at("other/model.safetensors");
+  const bytes = readFileSync(weights);
+  bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
+  writeFileSync(weights, bytes);
+  writeFileSync(at("copy/README.md"), "a copy");
+  utimesSync(at("copy/model.safetensors"), 1, 1);
+  writeFileSync(at("data.jsonl"), '{"a":1}\n');
+});
+
+async function identityOf(source: string, cache?: string): Promise<string> {
+  const facts = new ReadFacts({ folder: root, ...(cache === undefined ? {} : { cache }) });
+  await facts.readModel(source, "model");
+  expect(facts.faults).toEqual([]);
+  await facts.save();
+  return facts.modelIdentity(source).identity;
+}
+
+describe("models", () => {
+  it("are their bytes", async () => {
+    const identity = await identityOf("model");
+    expect(await identityOf("copy")).toBe(identity);
+    expect(await identityOf("other")).not.toBe(identity); // one bit of one weight
+  });
+
+  it("are read again when they change, with what is kept of them", async () => {
+    const cache = at("cache");
+    const before = await identityOf("copy", cache);
+    expect(Object.keys(JSON.parse(readFileSync(join(cache, "digests.json"), "utf8")) as object)).toContain(
+      at("copy/config.json"),
+    );
+    expect(await identityOf("copy", cache)).toBe(before);
+    writeFileSync(at("copy/tokenizer_config.json"), "{}");
+    expect(await identityOf("copy", cache)).not.toBe(before);
+    writeFileSync(join(cache, "digests.json"), '{"half');
+    expect(await identityOf("model", cache)).toBe(await identityOf("model"));
+  });
+});
+
+describe("data", () => {
+  const read = async (data: unknown) => {
+    const facts = new ReadFacts({ folder: root });
+    await facts.readData({ data }, "experts.math");
+    return { identity: facts.dataIdentity({ data }), faults: facts.faults };
+  };
+
+  it("are their declaration and their files", async () => {
+    const declared = { source: "data.jsonl", map: { prompt: "a", response: "b" } };
+    const { identity } = await read(declared);
+    expect((await read({ ...declared, limit: 3 })).identity).not.toBe(identity);
+    writeFileSync(at("data.jsonl"), '{"a":2}\n');
+    expect((await read(declared)).identity).not.toBe(identity);
+    // A name of the hub is no file; one that looks like a file must be there.
+    expect((await read({ use: "aya", source: "CohereForAI/aya_dataset" })).faults).toEqual([]);
+    expect((await read({ source: "lost.jsonl" })).faults).toEqual(["experts.math: lost.jsonl does not exist"]);
+  });
+});
+
+describe("tasks that are not there", () => {
+  it("have their usual sizes, for estimates", () => {
+    const facts = new ReadFacts({ folder: root });
+    expect(facts.task({ task: "mgsm_sw" })).toMatchObject({ items: 250, newTokens: 250 * 512 });
+    expect(facts.task({ task: "mmlu", limit: 100 })).toMatchObject({ items: 100, isMean: true });
+    expect(facts.task({ task: "unknown" })).toMatchObject({ items: 1, promptCharacters: 0 });
+  });
+});
