@@ -45,7 +45,7 @@ interface DemoFlags extends CommonOptions {
 export function addDemoCommand(program: Command): void {
   const command = program
     .command("demo")
-    .summary("see layer swapping work: train a tiny base and two experts, merge, evaluate, all offline")
+    .summary("see layer swapping work in miniature: train, merge, evaluate, all offline")
     .description(
       "Makes a small world of word problems in English and Swahili, pretrains a base of half a million parameters, fine-tunes a " +
         "math expert on English and a language expert on Swahili, merges them in every way the papers compare, and asks all of " +

@@ -31,7 +31,7 @@ interface ExperimentFlags extends CommonOptions {
 export function addExperimentCommand(program: Command): void {
   const command = program
     .command("experiment")
-    .summary("run a whole experiment from one file: experts, merges, evaluations, tables")
+    .summary("run a whole experiment from one file: experts, merges, scores, tables")
     .description(
       "Reads a plan, checks all of it, and does what it says: trains or takes experts, merges them in every way that it " +
         "lists, evaluates, chooses configurations, and writes tables. What is done stays done: stopped at any moment, " +
