@@ -126,6 +126,11 @@ const deadly = (name: RegExp) =>
       if (${name}.test(to) && ++times === 2) process.kill(process.pid, "SIGKILL");
       return rename(from, to);
     }`);
+/** Kills the process as it logs its fifth step. */
+const DEADLY_STEP = preload(`
+  const { writeSync } = fs;
+  let times = 0;
+  fs.writeSync = (...range) => (++times === 5 && process.kill(process.pid, "SIGKILL"), writeSync(...range));`);
 /** Steps that take their time, so that a signal comes before the end however busy the machine is. */
 const SLOW = preload(`
   const { writeSync } = fs;
@@ -134,13 +139,8 @@ const SLOW = preload(`
 
 it("killed or stopped wherever and however often, and resumed, makes the same bytes", async () => {
   const resumed = ["train", "run.yaml", "--resume"];
-  const killed = async (args: readonly string[], step: number) => {
-    const { child, ended } = start(args, SLOW);
-    await until(() => stepsOf() > step);
-    child.kill("SIGKILL");
-    expect((await ended).signal).toBe("SIGKILL");
-  };
-  await killed(["train", "run.yaml"], 3); // before the first state
+  // Before the first state: the run begins again.
+  expect((await layergraft(["train", "run.yaml"], DEADLY_STEP)).signal).toBe("SIGKILL");
   // Steps 13 and 26 have checkpoints; the second is there already, but for its name.
   expect((await layergraft(resumed, deadly(/checkpoint-\d+$/))).signal).toBe("SIGKILL");
   expect([stepsOf(), checkpoints()]).toEqual([26, ["checkpoint-104"]]);
@@ -164,8 +164,8 @@ it("killed or stopped wherever and however often, and resumed, makes the same by
     /^ {2}- data data has changed since$/m, // what is held out is not trained on
   );
 
-  await killed(resumed, Math.max(stopped, 42)); // after the checkpoint of step 39
-  expect((await layergraft(resumed, deadly(/last$|state-\d+$/))).signal).toBe("SIGKILL"); // as the last is renamed
+  // As the checkpoint of step 39 becomes the last one, after its state.
+  expect((await layergraft(resumed, deadly(/last$|state-\d+$/))).signal).toBe("SIGKILL");
   const last = await layergraft(resumed, options);
   expect(last.status).toBe(DONE);
   expect(last.stdout).toMatch(/^Trained 50 steps, 400 samples, [\d.]+k tokens \(resumed\) in .*$/m);
@@ -211,19 +211,15 @@ describe("before it trains", () => {
   });
 
   it("--preview shows what the model will see, and what of it is learned", async () => {
-    const [first] = items(500).map(({ prompt, response }) => `<s> ${prompt}⟦ ${response} </s>⟧`);
-    const plain = await train("run.yaml", "--preview", "500");
-    expect(plain.status).toBe(DONE);
-    expect(plain.stdout).toMatch(/^learned text stands between ⟦ and ⟧$/m);
-    const shown = plain.stdout.split("\n").filter((line) => line.startsWith("<s>"));
+    const [{ prompt = "", response = "" } = {}] = items(500);
+    const color = { ...options, env: { FORCE_COLOR: "1" } };
+    const { status, stdout } = await layergraft(["train", "run.yaml", "--preview", "500"], color);
+    expect(status).toBe(DONE);
+    const shown = stdout.split("\n").filter((line) => line.includes("<s>"));
     expect(shown).toHaveLength(480);
-    expect(shown).toEqual(expect.arrayContaining([first]));
-    const colored = await layergraft(["train", "run.yaml", "--preview", "1"], {
-      ...options,
-      env: { FORCE_COLOR: "1" },
-    });
-    const [, prompt = "", response = ""] = /^<s> (.*)⟦ (.*) <\/s>⟧$/.exec(shown[0] ?? "") ?? [];
-    expect(colored.stdout).toContain(`\u001b[2m<s> ${prompt}\u001b[22m\u001b[32m ${response} </s>\u001b[39m`);
+    expect(shown).toEqual(
+      expect.arrayContaining([`\u001b[2m<s> ${prompt}\u001b[22m\u001b[32m ${response} </s>\u001b[39m`]),
+    );
     expect(existsSync(out)).toBe(false);
   });
 
