@@ -101,6 +101,8 @@ class Run {
   readonly #finished: Finished[] = [];
   #wake: () => void = () => undefined;
   #expansion: Expansion;
+  /** Whether steps are done that the expansion does not know of. */
+  #isStale = false;
 
   constructor(options: RunOptions, ledger: Ledger) {
     this.#options = options;
@@ -185,13 +187,13 @@ class Run {
   }
 
   async #startReady(): Promise<void> {
-    const { steps } = this.#expansion;
-    const isDone = (key: string) => this.#store.result(key) !== undefined;
-    const ready = steps.filter(({ key, needs }) => {
-      if (isDone(key) || this.#running.has(key) || this.#failed.has(key)) return false;
-      if (this.#options.retryFailed === false && this.#ledger.stateOf(key).state === "failed") return false;
-      return needs.every(isDone);
-    });
+    let ready = this.#readySteps();
+    // A large plan takes a second to expand, which every step's end would cost; only want of work makes it worth it.
+    if (this.#isStale && ready.length < this.#executor.free) {
+      this.#isStale = false;
+      await this.#expand();
+      ready = this.#readySteps();
+    }
     const chosen = ready.slice(0, this.#executor.free);
     for (const step of chosen) {
       await this.#store.prepare(step, this.#options.settings(step.kind));
@@ -199,6 +201,15 @@ class Run {
       this.#tell({ event: "started", label: step.label, kind: step.kind, key: step.key });
     }
     if (chosen.length > 0) await this.#executor.start(chosen.map((step) => this.#ready(step)));
+  }
+
+  #readySteps(): Step[] {
+    const isDone = (key: string) => this.#store.result(key) !== undefined;
+    return this.#expansion.steps.filter(({ key, needs }) => {
+      if (isDone(key) || this.#running.has(key) || this.#failed.has(key)) return false;
+      if (this.#options.retryFailed === false && this.#ledger.stateOf(key).state === "failed") return false;
+      return needs.every(isDone);
+    });
   }
 
   #ready({ key, kind, label }: Step): ReadyStep {
@@ -212,9 +223,8 @@ class Run {
     });
   }
 
-  /** Notes what became of steps, and expands again if any is done. */
+  /** Notes what became of steps. */
   async #settle(): Promise<void> {
-    let isNews = false;
     for (let finished = this.#finished.shift(); finished; finished = this.#finished.shift()) {
       const { key } = finished;
       const step = this.#running.get(key);
@@ -227,12 +237,11 @@ class Run {
       } else if (await this.#store.load(key)) {
         await this.#ledger.add({ event: "done", key, seconds: finished.seconds });
         this.#tell({ event: "done", label: step.label, kind: step.kind, key, seconds: finished.seconds });
-        isNews = true;
+        this.#isStale = true;
       } else {
         await this.#fail(step, "it ended without a result", finished.seconds);
       }
     }
-    if (isNews) await this.#expand();
   }
 
   async #lose(step: Step, reason: string): Promise<void> {
