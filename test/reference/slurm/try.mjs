@@ -1,7 +1,7 @@
 // The same plan on this machine and through Slurm, whose node fails in the middle: the reports must be the same.
-//   npm run build && bash test/reference/slurm/cluster.sh start /tmp/slurm
-//   SLURM_CONF=/tmp/slurm/slurm.conf node test/reference/slurm/try.mjs /tmp/slurm /tmp/slurm-try
-//   bash test/reference/slurm/cluster.sh stop /tmp/slurm
+//   npm run build && bash test/reference/slurm/cluster.sh start CLUSTER
+//   SLURM_CONF=CLUSTER/slurm.conf node test/reference/slurm/try.mjs CLUSTER FOLDER
+//   bash test/reference/slurm/cluster.sh stop CLUSTER
 // Needs what cluster.sh needs. Takes a few minutes: its models are trained first (layergraft demo --quick).
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
