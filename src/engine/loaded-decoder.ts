@@ -41,12 +41,14 @@ export class LoadedDecoder {
   /** What a person should know of how the weights were understood. */
   readonly notes: readonly string[];
   readonly #session: Session;
+  readonly #inputs: ReadonlySet<string>;
   readonly #ropes: RopeTables;
 
   private constructor(spec: DecoderSpec, notes: readonly string[], session: Session) {
     this.spec = spec;
     this.notes = notes;
     this.#session = session;
+    this.#inputs = new Set(session.inputs.map(({ name }) => name));
     this.#ropes = new RopeTables(spec.ropes);
   }
 
@@ -155,8 +157,7 @@ export class LoadedDecoder {
 
   /** A decoder without rotations has no positions to feed tables for. */
   #declared(feeds: Record<string, TensorValue>): Record<string, TensorValue> {
-    const names = new Set(this.#session.inputs.map(({ name }) => name));
-    return Object.fromEntries(Object.entries(feeds).filter(([name]) => names.has(name)));
+    return Object.fromEntries(Object.entries(feeds).filter(([name]) => this.#inputs.has(name)));
   }
 }
 

@@ -6,6 +6,7 @@ import { basename, dirname, join, resolve, sep } from "node:path";
 import { isSystemError, OutputError } from "../core/errors.js";
 import { exists, readJsonObject, syncFolder, writeFileAtomically } from "../core/files.js";
 import { formatBytes } from "../core/format.js";
+import { isAlive } from "../core/lock.js";
 import type { ShardLayout } from "../safetensors/layout.js";
 import { type PackedMeasured, packedMeasured } from "../source/measured.js";
 
@@ -265,15 +266,6 @@ export class OutputFolder {
   async #discardReplaced(): Promise<void> {
     await rm(join(this.#replaced, PROVENANCE_FILE), { force: true });
     await rm(this.#replaced, { recursive: true, force: true });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return isSystemError(error, "EPERM");
   }
 }
 
