@@ -160,6 +160,14 @@ export async function encodeChat(engine: Engine, messages: readonly ChatMessage[
   return (await engine.tokenizer()).encode(text);
 }
 
+/** The error of a model whose scores are not numbers. @param where such as "in its answer 2" */
+export function brokenModel(engine: Engine, where: string): LayergraftError {
+  return new LayergraftError(
+    "broken-model",
+    `${engine.name} gave scores that are not numbers ${where}; its weights hold NaN or infinity, or run into it: find them with layergraft analyze`,
+  );
+}
+
 /** The text of a file, or of standard input for -. */
 async function readInput(path: string): Promise<string> {
   if (path === "-") return readStream(process.stdin);

@@ -38,8 +38,11 @@ export interface Generation {
   readonly ids: readonly number[];
   /** Without the stop text; empty where the model has no tokenizer. */
   readonly text: string;
-  /** stop: a stop text came. end: a token that ends answers. length: no more were allowed, or fit into the context. */
-  readonly finish: "stop" | "end" | "length";
+  /**
+   * stop: a stop text came. end: a token that ends answers. length: no more were allowed, or fit into the context. invalid:
+   * the model's scores of the next token are not numbers, as its weights are broken.
+   */
+  readonly finish: "stop" | "end" | "length" | "invalid";
 }
 
 export interface ContinuationRequest {

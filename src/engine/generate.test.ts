@@ -134,6 +134,18 @@ describe("texts of one batch", () => {
     expect(scores[mixed.indexOf(spoiled[1] as number[])]?.at(-1)).toBeNaN();
   });
 
+  it("end where the model's scores are not numbers, and none is taken for an answer", async () => {
+    const engine = await open(changed("llama", [BAD]));
+    const mixed = [clean[0] ?? [], ...spoiled];
+    for (const temperature of [0, 0.8]) {
+      const [first, ...others] = await engine.generate(mixed, { ...GREEDY, temperature, stopIds });
+      expect(first?.finish).not.toBe("invalid");
+      expect(others).toEqual(spoiled.map(() => ({ ids: [], text: "", finish: "invalid" })));
+    }
+    const [score] = await engine.scoreContinuations([{ context: [5, BAD], continuation: [0] }]);
+    expect(score).toMatchObject({ logprob: Number.NaN, greedy: false });
+  });
+
   it("are not changed by those of earlier calls", async () => {
     const engine = await open(changed("llama", [BAD]));
     const first = await engine.generate(clean, { ...GREEDY, stopIds });

@@ -24,8 +24,11 @@ export interface GenerateTokensOptions extends SamplingOptions {
 
 export interface TokenAnswer {
   readonly ids: readonly number[];
-  /** stop: `onToken` said so. end: one of `stopIds`. length: no more tokens were allowed, or fit into the context. */
-  readonly finish: "stop" | "end" | "length";
+  /**
+   * stop: `onToken` said so. end: one of `stopIds`. length: no more tokens were allowed, or fit into the context. invalid:
+   * a logit of the next token is not a number.
+   */
+  readonly finish: "stop" | "end" | "length" | "invalid";
 }
 
 const DEFAULT_BATCH = 8;
@@ -126,7 +129,7 @@ class Generation {
       },
     });
     for (const [i, row] of rows.entries()) {
-      if (this.#take(row, drawn[i] ?? 0)) continue;
+      if (this.#take(row, drawn[i])) continue;
       this.#cache.addCopy(cache, i);
       this.#rows.push(row);
     }
@@ -147,7 +150,7 @@ class Generation {
     const result = await this.#decoder.pass(this.#cache, tokens, wanted, this.#outputs);
     const drawn = this.#rows.map((row, i) => this.#draw(row, result, i));
     for (let i = this.#rows.length - 1; i >= 0; i--) {
-      if (!this.#take(this.#rows[i] as Row, drawn[i] as number)) continue;
+      if (!this.#take(this.#rows[i] as Row, drawn[i])) continue;
       this.#cache.remove(i);
       // As in the cache, the last row takes the place.
       const last = this.#rows.pop() as Row;
@@ -159,15 +162,17 @@ class Generation {
     return (this.#options.temperature ?? 0) === 0 ? ["best"] : ["logits"];
   }
 
-  #draw(row: Row, { logits, best }: PassResult, at: number): number {
-    if (!logits) return best?.[at] ?? 0;
+  /** @returns undefined where the model has no opinion, as a logit is no number */
+  #draw(row: Row, { logits, best }: PassResult, at: number): number | undefined {
+    if (!logits) return best?.[at];
     const width = this.#decoder.spec.vocabularySize;
     return sampleToken(logits.subarray(at * width, (at + 1) * width), this.#options, row.random);
   }
 
   /** Adds a token to an answer. @returns whether the answer has ended */
-  #take(row: Row, id: number): boolean {
+  #take(row: Row, id: number | undefined): boolean {
     const { stopIds, onToken } = this.#options;
+    if (id === undefined) return this.#finish(row, "invalid");
     if (stopIds.has(id)) return this.#finish(row, "end");
     row.ids.push(id);
     if (onToken?.(row.prompt, id) === "stop") return this.#finish(row, "stop");

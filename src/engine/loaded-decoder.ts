@@ -26,13 +26,15 @@ export interface PassResult {
   readonly logits?: Float32Array;
   /** Natural log-probability of each `next`, if asked for. */
   readonly logprobs?: Float32Array;
-  /** The most likely next tokens, if asked for. */
-  readonly best?: readonly number[];
+  /** The most likely next tokens, if asked for; undefined where a logit is no number, so that none is likely. */
+  readonly best?: readonly (number | undefined)[];
 }
 
 export type Output = "logits" | "logprobs" | "best";
 
 const LABELS = "labels";
+/** Sum of the logits of a row: no number where one of them is none. The largest alone would not tell. */
+const TOTAL = "total";
 const REAL = 1n;
 const PADDING = 0n;
 
@@ -66,6 +68,7 @@ export class LoadedDecoder {
       logits,
       logprobs: graph.pick(graph.logSoftmax(logits), labels),
       best: graph.argMax(logits),
+      [TOTAL]: graph.sum(logits, [1]),
       ...Object.fromEntries(keys.map((key, layer) => [newKey(layer), key])),
       ...Object.fromEntries(values.map((value, layer) => [newValue(layer), value])),
     };
@@ -132,7 +135,7 @@ export class LoadedDecoder {
     };
     const layers = this.spec.layers.map((_, layer) => layer);
     const grown = layers.flatMap((layer) => [newKey(layer), newValue(layer)]);
-    const results = await this.#session.run(this.#declared(feeds), [...outputs, ...grown]);
+    const results = await this.#session.run(this.#declared(feeds), [...outputs, TOTAL, ...grown]);
     const fresh = layers.map(
       (layer): NewPositions => ({
         key: results[newKey(layer)]?.data as Float32Array,
@@ -147,7 +150,9 @@ export class LoadedDecoder {
     return {
       ...(results.logits ? { logits: results.logits.data as Float32Array } : {}),
       ...(results.logprobs ? { logprobs: results.logprobs.data as Float32Array } : {}),
-      ...(results.best ? { best: Array.from(results.best.data as BigInt64Array, Number) } : {}),
+      ...(results.best
+        ? { best: mostLikely(results.best.data as BigInt64Array, results[TOTAL]?.data as Float32Array) }
+        : {}),
     };
   }
 
@@ -159,6 +164,10 @@ export class LoadedDecoder {
   #declared(feeds: Record<string, TensorValue>): Record<string, TensorValue> {
     return Object.fromEntries(Object.entries(feeds).filter(([name]) => this.#inputs.has(name)));
   }
+}
+
+function mostLikely(ids: BigInt64Array, totals: Float32Array): (number | undefined)[] {
+  return Array.from(ids, (id, row) => (Number.isNaN(totals[row]) ? undefined : Number(id)));
 }
 
 const newKey = (layer: number) => `new.${layer}.key`;

@@ -21,7 +21,7 @@ const sum = (list: readonly number[]) => list.reduce((a, b) => a + b, 0);
 function draws(logits: Float32Array, options: SamplingOptions, count: number): Map<number, number> {
   const found = new Map<number, number>();
   for (let i = 0; i < count; i++) {
-    const id = sampleToken(logits, options, { float: () => (i + 0.5) / count });
+    const id = sampleToken(logits, options, { float: () => (i + 0.5) / count }) as number;
     found.set(id, (found.get(id) ?? 0) + 1);
   }
   return found;
@@ -75,13 +75,17 @@ describe("drawing", () => {
     expect([...draws(logits, { temperature: 1, topK: 3, topP: 0.5 }, 90).keys()].sort()).toEqual([1, 2]);
   });
 
-  it("gives a token whatever the logits are", () => {
-    for (const value of [Number.NaN, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, 0]) {
+  it("gives a token whatever the numbers are, and none where one is not a number", () => {
+    for (const value of [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, 0]) {
       for (const options of [{}, { temperature: 1 }, { temperature: 1, topK: 2 }, { temperature: 0.5, topP: 0.5 }]) {
         const id = sampleToken(new Float32Array(5).fill(value), options, { float: () => 0.3 });
         expect(id).toBeGreaterThanOrEqual(0);
         expect(id).toBeLessThan(5);
       }
+    }
+    const broken = Float32Array.of(0, 1, Number.NaN, 2);
+    for (const options of [{}, { temperature: 1 }, { temperature: 1, topK: 1 }, { temperature: 1, topP: 0.1 }]) {
+      expect(sampleToken(broken, options, { float: () => 0.3 })).toBeUndefined();
     }
     const masked = Float32Array.of(Number.NEGATIVE_INFINITY, 1, Number.NEGATIVE_INFINITY);
     expect([...draws(masked, { temperature: 2 }, 50).keys()]).toEqual([1]);

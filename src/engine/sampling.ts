@@ -14,14 +14,15 @@ export interface SamplingOptions {
 /**
  * Draws a token. With both bounds, top-p is of what top-k leaves. Ties are ordered by id, so equal logits and equal
  * chance give equal tokens.
+ * @returns undefined if a logit is not a number
  */
 export function sampleToken(
   logits: Float32Array,
   { temperature = 0, topK = logits.length, topP = 1 }: SamplingOptions,
   random: Pick<Random, "float">,
-): number {
+): number | undefined {
   const best = largest(logits);
-  if (temperature === 0) return best;
+  if (best === undefined || temperature === 0) return best;
   const most = logits[best] as number;
   const shares = new Float64Array(logits.length);
   for (let id = 0; id < shares.length; id++) shares[id] = Math.exp(((logits[id] as number) - most) / temperature);
@@ -53,9 +54,13 @@ export function topLogprobs(logits: Float32Array, count: number): { id: number; 
   return order.map((id) => ({ id, logprob: (logits[id] as number) - most - Math.log(mass) }));
 }
 
-function largest(logits: Float32Array): number {
+/** Where the largest stands, of equal ones the first; undefined if one is not a number. */
+function largest(logits: Float32Array): number | undefined {
   let best = 0;
-  for (let id = 1; id < logits.length; id++) if ((logits[id] as number) > (logits[best] as number)) best = id;
+  for (let id = 0; id < logits.length; id++) {
+    if (Number.isNaN(logits[id])) return undefined;
+    if ((logits[id] as number) > (logits[best] as number)) best = id;
+  }
   return best;
 }
 

@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { CancelledError } from "../../core/errors.js";
 import type { ChatMessage } from "../../text/index.js";
 import {
+  brokenModel,
   type EngineOptions,
   encodeChat,
   type SamplingFlags,
@@ -52,7 +53,16 @@ export function addChatCommand(program: Command): void {
         let answer = "";
         try {
           const tokens = await encodeChat(engine, messages);
-          await engine.generate([tokens], {
+          if (tokens.length >= engine.contextLength) {
+            messages.pop();
+            say(
+              flags,
+              `This talk is full: ${engine.contextLength} tokens are the model's context. Begin another with /new.`,
+            );
+            lines.prompt();
+            continue;
+          }
+          const [told] = await engine.generate([tokens], {
             ...samplingOf(flags),
             signal: answering.signal,
             onText: (_, text) => {
@@ -61,6 +71,7 @@ export function addChatCommand(program: Command): void {
             },
           });
           print("");
+          if (told?.finish === "invalid") throw brokenModel(engine, "in its answer");
         } catch (error) {
           if (!(error instanceof CancelledError)) throw error;
           print(palette.dim(" [stopped]"));

@@ -3,7 +3,9 @@ import { type Command, Option } from "commander";
 import { LayergraftError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
 import type { Engine, Generation } from "../../engine/index.js";
+import { showTasks } from "../../report/tasks.js";
 import {
+  brokenModel,
   type EngineOptions,
   encodeChat,
   encodePrompt,
@@ -61,20 +63,33 @@ export function addGenerateCommand(program: Command): void {
       for (const text of texts) prompts.push({ text, tokens: await encode(engine, text, flags) });
       const start = performance.now();
       const streams = prompts.length === 1 && !flags.json && texts.length === 1;
-      const answers = await engine.generate(
-        prompts.map((prompt) => prompt.tokens),
-        {
-          ...samplingOf(flags),
-          signal,
-          ...(streams ? { onText: (_: number, text: string) => void process.stdout.write(text) } : {}),
-        },
-      );
+      // Where answers appear on the terminal one after the other, they are the progress.
+      const isSeen = streams || (!flags.json && process.stdout.isTTY);
+      const progress = flags.quiet || isSeen || prompts.length === 1 ? undefined : showTasks();
+      const inOrder = printInOrder(prompts);
+      let done = 0;
+      const tell = (i: number, answer: Generation): void => {
+        if (!flags.json && !streams) inOrder(i, answer);
+        progress?.update({ phase: "answering", done: ++done, total: prompts.length, detail: "" });
+      };
+      const answers = await engine
+        .generate(
+          prompts.map((prompt) => prompt.tokens),
+          {
+            ...samplingOf(flags),
+            signal,
+            ...(streams ? { onText: (_: number, text: string) => void process.stdout.write(text) } : {}),
+            onDone: (i, answer) => tell(i, answer),
+          },
+        )
+        .finally(() => progress?.stop());
       const seconds = (performance.now() - start) / 1000;
       const count = answers.reduce((sum, { ids }) => sum + ids.length, 0);
       if (flags.json) printJson(report(engine, prompts, answers, seconds));
       else if (streams) print("");
-      else printAnswers(prompts, answers);
       say(flags, `${plural(count, "token")} in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} a second)`);
+      const broken = answers.findIndex(({ finish }) => finish === "invalid");
+      if (broken >= 0) throw brokenModel(engine, `in its answer ${broken + 1}`);
     });
   });
 }
@@ -99,12 +114,20 @@ function report(engine: Engine, prompts: readonly Prompt[], answers: readonly Ge
   };
 }
 
-function printAnswers(prompts: readonly Prompt[], answers: readonly Generation[]): void {
+/** Prints each answer as soon as those before it are printed. */
+function printInOrder(prompts: readonly Prompt[]): (i: number, answer: Generation) => void {
   const palette = paletteFor(process.stdout);
-  for (const [i, { text, ids }] of answers.entries()) {
-    print(palette.bold(`${i + 1}. ${prompts[i]?.text ?? prompts[i]?.tokens.join(" ")}`));
-    print(`${prompts[i]?.text === undefined ? ids.join(" ") : text}\n`);
-  }
+  const waiting = new Map<number, Generation>();
+  let next = 0;
+  return (index, answer) => {
+    waiting.set(index, answer);
+    for (let ready = waiting.get(next); ready; ready = waiting.get(next)) {
+      const { text, tokens } = prompts[next] as Prompt;
+      print(palette.bold(`${next + 1}. ${text ?? tokens.join(" ")}`));
+      print(`${text === undefined ? ready.ids.join(" ") : ready.text}\n`);
+      waiting.delete(next++);
+    }
+  };
 }
 
 function usage(message: string): LayergraftError {

@@ -21,7 +21,7 @@ import { stopped } from "./stopped.js";
 interface EngineAnswer {
   readonly ids: readonly number[];
   readonly text: string;
-  readonly finish: "stop" | "end" | "length";
+  readonly finish: "stop" | "end" | "length" | "invalid";
 }
 
 /** What is used of the engine; that of engine/ is one. */
@@ -138,7 +138,8 @@ export function engineBackend(options: EngineBackendOptions): Backend {
           onDone: (j, { text, finish, ids }) => {
             const i = fitting[j] ?? 0;
             const cut = cutAtStop(text, stop);
-            if (finish !== "length" || cut.stopped) tell(i, { text: cut.text, finish: "stop" });
+            if (finish === "invalid") tell(i, { fault: "the model's scores of the next token are not numbers" });
+            else if (finish !== "length" || cut.stopped) tell(i, { text: cut.text, finish: "stop" });
             else if (ids.length < maxNewTokens) tell(i, tooLong(length(i), maxNewTokens));
             else tell(i, { text, finish: "length" });
           },
