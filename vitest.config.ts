@@ -7,5 +7,7 @@ export default defineConfig({
     testTimeout: 60_000,
     // Two cores are enough for the suite; more workers would fight the command-line tests for them.
     maxWorkers: 2,
+    // What is built is run as it is, as by those who install it.
+    server: { deps: { external: [/\/dist\//] } },
   },
 });

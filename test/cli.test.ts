@@ -361,10 +361,10 @@ describe("manners", () => {
   });
 
   // A reader that has seen enough closes the pipe; so much text does not fit into it.
+  beforeAll(() => writeTiny(at("deep"), { layers: 300 }));
   it.each(["| head -1", "2>&1 | head -1", "2>&1 >/dev/null | true"])(
     "a pipe closed early is no error: %s",
     async (rest) => {
-      await writeTiny(at("deep"), { layers: 300 });
       for (const args of [
         "inspect deep --tensors",
         "swap --task deep --language deep --out piped --force --dry-run --json",

@@ -7,9 +7,9 @@ import { writeSharded } from "layergraft/safetensors";
 import { beforeAll, expect, test } from "vitest";
 import { renewed, renewedTraining, schema } from "../docs/generate.js";
 import { seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { layergraft } from "./support/command.js";
 
 const ROOT = join(import.meta.dirname, "..");
-const CLI = join(ROOT, "dist/cli/main.js");
 const readme = readFileSync(join(ROOT, "README.md"), "utf8");
 const guide = readFileSync(join(ROOT, "docs/recipes.md"), "utf8");
 
@@ -79,25 +79,24 @@ test("the README has commands, and the two that CI runs", () => {
   expect(script).toContain("npm ci && npm test");
 });
 
-test.each(commands)("%s", (command) => {
+test.each(commands)("%s", async (command) => {
   const [, ...args] = argumentsOf(command);
-  const { status, stderr } = spawnSync(process.execPath, [CLI, ...args], { cwd: folder, encoding: "utf8" });
+  const { status, stderr } = await layergraft(args, { cwd: folder });
   const wanted = args[0] === "diff" ? 1 : 0; // the experts do differ
   expect({ status, stderr: status === wanted ? "" : stderr }).toEqual({ status: wanted, stderr: "" });
 });
 
-test.each(recipes.map((text, i) => [i, text] as const))("recipe %i of the guide", (i, text) => {
+test.each(recipes.map((text, i) => [i, text] as const))("recipe %i of the guide", async (i, text) => {
   parseRecipe(text);
   writeFileSync(join(folder, `guide-${i}.yaml`), text);
-  const args = [CLI, "merge", `guide-${i}.yaml`, "--out", `guide-${i}`, "--quiet"];
-  const { status, stderr } = spawnSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
+  const args = ["merge", `guide-${i}.yaml`, "--out", `guide-${i}`, "--quiet"];
+  const { status, stderr } = await layergraft(args, { cwd: folder });
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
 });
 
-test("the mergekit guide's configuration converts to the recipe that it shows", () => {
+test("the mergekit guide's configuration converts to the recipe that it shows", async () => {
   writeFileSync(join(folder, "guide-mergekit.yml"), mergekit[0] ?? "");
-  const args = [CLI, "convert", "guide-mergekit.yml", "--quiet"];
-  const { stdout, status } = spawnSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
+  const { stdout, status } = await layergraft(["convert", "guide-mergekit.yml", "--quiet"], { cwd: folder });
   expect({ status, stdout }).toEqual({ status: 0, stdout: mergekit[1] });
 });
 

@@ -1,15 +1,20 @@
-// Running the command line as a person does, and seeing what it left on the disk.
+// Running the command line as a person does, and seeing what it left on the disk. In this process where that tells the
+// same, as starting Node.js takes longer than most commands do; in one of its own where it is to be stopped or prepared.
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
+import { runCommandLine } from "../../dist/cli/run.js";
 
 export const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 
 /** Exit statuses. */
 export const [DONE, FAILED, WRONG_USAGE, INTERRUPTED] = [0, 1, 2, 130];
+
+const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+const COLOURS = ["FORCE_COLOR", "NO_COLOR"] as const;
 
 export interface Outcome {
   /** Exit status; null where a signal ended the process. */
@@ -49,9 +54,55 @@ export function start(args: readonly string[], options: RunOptions): { child: Ch
   return { child, ended };
 }
 
-/** Runs layergraft to its end. */
+/** Runs layergraft to its end; with options of Node.js in a process of its own. */
 export function layergraft(args: readonly string[], options: RunOptions): Promise<Outcome> {
-  return start(args, options).ended;
+  if (options.node) return start(args, options).ended;
+  // The working folder and the streams are the process's, so one command runs at a time.
+  const outcome = running.then(() => runHere(args, options));
+  running = outcome.catch(() => undefined);
+  return outcome;
+}
+
+let running: Promise<unknown> = Promise.resolve();
+
+async function runHere(args: readonly string[], options: RunOptions): Promise<Outcome> {
+  const { cwd, exitCode } = { cwd: process.cwd(), exitCode: process.exitCode };
+  const environment = { ...process.env };
+  const listeners = new Map(SIGNALS.map((signal) => [signal, process.listeners(signal)]));
+  const text = { stdout: "", stderr: "" };
+  const restore = (["stdout", "stderr"] as const).map((name) => {
+    const stream = process[name];
+    const { write } = stream;
+    stream.write = (chunk: string | Uint8Array, ...rest: unknown[]) => {
+      text[name] += typeof chunk === "string" ? chunk : Buffer.from(chunk).toString("utf8");
+      const done = rest.at(-1);
+      if (typeof done === "function") process.nextTick(done);
+      return true;
+    };
+    return () => {
+      stream.write = write;
+    };
+  });
+  for (const name of COLOURS) delete process.env[name];
+  Object.assign(process.env, options.env);
+  process.exitCode = undefined;
+  try {
+    process.chdir(options.cwd);
+    const status = (await runCommandLine(args)) ?? process.exitCode ?? DONE;
+    return { status: Number(status), signal: null, ...text };
+  } finally {
+    for (const undo of restore) undo();
+    process.chdir(cwd);
+    process.exitCode = exitCode;
+    for (const name of Object.keys(process.env)) if (!(name in environment)) delete process.env[name];
+    Object.assign(process.env, environment);
+    // A command waits for Ctrl-C as long as its process lives, and this one lives on.
+    for (const [signal, before] of listeners) {
+      for (const listener of process.listeners(signal)) {
+        if (!before.includes(listener)) process.removeListener(signal, listener);
+      }
+    }
+  }
 }
 
 export function sha256(path: string): string {

@@ -1,0 +1,88 @@
+// The command line. Commands are in commands/, one file each; errors become one message and an exit status here.
+import { Command, CommanderError } from "commander";
+import { CancelledError, isAnySystemError, LayergraftError } from "../core/errors.js";
+import { VERSION } from "../core/version.js";
+import { paletteFor } from "./output.js";
+
+const FAILED = 1;
+const WRONG_USAGE = 2;
+/** Codes of errors that another command line would not have; `memory` is a --memory that is too small. */
+const USAGE_CODES = ["usage", "recipe", "memory"];
+const INTERRUPTED = 130; // what shells report for a program that Ctrl-C ended
+
+/** Commands by name, in the order of the help; loaded when needed, as each brings libraries that others do without. */
+const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
+  swap: async () => (await import("./commands/swap.js")).addSwapCommand,
+  soup: async () => (await import("./commands/soup.js")).addSoupCommand,
+  revert: async () => (await import("./commands/revert.js")).addRevertCommand,
+  merge: async () => (await import("./commands/merge.js")).addMergeCommand,
+  convert: async () => (await import("./commands/convert.js")).addConvertCommand,
+  inspect: async () => (await import("./commands/inspect.js")).addInspectCommand,
+  diff: async () => (await import("./commands/diff.js")).addDiffCommand,
+  analyze: async () => (await import("./commands/analyze.js")).addAnalyzeCommand,
+  suggest: async () => (await import("./commands/suggest.js")).addSuggestCommand,
+  methods: async () => (await import("./commands/methods.js")).addMethodsCommand,
+  train: async () => (await import("./commands/train.js")).addTrainCommand,
+  generate: async () => (await import("./commands/generate.js")).addGenerateCommand,
+  chat: async () => (await import("./commands/chat.js")).addChatCommand,
+  score: async () => (await import("./commands/score.js")).addScoreCommand,
+  graph: async () => (await import("./commands/graph.js")).addGraphCommand,
+  eval: async () => (await import("./commands/eval.js")).addEvalCommand,
+  compare: async () => (await import("./commands/compare.js")).addCompareCommand,
+  bleu: async () => (await import("./commands/bleu.js")).addBleuCommand,
+  experiment: async () => (await import("./commands/experiment.js")).addExperimentCommand,
+  demo: async () => (await import("./commands/demo.js")).addDemoCommand,
+  verify: async () => (await import("./commands/verify.js")).addVerifyCommand,
+};
+
+/** The program with the command that is asked for, or with all of them where none is: for help, and for typing errors. */
+async function buildProgram(asked: string | undefined): Promise<Command> {
+  const program = new Command("layergraft")
+    .description("Compose language models out of fine-tuned experts.")
+    .version(VERSION)
+    .configureHelp({ showGlobalOptions: false, sortSubcommands: false })
+    .showHelpAfterError("(add --help to see the options)")
+    .exitOverride();
+  const known = asked !== undefined && Object.hasOwn(COMMANDS, asked) ? COMMANDS[asked] : undefined;
+  for (const load of known ? [known] : Object.values(COMMANDS)) (await load())(program);
+  for (const command of program.commands) command.exitOverride();
+  return program;
+}
+
+/** What an error means for the exit status, after telling the person about it. */
+function report(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
+  const palette = paletteFor(process.stderr);
+  if (error instanceof CancelledError) {
+    process.stderr.write(`${palette.yellow("interrupted:")} ${error.message}\n`);
+    return INTERRUPTED;
+  }
+  if (error instanceof LayergraftError) {
+    process.stderr.write(`${palette.red("error:")} ${error.message}\n`);
+    return USAGE_CODES.includes(error.code) ? WRONG_USAGE : FAILED;
+  }
+  if (isAnySystemError(error)) {
+    process.stderr.write(`${palette.red("error:")} the system says: ${error.message}\n`);
+    return FAILED;
+  }
+  // Anything else is a fault of ours, or of the system; the trace is what a report needs.
+  process.stderr.write(
+    `${palette.red("unexpected error:")} ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+  );
+  return FAILED;
+}
+
+/**
+ * Does what a command line says, with results on stdout and all else on stderr.
+ * @param args what stands after the program's name
+ * @returns the exit status, where the command did not set `process.exitCode` itself
+ */
+export async function runCommandLine(args: readonly string[]): Promise<number | undefined> {
+  try {
+    const program = await buildProgram(args[0]);
+    await program.parseAsync(args, { from: "user" });
+    return undefined;
+  } catch (error) {
+    return report(error);
+  }
+}
