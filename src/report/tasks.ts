@@ -30,8 +30,8 @@ function clock(): (state: TaskState) => { isNew: boolean; seconds: number; left:
   return ({ phase: now, done, total }) => {
     const time = performance.now() / 1000;
     const isNew = now !== phase;
-    // A resumed phase begins with what is there; it took no time.
-    if (isNew) [phase, start, first] = [now, time, done];
+    // Counted from the first that is done: a resumed phase begins with what is there, which took no time.
+    if (isNew || first === 0) [phase, start, first] = [now, time, done];
     const seconds = time - start;
     return { isNew, seconds, left: done > first ? ((total - done) * seconds) / (done - first) : 0 };
   };

@@ -110,8 +110,8 @@ export interface TrainResult {
   readonly seconds: number;
 }
 
-// A kill should not cost more than a few minutes of work, nor saving more than a twentieth of the time.
-const STATE_SECONDS = 120;
+// A kill should cost no more than a moment of work, nor saving more than a twentieth of the time.
+const STATE_SECONDS = 20;
 const STATE_SHARE = 20;
 
 /**
