@@ -1,10 +1,16 @@
 // Files that someone broke: a tokenizer or a template of any values is refused in words, or works.
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { LayergraftError } from "../core/errors.js";
 import { NAMES, readFixture, TEXTS, tokenizerJson } from "./fixtures.test-util.js";
 import { makeChatTemplate } from "./template.js";
 import { makeTokenizer } from "./tokenizer.js";
+
+// A hundredth of the patience, for what never ends anyway.
+vi.mock("../core/time-limit.js", async (original) => {
+  const { TimeLimitError, withinSeconds } = await original<typeof import("../core/time-limit.js")>();
+  return { TimeLimitError, withinSeconds: <T>(seconds: number, work: () => T) => withinSeconds(seconds / 50, work) };
+});
 
 /** A copy of a value in which one place, found by following numbers down, holds another value. */
 function changed(value: unknown, path: number[], other: unknown): unknown {
@@ -67,6 +73,16 @@ describe("broken tokenizers", () => {
     );
   });
 
+  it("do not hang", () => {
+    const pattern = { Regex: "^(a+)+$" };
+    const json = { ...tokenizerJson("words"), normalizer: { type: "Replace", pattern, content: "b" } };
+    const text = `${"a".repeat(60)}!`;
+    expect(() => makeTokenizer(json).encode(text)).toThrow(
+      /^the tokenizer took longer than 0\.\d+ s over "a{40}\.\.\."; an expression in its tokenizer\.json is broken/,
+    );
+    expect(makeTokenizer(json).encode("aaa")).toEqual(makeTokenizer(json).encode("b"));
+  });
+
   it("have settings of any kind", () => {
     const json = tokenizerJson("words");
     const names = ["bos_token", "added_tokens_decoder", "extra_special_tokens", "clean_up_tokenization_spaces"];
@@ -93,6 +109,14 @@ describe("broken templates", () => {
         works(() => makeChatTemplate(source.slice(0, at) + put + source.slice(at + length)).render(chat));
       }),
       { numRuns: 30 },
+    );
+  });
+
+  it("do not hang", () => {
+    const loop = (body: string) => `{% for i in range(100000) %}${body}{% endfor %}`;
+    const template = makeChatTemplate(`${loop(loop("{% if i < 0 %}a{% endif %}"))}{{ messages[0].content }}`);
+    expect(() => template.render(chat)).toThrow(
+      /^the chat template took longer than 0\.2 s; it is broken or was made to hang$/,
     );
   });
 });

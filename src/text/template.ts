@@ -1,6 +1,7 @@
 // Chat templates: messages to the text that a model was trained on, as transformers renders them.
 // Not where they are found: load-template.ts does that.
 import { CheckpointError, type ErrorWhere, LayergraftError } from "../core/errors.js";
+import { TimeLimitError, withinSeconds } from "../core/time-limit.js";
 import { type Program, parseTemplate } from "./jinja.js";
 import { formatTime } from "./strftime.js";
 
@@ -36,6 +37,9 @@ export class TemplateError extends LayergraftError {
 /** What the template itself raised. */
 class Refusal extends Error {}
 
+/** Loops within loops can be made to take for ever; a conversation is rendered in milliseconds. */
+const PATIENCE_SECONDS = 10;
+
 // The bound of Jinja's sandbox (sandbox.py, MAX_RANGE), which transformers renders in.
 const MOST_RANGE = 100_000;
 
@@ -66,8 +70,11 @@ export function makeChatTemplate(
         add_generation_prompt: addGenerationPrompt,
       };
       try {
-        return program.render(scope);
+        return withinSeconds(PATIENCE_SECONDS, () => program.render(scope));
       } catch (error) {
+        if (error instanceof TimeLimitError) {
+          throw new TemplateError(`${name} ${error.message}; it is broken or was made to hang`, where, error);
+        }
         const said = (error as Error).message;
         const verb = error instanceof Refusal ? "refuses these messages" : "failed";
         throw new TemplateError(`${name} ${verb}: ${said}`, where, error);

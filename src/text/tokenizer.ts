@@ -1,5 +1,7 @@
 // A tokenizer: text to ids and back, as Hugging Face `tokenizers` and `transformers` do it for the same tokenizer.json.
 // Not where its files are found: load.ts does that.
+import { CheckpointError } from "../core/errors.js";
+import { TimeLimitError, withinSeconds } from "../core/time-limit.js";
 import { AddedTokens } from "./added-tokens.js";
 import { type PieceDecoder, planDecoder } from "./decoder.js";
 import { Encoder } from "./encoder.js";
@@ -62,6 +64,11 @@ export interface SpecialIds {
   readonly pad?: number | undefined;
 }
 
+// Expressions of strangers can be made to take for ever over a few characters.
+const PATIENCE_SECONDS = 10;
+/** Characters a second that the slowest sound tokenizer reads at least. */
+const SLOWEST = 20_000;
+
 export class JsonTokenizer implements Tokenizer {
   readonly vocabularySize: number;
   readonly bos: number | undefined;
@@ -94,9 +101,23 @@ export class JsonTokenizer implements Tokenizer {
   }
 
   encode(text: string, options: { specialTokens?: boolean } = {}): number[] {
-    const ids = this.#encoder.encode(text);
+    const ids = this.#encode(text);
     if (options.specialTokens !== true) return ids;
     return [...this.#encoder.before, ...ids, ...this.#encoder.after];
+  }
+
+  #encode(text: string): number[] {
+    try {
+      return withinSeconds(Math.ceil(PATIENCE_SECONDS + text.length / SLOWEST), () => this.#encoder.encode(text));
+    } catch (error) {
+      if (!(error instanceof TimeLimitError)) throw error;
+      const shown = text.length > 40 ? `${text.slice(0, 40)}...` : text;
+      throw new CheckpointError(
+        `the tokenizer ${error.message} over ${JSON.stringify(shown)}; an expression in its tokenizer.json is broken or was made to hang`,
+        {},
+        error,
+      );
+    }
   }
 
   decode(ids: readonly number[], options: DecodeOptions = {}): string {
