@@ -1,7 +1,9 @@
 // What layergraft needs of a checkpoint's configuration: family, depth, tying, vocabulary. The rest is kept as it is.
+
 import { basename, join } from "node:path";
 import { CheckpointError } from "../core/errors.js";
 import { exists, readJsonObject } from "../core/files.js";
+import { isObject } from "../core/json.js";
 
 export interface CheckpointConfig {
   /** Path of config.json or params.json. */
@@ -27,10 +29,6 @@ export interface CheckpointConfig {
 const META_FILE = "params.json";
 
 const LAYER_FIELDS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /**
  * Reads config.json, or params.json where a folder has only Meta's.

@@ -1,14 +1,11 @@
 // Reads the fields of a model's configuration, with the family's defaults, and collects every fault before anything is
 // refused. Not the place that knows what the fields mean: that is each family's page.
+import { isObject } from "../core/json.js";
 
 export type Json = Readonly<Record<string, unknown>>;
 
 /** Far above any size there is; a hostile number must not size an allocation, and products stay exact. */
 const MAX_COUNT = 2 ** 24;
-
-export function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /**
  * A view of one JSON object. A reader that finds a fault notes it and returns a harmless value, so that one pass finds

@@ -2,7 +2,8 @@
 // Not a reader of weights: whether they have the shapes described is seen when they are bound.
 import type { CheckpointConfig } from "../checkpoint/index.js";
 import { CheckpointError } from "../core/errors.js";
-import { brief, ConfigFields, isObject } from "./config-fields.js";
+import { isObject } from "../core/json.js";
+import { brief, ConfigFields } from "./config-fields.js";
 import { describe } from "./families/family.js";
 import { FAMILIES, findFamily } from "./families/index.js";
 import type { DecoderSpec } from "./spec.js";

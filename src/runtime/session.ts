@@ -73,7 +73,7 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
   try {
     native = await ort.InferenceSession.create(model, nativeOptions({ ...options, threads }));
   } catch (error) {
-    throw explain(error, "ONNX Runtime refuses the graph");
+    throw refusal(ort, error, options.providers ?? []);
   }
   try {
     return new NativeSession(ort, native, options.profile !== undefined);
@@ -182,6 +182,33 @@ function readValue(name: string, tensor: Ort.OnnxValue | undefined): TensorValue
   if (tensor?.data instanceof BigInt64Array) return { dtype: "i64", shape, data: tensor.data };
   if (tensor?.data instanceof Uint8Array) return { dtype: "bool", shape, data: tensor.data };
   throw new RuntimeError(`the run gave no values for ${name}`, { tensor: name });
+}
+
+/** Why a session did not open: the graph, or an execution provider that is not to be had. */
+function refusal(ort: typeof Ort, error: unknown, providers: readonly string[]): RuntimeError {
+  const others = providers.filter((name) => name !== "cpu");
+  const isOfGraph = /Node|Load model|initializer/i.test(String(error)) && !/provider|backend/i.test(String(error));
+  if (others.length === 0 || isOfGraph) return explain(error, "ONNX Runtime refuses the graph");
+  const backends = ort.listSupportedBackends();
+  const unknown = others.find((name) => !backends.some((backend) => backend.name === name));
+  const named = (isBundled: boolean) =>
+    backends
+      .filter(({ bundled }) => bundled === isBundled)
+      .map(({ name }) => name)
+      .join(", ");
+  const advice = "choose another, or none for the CPU";
+  if (unknown !== undefined) {
+    return new RuntimeError(
+      `ONNX Runtime has no execution provider ${unknown} on ${process.platform}-${process.arch}; it has ${backends.map(({ name }) => name).join(", ")}: ${advice}`,
+      { actual: unknown },
+      error,
+    );
+  }
+  return new RuntimeError(
+    `ONNX Runtime cannot compute with ${others.join(", ")} here (${explain(error, "it says").message}); ${named(true)} come with it, ${named(false)} need its GPU libraries and a driver: ${advice}`,
+    { actual: others.join(" ") },
+    error,
+  );
 }
 
 /** An error of ONNX Runtime as one of ours: its first line without paths of its own source, and the node it names. */

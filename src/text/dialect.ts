@@ -1,6 +1,7 @@
 // Parts of a tokenizer.json said again so that @huggingface/tokenizers 0.2.0 does what `tokenizers` does with the original.
 // Not a normalizer or a splitter itself: what has no exact equivalent is refused, not approximated.
-import { countField, fault, isObject, type Part, partsOf, textField } from "./json.js";
+import { isObject } from "../core/json.js";
+import { countField, fault, type Part, partsOf, textField } from "./json.js";
 import { escapePattern, WORD_CLASS } from "./unicode.js";
 
 // ASCII punctuation and Unicode's class P: what `tokenizers` takes for punctuation.

@@ -2,9 +2,10 @@
 // The pieces of the model, regular expressions and normal forms are @huggingface/tokenizers'; the way through is ours,
 // as its own differs from `tokenizers` in added tokens, unknown ones and byte fallback.
 import { CheckpointError } from "../core/errors.js";
+import { isObject } from "../core/json.js";
 import type { AddedTokens } from "./added-tokens.js";
 import { sayNormalizer, sayPreTokenizer } from "./dialect.js";
-import { type CheckedJson, fault, idField, isObject, type Part, partsOf, textField } from "./json.js";
+import { type CheckedJson, fault, idField, type Part, partsOf, textField } from "./json.js";
 import { type Model, makeParts } from "./package.js";
 
 export class Encoder {

@@ -1,6 +1,8 @@
 // The value of a tokenizer.json, checked: what a stranger's file may not make us do is ruled out here.
 // Not its meaning: encoder.ts and decoder.ts have that.
+
 import { CheckpointError } from "../core/errors.js";
+import { isObject } from "../core/json.js";
 
 /** The value of a tokenizer.json. */
 export type TokenizerJson = Readonly<Record<string, unknown>>;
@@ -72,10 +74,6 @@ export function highest(ids: Iterable<number>): number {
   let most = -1;
   for (const id of ids) most = Math.max(most, id);
   return most;
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** A part with its type; undefined where there is none. */

@@ -5,7 +5,8 @@ import { basename, join } from "node:path";
 import { CheckpointError } from "../core/errors.js";
 import { exists } from "../core/files.js";
 import { closest } from "../core/format.js";
-import { isObject } from "./json.js";
+import { isObject } from "../core/json.js";
+
 import { readSettings } from "./load.js";
 import { templateVariables } from "./settings.js";
 import { type ChatTemplate, makeChatTemplate } from "./template.js";

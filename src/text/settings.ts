@@ -1,6 +1,7 @@
 // What tokenizer_config.json and special_tokens_map.json say of special tokens.
 // Not chat templates, though the same file may hold one: load-template.ts reads those.
-import { isObject, traitsOf } from "./json.js";
+import { isObject } from "../core/json.js";
+import { traitsOf } from "./json.js";
 
 /** The value of a tokenizer_config.json. */
 export type TokenizerSettings = Readonly<Record<string, unknown>>;

@@ -1,9 +1,11 @@
 // Where tasks get their rows: from files in a folder, in the layouts people have, or from the hub through a function
 // that is passed in. Readers of data sets for training are data/'s business.
+
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isSystemError, LayergraftError } from "../../core/errors.js";
 import { formatBytes, formatSome } from "../../core/format.js";
+import { isObject } from "../../core/json.js";
 
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -109,7 +111,7 @@ export async function readJsonLines(file: string): Promise<Row[]> {
     } catch (error) {
       throw dataError(`${file}, line ${i + 1} is not JSON: ${(error as Error).message}`, { file }, error);
     }
-    if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    if (!isObject(value)) {
       throw dataError(`${file}, line ${i + 1} is not a JSON object; JSON Lines has one on each line`, { file });
     }
     return [value as Row];

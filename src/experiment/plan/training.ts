@@ -1,5 +1,7 @@
 // The training runs of a plan: what their settings amount to, what is wrong with them, how much they make. Trains nothing.
+
 import { RecipeError } from "../../core/errors.js";
+import { isObject } from "../../core/json.js";
 import { checkRun, type Run } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";
 import type { ExperimentPlan, Training } from "./schema.js";
@@ -31,11 +33,9 @@ function overlaid(
   above: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
   const result: Record<string, unknown> = { ...below };
-  const isMapping = (value: unknown): value is Record<string, unknown> =>
-    typeof value === "object" && value !== null && !Array.isArray(value);
   for (const [key, value] of Object.entries(above)) {
     const under = result[key];
-    result[key] = isMapping(under) && isMapping(value) ? overlaid(under, value) : value;
+    result[key] = isObject(under) && isObject(value) ? overlaid(under, value) : value;
   }
   return result;
 }
