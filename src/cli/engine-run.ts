@@ -7,7 +7,15 @@ import { isSystemError, LayergraftError } from "../core/errors.js";
 import { formatBytes } from "../core/format.js";
 import { type Engine, type GenerateOptions, openEngine } from "../engine/index.js";
 import type { ChatMessage } from "../text/index.js";
-import { type CommonOptions, elapsed, interruptSignal, parseCount, say, withCommonOptions } from "./output.js";
+import {
+  type CommonOptions,
+  elapsed,
+  interruptSignal,
+  parseCount,
+  parseThreads,
+  say,
+  withCommonOptions,
+} from "./output.js";
 
 /** Options of every command that runs a model. */
 export interface EngineOptions extends CommonOptions {
@@ -30,12 +38,6 @@ export function withEngineOptions(command: Command): Command {
       )
       .option("--provider <name...>", "execution providers of ONNX Runtime, in order of preference, such as cuda cpu"),
   );
-}
-
-function parseThreads(text: string): number {
-  const value = parseCount(text);
-  if (value < 1 || value > 256) throw new InvalidArgumentError("It must be between 1 and 256.");
-  return value;
 }
 
 /** Opens a model, runs some work with it, closes it; Ctrl-C fires the signal. */

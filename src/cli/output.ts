@@ -91,7 +91,7 @@ export function parseList(text: string): string[] {
   return words;
 }
 
-function parseThreads(text: string): number {
+export function parseThreads(text: string): number {
   const value = parseCount(text);
   if (value < 1 || value > 256) throw new InvalidArgumentError("It must be between 1 and 256.");
   return value;

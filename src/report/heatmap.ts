@@ -16,6 +16,7 @@ export interface HeatmapPanel {
 }
 
 export interface Heatmap {
+  /** Empty where the figure stands under a heading. */
   readonly title: string;
   /** What a value is, for the legend. */
   readonly legend: string;
@@ -102,7 +103,7 @@ export function heatmapSpec(heatmap: Heatmap): TopLevelSpec {
   });
   return {
     $schema: "https://vega.github.io/schema/vega-lite/v6.json",
-    title: { text: heatmap.title, anchor: "start", fontSize: 16, fontWeight: 600, color: INK, offset: 14 },
+    ...(heatmap.title === "" ? {} : { title: titleOf(heatmap.title) }),
     background: "#ffffff",
     padding: 20,
     concat: heatmap.panels.map(panel),
@@ -118,6 +119,9 @@ export function heatmapSpec(heatmap: Heatmap): TopLevelSpec {
     },
   };
 }
+
+const titleOf = (text: string) =>
+  ({ text, anchor: "start", fontSize: 16, fontWeight: 600, color: INK, offset: 14 }) as const;
 
 /** The figure as SVG. */
 export function heatmapSvg(heatmap: Heatmap): Promise<string> {

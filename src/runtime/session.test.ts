@@ -167,7 +167,7 @@ describe("errors of ONNX Runtime", () => {
     await expect(openSession(model.encode())).rejects.toThrow(
       "x is float16; inputs and outputs of a graph are float32",
     );
-    await expect(openSession(model.encode(), { threads: 0 })).rejects.toThrow("a session needs at least one");
+    await expect(openSession(model.encode(), { threads: 0 })).rejects.toThrow("threads is 0; a session takes 1 to 256");
     await expect(openSession(model.encode(), { providers: ["abacus"] })).rejects.toThrow(
       /^ONNX Runtime has no execution provider abacus on \S+; it has cpu\b.*: choose another, or none for the CPU$/,
     );

@@ -54,6 +54,9 @@ export interface Session {
 const DTYPES = { float32: "f32", int64: "i64", bool: "bool" } as const;
 const TYPES = { f32: "float32", i64: "int64", bool: "bool" } as const;
 
+/** Each has a stack of its own, from the moment the session opens. */
+const MOST_THREADS = 256;
+
 // ONNX Runtime prints what it also throws, and warnings of no use to a reader; 4 (fatal) keeps it silent.
 const SILENT = 4;
 
@@ -66,8 +69,8 @@ const SILENT = 4;
 export async function openSession(model: Uint8Array, options: SessionOptions = {}): Promise<Session> {
   const ort = await loadRuntime();
   const { threads = availableParallelism() } = options;
-  if (!Number.isInteger(threads) || threads < 1) {
-    throw new RuntimeError(`threads is ${threads}; a session needs at least one`, { field: "threads" });
+  if (!Number.isInteger(threads) || threads < 1 || threads > MOST_THREADS) {
+    throw new RuntimeError(`threads is ${threads}; a session takes 1 to ${MOST_THREADS}`, { field: "threads" });
   }
   let native: Ort.InferenceSession;
   try {

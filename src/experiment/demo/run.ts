@@ -71,6 +71,9 @@ export interface DemoResult {
 
 const SETTINGS = "demo.json";
 const TIMES = "times.json";
+/** What a demo and its report leave in their folder. */
+const OWN =
+  /^((base|base-untrained|(math|language|joint)-\d+|answers)|(demo|times|results)\.json|heatmap\.(svg|png)|index\.html|swap\.yaml)$/;
 
 /**
  * Runs the miniature. The result depends on seed and pairs alone.
@@ -85,9 +88,9 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
 async function prepare({ out, seed = 0, pairs = 1, quick = false, resume, force }: DemoOptions): Promise<void> {
   const settings = { seed, pairs, quick };
   const file = join(out, SETTINGS);
-  const isDemo = await exists(file);
+  const saved = (await exists(file)) ? await readJsonObject(file) : undefined;
+  const isDemo = saved !== undefined && Object.keys(settings).every((name) => name in saved);
   if (isDemo && !force) {
-    const saved = await readJsonObject(file);
     if (!resume) {
       throw new OutputError(
         `${out} holds a demo already; go on with it (--resume), replace it (--force), or give another --out`,
@@ -105,7 +108,11 @@ async function prepare({ out, seed = 0, pairs = 1, quick = false, resume, force 
   if (!isDemo && (await exists(out)) && (await readdir(out)).length > 0) {
     throw new OutputError(`${out} is not empty and holds no demo; give another --out`, { file: out });
   }
-  if (isDemo) for (const name of await readdir(out)) await rm(join(out, name), { recursive: true, force: true });
+  if (isDemo) {
+    for (const name of await readdir(out)) {
+      if (OWN.test(name)) await rm(join(out, name), { recursive: true, force: true });
+    }
+  }
   await mkdir(out, { recursive: true });
   await writeFileAtomically(file, `${JSON.stringify(settings, null, 2)}\n`);
 }
