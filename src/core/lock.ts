@@ -53,6 +53,22 @@ export async function takeLock(folder: string, options: { readonly name?: string
   throw new LayergraftError("locked", `another process took ${path} at the same moment; try again`, { file: path });
 }
 
+/**
+ * Whether a process holds the lock of a folder that, as far as can be told, still lives. Takes nothing.
+ * @param options.name of the lock file; default "runner.lock"
+ */
+export async function isLocked(folder: string, options: { readonly name?: string } = {}): Promise<boolean> {
+  const path = join(folder, options.name ?? "runner.lock");
+  try {
+    const holder = parseHolder(await readFile(path, "utf8"));
+    const seconds = (Date.now() - (await stat(path)).mtimeMs) / 1000;
+    return holder ? !(await isGone(holder, seconds)) : seconds <= HEARTBEAT;
+  } catch (error) {
+    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return false;
+    throw error;
+  }
+}
+
 /** A name that no other process uses. */
 function besides(path: string): string {
   return `${path}.${randomBytes(6).toString("hex")}`;

@@ -1,20 +1,22 @@
 // An experiment as programs use it: opened from its plan, checked, run, looked at. The parts are plan/, steps/, run/ and
 // execute/.
-import { availableParallelism } from "node:os";
+import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isAlive, isLocked } from "../core/lock.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
 import { Ledger, type StepState } from "./ledger.js";
-import { type Expansion, expandPlan } from "./plan/expand.js";
+import type { Expansion } from "./plan/expand.js";
 import { type LocatedPlan, readPlan } from "./plan/file.js";
 import type { ExperimentPlan } from "./plan/schema.js";
 import { type CheckedWorld, checkWorld, refuseFaults, spaceFault } from "./run/check.js";
 import { type Estimate, estimateExperiment, type Measured } from "./run/estimate.js";
-import { type Counts, countSteps, type RunEvent, type RunSummary, runExperiment } from "./run/runner.js";
+import { forecastExperiment } from "./run/forecast.js";
+import { type Counts, countSteps, expandStored, type RunEvent, type RunSummary, runExperiment } from "./run/runner.js";
 import { type StepSettings, Store } from "./run/store.js";
-import { NO_RESULTS } from "./steps/facts.js";
+import { STEP_LOCK } from "./steps/run-step.js";
 import type { Step, StepKind } from "./steps/step.js";
 
 export interface OpenOptions {
@@ -60,27 +62,89 @@ export async function openExperiment(file: string, options: OpenOptions = {}): P
 
 /** What an experiment amounts to, before or while it runs. */
 export interface Outlook {
+  /** Steps and models that can be named now; `waiting` counts those that cannot. */
   readonly expansion: Expansion;
   readonly estimate: Estimate | undefined;
   /** Everything that keeps it from running. */
   readonly faults: readonly string[];
 }
 
-/** What will be done if it begins now, from nothing: steps, hours, bytes, faults. For `--dry-run`. */
+/** What will be done if it goes on now, from where it is: steps, hours, bytes, faults. For `--dry-run`. */
 export async function previewExperiment(experiment: Experiment): Promise<Outlook> {
-  const { plan, world, out } = experiment;
-  const expansion = expandPlan(plan, world.facts, NO_RESULTS);
-  const estimate = estimateOf(experiment, expansion, []);
-  const space = estimate && (await spaceFault(out, estimate.bytes));
-  return { expansion, estimate, faults: [...world.faults, ...(space === undefined ? [] : [space])] };
+  const { world } = experiment;
+  const { expansion, estimate } = await standOf(experiment);
+  return { expansion, estimate, faults: [...world.faults, ...(await spaceFaults(experiment, estimate))] };
 }
 
-function estimateOf(experiment: Experiment, expansion: Expansion, done: readonly Measured[]): Estimate | undefined {
-  const { plan, world } = experiment;
-  if (!world.base) return undefined;
+async function spaceFaults({ out }: Experiment, estimate: Estimate | undefined): Promise<string[]> {
+  const fault = estimate && (await spaceFault(out, estimate.bytes));
+  return fault === undefined ? [] : [fault];
+}
+
+/** How far an experiment is: its steps with their states, and what is left by the best knowledge there is. */
+interface Stand {
+  readonly store: Store;
+  readonly expansion: Expansion;
+  readonly steps: readonly StepStatus[];
+  readonly estimate: Estimate | undefined;
+  /** Seconds that the steps took together that are done. */
+  readonly seconds: number;
+}
+
+async function standOf(experiment: Experiment): Promise<Stand> {
+  const { plan, world, out } = experiment;
+  const store = new Store(out);
+  const ledger = await Ledger.read(out);
+  const expansion = await expandStored(plan, world.facts, store);
+  const lives = await livingSteps(ledger, store);
+  const steps = expansion.steps.map((step): StepStatus => ({ step, state: stateOf(step, ledger, store, lives) }));
+  const measured = steps.flatMap(({ step, state }): Measured[] =>
+    state.state === "done" && state.seconds > 0 ? [{ step, seconds: state.seconds }] : [],
+  );
+  const seconds = measured.reduce((sum, one) => sum + one.seconds, 0);
   const { executor } = plan;
-  const workers = executor.kind === "slurm" ? executor.most_jobs : workersOf(localOptions(plan));
-  return estimateExperiment({ plan, expansion, facts: world.facts, base: world.base, done, workers });
+  const isLocal = executor.kind === "local";
+  const common = { plan, facts: world.facts, results: store };
+  const isDone = (key: string) => store.result(key) !== undefined;
+  if (!world.base) {
+    const { waiting } = forecastExperiment({ ...common, isDone });
+    return { store, expansion: { ...expansion, waiting }, steps, estimate: undefined, seconds };
+  }
+  const { estimate, forecast } = estimateExperiment({
+    ...{ ...common, isDone, measured, base: world.base },
+    workers: isLocal ? workersOf(localOptions(plan)) : executor.most_jobs,
+    ...(isLocal ? { cores: availableParallelism() } : {}),
+  });
+  return { store, expansion: { ...expansion, waiting: forecast.waiting }, steps, estimate, seconds };
+}
+
+/** What became of a step, by the ledger as far as it agrees with what is there. */
+function stateOf({ key }: Step, ledger: Ledger, store: Store, lives: ReadonlySet<string>): StepState {
+  const state = ledger.stateOf(key);
+  const { attempts } = state;
+  // A result without a note: the process was killed between the two.
+  if (store.result(key)) return state.state === "done" ? state : { state: "done", attempts, seconds: 0 };
+  // A note without a result: somebody deleted the folder, and the step will run again.
+  if (state.state === "done") return { state: "pending", attempts: 0 };
+  if (state.state !== "running" || lives.has(key)) return state;
+  return { state: "pending", attempts, reason: "its process is gone" };
+}
+
+/** Steps of the ledger that run now, as far as this machine can tell. */
+async function livingSteps(ledger: Ledger, store: Store): Promise<ReadonlySet<string>> {
+  const lives = new Set<string>();
+  const isRunning = await isLocked(store.folder);
+  for (const [key, state] of ledger.steps) {
+    if (state.state !== "running") continue;
+    const { runner } = state;
+    // A job of a cluster outlives who submitted it, and a process takes its step's lock a moment after it is told to.
+    const isLiving =
+      runner.kind === "slurm" ||
+      (isRunning && (runner.host !== hostname() || isAlive(runner.pid))) ||
+      (await isLocked(store.stepFolder(key), { name: STEP_LOCK }));
+    if (isLiving) lives.add(key);
+  }
+  return lives;
 }
 
 function localOptions({ executor }: ExperimentPlan) {
@@ -106,8 +170,9 @@ export interface RunExperimentOptions {
 export async function runOpened(experiment: Experiment, options: RunExperimentOptions = {}): Promise<RunSummary> {
   const { plan, world, out, file } = experiment;
   const store = new Store(out);
-  const preview = await previewExperiment(experiment);
-  refuseFaults(preview.faults, basename(file));
+  refuseFaults(world.faults, basename(file));
+  const { estimate } = await standOf(experiment);
+  refuseFaults(await spaceFaults(experiment, estimate), basename(file));
   return runExperiment({
     ...{ plan, out, facts: world.facts, signal: options.signal, onEvent: options.onEvent },
     attempts: plan.executor.attempts,
@@ -167,35 +232,11 @@ export interface ExperimentStatus {
 
 /** Where an experiment stands; it may be running elsewhere. */
 export async function statusOf(experiment: Experiment): Promise<ExperimentStatus> {
-  const { plan, world, out } = experiment;
-  const store = new Store(out);
-  const ledger = await Ledger.read(out);
-  let expansion = expandPlan(plan, world.facts, store);
-  for (let isNews = true; isNews; ) {
-    isNews = false;
-    for (const { key } of expansion.steps) {
-      if (!store.result(key) && (await store.load(key))) isNews = true;
-    }
-    if (isNews) expansion = expandPlan(plan, world.facts, store);
-  }
-  const steps = expansion.steps.map((step): StepStatus => {
-    const state = ledger.stateOf(step.key);
-    // A result without a note: the process was killed between the two.
-    if (store.result(step.key) && state.state !== "done") {
-      return { step, state: { state: "done", attempts: state.attempts, seconds: 0 } };
-    }
-    // A note without a result: somebody deleted the folder, and the step will run again.
-    if (state.state === "done" && !store.result(step.key)) return { step, state: { state: "pending", attempts: 0 } };
-    return { step, state };
-  });
+  const { store, expansion, steps, estimate, seconds } = await standOf(experiment);
   const stateBy = new Map(steps.map(({ step, state }) => [step.key, state.state]));
   const counts = countSteps(expansion, (key) => {
     const state = stateBy.get(key);
     return state === undefined || state === "pending" ? "left" : state;
   });
-  const done = steps.flatMap(({ step, state }): Measured[] =>
-    state.state === "done" && state.seconds > 0 ? [{ step, seconds: state.seconds }] : [],
-  );
-  const seconds = done.reduce((sum, one) => sum + one.seconds, 0);
-  return { counts, steps, expansion, estimate: estimateOf(experiment, expansion, done), store, seconds };
+  return { counts, steps, expansion, estimate, store, seconds };
 }

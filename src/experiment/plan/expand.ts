@@ -31,7 +31,7 @@ import {
 import type { Binding } from "./names.js";
 import type { ExperimentPlan, Family, Json, Merge } from "./schema.js";
 import { type SearchOutcome, searchGroup } from "./searching.js";
-import { checkpointsOf } from "./training.js";
+import { checkpointCounts } from "./training.js";
 
 /** A model, and the steps that ask it each task; several where items were asked in parts. */
 export interface AskedModel {
@@ -132,7 +132,7 @@ class Expander {
     if (!isTrained)
       this.#wait(
         `scores of checkpoints of ${family}`,
-        tasks.length * runs.reduce((sum, run) => sum + checkpointsOf(run), 0),
+        tasks.length * runs.reduce((sum, run) => sum + checkpointCounts(run).length, 0),
       );
     if (!isTrained || candidates.some(({ score }) => score === undefined)) {
       this.#wait(`scores of the ${rule.top} best of ${family}`, rule.top * tasksFor(future, this.#plan).length);

@@ -61,8 +61,17 @@ export function settledRun({ run }: Pick<TrainStep, "run">): Run {
   return checkRun({ ...run, out: "out" });
 }
 
-/** Checkpoints that a run will leave, where it keeps all of them. */
-export function checkpointsOf(step: Pick<TrainStep, "run">): number {
-  const { samples, checkpoints } = settledRun(step);
-  return Math.ceil((samples ?? USUAL_SAMPLES) / checkpoints.every_samples);
+/** Training samples that a run sees; those of a pass over data of unknown size are guessed. */
+export function samplesOf(step: Pick<TrainStep, "run">): number {
+  const { samples, steps, batch, accumulation } = settledRun(step);
+  return samples ?? (steps === undefined ? USUAL_SAMPLES : steps * batch * accumulation);
+}
+
+/** Samples after which a run leaves its checkpoints: those that it keeps, the last one at its end. */
+export function checkpointCounts(step: Pick<TrainStep, "run">): number[] {
+  const { checkpoints } = settledRun(step);
+  const samples = samplesOf(step);
+  if (checkpoints.keep !== "all") return [samples];
+  const count = Math.max(1, Math.ceil(samples / checkpoints.every_samples));
+  return Array.from({ length: count }, (_, i) => Math.min(samples, (i + 1) * checkpoints.every_samples));
 }

@@ -3,18 +3,20 @@
 import type { Expansion } from "../plan/expand.js";
 import { membersOf } from "../plan/names.js";
 import type { ExperimentPlan } from "../plan/schema.js";
-import { checkpointsOf, settledRun, USUAL_LENGTH, USUAL_SAMPLES } from "../plan/training.js";
+import { checkpointCounts, samplesOf, settledRun, USUAL_LENGTH } from "../plan/training.js";
+import type { Facts, Results } from "../steps/facts.js";
 import type { ReadFacts } from "../steps/facts-reader.js";
 import type { EvaluateStep, Step, StepKind, TrainStep } from "../steps/step.js";
+import { type Forecast, forecastExperiment } from "./forecast.js";
 
 export interface Estimate {
-  /** Steps that can be named, by kind. */
-  readonly steps: Readonly<Record<StepKind, number>>;
-  /** About how many more there will be. */
+  /** Steps, by kind: those that are done, those that are left and can be named, and about how many will come later. */
+  readonly counts: Readonly<Record<StepKind, StepCounts>>;
+  /** About how many more there will be than can be named. */
   readonly waiting: number;
-  /** Seconds of all steps one after another, by kind; of those that are not done. */
+  /** Seconds of all steps that are not done, one after another, by kind; those that come later among them. */
   readonly seconds: Readonly<Record<StepKind, number>>;
-  /** Seconds from now to the end, steps side by side. */
+  /** Seconds from now to the end, steps side by side as far as they are bound to wait for none of each other. */
   readonly wallSeconds: number;
   /** Bytes that the experiment's folder will have. */
   readonly bytes: number;
@@ -22,6 +24,14 @@ export interface Estimate {
   readonly isMeasured: boolean;
   /** Operations per second of one step that were assumed or measured, by kind. */
   readonly speed: Readonly<Record<StepKind, number>>;
+  /** Steps that run side by side. */
+  readonly workers: number;
+}
+
+export interface StepCounts {
+  readonly done: number;
+  readonly left: number;
+  readonly later: number;
 }
 
 // Operations per second of one step, before anything was measured. Of a processor core, from matrix products at the speed
@@ -42,55 +52,59 @@ export interface Measured {
   readonly seconds: number;
 }
 
-/** @param sizes of the base, where it is known */
 export interface EstimateOptions {
   readonly plan: ExperimentPlan;
-  readonly expansion: Expansion;
-  readonly facts: Pick<ReadFacts, "task">;
+  readonly facts: Omit<Facts, "task"> & Pick<ReadFacts, "task">;
+  readonly results: Results;
+  /** Steps whose results are there. */
+  readonly isDone: (key: string) => boolean;
+  /** Those of them whose time is known. */
+  readonly measured: readonly Measured[];
+  /** Sizes of the base. */
   readonly base: { readonly parameters: number; readonly bytes: number };
-  readonly done: readonly Measured[];
   /** Steps that run side by side. */
   readonly workers: number;
+  /** Cores of the machine that steps run on, where it is this one. */
+  readonly cores?: number | undefined;
 }
 
-export function estimateExperiment(options: EstimateOptions): Estimate {
-  const { plan, expansion, done, workers } = options;
+const KINDS: readonly StepKind[] = ["train", "analyze", "evaluate"];
+
+/** What is left of an experiment, and what it takes. */
+export function estimateExperiment(options: EstimateOptions): { estimate: Estimate; forecast: Forecast } {
+  const { plan, facts, results, isDone, measured, workers } = options;
   const work = (step: Step) => operationsOf(step, options);
-  const kinds: StepKind[] = ["train", "analyze", "evaluate"];
-  const assumed =
-    plan.executor.flops ?? (plan.executor.kind === "slurm" ? GPU_SPEED : CORE_SPEED * (plan.executor.cores ?? 1));
   const speed = {} as Record<StepKind, number>;
-  for (const kind of kinds) {
-    const own = done.filter(({ step }) => step.kind === kind);
+  const least = {} as Record<StepKind, number>;
+  for (const kind of KINDS) {
+    const own = measured.filter(({ step }) => step.kind === kind);
     const seconds = own.reduce((sum, one) => sum + one.seconds, 0);
-    speed[kind] = seconds > 0 ? own.reduce((sum, { step }) => sum + work(step), 0) / seconds : assumed;
+    speed[kind] = seconds > 0 ? own.reduce((sum, { step }) => sum + work(step), 0) / seconds : assumedSpeed(options);
+    least[kind] = seconds > 0 ? Math.min(...own.map((one) => one.seconds)) : LEAST_SECONDS;
   }
-  const isDone = new Set(done.map(({ step }) => step.key));
-  const left = expansion.steps.filter(({ key }) => !isDone.has(key));
-  const secondsOf = (step: Step) => Math.max(LEAST_SECONDS, work(step) / speed[step.kind]);
-  const seconds = {} as Record<StepKind, number>;
-  for (const kind of kinds) {
-    seconds[kind] = left.filter((step) => step.kind === kind).reduce((sum, step) => sum + secondsOf(step), 0);
+  const secondsOf = (step: Step) => Math.max(least[step.kind], work(step) / speed[step.kind]);
+  const forecast = forecastExperiment({ plan, facts, results, isDone, secondsOf, workers });
+  const seconds = { train: 0, analyze: 0, evaluate: 0 };
+  const counts = Object.fromEntries(KINDS.map((kind) => [kind, { done: 0, left: 0, later: 0 }])) as Record<
+    StepKind,
+    { done: number; left: number; later: number }
+  >;
+  const isLater = new Set(forecast.later);
+  for (const step of forecast.expansion.steps) {
+    counts[step.kind][isDone(step.key) ? "done" : isLater.has(step) ? "later" : "left"]++;
+    if (!isDone(step.key)) seconds[step.kind] += secondsOf(step);
   }
-  const waiting = expansion.waiting.reduce((sum, { steps }) => sum + steps, 0);
-  const evaluations = expansion.steps.filter(({ kind }) => kind === "evaluate");
-  // What cannot be named yet is evaluation, as long as that of others on average.
-  const usual = evaluations.reduce((sum, step) => sum + secondsOf(step), 0) / Math.max(1, evaluations.length);
-  seconds.evaluate += waiting * usual;
-  const total = kinds.reduce((sum, kind) => sum + seconds[kind], 0);
-  const longest = Math.max(0, ...left.map(secondsOf));
-  const counts = Object.fromEntries(
-    kinds.map((kind) => [kind, expansion.steps.filter((step) => step.kind === kind).length]),
-  ) as Record<StepKind, number>;
-  return {
-    steps: counts,
-    waiting,
-    seconds,
-    wallSeconds: Math.max(longest, total / Math.max(1, workers)),
-    bytes: bytesOf(waiting, options),
-    isMeasured: done.length > 0,
-    speed,
+  const estimate: Estimate = {
+    ...{ counts, waiting: forecast.later.length, seconds, wallSeconds: forecast.wallSeconds },
+    ...{ bytes: bytesOf(forecast.expansion, options), isMeasured: measured.length > 0, speed, workers },
   };
+  return { estimate, forecast };
+}
+
+/** Operations per second of one step of which nothing was measured. */
+function assumedSpeed({ plan: { executor }, cores = Number.POSITIVE_INFINITY }: EstimateOptions): number {
+  if (executor.flops !== undefined) return executor.flops;
+  return executor.kind === "slurm" ? GPU_SPEED : CORE_SPEED * Math.min(executor.cores ?? 1, cores);
 }
 
 /** Floating-point operations of a step: 6 a parameter and token of training, 2 of answering (Kaplan et al., arXiv 2001.08361). */
@@ -104,9 +118,7 @@ function operationsOf(step: Step, options: EstimateOptions): number {
 
 /** Tokens that a training run sees at most. */
 function tokensOf(step: TrainStep): number {
-  const { samples, steps, batch, accumulation, sequence_length: length } = settledRun(step);
-  const sequences = samples ?? (steps === undefined ? USUAL_SAMPLES : steps * batch * accumulation);
-  return sequences * (length ?? USUAL_LENGTH);
+  return samplesOf(step) * (settledRun(step).sequence_length ?? USUAL_LENGTH);
 }
 
 function answerTokens({ request, items }: EvaluateStep, { facts }: EstimateOptions): number {
@@ -116,17 +128,17 @@ function answerTokens({ request, items }: EvaluateStep, { facts }: EstimateOptio
 }
 
 /** Checkpoints, what runs keep to be resumed, and, for servers, the layers of merges. */
-function bytesOf(waiting: number, { expansion, plan, base, workers }: EstimateOptions): number {
-  let sum = (expansion.steps.length + waiting) * SMALL_BYTES;
+function bytesOf(expansion: Expansion, { plan, base, workers, isDone }: EstimateOptions): number {
+  let sum = expansion.steps.length * SMALL_BYTES;
   const states: number[] = [];
   for (const step of expansion.steps) {
     if (step.kind !== "train") continue;
-    const { method, checkpoints } = settledRun(step);
-    const count = checkpoints.keep === "all" ? checkpointsOf(step) : 1;
+    const { method } = settledRun(step);
+    const { length: count } = checkpointCounts(step);
     // An adapter is a fiftieth of its model or less.
     sum += count * (method === "lora" ? base.bytes / 50 : base.bytes);
     // Weights and two moments, float32, which go when the run is done.
-    states.push(method === "lora" ? 0 : 12 * base.parameters);
+    if (!isDone(step.key)) states.push(method === "lora" ? 0 : 12 * base.parameters);
   }
   sum += states.slice(0, workers).reduce((all, one) => all + one, 0);
   if (plan.evaluate.backend !== "engine" && plan.merges.length > 0) {

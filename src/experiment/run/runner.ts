@@ -9,6 +9,7 @@ import { type Expansion, expandPlan } from "../plan/expand.js";
 import type { ExperimentPlan } from "../plan/schema.js";
 import type { Facts } from "../steps/facts.js";
 import type { Step, StepKind } from "../steps/step.js";
+import { forecastExperiment } from "./forecast.js";
 import { type StepSettings, Store } from "./store.js";
 
 /** What happens while an experiment runs. */
@@ -89,6 +90,9 @@ export async function runExperiment(options: RunOptions): Promise<RunSummary> {
   }
 }
 
+/** How many times as long as a look ahead takes, nobody looks again. */
+const FORESEE_SHARE = 20;
+
 class Run {
   readonly #options: RunOptions;
   readonly #ledger: Ledger;
@@ -103,6 +107,10 @@ class Run {
   #expansion: Expansion;
   /** Whether steps are done that the expansion does not know of. */
   #isStale = false;
+  /** How many steps were named when it was looked ahead, and how many more there will be. */
+  #foreseen = { named: 0, later: 0 };
+  /** When to look again. */
+  #foreseeAgain = 0;
 
   constructor(options: RunOptions, ledger: Ledger) {
     this.#options = options;
@@ -154,21 +162,32 @@ class Run {
     return { counts: this.#counts(), expansion: this.#expansion, failures };
   }
 
-  /** Expands until no step of the expansion has a result that was not known to it. */
   async #expand(): Promise<void> {
     const { plan, facts } = this.#options;
-    for (;;) {
-      this.#expansion = expandPlan(plan, facts, this.#store);
-      let isNews = false;
-      for (const { key } of this.#expansion.steps) {
-        if (this.#store.result(key) || this.#running.has(key)) continue;
-        if (!(await this.#store.load(key))) continue;
-        isNews = true;
-        // A result without a note of it: the process was killed between the two.
-        if (this.#ledger.stateOf(key).state !== "done") await this.#ledger.add({ event: "done", key, seconds: 0 });
-      }
-      if (!isNews) return;
+    this.#expansion = await expandStored(plan, facts, this.#store, this.#running);
+    for (const { key } of this.#expansion.steps) {
+      // A result without a note of it: the process was killed between the two.
+      const isNoted = this.#running.has(key) || this.#ledger.stateOf(key).state === "done";
+      if (!isNoted && this.#store.result(key)) await this.#ledger.add({ event: "done", key, seconds: 0 });
     }
+    this.#foresee();
+  }
+
+  /** Finds out how much is to come after what can be named. Of a large plan that takes seconds, so it is done seldom. */
+  #foresee(): void {
+    const { plan, facts } = this.#options;
+    const { steps, waiting } = this.#expansion;
+    const began = performance.now();
+    let later = 0;
+    if (waiting.length > 0 && began < this.#foreseeAgain) {
+      // What has been named meanwhile is no longer to come.
+      later = Math.max(0, this.#foreseen.later - (steps.length - this.#foreseen.named));
+    } else if (waiting.length > 0) {
+      const isDone = (key: string) => this.#store.result(key) !== undefined;
+      later = forecastExperiment({ plan, facts, results: this.#store, isDone }).later.length;
+      this.#foreseeAgain = performance.now() + FORESEE_SHARE * (performance.now() - began);
+    }
+    this.#foreseen = { named: steps.length, later };
   }
 
   /** Takes over what an earlier runner began; what it cannot take over is pending again. */
@@ -265,8 +284,10 @@ class Run {
   async #cancel(): Promise<never> {
     await this.#executor.stop();
     await this.#settle();
-    const { done, left } = this.#counts();
-    throw new CancelledError(`stopped; ${done} steps are done and ${left} left, go on with resume`);
+    const { done, left, waiting } = this.#counts();
+    const are = done === 1 ? "step is" : "steps are";
+    const rest = waiting > 0 ? `about ${left + waiting}` : `${left}`;
+    throw new CancelledError(`stopped; ${done} ${are} done and ${rest} left, go on with resume`);
   }
 
   #tell(event: RunEvent): void {
@@ -274,9 +295,31 @@ class Run {
   }
 
   #counts(): Counts {
-    return countSteps(this.#expansion, (key) =>
+    const counts = countSteps(this.#expansion, (key) =>
       this.#store.result(key) ? "done" : this.#failed.has(key) ? "failed" : this.#running.has(key) ? "running" : "left",
     );
+    return { ...counts, waiting: this.#foreseen.later };
+  }
+}
+
+/**
+ * Expands a plan by the results on the disk: until no step of the expansion has one that was not known to it.
+ * @param running steps whose results are told of when they end
+ */
+export async function expandStored(
+  plan: ExperimentPlan,
+  facts: Facts,
+  store: Store,
+  running: ReadonlyMap<string, Step> = new Map(),
+): Promise<Expansion> {
+  for (;;) {
+    const expansion = expandPlan(plan, facts, store);
+    let isNews = false;
+    for (const { key } of expansion.steps) {
+      if (store.result(key) || running.has(key)) continue;
+      if (await store.load(key)) isNews = true;
+    }
+    if (!isNews) return expansion;
   }
 }
 

@@ -65,6 +65,9 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
   }
 }
 
+/** The lock that the process holds which runs a step, in the step's folder. */
+export const STEP_LOCK = "step.lock";
+
 /** How long a process may take to leave whose runner was killed, or to count as gone with its machine, in seconds. */
 const SECONDS_TO_LEAVE = 330;
 
@@ -72,7 +75,7 @@ const SECONDS_TO_LEAVE = 330;
 async function succeed({ folder, signal }: StepContext): Promise<Lock> {
   for (let waited = 0; ; waited += 0.25) {
     try {
-      const lock = await takeLock(folder, { name: "step.lock" });
+      const lock = await takeLock(folder, { name: STEP_LOCK });
       // That of the evaluation knows processes of its own machine alone, and a cluster tries again on another.
       await rm(join(folder, EVALUATION, ".layergraft-lock"), { force: true });
       return lock;
