@@ -149,6 +149,22 @@ export function faultsOfIssues(issues: readonly z.core.$ZodIssue[], base: readon
         message: `unknown field ${JSON.stringify(key)}`,
       }));
     }
-    return [{ path, message: issue.message.replace(/^(Invalid (input|option)|Too (small|big)): /, "") }];
+    return [{ path, message: inWords(issue.message) }];
   });
+}
+
+/** What a kind of value is called by those who write YAML. */
+const KINDS: Readonly<Record<string, string>> = {
+  ...{ array: "a list", object: "a mapping", record: "a mapping", map: "a mapping", string: "text" },
+  ...{ number: "a number", int: "a whole number", boolean: "true or false", null: "nothing", NaN: "not a number" },
+};
+
+/** A schema's own message without what only programmers know. */
+function inWords(message: string): string {
+  const wrong = /^Invalid input: expected (\w+), received (\w+)$/.exec(message);
+  const [wanted, found] = [KINDS[wrong?.[1] ?? ""], KINDS[wrong?.[2] ?? ""]];
+  // Of a number that is not whole the kind is right.
+  if (wanted && (found === undefined || wrong?.[1] === "int")) return `must be ${wanted}`;
+  if (wanted) return `must be ${wanted}, not ${found}`;
+  return message.replace(/^(Invalid (input|option)|Too (small|big)): /, "");
 }

@@ -86,6 +86,14 @@ function folderOf(path: string): string {
 function differenceOf(one: TaskResult, other: TaskResult): string | undefined {
   if (one.protocol !== other.protocol) return `the protocols are ${one.protocol} and ${other.protocol}`;
   if (one.shots !== other.shots) return `one has ${one.shots} shots, the other ${other.shots}`;
+  if (one.judgingDigest !== other.judgingDigest && one.judgingDigest && other.judgingDigest) {
+    const signatures = [one, other].map(({ metrics }) =>
+      metrics.flatMap(({ signature }) => signature ?? []).join(", "),
+    );
+    return signatures[0] === signatures[1]
+      ? "answers were read or scored in different ways"
+      : `the scores are ${signatures.join(" and ")}`;
+  }
   return undefined;
 }
 

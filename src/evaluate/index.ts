@@ -58,7 +58,7 @@ export {
   type Pieces,
   type References,
 } from "./metrics/index.js";
-export { type Protocol, promptsDigest, protocolId, protocolTitle } from "./protocol.js";
+export { judgingDigest, type Protocol, promptsDigest, protocolId, protocolTitle } from "./protocol.js";
 export {
   type EvaluationSettings,
   type FaultCounts,
@@ -80,7 +80,14 @@ export {
   type SandboxOptions,
 } from "./sandbox/index.js";
 export { type Comparison, compareItems, type JudgedItem, type Score, scoreItems } from "./scores.js";
-export { type BootstrapOptions, bootstrapInterval, type Interval, mcnemarExact, passAtK } from "./statistics.js";
+export {
+  type BootstrapOptions,
+  bootstrapInterval,
+  type Interval,
+  mcnemarExact,
+  passAtK,
+  wilsonInterval,
+} from "./statistics.js";
 export type { EvaluationProgress } from "./task-run.js";
 export {
   customTask,

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { RecipeError } from "../core/errors.js";
 import { closest } from "../core/format.js";
-import type { Item } from "./tasks/task.js";
+import type { Item, Task } from "./tasks/task.js";
 
 /** A way of asking. Whatever changes a prompt, a stop or a reading makes a new version. */
 export interface Protocol {
@@ -103,4 +103,15 @@ export function promptsDigest(items: readonly Item[]): string {
     hash.update(`${JSON.stringify([item.id, item.kind, asked, ...rest, item.gold])}\n`);
   }
   return hash.digest("hex");
+}
+
+/**
+ * SHA-256 of how answers are read and scored, and of what a prompt begins with. Two scores are comparable only where it is
+ * the same.
+ */
+export function judgingDigest({ protocol, judging, metrics }: Pick<Task, "protocol" | "judging" | "metrics">): string {
+  const measured = metrics.map(({ score: _, ...metric }) => metric);
+  return createHash("sha256")
+    .update(JSON.stringify([protocol.specialTokens, judging ?? null, measured]))
+    .digest("hex");
 }

@@ -487,6 +487,21 @@ describe("comparison", () => {
     );
   });
 
+  it("is refused where answers were read or scored in other ways", async () => {
+    const first = await results(`${out}-1`);
+    const read = await results(`${out}-2`, { judging: { read: "number" } });
+    await expect(compareResults({ first, second: read })).rejects.toThrow(
+      /lengths: answers were read or scored in different ways/,
+    );
+    const metrics = (tokenize: string) =>
+      generateTask(1).metrics.map((one) => ({ ...one, signature: `tok:${tokenize}` }));
+    const [intl, char] = [
+      await results(`${out}-3`, { metrics: metrics("intl").slice(0, 1) }),
+      await results(`${out}-4`, { metrics: metrics("char").slice(0, 1) }),
+    ];
+    await expect(compareResults({ first: intl, second: char })).rejects.toThrow(/the scores are tok:intl and tok:char/);
+  });
+
   it("says which files are not what they should be", async () => {
     await expect(readResults(root)).rejects.toThrow(/has no results of an evaluation/);
     const first = await results(`${out}-1`);

@@ -4,7 +4,7 @@ import { LayergraftError, RecipeError } from "../core/errors.js";
 import { VERSION } from "../core/version.js";
 import { checkAbilities } from "./ask.js";
 import type { Backend } from "./backends/index.js";
-import { promptsDigest, protocolId } from "./protocol.js";
+import { judgingDigest, promptsDigest, protocolId } from "./protocol.js";
 import {
   type EvaluationSettings,
   FORMAT,
@@ -39,8 +39,8 @@ export interface EvaluateOptions {
   readonly url?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: EvaluationProgress) => void) | undefined;
-  /** Takes each sample when its verdict is there. */
-  readonly onSample?: ((task: Task, sample: Sample, item: Item) => void) | undefined;
+  /** Takes each sample, with its place among the items, when its verdict is there. */
+  readonly onSample?: ((task: Task, sample: Sample, item: Item, index: number) => void) | undefined;
 }
 
 /** Results, and the samples they come from, by task. */
@@ -129,7 +129,7 @@ function settingsOf(common: object, loaded: readonly LoadedTask[]): object {
           protocol: protocolId(task.protocol),
           shots: task.shots,
           promptsDigest: promptsDigest(items),
-          metrics: task.metrics.map(({ name, signature }) => signature ?? name),
+          judgingDigest: judgingDigest(task),
         },
       ]),
     ),

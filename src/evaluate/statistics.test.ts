@@ -2,13 +2,21 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Random } from "../core/random.js";
-import { bootstrapInterval, mcnemarExact, meanWithError, passAtK } from "./statistics.js";
+import { bootstrapInterval, mcnemarExact, meanWithError, passAtK, wilsonInterval } from "./statistics.js";
 
 it("gives mean and standard error", () => {
   // Deviations -1.5, -0.5, 0.5, 1.5: squares sum to 5; sqrt(5 / 3 / 4).
   expect(meanWithError([1, 2, 3, 4])).toEqual({ mean: 2.5, standardError: Math.sqrt(5 / 12) });
   expect(meanWithError([7]).standardError).toBeNaN();
   expect(meanWithError([]).mean).toBeNaN();
+});
+
+it("gives Wilson's interval, which has a width at both ends", () => {
+  // Of none right, z^2 / (n + z^2); of half, 1/2 plus or minus z / (2 sqrt(n + z^2)).
+  expect(wilsonInterval(0, 50)).toEqual({ low: 0, high: expect.closeTo(3.841459 / 53.841459, 6) });
+  expect(wilsonInterval(1, 2)).toEqual({ low: expect.closeTo(2 / 5.841459, 6), high: 1 });
+  const half = 1.959964 / (2 * Math.sqrt(103.841459));
+  expect(wilsonInterval(0.5, 100)).toEqual({ low: expect.closeTo(0.5 - half, 6), high: expect.closeTo(0.5 + half, 6) });
 });
 
 describe("bootstrapInterval", () => {

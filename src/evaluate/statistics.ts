@@ -105,6 +105,21 @@ function quantile(sorted: Float64Array, share: number): number {
 }
 
 /**
+ * Wilson's score interval of a share (Wilson 1927, JASA 22; at 95%, z = 1.959964): within 0 and 1, and of some width
+ * even where all items are right, or none, where the bootstrap has none.
+ * @param share of the items that are right, from 0 to 1
+ * @param items at least one
+ */
+export function wilsonInterval(share: number, items: number): { readonly low: number; readonly high: number } {
+  const z = 1.959964;
+  const scale = 1 + z ** 2 / items;
+  const centre = (share + z ** 2 / (2 * items)) / scale;
+  const half = (z / scale) * Math.sqrt((share * (1 - share)) / items + z ** 2 / (4 * items ** 2));
+  // At both ends exactly what it is: rounding would leave a trace of it.
+  return { low: share === 0 ? 0 : centre - half, high: share === 1 ? 1 : centre + half };
+}
+
+/**
  * Two-sided exact McNemar test: the probability, were neither side better, of flips at least as uneven as these.
  * McNemar 1947; exact form: the binomial test of the discordant pairs at 1/2.
  * @param gained items that only the second side got right

@@ -5,7 +5,7 @@ import { LayergraftError, RecipeError } from "../core/errors.js";
 import { askItems, type ItemAnswer } from "./ask.js";
 import { type Backend, keyOf, withCache } from "./backends/index.js";
 import { stopped } from "./backends/stopped.js";
-import { promptsDigest, protocolId } from "./protocol.js";
+import { judgingDigest, promptsDigest, protocolId } from "./protocol.js";
 import type { EvaluationSettings, ResultFolder, Sample, TaskResult } from "./results/index.js";
 import type { SandboxIdentity } from "./sandbox/index.js";
 import { scoreItems } from "./scores.js";
@@ -51,7 +51,7 @@ export interface TaskRunOptions {
   readonly sandbox?: SandboxedExecutor | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: EvaluationProgress) => void) | undefined;
-  readonly onSample?: ((task: Task, sample: Sample, item: Item) => void) | undefined;
+  readonly onSample?: ((task: Task, sample: Sample, item: Item, index: number) => void) | undefined;
   /** Place of the task among all, from 1, and how many there are. */
   readonly number: number;
   readonly tasks: number;
@@ -163,7 +163,7 @@ export class TaskRun {
     };
     this.#samples[index] = sample;
     this.#count(verdict);
-    this.#options.onSample?.(task, sample, item);
+    this.#options.onSample?.(task, sample, item, index);
     this.#tell();
   }
 
@@ -262,6 +262,7 @@ export class TaskRun {
       protocol: protocolId(task.protocol),
       shots: task.shots,
       promptsDigest: promptsDigest(items),
+      judgingDigest: judgingDigest(task),
       items: items.length,
       notes,
       answeredBy: countBy(this.#answers.flatMap((answer) => answer?.by ?? [])),

@@ -186,17 +186,14 @@ function report(results: Results, flags: EvalFlags): void {
   if (flags.out !== undefined) say(flags, `Results and samples are in ${flags.out}`);
 }
 
-/** Prints the first items of each task as they are done. */
+/** Prints the first items of each task, each when it is done. */
 function shower(
   { show = 0, json }: EvalFlags,
   display: EvaluationDisplay,
-): ((task: Task, sample: Sample, item: Item) => void) | undefined {
+): ((task: Task, sample: Sample, item: Item, index: number) => void) | undefined {
   if (show === 0) return undefined;
-  const shown = new Map<string, number>();
-  return (task, sample, item) => {
-    const count = (shown.get(task.name) ?? 0) + 1;
-    shown.set(task.name, count);
-    if (count > show) return;
+  return (task, sample, item, index) => {
+    if (index >= show) return;
     display.stop();
     // The one JSON document of --json must stay alone on stdout.
     const out = json ? process.stderr : process.stdout;

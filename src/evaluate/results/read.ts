@@ -53,6 +53,7 @@ const TASK = z.object({
   protocol: z.string(),
   shots: z.number(),
   promptsDigest: z.string(),
+  judgingDigest: z.string().optional(),
   items: z.number(),
   notes: z.array(z.string()),
   answeredBy: z.record(z.string(), z.number()),

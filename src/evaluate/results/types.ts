@@ -29,6 +29,8 @@ export interface TaskResult {
   readonly shots: number;
   /** SHA-256 of everything that was asked and expected. */
   readonly promptsDigest: string;
+  /** SHA-256 of how answers are read and scored; absent from results of earlier versions. */
+  readonly judgingDigest?: string | undefined;
   readonly items: number;
   /** What a reader of the scores must know of the data. */
   readonly notes: readonly string[];

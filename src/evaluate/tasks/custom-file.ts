@@ -1,15 +1,9 @@
 // The declaration of a task of one's own: a YAML file, checked with all faults at once and their lines.
 // What a declaration does is custom.ts's.
-import { stat } from "node:fs/promises";
-import { isNode, LineCounter, parseDocument } from "yaml";
 import { z } from "zod";
-import { isSystemError, RecipeError } from "../../core/errors.js";
-import { closest } from "../../core/format.js";
+import { isObject } from "../../core/json.js";
+import { type Checked, faultsOfIssues, parseSettings, readSettingsText, withHint } from "../../core/settings-file.js";
 import { BLEU_TOKENIZERS } from "../metrics/index.js";
-import { readText } from "./data.js";
-
-// A declaration has a page; this keeps a wrong argument from being read whole.
-const MAX_DECLARATION_BYTES = 1_000_000;
 
 const template = z
   .string()
@@ -18,6 +12,10 @@ const template = z
   .refine(
     (text) => /\{\{/.test(text) || !/\{[\w.[\]]+\}/.test(text),
     "has a field in single braces; write {{question}} for the field question",
+  )
+  .refine(
+    (text) => text.split("{{").length === text.split("}}").length,
+    "has {{ and }} that do not fit together; write {{question}} for the field question",
   );
 
 const common = {
@@ -74,61 +72,29 @@ export type ChooseDeclaration = z.output<typeof choose>;
  * @throws {RecipeError} with every fault and its line
  */
 export async function readDeclaration(file: string): Promise<Declaration> {
-  try {
-    const { size } = await stat(file);
-    if (size > MAX_DECLARATION_BYTES) {
-      throw new RecipeError(`${file} is too large to be the declaration of a task`, [], { file });
-    }
-    return parseDeclaration(await readText(file), file);
-  } catch (error) {
-    if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
-    if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a YAML file`, [], { file });
-    throw error;
-  }
+  return parseDeclaration(await readSettingsText(file, KIND), file);
 }
 
 /** Parses the text of a declaration; `file` is for messages. */
 export function parseDeclaration(text: string, file = "the declaration"): Declaration {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  const lineAt = (offset: number) => lines.linePos(offset).line;
-  if (document.errors.length > 0) {
-    const faults = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${error.message}`);
-    throw new RecipeError(`${file} is not valid YAML:`, faults, { file });
-  }
-  let value: unknown;
-  try {
-    value = document.toJS({ maxAliasCount: 100 });
-  } catch (error) {
-    if (!(error instanceof ReferenceError || error instanceof RangeError)) throw error;
-    throw new RecipeError(`${file} has too many aliases; write it out plainly`, [], { file });
-  }
-  const parsed = declaration.safeParse(value, { reportInput: true });
-  if (parsed.success) return parsed.data;
-  const faults = parsed.error.issues.map((issue) => {
-    // The closest part of the file that exists; a missing field is reported at the mapping that lacks it.
-    for (let depth = issue.path.length; depth >= 0; depth--) {
-      const node = depth === 0 ? document.contents : document.getIn(issue.path.slice(0, depth), true);
-      if (isNode(node) && node.range) return `line ${lineAt(node.range[0])}: ${describe(issue)}`;
-    }
-    return describe(issue);
-  });
-  throw new RecipeError(`${file} is not a valid declaration of a task:`, faults, { file });
+  return parseSettings(text, { file, kind: KIND, check });
 }
 
+const KIND = "declaration of a task";
 const FIELDS = [...new Set([...Object.keys(generate.shape), ...Object.keys(choose.shape)])];
 
-function describe(issue: z.core.$ZodIssue): string {
-  const path = issue.path.length === 0 ? "" : `${issue.path.map(String).join(".")}: `;
-  if (issue.code === "unrecognized_keys") {
-    return issue.keys
-      .map((key) => {
-        const meant = closest(key, FIELDS);
-        return `unknown field "${key}"${meant && meant !== key ? `; did you mean ${meant}?` : ""}`;
-      })
-      .join(", ");
-  }
-  if (issue.code === "invalid_union" && issue.path[0] === "answer") return "answer: must be generate or choose";
-  if (issue.input === undefined) return `${path}is missing`;
-  return `${path}${issue.message.replace(/^(Invalid (input|option)|Too (small|big)): /, "")}`;
+function check(value: unknown): Checked<Declaration> {
+  const parsed = declaration.safeParse(value, { reportInput: true });
+  if (parsed.success) return { value: parsed.data, faults: [] };
+  const faults = faultsOfIssues([...parsed.error.issues, ...otherIssues(value, parsed.error.issues)]).map((fault) =>
+    fault.path[0] === "answer" ? { ...fault, message: "must be generate or choose" } : withHint(fault, FIELDS),
+  );
+  return { faults };
+}
+
+/** What is wrong besides, where it is not said how the task is answered: then nothing else was looked at. */
+function otherIssues(value: unknown, issues: readonly z.core.$ZodIssue[]): readonly z.core.$ZodIssue[] {
+  if (!isObject(value) || !issues.some(({ path }) => path[0] === "answer")) return [];
+  const [kind, schema] = "choices" in value ? (["choose", choose] as const) : (["generate", generate] as const);
+  return schema.safeParse({ ...value, answer: kind }, { reportInput: true }).error?.issues ?? [];
 }

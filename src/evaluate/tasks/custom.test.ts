@@ -117,6 +117,23 @@ describe("choices", () => {
     expect(await judge(task, 0, [-2, -1])).toEqual({ reading: { choice: 1, label: "B" }, verdict: { accuracy: 1 } });
   });
 
+  it("may be numbers: the right one is the one that says so, and what could be two is refused", async () => {
+    const rows = (right: unknown) => `${JSON.stringify({ question: "2 + 3?", options: ["5", "1", "0"], right })}\n`;
+    const declaration = CHOOSE.replace("rows.jsonl", "numbers.jsonl").replace(/group.*\n/, "");
+    const correct = async (right: unknown) => {
+      writeFileSync(join(root, "numbers.jsonl"), rows(right));
+      const { items } = await (await open(declaration)).load({});
+      return (items[0] as { correct?: number }).correct;
+    };
+    expect(await correct(5)).toBe(0);
+    expect(await correct(1)).toBe(1);
+    expect(await correct("C")).toBe(2);
+    expect(await correct(2)).toBe(2);
+    await expect(correct(0)).rejects.toThrow(
+      /row 1: the right choice 0 is the text of one choice and the index of another; give its label \(A, B, C\)$/,
+    );
+  });
+
   it("come from templates, with the answer after a shot's prompt", async () => {
     const task = await open(CHOOSE.replace("choices: options", 'choices: ["{{options[0]}}", "{{options[1]}}"]'), 1);
     const { items } = await task.load({});
@@ -134,6 +151,16 @@ describe("what is wrong", () => {
     expect(run).toThrow(/line 6: shots: /);
     expect(run).toThrow(/line 7: read: /);
     expect(run).toThrow(/unknown field "promt"; did you mean prompt\?/);
+    const unsaid = 'task: q\ndata: rows.jsonl\nansver: choose\nprompt: "{{question}"\ngold: a\nstop: 3';
+    expect(() => parseDeclaration(unsaid, "t.yaml")).toThrow(
+      [
+        "t.yaml is not a valid declaration of a task:",
+        "  - line 1: answer: must be generate or choose",
+        "  - line 4: prompt: has {{ and }} that do not fit together; write {{question}} for the field question",
+        "  - line 6: stop: must be a list, not a number",
+        '  - line 3: unknown field "ansver"; did you mean answer?',
+      ].join("\n"),
+    );
     expect(() => parseDeclaration("answer: maybe", "t.yaml")).toThrow(/line 1: answer: must be generate or choose/);
     expect(() => parseDeclaration("a: [", "t.yaml")).toThrow(/t\.yaml is not valid YAML:\n {2}- line 1/);
     expect(() => parseDeclaration("- a", "t.yaml")).toThrow(/not a valid declaration/);
@@ -150,8 +177,8 @@ describe("what is wrong", () => {
     [`${GENERATE}id: "{{topic}}"`, /row 3: the id miji stands twice/],
     [`${GENERATE}shots: 3`, /3 rows are too few for 3 shots/],
     [
-      CHOOSE.replace("{{right}}", "{{answer}}"),
-      /the right choice is "Nairobi"; expected one of A, B, or an index from 0/,
+      CHOOSE.replace("{{right}}", "{{topic}}"),
+      /the right choice is "miji"; expected one of A, B, the text of a choice, or an index from 0/,
     ],
     [CHOOSE.replace("choices: options", "choices: topic"), /the field topic must be a list of at least two texts/],
     [`${CHOOSE}labels: [A, B, C]`, /row 1 has 2 choices, and there are 3 labels/],

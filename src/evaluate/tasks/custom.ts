@@ -45,7 +45,12 @@ export function customTask(declaration: Declaration, folder: string, options: Op
   };
   return declaration.answer === "choose"
     ? { ...common, metrics: CHOICE_METRICS, read: readChoice, score: scoreChoice }
-    : { ...common, ...readingOf(declaration, options) };
+    : { ...common, judging: judgingOf(declaration), ...readingOf(declaration, options) };
+}
+
+/** Of a declaration what decides a verdict, metrics aside. */
+function judgingOf({ read, language, score }: GenerateDeclaration): unknown {
+  return { read, score, ...(read === "number" ? { language } : {}) };
 }
 
 const CHOICE_METRICS: readonly Metric[] = [
@@ -179,7 +184,7 @@ function solution(declaration: Declaration, located: Located): string {
   return choices[correct] ?? "";
 }
 
-/** The choices of a row as continuations, and the right one: by its label, or by its index from 0. */
+/** The choices of a row as continuations, and the right one: by its label, its text, or its index from 0. */
 function choicesOf(
   declaration: ChooseDeclaration,
   { row, where }: Located,
@@ -191,10 +196,17 @@ function choicesOf(
   }
   const right = fill(declaration.correct, row, where).trim();
   const byLabel = labels.indexOf(right);
-  const correct = byLabel >= 0 ? byLabel : /^\d+$/.test(right) ? Number(right) : -1;
-  if (!(correct in texts)) {
+  const byText = texts.map((text) => text.trim()).indexOf(right);
+  const byIndex = /^\d+$/.test(right) && Number(right) in texts ? Number(right) : -1;
+  if (byLabel < 0 && byText >= 0 && byIndex >= 0 && byText !== byIndex) {
     throw dataError(
-      `${where}: the right choice is ${JSON.stringify(right)}; expected one of ${labels.join(", ")}, or an index from 0`,
+      `${where}: the right choice ${right} is the text of one choice and the index of another; give its label (${labels.join(", ")})`,
+    );
+  }
+  const correct = [byLabel, byText, byIndex].find((index) => index >= 0) ?? -1;
+  if (correct < 0) {
+    throw dataError(
+      `${where}: the right choice is ${JSON.stringify(right)}; expected one of ${labels.join(", ")}, the text of a choice, or an index from 0`,
     );
   }
   return { choices: texts.map((text) => ` ${text}`), labels, correct };

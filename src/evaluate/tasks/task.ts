@@ -127,6 +127,8 @@ export interface Task {
   readonly protocol: Protocol;
   readonly shots: number;
   readonly metrics: readonly Metric[];
+  /** How answers are read and scored, where the protocol's version does not say it: a task that a file declares. */
+  readonly judging?: unknown;
   /** Whether outputs are programs, which are executed only where the user allows it. */
   readonly executes: boolean;
   /**

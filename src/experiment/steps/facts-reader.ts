@@ -8,7 +8,7 @@ import { pipeline } from "node:stream/promises";
 import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
 import { LayergraftError } from "../../core/errors.js";
 import { exists, writeFileAtomically } from "../../core/files.js";
-import { type Item, promptsDigest, protocolTitle } from "../../evaluate/index.js";
+import { type Item, judgingDigest, promptsDigest, protocolTitle } from "../../evaluate/index.js";
 import type { Facts, TaskFacts } from "./facts.js";
 import { dataAccess, openTask } from "./items.js";
 import { canonicalJson, type TaskRequest } from "./step.js";
@@ -106,7 +106,7 @@ export class ReadFacts implements Facts {
         title: task.title,
         protocol: protocolTitle(task.protocol, task.shots),
         items: items.length,
-        digest: promptsDigest(items),
+        digest: `${promptsDigest(items)} ${judgingDigest(task)}`,
         scale: headline?.scale ?? "share",
         isMean: headline?.by === "mean",
         executes: task.executes,
