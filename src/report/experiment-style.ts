@@ -20,35 +20,46 @@ p { margin: .4rem 0; max-width: 46rem; }
 .lead { font-size: 1.1rem; }
 .state { color: var(--accent); font-weight: 600; }
 .state.open { color: var(--joint); }
-.note, .caption, footer { color: var(--soft); font-size: .9rem; }
+.note, .caption, .legend, footer { color: var(--soft); font-size: .9rem; }
 nav { display: flex; flex-wrap: wrap; gap: .4rem .5rem; margin: 1rem 0 0; }
 nav a { padding: .2rem .7rem; border: 1px solid var(--line); border-radius: 1rem; color: inherit; font-size: .88rem; text-decoration: none; }
 nav a:hover { border-color: var(--accent); color: var(--accent); }
-figure { margin: 0 0 1.5rem; }
+figure { margin: 0 0 1.5rem; min-width: 0; }
+.said { font-size: .93rem; }
+.legend { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; }
+.key { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; border-radius: 2px; vertical-align: -1px; background: var(--merge); }
 .scroll { overflow-x: auto; max-width: 100%; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums; }
 th { font-weight: 500; text-align: left; }
 small { display: block; color: var(--soft); font-size: .78rem; font-weight: 400; line-height: 1.3; }
 table.numbers { min-width: 60%; margin: .5rem 0; font-size: .93rem; }
 .numbers th, .numbers td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 .numbers thead th { color: var(--soft); font-size: .84rem; vertical-align: bottom; }
-.numbers td, .numbers thead th:not(:first-child) { text-align: right; }
+.numbers td, .numbers thead th { text-align: right; }
+.numbers thead th.text, .numbers tbody th, .numbers td.text { text-align: left; }
 .numbers td { white-space: nowrap; }
 .numbers thead th { min-width: 4.2rem; max-width: 8rem; line-height: 1.25; }
-.numbers td.text { text-align: left; white-space: normal; }
+.numbers td.text { white-space: normal; }
 .numbers tbody th { min-width: 9rem; }
 .numbers td.best { font-weight: 700; color: var(--accent); }
 table.bars { width: 100%; margin-top: .5rem; }
-.bars th { width: 17rem; padding: .3rem 1rem .3rem 0; vertical-align: middle; line-height: 1.25; }
-.bars td { position: relative; height: 2.5rem; padding: 0; }
-.bar { position: absolute; left: 0; top: .55rem; height: 1.4rem; border-radius: 0 3px 3px 0; background: var(--merge); }
-.bar.base { background: var(--base); } .bar.expert { background: var(--expert); } .bar.average { background: var(--average); }
-.bar.swap { background: var(--swap); } .bar.joint { background: var(--joint); }
-.range { position: absolute; top: 1.2rem; height: 2px; background: var(--ink); opacity: .75; }
+.bars th { width: 19rem; padding: .3rem 1rem .3rem 0; vertical-align: middle; line-height: 1.25; }
+.bars td { padding: 0; vertical-align: middle; }
+.bars td.value { width: 3.6rem; padding-left: .6rem; text-align: right; }
+.track { position: relative; height: 1.4rem; background: linear-gradient(90deg, var(--line) 1px, transparent 1px) 0 0 / 25% 100%, var(--raised); border-right: 1px solid var(--line); }
+.bar { position: absolute; left: 0; top: 0; height: 100%; border-radius: 0 3px 3px 0; }
+.bar, .key { background: var(--merge); }
+.base { background: var(--base); } .expert { background: var(--expert); } .average { background: var(--average); }
+.swap { background: var(--swap); } .joint { background: var(--joint); }
+.range { position: absolute; top: calc(50% - 1px); height: 2px; background: var(--ink); opacity: .75; }
 .range::before, .range::after { content: ""; position: absolute; top: -4px; width: 2px; height: 10px; background: inherit; }
+.range.models::before, .range.models::after { top: -2px; width: 6px; height: 6px; border-radius: 50%; }
 .range::before { left: 0; } .range::after { right: 0; }
-.bars b { position: absolute; top: .55rem; margin-left: .45rem; font-weight: 500; }
-.bars tr.best b, .bars tr.best th { font-weight: 700; }
+.range.models::before { left: -3px; } .range.models::after { right: -3px; }
+.ticks { position: relative; height: 1.2rem; color: var(--soft); font-size: .76rem; }
+.ticks span { position: absolute; transform: translateX(-50%); }
+.ticks span:first-child { transform: none; } .ticks span:last-child { transform: translateX(-100%); }
+.bars tr.best .value, .bars tr.best th { font-weight: 700; }
 table.heatmap { margin: .5rem 0; }
 .heatmap th { padding: .25rem .6rem; color: var(--soft); font-size: .88rem; text-align: center; }
 .heatmap th.axis { font-size: .8rem; }
@@ -72,14 +83,15 @@ footer { margin-top: 3rem; }
 @media (max-width: 44rem) {
   body { padding: 0 .9rem 2rem; }
   h1 { font-size: 1.5rem; } .lead { font-size: 1rem; }
-  .bars, .bars tbody, .bars tr { display: block; }
-  .bars th, .bars td { display: block; width: 100%; }
-  .bars th { padding: .5rem 0 0; }
-  .bars td { height: 1.8rem; }
-  .bar { top: .2rem; height: 1.2rem; } .range { top: .75rem; } .bars b { top: .12rem; }
+  .bars, .bars tbody, .bars tfoot { display: block; }
+  .bars tr { display: grid; grid-template-columns: 1fr 3.4rem; }
+  .bars th { grid-column: 1 / -1; width: auto; padding: .5rem 0 .1rem; }
+  .bars tfoot th { display: none; }
   .heatmap td { min-width: 3.6rem; }
   .numbers thead th { min-width: 3.6rem; }
-  .numbers tbody th { min-width: 7rem; position: sticky; left: 0; background: var(--paper); }
+  table.numbers { min-width: 100%; }
+  .numbers tbody th { min-width: 7rem; max-width: 11rem; overflow-wrap: anywhere; position: sticky; left: 0; background: var(--paper); }
+  .numbers td.text { min-width: 7rem; }
 }
 @media print { nav, summary { display: none; } body { max-width: none; } }
 `;

@@ -79,12 +79,27 @@ export function statusLines({ counts, steps, expansion, estimate, seconds }: Exp
   return lines;
 }
 
-/** The ways of making models, by their scores. */
-export function overviewLines({ title, protocol, items, bars, scale }: Overview): string[] {
-  const rows = bars.map(({ label, detail, mean, low, high, count }) => [
+/** The ways of making models on one task, with 95% intervals, and what a reader must know of them. */
+export function overviewLines({ title, protocol, items, choice, verdict, bars, scale }: Overview): string[] {
+  const hasSeveral = bars.some(({ count }) => count > 1);
+  const rows = bars.map(({ label, detail, mean, low, high, count, interval, isBest }) => [
     detail === "" ? label : `${label} (${detail})`,
-    ...[low, mean, high].map((value) => formatCell(value, scale)),
-    String(count),
+    `${formatCell(mean, scale)}${isBest ? " *" : "  "}`,
+    interval ? `${formatCell(interval.low, scale)} to ${formatCell(interval.high, scale)}` : "–",
+    ...(hasSeveral ? [low, high].map((value) => (count > 1 ? formatCell(value, scale) : "")) : []),
+    ...(hasSeveral ? [String(count)] : []),
   ]);
-  return [`${title}, ${items}; ${protocol}`, "", ...formatTable(["", ">min", ">mean", ">max", ">models"], rows)];
+  const header = [
+    "",
+    hasSeveral ? ">mean  " : ">score  ",
+    ">95% interval",
+    ...(hasSeveral ? [">min", ">max", ">models"] : []),
+  ];
+  return [
+    `${title}, on ${items}; ${protocol}`,
+    "",
+    ...formatTable(header, rows),
+    "",
+    ...[choice, verdict].filter((sentence) => sentence !== ""),
+  ];
 }

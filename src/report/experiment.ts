@@ -2,10 +2,16 @@
 import { formatDuration, plural } from "../core/format.js";
 import type { Cell, ExperimentReport, ReportHeatmap, ReportTable } from "../experiment/report/data.js";
 
-/** `43.2`: a share as percent, points with one digit; `…` for what is not known yet, `–` for what there is nothing of. */
+/**
+ * `43.2`: a share as percent, points with one digit, a probability with three; `…` for what is not known yet, `–` for
+ * what there is nothing of.
+ */
 export function formatCell(value: number | null | undefined, scale: Cell["scale"]): string {
   if (value === null) return "–";
   if (value === undefined || !Number.isFinite(value)) return "…";
+  if (scale === "count") return value.toLocaleString("en-US");
+  if (scale === "seconds") return formatDuration(value);
+  if (scale === "probability") return value < 0.001 ? "< 0.001" : value.toFixed(3);
   return (scale === "share" ? 100 * value : value).toFixed(1);
 }
 
@@ -27,41 +33,54 @@ export function describeProgress({ progress: { done, failed, left, waiting } }: 
   return `Not complete: of its steps ${parts.join(", ")}. Numbers that are missing are written as …`;
 }
 
-/** What merging cost, in a sentence. */
-export function describeCost({ cost: { mergeSeconds, seconds, rows } }: ExperimentReport): string {
-  const what = rows.map((row) => `${plural(row.steps, "step")} of ${row.what} in ${formatDuration(row.seconds)}`);
+/** What merging cost, in a sentence; what the steps cost stands in a table. */
+export function describeCost({ cost: { mergeSeconds, seconds } }: ExperimentReport): string {
   if (seconds === 0) return "Nothing has been timed yet.";
   const share = (100 * mergeSeconds) / seconds;
-  return `${what.join("; ")}. Making the merges took ${formatDuration(mergeSeconds)} of ${formatDuration(seconds)} (${share < 0.1 ? "under 0.1" : share.toFixed(1)}%).`;
+  return `Making the merges took ${formatDuration(mergeSeconds)} of ${formatDuration(seconds)} (${share < 0.1 ? "under 0.1" : share.toFixed(1)}%).`;
 }
 
 const escapeMarkdown = (text: string) => text.replace(/([\\|*_`<>[\]])/g, "\\$1");
 
-function markdownTable(columns: readonly string[], rows: readonly (readonly string[])[]): string[] {
+/** @param textColumns those that are aligned to the left; the first one always is */
+function markdownTable(
+  columns: readonly string[],
+  rows: readonly (readonly string[])[],
+  textColumns: ReadonlySet<number> = new Set(),
+): string[] {
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
-  return [line(columns), line(columns.map((_, i) => (i === 0 ? "---" : "---:"))), ...rows.map(line)];
+  const rule = columns.map((_, i) => (i === 0 || textColumns.has(i) ? "---" : "---:"));
+  return [line(columns), line(rule), ...rows.map(line)];
 }
 
-function markdownCell({ value, scale, published, isBest }: Cell): string {
-  const own = formatCell(value, scale);
-  const text = isBest ? `**${own}**` : own;
-  return published === undefined ? text : `${text} (${formatCell(published, scale)})`;
+function markdownCell({ value, scale, published, isBest, text }: Cell): string {
+  if (text !== undefined) return escapeMarkdown(text);
+  const own = escapeMarkdown(formatCell(value, scale));
+  const marked = isBest ? `**${own}**` : own;
+  return published === undefined ? marked : `${marked} (${formatCell(published, scale)})`;
 }
 
 function hasPublished({ rows }: ReportTable): boolean {
   return rows.some(({ cells }) => cells.some(({ published }) => published !== undefined));
 }
 
-function markdownOf(table: ReportTable): string[] {
+/** Places of the columns of words, from 0 for the first column. */
+export function textColumnsOf({ columns, rows }: ReportTable): Set<number> {
+  const places = columns.map((_, i) => i);
+  return new Set(places.filter((i) => i === 0 || rows.some(({ cells }) => cells[i - 1]?.text !== undefined)));
+}
+
+function markdownOf(table: ReportTable, level = "##"): string[] {
   const note = hasPublished(table) ? `${table.note} In parentheses: the paper's numbers.` : table.note;
   return [
-    `## ${escapeMarkdown(table.title)}`,
+    `${level} ${escapeMarkdown(table.title)}`,
     "",
     escapeMarkdown(note),
     "",
     ...markdownTable(
       table.columns.map(escapeMarkdown),
       table.rows.map(({ label, cells }) => [escapeMarkdown(label), ...cells.map(markdownCell)]),
+      textColumnsOf(table),
     ),
     "",
   ];
@@ -87,7 +106,7 @@ function markdownHeatmap({
     escapeMarkdown(note),
     "",
     ...markdownTable(
-      [`${rowTitle} \\ ${columnTitle}`, ...columns],
+      [rowTitle === "" ? escapeMarkdown(columnTitle) : escapeMarkdown(`${rowTitle} \\ ${columnTitle}`), ...columns],
       rows.map((label, row) => [
         label,
         ...columns.map((_, column) => formatCell(cells[row]?.[column], "share") + markOf(row, column)),
@@ -99,65 +118,31 @@ function markdownHeatmap({
 
 /** The whole report as Markdown. */
 export function experimentMarkdown(report: ExperimentReport): string {
-  const { overviews, heatmaps, searches, flips, experts, scores, failures } = report;
+  const { tables, heatmaps, experts, failures } = report;
   const lines = [`# ${escapeMarkdown(report.title)}`, "", describeProgress(report), ""];
   for (const note of report.notes) lines.push(escapeMarkdown(note), "");
-  for (const { title, protocol, items, bars, scale } of overviews) {
-    if (bars.length === 0) continue;
-    lines.push(`## ${escapeMarkdown(title)}`, "", escapeMarkdown(`${protocol}; ${items}.`), "");
-    const rows = bars.map(({ label, mean, low, high, count, detail }) => [
-      escapeMarkdown(detail === "" ? label : `${label} (${detail})`),
-      ...[low, mean, high].map((value) => formatCell(value, scale)),
-      String(count),
-    ]);
-    lines.push(...markdownTable(["", "min", "mean", "max", "models"], rows), "");
-  }
-  for (const table of report.tables) lines.push(...markdownOf(table));
-  if (heatmaps.length > 0) lines.push("## Bottom layers against top layers", "");
+  const of = (kind: ReportTable["kind"], level?: string) =>
+    tables.filter((table) => table.kind === kind).flatMap((table) => markdownOf(table, level));
+  lines.push(...of("scores"), ...of("paper"));
+  if (heatmaps.length > 0) lines.push("## Scores over the grid", "");
   for (const heatmap of heatmaps) lines.push(...markdownHeatmap(heatmap));
-  if (searches.length > 0) lines.push("## How configurations were chosen", "");
-  for (const { group, configurations, chosen } of searches) {
-    lines.push(
-      `### ${escapeMarkdown(group)}`,
-      "",
-      chosen === undefined ? "Nothing is chosen yet." : `Chosen: ${escapeMarkdown(chosen)}.`,
-      "",
-    );
-    const rows = configurations.map(({ label, mean, behind, margin, items, isDefault }) => [
-      escapeMarkdown(isDefault ? `${label} (default)` : label),
-      formatCell(mean, "share"),
-      `${formatDifference(behind, "share")} ± ${formatCell(margin, "share")}`,
-      String(items),
-    ]);
-    lines.push(...markdownTable(["configuration", "mean", "against the best", "items"], rows), "");
-  }
-  if (flips.length > 0) {
-    lines.push("## What each merge gained and lost", "");
-    const rows = flips.map(({ model, against, task, difference, interval, gained, lost, scale, pValue }) => [
-      ...[model, against, task].map(escapeMarkdown),
-      formatDifference(difference, scale),
-      interval ? `${formatDifference(interval.low, scale)} to ${formatDifference(interval.high, scale)}` : "–",
-      String(gained.length),
-      String(lost.length),
-      pValue === undefined ? "–" : pValue.toFixed(3),
-    ]);
-    lines.push(
-      ...markdownTable(["merge", "against", "task", "difference", "95% interval", "gained", "lost", "p"], rows),
-      "",
-    );
-  }
+  if (report.searches.length > 0) lines.push("## How configurations were chosen", "", ...of("search", "###"));
+  lines.push(...of("flips"));
   if (experts.length > 0) {
-    lines.push(
-      "## The experts",
-      "",
-      ...markdownTable(
-        ["expert", "family", "checkpoint"],
-        experts.map(({ name, family, origin }) => [name, family, origin].map(escapeMarkdown)),
-      ),
-      "",
-    );
+    const rows = experts.map(({ name, family, origin }) => [name, family, origin].map(escapeMarkdown));
+    lines.push("## The experts", "", ...markdownTable(["expert", "family", "checkpoint"], rows, new Set([1, 2])), "");
   }
-  lines.push("## Every score", "");
+  lines.push("## Every score", "", report.intervals, "", ...scoresMarkdown(report), "");
+  lines.push(...(report.cost.rows.length > 0 ? of("cost") : ["## What it cost", ""]), describeCost(report), "");
+  if (failures.length > 0) {
+    const told = failures.map(({ label, reason }) => `- ${escapeMarkdown(`${label}: ${reason}`)}`);
+    lines.push("## What failed", "", ...told, "");
+  }
+  lines.push(`Made by layergraft ${report.layergraft}.`);
+  return `${lines.join("\n")}\n`;
+}
+
+function scoresMarkdown({ scores }: ExperimentReport): string[] {
   const rows = scores.map(({ model, task, protocol, cell, items, of }) => [
     ...[model, task, protocol].map(escapeMarkdown),
     formatCell(cell.value, cell.scale),
@@ -166,17 +151,7 @@ export function experimentMarkdown(report: ExperimentReport): string {
       : "–",
     items === of ? String(of) : `${items} of ${of}`,
   ]);
-  lines.push(...markdownTable(["model", "task", "protocol", "score", "95% interval", "items"], rows), "");
-  lines.push("## What it cost", "", describeCost(report), "");
-  if (failures.length > 0)
-    lines.push(
-      "## What failed",
-      "",
-      ...failures.map(({ label, reason }) => `- ${escapeMarkdown(`${label}: ${reason}`)}`),
-      "",
-    );
-  lines.push(`Made by layergraft ${report.layergraft}.`);
-  return `${lines.join("\n")}\n`;
+  return markdownTable(["model", "task", "protocol", "score", "95% interval", "items"], rows, new Set([1, 2]));
 }
 
 function csvLine(fields: readonly (string | number | null | undefined)[]): string {
@@ -203,21 +178,34 @@ export function tableCsv(table: ReportTable): string {
   const printed = hasPublished(table);
   const header = [first, ...columns.flatMap((column) => (printed ? [column, `${column} (published)`] : [column]))];
   const rows = table.rows.map(({ label, cells }) =>
-    csvLine([label, ...cells.flatMap(({ value, published }) => (printed ? [value, published] : [value]))]),
+    csvLine([
+      label,
+      ...cells.flatMap(({ value, text, published }) => (printed ? [text ?? value, published] : [text ?? value])),
+    ]),
   );
   return `${[csvLine(header), ...rows].join("\n")}\n`;
 }
 
 const LATEX_ESCAPES: Readonly<Record<string, string>> = {
   ...{ "\\": "\\textbackslash{}", "{": "\\{", "}": "\\}", $: "\\$", "&": "\\&", "#": "\\#", "%": "\\%", _: "\\_" },
-  ...{ "^": "\\textasciicircum{}", "~": "\\textasciitilde{}", "–": "--", "…": "\\ldots{}", "−": "$-$" },
+  ...{
+    "^": "\\textasciicircum{}",
+    "~": "\\textasciitilde{}",
+    "–": "--",
+    "…": "\\ldots{}",
+    "−": "$-$",
+    "±": "$\\pm$",
+    "<": "$<$",
+    ">": "$>$",
+  },
 };
 
 function escapeLatex(text: string): string {
-  return text.replace(/[\\{}$&#%_^~–…−]/g, (character) => LATEX_ESCAPES[character] ?? character);
+  return text.replace(/[\\{}$&#%_^~–…−±<>]/g, (character) => LATEX_ESCAPES[character] ?? character);
 }
 
-function latexCell({ value, scale, published, isBest }: Cell): string {
+function latexCell({ value, scale, published, isBest, text: words }: Cell): string {
+  if (words !== undefined) return escapeLatex(words);
   const own = escapeLatex(formatCell(value, scale));
   const text = isBest ? `\\textbf{${own}}` : own;
   return published === undefined ? text : `${text} {\\scriptsize(${escapeLatex(formatCell(published, scale))})}`;
@@ -226,6 +214,7 @@ function latexCell({ value, scale, published, isBest }: Cell): string {
 /** A table as LaTeX, for the packages booktabs and, where it is wide, adjustbox. */
 export function tableLatex(table: ReportTable): string {
   const { columns, rows, title, note, id } = table;
+  const textColumns = textColumnsOf(table);
   const line = (cells: readonly string[]) => `${cells.join(" & ")} \\\\`;
   const caption = hasPublished(table) ? `${title}. ${note} In parentheses: the paper's numbers.` : `${title}. ${note}`;
   return `${[
@@ -234,7 +223,7 @@ export function tableLatex(table: ReportTable): string {
     `\\caption{${escapeLatex(caption)}}`,
     `\\label{tab:${id}}`,
     "\\begin{adjustbox}{max width=\\linewidth}",
-    `\\begin{tabular}{l${"r".repeat(columns.length - 1)}}`,
+    `\\begin{tabular}{${columns.map((_, i) => (textColumns.has(i) ? "l" : "r")).join("")}}`,
     "\\toprule",
     line(columns.map(escapeLatex)),
     "\\midrule",

@@ -1,14 +1,25 @@
 // What an experiment's report is made of, as plain data: report/ makes pages and tables of it.
 
-/** A number of a table, with what stands beside it. Shares are from 0 to 1, points from 0 to 100. */
+/** From where to where. */
+export interface Span {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** How scores are written: shares are from 0 to 1, points from 0 to 100. */
+export type Scale = "share" | "points";
+
+/** A number of a table, with what stands beside it. */
 export interface Cell {
   /** Undefined where it is not known yet; null where there is nothing. */
   readonly value: number | null | undefined;
-  readonly scale: "share" | "points";
+  readonly scale: Scale | "count" | "seconds" | "probability";
+  /** Words that stand there instead of a number; then `value` is null. */
+  readonly text?: string;
   /** 95% interval over items. */
-  readonly interval?: { readonly low: number; readonly high: number } | undefined;
+  readonly interval?: Span | undefined;
   /** Smallest and largest over pairs or experts. */
-  readonly range?: { readonly low: number; readonly high: number; readonly count: number } | undefined;
+  readonly range?: (Span & { readonly count: number }) | undefined;
   /** What the paper prints there, in the same scale. */
   readonly published?: number | undefined;
   /** Whether it is the largest of its row. */
@@ -18,6 +29,8 @@ export interface Cell {
 export interface ReportTable {
   /** For file names and links: `table-1`. */
   readonly id: string;
+  /** What it is of: scores of a task, the paper's layout, a search, gains and losses, costs. */
+  readonly kind: "scores" | "paper" | "search" | "flips" | "cost";
   readonly title: string;
   /** What a reader must know of it. */
   readonly note: string;
@@ -26,36 +39,48 @@ export interface ReportTable {
   readonly rows: readonly { readonly label: string; readonly cells: readonly Cell[] }[];
 }
 
-/** One bar of the overview: a way of making models, over its pairs or experts. */
+/** One row of an overview: a way of making models, under the plan's name, over its pairs or experts. */
 export interface OverviewBar {
   readonly label: string;
   /** Which kind it is, for the colour. */
   readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint";
   readonly mean: number;
+  /** Smallest and largest over its models. */
   readonly low: number;
   readonly high: number;
+  /** 95% interval of the mean over items; undefined of scores of whole corpora. */
+  readonly interval?: Span | undefined;
   /** Models that it is the mean of. */
   readonly count: number;
   /** Such as the configuration. */
   readonly detail: string;
+  /** Whether it is the highest, and its lead over each other row is beyond chance. */
+  readonly isBest: boolean;
 }
 
+/** All ways of making models on one task. */
 export interface Overview {
+  /** For file names and links. */
+  readonly id: string;
   /** Such as `MGSM Swahili`. */
   readonly title: string;
   readonly protocol: string;
-  readonly scale: "share" | "points";
+  readonly scale: Scale;
   /** Which items the numbers are of: `150 items that the search did not see`. */
   readonly items: string;
+  /** How configurations were chosen, in a sentence; empty where none were. */
+  readonly choice: string;
+  /** Whether the highest is beyond chance above the others, in a sentence; empty where there is nothing to compare. */
+  readonly verdict: string;
   readonly bars: readonly OverviewBar[];
 }
 
-/** Scores over bottom and top layers. */
+/** Scores over the numbers of a grid: of two of its fields, or, as a single row, of one. */
 export interface ReportHeatmap {
   readonly id: string;
   readonly title: string;
   readonly note: string;
-  /** What the rows and columns are: `bottom`, `top`. */
+  /** Fields of the recipe: `bottom`, `top`. Of a single row, `rowTitle` is empty, and its label says what it shows. */
   readonly rowTitle: string;
   readonly columnTitle: string;
   readonly rows: readonly string[];
@@ -71,9 +96,9 @@ export interface Flips {
   readonly model: string;
   readonly against: string;
   readonly task: string;
-  readonly scale: "share" | "points";
+  readonly scale: Scale;
   readonly difference: number;
-  readonly interval?: { readonly low: number; readonly high: number } | undefined;
+  readonly interval?: Span | undefined;
   readonly gained: readonly string[];
   readonly lost: readonly string[];
   readonly pValue?: number | undefined;
@@ -91,20 +116,42 @@ export interface ScoreRow {
   readonly of: number;
 }
 
+/** A configuration as it stood when the search last asked it. */
+export interface SearchedConfiguration {
+  readonly label: string;
+  readonly mean: number;
+  /** Difference from the best on the same items, and the half-width of its 95% interval. */
+  readonly behind: number;
+  readonly margin: number;
+  readonly items: number;
+  /** Last round that it was in, from 1. */
+  readonly round: number;
+  readonly isChosen: boolean;
+  /** Whether the plan names it as the default. */
+  readonly isDefault: boolean;
+}
+
 export interface SearchRow {
+  readonly id: string;
   readonly group: string;
-  readonly configurations: readonly {
-    readonly label: string;
-    readonly mean: number;
-    /** Difference from the best on the same items, and the half-width of its 95% interval. */
-    readonly behind: number;
-    readonly margin: number;
+  /** The deciding tasks: items that the search saw, and all. */
+  readonly tasks: readonly { readonly title: string; readonly searched: number; readonly all: number }[];
+  readonly how: "grid" | "halving";
+  readonly chooseOn: "held-out" | "test" | "both";
+  /** What each round did so far: items of each configuration up to then, and how many did not go on. */
+  readonly rounds: readonly {
+    readonly configurations: number;
     readonly items: number;
-    readonly isChosen: boolean;
-    readonly isDefault: boolean;
+    readonly dropped: number;
   }[];
+  /** All of them: those of the last round, the best first; then those of the round before. */
+  readonly configurations: readonly SearchedConfiguration[];
   readonly chosen?: string | undefined;
   readonly chosenOnTest?: string | undefined;
+  /** Configurations with the same mean as the chosen one on the same items, it among them; empty where it is alone. */
+  readonly ties: readonly string[];
+  /** All of this in sentences. */
+  readonly summary: string;
 }
 
 export interface CostRow {
@@ -131,7 +178,10 @@ export interface ExperimentReport {
     readonly waiting: number;
   };
   readonly failures: readonly { readonly label: string; readonly reason: string }[];
+  /** What its 95% intervals are, in a sentence. */
+  readonly intervals: string;
   readonly overviews: readonly Overview[];
+  /** Every table, in the order of the report. */
   readonly tables: readonly ReportTable[];
   readonly heatmaps: readonly ReportHeatmap[];
   readonly searches: readonly SearchRow[];

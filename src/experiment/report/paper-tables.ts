@@ -1,9 +1,8 @@
 // Tables 1, 2, 5 and 6 in the paper's own layout, from one's own experiment, with the paper's numbers beside them where
-// the languages are the paper's. Bandarkar et al., arXiv 2410.01335.
-import { inLanguages, languagesOf } from "../plan/models.js";
+// benchmark and language are the paper's, and nowhere else. Bandarkar et al., arXiv 2410.01335.
+import { languagesOf } from "../plan/models.js";
 import type { ExperimentPlan } from "../plan/schema.js";
 import {
-  PAPER_LANGUAGES,
   type PaperLanguage,
   SETTINGS,
   type Setting,
@@ -13,9 +12,12 @@ import {
   TABLE_5,
   TABLE_6,
 } from "../published.js";
-import { columnOf, mergesIn, settingColumn } from "./columns.js";
+import { mergesIn, mergesThatFit, settingColumn } from "./columns.js";
 import type { Cell, ReportTable } from "./data.js";
+import { describeChoice, tasksIn } from "./overview.js";
+import { titleOf } from "./rows.js";
 import type { Basis, Sheet } from "./sheet.js";
+import { isMgsm, languageName, taskIn } from "./task-language.js";
 
 export interface TableContext {
   readonly plan: ExperimentPlan;
@@ -23,24 +25,39 @@ export interface TableContext {
   /** The task that decides, such as `mgsm_{language}`. */
   readonly by: string;
   readonly basis: Basis;
+  /** Whether the other basis has tables of its own. */
+  readonly isOneOfTwo: boolean;
 }
 
-/** The tables that the plan asks for. */
+/** The tables that the plan asks for, as far as the experiment has rows for them. */
 export function paperTables(context: TableContext): ReportTable[] {
   const { tables } = context.plan;
   return [
     ...(tables.includes(1) ? [tableOne(context)] : []),
     ...(tables.includes(2) ? languagesOf(context.plan).map((language) => tableTwo(context, language)) : []),
-    ...(tables.includes(5) ? [tableFive(context)] : []),
+    // Nothing is chosen among experts: one of the two is enough.
+    ...(tables.includes(5) && !(context.isOneOfTwo && context.basis === "all") ? [tableFive(context)] : []),
     ...(tables.includes(6) ? [tableSix(context)] : []),
-  ];
+  ].filter(({ rows }) => rows.length > 0);
 }
 
-export function languageName(code: string): string {
-  return PAPER_LANGUAGES[code as PaperLanguage] ?? code;
+/** What a table would need that the plan's names do not tell, in a sentence for each. */
+export function paperFaults({ plan, sheet, by }: TableContext): string[] {
+  const wanted = plan.tables.filter((table) => table !== 5);
+  if (wanted.length === 0) return [];
+  return languagesOf(plan).flatMap((language) => {
+    const task = taskIn(by, language);
+    if (task !== undefined && isAskedAtAll(sheet, task)) return [];
+    const which = wanted.length === 1 ? `table ${wanted[0]}` : `tables ${wanted.join(", ")}`;
+    return [
+      task === undefined
+        ? `The paper's ${which}: no rows for ${languageName(language)}, because the name of ${by} does not end in a language's code.`
+        : `The paper's ${which}: no rows for ${languageName(language)}, because no model is asked ${task}.`,
+    ];
+  });
 }
 
-const taskIn = (by: string, language: string) => inLanguages(by, [language])[0] ?? by;
+const isAskedAtAll = (sheet: Sheet, task: string) => sheet.models.some(({ name }) => sheet.isAsked(name, task));
 
 /** A cell's smallest, mean or largest over its models. */
 export function statistic(cell: Cell, which: Statistic): Cell {
@@ -62,89 +79,140 @@ const withPublished = (cell: Cell, published: number | undefined): Cell =>
 // As written: 32.8 / 100 is not 0.328.
 const percent = (value: number | undefined) => (value === undefined ? undefined : Number((value / 100).toFixed(4)));
 
-function itemsNote({ basis, plan, sheet, by }: TableContext): string {
-  const [task = by] = inLanguages(by, languagesOf(plan));
-  if (basis === "all") {
-    return sheet.expansion.searches.length === 0
-      ? "All items."
-      : "All items; the best configuration was chosen on these very items, as the paper did, so it flatters itself.";
-  }
-  const held = sheet.heldOut(task);
-  return held
-    ? `${held.size} items of each task that the search did not see; configurations were chosen on the others.`
-    : "All items.";
+/** What holds for all numbers of a table of one task: its items, how configurations were chosen, what is not there. */
+function notesOf({ basis, sheet }: TableContext, tasks: readonly (string | undefined)[], isPaper: boolean): string {
+  const [task = ""] = tasks.flatMap((one) => (one !== undefined && isAskedAtAll(sheet, one) ? [one] : []));
+  const held = basis === "held-out" ? sheet.heldOut(task) : undefined;
+  return [
+    held
+      ? `${held.size} items of each deciding task, which the search did not see; all items of others.`
+      : "All items.",
+    describeChoice(task, sheet, basis),
+    "Bold: the largest of a row, be its lead beyond chance or not.",
+    isPaper ? "" : NOT_PAPER,
+  ]
+    .filter((part) => part !== "")
+    .join(" ");
+}
+
+const NOT_PAPER = "The paper's layout without its numbers: those are of MGSM, and this is another task.";
+
+/** Merges that could stand in the same column, of which only the first does. */
+function crowdedNote(sheet: Sheet, columns: readonly string[], language: string): string {
+  const crowded = columns.flatMap((column) => {
+    const [first, ...others] = mergesThatFit(sheet, column, language);
+    const rest = others.length === 0 ? "" : `${others.join(", ")} fit there, too, and stand in the main table`;
+    return rest === "" ? [] : [`Column ${column} is ${first}; ${rest}.`];
+  });
+  return crowded.length === 0 ? "" : ` ${crowded.join(" ")} The field \`column\` of a merge says which stands there.`;
 }
 
 function settingRow(
-  context: TableContext,
+  { sheet, plan, basis }: TableContext,
   columns: readonly Setting[],
   language: string,
   which: Statistic,
   task: string,
 ): Cell[] {
-  const { sheet, plan, basis } = context;
   return columns.map((setting) =>
     statistic(sheet.cell(settingColumn(setting, language, sheet, plan, basis).models, task, basis), which),
   );
 }
 
+/** Names of columns over several languages: what they have in common. */
+function headers(context: TableContext, columns: readonly Setting[], languages: readonly string[]): string[] {
+  return columns.map((setting) => {
+    const labels = languages.map((language) => {
+      const { label, detail } = settingColumn(setting, language, context.sheet, context.plan, context.basis);
+      return detail === "" ? label : `${label} (${detail})`;
+    });
+    return new Set(labels).size === 1 ? (labels[0] ?? "") : SETTINGS[setting];
+  });
+}
+
+function titled({ isOneOfTwo, basis }: TableContext, title: string): string {
+  return isOneOfTwo ? `${title}, chosen on ${basis === "all" ? "the test items" : "held-out items"}` : title;
+}
+
+/** The languages whose task the plan's names tell, with the task. */
+function languagesWithTask({ plan, sheet, by }: TableContext): { language: string; task: string }[] {
+  return languagesOf(plan).flatMap((language) => {
+    const task = taskIn(by, language);
+    return task !== undefined && isAskedAtAll(sheet, task) ? [{ language, task }] : [];
+  });
+}
+
 function tableOne(context: TableContext): ReportTable {
-  const { plan, by, basis } = context;
-  const rows = languagesOf(plan).flatMap((language) =>
+  const { sheet, basis } = context;
+  const languages = languagesWithTask(context);
+  const rows = languages.flatMap(({ language, task }) =>
     (["mean", "max"] as const).map((which) => {
-      const printed = TABLE_1.rows.find((row) => row.language === language && row.statistic === which);
-      const cells = settingRow(context, TABLE_1.columns, language, which, taskIn(by, language));
+      const printed = isMgsm(task, language)
+        ? TABLE_1.rows.find((row) => row.language === language && row.statistic === which)
+        : undefined;
+      const cells = settingRow(context, TABLE_1.columns, language, which, task);
       return {
         label: `${languageName(language)} ${which}`,
         cells: markBest(cells.map((cell, i) => withPublished(cell, percent(printed?.values[i])))),
       };
     }),
   );
+  const tasks = languages.map(({ task }) => task);
+  const crowded = crowdedNote(sheet, ["soup", "swap"], languages[0]?.language ?? "");
   return {
-    id: basis === "all" ? "table-1-all" : "table-1",
-    title: `Table 1. ${titleOf(context)}`,
-    note: `Mean and maximum over experts or pairs. ${itemsNote(context)}`,
-    columns: ["", ...TABLE_1.columns.map((setting) => SETTINGS[setting])],
+    ...{ id: basis === "all" ? "table-1-all" : "table-1", kind: "paper" },
+    title: titled(context, `Table 1. ${benchmarkTitle(context, tasks)}`),
+    note: `Mean and maximum over experts or pairs. ${notesOf(context, tasks, languages.some(isPaperTask))}${crowded}`,
+    columns: [
+      "",
+      ...headers(
+        context,
+        TABLE_1.columns,
+        languages.map(({ language }) => language),
+      ),
+    ],
     rows,
   };
 }
+
+const isPaperTask = ({ task, language }: { task: string; language: string }) => isMgsm(task, language);
 
 function tableTwo(context: TableContext, language: string): ReportTable {
-  const { by, basis, plan } = context;
-  const isSwahili = language === "sw";
+  const { by, basis, sheet } = context;
   const own = taskIn(by, language);
-  const english = taskIn(by, "en");
-  const statistics: readonly (readonly [Statistic, string, string])[] = [
-    ["min", own, `${languageName(language)} min`],
-    ["mean", own, `${languageName(language)} mean`],
-    ["max", own, `${languageName(language)} max`],
-    ["mean", english, "English mean"],
+  const statistics: readonly (readonly [Statistic, string | undefined, string, "sw" | "en"])[] = [
+    ["min", own, `${languageName(language)} min`, "sw"],
+    ["mean", own, `${languageName(language)} mean`, "sw"],
+    ["max", own, `${languageName(language)} max`, "sw"],
+    ["mean", language === "en" ? undefined : taskIn(by, "en"), "English mean", "en"],
   ];
-  const rows = statistics
-    .filter(([, task]) => task === own || context.sheet.answers("base", task))
-    .map(([which, task, label]) => {
-      const of = task === own ? "sw" : "en";
-      const printed = isSwahili ? TABLE_2.rows.find((row) => row.task === of && row.statistic === which) : undefined;
-      const cells = settingRow(context, TABLE_2.columns, language, which, task);
-      return { label, cells: markBest(cells.map((cell, i) => withPublished(cell, percent(printed?.values[i])))) };
-    });
-  const columns = TABLE_2.columns.map((setting) => {
-    const { detail } = settingColumn(setting, language, context.sheet, plan, basis);
-    return detail === "" ? SETTINGS[setting] : `${SETTINGS[setting]} (${detail})`;
+  const rows = statistics.flatMap(([which, task, label, of]) => {
+    if (task === undefined || !isAskedAtAll(sheet, task)) return [];
+    const isPaper = language === "sw" && isMgsm(task, of);
+    const printed = isPaper ? TABLE_2.rows.find((row) => row.task === of && row.statistic === which) : undefined;
+    const cells = settingRow(context, TABLE_2.columns, language, which, task);
+    return [{ label, cells: markBest(cells.map((cell, i) => withPublished(cell, percent(printed?.values[i])))) }];
   });
+  const isPaper = own !== undefined && isMgsm(own, language);
+  const crowded = crowdedNote(sheet, ["soup", "ties", "swap"], language);
   return {
-    id: `table-2-${language}${basis === "all" ? "-all" : ""}`,
-    title: `Table 2. ${languageName(language)} in detail`,
-    note: `${titleOf(context)}. Minimum, mean and maximum over experts or pairs. ${itemsNote(context)}`,
-    columns: ["", ...columns],
+    ...{ id: `table-2-${language}${basis === "all" ? "-all" : ""}`, kind: "paper" },
+    title: titled(context, `Table 2. ${languageName(language)} in detail`),
+    note: `${benchmarkTitle(context, own === undefined ? [] : [own])}. Minimum, mean and maximum over experts or pairs. ${notesOf(context, [own], isPaper)}${crowded}`,
+    columns: ["", ...headers(context, TABLE_2.columns, [language])],
     rows,
   };
 }
 
-function titleOf({ sheet, by, plan }: TableContext): string {
-  const [task = by] = inLanguages(by, languagesOf(plan));
-  const facts = sheet.answers("base", task)?.facts;
-  return facts ? `${facts.title.replace(/ \S+$/, "")}, ${facts.protocol}` : task;
+/** The benchmark that tasks are of, and how it is asked: `MGSM, 8-shot`. */
+function benchmarkTitle({ sheet, by }: TableContext, tasks: readonly string[]): string {
+  const [task] = tasks;
+  if (task === undefined) return by;
+  const { protocol } = sheet.models.flatMap(({ name }) => sheet.answers(name, task)?.facts ?? [])[0] ?? {};
+  // The title of a built-in task ends in its language.
+  const title =
+    tasks.length > 1 || task.startsWith("mgsm_") ? titleOf(sheet, task).replace(/[ _]\S+$/, "") : titleOf(sheet, task);
+  return protocol === undefined || protocol === "" ? title : `${title}, ${protocol}`;
 }
 
 /** Names of the paper's benchmarks by how tasks begin. */
@@ -170,14 +238,11 @@ function tableFive(context: TableContext): ReportTable {
     sheet.experts
       .filter(({ role, family }) => role === "language" && plan.experts[family]?.language === language)
       .map(({ name }) => name);
-  const tasks = [
-    ...new Set(sheet.models.flatMap(({ name }) => sheet.tasksOf(name).map(({ request }) => request.task))),
-  ];
+  const tasks = tasksIn(sheet, plan);
   const asked = (models: readonly string[], task: string) => models.filter((name) => sheet.answers(name, task));
   const rows = tasks.map((task) => {
     const named = benchmarkOf(task);
     const printed = TABLE_5.find((row) => row.benchmark === named?.benchmark && row.of === named?.of);
-    const facts = sheet.tasksOf("base").find(({ request }) => request.task === task)?.facts;
     const own = languages.map((language) => {
       const value =
         typeof printed?.own === "number"
@@ -192,12 +257,12 @@ function tableFive(context: TableContext): ReportTable {
       withPublished(sheet.cell(asked(math, task), task, "all"), printed?.math),
       ...own,
     ];
-    return { label: facts?.title ?? task, cells: markBest(cells) };
+    return { label: titleOf(sheet, task), cells: markBest(cells) };
   });
   return {
-    id: "table-5",
+    ...{ id: "table-5", kind: "paper" },
     title: "Table 5. Experts on every benchmark",
-    note: "Mean over the experts of each kind. All items.",
+    note: "Mean over the experts of each kind. All items. Bold: the largest of a row, be its lead beyond chance or not.",
     columns: ["", "base", "math experts", ...languages.map((language) => `${languageName(language)} experts`)],
     rows,
   };
@@ -205,10 +270,11 @@ function tableFive(context: TableContext): ReportTable {
 
 /** With souping first. */
 function tableSix(context: TableContext): ReportTable {
-  const { plan, sheet, by, basis } = context;
+  const { plan, sheet, basis } = context;
   const keys = Object.keys(TABLE_6.columns) as (keyof typeof TABLE_6.columns)[];
-  const rows = languagesOf(plan).map((language) => {
-    const printed = TABLE_6.rows.find((row) => row.language === language);
+  const languages = languagesWithTask(context);
+  const rows = languages.map(({ language, task }) => {
+    const printed = isMgsm(task, language) ? TABLE_6.rows.find((row) => row.language === language) : undefined;
     const cells = keys.map((key, i) => {
       const models =
         key === "soup" || key === "default"
@@ -216,17 +282,16 @@ function tableSix(context: TableContext): ReportTable {
           : mergesIn(sheet, key, language)
               .filter(({ configuration }) => configuration.isDefault)
               .map(({ name }) => name);
-      return withPublished(sheet.cell(models, taskIn(by, language), basis), percent(printed?.values[i]));
+      return withPublished(sheet.cell(models, task, basis), percent(printed?.values[i]));
     });
     return { label: languageName(language), cells: markBest(cells) };
   });
+  const tasks = languages.map(({ task }) => task);
   return {
-    id: basis === "all" ? "table-6-all" : "table-6",
-    title: "Table 6. With souping first",
-    note: `${titleOf(context)}. ${itemsNote(context)}`,
+    ...{ id: basis === "all" ? "table-6-all" : "table-6", kind: "paper" },
+    title: titled(context, "Table 6. With souping first"),
+    note: `${benchmarkTitle(context, tasks)}. ${notesOf(context, tasks, languages.some(isPaperTask))}`,
     columns: ["", ...Object.values(TABLE_6.columns)],
     rows,
   };
 }
-
-export { columnOf };

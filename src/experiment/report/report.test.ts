@@ -78,15 +78,7 @@ describe("the data of a report", () => {
     expect(held).toHaveLength(0.6 * ITEMS);
     const table = report.tables.find(({ id }) => id === "table-2-sw");
     expect(table?.columns).toEqual([
-      ...[
-        "",
-        "base",
-        "language expert",
-        "math expert",
-        "joint SFT",
-        "soup, best configuration",
-        "TIES, best configuration",
-      ],
+      ...["", "base", "language expert", "math expert", "joint SFT", "soup", "TIES, best configuration"],
       ...["layer swap, default configuration (bottom 2, top 0)", "layer swap, best configuration (bottom 1, top 1)"],
     ]);
     const row = (label: string) => table?.rows.find((one) => one.label === label)?.cells ?? [];
@@ -101,7 +93,8 @@ describe("the data of a report", () => {
       ...[0.248, 0.247, 0.295, 0.321, 0.293, 0.295, 0.324, 0.328],
     ]);
     expect(row("English mean").at(-1)).toMatchObject({ value: 0.8, published: 0.644 });
-    expect(table?.note).toContain("12 items of each task that the search did not see");
+    expect(table?.note).toContain("12 items of each deciding task, which the search did not see");
+    expect(table?.note).toContain("Configurations were chosen on the other 8.");
   });
 
   it("has tables 1, 5 and 6", () => {
@@ -147,14 +140,19 @@ describe("the data of a report", () => {
     const [overview] = report.overviews;
     expect(overview?.bars.map(({ label, count }) => [label, count])).toEqual([
       ["base", 1],
-      ["language expert", 2],
-      ["math expert", 2],
-      ["joint SFT", 1],
-      ["soup", 4],
+      ["math", 2],
+      ["swahili", 2],
+      ["both", 1],
       ["layer swap, default", 4],
-      ["layer swap, chosen", 4],
+      ["layer swap, chosen on other items", 4],
+      ["soup", 4],
       ["soups first", 1],
     ]);
+    expect(overview?.bars.map(({ detail }) => detail).slice(0, 6)).toEqual([
+      ...["", "task expert", "language expert, sw", "trained on both", "bottom 2, top 0", "bottom 1, top 1"],
+    ]);
+    expect(overview?.items).toBe("the 12 of 20 items that no search saw");
+    expect(overview?.choice).toBe("Configurations were chosen on the other 8.");
     const partial = report.scores.find(({ model }) => model === "layer swap, math-1 x swahili-1, bottom 1, top 0");
     expect(partial).toMatchObject({ items: 8, of: ITEMS, kind: "merge" });
     expect(report.cost.seconds).toBe(2 * expansion.steps.length);
@@ -162,7 +160,8 @@ describe("the data of a report", () => {
 
   it("may choose on all items, and says so", () => {
     const { report: both } = reportOf(PLAN.replace("share: 0.4", "share: 0.4, choose_on: both"));
-    expect(both.tables.map(({ id }) => id)).toEqual([
+    const paper = both.tables.filter(({ kind }) => kind === "paper");
+    expect(paper.map(({ id }) => id)).toEqual([
       ...["table-1", "table-2-sw", "table-5", "table-6", "table-1-all", "table-2-sw-all", "table-6-all"],
     ]);
     const all = both.tables.find(({ id }) => id === "table-2-sw-all");
@@ -172,7 +171,7 @@ describe("the data of a report", () => {
 
   it("is a report before anything is done", () => {
     const { report: early } = reportOf(PLAN, false);
-    expect(early.tables[0]?.rows[0]?.cells[0]?.value).toBeUndefined();
+    expect(early.tables.find(({ id }) => id === "table-1")?.rows[0]?.cells[0]?.value).toBeUndefined();
     expect(experimentMarkdown(early)).toContain("Not complete: of its steps 0 done");
     expect(experimentPage(early)).toContain("no &lt;memory&gt;");
   });
@@ -207,7 +206,7 @@ describe("formats", () => {
     const lines = scoresCsv(report).trimEnd().split("\n");
     expect(lines).toHaveLength(1 + report.scores.length);
     expect(lines[0]).toBe("model,kind,task,protocol,scale,score,low,high,items,of");
-    expect(lines[1]).toMatch(/^base,base,mgsm_sw,"fake@1, 0-shot",share,0\.1,0,0\.\d+,20,20$/);
+    expect(lines[1]).toMatch(/^base,base,mgsm_sw,"fake@1, 0-shot",share,0\.1,0\.02\d+,0\.30\d+,20,20$/);
     const header = tableCsv(table).split("\n")[0];
     expect(header).toMatch(/^,base,base \(published\),language expert,/);
     expect(tableCsv(table)).toContain(`${heldShare(7)},0.328`);

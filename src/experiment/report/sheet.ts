@@ -1,11 +1,14 @@
 // Answers by model and task, gathered from the steps that asked: the sheet that every table is read from.
-import { scoreItems } from "../../evaluate/index.js";
+import { scoreItems, wilsonInterval } from "../../evaluate/index.js";
 import type { AskedModel, Expansion } from "../plan/expand.js";
 import type { ExpertModel, MergeModel, Model } from "../plan/models.js";
 import type { SearchOutcome } from "../plan/searching.js";
 import type { Facts, ItemResult, Results, TaskFacts } from "../steps/facts.js";
 import type { TaskRequest } from "../steps/step.js";
-import type { Cell } from "./data.js";
+import type { Cell, Scale, Span } from "./data.js";
+
+/** Stands for models that are not known yet, so that their score is unknown, too, and not "none". */
+export const UNKNOWN_MODEL = "?";
 
 /** Which items scores are of: all, or those that no search saw. */
 export type Basis = "all" | "held-out";
@@ -86,20 +89,41 @@ export class Sheet {
     return this.expansion.searches.find((search) => search.group === group);
   }
 
-  /** Means over models of one task, with the interval over items and the range over models. */
-  cell(models: readonly string[], task: string, basis: Basis): Cell {
-    const scale = this.#scaleOf(models, task);
-    const each = models.map((model) => this.#valueOf(model, task, basis));
+  /** Whether a model is asked a task at all, be its answers there or not. */
+  isAsked(model: string, task: string): boolean {
+    return this.answers(model, task) !== undefined;
+  }
+
+  /** Means over models of one task, with the interval over items and the range over models; of those that are asked it. */
+  cell(models: readonly string[], task: string, basis: Basis): Cell & { readonly scale: Scale } {
+    const asked = models.filter((model) => this.isAsked(model, task));
+    const scale = this.#scaleOf(asked, task);
+    if (models.includes(UNKNOWN_MODEL)) return { value: undefined, scale };
+    if (asked.length === 0) return { value: null, scale };
+    const each = asked.map((model) => this.#valueOf(model, task, basis));
     const known = each.filter((value) => value !== undefined);
-    if (models.length === 0) return { value: null, scale };
     if (known.length < each.length) return { value: undefined, scale };
     const value = known.reduce((sum, one) => sum + one, 0) / known.length;
     const range = { low: Math.min(...known), high: Math.max(...known), count: known.length };
-    const interval = this.#interval(models, task, basis);
+    const interval = this.#interval(asked, task, basis);
     return { value, scale, ...(known.length > 1 ? { range } : {}), ...(interval ? { interval } : {}) };
   }
 
-  #scaleOf(models: readonly string[], task: string): Cell["scale"] {
+  /** What each item is worth on average over models, by its id; undefined unless the score is a mean over items. */
+  itemMeans(models: readonly string[], task: string, basis: Basis): ReadonlyMap<string, number> | undefined {
+    const sums = new Map<string, { sum: number; count: number }>();
+    for (const model of models) {
+      if (!this.answers(model, task)?.facts.isMean) return undefined;
+      for (const { id, value } of this.items(model, task, basis) ?? []) {
+        if (typeof value !== "number") continue;
+        const { sum, count } = sums.get(id) ?? { sum: 0, count: 0 };
+        sums.set(id, { sum: sum + value, count: count + 1 });
+      }
+    }
+    return new Map([...sums].map(([id, { sum, count }]) => [id, sum / count]));
+  }
+
+  #scaleOf(models: readonly string[], task: string): Scale {
     return models.map((model) => this.answers(model, task)).find((one) => one)?.facts.scale ?? "share";
   }
 
@@ -119,20 +143,25 @@ export class Sheet {
   }
 
   /** Over items, each the mean over models: those are no independent samples. */
-  #interval(models: readonly string[], task: string, basis: Basis): Cell["interval"] {
-    const sums = new Map<string, { sum: number; count: number }>();
-    for (const model of models) {
-      if (!this.answers(model, task)?.facts.isMean) return undefined;
-      for (const { id, value } of this.items(model, task, basis) ?? []) {
-        if (typeof value !== "number") continue;
-        const { sum, count } = sums.get(id) ?? { sum: 0, count: 0 };
-        sums.set(id, { sum: sum + value, count: count + 1 });
-      }
-    }
-    const items = [...sums].map(([id, { sum, count }]) => ({ id, verdict: { value: sum / count } }));
-    const [score] = scoreItems([{ name: "value", title: "", of: "value", by: "mean", scale: "share" }], items);
-    return score?.interval && { low: score.interval.low, high: score.interval.high };
+  #interval(models: readonly string[], task: string, basis: Basis): Span | undefined {
+    const means = this.itemMeans(models, task, basis);
+    return means && means.size > 0 ? intervalOf(means) : undefined;
   }
+}
+
+/**
+ * 95% interval of a mean over items: Wilson's where each is right or wrong; else the bootstrap, and where that has no
+ * width, because all items are alike, Wilson's again, which is the wider one of values from 0 to 1.
+ */
+export function intervalOf(means: ReadonlyMap<string, number>): Span | undefined {
+  const values = [...means.values()];
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  if (values.every((value) => value === 0 || value === 1)) return wilsonInterval(mean, values.length);
+  const items = [...means].map(([id, value]) => ({ id, verdict: { value } }));
+  const [score] = scoreItems([{ name: "value", title: "", of: "value", by: "mean", scale: "share" }], items);
+  const { low, high } = score?.interval ?? { low: mean, high: mean };
+  if (low < high) return { low, high };
+  return values.every((value) => value >= 0 && value <= 1) ? wilsonInterval(mean, values.length) : undefined;
 }
 
 export function meanOf(items: readonly ItemResult[]): number | undefined {

@@ -1,0 +1,104 @@
+// Scores of a search over the numbers of its grid: one figure of two fields, or a strip of one. What was not searched is
+// said beside it, and is no axis.
+import { groupBy } from "../../core/group.js";
+import type { MergeModel } from "../plan/models.js";
+import type { Json } from "../plan/schema.js";
+import type { SearchOutcome } from "../plan/searching.js";
+import type { ReportHeatmap } from "./data.js";
+import { meanOf, type Sheet } from "./sheet.js";
+
+/** Figures of one search, for other values of the fields that are no axes. */
+const MOST_FIGURES = 6;
+
+/** One figure for each value of the other fields; none where no number was searched. */
+export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[] {
+  const models = sheet.merges.filter(({ group, merge }) => group === search.group && !merge.suggest);
+  const [first] = models;
+  if (!first) return [];
+  const [rowField, columnField] = axesOf(models);
+  if (rowField === undefined) return [];
+  const items = itemsOfAll(search);
+  const pairs = new Set(models.map(({ members }) => members.join(" "))).size;
+  const note = `${pairs > 1 ? `Mean over ${pairs} pairs, on` : "On"} the ${items} items that every configuration was asked.`;
+  const restOf = ({ configuration: { fields } }: MergeModel) =>
+    Object.entries(fields)
+      .filter(([field]) => field !== rowField && field !== columnField)
+      .map(([field, value]) => `${nameOf(field)} ${JSON.stringify(value)}`)
+      .join(", ");
+  const figures = [...groupBy(models, restOf)].slice(0, MOST_FIGURES);
+  return figures.map(([rest, inFigure], i): ReportHeatmap => {
+    // A single field runs along the columns; its only row takes every model.
+    const [down, across] = columnField === undefined ? [undefined, rowField] : [rowField, columnField];
+    const rows = down === undefined ? [undefined] : valuesOf(inFigure, down);
+    const columns = valuesOf(inFigure, across);
+    const at = (row: number | undefined, column: number) =>
+      inFigure.filter(
+        (model) => (down === undefined || settingOf(model, down) === row) && settingOf(model, across) === column,
+      );
+    const fixed = [rest, ...fixedLayers(first, [down, across])].filter((part) => part !== "");
+    return {
+      id: `grid-${search.group.replace(/\W+/g, "-")}-${i + 1}`,
+      title: [search.group, ...fixed].join(", "),
+      note,
+      rowTitle: down === undefined ? "" : nameOf(down),
+      columnTitle: nameOf(across),
+      rows: rows.map((row) => (row === undefined ? "mean" : String(row))),
+      columns: columns.map(String),
+      cells: rows.map((row) => columns.map((column) => searchMean(sheet, at(row, column), search))),
+      marked: rows.flatMap((row, r) =>
+        columns.flatMap((column, c) => {
+          const marks = at(row, column).flatMap(({ configuration: { label, isDefault }, merge }) => [
+            ...(isDefault && merge.default !== undefined ? ["default" as const] : []),
+            ...(label === search.chosen ? ["chosen" as const] : []),
+          ]);
+          return [...new Set(marks)].map((what) => ({ row: r, column: c, what }));
+        }),
+      ),
+    };
+  });
+}
+
+const nameOf = (field: string) => field.replaceAll("_", " ");
+
+const settingOf = ({ configuration }: MergeModel, field: string): Json | undefined => configuration.fields[field];
+
+function valuesOf(models: readonly MergeModel[], field: string): number[] {
+  const values = models.map((model) => settingOf(model, field)).filter((value) => typeof value === "number");
+  return [...new Set(values)].sort((a, b) => a - b);
+}
+
+/** The fields with several numbers, at most two: layers first, then in the order of the plan. */
+function axesOf(models: readonly MergeModel[]): string[] {
+  const fields = [...new Set(models.flatMap(({ configuration }) => Object.keys(configuration.fields)))];
+  const layers = ["bottom", "top"].filter((field) => fields.includes(field));
+  return [...layers, ...fields.filter((field) => !layers.includes(field))]
+    .filter((field) => valuesOf(models, field).length > 1)
+    .slice(0, 2);
+}
+
+/** The layers of a swap that the recipe sets and no configuration does. */
+function fixedLayers({ merge, configuration }: MergeModel, axes: readonly (string | undefined)[]): string[] {
+  return ["bottom", "top"].flatMap((field) => {
+    const value = merge.recipe?.[field];
+    return axes.includes(field) || field in configuration.fields || typeof value !== "number"
+      ? []
+      : [`${field} ${value}`];
+  });
+}
+
+/** Items that every configuration was asked: those of the first round, which halving lets all of them begin. */
+function itemsOfAll({ splits }: SearchOutcome): number {
+  return [...splits.values()].reduce((sum, { rounds }) => sum + (rounds[0]?.length ?? 0), 0);
+}
+
+/** Mean of models over the items that all of them were asked. */
+function searchMean(sheet: Sheet, models: readonly MergeModel[], search: SearchOutcome): number | null {
+  const means = models.flatMap(({ name }) =>
+    [...search.splits].flatMap(([task, { rounds }]) => {
+      const seen = new Set(rounds[0]);
+      const mean = meanOf(sheet.answers(name, task)?.items.filter(({ index }) => seen.has(index)) ?? []);
+      return mean === undefined ? [] : [mean];
+    }),
+  );
+  return means.length === 0 ? null : means.reduce((sum, mean) => sum + mean, 0) / means.length;
+}

@@ -1,0 +1,128 @@
+// The main table of each task: every way of making models, with its uncertainty, how its configuration was chosen, and
+// whether the highest is beyond chance above the others.
+import { plural } from "../../core/format.js";
+import { compareItems } from "../../evaluate/index.js";
+import { inLanguages } from "../plan/models.js";
+import type { ExperimentPlan } from "../plan/schema.js";
+import type { Overview, OverviewBar } from "./data.js";
+import { decidingOf, titleOf, type Way, waysOf } from "./rows.js";
+import type { Basis, Sheet } from "./sheet.js";
+
+/** Every task that a reported model is asked, in the order of the plan. */
+export function tasksIn(sheet: Sheet, plan: ExperimentPlan): string[] {
+  const asked = [...sheet.experts, ...sheet.merges, { name: "base" }].flatMap(({ name }) =>
+    sheet.tasksOf(name).map(({ request }) => request.task),
+  );
+  const languages = Object.values(plan.experts).flatMap(({ language }) => language ?? []);
+  const planned = plan.evaluate.tasks.flatMap((task) =>
+    inLanguages(typeof task === "string" ? task : task.task, languages),
+  );
+  return [...new Set([...planned.filter((task) => asked.includes(task)), ...asked])];
+}
+
+/** The main tables of a basis. @param isOneOfTwo whether the other basis is reported, too */
+export function overviews(sheet: Sheet, plan: ExperimentPlan, basis: Basis, isOneOfTwo: boolean): Overview[] {
+  return tasksIn(sheet, plan).flatMap((task): Overview[] => {
+    const ways = waysOf(task, sheet, plan, basis);
+    // What no search changes is the same on either basis.
+    if (isOneOfTwo && basis === "all" && !ways.some(({ isChosen }) => isChosen)) return [];
+    return [overview(task, ways, sheet, basis, isOneOfTwo)];
+  });
+}
+
+function overview(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis, isOneOfTwo: boolean): Overview {
+  const cells = ways.map((way) => ({ way, cell: sheet.cell(way.models, task, basis) }));
+  const known = cells.filter(({ cell }) => typeof cell.value === "number");
+  const facts = known.map(({ way }) => sheet.answers(way.models[0] ?? "", task)?.facts).find((one) => one);
+  const { best, verdict } = compareWays(
+    known.map(({ way, cell }) => ({ way, mean: cell.value as number })),
+    task,
+    sheet,
+    basis,
+  );
+  const all = facts?.items ?? 0;
+  const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
+  const isSearched = decidingOf(sheet, task).deciding.length > 0;
+  const suffix = isOneOfTwo && isSearched ? `, chosen on ${basis === "all" ? "the test items" : "held-out items"}` : "";
+  return {
+    id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}${isOneOfTwo && basis === "all" ? "-all" : ""}`,
+    title: `${facts?.title ?? titleOf(sheet, task)}${suffix}`,
+    protocol: facts?.protocol ?? "",
+    scale: cells[0]?.cell.scale ?? "share",
+    items: held === undefined ? plural(all, "item") : `the ${held} of ${all} items that no search saw`,
+    choice: choiceOf(task, ways, sheet, basis),
+    verdict,
+    bars: known.map(({ way: { label, kind, detail }, cell: { value, range, interval } }): OverviewBar => {
+      const mean = value as number;
+      return {
+        ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
+        ...{ count: range?.count ?? 1, isBest: label === best?.label && detail === best.detail },
+      };
+    }),
+  };
+}
+
+/** How the chosen configurations were chosen, as seen from a task. */
+function choiceOf(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis): string {
+  if (!ways.some(({ isChosen }) => isChosen)) return "";
+  return describeChoice(task, sheet, basis);
+}
+
+/** The same of any table of a task. */
+export function describeChoice(task: string, sheet: Sheet, basis: Basis): string {
+  const { deciding } = decidingOf(sheet, task);
+  if (deciding.length === 0) return "";
+  const sizes = deciding.map((name) => {
+    const all = sheet.expansion.searches.map(({ splits }) => splits.get(name)).find((split) => split);
+    const searched = all?.rounds.flat().length ?? 0;
+    return { name, searched, all: searched + (all?.held.length ?? 0) };
+  });
+  const own = sizes.find(({ name }) => name === task);
+  const others = sizes.filter((one) => one !== own);
+  if (basis === "all") {
+    const where = [
+      ...(own ? ["these very items"] : []),
+      ...others.map(({ name, all }) => `all ${all} items of ${titleOf(sheet, name)}`),
+    ].join(" and ");
+    return own
+      ? `Configurations were chosen on ${where}, as the paper did, so that the chosen one flatters itself.`
+      : `Configurations were chosen on ${where}, the test items of that task.`;
+  }
+  const where = [
+    ...(own ? [`the other ${own.searched}`] : []),
+    ...others.map(({ name, searched }) => `${searched} items of ${titleOf(sheet, name)}`),
+  ].join(" and ");
+  return `Configurations were chosen on ${where}.`;
+}
+
+interface Compared {
+  readonly way: Way;
+  readonly mean: number;
+}
+
+/** The highest, if its lead over each other way is beyond chance on the same items; and a sentence either way. */
+function compareWays(rows: readonly Compared[], task: string, sheet: Sheet, basis: Basis) {
+  const [first, ...rest] = rows.filter(({ way }) => !way.isSummary).toSorted((a, b) => b.mean - a.mean);
+  if (!first || rest.length === 0) return { verdict: "" };
+  const items = (way: Way) =>
+    [...(sheet.itemMeans(way.models, task, basis) ?? [])].map(([id, value]) => ({ id, verdict: { value } }));
+  const top = items(first.way);
+  if (top.length === 0) return { verdict: "Whether the highest is beyond chance above the others cannot be told." };
+  const unclear = rest.filter(({ way }) => {
+    const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
+    const own = items(way);
+    if (!own.some(({ id }) => top.some((one) => one.id === id))) return true;
+    const { pValue, interval } = compareItems(metric, own, top);
+    return pValue === undefined ? !interval || interval.low <= 0 : pValue >= 0.05;
+  });
+  const how = "on the same items, each at 95%";
+  if (first.way.isChosen && basis === "all" && decidingOf(sheet, task).deciding.includes(task)) {
+    return { verdict: `No best is marked: ${first.way.label} is highest, but it was chosen for that.` };
+  }
+  if (unclear.length === 0) {
+    return { best: first.way, verdict: `${first.way.label} is above every other row beyond chance (${how}).` };
+  }
+  const names = unclear.map(({ way }) => way.label);
+  const told = names.length > 3 ? `${names.slice(0, 2).join(", ")} and ${names.length - 2} more` : names.join(", ");
+  return { verdict: `No best is marked: ${first.way.label} is highest, but not beyond chance above ${told} (${how}).` };
+}

@@ -1,0 +1,120 @@
+// How a search went, for people: its rounds, who left in which, where the choice was a tie. Recomputed from the answers by
+// the search's own rules (plan/search.ts); which configuration was chosen is the search's word.
+import { plural } from "../../core/format.js";
+import type { MergeModel } from "../plan/models.js";
+import type { ExperimentPlan } from "../plan/schema.js";
+import { type Candidate, rankConfigurations, survivors } from "../plan/search.js";
+import type { SearchOutcome } from "../plan/searching.js";
+import type { SearchedConfiguration, SearchRow } from "./data.js";
+import { titleOf } from "./rows.js";
+import type { Sheet } from "./sheet.js";
+
+/** One search as a report tells it. */
+export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentPlan): SearchRow {
+  const { group, chosen, chosenOnTest, splits } = search;
+  const models = sheet.merges.filter((model) => model.group === group);
+  const { rounds, configurations } = replay(search, models, sheet, plan);
+  const best = configurations.find(({ isChosen }) => isChosen);
+  const tied =
+    best === undefined
+      ? []
+      : configurations.filter(({ round, mean }) => round === best.round && Math.abs(mean - best.mean) < 1e-9);
+  const row = {
+    ...{ id: `search-${group.replace(/\W+/g, "-")}`, group, chosen, chosenOnTest, rounds, configurations },
+    ...{ how: plan.search.how, chooseOn: plan.search.choose_on },
+    tasks: [...splits].map(([task, { rounds: inRounds, held }]) => {
+      const searched = inRounds.flat().length;
+      return { title: titleOf(sheet, task), searched, all: searched + held.length };
+    }),
+    ties: tied.length > 1 ? tied.map(({ label }) => label) : [],
+  };
+  return { ...row, summary: describeSearch(row) };
+}
+
+/** How a search went and what came of it, in sentences. */
+export function describeSearch({
+  tasks,
+  chooseOn,
+  how,
+  rounds,
+  configurations,
+  ...search
+}: Omit<SearchRow, "summary">): string {
+  const { chosen, chosenOnTest, ties } = search;
+  const where = tasks.map(({ title, searched, all }) => `${searched} of the ${all} items of ${title}`).join(" and ");
+  const rest = chooseOn === "test" ? "the same that are reported" : "the others are for the comparison";
+  const many = plural(configurations.length, "configuration");
+  const parts = [
+    `${how === "halving" ? `Successive halving of ${many} in ${plural(rounds.length, "round")}` : `All of ${many}`}, on ${where}; ${rest}.`,
+    chosen === undefined ? "Nothing is chosen yet." : `Chosen: ${chosen}.`,
+  ];
+  if (ties.length > 0) {
+    const names = ties.filter((label) => label !== chosen);
+    const shown = names.length > 4 ? `${names.slice(0, 3).join("; ")} and ${names.length - 3} more` : names.join("; ");
+    const standard = configurations.find(({ isDefault, label }) => isDefault && names.includes(label));
+    parts.push(
+      `A tie: ${shown} did exactly as well${standard ? `, the default ${standard.label} among them` : ""}, so that the choice among them means nothing.`,
+    );
+  }
+  if (chosenOnTest !== undefined && chooseOn !== "test") {
+    parts.push(
+      chosenOnTest === chosen
+        ? "On all items, the reported ones among them, it is the best, too."
+        : `On all items, the reported ones among them, the best is ${chosenOnTest}.`,
+    );
+  }
+  return parts.join(" ");
+}
+
+/** The rounds as far as all answers are there, and each configuration as it stood in its last one. */
+function replay(search: SearchOutcome, models: readonly MergeModel[], sheet: Sheet, plan: ExperimentPlan) {
+  const { splits, chosen } = search;
+  const count = Math.max(0, ...[...splits.values()].map(({ rounds }) => rounds.length));
+  let active = new Set(models.map(({ configuration }) => configuration.label));
+  const rounds: SearchRow["rounds"][number][] = [];
+  const last: SearchedConfiguration[][] = [];
+  for (let round = 0; round < count; round++) {
+    const found = candidatesOf(search, models, active, round, sheet);
+    if (!found) break;
+    const ranked = rankConfigurations(found);
+    const going = round < count - 1 ? new Set(survivors(ranked, plan.search.keep)) : active;
+    rounds.push({
+      ...{ configurations: active.size, dropped: active.size - going.size },
+      items: Math.max(0, ...ranked.map(({ items }) => items)),
+    });
+    const isDefault = (label: string) =>
+      models.some(({ configuration, merge }) => {
+        return merge.default !== undefined && configuration.isDefault && configuration.label === label;
+      });
+    const left = ranked.filter(({ configuration }) => round === count - 1 || !going.has(configuration));
+    last.unshift(
+      left.map(({ configuration, mean, behind, margin, items }) => ({
+        ...{ label: configuration, mean, behind, margin, items, round: round + 1 },
+        ...{ isChosen: configuration === chosen, isDefault: isDefault(configuration) },
+      })),
+    );
+    active = going;
+  }
+  return { rounds, configurations: last.flat() };
+}
+
+/** What active configurations answered up to a round; undefined where answers are missing. */
+function candidatesOf(
+  { splits }: SearchOutcome,
+  models: readonly MergeModel[],
+  active: ReadonlySet<string>,
+  round: number,
+  sheet: Sheet,
+): Candidate[] | undefined {
+  const candidates: Candidate[] = [];
+  for (const { name, configuration } of models) {
+    if (!active.has(configuration.label)) continue;
+    for (const [task, split] of splits) {
+      const places = new Set(split.rounds.slice(0, round + 1).flat());
+      const items = sheet.answers(name, task)?.items.filter(({ index }) => places.has(index)) ?? [];
+      if (items.length < places.size) return undefined;
+      candidates.push({ configuration: configuration.label, of: task, items });
+    }
+  }
+  return candidates;
+}
