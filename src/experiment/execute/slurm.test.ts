@@ -11,7 +11,11 @@ import { jobScript, jobState, readAccounts, readJobs, readQueue, shellQuote } fr
 const root = mkdtempSync(join(tmpdir(), "layergraft-slurm-"));
 afterAll(() => rmSync(root, { recursive: true }));
 
-const RESULT = JSON.stringify({ kind: "evaluate", items: [], score: 0.5 });
+const RESULTS = {
+  evaluate: { kind: "evaluate", items: [{ index: 0, id: "1", value: 0.5 }], score: 0.5 },
+  train: { kind: "train", checkpoints: [{ path: "run/checkpoint-1", samples: 1 }] },
+  analyze: { kind: "analyze", suggested: [] },
+};
 
 let stepCount = 0;
 function makeStep(kind: ReadyStep["kind"] = "evaluate"): ReadyStep {
@@ -57,8 +61,8 @@ class FakeSlurm {
   };
 
   /** The task ends as a real one would: its script leaves a word. */
-  end(task: string, { folder }: ReadyStep, code: number): void {
-    if (code === 0) writeFileSync(join(folder, "result.json"), RESULT);
+  end(task: string, { folder, kind }: ReadyStep, code: number): void {
+    if (code === 0) writeFileSync(join(folder, "result.json"), JSON.stringify(RESULTS[kind]));
     writeFileSync(
       join(folder, "exit.json"),
       JSON.stringify({ code, host: "node1", job: task, began: 100, ended: 160 }),

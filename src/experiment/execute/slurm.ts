@@ -8,7 +8,8 @@ import { isSystemError, LayergraftError } from "../../core/errors.js";
 import { writeFileAtomically } from "../../core/files.js";
 import { groupBy } from "../../core/group.js";
 import type { StepRunnerId } from "../ledger.js";
-import { readResult, STEP_FILES } from "../run/store.js";
+import { STEP_FILES } from "../run/store.js";
+import { readResult } from "../steps/result.js";
 import type { StepKind } from "../steps/step.js";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
 import { type JobState, jobScript, readAccounts, readJobs, readQueue, type SlurmResources } from "./slurm-text.js";
@@ -184,7 +185,7 @@ export class SlurmExecutor implements Executor {
     const silent: string[] = [];
     for (const id of ids) {
       const job = this.#jobs.get(id);
-      const outcome = job && (await outcomeOf(job.step.folder, id));
+      const outcome = job && (await outcomeOf(job.step, id));
       if (outcome) this.#finish(id, outcome);
       else silent.push(id);
     }
@@ -223,12 +224,12 @@ export class SlurmExecutor implements Executor {
 }
 
 /** What the files of a step say of the job that ran it; undefined if that has left nothing. */
-async function outcomeOf(folder: string, id: string): Promise<Outcome | undefined> {
+async function outcomeOf({ folder, kind }: ReadyStep, id: string): Promise<Outcome | undefined> {
   const exit = await readExit(folder);
   // The word of an earlier try says nothing of this one.
   if (!exit || exit.job !== id) return undefined;
   const seconds = exit.ended - exit.began;
-  if (exit.code === 0 && (await readResult(folder))) return { outcome: "done", seconds };
+  if (exit.code === 0 && (await readResult(folder, kind))) return { outcome: "done", seconds };
   const log = await readFile(join(folder, STEP_FILES.log), "utf8").catch(() => "");
   return { outcome: "failed", reason: lastWords(log) ?? `it ended with code ${exit.code} on ${exit.host}`, seconds };
 }

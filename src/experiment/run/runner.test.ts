@@ -8,8 +8,9 @@ import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "../execute/ex
 import { Ledger } from "../ledger.js";
 import { fakeFacts, ITEMS } from "../plan/fake-world.test-util.js";
 import { parsePlan } from "../plan/file.js";
+import { type StepResult, writeResult } from "../steps/result.js";
 import { type RunOptions, runExperiment } from "./runner.js";
-import { type StepOrder, type StepResult, Store, writeResult } from "./store.js";
+import { type StepOrder, Store } from "./store.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-runner-"));
 afterAll(() => rmSync(root, { recursive: true }));

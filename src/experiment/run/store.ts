@@ -2,47 +2,12 @@
 //   ledger.jsonl          what happened to each step
 //   steps/KEY/step.json   what the step does; log.txt, what it said; result.json, what came out: there only when whole
 //   jobs/                 scripts and lists that were given to a cluster
-import { mkdir, readFile, rm } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { z } from "zod";
-import { isSystemError, LayergraftError } from "../../core/errors.js";
 import { writeFileAtomically } from "../../core/files.js";
 import type { Results } from "../steps/facts.js";
-import type { Location, ModelSource, Step } from "../steps/step.js";
-
-const item = z.object({
-  index: z.int().min(0),
-  id: z.string(),
-  value: z.union([z.number(), z.array(z.number())]).nullable(),
-});
-
-const resultSchema = z.discriminatedUnion("kind", [
-  z.object({
-    kind: z.literal("train"),
-    checkpoints: z.array(z.object({ path: z.string(), samples: z.number(), isAdapter: z.boolean().optional() })).min(1),
-    /** Tokens that were learned from. */
-    tokens: z.number().optional(),
-  }),
-  z.object({
-    kind: z.literal("analyze"),
-    suggested: z.array(z.object({ name: z.string(), reason: z.string(), recipe: z.record(z.string(), z.unknown()) })),
-  }),
-  z.object({
-    kind: z.literal("evaluate"),
-    items: z.array(item),
-    /** From 0 to 1. */
-    score: z.number(),
-    /** Seconds until the model could answer: opening it and computing what a merge blends. */
-    openSeconds: z.number().optional(),
-    /** Of which computing what a merge blends. */
-    mergeSeconds: z.number().optional(),
-    answerSeconds: z.number().optional(),
-  }),
-]);
-
-/** What a step leaves. */
-export type StepResult = z.output<typeof resultSchema>;
-export type EvaluationResult = Extract<StepResult, { kind: "evaluate" }>;
+import { readResult, type StepResult } from "../steps/result.js";
+import { kindOf, type Location, type ModelSource, type Step } from "../steps/step.js";
 
 /** A step as a process is told to run it: its models where they are on this machine. */
 export interface StepOrder {
@@ -64,7 +29,7 @@ export interface StepSettings {
 }
 
 /** Names of the files in a step's folder. */
-export const STEP_FILES = { order: "step.json", result: "result.json", log: "log.txt", exit: "exit.json" } as const;
+export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json" } as const;
 
 export class Store implements Results {
   readonly folder: string;
@@ -111,7 +76,7 @@ export class Store implements Results {
   async load(key: string): Promise<StepResult | undefined> {
     const known = this.#results.get(key);
     if (known) return known;
-    const result = await readResult(this.stepFolder(key));
+    const result = await readResult(this.stepFolder(key), kindOf(key));
     if (result) this.#results.set(key, result);
     return result;
   }
@@ -135,29 +100,6 @@ export class Store implements Results {
     const result = this.#results.get(key);
     return result?.kind === "evaluate" ? result : undefined;
   }
-}
-
-/** The result in a step's folder, if it is done. */
-export async function readResult(folder: string): Promise<StepResult | undefined> {
-  const path = join(folder, STEP_FILES.result);
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (error) {
-    if (isSystemError(error, "ENOENT")) return undefined;
-    throw error;
-  }
-  try {
-    return resultSchema.parse(JSON.parse(text));
-  } catch (error) {
-    const message = `${path} is not the result of a step; delete the folder it is in, and the step runs again`;
-    throw new LayergraftError("ledger", message, { file: path }, error);
-  }
-}
-
-/** Writes a step's result; from then on the step is done. */
-export async function writeResult(folder: string, result: StepResult): Promise<void> {
-  await writeFileAtomically(join(folder, STEP_FILES.result), `${JSON.stringify(result)}\n`);
 }
 
 /** The source with the folders of this machine for the identities in it. */

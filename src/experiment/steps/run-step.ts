@@ -9,17 +9,10 @@ import { exists } from "../../core/files.js";
 import { type Lock, takeLock } from "../../core/lock.js";
 import { evaluate, openSandbox } from "../../evaluate/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
-import {
-  readResult,
-  STEP_FILES,
-  type StepOrder,
-  type StepResult,
-  type StepSettings,
-  withFolders,
-  writeResult,
-} from "../run/store.js";
+import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "../run/store.js";
 import { AnswererPool } from "./answer.js";
 import { dataAccess, openTask, withItems } from "./items.js";
+import { readResult, type StepResult, writeResult } from "./result.js";
 import type { AnalyzeStep, EvaluateStep, TrainStep } from "./step.js";
 
 export interface RunStepOptions {
@@ -44,13 +37,13 @@ interface StepContext extends RunStepOptions {
  * @throws whatever its module throws; nothing is left that looks like a result then
  */
 export async function runStepFolder(folder: string, options: RunStepOptions = {}): Promise<StepResult> {
-  const done = await readResult(folder);
-  if (done) return done;
   const { step, folders, settings } = JSON.parse(await readFile(join(folder, STEP_FILES.order), "utf8")) as StepOrder;
+  const done = await readResult(folder, step.kind);
+  if (done) return done;
   const context: StepContext = { ...options, folder: resolve(folder), folders, settings };
   const lock = await succeed(context);
   try {
-    const known = await readResult(folder); // what the process before us left in the end
+    const known = await readResult(folder, step.kind); // what the process before us left in the end
     const result =
       known ??
       (step.kind === "train"

@@ -94,6 +94,11 @@ export function stepKey(kind: StepKind, inputs: unknown): string {
   return `${kind}-${digest.slice(0, 30)}`;
 }
 
+/** The kind of the step that has a key. */
+export function kindOf(key: string): StepKind {
+  return key.slice(0, key.indexOf("-")) as StepKind;
+}
+
 /** The identity of what a step left at a path of its folder. */
 export function madeBy(key: string, path: string): string {
   return `step:${key}:${path}`;

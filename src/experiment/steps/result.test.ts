@@ -1,0 +1,48 @@
+// What counts as a step's result: what a step of that kind leaves, whole, and nothing else.
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, it } from "vitest";
+import { readResult, type StepResult, setResultAside, writeResult } from "./result.js";
+import { kindOf, stepKey } from "./step.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-result-"));
+afterAll(() => rmSync(root, { recursive: true }));
+
+const SCORED: StepResult = {
+  ...{ kind: "evaluate", score: 0.5, unscored: 1 },
+  items: [
+    { index: 3, id: "a", value: 0.5 },
+    { index: 4, id: "b", value: null },
+  ],
+};
+
+it("is what was written", async () => {
+  expect(await readResult(root, "evaluate")).toBeUndefined();
+  await writeResult(root, SCORED);
+  expect(await readResult(root, "evaluate")).toEqual(SCORED);
+  expect(kindOf(stepKey("train", {}))).toBe("train");
+});
+
+it.each([
+  [
+    "another kind",
+    { kind: "analyze", suggested: [] },
+    /it is that of a step of kind analyze, and this one is evaluate/,
+  ],
+  ["no items", { ...SCORED, items: [] }, /items: there are no items/],
+  ["an item twice", { ...SCORED, items: [SCORED.items[0], SCORED.items[0]] }, /items: an item is there twice/],
+  ["a score that is none", { ...SCORED, score: null }, /score: /],
+])("is not one of %s", async (_, result, message) => {
+  writeFileSync(join(root, "result.json"), JSON.stringify(result));
+  await expect(readResult(root, "evaluate")).rejects.toThrow(message);
+  await expect(readResult(root, "evaluate")).rejects.toThrow(/delete the folder it is in, and the step runs again/);
+});
+
+it("is not one that was cut short, which can be put aside", async () => {
+  writeFileSync(join(root, "result.json"), '{"kind":');
+  await expect(readResult(root, "evaluate")).rejects.toThrow(/it is no JSON/);
+  await setResultAside(root);
+  expect(await readResult(root, "evaluate")).toBeUndefined();
+  expect(existsSync(join(root, "result.json.damaged"))).toBe(true);
+});
