@@ -4,11 +4,11 @@ export const PAGE_STYLE = `
 :root { color-scheme: light dark;
   --ink: #1b1f24; --soft: #5b6673; --line: #d9dee4; --paper: #ffffff; --raised: #f5f7f9; --accent: #1f7a3f;
   --base: #9aa5b1; --expert: #6b8fc9; --average: #b3a06a; --merge: #a585b8; --swap: #2f9155; --joint: #c98a5b;
-  --deep: #14532d; --heat: #2f9155; --lost: #c45a4a; --gained: #2f9155; }
+  --deep: #14532d; --heat: #2f9155; --lost: #c45a4a; --gained: #2f9155; --shade: #00000038; }
 @media (prefers-color-scheme: dark) { :root {
   --ink: #e7ebf0; --soft: #9ba7b4; --line: #323a44; --paper: #14181d; --raised: #1c2229; --accent: #6fce93;
   --base: #6d7885; --expert: #7fa0d6; --average: #b8a76f; --merge: #b095c4; --swap: #4db777; --joint: #d39a6e;
-  --heat: #3ea468; --lost: #d97a6b; --gained: #4db777; } }
+  --heat: #3ea468; --lost: #d97a6b; --gained: #4db777; --shade: #ffffff40; } }
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; scroll-behavior: smooth; }
 body { margin: 0 auto; max-width: 68rem; padding: 0 1.25rem 3rem; background: var(--paper); color: var(--ink);
@@ -28,7 +28,9 @@ figure { margin: 0 0 1.5rem; min-width: 0; }
 .said { font-size: .93rem; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; }
 .key { display: inline-block; width: .8rem; height: .8rem; margin-right: .4rem; border-radius: 2px; vertical-align: -1px; background: var(--merge); }
-.scroll { overflow-x: auto; max-width: 100%; }
+.scroll { overflow-x: auto; max-width: 100%; background:
+  linear-gradient(90deg, transparent, var(--paper) 70%) 100% 0 / 2.5rem 100% no-repeat local,
+  linear-gradient(270deg, var(--shade), transparent) 100% 0 / .9rem 100% no-repeat scroll; }
 table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums; }
 th { font-weight: 500; text-align: left; }
 small { display: block; color: var(--soft); font-size: .78rem; font-weight: 400; line-height: 1.3; }
@@ -87,10 +89,11 @@ footer { margin-top: 3rem; }
   .bars tr { display: grid; grid-template-columns: 1fr 3.4rem; }
   .bars th { grid-column: 1 / -1; width: auto; padding: .5rem 0 .1rem; }
   .bars tfoot th { display: none; }
+  .bars td.value { width: auto; }
   .heatmap td { min-width: 3.6rem; }
   .numbers thead th { min-width: 3.6rem; }
   table.numbers { min-width: 100%; }
-  .numbers tbody th { min-width: 7rem; max-width: 11rem; overflow-wrap: anywhere; position: sticky; left: 0; background: var(--paper); }
+  .numbers tbody th { min-width: 8rem; max-width: 11rem; overflow-wrap: anywhere; position: sticky; left: 0; background: var(--paper); }
   .numbers td.text { min-width: 7rem; }
 }
 @media print { nav, summary { display: none; } body { max-width: none; } }

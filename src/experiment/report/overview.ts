@@ -104,6 +104,11 @@ interface Compared {
 function compareWays(rows: readonly Compared[], task: string, sheet: Sheet, basis: Basis) {
   const [first, ...rest] = rows.filter(({ way }) => !way.isSummary).toSorted((a, b) => b.mean - a.mean);
   if (!first || rest.length === 0) return { verdict: "" };
+  const alike = rest.filter(({ mean }) => Math.abs(mean - first.mean) < 1e-9);
+  if (alike.length > 0) {
+    const names = [first, ...alike].map(({ way }) => way.label);
+    return { verdict: `No best is marked: ${listed(names)} are highest alike.` };
+  }
   const items = (way: Way) =>
     [...(sheet.itemMeans(way.models, task, basis) ?? [])].map(([id, value]) => ({ id, verdict: { value } }));
   const top = items(first.way);
@@ -122,7 +127,15 @@ function compareWays(rows: readonly Compared[], task: string, sheet: Sheet, basi
   if (unclear.length === 0) {
     return { best: first.way, verdict: `${first.way.label} is above every other row beyond chance (${how}).` };
   }
-  const names = unclear.map(({ way }) => way.label);
-  const told = names.length > 3 ? `${names.slice(0, 2).join(", ")} and ${names.length - 2} more` : names.join(", ");
-  return { verdict: `No best is marked: ${first.way.label} is highest, but not beyond chance above ${told} (${how}).` };
+  const names = listed(unclear.map(({ way }) => way.label));
+  return {
+    verdict: `No best is marked: ${first.way.label} is highest, but not beyond chance above ${names} (${how}).`,
+  };
+}
+
+/** `a, b and c`; of more than three, how many others there are. Labels have commas in them. */
+function listed(names: readonly string[]): string {
+  const quoted = names.map((name) => (name.includes(",") ? `“${name}”` : name));
+  const shown = quoted.length > 3 ? [...quoted.slice(0, 2), `${quoted.length - 2} more`] : quoted;
+  return shown.length < 2 ? (shown[0] ?? "") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
 }

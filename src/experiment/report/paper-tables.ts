@@ -101,10 +101,11 @@ const NOT_PAPER = "The paper's layout without its numbers: those are of MGSM, an
 function crowdedNote(sheet: Sheet, columns: readonly string[], language: string): string {
   const crowded = columns.flatMap((column) => {
     const [first, ...others] = mergesThatFit(sheet, column, language);
-    const rest = others.length === 0 ? "" : `${others.join(", ")} fit there, too, and stand in the main table`;
-    return rest === "" ? [] : [`Column ${column} is ${first}; ${rest}.`];
+    return others.length === 0
+      ? []
+      : [`Of ${column} there are several: ${first} stands here, ${others.join(", ")} in the main table only.`];
   });
-  return crowded.length === 0 ? "" : ` ${crowded.join(" ")} The field \`column\` of a merge says which stands there.`;
+  return crowded.length === 0 ? "" : ` ${crowded.join(" ")} The field \`column\` of a merge says which stands here.`;
 }
 
 function settingRow(

@@ -9,10 +9,9 @@ import {
   tableLatex,
 } from "../../report/experiment.js";
 import { experimentPage } from "../../report/experiment-page.js";
-import type { Experiment, ExperimentStatus } from "../experiment.js";
-import { FakeWorld, fakeFacts, ITEMS } from "../plan/fake-world.test-util.js";
+import { ITEMS } from "../plan/fake-world.test-util.js";
 import type { EvaluateStep } from "../steps/step.js";
-import { gatherReport } from "./gather.js";
+import { reportOf } from "./report-of.test-util.js";
 
 const PLAN = `
 name: small
@@ -44,31 +43,7 @@ function strength({ model, request }: EvaluateStep): number {
   if (typeof model.task === "object") return 6;
   return model.bottom === 1 && model.top === 1 ? 7 : model.bottom === 2 && model.top === 0 ? 5 : 3;
 }
-const worth = (step: EvaluateStep, item: number) => (item % 10 < strength(step) ? 1 : 0);
-
-function reportOf(text: string, isFinished = true) {
-  const world = new FakeWorld(text, { worth });
-  const expansion = isFinished ? world.finish() : world.expand();
-  const base = { parameters: 1.24e9, bytes: 2.5e9, layers: 16 };
-  const experiment = { plan: world.plan, world: { facts: fakeFacts, faults: [], base } } as unknown as Experiment;
-  const steps = expansion.steps.map((step) => ({
-    step,
-    state: isFinished
-      ? { state: "done", attempts: 1, seconds: 2 }
-      : { state: "failed", attempts: 1, seconds: 1, reason: "no <memory>" },
-  }));
-  const counts = {
-    done: isFinished ? steps.length : 0,
-    failed: isFinished ? 0 : steps.length,
-    left: 0,
-    running: 0,
-    waiting: isFinished ? 0 : 7,
-  };
-  const status = { expansion, steps, counts, store: world.results } as unknown as ExperimentStatus;
-  return { report: gatherReport(experiment, status), expansion };
-}
-
-const { report, expansion } = reportOf(PLAN);
+const { report, expansion } = reportOf(PLAN, strength);
 const held = expansion.searches[0]?.splits.get("mgsm_sw")?.held ?? [];
 /** Share of the held-out items that a model of this strength gets right. */
 const heldShare = (right: number) => held.filter((item) => item % 10 < right).length / held.length;
@@ -159,7 +134,7 @@ describe("the data of a report", () => {
   });
 
   it("may choose on all items, and says so", () => {
-    const { report: both } = reportOf(PLAN.replace("share: 0.4", "share: 0.4, choose_on: both"));
+    const { report: both } = reportOf(PLAN.replace("share: 0.4", "share: 0.4, choose_on: both"), strength);
     const paper = both.tables.filter(({ kind }) => kind === "paper");
     expect(paper.map(({ id }) => id)).toEqual([
       ...["table-1", "table-2-sw", "table-5", "table-6", "table-1-all", "table-2-sw-all", "table-6-all"],
@@ -170,7 +145,7 @@ describe("the data of a report", () => {
   });
 
   it("is a report before anything is done", () => {
-    const { report: early } = reportOf(PLAN, false);
+    const { report: early } = reportOf(PLAN, strength, { isFinished: false });
     expect(early.tables.find(({ id }) => id === "table-1")?.rows[0]?.cells[0]?.value).toBeUndefined();
     expect(experimentMarkdown(early)).toContain("Not complete: of its steps 0 done");
     expect(experimentPage(early)).toContain("no &lt;memory&gt;");

@@ -83,7 +83,8 @@ function wholeMean(models: readonly MergeModel[], task: string, sheet: Sheet, ba
   const search = sheet.expansion.searches.find(({ group }) => group === models[0]?.group);
   const isWhole = models.every(({ name }) => sheet.items(name, task, basis) !== undefined);
   // On a task that did not decide, only what is reported was asked.
-  return isWhole && labels.size > 1 && search?.splits.has(task) ? labels.size : 0;
+  // One or two are the rows above it.
+  return isWhole && labels.size > 2 && search?.splits.has(task) ? labels.size : 0;
 }
 
 /** What the configuration is that is reported without any search: the plan's default, or what stands first. */

@@ -1,0 +1,43 @@
+// The report of a plan in a world where answers are what a function says. For tests.
+import type { Experiment, ExperimentStatus } from "../experiment.js";
+import { FakeWorld, fakeFacts } from "../plan/fake-world.test-util.js";
+import type { SuggestedRecipe } from "../steps/facts.js";
+import type { EvaluateStep } from "../steps/step.js";
+import { gatherReport } from "./gather.js";
+
+/** How many of ten items in a row a model gets right. */
+export type Strength = (step: EvaluateStep) => number;
+
+export interface ReportOfOptions {
+  /** Run to the end; default true. Else every step has failed. */
+  readonly isFinished?: boolean;
+  readonly suggested?: readonly SuggestedRecipe[];
+}
+
+/** The report, and what the plan amounts to. */
+export function reportOf(
+  text: string,
+  strength: Strength,
+  { isFinished = true, suggested = [] }: ReportOfOptions = {},
+) {
+  const worth = (step: EvaluateStep, item: number) => (item % 10 < strength(step) ? 1 : 0);
+  const world = new FakeWorld(text, { worth, suggested });
+  const expansion = isFinished ? world.finish() : world.expand();
+  const base = { parameters: 1.24e9, bytes: 2.5e9, layers: 16 };
+  const experiment = { plan: world.plan, world: { facts: fakeFacts, faults: [], base } } as unknown as Experiment;
+  const steps = expansion.steps.map((step) => ({
+    step,
+    state: isFinished
+      ? { state: "done", attempts: 1, seconds: 2 }
+      : { state: "failed", attempts: 1, seconds: 1, reason: "no <memory>" },
+  }));
+  const counts = {
+    done: isFinished ? steps.length : 0,
+    failed: isFinished ? 0 : steps.length,
+    left: 0,
+    running: 0,
+    waiting: isFinished ? 0 : 7,
+  };
+  const status = { expansion, steps, counts, store: world.results } as unknown as ExperimentStatus;
+  return { report: gatherReport(experiment, status), expansion };
+}

@@ -1,0 +1,150 @@
+// What the main tables have: a row for each name of the plan, a table for each task, intervals, and no best by chance.
+import { describe, expect, it } from "vitest";
+import { overviewLines } from "../../report/experiment-terminal.js";
+import type { EvaluateStep } from "../steps/step.js";
+import { reportOf } from "./report-of.test-util.js";
+
+const HEAD = `
+name: small
+base: b
+experts:
+  math: { role: task, folders: [m1] }
+  other-math: { role: task, folders: [m2] }
+  swahili: { role: language, language: sw, folders: [s1] }
+  together: { role: joint, folders: [j1] }
+`;
+const MERGES = `
+merges:
+  - { name: swap averaged, recipe: { method: swap, task: math, language: swahili, bottom: 2, top: 0 } }
+  - { name: swap outside, recipe: { method: swap, task: math, language: swahili, bottom: 2, top: 0, outside: language } }
+  - { name: equal soup, recipe: { method: soup, models: [math, swahili] } }
+  - { name: soup 3 to 1, recipe: { method: soup, models: [{ model: math, weight: 3 }, swahili] } }
+  - { name: swap any, recipe: { method: swap, task: task, language: language, bottom: 3, top: 0 } }
+`;
+const TASKS = "evaluate: { tasks: [own_sw.yaml, { task: own_en.yaml, of: [base, merges] }] }";
+const GRID = `
+merges:
+  - { name: graft, recipe: { method: swap, task: math, language: swahili }, grid: { bottom: [1, 2], top: [0, 1] } }
+  - { name: TIES, recipe: { method: ties, models: [math, swahili], base: base } }
+evaluate: { tasks: ["mgsm_{language}", mgsm_en] }
+`;
+
+/** Of each model another: experts by name, merges by what is set. */
+function strength({ model }: EvaluateStep): number {
+  if (typeof model === "string") return { "id:b": 1, "id:m1": 2, "id:m2": 3, "id:s1": 0, "id:j1": 4 }[model] ?? 0;
+  if (model.method === "soup") return JSON.stringify(model).includes('"weight":3') ? 6 : 5;
+  if (model.outside === "language") return 8;
+  if (model.bottom === 3) return model.task === "id:m1" ? 9 : 10;
+  return model.bottom === 2 && model.top === 1 ? 9 : 7;
+}
+
+const rowsOf = (text: string, i = 0) => reportOf(text, strength).report.overviews[i]?.bars ?? [];
+
+describe("rows of the main tables", () => {
+  it("are the plan's: each family, each merge by its name", () => {
+    expect(rowsOf(HEAD + MERGES + TASKS).map(({ label, detail, count, mean }) => [label, detail, count, mean])).toEqual(
+      [
+        ["base", "", 1, 0.1],
+        ["math", "task expert", 1, 0.2],
+        ["other-math", "task expert", 1, 0.3],
+        ["swahili", "language expert, sw", 1, 0],
+        ["together", "trained on both", 1, 0.4],
+        ["swap averaged", "", 1, 0.7],
+        ["swap outside", "", 1, 0.8],
+        ["equal soup", "", 1, 0.5],
+        ["soup 3 to 1", "", 1, 0.6],
+        ["swap any", "", 2, 0.95],
+      ],
+    );
+  });
+
+  it("are of every task, with those who were asked it", () => {
+    const { report } = reportOf(HEAD + MERGES + TASKS, strength);
+    expect(report.overviews.map(({ title }) => title)).toEqual(["own_sw.yaml", "own_en.yaml"]);
+    const labels = report.overviews[1]?.bars.map(({ label }) => label);
+    expect(labels).toEqual(["base", "swap averaged", "swap outside", "equal soup", "soup 3 to 1", "swap any"]);
+    expect(new Set(report.flips.map(({ task }) => task))).toEqual(new Set(["own_sw.yaml", "own_en.yaml"]));
+  });
+
+  it("invent no default", () => {
+    const [, , , , , first, chosen, ties] = rowsOf(HEAD + GRID);
+    expect([first?.label, first?.detail]).toEqual(["graft, first of the grid", "bottom 1, top 0"]);
+    expect([chosen?.label, chosen?.detail]).toEqual(["graft, chosen on other items", "bottom 2, top 1"]);
+    expect(ties?.label).toBe("TIES");
+    const named = rowsOf(HEAD + GRID.replace("top: [0, 1] }", "top: [0, 1] }, default: { bottom: 2, top: 1 }"));
+    expect(named[5]).toMatchObject({ label: "graft, default and chosen on other items", detail: "bottom 2, top 1" });
+  });
+
+  it("have what was suggested first", () => {
+    const recipe = (bottom: number) => ({
+      method: "swap",
+      base: "base",
+      task: "task",
+      language: "language",
+      bottom,
+      top: 1,
+    });
+    const suggested = [
+      { name: "paper-default", reason: "", recipe: recipe(1) },
+      { name: "wide", reason: "", recipe: recipe(2) },
+    ];
+    const text = `${HEAD}
+merges: [{ name: suggested, suggest: { task: math, language: swahili } }]
+evaluate: { tasks: ["mgsm_{language}"] }`;
+    const bars = reportOf(text, strength, { suggested }).report.overviews[0]?.bars.slice(5);
+    expect(bars?.map(({ label, detail, mean }) => [label, detail, mean])).toEqual([
+      ["suggested, first suggestion", "paper-default", 0.75],
+      ["suggested, chosen on other items", "wide", expect.closeTo(10 / 12, 12)],
+    ]);
+  });
+});
+
+describe("how the best was chosen", () => {
+  const on = (where: string) => reportOf(`${HEAD + GRID}search: { choose_on: ${where} }`, strength).report;
+
+  it("is said where it was chosen on the items that are reported", () => {
+    const [own, english] = on("test").overviews;
+    expect(own?.bars.map(({ label }) => label)).toContain("graft, chosen on these items");
+    expect(own?.choice).toContain("chosen on these very items, as the paper did");
+    expect(own?.bars.at(-2)).toMatchObject({ label: "graft, mean over 4 configurations", count: 4, mean: expect.closeTo(0.75, 12) });
+    expect(english?.bars.map(({ label }) => label)).toContain("graft, chosen on mgsm_sw");
+    expect(english?.choice).toContain("all 20 items of mgsm_sw, the test items of that task");
+    expect(overviewLines(own as NonNullable<typeof own>).join("\n")).toContain("these very items");
+  });
+
+  it("is both, in tables of their own, where both are wanted", () => {
+    const { overviews } = on("both");
+    expect(overviews.map(({ title, items }) => [title, items])).toEqual([
+      ["mgsm_sw, chosen on held-out items", "the 12 of 20 items that no search saw"],
+      ["mgsm_en, chosen on held-out items", "20 items"],
+      ["mgsm_sw, chosen on the test items", "20 items"],
+      ["mgsm_en, chosen on the test items", "20 items"],
+    ]);
+    expect(new Set(overviews.map(({ id }) => id)).size).toBe(4);
+  });
+});
+
+describe("what is beyond chance", () => {
+  it("has Wilson's interval, of some width where all items are wrong", () => {
+    const swahili = rowsOf(HEAD + MERGES + TASKS).find(({ label }) => label === "swahili");
+    expect(swahili?.interval).toEqual({ low: 0, high: expect.closeTo(3.841459 / 23.841459, 5) });
+  });
+
+  it("marks a best only where its lead over each other is", () => {
+    // 18 of 20 against 16: two items more are no more than chance.
+    const close = reportOf(HEAD + MERGES + TASKS, (step) => Math.min(9, strength(step))).report.overviews[0];
+    expect(close?.bars.some(({ isBest }) => isBest)).toBe(false);
+    expect(close?.verdict).toMatch(/^No best is marked: swap any is highest, but not beyond chance above swap outside/);
+    // 20 of 20 against at most 4.
+    const clear = reportOf(HEAD + MERGES + TASKS, (step) => (strength(step) === 8 ? 10 : strength(step) / 5));
+    expect(clear.report.overviews[0]?.bars.filter(({ isBest }) => isBest).map(({ label }) => label)).toEqual([
+      "swap outside",
+    ]);
+    expect(clear.report.overviews[0]?.verdict).toMatch(/^swap outside is above every other row beyond chance/);
+  });
+
+  it("says so where the highest are alike", () => {
+    const alike = reportOf(HEAD + MERGES + TASKS, ({ model }) => (model === "id:m1" || model === "id:m2" ? 9 : 1));
+    expect(alike.report.overviews[0]?.verdict).toBe("No best is marked: math and other-math are highest alike.");
+  });
+});

@@ -1,0 +1,131 @@
+// How a report tells a search: its rounds, ties, grids of one or two fields; and that every table is one of its tables.
+import { describe, expect, it } from "vitest";
+import { experimentMarkdown, tableCsv, tableLatex } from "../../report/experiment.js";
+import { experimentPage } from "../../report/experiment-page.js";
+import type { EvaluateStep } from "../steps/step.js";
+import { reportOf } from "./report-of.test-util.js";
+
+const plan = (grid: string, search = "", recipe = "") => `
+name: small
+base: ../folder/base/last
+experts:
+  math: { role: task, folders: [m1] }
+  swahili: { role: language, language: sw, folders: [s1] }
+merges:
+  - { name: graft, recipe: { method: swap, task: math, language: swahili${recipe} }, ${grid} }
+evaluate: { tasks: ["mgsm_{language}"] }
+search: { share: 0.8${search} }
+`;
+
+const GRID = "grid: { bottom: [1, 2, 3], top: [0, 1, 2] }, default: { bottom: 2, top: 0 }";
+
+/** Ten of ten for as many bottom layers as are asked, one less for each top layer. */
+function strength({ model }: EvaluateStep): number {
+  if (typeof model === "string") return 1;
+  return 2 + 2 * Number(model.bottom ?? 0) - Number(model.top ?? 0);
+}
+
+describe("halving", () => {
+  const { searches, tables } = reportOf(plan(GRID, ", how: halving"), strength).report;
+  const [search] = searches;
+
+  it("is told round by round", () => {
+    // 16 of 20 items are the search's: 4, 8, 16 in three rounds, in which half of 9, rounded up, go on at most.
+    expect(search?.tasks).toEqual([{ title: "mgsm_sw", searched: 16, all: 20 }]);
+    expect(search?.rounds.map(({ configurations, items }) => [configurations, items])[0]).toEqual([9, 4]);
+    expect(search?.rounds.map(({ items }) => items)).toEqual([4, 8, 16]);
+    for (const [i, { configurations, dropped }] of (search?.rounds ?? []).entries()) {
+      expect(search?.rounds[i + 1]?.configurations ?? configurations).toBe(configurations - dropped);
+      expect(search?.configurations.filter(({ round }) => round === i + 1)).toHaveLength(
+        i === 2 ? configurations : dropped,
+      );
+    }
+    expect(search?.summary).toMatch(
+      /^Successive halving of 9 configurations in 3 rounds, on 16 of the 20 items of mgsm_sw/,
+    );
+  });
+
+  it("lists every configuration, the chosen one first", () => {
+    expect(search?.configurations).toHaveLength(9);
+    expect(search?.configurations[0]).toMatchObject({ label: search?.chosen, isChosen: true, round: 3, items: 16 });
+    const rounds = tables.find(({ id }) => id === "search-graft-of-math-and-swahili-rounds");
+    expect(rounds?.rows[0]).toMatchObject({
+      label: "1",
+      cells: [{ value: 9 }, { value: 4 }, { value: expect.any(Number) }],
+    });
+  });
+});
+
+it("says where the choice was a tie, with the default in it", () => {
+  const [search] = reportOf(plan(GRID), ({ model }) => (typeof model === "object" && model.top === 0 ? 5 : 1)).report
+    .searches;
+  expect([...(search?.ties ?? [])].sort()).toEqual(["bottom 1, top 0", "bottom 2, top 0", "bottom 3, top 0"]);
+  expect(search?.summary).toContain("A tie: ");
+  const [alone] = reportOf(plan(GRID), strength).report.searches;
+  expect(alone?.ties).toEqual([]);
+  expect(alone?.summary).not.toContain("tie");
+});
+
+describe("figures of the grid", () => {
+  it("are strips where one field is searched, with what the recipe sets beside them", () => {
+    const [strip] = reportOf(plan("grid: { bottom: [1, 2, 3] }, default: { bottom: 2 }", "", ", top: 1"), strength)
+      .report.heatmaps;
+    expect(strip).toMatchObject({ title: "graft of math and swahili, top 1", rowTitle: "", columnTitle: "bottom" });
+    expect(strip).toMatchObject({ rows: ["mean"], columns: ["1", "2", "3"] });
+    const [first, second, third] = strip?.cells[0] ?? [];
+    expect([first, second, third].every((value) => typeof value === "number")).toBe(true);
+    expect(third).toBeGreaterThan(first ?? 1);
+    expect(strip?.marked).toEqual([
+      { row: 0, column: 1, what: "default" },
+      { row: 0, column: 2, what: "chosen" },
+    ]);
+  });
+
+  it("are of whatever numbers are searched, and of nothing else", () => {
+    const [density] = reportOf(plan("grid: { top_transition: [0, 1], bottom: [1, 2] }"), strength).report.heatmaps;
+    expect(density).toMatchObject({ rowTitle: "bottom", columnTitle: "top transition" });
+    expect(
+      reportOf(plan("grid: { outside: [average, language] }", "", ", bottom: 1, top: 0"), strength).report.heatmaps,
+    ).toEqual([]);
+  });
+});
+
+describe("every table", () => {
+  const { report } = reportOf(plan(GRID), strength);
+
+  it("is among the tables that are written as CSV and LaTeX", () => {
+    expect(report.tables.map(({ id, kind }) => [id, kind])).toEqual([
+      ["main-mgsm_sw", "scores"],
+      ["search-graft-of-math-and-swahili", "search"],
+      ["gained-lost", "flips"],
+      ["cost", "cost"],
+    ]);
+    for (const table of report.tables) {
+      const lines = tableCsv(table).trimEnd().split("\n");
+      expect(lines).toHaveLength(1 + table.rows.length);
+      expect(tableLatex(table)).toContain("\\begin{tabular}{l");
+    }
+    const cost = report.tables.at(-1) as (typeof report.tables)[number];
+    expect(tableCsv(cost)).toMatch(/^,steps,time\nevaluations,3,6\nevaluations of merges,\d+,\d+\n$/);
+    const main = report.tables[0] as (typeof report.tables)[number];
+    expect(tableCsv(main).split("\n")[1]).toMatch(/^base,,0,0,0\.489\d+$/);
+    expect(tableLatex(main)).toContain("\\begin{tabular}{llrrr}");
+  });
+
+  it("has words to the left in Markdown, and says what its intervals are", () => {
+    const text = experimentMarkdown(report);
+    expect(text).toContain(
+      "| model | task | protocol | score | 95% interval | items |\n| --- | --- | --- | ---: | ---: | ---: |",
+    );
+    expect(text).toContain("± is a 95% interval");
+  });
+
+  it("is on the page under short names, with an axis to 100 and a legend", () => {
+    const page = experimentPage(report);
+    expect(page).toContain("<b>base/last</b>");
+    expect(page).toContain('<span style="left:100%">100</span>');
+    expect(page).toContain('<i class="key swap"></i>layer swap');
+    expect(page).toMatch(/<th scope="col" class="text">task<\/th>/);
+    expect(page).not.toContain("1 more comparisons");
+  });
+});
