@@ -173,7 +173,7 @@ function checkSettings(folder: string, before: string, now: string): void {
   }
   throw new OutputError(
     `${folder} holds another evaluation, which cannot be gone on with: ${formatSome(differing, 4)}; choose another folder`,
-    { file: folder },
+    { file: folder, field: "settings" },
   );
 }
 

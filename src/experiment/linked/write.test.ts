@@ -1,5 +1,16 @@
 // Linked models hold the weights that executed merges hold, and what configurations share stands on the disk once.
-import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import {
+  appendFileSync,
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -66,4 +77,72 @@ it("keeps apart what is measured differently, and what is converted", async () =
     pool,
   });
   expect(half).toMatchObject({ shared: 0, written: first.written / 2 });
+});
+
+/** Changes one bit of the last weight, in place, with size and modification time as they were. */
+function flip(path: string): void {
+  const { atime, mtime } = statSync(path);
+  const bytes = readFileSync(path);
+  bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
+  writeFileSync(path, bytes);
+  utimesSync(path, atime, mtime);
+}
+
+it("is of the weights as they are, whatever their times say", async () => {
+  const pool = join(root, "pool-3");
+  const [changing, moved] = [join(root, "changing"), join(root, "moved")];
+  cpSync(join(root, "expert-1"), changing, { recursive: true });
+  const recipe = { ...swap(1), task: changing } as RecipeInput;
+  const out = join(root, "of-changing");
+  await writeLinked(await planRecipe(recipe), { out, pool });
+  flip(join(changing, "model.safetensors"));
+  expect((await writeLinked(await planRecipe(recipe), { out, pool })).written).toBeGreaterThan(0);
+  await executePlan(await planRecipe(recipe), { out: join(root, "merged-changing") });
+  expect(await weightsOf(out)).toEqual(await weightsOf(join(root, "merged-changing")));
+
+  // Of known bytes, wherever they are.
+  const identityOf = (folder: string) => `sha256:${folder.endsWith("expert-2") ? 2 : 1}`;
+  expect((await writeLinked(await planRecipe(recipe), { out, pool, identityOf })).shared).toBe(0);
+  cpSync(changing, moved, { recursive: true });
+  const elsewhere = await planRecipe({ ...recipe, task: moved } as RecipeInput);
+  expect((await writeLinked(elsewhere, { out, pool, identityOf })).written).toBe(0);
+});
+
+it("takes nothing into the pool that was read while a model was written to", async () => {
+  const pool = join(root, "pool-4");
+  const changing = join(root, "changing-2");
+  cpSync(join(root, "expert-1"), changing, { recursive: true });
+  const recipe = { ...swap(1), task: changing } as RecipeInput;
+  const out = join(root, "of-changing-2");
+  let flips = 0;
+  const onProgress = () => {
+    if (flips++ === 0) for (let i = 0; i < 2; i++) flip(join(changing, "model.safetensors"));
+  };
+  const told = writeLinked(await planRecipe(recipe), { out, pool, onProgress });
+  await expect(told).rejects.toThrow("changing-2 changed while the model was written; write it again");
+  expect(readdirSync(pool)).toEqual([]);
+});
+
+it("links to no layer that was cut short or written to", async () => {
+  const pool = join(root, "pool-5");
+  const out = join(root, "mended");
+  const { written } = await writeLinked(await planRecipe(swap(1)), { out, pool });
+  await executePlan(await planRecipe(swap(1)), { out: join(root, "merged-1") });
+  const right = await weightsOf(join(root, "merged-1"));
+  const layers = () => readdirSync(pool).filter((name) => name.endsWith(".safetensors"));
+  const damage: ((path: string) => void)[] = [
+    (path) => truncateSync(path, 5000),
+    (path) => appendFileSync(path, "more"),
+    (path) => writeFileSync(path, Buffer.concat([readFileSync(path).subarray(0, -8), Buffer.alloc(8)])),
+    (path) => writeFileSync(path, readFileSync(path).fill(0, 0, 8)),
+    (path) => rmSync(path.replace(/safetensors$/, "json")),
+  ];
+  for (const [i, spoil] of damage.entries()) {
+    spoil(join(pool, layers()[i % layers().length] ?? ""));
+    const mended = await writeLinked(await planRecipe(swap(1)), { out, pool });
+    expect(mended.written).toBeGreaterThan(0);
+    expect(mended.written).toBeLessThan(written);
+    expect(await weightsOf(out)).toEqual(right);
+  }
+  expect((await writeLinked(await planRecipe(swap(1)), { out, pool })).written).toBe(0);
 });

@@ -4,18 +4,20 @@
 import { createHash } from "node:crypto";
 import { constants, copyFile, link, mkdir, open, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { isSystemError } from "../../core/errors.js";
-import { exists, syncFolder } from "../../core/files.js";
+import { isSystemError, LayergraftError } from "../../core/errors.js";
+import { syncFolder } from "../../core/files.js";
 import { groupBy } from "../../core/group.js";
 import { measureAll } from "../../delta/measure.js";
 import { writeCompanions } from "../../merge/companions.js";
 import { compileWrite } from "../../merge/compile.js";
 import type { OpenedPlan, Plan, Step } from "../../merge/index.js";
-import { layoutFolder } from "../../safetensors/layout.js";
+import { layoutFolder, type ShardLayout } from "../../safetensors/layout.js";
 import { INDEX_FILE, SINGLE_FILE, shardName } from "../../safetensors/sharded.js";
 import type { Measured } from "../../source/expression.js";
 import { type RunOptions, runProgram } from "../../streaming/run.js";
+import { stampOf } from "../steps/inputs.js";
 import { canonicalJson } from "../steps/step.js";
+import { admit, isPooled, poolFile } from "./pool.js";
 
 export interface LinkOptions {
   /** Folder to write; what is there is replaced. */
@@ -24,6 +26,16 @@ export interface LinkOptions {
   readonly pool: string;
   readonly threads?: number | undefined;
   readonly memory?: number | undefined;
+  /**
+   * The identity of the model in a folder (or FOLDER+ADAPTER), where it is known: layers of the same bytes are then shared
+   * wherever the models are. Without one, a layer belongs to the files as they are now.
+   */
+  readonly identityOf?: ((folder: string) => string | undefined) | undefined;
+  /**
+   * Called before a written layer becomes the pool's; throws where the models are not what they were when they were
+   * identified. Default: where their files were written to since this function began.
+   */
+  readonly check?: (() => Promise<void>) | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: RunOptions["onProgress"];
 }
@@ -41,6 +53,7 @@ export interface LinkResult {
 interface Group {
   readonly steps: readonly Step[];
   readonly key: string;
+  readonly layout: ShardLayout;
 }
 
 /**
@@ -53,22 +66,26 @@ export async function writeLinked(opened: OpenedPlan, options: LinkOptions): Pro
   const out = resolve(options.out);
   const pool = resolve(options.pool);
   await mkdir(pool, { recursive: true });
+  const before = await stampsOf(opened);
+  const identities = identitiesOf(opened, before, options.identityOf);
   const groups = [...groupBy(plan.steps, ({ layer }) => layer).values()].map((steps): Group => {
-    return { steps, key: keyOf(steps, opened) };
+    return { steps, key: keyOf(steps, plan, identities), layout: layoutOf(steps) };
   });
   const missing: Group[] = [];
-  for (const group of groups) if (!(await exists(poolFile(pool, group)))) missing.push(group);
+  for (const group of groups) if (!(await isPooled(pool, group.key, group.layout))) missing.push(group);
   const bounds = pick(options);
   const isMeasured = missing.some(({ steps }) => JSON.stringify(steps).includes('"measured"'));
   const measured: Measured = isMeasured ? await measureAll(plan.measurements, sources, bounds) : new Map();
-  for (const group of missing) await writeGroup(opened, group, measured, pool, options);
+  const check = options.check ?? (() => refuseChanged(opened, before));
+  for (const group of missing) await writeGroup(opened, group, measured, pool, { ...options, check });
 
   const partial = `${out}.partial`;
   await rm(partial, { recursive: true, force: true });
   await mkdir(partial, { recursive: true });
   const names = groups.map((_, i) => (groups.length === 1 ? SINGLE_FILE : shardName(i + 1, groups.length)));
   let by: LinkResult["by"] = "hard links";
-  for (const [i, group] of groups.entries()) by = await refer(poolFile(pool, group), join(partial, names[i] ?? ""), by);
+  for (const [i, group] of groups.entries())
+    by = await refer(poolFile(pool, group.key), join(partial, names[i] ?? ""), by);
   if (groups.length > 1) await writeFile(join(partial, INDEX_FILE), indexOf(groups, names));
   await writeCompanions(plan, sources, partial);
   await rm(out, { recursive: true, force: true });
@@ -86,18 +103,44 @@ function pick({ threads, memory, signal, onProgress }: LinkOptions): Omit<RunOpt
 
 const declare = ({ tensor, dtype, shape }: Step) => ({ name: tensor, dtype, shape });
 
-function poolFile(pool: string, { key }: Group): string {
-  return join(pool, `${key}.safetensors`);
+function layoutOf(steps: readonly Step[]): ShardLayout {
+  return layoutFolder(steps.map(declare), { shardBytes: Number.POSITIVE_INFINITY }).shards[0] as ShardLayout;
 }
 
-/** The same for the same tensors made of the same files, whatever the plan calls them. */
-function keyOf(steps: readonly Step[], { plan, sources }: OpenedPlan): string {
-  const identities = new Map(
+/** By source: its weight files, each with size, times and number on the disk. */
+async function stampsOf({ sources }: OpenedPlan): Promise<ReadonlyMap<string, readonly string[]>> {
+  const stamps = new Map<string, readonly string[]>();
+  for (const [id, { files }] of sources) {
+    stamps.set(id, await Promise.all(files.map(async ({ path }) => `${path} ${await stampOf(path)}`)));
+  }
+  return stamps;
+}
+
+async function refuseChanged(opened: OpenedPlan, before: ReadonlyMap<string, readonly string[]>): Promise<void> {
+  const now = await stampsOf(opened);
+  const changed = opened.plan.sources.filter(({ id }) => now.get(id)?.join("\n") !== before.get(id)?.join("\n"));
+  if (changed.length === 0) return;
+  const names = changed.map(({ name }) => name).join(", ");
+  throw new LayergraftError("changed", `${names} changed while the model was written; write it again`);
+}
+
+/** What each source is: its bytes where they are known, otherwise its files. */
+function identitiesOf(
+  { plan }: OpenedPlan,
+  stamps: ReadonlyMap<string, readonly string[]>,
+  identityOf: LinkOptions["identityOf"],
+): ReadonlyMap<string, unknown> {
+  return new Map(
     plan.sources.map(({ id, folder, adapter, digest }) => {
-      const times = sources.get(id)?.files.map(({ bytes, modified }) => [bytes, modified]);
-      return [id, [folder, adapter, digest, times]];
+      const known = identityOf?.(adapter === undefined ? folder : `${folder}+${adapter}`);
+      // What a step made is known by the step, whose second run need not give the same bytes.
+      return [id, known?.startsWith("sha256:") ? known : [known, folder, adapter, digest, stamps.get(id)]];
     }),
   );
+}
+
+/** The same for the same tensors made of the same bytes, whatever the plan calls them. */
+function keyOf(steps: readonly Step[], plan: Plan, identities: ReadonlyMap<string, unknown>): string {
   const named = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(named);
     if (typeof value !== "object" || value === null) return value;
@@ -126,14 +169,12 @@ async function writeGroup(
   group: Group,
   measured: Measured,
   pool: string,
-  options: LinkOptions,
+  options: LinkOptions & { readonly check: () => Promise<void> },
 ): Promise<void> {
-  const { steps } = group;
+  const { steps, layout: shard, key } = group;
   const layout = layoutFolder(steps.map(declare), { shardBytes: Number.POSITIVE_INFINITY });
-  const [shard] = layout.shards;
-  if (!shard) return;
   // Of this process alone: another may be writing the same layer, and the last rename of equal files wins.
-  const temporary = `${poolFile(pool, group)}.${process.pid}.tmp`;
+  const temporary = `${poolFile(pool, key)}.${process.pid}.tmp`;
   try {
     const handle = await open(temporary, "w");
     try {
@@ -150,7 +191,8 @@ async function writeGroup(
     } finally {
       await written.close();
     }
-    await rename(temporary, poolFile(pool, group));
+    await options.check();
+    await admit(pool, key, temporary);
   } catch (error) {
     await rm(temporary, { force: true });
     throw error;

@@ -1,5 +1,6 @@
 // Who answers in an evaluation step: our engine, on a model or on a recipe that is not executed, or a server of the
 // user's that is started for the step, on a folder.
+import { createHash } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
@@ -11,6 +12,7 @@ import { type Backend, engineBackend, openOpenAI, startServer } from "../../eval
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import { type ChatTemplate, loadChatTemplate, loadTokenizer } from "../../text/index.js";
 import { writeLinked } from "../linked/write.js";
+import type { StepInputs } from "./inputs.js";
 import { canonicalJson, type ModelSource } from "./step.js";
 
 export interface AnswerOptions {
@@ -22,6 +24,10 @@ export interface AnswerOptions {
   readonly pool: string;
   readonly threads?: number | undefined;
   readonly memory?: number | undefined;
+  /** The models' files as the step found them; undefined: they are not watched. */
+  readonly inputs?: StepInputs | undefined;
+  /** The source with identities for folders: what answers are kept by, wherever the models are. */
+  readonly identity?: ModelSource | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -46,7 +52,8 @@ export class AnswererPool {
 
   /** The answerer of a source; the pool closes it. */
   async get(source: ModelSource, options: AnswerOptions): Promise<OpenedAnswerer> {
-    const key = canonicalJson([source, options.backend, options.threads]);
+    // A model whose files were written to is another one, which the open one may hold half of.
+    const key = canonicalJson([source, options.backend, options.threads, options.inputs?.stamps]);
     const known = this.#open.get(key);
     this.#open.delete(key);
     if (!known && !options.backend.startsWith("engine")) await this.close();
@@ -113,7 +120,7 @@ async function openAnswerer(source: ModelSource, options: AnswerOptions): Promis
 const FLOAT32 = 4;
 
 async function openOwn(source: ModelSource, options: AnswerOptions): Promise<Omit<OpenedAnswerer, "openSeconds">> {
-  const { threads, signal } = options;
+  const { threads, identity, signal } = options;
   const began = performance.now();
   let mergeSeconds = 0;
   const plan = typeof source === "string" ? undefined : await planRecipe(source as RecipeInput);
@@ -130,8 +137,10 @@ async function openOwn(source: ModelSource, options: AnswerOptions): Promise<Omi
       engine,
       tokenizer: await engine.tokenizer(),
       renderChat: rendererOf(await engine.chatTemplate()),
-      model: engine.name,
-      digest: engine.digest,
+      // Neither names nor times of files where the bytes are known: answers are gone on with after a move.
+      ...(identity === undefined
+        ? { model: engine.name, digest: engine.digest }
+        : { model: "model", digest: createHash("sha256").update(canonicalJson(identity)).digest("hex") }),
       version: `layergraft ${VERSION}`,
     });
     const elements = plan
@@ -156,12 +165,15 @@ function closedBy(backend: Backend, close: () => Promise<void>): Backend {
 }
 
 /** The folder of a model that a server can open; a recipe is executed into the step's own folder. */
-async function asFolder(source: ModelSource, { folder, ...options }: AnswerOptions): Promise<string> {
+async function asFolder(source: ModelSource, { folder, inputs, ...options }: AnswerOptions): Promise<string> {
   const isPlain = typeof source === "string" && !source.includes("+");
   if (isPlain) return source;
   const recipe = typeof source === "string" ? { method: "soup", models: [source] } : source;
   const out = join(folder, "model");
-  await writeLinked(await planRecipe(recipe as RecipeInput), { out, ...options });
+  await writeLinked(await planRecipe(recipe as RecipeInput), {
+    ...{ out, ...options },
+    ...(inputs ? { identityOf: (model) => inputs.identityOf(model), check: () => inputs.check() } : {}),
+  });
   return out;
 }
 

@@ -1,8 +1,15 @@
 // Tasks as an experiment asks them: opened by what the plan says, whole or only some of their items.
 import { resolve } from "node:path";
-import { RecipeError } from "../../core/errors.js";
+import { LayergraftError, RecipeError } from "../../core/errors.js";
 import { hubLoader } from "../../evaluate/hub-rows.js";
-import { type DataAccess, openTasks, type Task } from "../../evaluate/index.js";
+import {
+  type DataAccess,
+  type Item,
+  judgingDigest,
+  openTasks,
+  promptsDigest,
+  type Task,
+} from "../../evaluate/index.js";
 import type { TaskRequest } from "./step.js";
 
 /**
@@ -26,14 +33,37 @@ export function dataAccess(folder: string | undefined): DataAccess {
   return folder === undefined ? { loadRows: hubLoader() } : { folder };
 }
 
-/** The task with only some of its items, in its own order. @param places indices; null: all */
-export function withItems(task: Task, places: readonly number[] | null, limit: number | undefined): Task {
-  if (places === null) return task;
-  return {
-    ...task,
-    load: async (data, { signal } = {}) => {
-      const { items, notes } = await task.load(data, { limit, signal });
-      return { items: places.flatMap((place) => items[place] ?? []), notes };
-    },
-  };
+/** What identifies what is asked and expected, and how answers are judged. */
+export function taskDigest(task: Task, items: readonly Item[]): string {
+  return `${promptsDigest(items)} ${judgingDigest(task)}`;
+}
+
+/**
+ * Reads the items of a task, once, and makes a task of them that reads nothing more: what is asked is what was looked at.
+ * @param places of the items that are asked, in the task's own order; null: all
+ * @param digest `taskDigest` of all items as the experiment knows them; undefined: whatever they are
+ * @throws {LayergraftError} code `changed` if they are others by now
+ */
+export async function readItems(
+  { task, places, limit, digest }: ItemsAsked,
+  data: DataAccess,
+  signal?: AbortSignal,
+): Promise<Task> {
+  const { items, notes } = await task.load(data, { limit, signal });
+  if (digest !== undefined && taskDigest(task, items) !== digest) {
+    throw new LayergraftError(
+      "changed",
+      `the items of ${task.name} changed since the experiment was begun or resumed; run it again, which looks at everything anew`,
+    );
+  }
+  const asked = places === null ? items : places.flatMap((place) => items[place] ?? []);
+  return { ...task, load: async () => ({ items: asked, notes }) };
+}
+
+/** Which items of a task are asked. */
+export interface ItemsAsked {
+  readonly task: Task;
+  readonly places: readonly number[] | null;
+  readonly limit: number | undefined;
+  readonly digest: string | undefined;
 }

@@ -2,18 +2,20 @@
 // its result there. Whose process it is, and when, is execute/'s.
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { analyzeExperts, suggestRecipes } from "../../analysis/index.js";
 import { LayergraftError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
-import { type Lock, takeLock } from "../../core/lock.js";
-import { evaluate, openSandbox } from "../../evaluate/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
+import { checkCores } from "../execute/executor.js";
 import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "../run/store.js";
-import { AnswererPool } from "./answer.js";
-import { dataAccess, openTask, withItems } from "./items.js";
+import type { AnswererPool } from "./answer.js";
+import { StepInputs } from "./inputs.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
-import type { AnalyzeStep, EvaluateStep, TrainStep } from "./step.js";
+import { EVALUATION, runEvaluation } from "./run-evaluation.js";
+import type { AnalyzeStep, Step, TrainStep } from "./step.js";
+import { takeStepLock } from "./step-lock.js";
+
+export { STEP_LOCK } from "./step-lock.js";
 
 export interface RunStepOptions {
   /** Models that stay open for the next step; those of this step alone are closed without it. */
@@ -24,67 +26,57 @@ export interface RunStepOptions {
 }
 
 /** What a kind of step needs to run. */
-interface StepContext extends RunStepOptions {
+export interface StepContext extends RunStepOptions {
   /** The step's folder, absolute. */
   readonly folder: string;
   /** Folders of the models that the step names by identity. */
   readonly folders: Readonly<Record<string, string>>;
   readonly settings: StepSettings;
+  /** What it reads, as it was when the step began. */
+  readonly inputs: StepInputs;
 }
 
 /**
  * Runs the step of a folder, if it is not done already. A step that was stopped goes on where its module can.
+ * @throws {LayergraftError} code `changed` if its models or data are not, or did not stay, what the experiment identified;
+ *   what it made of them is removed
  * @throws whatever its module throws; nothing is left that looks like a result then
  */
 export async function runStepFolder(folder: string, options: RunStepOptions = {}): Promise<StepResult> {
   const { step, folders, settings } = JSON.parse(await readFile(join(folder, STEP_FILES.order), "utf8")) as StepOrder;
   const done = await readResult(folder, step.kind);
   if (done) return done;
-  const context: StepContext = { ...options, folder: resolve(folder), folders, settings };
-  const lock = await succeed(context);
+  if (settings.threads !== undefined) checkCores(settings.threads, "the threads of a step");
+  const lock = await takeStepLock(folder, {
+    signal: options.signal,
+    onWait: () => options.onProgress?.(0, "waiting for the process that runs this step already"),
+  });
   try {
+    // That of the evaluation knows processes of its own machine alone, and a cluster tries again on another.
+    await rm(join(folder, EVALUATION, ".layergraft-lock"), { force: true });
     const known = await readResult(folder, step.kind); // what the process before us left in the end
-    const result =
-      known ??
-      (step.kind === "train"
-        ? await runTraining(step, context)
-        : step.kind === "analyze"
-          ? await runAnalysis(step, context)
-          : await runEvaluation(step, context));
-    if (!known) await writeResult(folder, result);
+    if (known) return known;
+    const inputs = await StepInputs.open(
+      { folders, ...(step.kind === "train" ? { run: step.run, data: step.data } : {}) },
+      { folder: settings.folder, cache: resolve(folder, "..", "..") },
+    );
+    const context: StepContext = { ...options, folder: resolve(folder), folders, settings, inputs };
+    const result = await runKind(step, context);
+    await writeResult(folder, result);
     return result;
   } finally {
     await lock.release();
   }
 }
 
-/** The lock that the process holds which runs a step, in the step's folder. */
-export const STEP_LOCK = "step.lock";
-
-/** How long a process may take to leave whose runner was killed, or to count as gone with its machine, in seconds. */
-const SECONDS_TO_LEAVE = 330;
-
-/** Takes the place of whoever ran this step before, who may need a moment to notice that its runner is gone. */
-async function succeed({ folder, signal }: StepContext): Promise<Lock> {
-  for (let waited = 0; ; waited += 0.25) {
-    try {
-      const lock = await takeLock(folder, { name: STEP_LOCK });
-      // That of the evaluation knows processes of its own machine alone, and a cluster tries again on another.
-      await rm(join(folder, EVALUATION, ".layergraft-lock"), { force: true });
-      return lock;
-    } catch (error) {
-      const isHeld = error instanceof LayergraftError && error.code === "locked";
-      if (!isHeld || waited > SECONDS_TO_LEAVE || signal?.aborted) throw error;
-    }
-    await sleep(250);
-  }
+function runKind(step: Step, context: StepContext): Promise<StepResult> {
+  if (step.kind === "train") return runTraining(step, context);
+  return step.kind === "analyze" ? runAnalysis(step, context) : runEvaluation(step, context);
 }
-
-const EVALUATION = "evaluation";
 
 async function runTraining(
   step: TrainStep,
-  { folder, folders, settings, signal, onProgress }: StepContext,
+  { folder, folders, settings, inputs, signal, onProgress }: StepContext,
 ): Promise<StepResult> {
   const out = join(folder, "run");
   const run = checkRun({
@@ -104,6 +96,13 @@ async function runTraining(
         onProgress?.(at / steps, `loss ${loss.toFixed(3)}, ${speed}`);
       },
     });
+  }
+  // By what they hold: hours are not thrown away because somebody linked to a file.
+  try {
+    await inputs.checkContents();
+  } catch (error) {
+    if (error instanceof LayergraftError && error.code === "changed") await rm(out, { recursive: true, force: true });
+    throw error;
   }
   const isAdapter = run.method === "lora" && !run.lora?.merge;
   const made = step.trl ? TRL_FILES.out : "";
@@ -165,7 +164,7 @@ async function checkpointsIn(out: string, name: string): Promise<{ path: string;
 
 async function runAnalysis(
   step: AnalyzeStep,
-  { folders, settings, signal, onProgress }: StepContext,
+  { folders, settings, inputs, signal, onProgress }: StepContext,
 ): Promise<StepResult> {
   const at = (identity: string) => folders[identity] ?? identity;
   const sources = { base: at(step.base), task: at(step.task), language: at(step.language) };
@@ -176,63 +175,11 @@ async function runAnalysis(
     ...(signal ? { signal } : {}),
     onProgress: ({ doneBytes, totalBytes, phase }) => onProgress?.(doneBytes / Math.max(1, totalBytes), phase),
   });
+  await inputs.check();
   const named = { base: "base", task: "task", language: "language" };
   const suggested = suggestRecipes({ analysis, sources: named });
   return {
     kind: "analyze",
     suggested: suggested.map(({ name, reason, recipe }) => ({ name, reason, recipe: { ...recipe } })),
   };
-}
-
-async function runEvaluation(
-  step: EvaluateStep,
-  { folder, folders, settings, answerers, signal, onProgress }: StepContext,
-): Promise<StepResult> {
-  const task = withItems(await openTask(step.request, settings.folder), step.items, step.request.limit);
-  const source = withFolders(step.model, folders);
-  const sandbox = task.executes
-    ? await openSandbox({ allowCode: settings.allowCode, ...(signal ? { signal } : {}) })
-    : undefined;
-  const pool = answerers ?? new AnswererPool();
-  const { backend, openSeconds, mergeSeconds } = await pool.get(source, {
-    ...{ backend: step.backend, folder, pool: join(folder, "..", "..", "layers"), signal },
-    threads: settings.threads,
-    memory: settings.memory,
-  });
-  const began = performance.now();
-  try {
-    const out = join(folder, EVALUATION);
-    const { results, samples } = await evaluate({
-      tasks: [task],
-      backend,
-      data: dataAccess(settings.data),
-      source: step.label.replace(/^ask /, ""),
-      out,
-      resume: true,
-      ...(step.items === null && step.request.limit !== undefined ? { limit: step.request.limit } : {}),
-      sandbox,
-      signal,
-      onProgress: ({ done, total, score, metric }) =>
-        onProgress?.(
-          done / total,
-          score === undefined ? `${done} of ${total}` : `${metric} ${(100 * score).toFixed(1)} so far`,
-        ),
-    });
-    const [headline] = task.metrics;
-    const score = results.tasks[0]?.scores[0];
-    const items = (samples.get(task.name) ?? []).map(({ id, verdict }, i) => ({
-      index: step.items?.[i] ?? i,
-      id,
-      value: (headline && (verdict?.[headline.of] as number | number[] | undefined)) ?? null,
-    }));
-    const value = score === undefined || Number.isNaN(score.value) ? 0 : score.value;
-    return {
-      kind: "evaluate",
-      items,
-      score: score?.scale === "points" ? value / 100 : value,
-      ...{ openSeconds, mergeSeconds, answerSeconds: (performance.now() - began) / 1000 },
-    };
-  } finally {
-    if (!answerers) await pool.close();
-  }
 }

@@ -36,6 +36,8 @@ export interface TrainStep extends StepParts {
   readonly key: string;
   /** Fields of the run; `base` is an identity, and there is no `out`. */
   readonly run: Readonly<Record<string, Json>>;
+  /** What identified the data of the run when the step was named; undefined: any data will do. */
+  readonly data?: string;
   /** How TRL trains it; undefined where layergraft does. */
   readonly trl?: {
     readonly python: string;
@@ -58,6 +60,8 @@ export interface EvaluateStep extends StepParts {
   readonly key: string;
   readonly model: ModelSource;
   readonly request: TaskRequest;
+  /** Of all items of the task, and how they are judged, when the step was named; undefined: any will do. */
+  readonly digest?: string;
   /** Places of the items in the task's own order; null: all of them. */
   readonly items: readonly number[] | null;
   readonly backend: string;

@@ -1,0 +1,226 @@
+// Steps of evaluation in this process: what is kept when they are stopped, moved, locked out, or when what they read is
+// written to meanwhile.
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { takeLock } from "../../core/lock.js";
+import { writeInitialModel } from "../demo/model.js";
+import type { StepOrder } from "../run/store.js";
+import { AnswererPool } from "./answer.js";
+import { ReadFacts } from "./facts-reader.js";
+import { type StepResult, writeResult } from "./result.js";
+import { type RunStepOptions, runStepFolder } from "./run-step.js";
+import type { EvaluateStep } from "./step.js";
+import { STEP_LOCK, takeStepLock } from "./step-lock.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-step-"));
+afterAll(() => rmSync(root, { recursive: true }));
+const at = (...names: string[]) => join(root, ...names);
+const WEIGHTS = "model.safetensors";
+const KEY = "evaluate-000000000000000000000000000000";
+const folder = at("experiment", "steps", KEY);
+const TASK = { task: "items.yaml" };
+const ITEMS = 40;
+
+const line = (i: number, text = `asha had ${i % 9} mangoes .`) => `${JSON.stringify({ text, answer: `${i % 9}` })}\n`;
+
+beforeAll(async () => {
+  await writeInitialModel(at("first"), 1, { layers: 2, width: 16, heads: 2, feedForward: 32 });
+  writeFileSync(at("items.jsonl"), Array.from({ length: ITEMS }, (_, i) => line(i)).join(""));
+  const task = ["task: items", "data: items.jsonl", 'prompt: "{{text}} [solve] :"', "answer: generate"];
+  writeFileSync(at(TASK.task), [...task, 'gold: "{{answer}}"', "max_new_tokens: 4", "read: number", ""].join("\n"));
+});
+
+beforeEach(() => {
+  rmSync(at("experiment"), { recursive: true, force: true });
+  rmSync(at("model"), { recursive: true, force: true });
+  cpSync(at("first"), at("model"), { recursive: true });
+});
+
+/** Writes a step that asks a model as it is now. */
+async function prepare(model: string, changes: Partial<EvaluateStep> = {}, settings = {}): Promise<string> {
+  const facts = new ReadFacts({ folder: root, cache: at("experiment") });
+  await facts.readModel(model, ["base"]);
+  await facts.readTask(TASK, ["evaluate"]);
+  expect(facts.faults).toEqual([]);
+  const { identity } = facts.modelIdentity(model);
+  const { digest } = facts.task(TASK);
+  const step: EvaluateStep = {
+    ...{ kind: "evaluate", key: KEY, label: `ask ${model}`, needs: [], locations: {}, backend: "engine" },
+    ...{ model: identity, request: TASK, digest, items: null, ...changes },
+  };
+  const order: StepOrder = {
+    step,
+    folders: { [identity]: at(model) },
+    settings: { folder: root, allowCode: false, threads: 1, ...settings },
+  };
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "step.json"), JSON.stringify(order));
+  return identity;
+}
+
+/** Changes one bit of the last weight, in place, with size and modification time as they were. */
+function flip(path: string): void {
+  const { atime, mtime } = statSync(path);
+  const bytes = readFileSync(path);
+  bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;
+  writeFileSync(path, bytes);
+  utimesSync(path, atime, mtime);
+}
+
+/** Runs the step until its first answers are there, and stops it. */
+async function stopMidway(): Promise<void> {
+  const controller = new AbortController();
+  const onProgress: RunStepOptions["onProgress"] = (share) => share > 0 && controller.abort();
+  await expect(runStepFolder(folder, { signal: controller.signal, onProgress })).rejects.toThrow();
+  expect(existsSync(join(folder, "result.json"))).toBe(false);
+}
+
+const kept = () => (JSON.parse(readFileSync(join(folder, "evaluation", "run.json"), "utf8")) as { kept: number }).kept;
+
+describe("a step that was stopped", () => {
+  it("goes on after its model was renamed and moved", async () => {
+    await prepare("model");
+    await stopMidway();
+    renameSync(at("model"), at("moved"));
+    try {
+      await prepare("moved", { label: "ask mOne" });
+      expect(await runStepFolder(folder)).toMatchObject({ kind: "evaluate", unscored: 0 });
+      expect(kept()).toBeGreaterThan(0);
+    } finally {
+      renameSync(at("moved"), at("model"));
+    }
+  });
+
+  it("begins anew where it was begun otherwise", async () => {
+    await prepare("model");
+    await stopMidway();
+    const settings = join(folder, "evaluation", "settings.json");
+    const before = JSON.parse(readFileSync(settings, "utf8")) as object;
+    writeFileSync(settings, JSON.stringify({ ...before, layergraft: "0.0.0" }));
+    expect(await runStepFolder(folder)).toMatchObject({ kind: "evaluate" });
+    expect(kept()).toBe(0);
+  });
+
+  it("begins anew where its model was written to meanwhile, even if it is the same again", async () => {
+    await prepare("model");
+    await stopMidway();
+    flip(at("model", WEIGHTS));
+    flip(at("model", WEIGHTS));
+    expect(await runStepFolder(folder)).toMatchObject({ kind: "evaluate" });
+    expect(kept()).toBe(0);
+  });
+});
+
+describe("what a step reads", () => {
+  it("must be the model that was identified", async () => {
+    await prepare("model");
+    flip(at("model", WEIGHTS));
+    await expect(runStepFolder(folder)).rejects.toThrow(
+      /model changed since the experiment was begun or resumed; run it again/,
+    );
+    expect(existsSync(join(folder, "evaluation"))).toBe(false);
+  });
+
+  it("must stay so to the end, and what came out otherwise is not kept", async () => {
+    await prepare("model");
+    const answerers = new AnswererPool();
+    let flips = 0;
+    const onProgress: RunStepOptions["onProgress"] = () => {
+      // Another model for a moment.
+      if (flips++ === 0) for (let i = 0; i < 2; i++) flip(at("model", WEIGHTS));
+    };
+    await expect(runStepFolder(folder, { answerers, onProgress })).rejects.toThrow(
+      /model changed while the step ran, so its result is not kept/,
+    );
+    expect(existsSync(join(folder, "result.json"))).toBe(false);
+    expect(existsSync(join(folder, "evaluation"))).toBe(false);
+    // The model that is open is not the one that is there now.
+    const again = await runStepFolder(folder, { answerers });
+    expect(again.kind === "evaluate" && again.openSeconds).toBeGreaterThan(0);
+    await answerers.close();
+  });
+
+  it("must be the items that were identified", async () => {
+    await prepare("model");
+    const before = readFileSync(at("items.jsonl"), "utf8");
+    writeFileSync(at("items.jsonl"), before.replace("asha had 3", "asha has 3"));
+    try {
+      await expect(runStepFolder(folder)).rejects.toThrow(/the items of items changed since the experiment was begun/);
+    } finally {
+      writeFileSync(at("items.jsonl"), before);
+    }
+    expect(await runStepFolder(folder)).toMatchObject({ kind: "evaluate" });
+  });
+});
+
+describe("a result", () => {
+  it("says how many items have no value", async () => {
+    const before = readFileSync(at("items.jsonl"), "utf8");
+    writeFileSync(at("items.jsonl"), before.replace(line(3), line(3, "mangoes ".repeat(3000))));
+    try {
+      await prepare("model", { items: [2, 3, 4] });
+      const said: string[] = [];
+      const result = await runStepFolder(folder, { onProgress: (_, what) => said.push(what) });
+      expect(result).toMatchObject({ kind: "evaluate", unscored: 1, items: [{ index: 2 }, { value: null }, {}] });
+      expect(said.at(-1)).toMatch(/, 1 unanswered$/);
+      await prepare("model", { items: [3] });
+      rmSync(join(folder, "result.json"));
+      rmSync(join(folder, "evaluation"), { recursive: true });
+      await expect(runStepFolder(folder)).rejects.toThrow(/every one of the first 1 requests was refused/);
+    } finally {
+      writeFileSync(at("items.jsonl"), before);
+    }
+  });
+
+  it("may be of one item", async () => {
+    await prepare("model", { items: [3] });
+    expect(await runStepFolder(folder)).toMatchObject({ items: [{ index: 3 }] });
+  });
+});
+
+describe("a step that another process runs", () => {
+  it("is waited for as long as that lives, and then done", async () => {
+    await prepare("model");
+    const other = await takeLock(folder, { name: STEP_LOCK });
+    const result: StepResult = { kind: "evaluate", score: 1, items: [{ index: 0, id: "1", value: 1 }] };
+    let waits = 0;
+    const lock = await takeStepLock(folder, {
+      // Longer than a job may be silent.
+      pause: async (seconds) => {
+        waits += seconds;
+        if (waits > 400) await other.release();
+      },
+    });
+    expect(waits).toBeGreaterThan(400);
+    setTimeout(() => void writeResult(folder, result).then(() => lock.release()), 300);
+    expect(await runStepFolder(folder)).toEqual(result);
+  });
+
+  it("is left to it when the one who waits is stopped", async () => {
+    await prepare("model");
+    const other = await takeLock(folder, { name: STEP_LOCK });
+    await expect(runStepFolder(folder, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "locked" });
+    await other.release();
+  });
+});
+
+it.each([0, 1.5, 257, 1e9])("no step has %d threads", async (threads) => {
+  await prepare("model", {}, { threads });
+  await expect(runStepFolder(folder)).rejects.toThrow(
+    `the threads of a step: ${threads} is not a whole number from 1 to 256`,
+  );
+  expect(existsSync(join(folder, "evaluation"))).toBe(false);
+});
