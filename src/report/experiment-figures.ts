@@ -50,7 +50,7 @@ function axisEnd({ scale, bars }: Overview): number {
 
 /** Bars from zero, with the 95% interval of one model, or the range over several. */
 export function overviewFigure(overview: Overview): string {
-  const { title, protocol, items, choice, verdict, bars, scale } = overview;
+  const { title, protocol, items, choice, verdict, missing, bars, scale } = overview;
   const end = axisEnd(overview);
   const at = (value: number) => `${((100 * Math.min(value, end)) / end).toFixed(2)}%`;
   const rows = bars.map(({ label, kind, mean, low, high, count, detail, interval, isBest }) => {
@@ -77,7 +77,7 @@ export function overviewFigure(overview: Overview): string {
     ...(bars.some(({ count }) => count > 1) ? ["of several, with round ends, the smallest to the largest"] : []),
   ];
   const note = lines.length > 0 ? ` Lines: ${lines.join("; ")}.` : "";
-  const sentences = [choice, verdict].filter((sentence) => sentence !== "").join(" ");
+  const sentences = [choice, verdict, missing].filter((sentence) => sentence !== "").join(" ");
   return `<figure id="${html(overview.id)}"><h3>${html(title)}</h3><p class="caption">${scale === "share" ? "Percent right" : "Score"}, on ${html(items)}; ${html(protocol)}.${note}</p>${sentences === "" ? "" : `<p class="said">${html(sentences)}</p>`}
 <table class="bars"><tbody>${rows.join("\n")}</tbody><tfoot><tr><th></th><td><div class="ticks">${ticks.join("")}</div></td><td></td></tr></tfoot></table></figure>`;
 }

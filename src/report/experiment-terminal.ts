@@ -80,7 +80,7 @@ export function statusLines({ counts, steps, expansion, estimate, seconds }: Exp
 }
 
 /** The ways of making models on one task, with 95% intervals, and what a reader must know of them. */
-export function overviewLines({ title, protocol, items, choice, verdict, bars, scale }: Overview): string[] {
+export function overviewLines({ title, protocol, items, choice, verdict, missing, bars, scale }: Overview): string[] {
   const hasSeveral = bars.some(({ count }) => count > 1);
   const rows = bars.map(({ label, detail, mean, low, high, count, interval, isBest }) => [
     detail === "" ? label : `${label} (${detail})`,
@@ -100,6 +100,6 @@ export function overviewLines({ title, protocol, items, choice, verdict, bars, s
     "",
     ...formatTable(header, rows),
     "",
-    ...[choice, verdict].filter((sentence) => sentence !== ""),
+    ...[choice, verdict, missing].filter((sentence) => sentence !== ""),
   ];
 }

@@ -72,6 +72,8 @@ export interface Overview {
   readonly choice: string;
   /** Whether the highest is beyond chance above the others, in a sentence; empty where there is nothing to compare. */
   readonly verdict: string;
+  /** Rows that there will be, in a sentence; empty where all are there. */
+  readonly missing: string;
   readonly bars: readonly OverviewBar[];
 }
 

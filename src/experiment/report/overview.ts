@@ -33,6 +33,7 @@ export function overviews(sheet: Sheet, plan: ExperimentPlan, basis: Basis, isOn
 function overview(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis, isOneOfTwo: boolean): Overview {
   const cells = ways.map((way) => ({ way, cell: sheet.cell(way.models, task, basis) }));
   const known = cells.filter(({ cell }) => typeof cell.value === "number");
+  const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ way }) => way.label);
   const facts = known.map(({ way }) => sheet.answers(way.models[0] ?? "", task)?.facts).find((one) => one);
   const { best, verdict } = compareWays(
     known.map(({ way, cell }) => ({ way, mean: cell.value as number })),
@@ -52,6 +53,7 @@ function overview(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis
     items: held === undefined ? plural(all, "item") : `the ${held} of ${all} items that no search saw`,
     choice: choiceOf(task, ways, sheet, basis),
     verdict,
+    missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
     bars: known.map(({ way: { label, kind, detail }, cell: { value, range, interval } }): OverviewBar => {
       const mean = value as number;
       return {
@@ -133,9 +135,9 @@ function compareWays(rows: readonly Compared[], task: string, sheet: Sheet, basi
   };
 }
 
-/** `a, b and c`; of more than three, how many others there are. Labels have commas in them. */
-function listed(names: readonly string[]): string {
+/** `a, b and c`; of more than `most`, how many others there are. Labels have commas in them. */
+function listed(names: readonly string[], most = 3): string {
   const quoted = names.map((name) => (name.includes(",") ? `“${name}”` : name));
-  const shown = quoted.length > 3 ? [...quoted.slice(0, 2), `${quoted.length - 2} more`] : quoted;
+  const shown = quoted.length > most ? [...quoted.slice(0, most - 1), `${quoted.length - most + 1} more`] : quoted;
   return shown.length < 2 ? (shown[0] ?? "") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
 }

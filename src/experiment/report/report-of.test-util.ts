@@ -11,6 +11,8 @@ export type Strength = (step: EvaluateStep) => number;
 export interface ReportOfOptions {
   /** Run to the end; default true. Else every step has failed. */
   readonly isFinished?: boolean;
+  /** Run only so many rounds of steps that can run. */
+  readonly rounds?: number;
   readonly suggested?: readonly SuggestedRecipe[];
 }
 
@@ -18,11 +20,12 @@ export interface ReportOfOptions {
 export function reportOf(
   text: string,
   strength: Strength,
-  { isFinished = true, suggested = [] }: ReportOfOptions = {},
+  { isFinished = true, rounds, suggested = [] }: ReportOfOptions = {},
 ) {
   const worth = (step: EvaluateStep, item: number) => (item % 10 < strength(step) ? 1 : 0);
   const world = new FakeWorld(text, { worth, suggested });
-  const expansion = isFinished ? world.finish() : world.expand();
+  for (let round = 0; round < (rounds ?? 0); round++) world.round();
+  const expansion = isFinished && rounds === undefined ? world.finish() : world.expand();
   const base = { parameters: 1.24e9, bytes: 2.5e9, layers: 16 };
   const experiment = { plan: world.plan, world: { facts: fakeFacts, faults: [], base } } as unknown as Experiment;
   const steps = expansion.steps.map((step) => ({

@@ -106,7 +106,11 @@ describe("how the best was chosen", () => {
     const [own, english] = on("test").overviews;
     expect(own?.bars.map(({ label }) => label)).toContain("graft, chosen on these items");
     expect(own?.choice).toContain("chosen on these very items, as the paper did");
-    expect(own?.bars.at(-2)).toMatchObject({ label: "graft, mean over 4 configurations", count: 4, mean: expect.closeTo(0.75, 12) });
+    expect(own?.bars.at(-2)).toMatchObject({
+      label: "graft, mean over 4 configurations",
+      count: 4,
+      mean: expect.closeTo(0.75, 12),
+    });
     expect(english?.bars.map(({ label }) => label)).toContain("graft, chosen on mgsm_sw");
     expect(english?.choice).toContain("all 20 items of mgsm_sw, the test items of that task");
     expect(overviewLines(own as NonNullable<typeof own>).join("\n")).toContain("these very items");
@@ -122,6 +126,14 @@ describe("how the best was chosen", () => {
     ]);
     expect(new Set(overviews.map(({ id }) => id)).size).toBe(4);
   });
+});
+
+it("names the rows that are still to come", () => {
+  // With the first answers, which the default's are among, and no answer of the chosen one to what is reported.
+  const { overviews } = reportOf(HEAD + GRID, strength, { rounds: 1 }).report;
+  expect(overviews[0]?.missing).toBe("Not known yet: “graft, chosen on other items”.");
+  expect(overviews[0]?.bars.at(-1)?.label).toBe("TIES");
+  expect(reportOf(HEAD + GRID, strength).report.overviews[0]?.missing).toBe("");
 });
 
 describe("what is beyond chance", () => {

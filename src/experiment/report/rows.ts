@@ -4,7 +4,7 @@ import { groupBy } from "../../core/group.js";
 import type { MergeModel } from "../plan/models.js";
 import type { ExperimentPlan, Role } from "../plan/schema.js";
 import type { OverviewBar } from "./data.js";
-import type { Basis, Sheet } from "./sheet.js";
+import { type Basis, type Sheet, UNKNOWN_MODEL } from "./sheet.js";
 import { languageName } from "./task-language.js";
 
 /** Models that are averaged in one row. */
@@ -59,14 +59,18 @@ function mergeWays(name: string, models: readonly MergeModel[], task: string, sh
   const chosen = models.filter((model) => model.configuration.label === chosenLabel(sheet, model.group, basis));
   const standard = `${name}, ${defaultName(models)}`;
   const best = `${name}, chosen on ${chosenOn(task, sheet, basis)}`;
-  const isSame = chosen.length === defaults.length && chosen.every((model) => defaults.includes(model));
+  const isSame =
+    chosen.length > 0 && chosen.length === defaults.length && chosen.every((model) => defaults.includes(model));
   const all = wholeMean(models, task, sheet, basis);
   return [
     ...(isSame || defaults.length === 0 ? [] : [way(standard, defaults)]),
     ...(chosen.length === 0
       ? []
       : [way(isSame ? `${standard} and ${best.slice(name.length + 2)}` : best, chosen, true)]),
-    ...(chosen.length === 0 && isSame ? [way(standard, defaults)] : []),
+    // While the search goes on; a name that no model has says so.
+    ...(models.some(({ group }) => sheet.searchOf(group) && chosenLabel(sheet, group, basis) === undefined)
+      ? [{ ...way(best, []), models: [UNKNOWN_MODEL], detail: "" }]
+      : []),
     ...(all === 0 ? [] : [{ ...way(`${name}, mean over ${all} configurations`, models), detail: "", isSummary: true }]),
   ];
 }

@@ -6,13 +6,23 @@ const text = (words: string): Cell => ({ value: null, scale: "count", text: word
 const count = (value: number): Cell => ({ value, scale: "count" });
 
 /** The main table of a task. */
-export function overviewTable({ id, title, protocol, items, choice, verdict, scale, bars }: Overview): ReportTable {
+export function overviewTable({
+  id,
+  title,
+  protocol,
+  items,
+  choice,
+  verdict,
+  missing,
+  scale,
+  bars,
+}: Overview): ReportTable {
   const hasSeveral = bars.some((bar) => bar.count > 1);
   const hasDetail = bars.some(({ detail }) => detail !== "");
   const number = (value: number | null | undefined): Cell => ({ value: value ?? null, scale });
   return {
     ...{ id, kind: "scores", title },
-    note: [`On ${items}; ${protocol}.`, INTERVALS, choice, verdict].filter((part) => part !== "").join(" "),
+    note: [`On ${items}; ${protocol}.`, INTERVALS, choice, verdict, missing].filter((part) => part !== "").join(" "),
     columns: [
       ...["", ...(hasDetail ? ["what it is"] : []), hasSeveral ? "mean" : "score", "95% from", "95% to"],
       ...(hasSeveral ? ["min", "max", "models"] : []),
