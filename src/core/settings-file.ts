@@ -1,7 +1,7 @@
 // Files that a person writes as YAML or JSON: reading them, and reporting all their faults at once, each with its line.
 // Knows no schema; a caller checks the value and says what is wrong with it, and where.
 import { readFile, stat } from "node:fs/promises";
-import { isNode, LineCounter, parseDocument } from "yaml";
+import { isNode, LineCounter, parseDocument, type YAMLParseError } from "yaml";
 import type { z } from "zod";
 import { isSystemError, RecipeError } from "./errors.js";
 import { closest } from "./format.js";
@@ -70,25 +70,55 @@ export function parseSettings<T>(text: string, options: ParseSettingsOptions<T>)
 }
 
 function parseText<T>(text: string, { file, kind, check }: ParseSettingsOptions<T>): T {
+  const document = openSettings(text, file);
+  const { value, faults } = check(document.value);
+  if (value !== undefined) return value;
+  throw new RecipeError(`${file} is not a valid ${kind}:`, faults.map(document.locate), { file });
+}
+
+/** The text of such a file as a value, and where in it things stand. */
+export interface SettingsText {
+  readonly value: unknown;
+  /** The fault with its line, or the line of what is closest to it: `line 3: models[0]: ...`. */
+  readonly locate: (fault: Fault) => string;
+  /** The line on which a path stands, or the closest that does. */
+  readonly lineOf: (path: readonly PropertyKey[]) => number | undefined;
+}
+
+/** Reads such a text, without any check of what it says. @throws {RecipeError} where it is no YAML */
+export function openSettings(text: string, file: string): SettingsText {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const lineAt = (offset: number) => lines.linePos(offset).line;
   if (document.errors.length > 0) {
-    const faults = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${error.message}`);
+    const faults = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${syntaxFault(error, text)}`);
     throw new RecipeError(`${file} is not valid YAML:`, faults, { file });
   }
-  const { value, faults: found } = check(document.toJS({ maxAliasCount: 100 }));
-  if (value !== undefined) return value;
-  const faults = found.map((fault) => {
-    const at = fault.at ?? fault.path;
+  const lineOf = (path: readonly PropertyKey[]): number | undefined => {
     // The closest part of the file that exists; a missing field is reported at the mapping that lacks it.
-    for (let depth = at.length; depth >= 0; depth--) {
-      const node = depth === 0 ? document.contents : document.getIn(at.slice(0, depth), true);
-      if (isNode(node) && node.range) return `line ${lineAt(node.range[0])}: ${formatFault(fault)}`;
+    for (let depth = path.length; depth >= 0; depth--) {
+      const node = depth === 0 ? document.contents : document.getIn(path.slice(0, depth), true);
+      if (isNode(node) && node.range) return lineAt(node.range[0]);
     }
-    return formatFault(fault);
-  });
-  throw new RecipeError(`${file} is not a valid ${kind}:`, faults, { file });
+    return undefined;
+  };
+  const locate = (fault: Fault): string => {
+    const line = lineOf(fault.at ?? fault.path);
+    return line === undefined ? formatFault(fault) : `line ${line}: ${formatFault(fault)}`;
+  };
+  return { value: document.toJS({ maxAliasCount: 100 }), locate, lineOf };
+}
+
+/** What the parser complains of, for people who do not know its words. */
+function syntaxFault({ code, message, pos }: YAMLParseError, text: string): string {
+  const key = /^[^:\n]+/.exec(text.slice(pos[0]))?.[0].trim();
+  if (code === "DUPLICATE_KEY") return `${key} stands here a second time; keep one of the two`;
+  if (code === "BLOCK_AS_IMPLICIT_KEY" || code === "MULTILINE_IMPLICIT_KEY") {
+    return "this value goes on with another field; check how far this line and the one after it are indented, and put quotes around text with a colon";
+  }
+  if (code === "TAB_AS_INDENT") return "a tab stands in the indentation; use spaces";
+  if (code === "BAD_INDENT") return "this line is not indented as far as those that it belongs to";
+  return message;
 }
 
 /** The line on which a field stands, such as `models[1].weight`, or the closest that does. */

@@ -9,7 +9,7 @@ import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
 import { Ledger, type StepState } from "./ledger.js";
 import type { Expansion } from "./plan/expand.js";
-import { type LocatedPlan, readPlan } from "./plan/file.js";
+import { inspectPlan } from "./plan/file.js";
 import type { ExperimentPlan } from "./plan/schema.js";
 import { type CheckedWorld, checkWorld, refuseFaults, spaceFault } from "./run/check.js";
 import { type Estimate, estimateExperiment, type Measured } from "./run/estimate.js";
@@ -45,18 +45,19 @@ export interface Experiment {
 
 /**
  * Opens an experiment: reads its plan, and looks at models, data and tasks.
- * @throws {RecipeError} if the plan has faults, with all of them; what its world lacks is in `world.faults`
+ * @throws {RecipeError} if the plan has faults, with all of them and all that its world lacks; what a sound plan's world
+ *   lacks is in `world.faults`
  */
 export async function openExperiment(file: string, options: OpenOptions = {}): Promise<Experiment> {
-  const located = await readPlan(file);
-  const planFolder = resolve(located.folder);
+  const inspected = await inspectPlan(file);
+  const planFolder = resolve(inspected.folder);
   const plan: ExperimentPlan =
-    options.base === undefined ? located.plan : { ...located.plan, base: resolve(options.base), assume: undefined };
+    options.base === undefined ? inspected.plan : { ...inspected.plan, base: resolve(options.base), assume: undefined };
   const out = resolve(options.out ?? join(planFolder, plan.out ?? `${plan.name}.experiment`));
   const named = plan.evaluate.data;
   const data = options.data ? resolve(options.data) : named === undefined ? undefined : resolve(planFolder, named);
-  const absolute: LocatedPlan = { ...located, plan, folder: planFolder };
-  const world = await checkWorld(absolute, { out, data, signal: options.signal });
+  const world = await checkWorld({ ...inspected, plan, folder: planFolder }, { out, data, signal: options.signal });
+  if (inspected.faults.length > 0) refuseFaults(world.faults, file, "is not a valid plan");
   return { plan, file, planFolder, out, data, world };
 }
 
@@ -64,6 +65,8 @@ export async function openExperiment(file: string, options: OpenOptions = {}): P
 export interface Outlook {
   /** Steps and models that can be named now; `waiting` counts those that cannot. */
   readonly expansion: Expansion;
+  /** Those steps, and what became of them. */
+  readonly steps: readonly StepStatus[];
   readonly estimate: Estimate | undefined;
   /** Everything that keeps it from running. */
   readonly faults: readonly string[];
@@ -72,8 +75,8 @@ export interface Outlook {
 /** What will be done if it goes on now, from where it is: steps, hours, bytes, faults. For `--dry-run`. */
 export async function previewExperiment(experiment: Experiment): Promise<Outlook> {
   const { world } = experiment;
-  const { expansion, estimate } = await standOf(experiment);
-  return { expansion, estimate, faults: [...world.faults, ...(await spaceFaults(experiment, estimate))] };
+  const { expansion, steps, estimate } = await standOf(experiment);
+  return { expansion, steps, estimate, faults: [...world.faults, ...(await spaceFaults(experiment, estimate))] };
 }
 
 async function spaceFaults({ out }: Experiment, estimate: Estimate | undefined): Promise<string[]> {

@@ -23,4 +23,5 @@ export type {
   ReportTable,
 } from "./report/data.js";
 export { gatherReport } from "./report/gather.js";
+export { refuseFaults } from "./run/check.js";
 export type { Counts, RunEvent, RunSummary } from "./run/runner.js";

@@ -15,6 +15,10 @@ export const SILENT_EXPERIMENT: ExperimentDisplay = { update() {}, stop() {} };
 // As often as an eye can follow, and, where there is no terminal, seldom enough not to fill a log.
 const REDRAW_SECONDS = 0.1;
 const LINE_SECONDS = 30;
+/** Times left below this are over before they are read. */
+const LEAST_SECONDS_LEFT = 2;
+/** Characters of a label that still tell which step it is. */
+const LEAST_LABEL = 16;
 
 /** `12 of about 130 steps done, 2 running, 1 failed` */
 export function describeCounts({ done, running, failed, left, waiting }: Counts): string {
@@ -26,30 +30,67 @@ export function describeCounts({ done, running, failed, left, waiting }: Counts)
   ].join(", ");
 }
 
-/** A display for a stream; rewrites its line where that is a terminal. */
-export function showExperiment(stream: NodeJS.WriteStream = process.stderr): ExperimentDisplay {
+/** A step that runs, as the line shows it. */
+interface Shown {
+  readonly label: string;
+  readonly share: number;
+  readonly what: string;
+}
+
+/**
+ * The line on what runs: counts, time left, and of each step how far it is and as much of its label as fits. Labels differ
+ * at their ends, so it is the middle that gives way.
+ * @param width characters that there are
+ */
+export function progressLine(head: string, running: readonly Shown[], width: number): string {
+  const shares = running.map(({ share }) => `${Math.round(100 * share)}%`.padStart(4));
+  const room = width - head.length - shares.reduce((sum, share) => sum + share.length + 3, 0);
+  const each = Math.floor(room / Math.max(1, running.length));
+  // With many at once there is no room for names: how many run stands in the head.
+  if (each < LEAST_LABEL) return head.slice(0, width);
+  const texts = running.map(({ label, what }, i) => `  ${shares[i]} ${shortened(withWord(label, what, each), each)}`);
+  return `${head}${texts.join("")}`.slice(0, width);
+}
+
+function withWord(label: string, what: string, room: number): string {
+  const whole = what === "" ? label : `${label} (${what})`;
+  return whole.length <= room ? whole : label;
+}
+
+function shortened(text: string, length: number): string {
+  if (text.length <= length) return text;
+  const end = Math.ceil((length - 1) / 2);
+  return `${text.slice(0, length - 1 - end)}…${text.slice(text.length - end)}`;
+}
+
+/** A display for a stream; rewrites its line where that is a terminal. @param clock seconds; for tests */
+export function showExperiment(
+  stream: NodeJS.WriteStream = process.stderr,
+  clock: () => number = () => performance.now() / 1000,
+): ExperimentDisplay {
   const isTerminal = stream.isTTY === true;
-  const started = performance.now() / 1000;
-  const running = new Map<string, { label: string; share: number; what: string }>();
+  const started = clock();
+  const running = new Map<string, Shown>();
   let last = Number.NEGATIVE_INFINITY;
   let before: number | undefined;
   let isOpen = false;
+  /** When it will end, as far as the last step's end told. */
+  let end: number | undefined;
 
-  const line = (counts: Counts): string => {
-    const now = performance.now() / 1000 - started;
+  /** Told anew when a step ends, and counted down between: a step that takes its time does not move the end at each look. */
+  const foresee = ({ done, left, running: now, waiting }: Counts): void => {
     // From the steps that this run has done; what earlier ones did took it no time.
-    before ??= counts.done;
-    const own = counts.done - before;
-    const rest = counts.left + counts.running + counts.waiting;
-    const left = own > 2 ? `, ${formatDuration((now / own) * rest)} left` : "";
-    const at = [...running.values()].map(
-      ({ label, share, what }) => `${label} ${Math.round(100 * share)}%${what === "" ? "" : ` (${what})`}`,
-    );
-    return `${describeCounts(counts)}${left}${at.length > 0 ? `  ${at.join("; ")}` : ""}`;
+    const own = done - (before ?? done);
+    if (own > 2) end = clock() + ((clock() - started) / own) * (left + now + waiting);
+  };
+  const line = (counts: Counts): string => {
+    const seconds = (end ?? Number.NEGATIVE_INFINITY) - clock();
+    const left = seconds >= LEAST_SECONDS_LEFT ? `, about ${formatDuration(Math.round(seconds))} left` : "";
+    const width = isTerminal ? Math.max(20, (stream.columns ?? 80) - 1) : Number.POSITIVE_INFINITY;
+    return progressLine(`${describeCounts(counts)}${left}`, [...running.values()], width);
   };
   const rewrite = (text: string): void => {
-    // A line longer than the terminal could not be rewritten.
-    stream.write(`\r\u001b[2K${text.slice(0, Math.max(20, (stream.columns ?? 80) - 1))}`);
+    stream.write(`\r\u001b[2K${text}`);
     isOpen = true;
   };
   const stay = (text: string): void => {
@@ -60,13 +101,20 @@ export function showExperiment(stream: NodeJS.WriteStream = process.stderr): Exp
   return {
     update(event, counts) {
       const { key, label } = event;
+      before ??= counts.done - (event.event === "done" ? 1 : 0);
       if (event.event === "started") running.set(key, { label, share: 0, what: "" });
       else if (event.event === "progress") running.set(key, { label, share: event.share, what: event.what });
       else running.delete(key);
-      if (event.event === "done") stay(`done    ${label} (${formatDuration(event.seconds)})`);
+      if (event.event === "done") {
+        foresee(counts);
+        const score = event.score === undefined ? "" : `${(100 * event.score).toFixed(1)}, `;
+        stay(`done    ${label} (${score}${formatDuration(event.seconds)})`);
+      }
       if (event.event === "failed") stay(`failed  ${label}: ${event.reason}`);
-      if (event.event === "lost") stay(`again   ${label}: ${event.reason}`);
-      const now = performance.now() / 1000;
+      if (event.event === "lost") {
+        stay(event.reason === "stopped" ? `stopped ${label}` : `again   ${label}: ${event.reason}`);
+      }
+      const now = clock();
       const isNews = event.event !== "progress" && event.event !== "started";
       if (isTerminal && (isNews || now - last > REDRAW_SECONDS)) rewrite(line(counts));
       else if (!isTerminal && now - last > LINE_SECONDS) stream.write(`${line(counts)}\n`);

@@ -1,21 +1,25 @@
 // layergraft experiment: a whole pipeline from one file: experts, merges, evaluations, tables; run, stopped, gone on with.
 import { mkdir } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { basename, join, relative } from "node:path";
 import { type Command, Option } from "commander";
 import { LayergraftError } from "../../core/errors.js";
 import { writeFileAtomically } from "../../core/files.js";
+import { closest } from "../../core/format.js";
 import {
   type Experiment,
+  type ExperimentStatus,
   gatherReport,
   openExperiment,
   previewExperiment,
+  refuseFaults,
   runOpened,
   statusOf,
 } from "../../experiment/index.js";
 import { experimentMarkdown, scoresCsv, tableCsv, tableLatex } from "../../report/experiment.js";
+import { adviceOnFailures, outlookLines, statusLines } from "../../report/experiment-outlook.js";
 import { experimentPage } from "../../report/experiment-page.js";
 import { SILENT_EXPERIMENT, showExperiment } from "../../report/experiment-progress.js";
-import { outlookLines, overviewLines, statusLines } from "../../report/experiment-terminal.js";
+import { overviewLines } from "../../report/experiment-terminal.js";
 import { type CommonOptions, interruptSignal, print, printJson, say, warn, withCommonOptions } from "../output.js";
 
 const ACTIONS = ["run", "resume", "status", "report"] as const;
@@ -44,71 +48,102 @@ export function addExperimentCommand(program: Command): void {
     .option("-d, --data <folder>", "folder with the data sets of evaluation (default: the plan's, or the hub)")
     .option("--dry-run", "say what would be done, how long it takes and how much it writes, and do nothing");
   withCommonOptions(command).action(async (plan: string, action: string | undefined, flags: ExperimentFlags) => {
-    const chosen = ACTIONS.find((one) => one === (action ?? "run"));
-    if (!chosen) throw new LayergraftError("usage", `there is no action ${action}; it is ${ACTIONS.join(", ")}`);
+    const chosen = actionOf(plan, action);
     const signal = interruptSignal();
     const experiment = await openExperiment(plan, { base: flags.base, out: flags.out, data: flags.data, signal });
+    for (const note of experiment.world.notes) warn(note);
     if (flags.dryRun) return preview(experiment, flags);
     await act(chosen, experiment, flags, signal);
   });
 }
 
+function actionOf(plan: string, action = "run"): Action {
+  const chosen = ACTIONS.find((one) => one === action);
+  if (chosen) return chosen;
+  if (ACTIONS.some((one) => one === plan)) {
+    throw new LayergraftError("usage", `the plan comes first: layergraft experiment ${action} ${plan}`);
+  }
+  const meant = closest(action, ACTIONS) ?? ACTIONS.find((one) => one.startsWith(action));
+  const hint = meant === undefined ? `; it is one of ${ACTIONS.join(", ")}` : `; did you mean ${meant}?`;
+  throw new LayergraftError("usage", `there is no action ${action}${hint}`);
+}
+
 async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {
-  const outlook = await previewExperiment(experiment);
+  const { expansion, estimate, steps, faults } = await previewExperiment(experiment);
   if (flags.json) {
-    const { expansion, ...rest } = outlook;
     const models = expansion.models.map(({ model, tasks }) => ({
       name: model.name,
       tasks: tasks.map(({ request }) => request),
     }));
-    printJson({ ...rest, steps: expansion.steps, models, waiting: expansion.waiting });
+    const states = steps.map(({ step, state }) => ({ ...step, ...state }));
+    printJson({ estimate, faults, steps: states, models, waiting: expansion.waiting });
   } else {
-    print(outlookLines(outlook));
+    print(outlookLines({ expansion, estimate, steps, faults }));
   }
-  for (const fault of outlook.faults) warn(fault);
-  if (outlook.faults.length > 0) {
-    say(flags, "it cannot run here as it is; what is missing is named above");
-    process.exitCode = 1;
-  }
+  refuseFaults(faults, basename(experiment.file));
 }
 
 async function act(action: Action, experiment: Experiment, flags: ExperimentFlags, signal: AbortSignal): Promise<void> {
-  if (action === "run" || action === "resume") {
-    const display = flags.quiet ? SILENT_EXPERIMENT : showExperiment();
-    try {
-      const { failures } = await runOpened(experiment, {
-        signal,
-        onEvent: (event, counts) => display.update(event, counts),
-      });
-      if (failures.length > 0) process.exitCode = 1;
-    } finally {
-      display.stop();
-    }
-  }
+  if (action === "run" || action === "resume") await run(experiment, flags, signal);
   const status = await statusOf(experiment);
   if (action === "status") {
-    if (flags.json)
-      printJson({ counts: status.counts, steps: status.steps.map(({ step, state }) => ({ ...step, ...state })) });
-    else print(statusLines(status));
+    if (flags.json) {
+      const steps = status.steps.map(({ step, state }) => ({ ...step, ...state }));
+      const { wallSeconds: secondsLeft } = status.estimate ?? {};
+      printJson({ counts: status.counts, secondsDone: status.seconds, secondsLeft: secondsLeft ?? null, steps });
+    } else {
+      print(statusLines(status));
+    }
     return;
   }
-  const report = gatherReport(experiment, status);
+  await report(action, experiment, status, flags);
+}
+
+async function run(experiment: Experiment, flags: ExperimentFlags, signal: AbortSignal): Promise<void> {
+  const display = flags.quiet ? SILENT_EXPERIMENT : showExperiment();
+  try {
+    const { failures } = await runOpened(experiment, {
+      signal,
+      onEvent: (event, counts) => display.update(event, counts),
+    });
+    if (failures.length === 0) return;
+    process.exitCode = 1;
+    display.stop();
+    // The display has said why each of them failed.
+    if (flags.quiet) for (const { label, reason } of failures) warn(`${label} failed: ${reason}`);
+    warn(adviceOnFailures(failures.length));
+  } finally {
+    display.stop();
+  }
+}
+
+async function report(
+  action: Action,
+  experiment: Experiment,
+  status: ExperimentStatus,
+  flags: ExperimentFlags,
+): Promise<void> {
+  if (status.counts.done === 0) {
+    if (action !== "report") return;
+    throw new LayergraftError("usage", `nothing of ${basename(experiment.file)} is done yet; run it before its report`);
+  }
+  const data = gatherReport(experiment, status);
   const folder = join(experiment.out, "report");
   await mkdir(folder, { recursive: true });
   const files: readonly (readonly [name: string, content: string])[] = [
-    ["index.html", experimentPage(report)],
-    ["report.md", experimentMarkdown(report)],
-    ["scores.csv", scoresCsv(report)],
-    ["report.json", `${JSON.stringify(report, null, 2)}\n`],
-    ...report.tables.flatMap((table) => [
+    ["index.html", experimentPage(data)],
+    ["report.md", experimentMarkdown(data)],
+    ["scores.csv", scoresCsv(data)],
+    ["report.json", `${JSON.stringify(data, null, 2)}\n`],
+    ...data.tables.flatMap((table) => [
       [`${table.id}.csv`, tableCsv(table)] as const,
       [`${table.id}.tex`, tableLatex(table)] as const,
     ]),
   ];
   for (const [name, content] of files) await writeFileAtomically(join(folder, name), content);
-  if (flags.json) return printJson(report);
-  print(report.overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));
-  for (const { label, reason } of report.failures) warn(`${label} failed: ${reason}`);
+  if (flags.json) return printJson(data);
+  print(data.overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));
+  if (action === "report") for (const { label, reason } of data.failures) warn(`${label} failed: ${reason}`);
   say(
     flags,
     `the whole report: ${relative(process.cwd(), join(folder, "index.html"))}, and beside it Markdown, CSV and LaTeX`,

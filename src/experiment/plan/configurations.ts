@@ -8,8 +8,17 @@ export interface Configuration {
   readonly isDefault: boolean;
 }
 
+/** Of merges whose configurations were asked for: a plan is expanded many times. */
+const known = new WeakMap<Merge, readonly Configuration[]>();
+
 /** All configurations of a merge, each once, in the order of the grid; the first is the default where none is named. */
-export function configurationsOf(merge: Merge): Configuration[] {
+export function configurationsOf(merge: Merge): readonly Configuration[] {
+  const found = known.get(merge) ?? allOf(merge);
+  known.set(merge, found);
+  return found;
+}
+
+function allOf(merge: Merge): Configuration[] {
   let combined: Record<string, Json>[] = [{}];
   for (const [field, values] of Object.entries(merge.grid)) {
     combined = combined.flatMap((fields) => values.map((value) => ({ ...fields, [field]: value })));

@@ -82,10 +82,31 @@ describe("keys", () => {
     const kept = (changed: string) => [...keys(changed)].filter((key) => before.has(key)).length;
     expect(kept(plan.replace("folders: [t1]", "folders: [other]"))).toBeLessThan(before.size);
     expect(kept(plan.replace("folders: [t1]", "folders: [other]"))).toBeGreaterThan(before.size / 2);
-    expect(kept(`${plan}search: { seed: 1 }\n`)).toBe(3 + 7 + 6 * 2); // base, experts, other tasks of two configurations
+    expect(kept(`${plan}search: { seed: 1 }\n`)).toBe(3 + 7 + 6); // base, experts, other tasks of the default, which is chosen, as none is better
     // Another default, already asked for the search, costs only what is reported.
     const other = plan.replace("default: { bottom: 2, top: 0 }", "default: { bottom: 1, top: 1 }");
     expect(before.size - kept(other)).toBeLessThanOrEqual(6 * 2);
+  });
+});
+
+describe("merges that say the same", () => {
+  const asked = (recipe: string) => {
+    const world = new FakeWorld(
+      `${EXPERTS}merges:
+  - { name: one, recipe: { method: swap, task: m-one, language: swa, bottom: 1, top: 1 } }
+  - { name: two, recipe: ${recipe} }
+${TASKS}`.replace("folders: [m1, m2]", "folders: { m-one: m1, m-two: m2 }"),
+    );
+    return world.finish().steps.filter(({ label }) => /^ask (one|two),/.test(label)).length;
+  };
+
+  it("are asked once, whether defaults are spelt out or not, and others apart", () => {
+    expect(asked("{ method: swap, language: swa, task: m-one, top: 1, bottom: 1, bottom_transition: 0 }")).toBe(2);
+    expect(asked("{ method: swap, task: m-one, language: swa, bottom: 1, top: 1, outside: average }")).toBe(2);
+    for (const other of ["bottom_transition: 1", "outside: language", "weights: magnitude", "base: base"]) {
+      expect(asked(`{ method: swap, task: m-one, language: swa, bottom: 1, top: 1, ${other} }`), other).toBe(4);
+    }
+    expect(asked("{ method: swap, task: m-two, language: swa, bottom: 1, top: 1 }")).toBe(4);
   });
 });
 
@@ -177,6 +198,18 @@ merges:
 evaluate: { tasks: ["mgsm_{language}"] }
 `;
 
+  it("asks checkpoints as the plan asks all, with its limit and shots", () => {
+    const limited = plan.replace(
+      'tasks: ["mgsm_{language}"]',
+      'tasks: ["mgsm_{language}", { task: mgsm_en, limit: 4, shots: 2 }]',
+    );
+    const world = new FakeWorld(limited);
+    world.round();
+    const asked = world.expand().steps.filter(({ label }) => /@/.test(label)) as EvaluateStep[];
+    expect(asked).toHaveLength(3);
+    for (const { request } of asked) expect(request).toEqual({ task: "mgsm_en", limit: 4, shots: 2 });
+  });
+
   it("keeps the best checkpoints of all runs, at most one of each", () => {
     const worth = ({ model, request }: EvaluateStep, item: number) => {
       const samples = Number(/cp-(\d+)/.exec(String(model))?.[1] ?? 0);
@@ -228,6 +261,14 @@ describe("statistics of a search", () => {
     ]);
     // Differences 0, 0, -1/2, 0: deviation 1/4, error 1/8.
     expect(ranked[1]?.margin).toBeCloseTo(1.959964 / 8, 6);
+  });
+
+  it("prefers the default among those that are no better", () => {
+    const of = (configuration: string, values: number[]) => ({ configuration, of: "t", items: items(values) });
+    const same = [of("a", [1, 0, 1]), of("b", [0, 1, 1]), of("c", [0, 0, 1])];
+    expect(rankConfigurations(same).map(({ configuration }) => configuration)).toEqual(["a", "b", "c"]);
+    expect(rankConfigurations(same, "b").map(({ configuration }) => configuration)).toEqual(["b", "a", "c"]);
+    expect(rankConfigurations(same, "c").map(({ configuration }) => configuration)).toEqual(["a", "b", "c"]);
   });
 
   it("lets the best share go on, and none that is surely worse", () => {

@@ -1,5 +1,6 @@
 // From a plan to its steps: everything that can be said to be done now, given what is known so far. Expanded again as
 // results come in, because which checkpoints are kept, and which configurations go on, depends on them.
+import { plural } from "../../core/format.js";
 import { groupBy } from "../../core/group.js";
 import { mapSources } from "../../merge/recipe.js";
 import type { Facts, Results } from "../steps/facts.js";
@@ -12,6 +13,7 @@ import {
   type TrainStep,
 } from "../steps/step.js";
 import { type Configuration, configurationsOf } from "./configurations.js";
+import { identityOf } from "./merge-identity.js";
 import {
   baseModel,
   checkpointModel,
@@ -25,6 +27,7 @@ import {
   type Model,
   mergeModels,
   plannedMaking,
+  requestOf,
   tasksFor,
   trainingSteps,
 } from "./models.js";
@@ -119,12 +122,15 @@ class Expander {
   /** The best checkpoints of a family's runs, when all of them have been asked. */
   #selected(family: string, rule: NonNullable<Family["select"]>, runs: readonly TrainStep[]): ExpertModel[] {
     const future = this.#expertOf(family);
-    const tasks = [rule.by].flat().flatMap((task) => inLanguages(task, future.languages));
+    const tasks = [rule.by]
+      .flat()
+      .flatMap((task) => inLanguages(task, future.languages))
+      .map((task) => requestOf(task, this.#plan));
     const candidates = runs.flatMap((step) =>
       (this.#results.trained(step.key) ?? []).map((checkpoint) => {
         const name = `${runName(step)}@${checkpoint.samples}`;
         const model = { ...checkpointModel(name, family, this.#plan, step, checkpoint), isCandidate: true };
-        const scores = tasks.map((task) => this.#score(model, { task }));
+        const scores = tasks.map((request) => this.#score(model, request));
         return { step, checkpoint, score: meanOf(scores) };
       }),
     );
@@ -159,8 +165,8 @@ class Expander {
       this.#wait(`scores of ${merge.name}`, unknown * tasks.length);
     }
     const asker = {
-      ask: (model: Model, request: TaskRequest, items: readonly number[] | null) =>
-        this.#results.evaluated(this.#evaluate(model, request, items).key)?.items,
+      ask: (model: Model, request: TaskRequest, items: readonly number[] | null, part?: string) =>
+        this.#results.evaluated(this.#evaluate(model, request, items, part).key)?.items,
       itemsOf: (request: TaskRequest) => this.#facts.task(request).items,
       wait: (what: string, steps: number) => this.#wait(what, steps),
     };
@@ -204,12 +210,12 @@ class Expander {
     return this.#results.evaluated(this.#evaluate(model, request, null).key)?.score;
   }
 
-  #evaluate(model: Model, request: TaskRequest, items: readonly number[] | null): EvaluateStep {
+  #evaluate(model: Model, request: TaskRequest, items: readonly number[] | null, part?: string): EvaluateStep {
     const { backend } = this.#plan.evaluate;
     const { name: task, digest, protocol } = this.#facts.task(request);
-    const key = stepKey("evaluate", { model: model.source, task, digest, protocol, items, backend });
+    const key = stepKey("evaluate", { model: identityOf(model.source), task, digest, protocol, items, backend });
     const step: EvaluateStep = {
-      ...{ kind: "evaluate", key, label: `ask ${model.name} ${request.task}` },
+      ...{ kind: "evaluate", key, label: `ask ${model.name} ${request.task}${items ? partName(items, part) : ""}` },
       ...{ needs: model.needs, locations: model.locations, model: model.source, request, items, backend },
     };
     this.#add(step);
@@ -227,6 +233,11 @@ class Expander {
   #wait(what: string, steps: number): void {
     if (steps > 0) this.#waiting.push({ what, steps });
   }
+}
+
+/** `, round 2 (50 items)` */
+function partName({ length }: readonly number[], part: string | undefined): string {
+  return `${part === undefined ? "" : `, ${part}`} (${plural(length, "item")})`;
 }
 
 function runName({ label }: TrainStep): string {

@@ -52,7 +52,7 @@ describe("plans", () => {
       .replace("  - name: soup of", "    pairs: [[math-1, swa], [math-9, swa]]\n  - name: soup of");
     expect(faultsOf(text)).toEqual([
       'line 9: merges[0].recipe.task: "mathh" is no expert, family or role of this plan; did you mean math?',
-      "line 12: merges[0].pairs[1]: there is no expert math-9",
+      "line 12: merges[0].pairs[1]: there is no expert math-9; did you mean math-1?",
       expect.stringMatching(/^line 14: merges\[1\]\.recipe\.task\.models\[0\]: "all maths" is no expert/),
     ]);
     const wrong = GOOD.replace("bottom: [1, 2]", "bottom: [1, many]").replace(
@@ -116,6 +116,55 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
       "line 6: search.by: must be one of the tasks, mgsm_{language}, mgsm_en, mgsm_en",
       expect.stringMatching(/^line 6: search\.choose_on: must be held-out with halving/),
     ]);
+  });
+
+  it("report what breaks the schema and what does not hold together at once", () => {
+    const text = GOOD.replace("mgsm_en]", '{ task: mgsm_en, limit: 0 }, "mgsm_{lang}"]').replace(
+      "  - name: soup of",
+      "    pairs: [[math-1, nobody]]\n  - name: soup of",
+    );
+    expect(faultsOf(`${text}tables: [1, 3, 4]\n`)).toEqual([
+      "line 15: evaluate.tasks[1].limit: must be at least 1",
+      "line 16: tables[1]: must be 1, 2, 5 or 6",
+      "line 16: tables[2]: must be 1, 2, 5 or 6",
+      "line 12: merges[0].pairs[0]: there is no expert nobody",
+      "line 15: evaluate.tasks[2]: only {language} is filled in, and not {lang}; write mgsm_{language}",
+    ]);
+  });
+
+  it("do not report what follows from a fault only", () => {
+    // A misspelt section hides which experts there are; a wrong role is not missing.
+    expect(faultsOf(GOOD.replace("experts:", "expert:"))).toEqual([
+      'line 5: unknown field "expert"; did you mean experts?',
+    ]);
+    expect(faultsOf(GOOD.replace("role: task", "role: tsk"))).toEqual([
+      "line 5: experts.math.role: must be one of task, language, joint, other",
+    ]);
+    expect(faultsOf(GOOD.replace("folders: [m1, m2]", "folders: 3"))).toEqual([
+      "line 5: experts.math.folders: must be a list of folders, or names with a folder each",
+    ]);
+    expect(faultsOf(GOOD.replace(/recipe: \{ method: swap, task: math.*/, "recipe: swap"))).toEqual([
+      expect.stringMatching(/^line 9: merges\[0\]\.recipe: must be a mapping/),
+    ]);
+    expect(faultsOf("name: x\nbase: b\nevaluate: { tasks: mgsm_en }\n")).toEqual([
+      expect.stringMatching(/^line 3: evaluate\.tasks: must be a list/),
+    ]);
+  });
+
+  it("say where a field belongs that stands elsewhere", () => {
+    expect(faultsOf(`${GOOD}data: sets\nchoose_on: test\n`)).toEqual([
+      'line 15: unknown field "data"; it belongs under evaluate',
+      'line 16: unknown field "choose_on"; it belongs under search',
+    ]);
+  });
+
+  it("tell faults of YAML in words", () => {
+    expect(faultsOf(GOOD.replace("base: base", "name: again"))).toEqual([
+      "line 3: name stands here a second time; keep one of the two",
+    ]);
+    expect(faultsOf(GOOD.replace("  - name: layer swap", "  - name: layer swap\n      column: swap"))[0]).toMatch(
+      /^line 8: this value goes on with another field; check how far this line and the one after it are indented/,
+    );
   });
 
   it("refuse what nests without end", () => {

@@ -6,19 +6,18 @@ import { closest } from "../../core/format.js";
 import {
   type Checked,
   type Fault,
-  faultsOfIssues,
   formatFault,
   isDeeperThan,
-  lineOfField,
+  openSettings,
   parseSettings,
   readSettingsText,
-  withHint,
 } from "../../core/settings-file.js";
 import { checkRecipe } from "../../merge/recipe-file.js";
 import { isStepBackend } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
 import { bindingsOf, bindRecipe, type Member, memberNames, membersOf, nameFaults } from "./names.js";
-import { type ExperimentPlan, type Family, isName, type Merge, NAME_RULE, planSchema, RESERVED } from "./schema.js";
+import { salvagePlan } from "./salvage.js";
+import { type ExperimentPlan, type Family, isName, type Merge, NAME_RULE, RESERVED } from "./schema.js";
 import { runFaults, settleTraining, trainingRun } from "./training.js";
 
 /** A plan and where it stands. */
@@ -26,8 +25,15 @@ export interface LocatedPlan {
   readonly plan: ExperimentPlan;
   /** The folder that relative paths start from. */
   readonly folder: string;
-  /** The line on which a field stands, such as `merges[1].grid`, or the closest that does. */
-  readonly lineOf: (field: string) => number | undefined;
+  /** A fault with the line on which it stands, or the closest that there is. */
+  readonly locate: (fault: Fault) => string;
+  /** The line on which a path stands. */
+  readonly lineOf: (path: readonly PropertyKey[]) => number | undefined;
+}
+
+/** A plan with its faults; it holds what can be judged of it, and must not run while there are any. */
+export interface InspectedPlan extends LocatedPlan {
+  readonly faults: readonly Fault[];
 }
 
 /**
@@ -35,43 +41,58 @@ export interface LocatedPlan {
  * @throws {RecipeError} with every fault and its line
  */
 export async function readPlan(file: string): Promise<LocatedPlan> {
+  const inspected = await inspectPlan(file);
+  const { faults, locate } = inspected;
+  if (faults.length === 0) return inspected;
+  throw new RecipeError(`${file} is not a valid plan:`, faults.map(locate), { file });
+}
+
+/**
+ * Reads a plan from a file, with its faults, so that what it names can be looked at all the same.
+ * @throws {RecipeError} if it is no plan at all
+ */
+export async function inspectPlan(file: string): Promise<InspectedPlan> {
   const text = await readSettingsText(file, "plan");
-  const plan = parsePlan(text, file);
-  return { plan, folder: dirname(file), lineOf: (field) => lineOfField(text, field) };
+  const { value, locate, lineOf } = openSettings(text, file);
+  const { value: plan, faults } = check(value, file);
+  if (!plan) throw new RecipeError(`${file} is not a valid plan:`, faults.map(locate), { file });
+  return { plan, faults, folder: dirname(file), locate, lineOf };
 }
 
 /** Parses the text of a plan; `file` is for messages. */
 export function parsePlan(text: string, file = "plan"): ExperimentPlan {
-  return parseSettings(text, { file, kind: "plan", check: (value) => check(value, file) });
+  return parseSettings(text, { file, kind: "plan", check: (value) => faultless(check(value, file)) });
 }
 
 /** Checks a plan given as a value. @throws {RecipeError} with every fault */
 export function checkPlan(value: unknown): ExperimentPlan {
   const { value: plan, faults } = check(value, "the plan");
-  if (plan) return plan;
+  if (plan && faults.length === 0) return plan;
   throw new RecipeError("This is not a valid plan:", faults.map(formatFault));
+}
+
+function faultless({ value, faults }: Checked<ExperimentPlan>): Checked<ExperimentPlan> {
+  return faults.length === 0 && value ? { value, faults } : { faults };
 }
 
 /** A recipe within a recipe takes up to three levels, and a grid three more. */
 const MAX_DEPTH = 80;
 
+/** The plan as far as it can be judged, and everything that is wrong with it. */
 function check(value: unknown, name: string): Checked<ExperimentPlan> {
   if (isDeeperThan(value, MAX_DEPTH)) throw new RecipeError(`${name} nests too deep, or contains itself`);
-  const parsed = planSchema.safeParse(value, { reportInput: true });
-  if (!parsed.success) {
-    return { faults: faultsOfIssues(parsed.error.issues).map((fault) => withHint(fault, FIELD_NAMES)) };
-  }
-  const plan = parsed.data;
+  const { plan, faults, isSound, knowsExperts } = salvagePlan(value);
+  if (!plan) return { faults };
   const members = membersOf(plan);
-  const faults = [
-    ...expertFaults(plan, members),
-    ...plan.merges.flatMap((merge, i) => mergeFaults(merge, ["merges", i], plan, members)),
-    ...evaluationFaults(plan),
+  const across = [
+    ...expertFaults(plan, members, knowsExperts),
+    ...plan.merges.flatMap((merge, i) => mergeFaults(merge, ["merges", i], plan, knowsExperts ? members : undefined)),
+    ...evaluationFaults(plan, knowsExperts),
   ];
-  return faults.length === 0 ? { value: plan, faults } : { faults };
+  return { value: plan, faults: [...faults, ...across.filter(({ path }) => isSound(path))] };
 }
 
-function expertFaults(plan: ExperimentPlan, members: readonly Member[]): Fault[] {
+function expertFaults(plan: ExperimentPlan, members: readonly Member[], knowsExperts: boolean): Fault[] {
   const faults: Fault[] = [];
   const add = (path: readonly PropertyKey[], message: string) => faults.push({ path, message });
   const taken = new Map<string, string>();
@@ -98,7 +119,8 @@ function expertFaults(plan: ExperimentPlan, members: readonly Member[]): Fault[]
     }
     faults.push(...trainingFaults(plan, declared, path));
   }
-  if (members.length === 0 && plan.merges.length > 0) add(["experts"], "is missing; merges need experts");
+  if (knowsExperts && members.length === 0 && plan.merges.length > 0)
+    add(["experts"], "is missing; merges need experts");
   return faults;
 }
 
@@ -131,7 +153,8 @@ function mergeFaults(
   merge: Merge,
   path: readonly PropertyKey[],
   plan: ExperimentPlan,
-  members: readonly Member[],
+  /** Undefined where a fault among the experts leaves open which names there are. */
+  members: readonly Member[] | undefined,
 ): Fault[] {
   const faults: Fault[] = [];
   const add = (at: readonly PropertyKey[], message: string) => faults.push({ path: [...path, ...at], message });
@@ -144,14 +167,19 @@ function mergeFaults(
   }
   // A suggestion names its two experts where a swap has them.
   const named = recipe ?? (suggest ? { method: "swap", ...suggest } : {});
+  if (!members) return faults;
   const wrongNames = nameFaults(named, members, [...path, recipe ? "recipe" : "suggest"]);
   faults.push(...wrongNames);
   if (recipe && wrongNames.length === 0 && members.length > 0)
     faults.push(...recipeFaults(merge, recipe, path, members));
   if (pairs !== "all") {
-    const known = new Set(members.map(({ name }) => name));
+    const known = members.map(({ name }) => name);
     for (const [i, pair] of pairs.entries()) {
-      for (const name of pair) if (!known.has(name)) add(["pairs", i], `there is no expert ${name}`);
+      for (const name of pair) {
+        if (known.includes(name)) continue;
+        const meant = closest(name, known);
+        add(["pairs", i], `there is no expert ${name}${meant === undefined ? "" : `; did you mean ${meant}?`}`);
+      }
     }
   }
   return faults;
@@ -184,14 +212,19 @@ function recipeFaults(
   return [...found.values()];
 }
 
-function evaluationFaults(plan: ExperimentPlan): Fault[] {
+function evaluationFaults(plan: ExperimentPlan, knowsExperts: boolean): Fault[] {
   const { evaluate, experts, search } = plan;
   const faults: Fault[] = [];
   const names = evaluate.tasks.map((task) => (typeof task === "string" ? task : task.task));
   const hasLanguage = Object.values(experts).some(({ language }) => language !== undefined);
   for (const [i, name] of names.entries()) {
     const path = ["evaluate", "tasks", i];
-    if (name.includes("{language}") && !hasLanguage)
+    const [other] = name.match(/\{(?!language\})[^{}]*\}/) ?? [];
+    if (other !== undefined) {
+      const message = `only {language} is filled in, and not ${other}; write ${name.replace(other, "{language}")}`;
+      faults.push({ path, message });
+    }
+    if (knowsExperts && name.includes("{language}") && !hasLanguage)
       faults.push({ path, message: `${name} needs experts with a language` });
     if (names.indexOf(name) < i) faults.push({ path, message: `${name} is listed twice` });
   }
@@ -210,27 +243,3 @@ function evaluationFaults(plan: ExperimentPlan): Fault[] {
   }
   return faults;
 }
-
-/** All fields of a plan, for hints at misspelt ones. */
-const FIELD_NAMES = [
-  ...Object.keys(planSchema.shape),
-  ...["role", "language", "folders", "train", "select", "run", "runs", "seeds", "top", "by", "one_per_run"],
-  ...["name", "recipe", "suggest", "grid", "configurations", "default", "pairs", "column"],
-  ...["tasks", "backend", "data", "allow_code", "task", "of", "shots", "limit", "protocol"],
-  ...["how", "choose_on", "share", "rounds", "keep", "seed"],
-  ...[
-    "kind",
-    "cores",
-    "memory",
-    "gpus",
-    "time",
-    "partition",
-    "options",
-    "evaluate",
-    "setup",
-    "most_jobs",
-    "attempts",
-    "flops",
-  ],
-  ...["total_cores", "total_memory"],
-];

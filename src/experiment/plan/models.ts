@@ -231,6 +231,13 @@ export function tasksFor(model: Pick<Model, "kind" | "languages">, plan: Experim
   return requests.filter(({ task }, i) => requests.findIndex((other) => other.task === task) === i);
 }
 
+/** How a task is asked that decides which checkpoints are kept: as the plan asks it of all, where it does. */
+export function requestOf(name: string, plan: ExperimentPlan): TaskRequest {
+  const known = tasksFor({ kind: "expert", languages: languagesOf(plan) }, plan);
+  const others = tasksFor({ kind: "merge", languages: languagesOf(plan) }, plan);
+  return [...known, ...others].find(({ task }) => task === name) ?? { task: name };
+}
+
 /** A task's name with each language in it. */
 export function inLanguages(task: string, languages: readonly string[]): string[] {
   return task.includes("{language}") ? languages.map((code) => task.replaceAll("{language}", code)) : [task];

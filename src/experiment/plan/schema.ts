@@ -229,13 +229,14 @@ export const planSchema = z.strictObject({
   experts: z
     .record(z.string(), family)
     .default({})
-    .describe("families of experts by name; their experts are interchangeable"),
+    .describe(
+      "families of experts by name; their experts are interchangeable. The names base, all, task, language, joint and other stand for something else in recipes",
+    ),
   merges: z.array(merge).default([]).describe("what is made of them"),
   evaluate: evaluation.describe("what all of them are asked"),
   search: search.prefault({}).describe("how configurations are chosen"),
   tables: z
-    .array(z.enum(["1", "2", "5", "6"], "must be 1, 2, 5 or 6"))
-    .or(z.array(z.literal([1, 2, 5, 6], "must be 1, 2, 5 or 6")))
+    .array(z.literal([1, 2, 5, 6, "1", "2", "5", "6"], "must be 1, 2, 5 or 6"))
     .transform((tables) => tables.map(Number))
     .default([])
     .describe("tables of the paper to print in its own layout, beside its numbers"),

@@ -46,14 +46,17 @@ export interface Ranked {
 }
 
 const NORMAL_95 = 1.959964;
+/** Means that are as close as this are equal. */
+const SAME_MEAN = 1e-12;
 
 /**
  * Ranks configurations by their mean, each compared with the best on the same items of the same pairs.
  *
  * Of one item, all pairs' answers are averaged first: they are no independent samples of the items, of which there are
  * as many as the interval counts.
+ * @param preferred the configuration that goes before others with the same mean
  */
-export function rankConfigurations(candidates: readonly Candidate[]): Ranked[] {
+export function rankConfigurations(candidates: readonly Candidate[], preferred?: string): Ranked[] {
   const sums = new Map<string, Map<number | string, { sum: number; count: number }>>();
   for (const { configuration, of, items } of candidates) {
     const own = sums.get(configuration) ?? new Map<string, { sum: number; count: number }>();
@@ -70,7 +73,12 @@ export function rankConfigurations(candidates: readonly Candidate[]): Ranked[] {
     const values = new Map([...own].map(([key, { sum, count }]) => [key, sum / count]));
     return { configuration, values, mean: average([...values.values()]) };
   });
-  const ranked = means.sort((a, b) => (b.mean || 0) - (a.mean || 0));
+  const isPreferred = ({ configuration }: { configuration: string }) => Number(configuration === preferred);
+  const ranked = means.sort((a, b) => {
+    const difference = (b.mean || 0) - (a.mean || 0);
+    // Means of the same answers may differ in their last bits, as they were added up in another order.
+    return Math.abs(difference) > SAME_MEAN ? difference : isPreferred(b) - isPreferred(a);
+  });
   const best = ranked[0];
   return ranked.map(({ configuration, values, mean }) => {
     const differences = [...values].flatMap(([key, value]) => {

@@ -8,8 +8,16 @@ import { type Candidate, type ItemSplit, type Ranked, rankConfigurations, splitI
 
 /** Who asks models, and knows their answers as far as they are there. */
 export interface Asker {
-  /** @param items places in the task's order; null: all */
-  ask(model: Model, request: TaskRequest, items: readonly number[] | null): readonly ItemResult[] | undefined;
+  /**
+   * @param items places in the task's order; null: all
+   * @param part which part of them it is, for people
+   */
+  ask(
+    model: Model,
+    request: TaskRequest,
+    items: readonly number[] | null,
+    part?: string,
+  ): readonly ItemResult[] | undefined;
   itemsOf(request: TaskRequest): number;
   /** Notes that about so many steps cannot be named yet. */
   wait(what: string, steps: number): void;
@@ -69,6 +77,11 @@ class GroupSearch {
     );
   }
 
+  /** What is taken where others are no better. */
+  get #default(): string | undefined {
+    return this.#models.find(({ configuration }) => configuration.isDefault)?.configuration.label;
+  }
+
   run({ group, merge }: MergeModel, isIncomplete: boolean): SearchOutcome {
     const { ranked, isDone } = this.#rounds(group, isIncomplete);
     const chosen = isDone ? ranked[0]?.configuration : undefined;
@@ -90,27 +103,34 @@ class GroupSearch {
     let ranked: Ranked[] = [];
     for (let round = 0; round < count; round++) {
       const going = this.#models.filter(({ configuration }) => active.has(configuration.label));
-      const found = this.#askAll(going, (split) => split.rounds[round] ?? []);
+      const found = this.#askAll(going, (split) => split.rounds[round] ?? [], this.#roundName(round));
       if (!found.isComplete || isIncomplete) {
         const later = Array.from({ length: count - 1 - round }, (_, i) => Math.ceil(going.length * keep ** (i + 1)));
         this.#asker.wait(`later rounds of ${group}`, this.#deciding.length * later.reduce((sum, one) => sum + one, 0));
         return { ranked, isDone: false };
       }
       candidates.push(...found.candidates);
-      ranked = rankConfigurations(candidates.filter(({ configuration }) => active.has(configuration)));
+      ranked = rankConfigurations(
+        candidates.filter(({ configuration }) => active.has(configuration)),
+        this.#default,
+      );
       if (round < count - 1) active = new Set(survivors(ranked, keep));
     }
     return { ranked, isDone: true };
   }
 
-  #askAll(models: readonly MergeModel[], itemsOf: (split: ItemSplit) => readonly number[]) {
+  #roundName(round: number): string {
+    return this.#plan.search.how === "grid" ? "search" : `round ${round + 1}`;
+  }
+
+  #askAll(models: readonly MergeModel[], itemsOf: (split: ItemSplit) => readonly number[], part: string) {
     const candidates: Candidate[] = [];
     let isComplete = true;
     for (const model of models) {
       for (const request of this.#deciding) {
         const places = itemsOf(this.#splits.get(request.task) as ItemSplit);
         if (places.length === 0) continue;
-        const items = this.#asker.ask(model, request, places);
+        const items = this.#asker.ask(model, request, places, part);
         if (items) candidates.push({ configuration: model.configuration.label, of: request.task, items });
         else isComplete = false;
       }
@@ -122,21 +142,24 @@ class GroupSearch {
   #onTest(): string | undefined {
     if (this.#plan.search.choose_on === "held-out") return undefined;
     const parts = [
-      this.#askAll(this.#models, ({ rounds }) => rounds[0] ?? []),
-      this.#askAll(this.#models, ({ held }) => held),
+      this.#askAll(this.#models, ({ rounds }) => rounds[0] ?? [], this.#roundName(0)),
+      this.#askAll(this.#models, ({ held }) => held, "held out"),
     ];
     if (parts.some(({ isComplete }) => !isComplete)) return undefined;
-    return rankConfigurations(parts.flatMap(({ candidates }) => candidates))[0]?.configuration;
+    return rankConfigurations(
+      parts.flatMap(({ candidates }) => candidates),
+      this.#default,
+    )[0]?.configuration;
   }
 
   /** Asks the default configuration and the chosen one what is reported: the items held out, and the other tasks. */
   #report(chosen: string | undefined): void {
     const reported = this.#models.filter(({ configuration: { label, isDefault } }) => isDefault || label === chosen);
-    this.#askAll(reported, ({ held }) => held);
+    this.#askAll(reported, ({ held }) => held, "held out");
     // A default that halving let go is reported on all items like the others.
     const { length: rounds } = [...this.#splits.values()][0]?.rounds ?? [];
     for (let round = 0; round < rounds && chosen !== undefined; round++) {
-      this.#askAll(reported, (split) => split.rounds[round] ?? []);
+      this.#askAll(reported, (split) => split.rounds[round] ?? [], this.#roundName(round));
     }
     let others = 0;
     for (const model of reported) {

@@ -1,13 +1,16 @@
 // Looks at a plan's world before anything runs: models, data, tasks, merges, room on the disk; collects every fault.
 import { readdir, stat, statfs } from "node:fs/promises";
+import { availableParallelism, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { RecipeError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
-import { formatBytes } from "../../core/format.js";
+import { formatBytes, plural } from "../../core/format.js";
+import { groupBy } from "../../core/group.js";
+import type { Fault } from "../../core/settings-file.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import { configurationsOf } from "../plan/configurations.js";
-import type { LocatedPlan } from "../plan/file.js";
-import { inLanguages, languagesOf, tasksFor } from "../plan/models.js";
+import type { InspectedPlan } from "../plan/file.js";
+import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/models.js";
 import { bindingsOf, bindRecipe, membersOf } from "../plan/names.js";
 import type { ExperimentPlan, Family } from "../plan/schema.js";
 import { settleTraining, trainingRun } from "../plan/training.js";
@@ -16,8 +19,10 @@ import type { TaskRequest } from "../steps/step.js";
 
 export interface CheckedWorld {
   readonly facts: ReadFacts;
-  /** What is missing or wrong; nothing may run while there is any. */
+  /** What is missing or wrong, each with its line; nothing may run while there is any. */
   readonly faults: readonly string[];
+  /** What a person should know, though it stops nothing. */
+  readonly notes: readonly string[];
   /** Sizes of the base: its own, or those that the plan assumes where it is not here. */
   readonly base: { readonly parameters: number; readonly bytes: number; readonly layers: number } | undefined;
 }
@@ -30,48 +35,113 @@ export interface CheckOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Looks at everything that a plan names, and reports all faults at once. */
-export async function checkWorld({ plan, folder }: LocatedPlan, options: CheckOptions): Promise<CheckedWorld> {
+/** Looks at everything that a plan names, and reports all faults at once, those of the plan itself first. */
+export async function checkWorld(inspected: InspectedPlan, options: CheckOptions): Promise<CheckedWorld> {
+  const { plan, folder, locate, lineOf } = inspected;
   const { out, data, signal } = options;
-  const facts = new ReadFacts({ folder, cache: out, data, signal });
-  await facts.readModel(plan.base, "base");
+  // A plan with faults does not run, and bytes are read for what runs.
+  const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes: inspected.faults.length === 0 });
+  await facts.readModel(plan.base, ["base"]);
   for (const [name, family] of Object.entries(plan.experts)) await readFamily(name, family, plan, facts);
-  for (const request of requestsOf(plan)) await facts.readTask(request);
-  const faults = [...facts.faults, ...taskFaults(plan, facts), ...(await mergeFaults(plan, facts, folder))];
+  for (const { request, path } of requestsOf(plan)) await facts.readTask(request, path);
+  const isFaulty = (path: readonly PropertyKey[]) => inspected.faults.some((fault) => isWithin(fault.path, path));
+  const found = [
+    ...inspected.faults,
+    ...facts.faults,
+    ...(await dataFaults(data, facts)),
+    ...taskFaults(plan, facts),
+    ...(await mergeFaults(plan, facts, folder, isFaulty)),
+  ];
+  const line = ({ path, at = path }: Fault) => lineOf(at) ?? 0;
+  const faults = [...new Set(found.toSorted((a, b) => line(a) - line(b)).map(locate))];
   const base = facts.models.get(plan.base) ?? plan.assume;
   if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // costs time, not truth
-  return { facts, faults, base };
+  return { facts, faults, notes: machineNotes(plan), base };
+}
+
+function isWithin(path: readonly PropertyKey[], other: readonly PropertyKey[]): boolean {
+  return other.every((key, i) => path[i] === key);
+}
+
+/** What a plan asks of this machine that it does not have; steps share what there is. */
+function machineNotes({ executor }: ExperimentPlan): string[] {
+  if (executor.kind !== "local") return [];
+  const notes: string[] = [];
+  const cores = availableParallelism();
+  for (const field of ["cores", "total_cores"] as const) {
+    const asked = executor[field];
+    if (asked === undefined || asked <= cores) continue;
+    const more = field === "cores" ? `a step runs on ${cores}` : "steps will share them";
+    notes.push(`executor.${field} is ${asked}, and this machine has ${plural(cores, "core")}: ${more}`);
+  }
+  for (const field of ["memory", "total_memory"] as const) {
+    const asked = executor[field];
+    if (asked === undefined || asked <= totalmem()) continue;
+    notes.push(
+      `executor.${field} is ${formatBytes(asked)}, and this machine has ${formatBytes(totalmem())}: a step may end for lack of it`,
+    );
+  }
+  return notes;
 }
 
 async function readFamily(name: string, family: Family, plan: ExperimentPlan, facts: ReadFacts): Promise<void> {
-  const folders = Array.isArray(family.folders) ? family.folders : Object.values(family.folders ?? {});
-  for (const folder of folders) await facts.readModel(folder, `experts.${name}`);
+  const path = ["experts", name];
+  for (const [place, folder] of Object.entries(family.folders ?? {})) {
+    const at = Array.isArray(family.folders) ? Number(place) : place;
+    if (folder !== "") await facts.readModel(folder, [...path, "folders", at]);
+  }
   if (!family.train) return;
   const { run } = settleTraining(plan, family.train);
-  for (const own of family.train.runs ?? [undefined]) {
-    await facts.readData(trainingRun(run, own, "base"), `experts.${name}`);
+  for (const [i, own] of (family.train.runs ?? [undefined]).entries()) {
+    const at = own && "data" in own ? ["runs", i] : ["run", "data"];
+    await facts.readData(trainingRun(run, own, "base"), [...path, "train", ...at]);
   }
 }
 
-/** Every task that any model may be asked. */
-function requestsOf(plan: ExperimentPlan): TaskRequest[] {
+/** Every task that any model may be asked, and where the plan says so. */
+function requestsOf(plan: ExperimentPlan): { request: TaskRequest; path: readonly PropertyKey[] }[] {
   const languages = languagesOf(plan);
-  const selecting = Object.values(plan.experts).flatMap(({ select, language }) =>
-    [select?.by ?? []].flat().flatMap((task) => inLanguages(task, language === undefined ? languages : [language])),
+  const placeOf = (name: string): readonly PropertyKey[] => {
+    const place = plan.evaluate.tasks.findIndex((task) =>
+      inLanguages(typeof task === "string" ? task : task.task, languages).includes(name),
+    );
+    return ["evaluate", "tasks", place];
+  };
+  const selecting = Object.entries(plan.experts).flatMap(([family, { select, language }]) =>
+    [select?.by ?? []]
+      .flat()
+      .flatMap((task) => inLanguages(task, language === undefined ? languages : [language]))
+      .map((task) => ({ request: requestOf(task, plan), path: ["experts", family, "select", "by"] })),
   );
-  return [
-    ...(["base", "expert", "merge"] as const).flatMap((kind) => tasksFor({ kind, languages }, plan)),
-    ...selecting.map((task) => ({ task })),
-  ];
+  const asked = (["base", "expert", "merge"] as const).flatMap((kind) =>
+    tasksFor({ kind, languages }, plan).map((request) => ({ request, path: placeOf(request.task) })),
+  );
+  return [...asked, ...selecting].filter(({ request }) => request.task !== "");
 }
 
-function taskFaults(plan: ExperimentPlan, facts: ReadFacts): string[] {
-  const faults: string[] = [];
+/** Data sets that are not in the folder: what is missing of one kind is one fault. */
+async function dataFaults(data: string | undefined, facts: ReadFacts): Promise<Fault[]> {
+  if (data === undefined || facts.lacking.size === 0) return [];
+  const path = ["evaluate", "data"];
+  const names = [...facts.lacking.keys()];
+  if (!(await exists(data))) {
+    return [
+      { path, message: `${data} does not exist; ${names.join(", ")} ${names.length === 1 ? "needs" : "need"} it` },
+    ];
+  }
+  return [...groupBy(facts.lacking, ([name]) => /^[a-z]+/i.exec(name)?.[0] ?? name).values()].map((alike) => {
+    const [first, ...others] = alike;
+    const also = others.length === 0 ? "" : `; nor for ${others.map(([name]) => name).join(", ")}`;
+    return { path, message: `${first?.[0]}: ${first?.[1]}${also}` };
+  });
+}
+
+function taskFaults(plan: ExperimentPlan, facts: ReadFacts): Fault[] {
+  const faults: Fault[] = [];
   const executing = [...facts.tasks.values()].filter(({ executes }) => executes);
   if (executing.length > 0 && !plan.evaluate.allow_code) {
-    faults.push(
-      `${executing[0]?.name} executes programs that models write; allow it with evaluate.allow_code: true, or leave it out`,
-    );
+    const message = `${executing[0]?.name} executes programs that models write; allow it with evaluate.allow_code: true, or leave it out`;
+    faults.push({ path: ["evaluate"], message });
   }
   const isSearched = plan.merges.some((merge) => merge.suggest || configurationsOf(merge).length > 1);
   const [first] = plan.evaluate.tasks;
@@ -79,43 +149,48 @@ function taskFaults(plan: ExperimentPlan, facts: ReadFacts): string[] {
   const deciding = new Set(inLanguages(by, languagesOf(plan)));
   const corpus = [...facts.tasks.values()].find(({ name, isMean }) => deciding.has(name) && !isMean);
   if (isSearched && corpus) {
-    faults.push(
-      `search.by: ${corpus.name} has a score of the whole corpus; configurations are compared item by item, so choose another task`,
-    );
+    const message = `${corpus.name} has a score of the whole corpus; configurations are compared item by item, so choose another task`;
+    faults.push({ path: ["search", "by"], message });
   }
   return faults;
 }
 
 /** Merges that could not be planned, tried on headers: experts beside the base, and configurations on the base alone. */
-async function mergeFaults(plan: ExperimentPlan, facts: ReadFacts, folder: string): Promise<string[]> {
+async function mergeFaults(
+  plan: ExperimentPlan,
+  facts: ReadFacts,
+  folder: string,
+  isFaulty: (path: readonly PropertyKey[]) => boolean,
+): Promise<Fault[]> {
   const base = facts.models.get(plan.base);
   if (!base || base.folder.includes("+")) return [];
-  const faults = new Set<string>();
-  const attempt = async (what: string, recipe: RecipeInput) => {
+  const faults: Fault[] = [];
+  const attempt = async (path: readonly PropertyKey[], what: string, recipe: RecipeInput) => {
     try {
       await planRecipe(recipe, { folder });
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      faults.add(`${what}: ${error.message}`);
+      faults.push({ path, message: `${what}: ${error.message}` });
     }
   };
   if (plan.merges.length > 0) {
-    for (const [source, { folder: expert }] of facts.models) {
-      if (source !== plan.base) await attempt(source, { method: "soup", models: [base.folder, expert] } as RecipeInput);
+    for (const [source, { folder: expert, path }] of facts.models) {
+      if (source !== plan.base)
+        await attempt(path, source, { method: "soup", models: [base.folder, expert] } as RecipeInput);
     }
   }
   const members = membersOf(plan);
-  for (const merge of plan.merges) {
+  for (const [i, merge] of plan.merges.entries()) {
     const { recipe } = merge;
-    if (!recipe) continue;
+    if (!recipe || isFaulty(["merges", i])) continue;
     const [binding] = bindingsOf(recipe, members);
     for (const { fields, label } of configurationsOf(merge)) {
       // Every expert has the base's tensors, so the base stands for all of them.
       const whole = bindRecipe({ ...recipe, ...fields }, binding ?? new Map(), members, () => base.folder);
-      await attempt(label === "" ? merge.name : `${merge.name}, ${label}`, whole as RecipeInput);
+      await attempt(["merges", i], label === "" ? merge.name : `${merge.name}, ${label}`, whole as RecipeInput);
     }
   }
-  return [...faults];
+  return faults;
 }
 
 /**
@@ -145,6 +220,6 @@ async function bytesIn(folder: string): Promise<number> {
 }
 
 /** @throws {RecipeError} with all of them, if there are any */
-export function refuseFaults(faults: readonly string[], file: string): void {
-  if (faults.length > 0) throw new RecipeError(`${file} cannot run here:`, faults, { file });
+export function refuseFaults(faults: readonly string[], file: string, what = "cannot run here"): void {
+  if (faults.length > 0) throw new RecipeError(`${file} ${what}:`, faults, { file });
 }

@@ -142,9 +142,17 @@ function bytesOf(expansion: Expansion, { plan, base, workers, isDone }: Estimate
   }
   sum += states.slice(0, workers).reduce((all, one) => all + one, 0);
   if (plan.evaluate.backend !== "engine" && plan.merges.length > 0) {
-    // Experts once, as files of layers, and what configurations blend: embeddings and head, a tenth of a model or so.
-    const merges = expansion.models.filter(({ model }) => model.kind === "merge").length;
-    sum += (membersOf(plan).length + merges / 10) * base.bytes;
+    // Experts once, as files of layers, and what is blended: of a swap, embeddings and head, a tenth of a model or so, in
+    // whichever configuration of layers; of an average, all of it.
+    const blends = new Map<string, number>();
+    for (const { model } of expansion.models) {
+      if (!("merge" in model)) continue;
+      const isSwap = model.merge.recipe?.method === "swap" || model.merge.suggest !== undefined;
+      const others = Object.entries(model.configuration.fields).filter(([field]) => !/^(bottom|top)/.test(field));
+      const key = JSON.stringify([model.merge.name, model.members, isSwap ? others : model.configuration.fields]);
+      blends.set(key, isSwap ? 0.1 : 1);
+    }
+    sum += (membersOf(plan).length + [...blends.values()].reduce((all, one) => all + one, 0)) * base.bytes;
   }
   return sum;
 }

@@ -32,10 +32,10 @@ export interface ForecastOptions {
 
 /**
  * How many steps must end before the plan is expanded again. Up to a hundred steps, each end is looked at, as the runner
- * does; of a plan of thousands, which takes a second to expand, a twentieth must be news.
+ * does; of a plan of thousands, which takes half a second to expand, an eighth must be news.
  */
 function newsEnough({ steps: { length } }: Expansion): number {
-  return Math.min((length / 100) ** 2, length / 20);
+  return Math.min((length / 100) ** 2, length / 8);
 }
 
 /** Plays the rest of an experiment. */

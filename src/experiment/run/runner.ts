@@ -28,6 +28,8 @@ export type RunEvent =
       readonly kind: StepKind;
       readonly key: string;
       readonly seconds: number;
+      /** Of an evaluation, from 0 to 1; of a task in points, a hundredth of them. */
+      readonly score?: number;
     }
   | {
       readonly event: "failed" | "lost";
@@ -255,7 +257,11 @@ class Run {
         await this.#fail(step, finished.reason, finished.seconds);
       } else if (await this.#store.load(key)) {
         await this.#ledger.add({ event: "done", key, seconds: finished.seconds });
-        this.#tell({ event: "done", label: step.label, kind: step.kind, key, seconds: finished.seconds });
+        const score = this.#store.evaluated(key)?.score;
+        this.#tell({
+          ...{ event: "done", label: step.label, kind: step.kind, key, seconds: finished.seconds },
+          ...(score === undefined ? {} : { score }),
+        });
         this.#isStale = true;
       } else {
         await this.#fail(step, "it ended without a result", finished.seconds);

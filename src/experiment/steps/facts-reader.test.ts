@@ -67,7 +67,9 @@ describe("data", () => {
     expect((await read(declared)).identity).not.toBe(identity);
     // A name of the hub is no file; one that looks like a file must be there.
     expect((await read({ use: "aya", source: "CohereForAI/aya_dataset" })).faults).toEqual([]);
-    expect((await read({ source: "lost.jsonl" })).faults).toEqual(["experts.math: lost.jsonl does not exist"]);
+    expect((await read({ source: "lost.jsonl" })).faults).toEqual([
+      { path: ["experts.math"], message: "lost.jsonl does not exist" },
+    ]);
   });
 });
 

@@ -6,11 +6,13 @@ import { mkdir, readdir, readFile, stat } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
-import { LayergraftError } from "../../core/errors.js";
+import { LayergraftError, RecipeError } from "../../core/errors.js";
 import { exists, writeFileAtomically } from "../../core/files.js";
-import { type Item, judgingDigest, promptsDigest, protocolTitle } from "../../evaluate/index.js";
+import type { Fault } from "../../core/settings-file.js";
+import { type Item, protocolTitle } from "../../evaluate/index.js";
 import type { Facts, TaskFacts } from "./facts.js";
-import { dataAccess, openTask } from "./items.js";
+import { firstRowsErrors } from "./first-rows.js";
+import { dataAccess, openTask, taskDigest } from "./items.js";
 import { canonicalJson, type TaskRequest } from "./step.js";
 
 export interface ModelFacts {
@@ -20,6 +22,8 @@ export interface ModelFacts {
   readonly parameters: number;
   readonly bytes: number;
   readonly layers: number;
+  /** Where the plan names it. */
+  readonly path: readonly PropertyKey[];
 }
 
 /** Characters of what a task asks, for estimates of time. */
@@ -45,12 +49,16 @@ export interface ReadFactsOptions {
   readonly cache?: string;
   /** Folder with the data sets of evaluation. */
   readonly data?: string | undefined;
+  /** Whether models and data are read to their ends, for what identifies them. Default true. */
+  readonly readsBytes?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /** Facts as they were found, and what could not be. */
 export class ReadFacts implements Facts {
-  readonly faults: string[] = [];
+  readonly faults: Fault[] = [];
+  /** Tasks whose data are not in the folder of data sets, with what was looked for. */
+  readonly lacking = new Map<string, string>();
   readonly models = new Map<string, ModelFacts>();
   readonly tasks = new Map<string, TaskFacts & TaskSize>();
   readonly #options: ReadFactsOptions;
@@ -62,9 +70,10 @@ export class ReadFacts implements Facts {
     this.#digests = new DigestCache(options.cache);
   }
 
-  /** Reads a model's headers and the digest of its bytes. @param what for messages, such as `base` */
-  async readModel(source: string, what: string): Promise<void> {
-    if (this.models.has(source)) return;
+  /** Reads a model's headers and the digest of its bytes. @param where in the plan it is named, or a word on it */
+  async readModel(source: string, where: readonly PropertyKey[] | string): Promise<void> {
+    const path = [where].flat();
+    if (this.models.has(source) || source === "") return;
     try {
       const checkpoint = await openCheckpoint(source, { base: this.#options.folder });
       const folders = [checkpoint.folder, ...(checkpoint.adapter ? [checkpoint.adapter.path] : [])];
@@ -75,9 +84,10 @@ export class ReadFacts implements Facts {
         parameters: parameterCount(checkpoint),
         bytes: checkpoint.files.reduce((sum, { bytes }) => sum + bytes, 0),
         layers: checkpoint.layers,
+        path,
       });
     } catch (error) {
-      this.#note(what, error);
+      this.#note(path, error);
     }
   }
 
@@ -86,12 +96,13 @@ export class ReadFacts implements Facts {
     const names = (await readdir(folder)).filter((name) => /\.(safetensors|json|model|jinja|txt)$/.test(name)).sort();
     const kept = names.filter((name) => name !== "layergraft.json" && name !== "training.json");
     const digests: [string, string][] = [];
+    if (this.#options.readsBytes === false) return folder;
     for (const name of kept) digests.push([name, await this.#digests.of(join(folder, name))]);
     return digestOf(digests);
   }
 
-  /** Reads the items of a task. */
-  async readTask(request: TaskRequest): Promise<void> {
+  /** Reads the items of a task. @param path where the plan names it */
+  async readTask(request: TaskRequest, path: readonly PropertyKey[] = []): Promise<void> {
     const key = canonicalJson(request);
     if (this.tasks.has(key)) return;
     try {
@@ -106,37 +117,42 @@ export class ReadFacts implements Facts {
         title: task.title,
         protocol: protocolTitle(task.protocol, task.shots),
         items: items.length,
-        digest: `${promptsDigest(items)} ${judgingDigest(task)}`,
+        digest: taskDigest(task, items),
         scale: headline?.scale ?? "share",
         isMean: headline?.by === "mean",
         executes: task.executes,
         ...sizeOf(items),
       });
     } catch (error) {
-      this.#note(`task ${request.task}`, error);
+      const isLacking = error instanceof Error && /^.* has no .*; expected /s.test(error.message);
+      if (isLacking && this.#options.data !== undefined) this.lacking.set(request.task, error.message);
+      else this.#note(path, error, `task ${request.task}: `);
     }
   }
 
-  /** Reads the digests of the files that a training run names. @param what for messages */
-  async readData(run: Readonly<Record<string, unknown>>, what: string): Promise<void> {
+  /** Reads the digests of the files that a training run names, and their first rows. @param where in the plan, or a word on it */
+  async readData(run: Readonly<Record<string, unknown>>, where: readonly PropertyKey[] | string): Promise<void> {
+    const path = [where].flat();
     const declared = canonicalJson([run.data, run.partition]);
     if (this.#data.has(declared)) return;
     const digests: [string, string][] = [];
     for (const source of sourcesIn([run.data, run.partition])) {
-      const path = resolve(this.#options.folder, source);
+      const at = resolve(this.#options.folder, source);
       try {
-        if (await exists(path)) digests.push([source, await this.#pathDigest(path)]);
+        if (await exists(at)) digests.push([source, await this.#pathDigest(at)]);
         else if (/^[.~/]|\.(jsonl?|parquet|tsv|csv|txt)(\.gz)?$/.test(source)) {
-          throw new LayergraftError("data", `${source} does not exist`, { file: path });
+          throw new LayergraftError("data", `${source} does not exist`, { file: at });
         }
       } catch (error) {
-        this.#note(what, error);
+        this.#note(path, error);
       }
     }
+    for (const error of await firstRowsErrors(run.data, this.#options)) this.#note(path, error);
     this.#data.set(declared, digestOf([declared, digests]));
   }
 
   async #pathDigest(path: string): Promise<string> {
+    if (this.#options.readsBytes === false) return path;
     if ((await stat(path)).isFile()) return this.#digests.of(path);
     const names = (await readdir(path, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
     const files = names.map((entry) => join(entry.parentPath, entry.name)).sort();
@@ -145,10 +161,12 @@ export class ReadFacts implements Facts {
     return digestOf(digests);
   }
 
-  #note(what: string, error: unknown): void {
+  #note(path: readonly PropertyKey[], error: unknown, prefix = ""): void {
     if (!(error instanceof Error)) throw error;
-    const fault = `${what}: ${error.message}`;
-    if (!this.faults.includes(fault)) this.faults.push(fault);
+    const details = error instanceof RecipeError && error.faults.length > 0 ? ` ${error.faults.join("; ")}` : "";
+    // What looks for a model does not know which file names it.
+    const message = `${prefix}${error.message}${details}`.replace("the recipe's paths start", "the plan's paths start");
+    this.faults.push({ path, message });
   }
 
   modelIdentity(source: string): { identity: string; folder: string } {

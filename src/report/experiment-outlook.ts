@@ -1,0 +1,166 @@
+// What an experiment will take and where it stands, as lines for a terminal. Its scores are experiment-terminal.ts's, what
+// happens while it runs experiment-progress.ts's.
+import { formatBytes, formatDuration, plural } from "../core/format.js";
+import { groupBy } from "../core/group.js";
+import type { ExperimentStatus, Outlook } from "../experiment/experiment.js";
+import type { StepKind } from "../experiment/steps/step.js";
+import { describeCounts } from "./experiment-progress.js";
+import { formatTable } from "./table.js";
+
+const KINDS: readonly (readonly [StepKind, string])[] = [
+  ["train", "training"],
+  ["analyze", "analysis"],
+  ["evaluate", "evaluation"],
+];
+
+/** Entries of a list that are told one by one. */
+const MOST_LISTED = 12;
+
+/** Models, steps, hours and bytes. */
+export function outlookLines(outlook: Outlook): string[] {
+  const { estimate, expansion, steps } = outlook;
+  const left = steps.filter(({ state }) => state.state !== "done");
+  const done = steps.length - left.length;
+  return [
+    ...modelLines(outlook),
+    "",
+    ...countLines(outlook),
+    ...(left.length > 0 ? ["", "now:", ...stepLines(outlook)] : []),
+    ...(expansion.waiting.length > 0 ? ["", "later, when results say which:", ...laterLines(expansion.waiting)] : []),
+    "",
+    ...(estimate === undefined
+      ? ["how long it will take is unknown without the base; give its sizes under assume"]
+      : left.length + estimate.waiting === 0
+        ? [`all ${done === 1 ? "is" : `${done.toLocaleString("en-US")} steps are`} done; there is nothing to do`]
+        : [
+            `about ${formatDuration(estimate.wallSeconds)} until the end, up to ${plural(estimate.workers, "step")} side by side and ` +
+              `each after what it waits for; ${formatBytes(estimate.bytes)} on the disk`,
+            estimate.isMeasured
+              ? "an estimate, from what the steps so far took"
+              : `an estimate, assuming ${formatSpeed(estimate.speed.evaluate)} for a step; from what they take as soon as some are done`,
+          ]),
+  ];
+}
+
+/** Experts by family, and merges by what they are of. */
+function modelLines({ expansion: { models } }: Outlook): string[] {
+  const lines: (readonly [string, string])[] = [];
+  for (const [family, of] of groupBy(models, ({ model }) => ("family" in model ? model.family : ""))) {
+    const names = of.map(({ model }) => model.name);
+    if (family !== "") lines.push([family, namesOf(names)]);
+  }
+  const merges = models.flatMap(({ model }) => ("group" in model ? [model] : []));
+  for (const [group, of] of groupBy(merges, (model) => model.group)) {
+    const pairs = new Set(of.map(({ members }) => members.join())).size;
+    const configurations = new Set(of.map(({ configuration }) => configuration.label)).size;
+    lines.push([group, `${plural(pairs, "combination")}, ${plural(configurations, "configuration")} of each`]);
+  }
+  const first = lines.length === 0 ? "models known now: base" : "models known now: base, and";
+  return [
+    first,
+    ...formatTable(
+      ["", ""],
+      lines.map((line) => [...line]),
+    ).filter((line) => line.trim() !== ""),
+  ];
+}
+
+function namesOf(names: readonly string[]): string {
+  const more = names.length - MOST_LISTED;
+  return more > 0 ? `${names.slice(0, MOST_LISTED).join(", ")} and ${more} more` : names.join(", ");
+}
+
+function countLines({ steps, estimate }: Outlook): string[] {
+  const header = ["step", ">done", ">now", ">later", ">time left, one after another"];
+  const rows = KINDS.map(([kind, name]) => {
+    const own = steps.filter(({ step }) => step.kind === kind);
+    const done = own.filter(({ state }) => state.state === "done").length;
+    const later = estimate?.counts[kind].later;
+    return [
+      name,
+      String(done),
+      String(own.length - done),
+      later === undefined ? "?" : later === 0 ? "0" : `about ${later.toLocaleString("en-US")}`,
+      estimate ? (estimate.seconds[kind] > 0 ? formatDuration(estimate.seconds[kind]) : "-") : "?",
+    ];
+  });
+  return formatTable(header, rows);
+}
+
+/** Steps that can be named and are not done: each training and analysis, and whom each task asks. */
+function stepLines({ steps, expansion }: Outlook): string[] {
+  const left = new Set(steps.filter(({ state }) => state.state !== "done").map(({ step }) => step.key));
+  const named = (kind: StepKind) =>
+    steps.filter(({ step }) => step.kind === kind && left.has(step.key)).map(({ step }) => step.label);
+  const tasks = new Map<string, Map<string, number>>();
+  for (const { model, tasks: asked } of expansion.models) {
+    const who = "group" in model ? model.group : model.name;
+    for (const { request, steps: parts } of asked) {
+      const count = parts.filter(({ key }) => left.delete(key)).length;
+      if (count === 0) continue;
+      const of = tasks.get(request.task) ?? new Map<string, number>();
+      tasks.set(request.task, of.set(who, (of.get(who) ?? 0) + count));
+    }
+  }
+  const asked = [...tasks].map(
+    ([task, of]) =>
+      `  ask ${task}: ${namesOf([...of].map(([who, count]) => (count > 1 ? `${count} times ${who}` : who)))}`,
+  );
+  const trained = named("train").map((label) => label.replace(/^train /, ""));
+  const analysed = named("analyze").map((label) => label.replace(/^analyse /, ""));
+  return [
+    ...(trained.length > 0 ? [`  train ${namesOf(trained)}`] : []),
+    ...(analysed.length > 0 ? [`  analyse ${namesOf(analysed)}`] : []),
+    ...asked.slice(0, MOST_LISTED),
+    ...(asked.length > MOST_LISTED ? [`  ask ${plural(asked.length - MOST_LISTED, "more task")}`] : []),
+  ];
+}
+
+function laterLines(waiting: Outlook["expansion"]["waiting"]): string[] {
+  const later = waiting.toSorted((a, b) => b.steps - a.steps);
+  const others = later.slice(MOST_LISTED);
+  const rest = others.reduce((sum, { steps }) => sum + steps, 0);
+  return [
+    ...later.slice(0, MOST_LISTED).map(({ what, steps }) => `  about ${plural(steps, "step")}: ${what}`),
+    ...(others.length > 0 ? [`  about ${plural(rest, "step")} of ${others.length} other kinds`] : []),
+  ];
+}
+
+function formatSpeed(operations: number): string {
+  return operations >= 1e12 ? `${Math.round(operations / 1e12)} TFLOP/s` : `${Math.round(operations / 1e9)} GFLOP/s`;
+}
+
+/** What is done, running, left, and why steps failed. */
+export function statusLines({ counts, steps, expansion, estimate, seconds }: ExperimentStatus): string[] {
+  const lines = [describeCounts(counts)];
+  const of = (state: string) => steps.filter((one) => one.state.state === state);
+  for (const { step, state } of of("running")) {
+    if (state.state === "running") lines.push(`running  ${step.label} (since ${state.since})`);
+  }
+  const failed = of("failed");
+  for (const { step, state } of failed) {
+    if (state.state === "failed") lines.push(`failed   ${step.label}: ${state.reason}`);
+  }
+  if (failed.length > 0) lines.push(adviceOnFailures(failed.length));
+  const left = of("pending");
+  const stopped = left.filter(({ state }) => state.state === "pending" && state.reason !== undefined);
+  for (const { step, state } of stopped.slice(0, MOST_LISTED)) {
+    if (state.state === "pending") lines.push(`stopped  ${step.label}: ${state.reason}; resume goes on with it`);
+  }
+  const others = left.filter((one) => !stopped.includes(one));
+  const most = Math.max(0, 10 - stopped.length);
+  for (const { step } of others.slice(0, most)) lines.push(`left     ${step.label}`);
+  const more = left.length - Math.min(stopped.length, MOST_LISTED) - Math.min(others.length, most);
+  if (more > 0) lines.push(`left     ${more} more`);
+  for (const line of laterLines(expansion.waiting)) lines.push(`later  ${line}`);
+  if (seconds > 0) lines.push(`${formatDuration(seconds)} of work so far`);
+  const rest = counts.left + counts.running + counts.waiting;
+  if (estimate && rest > 0) lines.push(`about ${formatDuration(estimate.wallSeconds)} to go`);
+  return lines;
+}
+
+/** What to do about steps that failed. */
+export function adviceOnFailures(count: number): string {
+  const them = count === 1 ? "it" : "them";
+  return `${plural(count, "step")} failed: mend what ${count === 1 ? "its reason says" : "their reasons say"}, and resume tries ${them} again; what is done stays done`;
+}
