@@ -112,12 +112,18 @@ async function fromPlan({ plan, sources }: OpenedPlan): Promise<ModelSource> {
 async function versionOf(said: unknown, checkpoints: readonly Checkpoint[]): Promise<string> {
   const files = await Promise.all(
     checkpoints.flatMap(({ files: list }) =>
-      list.map(async ({ path, bytes, headerDigest }) => [bytes, headerDigest, (await stat(path)).mtimeMs]),
+      list.map(async ({ path, bytes, headerDigest }) => [bytes, headerDigest, ...(await timesOf(path))]),
     ),
   );
   return createHash("sha256")
     .update(JSON.stringify([said, files]))
     .digest("hex");
+}
+
+/** When a file was written; a change that is dated back shows in the second, which nobody can set. */
+async function timesOf(path: string): Promise<readonly number[]> {
+  const { mtimeMs, ctimeMs } = await stat(path);
+  return [mtimeMs, ctimeMs];
 }
 
 function requireSource(sources: Sources, id: string): Checkpoint {

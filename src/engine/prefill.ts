@@ -4,8 +4,11 @@ import { CancelledError } from "../core/errors.js";
 import type { KeyValueCache } from "./cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
 
-/** Tokens of a pass: enough to keep matrix products busy, few enough that scores and logits stay small. */
-const PASS_TOKENS = 512;
+/**
+ * Tokens of a pass: enough to keep matrix products busy, few enough that scores and logits stay small. Half of the scores
+ * among them are of keys that must not be seen, and exponentials as small as those are slow on some processors.
+ */
+const PASS_TOKENS = 192;
 /** Floats of a pass's logits, of which there may be two copies at once: 128 MB. */
 const PASS_LOGITS = 2 ** 24;
 /** A beginning that is shorter is computed with each text. */
