@@ -79,16 +79,25 @@ export function statusLines({ counts, steps, expansion, estimate, seconds }: Exp
   return lines;
 }
 
+/** Characters of a configuration that stand beside a name. */
+const MOST_DETAIL = 32;
+
 /** The ways of making models on one task, with 95% intervals, and what a reader must know of them. */
 export function overviewLines({ title, protocol, items, choice, verdict, missing, bars, scale }: Overview): string[] {
   const hasSeveral = bars.some(({ count }) => count > 1);
-  const rows = bars.map(({ label, detail, mean, low, high, count, interval, isBest }) => [
-    detail === "" ? label : `${label} (${detail})`,
-    `${formatCell(mean, scale)}${isBest ? " *" : "  "}`,
-    interval ? `${formatCell(interval.low, scale)} to ${formatCell(interval.high, scale)}` : "–",
-    ...(hasSeveral ? [low, high].map((value) => (count > 1 ? formatCell(value, scale) : "")) : []),
-    ...(hasSeveral ? [String(count)] : []),
-  ]);
+  // A configuration of many fields would make every line as long as itself; it stands below.
+  const isLong = ({ detail }: Overview["bars"][number]) => detail.length > MOST_DETAIL;
+  const details = bars.filter(isLong).map(({ label, detail }) => `${label}: ${detail}`);
+  const rows = bars.map((bar) => {
+    const { label, detail, mean, low, high, count, interval, isBest } = bar;
+    return [
+      detail === "" || isLong(bar) ? label : `${label} (${detail})`,
+      `${formatCell(mean, scale)}${isBest ? " *" : "  "}`,
+      interval ? `${formatCell(interval.low, scale)} to ${formatCell(interval.high, scale)}` : "–",
+      ...(hasSeveral ? [low, high].map((value) => (count > 1 ? formatCell(value, scale) : "")) : []),
+      ...(hasSeveral ? [String(count)] : []),
+    ];
+  });
   const header = [
     "",
     hasSeveral ? ">mean  " : ">score  ",
@@ -100,6 +109,7 @@ export function overviewLines({ title, protocol, items, choice, verdict, missing
     "",
     ...formatTable(header, rows),
     "",
+    ...(details.length > 0 ? [...details, ""] : []),
     ...[choice, verdict, missing].filter((sentence) => sentence !== ""),
   ];
 }

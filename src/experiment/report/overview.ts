@@ -43,7 +43,7 @@ function overview(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis
   );
   const all = facts?.items ?? 0;
   const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
-  const isSearched = decidingOf(sheet, task).deciding.length > 0;
+  const isSearched = decidingOf(sheet, task).length > 0;
   const suffix = isOneOfTwo && isSearched ? `, chosen on ${basis === "all" ? "the test items" : "held-out items"}` : "";
   return {
     id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}${isOneOfTwo && basis === "all" ? "-all" : ""}`,
@@ -72,7 +72,7 @@ function choiceOf(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis
 
 /** The same of any table of a task. */
 export function describeChoice(task: string, sheet: Sheet, basis: Basis): string {
-  const { deciding } = decidingOf(sheet, task);
+  const deciding = decidingOf(sheet, task);
   if (deciding.length === 0) return "";
   const sizes = deciding.map((name) => {
     const all = sheet.expansion.searches.map(({ splits }) => splits.get(name)).find((split) => split);
@@ -81,20 +81,19 @@ export function describeChoice(task: string, sheet: Sheet, basis: Basis): string
   });
   const own = sizes.find(({ name }) => name === task);
   const others = sizes.filter((one) => one !== own);
+  if (basis === "all" && own) {
+    const further = others.map(({ name, all }) => ` and all ${all} items of ${titleOf(sheet, name)}`).join("");
+    return `Configurations were chosen on these very items${further}, as the paper did, so that the chosen one flatters itself.`;
+  }
   if (basis === "all") {
-    const where = [
-      ...(own ? ["these very items"] : []),
-      ...others.map(({ name, all }) => `all ${all} items of ${titleOf(sheet, name)}`),
-    ].join(" and ");
-    return own
-      ? `Configurations were chosen on ${where}, as the paper did, so that the chosen one flatters itself.`
-      : `Configurations were chosen on ${where}, the test items of that task.`;
+    const where = others.map(({ name, all }) => `all ${all} items of ${titleOf(sheet, name)}`);
+    return `Configurations were chosen on ${where.join(", ")}: the test items of ${where.length === 1 ? "that task" : "those tasks"}.`;
   }
   const where = [
     ...(own ? [`the other ${own.searched}`] : []),
     ...others.map(({ name, searched }) => `${searched} items of ${titleOf(sheet, name)}`),
-  ].join(" and ");
-  return `Configurations were chosen on ${where}.`;
+  ];
+  return `Configurations were chosen on ${where.join(", ")}.`;
 }
 
 interface Compared {
@@ -123,7 +122,7 @@ function compareWays(rows: readonly Compared[], task: string, sheet: Sheet, basi
     return pValue === undefined ? !interval || interval.low <= 0 : pValue >= 0.05;
   });
   const how = "on the same items, each at 95%";
-  if (first.way.isChosen && basis === "all" && decidingOf(sheet, task).deciding.includes(task)) {
+  if (first.way.isChosen && basis === "all" && decidingOf(sheet, task).includes(task)) {
     return { verdict: `No best is marked: ${first.way.label} is highest, but it was chosen for that.` };
   }
   if (unclear.length === 0) {

@@ -112,7 +112,7 @@ describe("how the best was chosen", () => {
       mean: expect.closeTo(0.75, 12),
     });
     expect(english?.bars.map(({ label }) => label)).toContain("graft, chosen on mgsm_sw");
-    expect(english?.choice).toContain("all 20 items of mgsm_sw, the test items of that task");
+    expect(english?.choice).toContain("all 20 items of mgsm_sw: the test items of that task");
     expect(overviewLines(own as NonNullable<typeof own>).join("\n")).toContain("these very items");
   });
 
@@ -159,4 +159,39 @@ describe("what is beyond chance", () => {
     const alike = reportOf(HEAD + MERGES + TASKS, ({ model }) => (model === "id:m1" || model === "id:m2" ? 9 : 1));
     expect(alike.report.overviews[0]?.verdict).toBe("No best is marked: math and other-math are highest alike.");
   });
+});
+
+it("keeps the lines of the terminal short where configurations have many fields", () => {
+  const many = GRID.replace("top: [0, 1] }", "top: [0, 1], bottom_transition: [0], top_transition: [0] }");
+  const [overview] = reportOf(HEAD + many, strength).report.overviews;
+  const lines = overviewLines(overview as NonNullable<typeof overview>);
+  expect(Math.max(...lines.slice(2, 11).map(({ length }) => length))).toBeLessThan(70);
+  expect(lines).toContain("graft, first of the grid: bottom 1, top 0, bottom transition 0, top transition 0");
+});
+
+it("says of each language's merges what they were chosen on", () => {
+  const text = `
+name: two
+base: b
+experts:
+  math: { role: task, folders: [m1] }
+  swahili: { role: language, language: sw, folders: [s1] }
+  telugu: { role: language, language: te, folders: [t1] }
+merges: [{ name: graft, recipe: { method: swap, task: math, language: language, top: 0 }, grid: { bottom: [1, 2] } }]
+evaluate: { tasks: ["mgsm_{language}", mgsm_en] }`;
+  const { overviews } = reportOf(text, ({ model }) => (typeof model === "object" && model.bottom === 2 ? 8 : 2)).report;
+  expect(overviews.map(({ title, bars }) => [title, bars.map(({ label }) => label).slice(-4)])).toEqual([
+    ["mgsm_sw", ["math", "swahili", "graft, first of the grid", "graft, chosen on other items"]],
+    ["mgsm_te", ["math", "telugu", "graft, first of the grid", "graft, chosen on other items"]],
+    [
+      "mgsm_en",
+      [
+        "graft, Swahili, first of the grid",
+        "graft, Swahili, chosen on mgsm_sw",
+        "graft, Telugu, first of the grid",
+        "graft, Telugu, chosen on mgsm_te",
+      ],
+    ],
+  ]);
+  expect(overviews[2]?.choice).toBe("Configurations were chosen on 8 items of mgsm_sw, 8 items of mgsm_te.");
 });

@@ -58,7 +58,7 @@ function mergeWays(name: string, models: readonly MergeModel[], task: string, sh
   const defaults = models.filter(({ configuration }) => configuration.isDefault);
   const chosen = models.filter((model) => model.configuration.label === chosenLabel(sheet, model.group, basis));
   const standard = `${name}, ${defaultName(models)}`;
-  const best = `${name}, chosen on ${chosenOn(task, sheet, basis)}`;
+  const best = `${name}, chosen on ${chosenOn(task, models, sheet, basis)}`;
   const isSame =
     chosen.length > 0 && chosen.length === defaults.length && chosen.every((model) => defaults.includes(model));
   const all = wholeMean(models, task, sheet, basis);
@@ -99,19 +99,20 @@ export function defaultName(models: readonly MergeModel[]): string {
   return Object.keys(first?.merge.grid ?? {}).length > 0 ? "first of the grid" : "first configuration";
 }
 
-/** By which items configurations were chosen, as seen from a task. */
-function chosenOn(task: string, sheet: Sheet, basis: Basis): string {
-  const { deciding } = decidingOf(sheet, task);
+/** By which items the configurations of models were chosen, as seen from a task. */
+function chosenOn(task: string, models: readonly MergeModel[], sheet: Sheet, basis: Basis): string {
+  const searches = [...new Set(models.map(({ group }) => group))].map((group) => sheet.searchOf(group));
+  const deciding = [...new Set(searches.flatMap((search) => [...(search?.splits.keys() ?? [])]))];
   if (!deciding.includes(task)) return deciding.map((name) => titleOf(sheet, name)).join(" and ");
   return basis === "all" ? "these items" : "other items";
 }
 
 /** The tasks that decided where a task is asked; itself, where it did. */
-export function decidingOf(sheet: Sheet, task: string): { readonly deciding: readonly string[] } {
+export function decidingOf(sheet: Sheet, task: string): string[] {
   const searches = sheet.expansion.searches.filter(({ group }) =>
     sheet.merges.some((model) => model.group === group && sheet.isAsked(model.name, task)),
   );
-  return { deciding: [...new Set(searches.flatMap(({ splits }) => [...splits.keys()]))] };
+  return [...new Set(searches.flatMap(({ splits }) => [...splits.keys()]))];
 }
 
 /** What a task is called. */
