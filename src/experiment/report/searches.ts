@@ -70,13 +70,14 @@ export function describeSearch({
 function replay(search: SearchOutcome, models: readonly MergeModel[], sheet: Sheet, plan: ExperimentPlan) {
   const { splits, chosen } = search;
   const count = Math.max(0, ...[...splits.values()].map(({ rounds }) => rounds.length));
+  const preferred = models.find(({ configuration }) => configuration.isDefault)?.configuration.label;
   let active = new Set(models.map(({ configuration }) => configuration.label));
   const rounds: SearchRow["rounds"][number][] = [];
   const last: SearchedConfiguration[][] = [];
   for (let round = 0; round < count; round++) {
     const found = candidatesOf(search, models, active, round, sheet);
     if (!found) break;
-    const ranked = rankConfigurations(found);
+    const ranked = rankConfigurations(found, preferred);
     const going = round < count - 1 ? new Set(survivors(ranked, plan.search.keep)) : active;
     rounds.push({
       ...{ configurations: active.size, dropped: active.size - going.size },
