@@ -1,6 +1,8 @@
 // A job's process: runs the step of the folder that it is given, and leaves. What it says goes to the step's log; the
 // script that started it notes how it ended. For clusters (slurm.ts).
+import { LayergraftError } from "../../core/errors.js";
 import { runStepFolder } from "../steps/run-step.js";
+import { EXIT_AGAIN } from "./slurm-text.js";
 
 /** How often a line on progress is written, in milliseconds. */
 const SAY_EVERY = 30_000;
@@ -24,6 +26,7 @@ if (folder === undefined) {
     await runStepFolder(folder, { signal: controller.signal, onProgress: tell });
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    process.exitCode = 1;
+    const isHeld = error instanceof LayergraftError && error.code === "locked";
+    process.exitCode = isHeld || controller.signal.aborted ? EXIT_AGAIN : 1;
   }
 }

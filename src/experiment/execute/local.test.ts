@@ -112,4 +112,11 @@ describe("how many run at once", () => {
     expect(workersOf({ totalCores: 8, totalMemory: 100e9, memory: 16e9 })).toBe(6);
     expect(workersOf({ totalCores: 2, cores: 4 })).toBe(1);
   });
+
+  it.each([{ cores: 0 }, { cores: 257 }, { totalCores: 1e6 }])("is no number that no machine has: %o", (options) => {
+    const events = { onStarted: async () => undefined, onFinished: () => undefined };
+    expect(() => new LocalExecutor(options, events)).toThrow(
+      /executor\.(total_)?cores: \d+ is not a whole number from 1 to 256/,
+    );
+  });
 });

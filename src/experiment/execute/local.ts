@@ -4,7 +4,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { availableParallelism, freemem, hostname, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
+import { checkCores, type Executor, type ExecutorEvents, type Outcome, type ReadyStep } from "./executor.js";
 
 export interface LocalOptions {
   /** Cores of all steps together; default those of the machine. */
@@ -56,7 +56,14 @@ export class LocalExecutor implements Executor {
   readonly #workers = new Set<Worker>();
   #isStopping = false;
 
+  /** @throws {RecipeError} if it is given a number of cores that no machine has */
   constructor(options: LocalOptions, events: ExecutorEvents) {
+    for (const [cores, what] of [
+      [options.cores, "executor.cores"],
+      [options.totalCores, "executor.total_cores"],
+    ] as const) {
+      if (cores !== undefined) checkCores(cores, what);
+    }
     this.#most = workersOf(options);
     this.#program = options.program ?? fileURLToPath(new URL("./worker.js", import.meta.url));
     this.#events = events;

@@ -27,6 +27,12 @@ export interface JobScript {
   readonly command: readonly string[];
 }
 
+/**
+ * The code with which a job's process leaves whose step may be tried again: it was told to stop. Others are errors. As
+ * EX_TEMPFAIL of sysexits.h.
+ */
+export const EXIT_AGAIN = 75;
+
 /** A word that the shell takes as it is. */
 export function shellQuote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
@@ -131,6 +137,20 @@ export function readQueue(text: string): Map<string, JobState> {
     for (const one of tasksOf(id)) states.set(one, jobState(word, reason));
   }
   return states;
+}
+
+/**
+ * Reads `squeue --noheader --array --format=%i|%T|%o`: the scripts of tasks that wait or run, by the tasks' ids. Those that
+ * are ending, as after scancel, are left out.
+ */
+export function readScripts(text: string): Map<string, string> {
+  const scripts = new Map<string, string>();
+  for (const line of text.split("\n")) {
+    const [, id = "", word = "", script = ""] = /^\s*([^|]*)\|([^|]*)\|(.*)$/.exec(line) ?? [];
+    if (word === "COMPLETING" || jobState(word).state === "ended") continue;
+    for (const one of tasksOf(id)) scripts.set(one, script);
+  }
+  return scripts;
 }
 
 /** Reads `sacct --noheader --parsable2 --allocations --format=JobID,State`; empty where there are no accounts. */

@@ -1,12 +1,25 @@
 // The executor of clusters against a cluster that answers as Slurm does: what it is told, what it forgets, how jobs end.
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { takeLock } from "../../core/lock.js";
+import { STEP_LOCK } from "../steps/step-lock.js";
 import type { Finished, ReadyStep } from "./executor.js";
-import { lastWords, SlurmExecutor, type SlurmOptions } from "./slurm.js";
-import { jobScript, jobState, readAccounts, readJobs, readQueue, shellQuote } from "./slurm-text.js";
+import { SlurmExecutor, type SlurmOptions } from "./slurm.js";
+import { commandRunner } from "./slurm-commands.js";
+import {
+  EXIT_AGAIN,
+  jobScript,
+  jobState,
+  readAccounts,
+  readJobs,
+  readQueue,
+  readScripts,
+  shellQuote,
+} from "./slurm-text.js";
+import { lastWords } from "./slurm-word.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-slurm-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -32,6 +45,8 @@ class FakeSlurm {
   accounts = "";
   jobs = "";
   isDown = false;
+  /** By array, its script. */
+  readonly scripts = new Map<string, string>();
   #next = 100;
 
   run = async (program: string, args: readonly string[]): Promise<string> => {
@@ -40,6 +55,7 @@ class FakeSlurm {
       const script = readFileSync(args[1] ?? "", "utf8");
       const last = Number(/--array=0-(\d+)/.exec(script)?.[1]);
       const id = this.#next++;
+      this.scripts.set(`${id}`, args[1] ?? "");
       for (let task = 0; task <= last; task++) this.queue.set(`${id}_${task}`, "PENDING|Resources");
       return `${id}\n`;
     }
@@ -48,6 +64,10 @@ class FakeSlurm {
         throw Object.assign(new Error("failed"), {
           stderr: "slurm_load_jobs error: Unable to contact slurm controller",
         });
+      if (args.some((arg) => arg.endsWith("%o"))) {
+        const script = (id: string) => this.scripts.get(id.split("_")[0] ?? "");
+        return [...this.queue].map(([id, state]) => `${id}|${state.split("|")[0]}|${script(id)}`).join("\n");
+      }
       if (this.queue.size === 0)
         throw Object.assign(new Error("failed"), { stderr: "slurm_load_jobs error: Invalid job id specified" });
       return [...this.queue].map(([id, state]) => `${id}|${state}`).join("\n");
@@ -74,6 +94,7 @@ class FakeSlurm {
 function open(slurm: FakeSlurm, options: Partial<SlurmOptions> = {}) {
   const finished: Finished[] = [];
   const started: string[] = [];
+  const said: string[] = [];
   const executor = new SlurmExecutor(
     {
       ...{ folder: join(root, "jobs"), name: "test", mostJobs: 10, command: ["node", "job.js"], pollSeconds: 0.01 },
@@ -84,13 +105,14 @@ function open(slurm: FakeSlurm, options: Partial<SlurmOptions> = {}) {
         if (runner.kind === "slurm") started.push(`${key} ${runner.job}`);
       },
       onFinished: (one) => finished.push(one),
+      onProgress: (_, __, what) => said.push(what),
     },
   );
   const until = async (count: number) => {
     for (let i = 0; i < 300 && finished.length < count; i++) await new Promise((resolve) => setTimeout(resolve, 5));
     expect(finished).toHaveLength(count);
   };
-  return { executor, finished, started, until };
+  return { executor, finished, started, said, until };
 }
 
 describe("the executor", () => {
@@ -210,6 +232,173 @@ describe("the executor", () => {
   });
 });
 
+describe("jobs that nobody noted", () => {
+  it("are found by their script, and not submitted again", async () => {
+    const slurm = new FakeSlurm();
+    const folder = join(root, "unnoted");
+    const steps = [makeStep(), makeStep(), makeStep()] as const;
+    // Killed between sbatch and its notes: those of the first task, of none.
+    const killed = open(slurm, { folder });
+    await killed.executor.start(steps);
+    await killed.executor.close();
+    slurm.queue.set("100_1", "RUNNING|None");
+    slurm.queue.set("100_2", "COMPLETING|None"); // cancelled by a person
+
+    const { executor, finished, started, until } = open(slurm, { folder });
+    const another = makeStep();
+    await executor.start([...steps, another]);
+    expect(started).toEqual([
+      `${steps[0].key} 100_0`,
+      `${steps[1].key} 100_1`,
+      `${steps[2].key} 101_0`,
+      `${another.key} 101_1`,
+    ]);
+    slurm.end("100_1", steps[1], 0);
+    await until(1);
+    expect(finished[0]).toMatchObject({ key: steps[1].key, outcome: "done" });
+    await executor.close();
+  });
+
+  it("are looked for again when one was thought to be lost", async () => {
+    const slurm = new FakeSlurm();
+    const step = makeStep();
+    const { executor, finished, started, until } = open(slurm, { folder: join(root, "forgotten") });
+    await executor.start([step]);
+    slurm.queue.clear();
+    await until(1);
+    expect(finished[0]).toMatchObject({ outcome: "lost" });
+    slurm.queue.set("100_0", "RUNNING|None");
+    await executor.start([step]);
+    expect(started).toEqual([`${step.key} 100_0`, `${step.key} 100_0`]);
+    await executor.close();
+  });
+
+  it("are not looked for where Slurm does not answer: their steps wait for each other", async () => {
+    const slurm = new FakeSlurm();
+    const folder = join(root, "unanswered");
+    const step = makeStep();
+    const killed = open(slurm, { folder });
+    await killed.executor.start([step]);
+    await killed.executor.close();
+    slurm.isDown = true;
+    const { executor, started } = open(slurm, { folder });
+    await executor.start([step]);
+    expect(started).toEqual([`${step.key} 101_0`]);
+    await executor.close();
+  });
+});
+
+describe("jobs of which Slurm says nothing", () => {
+  it("are not lost as long as a process works on their step", async () => {
+    const slurm = new FakeSlurm();
+    const step = makeStep();
+    const { executor, finished, until } = open(slurm);
+    await executor.start([step]);
+    const lock = await takeLock(step.folder, { name: STEP_LOCK });
+    slurm.queue.clear();
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    expect(finished).toEqual([]);
+    await lock.release();
+    await until(1);
+    expect(finished[0]).toMatchObject({ outcome: "lost", reason: "Slurm no longer knows it, and it left no word" });
+    await executor.close();
+  });
+
+  it("are lost, and not failed, where they were told to stop", async () => {
+    const slurm = new FakeSlurm();
+    const step = makeStep();
+    const { executor, finished, until } = open(slurm);
+    await executor.start([step]);
+    writeFileSync(join(step.folder, "log.txt"), "stopped\n");
+    slurm.end("100_0", step, EXIT_AGAIN);
+    await until(1);
+    expect(finished[0]).toMatchObject({ outcome: "lost", reason: "stopped" });
+    await executor.close();
+  });
+});
+
+it("a damaged result fails its step alone, and is put aside", async () => {
+  const slurm = new FakeSlurm();
+  const steps = [makeStep(), makeStep()] as const;
+  const { executor, finished, until } = open(slurm);
+  await executor.start(steps);
+  slurm.end("100_0", steps[0], 0);
+  writeFileSync(join(steps[0].folder, "result.json"), '{"kind":');
+  await until(1);
+  expect(finished[0]).toMatchObject({
+    outcome: "failed",
+    reason: expect.stringMatching(/^it left a damaged result, which was put aside: .*result\.json is not the result/),
+  });
+  expect(existsSync(join(steps[0].folder, "result.json"))).toBe(false);
+  slurm.end("100_1", steps[1], 0);
+  await until(2);
+  await executor.close();
+});
+
+describe("commands that hang", () => {
+  /** With programs of these names before all others, which sleep. */
+  async function withHanging<T>(programs: readonly string[], work: () => Promise<T>): Promise<T> {
+    const bin = mkdtempSync(join(root, "bin-"));
+    for (const name of programs) writeFileSync(join(bin, name), "#!/bin/sh\nexec sleep 60\n", { mode: 0o755 });
+    const path = process.env.PATH;
+    process.env.PATH = `${bin}:${path}`;
+    try {
+      return await work();
+    } finally {
+      process.env.PATH = path;
+    }
+  }
+  const hanging = (slurm: FakeSlurm, programs: readonly string[]): SlurmOptions["run"] => {
+    const bounded = commandRunner({ seconds: () => 0.2 });
+    return (program, args) => (programs.includes(program) ? bounded(program, args) : slurm.run(program, args));
+  };
+
+  it("are ended, and told of, and asked again", async () => {
+    const slurm = new FakeSlurm();
+    const step = makeStep();
+    const programs = ["squeue"];
+    const { executor, finished, said, until } = open(slurm, { run: hanging(slurm, programs) as never });
+    await withHanging(programs, async () => {
+      await executor.start([step]);
+      for (let i = 0; i < 300 && said.length === 0; i++) await new Promise((resolve) => setTimeout(resolve, 5));
+    });
+    expect(said[0]).toMatch(
+      /^asking Slurm again: squeue gave no answer in 0.2 s; see whether Slurm's controller is up/,
+    );
+    expect(finished).toEqual([]);
+    programs.pop();
+    slurm.end("100_0", step, 0);
+    await until(1);
+    await executor.close();
+  });
+
+  it("do not keep a run from stopping, which says what may go on", async () => {
+    const slurm = new FakeSlurm();
+    const { executor, finished } = open(slurm, { run: hanging(slurm, ["scancel"]) as never });
+    await executor.start([makeStep()]);
+    await withHanging(["scancel"], () => executor.stop());
+    expect(finished[0]).toMatchObject({
+      outcome: "lost",
+      reason: expect.stringMatching(/^stopped, but job 100_0 may go on: scancel gave no answer in 0.2 s/),
+    });
+    await executor.close();
+  });
+
+  it("end with what asked", async () => {
+    const controller = new AbortController();
+    const run = commandRunner({ signal: controller.signal });
+    const told = withHanging(["squeue"], () => run("squeue", []));
+    setTimeout(() => controller.abort(), 50);
+    await expect(told).rejects.toThrow(/aborted/);
+  });
+});
+
+it.each([0, 2.5, 257])("no step asks for %d cores", (cores) => {
+  expect(() => open(new FakeSlurm(), { resources: () => ({ cores }) })).toThrow(
+    `executor.cores: ${cores} is not a whole number from 1 to 256`,
+  );
+});
+
 describe("the script of a job", () => {
   const script = (list: string, command: readonly string[], setup?: string) =>
     jobScript({
@@ -273,6 +462,15 @@ describe("Slurm's tables", () => {
     expect(jobState("OUT_OF_ME+")).toMatchObject({ outcome: "failed" });
     expect(jobState("REQUEUED")).toMatchObject({ state: "waiting" });
     expect(jobState("")).toEqual({ state: "ended", outcome: "unknown", reason: "Slurm no longer knows it" });
+  });
+
+  it("tell jobs by their scripts, whatever these are called", () => {
+    const table = "12_[3-4]|PENDING|/a b/1|2.sh\n12_1|COMPLETING|/a b/1|2.sh\n13|RUNNING|(null)\nnonsense\n";
+    expect([...readScripts(table)]).toEqual([
+      ["12_3", "/a b/1|2.sh"],
+      ["12_4", "/a b/1|2.sh"],
+      ["13", "(null)"],
+    ]);
   });
 
   it("are bounded", () => {

@@ -1,18 +1,27 @@
 // Steps as jobs of a Slurm cluster: arrays through sbatch, looked after through squeue, and, for what it no longer knows,
 // through the files that jobs leave, sacct where it answers, and scontrol. Needs a file system that the nodes share.
-import { execFile } from "node:child_process";
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir, readdir, readFile } from "node:fs/promises";
+import { userInfo } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import { isSystemError, LayergraftError } from "../../core/errors.js";
+import { LayergraftError } from "../../core/errors.js";
 import { writeFileAtomically } from "../../core/files.js";
 import { groupBy } from "../../core/group.js";
+import { isLocked } from "../../core/lock.js";
 import type { StepRunnerId } from "../ledger.js";
-import { STEP_FILES } from "../run/store.js";
-import { readResult } from "../steps/result.js";
-import type { StepKind } from "../steps/step.js";
-import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
-import { type JobState, jobScript, readAccounts, readJobs, readQueue, type SlurmResources } from "./slurm-text.js";
+import { KINDS, type StepKind } from "../steps/step.js";
+import { STEP_LOCK } from "../steps/step-lock.js";
+import { checkCores, type Executor, type ExecutorEvents, type Outcome, type ReadyStep } from "./executor.js";
+import { commandRunner, outputOf, type RunCommand } from "./slurm-commands.js";
+import {
+  type JobState,
+  jobScript,
+  readAccounts,
+  readJobs,
+  readQueue,
+  readScripts,
+  type SlurmResources,
+} from "./slurm-text.js";
+import { outcomeOf } from "./slurm-word.js";
 
 export interface SlurmOptions {
   /** Folder for scripts and lists; on the shared file system, as the steps' folders are. */
@@ -26,27 +35,11 @@ export interface SlurmOptions {
   readonly mostJobs: number;
   /** Seconds between two looks at the queue; default 5. */
   readonly pollSeconds?: number;
-  /** Looks for which a job may be gone without having left a word, as shared file systems lag; default 4. */
+  /** Looks for which a job may be gone without having left a word, as shared file systems lag; default 12. */
   readonly patience?: number;
   /** Runs a command and gives what it prints; for tests. */
-  readonly run?: (program: string, args: readonly string[]) => Promise<string>;
+  readonly run?: RunCommand;
 }
-
-const runCommand = async (program: string, args: readonly string[]): Promise<string> => {
-  try {
-    return (await promisify(execFile)(program, [...args], { maxBuffer: 2 ** 26 })).stdout;
-  } catch (error) {
-    if (isSystemError(error, "ENOENT")) {
-      throw new LayergraftError(
-        "slurm",
-        `there is no ${program} here; run on a login node of the cluster, or use executor kind: local`,
-        {},
-        error,
-      );
-    }
-    throw error;
-  }
-};
 
 interface Job {
   readonly step: ReadyStep;
@@ -57,17 +50,28 @@ interface Job {
 export class SlurmExecutor implements Executor {
   readonly #options: SlurmOptions;
   readonly #events: ExecutorEvents;
-  readonly #run: NonNullable<SlurmOptions["run"]>;
+  readonly #run: RunCommand;
   /** By the id of the task, such as `12_3`. */
   readonly #jobs = new Map<string, Job>();
+  /** Ends looks at the queue that hang. */
+  readonly #looking = new AbortController();
+  readonly #look: RunCommand;
+  /** Jobs that nobody has noted, by the folder of their step; undefined: to be looked for. */
+  #orphans: Map<string, string> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #submitted = 0;
   #isClosed = false;
 
+  /** @throws {RecipeError} if a step would ask for a number of cores that no machine has */
   constructor(options: SlurmOptions, events: ExecutorEvents) {
     this.#options = options;
     this.#events = events;
-    this.#run = options.run ?? runCommand;
+    this.#run = options.run ?? commandRunner();
+    this.#look = options.run ?? commandRunner({ signal: this.#looking.signal });
+    for (const kind of KINDS) {
+      const { cores } = options.resources(kind);
+      if (cores !== undefined) checkCores(cores, "executor.cores");
+    }
   }
 
   get free(): number {
@@ -75,8 +79,9 @@ export class SlurmExecutor implements Executor {
   }
 
   async start(steps: readonly ReadyStep[]): Promise<void> {
+    const others = await this.#takeOrphans(steps);
     // What asks for the same is one array.
-    for (const alike of groupBy(steps, ({ kind }) => JSON.stringify(this.#options.resources(kind))).values()) {
+    for (const alike of groupBy(others, ({ kind }) => JSON.stringify(this.#options.resources(kind))).values()) {
       await this.#submit(alike);
     }
     this.#lookLater();
@@ -88,6 +93,7 @@ export class SlurmExecutor implements Executor {
     const stem = join(folder, `${Date.now()}-${++this.#submitted}`);
     const [first] = steps;
     if (!first) return;
+    // Script and list stay: a job is known by its script, whoever submitted it and did not live to note it.
     await writeFileAtomically(`${stem}.list`, `${steps.map((step) => step.folder).join("\n")}\n`);
     const script = jobScript({
       name,
@@ -114,10 +120,55 @@ export class SlurmExecutor implements Executor {
     const id = /^\s*(\d+)(;|\s|$)/.exec(answer)?.[1];
     if (id === undefined)
       throw new LayergraftError("slurm", `sbatch answered ${JSON.stringify(answer)}, and not a job's number`);
-    for (const [task, step] of steps.entries()) {
-      this.#jobs.set(`${id}_${task}`, { step, missed: 0 });
-      await this.#events.onStarted(step.key, { kind: "slurm", job: `${id}_${task}` });
+    for (const [task, step] of steps.entries()) await this.#note(`${id}_${task}`, step);
+  }
+
+  async #note(id: string, step: ReadyStep): Promise<void> {
+    this.#jobs.set(id, { step, missed: 0 });
+    await this.#events.onStarted(step.key, { kind: "slurm", job: id });
+  }
+
+  /** Takes over jobs that were submitted for steps and not noted. @returns steps that have none */
+  async #takeOrphans(steps: readonly ReadyStep[]): Promise<ReadyStep[]> {
+    this.#orphans ??= await this.#findOrphans();
+    const others: ReadyStep[] = [];
+    for (const step of steps) {
+      const id = this.#orphans.get(step.folder);
+      if (id === undefined || this.#jobs.has(id)) others.push(step);
+      else await this.#note(id, step);
+      this.#orphans.delete(step.folder);
     }
+    return others;
+  }
+
+  /** Jobs that wait or run by a script of this experiment. */
+  async #findOrphans(): Promise<Map<string, string>> {
+    const { folder } = this.#options;
+    const names = await readdir(folder).catch((): string[] => []);
+    const scripts = new Set(names.filter((name) => name.endsWith(".sh")).map((name) => join(folder, name)));
+    const found = new Map<string, string>();
+    if (scripts.size === 0) return found;
+    let table: string;
+    try {
+      table = await this.#look("squeue", [
+        "--noheader",
+        "--array",
+        "--format=%i|%T|%o",
+        `--user=${userInfo().username}`,
+      ]);
+    } catch {
+      return found; // a second job of a step waits for the first, and finds its result
+    }
+    const lists = new Map<string, readonly string[]>();
+    for (const [id, script] of readScripts(table)) {
+      if (!scripts.has(script)) continue;
+      const list = script.replace(/\.sh$/, ".list");
+      const folders = lists.get(list) ?? (await readFile(list, "utf8").catch(() => "")).split("\n");
+      lists.set(list, folders);
+      const of = folders[Number(id.split("_")[1])];
+      if (of) found.set(of, id);
+    }
+    return found;
   }
 
   async adopt(
@@ -137,46 +188,58 @@ export class SlurmExecutor implements Executor {
     const jobs = [...this.#jobs];
     this.#jobs.clear();
     clearTimeout(this.#timer);
+    this.#looking.abort();
     if (jobs.length === 0) return;
-    await this.#run(
-      "scancel",
-      jobs.map(([id]) => id),
-    ).catch(() => undefined); // those that ended meanwhile are an error to it
-    for (const [, { step }] of jobs) this.#events.onFinished({ key: step.key, outcome: "lost", reason: "stopped" });
+    const ids = jobs.map(([id]) => id);
+    const fault = await this.#run("scancel", ids).then(
+      () => undefined,
+      // Those that ended meanwhile are an error to it.
+      (error: unknown) => (/invalid job id/i.test(outputOf(error)) ? undefined : outputOf(error)),
+    );
+    for (const [id, { step }] of jobs) {
+      const reason = fault === undefined ? "stopped" : `stopped, but job ${id} may go on: ${fault}`;
+      this.#events.onFinished({ key: step.key, outcome: "lost", reason });
+    }
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
+    this.#looking.abort();
   }
 
   #lookLater(seconds = this.#options.pollSeconds ?? 5): void {
     clearTimeout(this.#timer);
     if (this.#isClosed || this.#jobs.size === 0) return;
-    this.#timer = setTimeout(() => void this.#look(), seconds * 1000);
+    this.#timer = setTimeout(() => void this.#lookOnce(), seconds * 1000);
   }
 
-  async #look(): Promise<void> {
-    const queue = await this.#queue();
-    const gone: string[] = [];
-    for (const id of this.#jobs.keys()) {
-      const state = queue?.get(id);
-      if (queue && state?.state !== "waiting" && state?.state !== "running") gone.push(id);
+  /** Never rejects: what one look meets, the next one may not, and an experiment must not end by it. */
+  async #lookOnce(): Promise<void> {
+    try {
+      const queue = await this.#queue();
+      const gone = [...this.#jobs.keys()].filter((id) => {
+        const state = queue.get(id)?.state;
+        return state !== "waiting" && state !== "running";
+      });
+      await this.#resolve(gone);
+    } catch (error) {
+      const [first] = this.#jobs.values();
+      if (first) this.#events.onProgress?.(first.step.key, 0, `asking Slurm again: ${outputOf(error)}`);
     }
-    await this.#resolve(gone);
     this.#lookLater();
   }
 
-  /** Undefined when Slurm does not answer now: it is asked again. */
-  async #queue(): Promise<Map<string, JobState> | undefined> {
+  async #queue(): Promise<Map<string, JobState>> {
     const ids = [...new Set([...this.#jobs.keys()].map((id) => id.split("_")[0] ?? id))];
     try {
       return readQueue(
-        await this.#run("squeue", ["--noheader", "--array", "--format=%i|%T|%r", `--jobs=${ids.join(",")}`]),
+        await this.#look("squeue", ["--noheader", "--array", "--format=%i|%T|%r", `--jobs=${ids.join(",")}`]),
       );
     } catch (error) {
       // What it says when none of these jobs is left.
-      return /invalid job id/i.test(outputOf(error)) ? new Map() : undefined;
+      if (/invalid job id/i.test(outputOf(error))) return new Map();
+      throw error;
     }
   }
 
@@ -195,12 +258,16 @@ export class SlurmExecutor implements Executor {
       const job = this.#jobs.get(id);
       const state = accounts.get(id);
       if (!job || state?.state === "waiting" || state?.state === "running") continue;
+      const isTold = state?.state === "ended" && state.outcome !== "unknown";
+      // Slurm may forget a job, or be asked in a bad moment; a process that works on the step is no lost one.
+      if (!isTold && (await isLocked(job.step.folder, { name: STEP_LOCK }))) continue;
       job.missed++;
       // A job that Slurm says is over may have left its word where we do not see it yet.
-      if (job.missed < (this.#options.patience ?? 4) && !(state?.state === "ended" && state.outcome !== "unknown"))
-        continue;
+      if (job.missed < (this.#options.patience ?? 12) && !isTold) continue;
       const reason = state?.state === "ended" ? state.reason : "Slurm no longer knows it, and it left no word";
       const failed = state?.state === "ended" && state.outcome === "failed";
+      // If it is there after all, it is found before its step is submitted again.
+      this.#orphans = undefined;
       this.#finish(id, failed ? { outcome: "failed", reason, seconds: 0 } : { outcome: "lost", reason });
     }
   }
@@ -208,10 +275,10 @@ export class SlurmExecutor implements Executor {
   async #accounts(ids: readonly string[]): Promise<Map<string, JobState>> {
     const arrays = [...new Set(ids.map((id) => id.split("_")[0] ?? id))];
     const sacct = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State", `--jobs=${arrays.join(",")}`];
-    const found = readAccounts(await this.#run("sacct", sacct).catch(() => ""));
+    const found = readAccounts(await this.#look("sacct", sacct).catch(() => ""));
     if (found.size > 0) return found;
     const answers = await Promise.all(
-      arrays.map((array) => this.#run("scontrol", ["show", "job", "--oneliner", array]).catch(() => "")),
+      arrays.map((array) => this.#look("scontrol", ["show", "job", "--oneliner", array]).catch(() => "")),
     );
     return readJobs(answers.join("\n"));
   }
@@ -221,39 +288,4 @@ export class SlurmExecutor implements Executor {
     this.#jobs.delete(id);
     if (job) this.#events.onFinished({ ...outcome, key: job.step.key });
   }
-}
-
-/** What the files of a step say of the job that ran it; undefined if that has left nothing. */
-async function outcomeOf({ folder, kind }: ReadyStep, id: string): Promise<Outcome | undefined> {
-  const exit = await readExit(folder);
-  // The word of an earlier try says nothing of this one.
-  if (!exit || exit.job !== id) return undefined;
-  const seconds = exit.ended - exit.began;
-  if (exit.code === 0 && (await readResult(folder, kind))) return { outcome: "done", seconds };
-  const log = await readFile(join(folder, STEP_FILES.log), "utf8").catch(() => "");
-  return { outcome: "failed", reason: lastWords(log) ?? `it ended with code ${exit.code} on ${exit.host}`, seconds };
-}
-
-async function readExit(folder: string) {
-  try {
-    const exit = JSON.parse(await readFile(join(folder, STEP_FILES.exit), "utf8")) as Record<string, unknown>;
-    const { code, host, job, began, ended } = exit;
-    if (typeof code !== "number" || typeof job !== "string" || typeof began !== "number" || typeof ended !== "number")
-      return undefined;
-    return { code, host: String(host), job, began, ended };
-  } catch {
-    return undefined; // not there yet
-  }
-}
-
-/** The last line that says something. */
-export function lastWords(log: string): string | undefined {
-  const line = log.trimEnd().split("\n").at(-1)?.trim();
-  return line === undefined || line === "" ? undefined : line.slice(0, 500);
-}
-
-function outputOf(error: unknown): string {
-  if (typeof error !== "object" || error === null) return String(error);
-  const { stderr, message } = error as { stderr?: unknown; message?: unknown };
-  return String(typeof stderr === "string" && stderr.trim() !== "" ? stderr.trim() : message);
 }

@@ -69,6 +69,7 @@ export interface EvaluateStep extends StepParts {
 
 export type Step = TrainStep | AnalyzeStep | EvaluateStep;
 export type StepKind = Step["kind"];
+export const KINDS: readonly StepKind[] = ["train", "analyze", "evaluate"];
 
 /** JSON with the fields of every mapping in order, so that equal values have equal text. Undefined fields are left out. */
 export function canonicalJson(value: unknown): string {
