@@ -216,7 +216,7 @@ class Expander {
     const key = stepKey("evaluate", { model: identityOf(model.source), task, digest, protocol, items, backend });
     const step: EvaluateStep = {
       ...{ kind: "evaluate", key, label: `ask ${model.name} ${request.task}${items ? partName(items, part) : ""}` },
-      ...{ needs: model.needs, locations: model.locations, model: model.source, request, items, backend },
+      ...{ needs: model.needs, locations: model.locations, model: model.source, request, digest, items, backend },
     };
     this.#add(step);
     const steps = this.#asked.get(model) ?? [];

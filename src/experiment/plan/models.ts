@@ -84,10 +84,11 @@ export function trainingSteps(plan: ExperimentPlan, family: string, base: Model,
     const trl = settled.engine === "trl" ? withDefaults(settled.trl) : undefined;
     // Processes and what is computed twice change speed and memory; the interpreter should change nothing.
     const engine = trl && { precision: trl.precision };
-    const key = stepKey("train", { run: withoutPlace(run), data: facts.dataIdentity(run), trl: engine });
+    const data = facts.dataIdentity(run);
+    const key = stepKey("train", { run: withoutPlace(run), data, trl: engine });
     return {
       ...{ kind: "train", key, label: `train ${name}`, needs: [], locations: base.locations },
-      run,
+      ...{ run, data },
       ...(trl ? { trl } : {}),
     } as const;
   });
