@@ -115,7 +115,9 @@ export function searchFigure(
   const rows = configurations.map(({ label, mean, behind, margin, items, round, isChosen, isDefault }) => {
     const marks = [...(isChosen ? ["chosen"] : []), ...(isDefault ? ["default"] : [])];
     const small = marks.length > 0 ? `<small>${marks.join(", ")}</small>` : "";
-    const against = isChosen ? "–" : `${formatDifference(behind, "share")} ± ${formatCell(margin, "share")}`;
+    const against = isChosen
+      ? "–"
+      : `${formatDifference(behind, "share")}${margin > 0 ? ` ± ${formatCell(margin, "share")}` : ""}`;
     const last = rounds.length > 1 ? `<td>${round}</td>` : "";
     return `<tr><th scope="row">${html(label)}${small}</th><td>${formatCell(mean, "share")}</td><td>${against}</td><td>${items}</td>${last}</tr>`;
   });

@@ -93,7 +93,9 @@ function flips({ sheet, basis }: TableContext): Flips[] {
         if (!own || !other || !facts.isMean || !haveCommon(own, other)) return [];
         const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
         const { difference, interval, gained, lost, pValue } = compareItems(metric, other.map(judged), own.map(judged));
-        const bounds = interval && { low: interval.low, high: interval.high };
+        // Where no item changed, the bootstrap knows of no chance at all, which is not certainty.
+        const bounds =
+          interval && interval.low < interval.high ? { low: interval.low, high: interval.high } : undefined;
         const { title, scale } = facts;
         return [{ model: model.name, against, task: title, scale, difference, interval: bounds, gained, lost, pValue }];
       }),

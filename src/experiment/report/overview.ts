@@ -24,10 +24,16 @@ export function tasksIn(sheet: Sheet, plan: ExperimentPlan): string[] {
 export function overviews(sheet: Sheet, plan: ExperimentPlan, basis: Basis, isOneOfTwo: boolean): Overview[] {
   return tasksIn(sheet, plan).flatMap((task): Overview[] => {
     const ways = waysOf(task, sheet, plan, basis);
-    // What no search changes is the same on either basis.
-    if (isOneOfTwo && basis === "all" && !ways.some(({ isChosen }) => isChosen)) return [];
+    if (isOneOfTwo && basis === "all" && isTheSame(task, ways, sheet, plan)) return [];
     return [overview(task, ways, sheet, basis, isOneOfTwo)];
   });
+}
+
+/** Whether the other basis has the same models on the same items: no search changed them, or both chose alike. */
+function isTheSame(task: string, ways: readonly Way[], sheet: Sheet, plan: ExperimentPlan): boolean {
+  if (!ways.some(({ isChosen }) => isChosen)) return true;
+  const modelsOf = (some: readonly Way[]) => JSON.stringify(some.map(({ models }) => models));
+  return sheet.heldOut(task) === undefined && modelsOf(ways) === modelsOf(waysOf(task, sheet, plan, "held-out"));
 }
 
 function overview(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis, isOneOfTwo: boolean): Overview {

@@ -51,10 +51,10 @@ export function describeSearch({
   if (ties.length > 0) {
     const names = ties.filter((label) => label !== chosen);
     const shown = names.length > 4 ? `${names.slice(0, 3).join("; ")} and ${names.length - 3} more` : names.join("; ");
-    const standard = configurations.find(({ isDefault, label }) => isDefault && names.includes(label));
-    parts.push(
-      `A tie: ${shown} did exactly as well${standard ? `, the default ${standard.label} among them` : ""}, so that the choice among them means nothing.`,
-    );
+    const isTied = configurations.some(({ isDefault, label }) => isDefault && names.includes(label));
+    const isTaken = configurations.some(({ isDefault, label }) => isDefault && label === chosen);
+    const standard = isTaken ? "; of equals, the default is taken" : isTied ? ", the default among them" : "";
+    parts.push(`A tie: ${shown} did exactly as well${standard}. The choice among them means nothing.`);
   }
   if (chosenOnTest !== undefined && chooseOn !== "test") {
     parts.push(

@@ -91,7 +91,7 @@ export function flipsTable(flips: readonly Flips[]): ReportTable {
   const number = (value: number | undefined, scale: Cell["scale"]): Cell => ({ value: value ?? null, scale });
   return {
     ...{ id: "gained-lost", kind: "flips", title: "What each merge gained and lost" },
-    note: "Items that became right, and that became wrong, against a model that the merge could replace; the difference with its 95% interval (bootstrap over the same items) and the p of McNemar's exact test.",
+    note: "Items that became right, and that became wrong, against a model that the merge could replace; the difference with its 95% interval (bootstrap over the same items) and the p of McNemar's exact test. No interval is given where no item changed.",
     columns: ["merge", "against", "task", "difference", "95% from", "95% to", "gained", "lost", "p"],
     rows: flips.map(({ model, against, task, scale, difference, interval, gained, lost, pValue }) => ({
       label: model,
