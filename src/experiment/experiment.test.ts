@@ -1,9 +1,12 @@
 // A whole experiment on a tiny model with layergraft's own engine: training, choosing checkpoints, analysis, merges, answers,
 // report; then a changed plan, which computes only what is new; and what is wrong with a world, all at once.
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { RecipeError } from "../core/errors.js";
+import { takeLock } from "../core/lock.js";
 import { outlookLines, statusLines } from "../report/experiment-outlook.js";
 import { experimentPage } from "../report/experiment-page.js";
 import { writeInitialModel } from "./demo/model.js";
@@ -187,4 +190,52 @@ it("leaves each step's order and result in its folder", async () => {
   };
   expect(result.checkpoints.map(({ path }) => path)).toEqual(["run/checkpoint-4", "run/checkpoint-8"]);
   expect(existsSync(file(`tiny.experiment/steps/${train?.key}/run/state`))).toBe(false);
+});
+
+it("says that a step was stopped whose process is gone, and that cores are asked for which the machine lacks", async () => {
+  const lacking = PLAN.replace("name: tiny", "name: gone\nexecutor: { cores: 4096, memory: 900TB }");
+  writeFileSync(file("gone.yaml"), lacking);
+  const experiment = await openExperiment(file("gone.yaml"));
+  expect(experiment.world.faults).toEqual([]);
+  expect(experiment.world.notes).toEqual([
+    expect.stringMatching(/^executor\.cores is 4096, and this machine has \d+ cores?: a step runs on \d+$/),
+    expect.stringMatching(/^executor\.memory is 900 TB, and this machine has .* GB: a step may end/),
+  ]);
+  const before = await statusOf(experiment);
+  const [step] = before.steps;
+  if (!step) throw new Error("no step");
+  mkdirSync(file("gone.experiment"), { recursive: true });
+  const { key, label } = step.step;
+  const dead = spawnSync(process.execPath, ["--version"]).pid;
+  const started = { event: "started", at: "2026-01-01T00:00:00Z", key, label };
+  const note = (pid: number) => `${JSON.stringify({ ...started, runner: { kind: "local", host: hostname(), pid } })}\n`;
+  writeFileSync(file("gone.experiment/ledger.jsonl"), note(dead));
+  const after = await statusOf(experiment);
+  expect(after.counts).toEqual({ ...before.counts, running: 0 });
+  expect(after.steps[0]?.state).toMatchObject({ state: "pending", reason: "its process is gone" });
+  expect(statusLines(after)).toContain(`stopped  ${label}: its process is gone; resume goes on with it`);
+
+  // While somebody holds the folder, a living process is one that works on it.
+  writeFileSync(file("gone.experiment/ledger.jsonl"), note(process.pid));
+  const lock = await takeLock(file("gone.experiment"));
+  expect((await statusOf(experiment)).counts.running).toBe(1);
+  await lock.release();
+  expect((await statusOf(experiment)).counts.running).toBe(0);
+});
+
+it("tells faults of the plan and of its world in one list, with their lines", async () => {
+  const plan = PLAN.replace("folders: [language]", "folders: [nowhere]")
+    .replace("response: response", "response: answer")
+    .replace(
+      'tasks: ["problems_{language}.yaml"]',
+      'tasks: [{ task: "problems_{language}.yaml", limit: 0, shots: 900 }]',
+    )
+    .replace("grid: { bottom: [1, 2] }", "grid: { bottom: [1, 2] }\n    pairs: [[math-9, swahili-1]]");
+  writeFileSync(file("many.yaml"), plan);
+  const error = await openExperiment(file("many.yaml")).catch((one: RecipeError) => one);
+  const faults = error instanceof RecipeError ? error.faults.map((fault) => fault.replace(/: .*/s, "")) : [];
+  expect(faults).toEqual(["line 9", "line 17", "line 22", "line 24", "line 24"]);
+  expect(String(error)).toMatch(/experts\.math\.train\.run\.data: problems\.jsonl: .* has no column answer/);
+  expect(String(error)).toMatch(/evaluate\.tasks\[0\]: task problems_sw\.yaml: .*900/);
+  expect(String(error)).toMatch(/pairs\[0\]: there is no expert math-9; did you mean math-1\?/);
 });

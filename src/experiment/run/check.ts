@@ -15,7 +15,7 @@ import { bindingsOf, bindRecipe, membersOf } from "../plan/names.js";
 import type { ExperimentPlan, Family } from "../plan/schema.js";
 import { settleTraining, trainingRun } from "../plan/training.js";
 import { ReadFacts } from "../steps/facts-reader.js";
-import type { TaskRequest } from "../steps/step.js";
+import { canonicalJson, type TaskRequest } from "../steps/step.js";
 
 export interface CheckedWorld {
   readonly facts: ReadFacts;
@@ -101,20 +101,16 @@ async function readFamily(name: string, family: Family, plan: ExperimentPlan, fa
 /** Every task that any model may be asked, and where the plan says so. */
 function requestsOf(plan: ExperimentPlan): { request: TaskRequest; path: readonly PropertyKey[] }[] {
   const languages = languagesOf(plan);
-  const placeOf = (name: string): readonly PropertyKey[] => {
-    const place = plan.evaluate.tasks.findIndex((task) =>
-      inLanguages(typeof task === "string" ? task : task.task, languages).includes(name),
-    );
-    return ["evaluate", "tasks", place];
-  };
+  const asked = plan.evaluate.tasks.flatMap((task, i) => {
+    const own = { ...plan, evaluate: { ...plan.evaluate, tasks: [task] } };
+    const requests = (["base", "expert", "merge"] as const).flatMap((kind) => tasksFor({ kind, languages }, own));
+    return requests.map((request) => ({ request, path: ["evaluate", "tasks", i] }));
+  });
   const selecting = Object.entries(plan.experts).flatMap(([family, { select, language }]) =>
     [select?.by ?? []]
       .flat()
       .flatMap((task) => inLanguages(task, language === undefined ? languages : [language]))
       .map((task) => ({ request: requestOf(task, plan), path: ["experts", family, "select", "by"] })),
-  );
-  const asked = (["base", "expert", "merge"] as const).flatMap((kind) =>
-    tasksFor({ kind, languages }, plan).map((request) => ({ request, path: placeOf(request.task) })),
   );
   return [...asked, ...selecting].filter(({ request }) => request.task !== "");
 }
@@ -147,7 +143,15 @@ function taskFaults(plan: ExperimentPlan, facts: ReadFacts): Fault[] {
   const [first] = plan.evaluate.tasks;
   const by = plan.search.by ?? (typeof first === "string" ? first : (first?.task ?? ""));
   const deciding = new Set(inLanguages(by, languagesOf(plan)));
-  const corpus = [...facts.tasks.values()].find(({ name, isMean }) => deciding.has(name) && !isMean);
+  const asked = requestsOf(plan).flatMap(({ request }) =>
+    deciding.has(request.task) ? (facts.tasks.get(canonicalJson(request)) ?? []) : [],
+  );
+  const corpus = asked.find(({ isMean }) => !isMean);
+  const single = asked.find(({ items }) => items < 2);
+  if (isSearched && single && plan.search.choose_on !== "test") {
+    const message = `${single.name} has one item, of which none would be left to compare on; give it more, choose another task, or set choose_on: test`;
+    faults.push({ path: ["search", "by"], message });
+  }
   if (isSearched && corpus) {
     const message = `${corpus.name} has a score of the whole corpus; configurations are compared item by item, so choose another task`;
     faults.push({ path: ["search", "by"], message });

@@ -6,7 +6,7 @@ import { mkdir, readdir, readFile, stat } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
-import { LayergraftError, RecipeError } from "../../core/errors.js";
+import { LayergraftError } from "../../core/errors.js";
 import { exists, writeFileAtomically } from "../../core/files.js";
 import type { Fault } from "../../core/settings-file.js";
 import { type Item, protocolTitle } from "../../evaluate/index.js";
@@ -61,6 +61,8 @@ export class ReadFacts implements Facts {
   readonly lacking = new Map<string, string>();
   readonly models = new Map<string, ModelFacts>();
   readonly tasks = new Map<string, TaskFacts & TaskSize>();
+  /** Requests that were read, or could not be. */
+  readonly #asked = new Set<string>();
   readonly #options: ReadFactsOptions;
   readonly #digests: DigestCache;
   readonly #data = new Map<string, string>();
@@ -104,7 +106,8 @@ export class ReadFacts implements Facts {
   /** Reads the items of a task. @param path where the plan names it */
   async readTask(request: TaskRequest, path: readonly PropertyKey[] = []): Promise<void> {
     const key = canonicalJson(request);
-    if (this.tasks.has(key)) return;
+    if (this.#asked.has(key)) return;
+    this.#asked.add(key);
     try {
       const task = await openTask(request, this.#options.folder);
       const { items } = await task.load(dataAccess(this.#options.data), {
@@ -163,9 +166,9 @@ export class ReadFacts implements Facts {
 
   #note(path: readonly PropertyKey[], error: unknown, prefix = ""): void {
     if (!(error instanceof Error)) throw error;
-    const details = error instanceof RecipeError && error.faults.length > 0 ? ` ${error.faults.join("; ")}` : "";
-    // What looks for a model does not know which file names it.
-    const message = `${prefix}${error.message}${details}`.replace("the recipe's paths start", "the plan's paths start");
+    // A list of faults is one of many here, and what looks for a model does not know which file names it.
+    const text = error.message.replace(/\n\s*- /g, (_, at: number) => (error.message[at - 1] === ":" ? " " : "; "));
+    const message = `${prefix}${text}`.replace("the recipe's paths start", "the plan's paths start");
     this.faults.push({ path, message });
   }
 

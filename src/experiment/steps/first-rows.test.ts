@@ -1,0 +1,41 @@
+// Data whose first rows do not fit their declaration, and those of which nothing can be said yet.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, it } from "vitest";
+import { firstRowsErrors } from "./first-rows.js";
+
+const folder = mkdtempSync(join(tmpdir(), "layergraft-rows-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const rows = [
+  { problem: "a", gold: 3 },
+  { problem: "b", gold: 4 },
+];
+writeFileSync(join(folder, "rows.jsonl"), rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+
+const errorsOf = async (set: object) =>
+  (
+    await firstRowsErrors({ source: "rows.jsonl", map: { prompt: "problem", response: "gold" }, ...set }, { folder })
+  ).map(({ message }) => message.replaceAll(folder, "DATA"));
+
+it("says which columns are missing, of maps, templates and filters", async () => {
+  expect(await errorsOf({})).toEqual([]);
+  expect(await errorsOf({ map: { prompt: "{problem} [solve] :", response: "the answer is {gold} ." } })).toEqual([]);
+  const none = (name: string) => `rows.jsonl: DATA/rows.jsonl has no column ${name}; its columns are problem, gold`;
+  expect(await errorsOf({ map: { prompt: "problem", response: "[solve]" } })).toEqual([none("[solve]")]);
+  expect(await errorsOf({ map: { prompt: "{question}", response: "{golden}" } })).toEqual([
+    none("question, nor golden"),
+  ]);
+  expect(await errorsOf({ filter: [{ column: "language", equals: "sw" }] })).toEqual([none("language")]);
+});
+
+it("leaves to others what is not here, or no declaration", async () => {
+  expect(await errorsOf({ source: "elsewhere/set" })).toEqual([]);
+  expect(await firstRowsErrors({ sets: 3 }, { folder })).toEqual([]);
+});
+
+it("looks at each set of a mixture", async () => {
+  const set = (response: string) => ({ source: "rows.jsonl", map: { prompt: "problem", response } });
+  const errors = await firstRowsErrors({ sets: [set("gold"), set("lost"), set("gone")] }, { folder });
+  expect(errors.map(({ message }) => /no column (\w+)/.exec(message)?.[1])).toEqual(["lost", "gone"]);
+});
