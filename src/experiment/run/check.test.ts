@@ -1,0 +1,45 @@
+// Faults of a plan that only its world shows: tasks by which nothing can be chosen.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { writeInitialModel } from "../demo/model.js";
+import { openExperiment } from "../experiment.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-check-"));
+afterAll(() => rmSync(root, { recursive: true }));
+const file = (name: string) => join(root, name);
+
+beforeAll(async () => {
+  await writeInitialModel(file("base"), 1, { layers: 3, width: 16, heads: 2, feedForward: 32 });
+  writeFileSync(file("one.jsonl"), '{"text":"asha had 3 mangoes .","answer":"3"}\n');
+  const task = ["task: one", "data: one.jsonl", 'prompt: "{{text}}"', "answer: generate", 'gold: "{{answer}}"'];
+  writeFileSync(file("one.yaml"), [...task, "max_new_tokens: 4", "read: number", ""].join("\n"));
+});
+
+async function faultsOf(search: string, grid = "[1, 2]"): Promise<string> {
+  const plan = `
+name: one
+base: base
+experts:
+  math: { role: task, folders: [base] }
+  swahili: { role: language, language: sw, folders: [base] }
+merges:
+  - name: swap
+    recipe: { method: swap, task: math, language: swahili, top: 0, bottom_transition: 0, top_transition: 0 }
+    grid: { bottom: ${grid} }
+evaluate: { tasks: [one.yaml] }
+search: { ${search} }
+`;
+  writeFileSync(file("plan.yaml"), plan);
+  return (await openExperiment(file("plan.yaml"))).world.faults.join("\n");
+}
+
+it("one item cannot be searched on and compared on", async () => {
+  const message =
+    "search.by: one has one item, of which none would be left to compare on; give it more, choose another task, or set choose_on: test";
+  expect(await faultsOf("how: grid")).toContain(message);
+  expect(await faultsOf("how: grid, choose_on: both")).toContain(message);
+  expect(await faultsOf("choose_on: test")).toBe("");
+  expect(await faultsOf("how: grid", "[1]")).toBe(""); // nothing to choose
+});
