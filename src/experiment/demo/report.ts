@@ -13,7 +13,10 @@ export const QUICK_WARNING =
   "This was a quick demo: a twentieth of the training shows that everything runs, not whether merging works.";
 
 const points = (value: number) => value.toFixed(1);
-const signed = (value: number) => `${value < 0 ? "-" : "+"}${points(Math.abs(value))}`;
+const signed = (value: number) => {
+  const size = points(Math.abs(value));
+  return size === "0.0" ? size : `${value < 0 ? "-" : "+"}${size}`;
+};
 const leadText = (lead: Lead | undefined) => (lead ? `${signed(lead.points)} ± ${points(lead.error)}` : "");
 
 /** The table for a terminal. */
