@@ -129,7 +129,7 @@ export function searchFigure(
     ...(rounds.length > 1 ? ["last round"] : []),
   ];
   return `<figure><h3>${html(group)}</h3><p class="caption">${html(summary)}</p>${inRounds}
-${folded(rows, columns, new Set([0]), "configuration")}</figure>`;
+${rows.length === 0 ? "" : folded(rows, columns, new Set([0]), "configuration")}</figure>`;
 }
 
 export function heatmapFigure({

@@ -127,6 +127,9 @@ export function experimentMarkdown(report: ExperimentReport): string {
   if (heatmaps.length > 0) lines.push("## Scores over the grid", "");
   for (const heatmap of heatmaps) lines.push(...markdownHeatmap(heatmap));
   if (report.searches.length > 0) lines.push("## How configurations were chosen", "", ...of("search", "###"));
+  for (const { group, summary, configurations } of report.searches) {
+    if (configurations.length === 0) lines.push(escapeMarkdown(`${group}: ${summary}`), "");
+  }
   lines.push(...of("flips"));
   if (experts.length > 0) {
     const rows = experts.map(({ name, family, origin }) => [name, family, origin].map(escapeMarkdown));

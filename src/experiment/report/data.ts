@@ -139,6 +139,9 @@ export interface SearchRow {
   /** The deciding tasks: items that the search saw, and all. */
   readonly tasks: readonly { readonly title: string; readonly searched: number; readonly all: number }[];
   readonly how: "grid" | "halving";
+  /** Rounds that there will be, and configurations of the first. */
+  readonly plannedRounds: number;
+  readonly size: number;
   readonly chooseOn: "held-out" | "test" | "both";
   /** What each round did so far: items of each configuration up to then, and how many did not go on. */
   readonly rounds: readonly {

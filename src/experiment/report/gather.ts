@@ -67,13 +67,14 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
 type Parts = Pick<ExperimentReport, "overviews" | "searches" | "flips" | "cost">;
 
 function tablesOf({ overviews, searches, flips, cost }: Parts, paper: readonly ReportTable[]): ReportTable[] {
-  const all = [
+  const every = [
     ...overviews.filter(({ bars }) => bars.length > 0).map(overviewTable),
     ...paper,
     ...searches.flatMap((search) => [...[roundsTable(search) ?? []].flat(), searchTable(search)]),
     ...(flips.length > 0 ? [flipsTable(flips)] : []),
     ...(cost.rows.length > 0 ? [costTable(cost)] : []),
   ];
+  const all = every.filter(({ rows }) => rows.length > 0);
   // Each is a file of its own: names that differ only in signs must not meet.
   return all.map((table, i) => {
     const before = all.slice(0, i).filter(({ id }) => id === table.id).length;

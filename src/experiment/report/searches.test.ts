@@ -56,6 +56,21 @@ describe("halving", () => {
   });
 });
 
+it("tells a search that goes on as far as it has come", () => {
+  const after = (rounds: number) => reportOf(plan(GRID, ", how: halving"), strength, { rounds }).report;
+  const none = after(0);
+  expect(none.searches[0]?.summary).toMatch(
+    /^Successive halving of 9 configurations in 3 rounds \(none of them done\)/,
+  );
+  expect(none.searches[0]?.summary).toContain("Nothing is chosen yet.");
+  expect(none.tables.filter(({ kind }) => kind === "search")).toEqual([]);
+  expect(experimentMarkdown(none)).toContain("graft of math and swahili: Successive halving of 9");
+  const [one] = after(1).searches;
+  expect(one?.rounds).toHaveLength(1);
+  expect(one?.configurations).toHaveLength(9);
+  expect(one?.summary).toContain("in 3 rounds (1 of them done)");
+});
+
 it("says where the choice was a tie, with the default in it", () => {
   const [search] = reportOf(plan(GRID), ({ model }) => (typeof model === "object" && model.top === 0 ? 5 : 1)).report
     .searches;

@@ -22,6 +22,8 @@ export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentP
   const row = {
     ...{ id: `search-${group.replace(/\W+/g, "-")}`, group, chosen, chosenOnTest, rounds, configurations },
     ...{ how: plan.search.how, chooseOn: plan.search.choose_on },
+    plannedRounds: roundsIn(search),
+    size: new Set(models.map(({ configuration }) => configuration.label)).size,
     tasks: [...splits].map(([task, { rounds: inRounds, held }]) => {
       const searched = inRounds.flat().length;
       return { title: titleOf(sheet, task), searched, all: searched + held.length };
@@ -37,15 +39,19 @@ export function describeSearch({
   chooseOn,
   how,
   rounds,
+  plannedRounds,
+  size,
   configurations,
   ...search
 }: Omit<SearchRow, "summary">): string {
   const { chosen, chosenOnTest, ties } = search;
   const where = tasks.map(({ title, searched, all }) => `${searched} of the ${all} items of ${title}`).join(" and ");
   const rest = chooseOn === "test" ? "the same that are reported" : "the others are for the comparison";
-  const many = plural(configurations.length, "configuration");
+  const many = plural(size, "configuration");
+  const isOpen = rounds.length < plannedRounds;
+  const open = isOpen ? ` (${rounds.length === 0 ? "none" : rounds.length} of them done)` : "";
   const parts = [
-    `${how === "halving" ? `Successive halving of ${many} in ${plural(rounds.length, "round")}` : `All of ${many}`}, on ${where}; ${rest}.`,
+    `${how === "halving" ? `Successive halving of ${many} in ${plural(plannedRounds, "round")}${open}` : `All of ${many}`}, on ${where}; ${rest}.`,
     chosen === undefined ? "Nothing is chosen yet." : `Chosen: ${chosen}.`,
   ];
   if (ties.length > 0) {
@@ -66,14 +72,20 @@ export function describeSearch({
   return parts.join(" ");
 }
 
+function roundsIn({ splits }: SearchOutcome): number {
+  return Math.max(0, ...[...splits.values()].map(({ rounds }) => rounds.length));
+}
+
 /** The rounds as far as all answers are there, and each configuration as it stood in its last one. */
 function replay(search: SearchOutcome, models: readonly MergeModel[], sheet: Sheet, plan: ExperimentPlan) {
-  const { splits, chosen } = search;
-  const count = Math.max(0, ...[...splits.values()].map(({ rounds }) => rounds.length));
+  const { chosen } = search;
+  const count = roundsIn(search);
   const preferred = models.find(({ configuration }) => configuration.isDefault)?.configuration.label;
   let active = new Set(models.map(({ configuration }) => configuration.label));
   const rounds: SearchRow["rounds"][number][] = [];
+  // Those that left in each round, the last round first; and those that are still there.
   const last: SearchedConfiguration[][] = [];
+  let left: SearchedConfiguration[] = [];
   for (let round = 0; round < count; round++) {
     const found = candidatesOf(search, models, active, round, sheet);
     if (!found) break;
@@ -87,15 +99,17 @@ function replay(search: SearchOutcome, models: readonly MergeModel[], sheet: She
       models.some(({ configuration, merge }) => {
         return merge.default !== undefined && configuration.isDefault && configuration.label === label;
       });
-    const left = ranked.filter(({ configuration }) => round === count - 1 || !going.has(configuration));
-    last.unshift(
-      left.map(({ configuration, mean, behind, margin, items }) => ({
+    const toRow = (some: typeof ranked) =>
+      some.map(({ configuration, mean, behind, margin, items }) => ({
         ...{ label: configuration, mean, behind, margin, items, round: round + 1 },
         ...{ isChosen: configuration === chosen, isDefault: isDefault(configuration) },
-      })),
-    );
+      }));
+    const isOut = ({ configuration }: (typeof ranked)[number]) => round < count - 1 && !going.has(configuration);
+    last.unshift(toRow(ranked.filter(isOut)));
+    left = toRow(ranked.filter((one) => !isOut(one)));
     active = going;
   }
+  last.unshift(left);
   return { rounds, configurations: last.flat() };
 }
 
