@@ -42,7 +42,7 @@ export function overviewTable({
 
 /** What intervals are. */
 export const INTERVALS =
-  "Intervals are 95% over items: Wilson's where each item is right or wrong, else the bootstrap's.";
+  "Intervals are 95% over items: Wilson's score interval (1927) where each item is right or wrong, else the bootstrap's.";
 
 /** The configurations of a search. */
 export function searchTable({ id, group, configurations, rounds, summary }: SearchRow): ReportTable {
