@@ -92,7 +92,7 @@ export function openSettings(text: string, file: string): SettingsText {
   const lineAt = (offset: number) => lines.linePos(offset).line;
   if (document.errors.length > 0) {
     const faults = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${syntaxFault(error, text)}`);
-    throw new RecipeError(`${file} is not valid YAML:`, faults, { file });
+    throw new RecipeError(`${file} is not valid YAML:`, [...new Set(faults)], { file });
   }
   const lineOf = (path: readonly PropertyKey[]): number | undefined => {
     // The closest part of the file that exists; a missing field is reported at the mapping that lacks it.

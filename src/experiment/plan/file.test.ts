@@ -151,6 +151,19 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
     ]);
   });
 
+  it("judge what is left where nearly all is wrong", () => {
+    const text =
+      "name: 3\nbase: [x]\nexperts: { m: { role: task, folders: [a, 4] } }\nmerges: {}\nevaluate: 3\nsearch: { by: t, how: halving, choose_on: both }\n";
+    expect(faultsOf(text)).toEqual([
+      "line 1: name: must be text",
+      "line 2: base: must be text",
+      "line 3: experts.m.folders[1]: must be text",
+      "line 4: merges: must be a list, not a mapping",
+      "line 5: evaluate: must be a mapping, not a number",
+      expect.stringMatching(/^line 6: search\.choose_on: must be held-out with halving/),
+    ]);
+  });
+
   it("say where a field belongs that stands elsewhere", () => {
     expect(faultsOf(`${GOOD}data: sets\nchoose_on: test\n`)).toEqual([
       'line 15: unknown field "data"; it belongs under evaluate',

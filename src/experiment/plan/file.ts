@@ -16,7 +16,7 @@ import { checkRecipe } from "../../merge/recipe-file.js";
 import { isStepBackend } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
 import { bindingsOf, bindRecipe, type Member, memberNames, membersOf, nameFaults } from "./names.js";
-import { salvagePlan } from "./salvage.js";
+import { salvagePlan, UNKNOWN } from "./salvage.js";
 import { type ExperimentPlan, type Family, isName, type Merge, NAME_RULE, RESERVED } from "./schema.js";
 import { runFaults, settleTraining, trainingRun } from "./training.js";
 
@@ -42,9 +42,18 @@ export interface InspectedPlan extends LocatedPlan {
  */
 export async function readPlan(file: string): Promise<LocatedPlan> {
   const inspected = await inspectPlan(file);
-  const { faults, locate } = inspected;
+  const { faults } = inspected;
   if (faults.length === 0) return inspected;
-  throw new RecipeError(`${file} is not a valid plan:`, faults.map(locate), { file });
+  throw new RecipeError(`${file} is not a valid plan:`, inLines(faults, inspected), { file });
+}
+
+/** Faults in the order of the file, each once. */
+export function inLines(
+  faults: readonly Fault[],
+  { locate, lineOf }: Pick<LocatedPlan, "locate" | "lineOf">,
+): readonly string[] {
+  const line = ({ path, at = path }: Fault) => lineOf(at) ?? 0;
+  return [...new Set(faults.toSorted((a, b) => line(a) - line(b)).map(locate))];
 }
 
 /**
@@ -55,7 +64,7 @@ export async function inspectPlan(file: string): Promise<InspectedPlan> {
   const text = await readSettingsText(file, "plan");
   const { value, locate, lineOf } = openSettings(text, file);
   const { value: plan, faults } = check(value, file);
-  if (!plan) throw new RecipeError(`${file} is not a valid plan:`, faults.map(locate), { file });
+  if (!plan) throw new RecipeError(`${file} is not a valid plan:`, inLines(faults, { locate, lineOf }), { file });
   return { plan, faults, folder: dirname(file), locate, lineOf };
 }
 
@@ -228,7 +237,7 @@ function evaluationFaults(plan: ExperimentPlan, knowsExperts: boolean): Fault[] 
       faults.push({ path, message: `${name} needs experts with a language` });
     if (names.indexOf(name) < i) faults.push({ path, message: `${name} is listed twice` });
   }
-  if (search.by !== undefined && !names.includes(search.by)) {
+  if (search.by !== undefined && !names.includes(search.by) && !names.includes(UNKNOWN)) {
     faults.push({ path: ["search", "by"], message: `must be one of the tasks, ${names.join(", ")}` });
   }
   if (!isStepBackend(evaluate.backend)) {

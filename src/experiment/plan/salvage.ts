@@ -16,10 +16,13 @@ export interface SalvagedPlan {
   readonly knowsExperts: boolean;
 }
 
-/** What stands where something that is required was wrong, or is missing; nothing is looked for under an empty name. */
+/** Stands for a model or task that is wrong or missing; nothing is looked for under this name. */
+export const UNKNOWN = "(unknown)";
+
+/** What stands where something that is required was wrong, or is missing. */
 const STAND_IN: Readonly<Record<string, unknown>> = {
-  ...{ name: "unnamed", base: "", role: "other", by: "", task: "", language: "", recipe: undefined },
-  ...{ tasks: [""], evaluate: { tasks: [""] }, parameters: 1, layers: 1, bytes: 1 },
+  ...{ base: UNKNOWN, role: "other", by: UNKNOWN, task: UNKNOWN, language: UNKNOWN },
+  ...{ tasks: [UNKNOWN], evaluate: { tasks: [UNKNOWN] }, parameters: 1, layers: 1, bytes: 1 },
 };
 
 /** What is wrong in one place may hide what is wrong around it, but not often at as many levels as this. */
@@ -63,17 +66,18 @@ function take(root: unknown, path: readonly PropertyKey[], round: number): reado
   const key = path.at(-1);
   const parent = path.slice(0, -1).reduce<unknown>((at, one) => (at as Record<PropertyKey, unknown>)?.[one], root);
   if (key === undefined || typeof parent !== "object" || parent === null) return path;
-  // Entries of lists have a place that others are known by: the list goes as a whole, or its entry becomes empty.
+  // Entries of lists have a place that others are known by: the list goes as a whole, or its entry stays unknown.
   if (Array.isArray(parent)) {
     const isOfTexts = ["tasks", "folders"].includes(String(path.at(-2)));
-    if (!isOfTexts || parent[Number(key)] === "") return take(root, path.slice(0, -1), round);
-    parent[Number(key)] = "";
+    if (!isOfTexts || parent[Number(key)] === UNKNOWN) return take(root, path.slice(0, -1), round);
+    parent[Number(key)] = UNKNOWN;
     return path;
   }
   const fields = parent as Record<PropertyKey, unknown>;
   const isMissing = !(key in fields);
-  const standIn = STAND_IN[String(key)];
-  if (isMissing && standIn !== undefined) fields[key] = key === "name" ? `unnamed-${path.join("-")}-${round}` : standIn;
+  // Names must differ, and not be empty.
+  const standIn = key === "name" ? `unnamed-${path.map(String).join("-")}-${round}` : STAND_IN[String(key)];
+  if (isMissing && standIn !== undefined) fields[key] = standIn;
   else if (isMissing) return take(root, path.slice(0, -1), round);
   else delete fields[key];
   return path;

@@ -9,9 +9,10 @@ import { groupBy } from "../../core/group.js";
 import type { Fault } from "../../core/settings-file.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import { configurationsOf } from "../plan/configurations.js";
-import type { InspectedPlan } from "../plan/file.js";
+import { type InspectedPlan, inLines } from "../plan/file.js";
 import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/models.js";
 import { bindingsOf, bindRecipe, membersOf } from "../plan/names.js";
+import { UNKNOWN } from "../plan/salvage.js";
 import type { ExperimentPlan, Family } from "../plan/schema.js";
 import { settleTraining, trainingRun } from "../plan/training.js";
 import { ReadFacts } from "../steps/facts-reader.js";
@@ -37,11 +38,11 @@ export interface CheckOptions {
 
 /** Looks at everything that a plan names, and reports all faults at once, those of the plan itself first. */
 export async function checkWorld(inspected: InspectedPlan, options: CheckOptions): Promise<CheckedWorld> {
-  const { plan, folder, locate, lineOf } = inspected;
+  const { plan, folder } = inspected;
   const { out, data, signal } = options;
   // A plan with faults does not run, and bytes are read for what runs.
   const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes: inspected.faults.length === 0 });
-  await facts.readModel(plan.base, ["base"]);
+  if (plan.base !== UNKNOWN) await facts.readModel(plan.base, ["base"]);
   for (const [name, family] of Object.entries(plan.experts)) await readFamily(name, family, plan, facts);
   for (const { request, path } of requestsOf(plan)) await facts.readTask(request, path);
   const isFaulty = (path: readonly PropertyKey[]) => inspected.faults.some((fault) => isWithin(fault.path, path));
@@ -52,8 +53,7 @@ export async function checkWorld(inspected: InspectedPlan, options: CheckOptions
     ...taskFaults(plan, facts),
     ...(await mergeFaults(plan, facts, folder, isFaulty)),
   ];
-  const line = ({ path, at = path }: Fault) => lineOf(at) ?? 0;
-  const faults = [...new Set(found.toSorted((a, b) => line(a) - line(b)).map(locate))];
+  const faults = inLines(found, inspected);
   const base = facts.models.get(plan.base) ?? plan.assume;
   if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // costs time, not truth
   return { facts, faults, notes: machineNotes(plan), base };
@@ -88,7 +88,7 @@ async function readFamily(name: string, family: Family, plan: ExperimentPlan, fa
   const path = ["experts", name];
   for (const [place, folder] of Object.entries(family.folders ?? {})) {
     const at = Array.isArray(family.folders) ? Number(place) : place;
-    if (folder !== "") await facts.readModel(folder, [...path, "folders", at]);
+    if (folder !== UNKNOWN) await facts.readModel(folder, [...path, "folders", at]);
   }
   if (!family.train) return;
   const { run } = settleTraining(plan, family.train);
@@ -112,7 +112,7 @@ function requestsOf(plan: ExperimentPlan): { request: TaskRequest; path: readonl
       .flatMap((task) => inLanguages(task, language === undefined ? languages : [language]))
       .map((task) => ({ request: requestOf(task, plan), path: ["experts", family, "select", "by"] })),
   );
-  return [...asked, ...selecting].filter(({ request }) => request.task !== "");
+  return [...asked, ...selecting].filter(({ request }) => request.task !== UNKNOWN);
 }
 
 /** Data sets that are not in the folder: what is missing of one kind is one fault. */

@@ -75,7 +75,7 @@ export class ReadFacts implements Facts {
   /** Reads a model's headers and the digest of its bytes. @param where in the plan it is named, or a word on it */
   async readModel(source: string, where: readonly PropertyKey[] | string): Promise<void> {
     const path = [where].flat();
-    if (this.models.has(source) || source === "") return;
+    if (this.models.has(source)) return;
     try {
       const checkpoint = await openCheckpoint(source, { base: this.#options.folder });
       const folders = [checkpoint.folder, ...(checkpoint.adapter ? [checkpoint.adapter.path] : [])];
