@@ -133,8 +133,8 @@ describe("eval", () => {
       expect(readFileSync(at("killed", name), "utf8")).toBe(readFileSync(at("first", name), "utf8"));
     }
     expect(JSON.parse(outcome.stdout)).toEqual(JSON.parse(readFileSync(at("first/results.json"), "utf8")));
-    // Two were under way when it was killed.
-    expect(slow.asked.filter((prompt) => prompt.startsWith("Q: ")).length).toBeLessThanOrEqual(24 + 2);
+    // Two were under way when it was killed, and the answers of two more perhaps not yet on the disk.
+    expect(slow.asked.filter((prompt) => prompt.startsWith("Q: ")).length).toBeLessThanOrEqual(24 + 4);
   });
 
   it("starts the user's own server and stops it; other formats on request", async () => {

@@ -158,5 +158,7 @@ export function isAlive(pid: number): boolean {
 async function birthOf(pid: number): Promise<string> {
   const line = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
   // The name, in parentheses, may hold anything; the fields after it are counted from 3, and the start is 22.
-  return line.slice(line.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+  const [state, ...fields] = line.slice(line.lastIndexOf(")") + 2).split(" ");
+  // Killed, but not yet buried by its parent: it has a number still, and does nothing any more.
+  return state === "Z" ? "dead" : (fields[18] ?? "");
 }

@@ -1,6 +1,15 @@
 // Whole evaluations against the toy model: scores by hand, faults counted, stopped and gone on with to the same bytes.
-import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CancelledError, LayergraftError, OutputError, RecipeError } from "../core/errors.js";
@@ -364,6 +373,13 @@ describe("programs", () => {
   });
 });
 
+/** When a process began, as its lock says it. */
+function bornOf(pid: number): string {
+  if (!existsSync(`/proc/${pid}/stat`)) return "";
+  const line = readFileSync(`/proc/${pid}/stat`, "utf8");
+  return line.slice(line.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+}
+
 describe("a stopped evaluation", () => {
   const tasks = () => [generateTask(30), chooseTask(8)];
 
@@ -419,10 +435,11 @@ describe("a stopped evaluation", () => {
     const { backend } = await vllm();
     await run({ tasks: [generateTask(3)], backend, out });
     const lock = join(out, ".layergraft-lock");
-    writeFileSync(lock, String(process.ppid));
+    const other = { host: hostname(), pid: process.ppid, born: bornOf(process.ppid) };
+    writeFileSync(lock, JSON.stringify(other));
     const again = () => run({ tasks: [generateTask(3)], backend, out, resume: true });
-    await expect(again()).rejects.toThrow(/another run \(process \d+\)/);
-    writeFileSync(lock, "999999999");
+    await expect(again()).rejects.toThrow(/is worked on by process \d+ on/);
+    writeFileSync(lock, JSON.stringify({ ...other, pid: 999_999_999 }));
     await again();
     expect(readdirSync(out)).not.toContain(".layergraft-lock");
   });
@@ -516,6 +533,6 @@ describe("comparison", () => {
     writeFileSync(join(first, "results.json"), JSON.stringify({ ...later, format: 99 }));
     await expect(readResults(first)).rejects.toThrow(/later version/);
     writeFileSync(join(first, "results.json"), JSON.stringify({ ...later, tasks: [{}], source: 3 }));
-    await expect(readResults(first)).rejects.toThrow(/source: .*\n.*tasks\.0\.task/s);
+    await expect(readResults(first)).rejects.toThrow(/source: .*\n.*tasks\[0\]\.task: is missing/s);
   });
 });

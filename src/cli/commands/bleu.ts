@@ -13,7 +13,7 @@ import {
   loadPieces,
 } from "../../evaluate/metrics/index.js";
 import { readLines } from "../../evaluate/tasks/index.js";
-import { type CommonOptions, print, printJson, withCommonOptions } from "../output.js";
+import { type CommonOptions, print, printJson, warn, withCommonOptions } from "../output.js";
 
 interface BleuCommandOptions extends CommonOptions {
   readonly tokenize: BleuTokenizer;
@@ -62,11 +62,25 @@ export function addBleuCommand(program: Command): void {
       ...(smoothingValue === undefined ? {} : { smoothingValue }),
       ...(tokenizerModel === undefined ? {} : { pieces: await loadPieces(tokenizerModel) }),
     };
+    if (tokenize === "13a" && isUnspaced(references.flat())) {
+      warn(
+        "the references have hardly any spaces, and 13a cuts at them; --tokenize zh is for Chinese, char for Japanese and Thai",
+      );
+    }
     const bleu = corpusBleu(hypotheses, references, settings);
     const chrf = options.chrf ? corpusChrf(hypotheses, references, { ...CHRF_PLUS_PLUS, lowercase }) : undefined;
     if (options.json) printJson({ ...bleu, ...(chrf ? { chrf } : {}) });
     else print([describeBleu(bleu), ...(chrf ? [describeChrf(chrf)] : [])]);
   });
+}
+
+/** Whether most letters are of writings without spaces between words. */
+function isUnspaced(lines: readonly string[]): boolean {
+  const text = lines.slice(0, 1000).join("");
+  const letters = text.match(/\p{L}/gu)?.length ?? 0;
+  const unspaced =
+    text.match(/[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}]/gu)?.length ?? 0;
+  return unspaced > letters / 2;
 }
 
 function parseValue(text: string): number {

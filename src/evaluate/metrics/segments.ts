@@ -27,7 +27,7 @@ export function referencesOf(hypotheses: readonly string[], references: Referenc
     return [`${name} ${plural(stream.length, "line")}, the hypotheses have ${hypotheses.length}`];
   });
   if (faults.length > 0) {
-    throw new RecipeError("Every stream of references has a line for each hypothesis:", faults);
+    throw new RecipeError("there must be one line of references for each line of hypotheses:", faults);
   }
   return hypotheses.map((_, line) => {
     const found = streams.flatMap((stream) => stream[line] ?? []);

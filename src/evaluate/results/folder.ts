@@ -1,10 +1,11 @@
 // The folder of an evaluation: its settings while it runs, its answers as they come, its results when it is done.
 // Whole files appear at once; results.json last, so that a folder with it is complete.
-import { mkdir, open, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { isSystemError, OutputError } from "../../core/errors.js";
 import { exists, writeFileAtomically } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
+import { type Lock, takeLock } from "../../core/lock.js";
 import { AnswerCache } from "../backends/index.js";
 import type { Results, RunRecord, Sample } from "./types.js";
 
@@ -31,9 +32,12 @@ export class ResultFolder {
   readonly path: string;
   readonly cache: AnswerCache;
 
-  private constructor(path: string, cache: AnswerCache) {
+  readonly #lock: Lock;
+
+  private constructor(path: string, cache: AnswerCache, lock: Lock) {
     this.path = path;
     this.cache = cache;
+    this.#lock = lock;
   }
 
   /**
@@ -68,21 +72,22 @@ export class ResultFolder {
   /**
    * Opens the folder for one evaluation, makes it where it is not there, and locks it.
    * @param settings everything that answers and scores depend on; an earlier run's must be equal
-   * @throws {OutputError} when another run holds it, or when its settings are others
+   * @throws {OutputError} when its settings are others
+   * @throws {LayergraftError} code "locked" when another run holds it
    */
   static async open(path: string, settings: object, resume: boolean): Promise<ResultFolder> {
     const folder = resolve(path);
     await ResultFolder.check(folder, resume);
     await mkdir(folder, { recursive: true });
-    await lock(folder);
+    const lock = await takeLock(folder, { name: LOCK_FILE });
     try {
       const file = join(folder, SETTINGS_FILE);
       const wanted = toJson(settings);
       if (await exists(file)) checkSettings(folder, await readFile(file, "utf8"), wanted);
       else await writeFileAtomically(file, wanted);
-      return new ResultFolder(folder, await AnswerCache.open(join(folder, ANSWERS_FILE)));
+      return new ResultFolder(folder, await AnswerCache.open(join(folder, ANSWERS_FILE)), lock);
     } catch (error) {
-      await unlock(folder);
+      await lock.release();
       throw error;
     }
   }
@@ -106,55 +111,9 @@ export class ResultFolder {
     try {
       await this.cache.close();
     } finally {
-      await unlock(this.path);
+      await this.#lock.release();
     }
   }
-}
-
-/** Folders that this process holds; a lock with its number may also be that of a dead namesake. */
-const HELD = new Set<string>();
-
-async function lock(folder: string): Promise<void> {
-  const path = join(folder, LOCK_FILE);
-  for (let attempt = 0; ; attempt++) {
-    try {
-      const handle = await open(path, "wx");
-      await handle.writeFile(String(process.pid));
-      await handle.close();
-      HELD.add(path);
-      return;
-    } catch (error) {
-      if (!isSystemError(error, "EEXIST")) throw error;
-    }
-    const holder = Number(await readFile(path, "utf8").catch(() => ""));
-    if (attempt > 0 || (holder === process.pid ? HELD.has(path) : await isRunning(holder))) {
-      throw new OutputError(
-        `another run (process ${holder}) is writing ${folder}; let it end, or choose another folder`,
-        {
-          file: folder,
-        },
-      );
-    }
-    await rm(path, { force: true }); // of a run that was killed
-  }
-}
-
-async function unlock(folder: string): Promise<void> {
-  const path = join(folder, LOCK_FILE);
-  HELD.delete(path);
-  await rm(path, { force: true });
-}
-
-async function isRunning(pid: number): Promise<boolean> {
-  if (!Number.isSafeInteger(pid) || pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    return isSystemError(error, "EPERM");
-  }
-  // A process that was killed but not yet buried by its parent has a number still (Linux: state Z).
-  const state = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-  return !/\) Z /.test(state);
 }
 
 /** Settings of the earlier run and of this one must be the same to the letter; says what differs. */
@@ -165,9 +124,7 @@ function checkSettings(folder: string, before: string, now: string): void {
     const [old, wanted] = [before, now].map((text) => flatten(JSON.parse(text)));
     const keys = new Set([...(old?.keys() ?? []), ...(wanted?.keys() ?? [])]);
     differing = [...keys].filter((key) => old?.get(key) !== wanted?.get(key));
-    differing = differing.map(
-      (key) => `${key} was ${old?.get(key) ?? "not there"}, now ${wanted?.get(key) ?? "not there"}`,
-    );
+    differing = differing.map((key) => `${key} was ${shown(old?.get(key))}, now ${shown(wanted?.get(key))}`);
   } catch {
     differing = [`its ${SETTINGS_FILE} is not JSON`];
   }
@@ -175,6 +132,11 @@ function checkSettings(folder: string, before: string, now: string): void {
     `${folder} holds another evaluation, which cannot be gone on with: ${formatSome(differing, 4)}; choose another folder`,
     { file: folder, field: "settings" },
   );
+}
+
+/** A digest by its beginning, as nobody reads all of it. */
+function shown(value: string | undefined): string {
+  return value?.replace(/[0-9a-f]{64}/g, (digest) => `${digest.slice(0, 8)}...`) ?? "not there";
 }
 
 /** Leaves of a JSON value by their paths. */

@@ -5,6 +5,7 @@ import { z } from "zod";
 import { isSystemError, RecipeError } from "../../core/errors.js";
 import { readJsonObject } from "../../core/files.js";
 import { formatBytes, formatSome } from "../../core/format.js";
+import { faultsOfIssues, formatFault } from "../../core/settings-file.js";
 import { keyOf } from "../backends/index.js";
 import type { JudgedItem } from "../scores.js";
 import { samplesFile } from "./folder.js";
@@ -115,14 +116,16 @@ export async function readResults(path: string): Promise<Results> {
   } catch (error) {
     throw new RecipeError(`${path} has no results of an evaluation: ${(error as Error).message}`, [], { file });
   }
-  const parsed = RESULTS.safeParse(value);
+  const parsed = RESULTS.safeParse(value, { reportInput: true });
   if (parsed.success) return parsed.data as Results;
   const format = (value as { format?: unknown }).format;
   if (typeof format === "number" && format > FORMAT) {
     throw new RecipeError(`${file} was written by a later version of layergraft; update this one`, [], { file });
   }
-  const faults = parsed.error.issues.map(({ path: at, message }) => `${at.join(".")}: ${message}`);
-  throw new RecipeError(`${file} is no file of results:`, faults.slice(0, 10), { file });
+  const faults = faultsOfIssues(parsed.error.issues).map(formatFault);
+  throw new RecipeError(`${file} is no file of results (layergraft eval --out writes one):`, faults.slice(0, 10), {
+    file,
+  });
 }
 
 /** What a sample was worth, and what was asked: equal digests, equal questions. */
@@ -160,12 +163,12 @@ export async function readVerdicts(folder: string, task: string): Promise<Judged
     } catch {
       throw new RecipeError(`${file}, line ${i + 1} is not JSON`, [], { file });
     }
-    const parsed = VERDICT.safeParse(value);
+    const parsed = VERDICT.safeParse(value, { reportInput: true });
     if (parsed.success) {
       const { prompt, gold, ...judged } = parsed.data;
       return [{ ...judged, asked: keyOf(prompt, gold) }];
     }
-    const faults = parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
+    const faults = faultsOfIssues(parsed.error.issues).map(formatFault);
     throw new RecipeError(`${file}, line ${i + 1} is no sample: ${formatSome(faults)}`, [], { file });
   });
 }
