@@ -63,7 +63,7 @@ describe("recipes", () => {
 
   it("whose YAML is broken: the line", async () => {
     await merge('method: swap\ntask: "task\nlanguage: b\n', /not valid YAML:\n {2}- line \d/);
-    await merge("method: swap\nmethod: soup\n", /line 2: .*unique/);
+    await merge("method: swap\nmethod: soup\n", /line 2: method stands here a second time/);
     await merge("method: swap\n---\nmethod: soup\n", /not valid YAML/);
     await merge("\tmethod: swap\n", /line 1: /);
   });

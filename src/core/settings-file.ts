@@ -1,7 +1,7 @@
 // Files that a person writes as YAML or JSON: reading them, and reporting all their faults at once, each with its line.
 // Knows no schema; a caller checks the value and says what is wrong with it, and where.
 import { readFile, stat } from "node:fs/promises";
-import { isNode, LineCounter, parseDocument, type YAMLParseError } from "yaml";
+import { isMap, isNode, LineCounter, parseDocument, type YAMLParseError } from "yaml";
 import type { z } from "zod";
 import { isSystemError, RecipeError } from "./errors.js";
 import { closest } from "./format.js";
@@ -98,7 +98,11 @@ export function openSettings(text: string, file: string): SettingsText {
     // The closest part of the file that exists; a missing field is reported at the mapping that lacks it.
     for (let depth = path.length; depth >= 0; depth--) {
       const node = depth === 0 ? document.contents : document.getIn(path.slice(0, depth), true);
-      if (isNode(node) && node.range) return lineAt(node.range[0]);
+      if (!isNode(node) || !node.range) continue;
+      // A field is where its name stands; its value may begin a line below.
+      const parent = depth < 2 ? document.contents : document.getIn(path.slice(0, depth - 1), true);
+      const key = isMap(parent) ? parent.items.find((pair) => pair.value === node)?.key : undefined;
+      return lineAt(isNode(key) && key.range ? key.range[0] : node.range[0]);
     }
     return undefined;
   };

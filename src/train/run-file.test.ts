@@ -77,7 +77,7 @@ describe("parseRun", () => {
         'line 13: lora: unknown field "alfa"',
         "line 13: lora: is for method: lora",
         "line 15: optimizer.betas: must be two numbers, such as [0.9, 0.99]",
-        "line 15: optimizer.lr: is missing",
+        "line 14: optimizer.lr: is missing",
         "line 16: optimizer.clip: must be a positive number, or false for no clipping",
         "line 17: schedule.warmup: must be a number of steps, or a share of all steps such as 10%",
         "line 17: schedule.kind: must be one of linear, wsd, cosine, constant",

@@ -42,7 +42,7 @@ describe("plans", () => {
     const faults = faultsOf(GOOD.replace("folders: [m1, m2]", "folder: [m1]").replace("merges:", "merge:"));
     expect(faults).toEqual([
       'line 5: experts.math: unknown field "folder"; did you mean folders?',
-      'line 8: unknown field "merge"; did you mean merges?',
+      'line 7: unknown field "merge"; did you mean merges?',
     ]);
   });
 
@@ -96,7 +96,7 @@ evaluate: { tasks: [mgsm_en] }
     expect(faults).toContain(
       "line 7: experts.both.select: chooses among the checkpoints of training runs; it needs train",
     );
-    expect(faults).toContain("line 9: experts.runs: r1 is the name of an expert of this family already");
+    expect(faults).toContain("line 8: experts.runs: r1 is the name of an expert of this family already");
     expect(faults).toContain("line 13: experts.runs.train.seeds: cannot stand beside runs");
     expect(faults.filter((fault) => fault.includes("optimizer.lr: must be positive"))).toHaveLength(1);
     expect(faults.some((fault) => fault.includes("shedule") && fault.includes("did you mean schedule?"))).toBe(true);
@@ -135,7 +135,7 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
   it("do not report what follows from a fault only", () => {
     // A misspelt section hides which experts there are; a wrong role is not missing.
     expect(faultsOf(GOOD.replace("experts:", "expert:"))).toEqual([
-      'line 5: unknown field "expert"; did you mean experts?',
+      'line 4: unknown field "expert"; did you mean experts?',
     ]);
     expect(faultsOf(GOOD.replace("role: task", "role: tsk"))).toEqual([
       "line 5: experts.math.role: must be one of task, language, joint, other",
