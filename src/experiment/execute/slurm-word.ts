@@ -19,8 +19,12 @@ export async function outcomeOf({ folder, kind }: ReadyStep, id: string): Promis
       if (await readResult(folder, kind)) return { outcome: "done", seconds };
     } catch (error) {
       if (!(error instanceof LayergraftError)) throw error;
-      await setResultAside(folder);
-      return { outcome: "failed", reason: `it left a damaged result, which was put aside: ${error.message}`, seconds };
+      const aside = await setResultAside(folder);
+      return {
+        outcome: "failed",
+        reason: `it left a damaged result, now ${aside}; it will be computed again`,
+        seconds,
+      };
     }
   }
   const log = await readFile(join(folder, STEP_FILES.log), "utf8").catch(() => "");

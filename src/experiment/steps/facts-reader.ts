@@ -95,8 +95,7 @@ export class ReadFacts implements Facts {
 
   /** What a folder's model is: its weights, configuration and tokenizer. Other files change nothing. */
   async #folderDigest(folder: string): Promise<string> {
-    const names = (await readdir(folder)).filter((name) => /\.(safetensors|json|model|jinja|txt)$/.test(name)).sort();
-    const kept = names.filter((name) => name !== "layergraft.json" && name !== "training.json");
+    const kept = (await readdir(folder)).filter(isModelFile).sort();
     const digests: [string, string][] = [];
     if (this.#options.readsBytes === false) return folder;
     for (const name of kept) digests.push([name, await this.#digests.of(join(folder, name))]);
@@ -197,6 +196,11 @@ export class ReadFacts implements Facts {
   save(): Promise<void> {
     return this.#digests.save();
   }
+}
+
+/** Whether a file of a model's folder is part of what the model is: weights, configuration, tokenizer. */
+export function isModelFile(name: string): boolean {
+  return /\.(safetensors|json|model|jinja|txt)$/.test(name) && name !== "layergraft.json" && name !== "training.json";
 }
 
 function digestOf(value: unknown): string {

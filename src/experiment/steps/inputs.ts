@@ -6,7 +6,7 @@ import { locateSource } from "../../checkpoint/index.js";
 import { LayergraftError } from "../../core/errors.js";
 import { writeFileAtomically } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
-import { ReadFacts } from "./facts-reader.js";
+import { isModelFile, ReadFacts } from "./facts-reader.js";
 import { canonicalJson } from "./step.js";
 
 /** By identity: the files of the model, each with size, times and number on the disk. */
@@ -14,11 +14,6 @@ export type Stamps = Readonly<Record<string, readonly string[]>>;
 
 /** Name of the file in a step's folder with the stamps under which it was begun. */
 const INPUTS_FILE = "inputs.json";
-
-/** Whether a file of a model's folder is part of what the model is: weights, configuration, tokenizer. */
-export function isModelFile(name: string): boolean {
-  return /\.(safetensors|json|model|jinja|txt)$/.test(name) && name !== "layergraft.json" && name !== "training.json";
-}
 
 /**
  * The stamp of a file: another one after any change of its bytes, even where size and modification time were put back.

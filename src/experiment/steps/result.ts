@@ -85,7 +85,9 @@ export async function writeResult(folder: string, result: StepResult): Promise<v
   await writeFileAtomically(join(folder, RESULT_FILE), `${JSON.stringify(result)}\n`);
 }
 
-/** Puts a damaged result aside, so that the step runs again without anybody's help; a person may still look at it. */
-export async function setResultAside(folder: string): Promise<void> {
-  await rename(join(folder, RESULT_FILE), join(folder, `${RESULT_FILE}.damaged`));
+/** Puts a damaged result aside, so that the step runs again without anybody's help. @returns where a person finds it */
+export async function setResultAside(folder: string): Promise<string> {
+  const aside = join(folder, `${RESULT_FILE}.damaged`);
+  await rename(join(folder, RESULT_FILE), aside);
+  return aside;
 }
