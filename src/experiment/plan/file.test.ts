@@ -127,7 +127,7 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
       "line 15: evaluate.tasks[1].limit: must be at least 1",
       "line 16: tables[1]: must be 1, 2, 5 or 6",
       "line 16: tables[2]: must be 1, 2, 5 or 6",
-      "line 12: merges[0].pairs[0]: there is no expert nobody",
+      "line 12: merges[0].pairs[0]: there is no expert nobody; there are math-1, math-2, swa, swb",
       "line 15: evaluate.tasks[2]: only {language} is filled in, and not {lang}; write mgsm_{language}",
     ]);
   });

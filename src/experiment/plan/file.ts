@@ -2,7 +2,7 @@
 // Looks at no checkpoint and no data set; that is check.ts's.
 import { dirname } from "node:path";
 import { RecipeError } from "../../core/errors.js";
-import { closest } from "../../core/format.js";
+import { closest, formatSome } from "../../core/format.js";
 import {
   type Checked,
   type Fault,
@@ -187,7 +187,10 @@ function mergeFaults(
       for (const name of pair) {
         if (known.includes(name)) continue;
         const meant = closest(name, known);
-        add(["pairs", i], `there is no expert ${name}${meant === undefined ? "" : `; did you mean ${meant}?`}`);
+        add(
+          ["pairs", i],
+          `there is no expert ${name}; ${meant === undefined ? `there are ${formatSome(known, 8)}` : `did you mean ${meant}?`}`,
+        );
       }
     }
   }

@@ -9,7 +9,7 @@ import { Ledger } from "../ledger.js";
 import { fakeFacts, ITEMS } from "../plan/fake-world.test-util.js";
 import { parsePlan } from "../plan/file.js";
 import { type StepResult, writeResult } from "../steps/result.js";
-import { type RunOptions, runExperiment } from "./runner.js";
+import { type RunEvent, type RunOptions, runExperiment } from "./runner.js";
 import { type StepOrder, Store } from "./store.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-runner-"));
@@ -117,6 +117,19 @@ describe("a run", () => {
     const second = run();
     expect((await second.summary).counts.done).toBe(16);
     expect(second.executor().started).toEqual([]);
+  });
+
+  it("tells scores, and about how many steps there will be from the beginning on", async () => {
+    const told: { event: RunEvent; all: number }[] = [];
+    await run(() => DONE, {
+      onEvent: (event, { done, running, left, waiting }) => told.push({ event, all: done + running + left + waiting }),
+    }).summary;
+    const ends = told.flatMap(({ event }) => (event.event === "done" ? [event] : []));
+    expect(ends).toHaveLength(16);
+    for (const { kind, score } of ends) expect(score).toBe(kind === "evaluate" ? 0.5 : undefined);
+    // Sixteen, or two more if another configuration than the default were the best.
+    for (const { all } of told) expect([16, 17, 18]).toContain(all);
+    expect(told.at(-1)?.all).toBe(16);
   });
 
   it("goes on with everything that does not depend on what failed, and tries that again when it is run again", async () => {
