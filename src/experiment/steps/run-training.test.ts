@@ -1,0 +1,71 @@
+// Steps of training in this process: of data and a base that are written to before or while they learn, nothing is kept.
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { writeInitialModel } from "../demo/model.js";
+import type { StepOrder } from "../run/store.js";
+import { ReadFacts } from "./facts-reader.js";
+import { runStepFolder } from "./run-step.js";
+import type { TrainStep } from "./step.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-train-step-"));
+afterAll(() => rmSync(root, { recursive: true }));
+const at = (...names: string[]) => join(root, ...names);
+const KEY = "train-000000000000000000000000000000";
+const folder = at("experiment", "steps", KEY);
+const ROWS = Array.from({ length: 8 }, (_, i) => `${JSON.stringify({ p: `asha had ${i} mangoes .`, r: `${i}` })}\n`);
+
+beforeAll(() => writeInitialModel(at("base"), 1, { layers: 2, width: 16, heads: 2, feedForward: 32 }));
+
+beforeEach(async () => {
+  rmSync(at("experiment"), { recursive: true, force: true });
+  writeFileSync(at("rows.jsonl"), ROWS.join(""));
+  const run = {
+    data: { source: "rows.jsonl", map: { prompt: "p", response: "r" } },
+    ...{ optimizer: { lr: 1e-3 }, sequence_length: 32, batch: 4, samples: 8 },
+  };
+  const facts = new ReadFacts({ folder: root, cache: at("experiment") });
+  await facts.readModel("base", ["base"]);
+  await facts.readData(run, ["data"]);
+  expect(facts.faults).toEqual([]);
+  const { identity } = facts.modelIdentity("base");
+  const step: TrainStep = {
+    ...{ kind: "train", key: KEY, label: "train math", needs: [], locations: {} },
+    ...{ run: { ...run, base: identity }, data: facts.dataIdentity(run) },
+  };
+  const order: StepOrder = {
+    ...{ step, folders: { [identity]: at("base") } },
+    settings: { folder: root, allowCode: false, threads: 1 },
+  };
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "step.json"), JSON.stringify(order));
+});
+
+const changeRows = () => writeFileSync(at("rows.jsonl"), ROWS.join("").replace("asha had 3", "asha has 3"));
+
+it("learns from data that stay, whatever their times", async () => {
+  const onProgress = () => utimesSync(at("rows.jsonl"), 1, 1);
+  expect(await runStepFolder(folder, { onProgress })).toMatchObject({ kind: "train" });
+});
+
+it("does not begin with other data than those that were looked at", async () => {
+  changeRows();
+  await expect(runStepFolder(folder)).rejects.toThrow(/the training data changed since the experiment was begun/);
+  expect(existsSync(join(folder, "run"))).toBe(false);
+});
+
+it("keeps nothing that was learned while data or base changed", async () => {
+  await expect(runStepFolder(folder, { onProgress: changeRows })).rejects.toThrow(
+    /the training data changed while the step ran, so its result is not kept/,
+  );
+  expect(existsSync(join(folder, "run"))).toBe(false);
+  writeFileSync(at("rows.jsonl"), ROWS.join(""));
+
+  const weights = at("base", "model.safetensors");
+  const before = readFileSync(weights);
+  const onProgress = () => writeFileSync(weights, Buffer.concat([before.subarray(0, -8), Buffer.alloc(8)]));
+  await expect(runStepFolder(folder, { onProgress })).rejects.toThrow(/base changed while the step ran/);
+  writeFileSync(weights, before);
+  expect(await runStepFolder(folder)).toMatchObject({ kind: "train", checkpoints: [{ samples: 8 }] });
+});
