@@ -52,7 +52,7 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
     onWait: () => options.onProgress?.(0, "waiting for the process that runs this step already"),
   });
   try {
-    // That of the evaluation knows processes of its own machine alone, and a cluster tries again on another.
+    // Whoever holds the step's lock has the evaluation in it, too; that of a machine that is gone would be waited for.
     await rm(join(folder, EVALUATION, ".layergraft-lock"), { force: true });
     const known = await readResult(folder, step.kind); // what the process before us left in the end
     if (known) return known;
