@@ -27,9 +27,12 @@ function allOf(merge: Merge): Configuration[] {
   const listed = [...(hasGrid || merge.configurations.length === 0 ? combined : []), ...merge.configurations];
   const all = merge.default === undefined ? listed : [...listed, merge.default];
   const chosen = merge.default ?? listed[0] ?? {};
-  const unique = new Map(all.map((fields) => [identityOf(fields), fields]));
-  return [...unique.values()].map((fields) => ({
-    label: labelOf(fields),
+  const unique = [...new Map(all.map((fields) => [identityOf(fields), fields])).values()];
+  // Searches know configurations by their labels: 1 and "1" must not be the same one.
+  const counts = new Map<string, number>();
+  for (const fields of unique) counts.set(labelOf(fields), (counts.get(labelOf(fields)) ?? 0) + 1);
+  return unique.map((fields) => ({
+    label: counts.get(labelOf(fields)) === 1 ? labelOf(fields) : labelOf(fields, JSON.stringify),
     fields,
     isDefault: identityOf(fields) === identityOf(chosen),
   }));
@@ -40,10 +43,12 @@ function identityOf(fields: Readonly<Record<string, Json>>): string {
   return JSON.stringify(Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function labelOf(fields: Readonly<Record<string, Json>>): string {
+function labelOf(fields: Readonly<Record<string, Json>>, write: (value: Json) => string = plainly): string {
   return Object.entries(fields)
-    .map(
-      ([field, value]) => `${field.replaceAll("_", " ")} ${typeof value === "object" ? JSON.stringify(value) : value}`,
-    )
+    .map(([field, value]) => `${field.replaceAll("_", " ")} ${write(value)}`)
     .join(", ");
+}
+
+function plainly(value: Json): string {
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

@@ -1,8 +1,10 @@
 // What a plan amounts to: which models, which steps under which keys, and how a search goes from few items to the end.
 import { describe, expect, it } from "vitest";
 import type { EvaluateStep } from "../steps/step.js";
+import { configurationsOf } from "./configurations.js";
 import { FakeWorld, ITEMS } from "./fake-world.test-util.js";
 import type { MergeModel } from "./models.js";
+import type { Merge } from "./schema.js";
 import { rankConfigurations, splitItems, survivors } from "./search.js";
 
 const EXPERTS = `
@@ -62,6 +64,35 @@ ${TASKS}`);
       },
       { method: "soup", models: ["id:m1", { model: "id:s2", weight: 2 }] },
     ]);
+  });
+});
+
+describe("names of models", () => {
+  const namesOf = (merges: string, only = /./) =>
+    new FakeWorld(`${EXPERTS}merges:\n${merges}\n${TASKS}`)
+      .expand()
+      .models.map(({ model }) => model.name)
+      .filter((name) => only.test(name));
+
+  it("tell merges of many experts apart", () => {
+    const soup = "  - { name: soup, recipe: { method: soup, models: [{ model: math, weight: 9 }, all language] } }";
+    expect(namesOf(soup, /^soup/)).toEqual(["soup, math-1 x all language", "soup, math-2 x all language"]);
+    const few = "  - { name: soup, recipe: { method: soup, models: [math, all swahili] } }";
+    expect(namesOf(few, /^soup/)).toEqual(["soup, math-1 x swa x swb", "soup, math-2 x swa x swb"]);
+  });
+
+  it("differ, whatever a merge is called", () => {
+    const merges = `  - { name: swa, recipe: { method: soup, models: [base] } }
+  - { name: "a, swa", recipe: { method: soup, models: [base] } }
+  - { name: a, recipe: { method: soup, models: [swa] } }`;
+    const names = namesOf(merges);
+    expect(new Set(names).size).toBe(names.length);
+    expect(names).toContain("a, swa (2)");
+  });
+
+  it("differ for values that look alike", () => {
+    const merge: Merge = { name: "soup", grid: { seed: ["1", 1, 2] }, configurations: [], pairs: "all" };
+    expect(configurationsOf(merge).map(({ label }) => label)).toEqual(['seed "1"', "seed 1", "seed 2"]);
   });
 });
 

@@ -31,7 +31,7 @@ import {
   tasksFor,
   trainingSteps,
 } from "./models.js";
-import type { Binding } from "./names.js";
+import { type Binding, membersOf } from "./names.js";
 import type { ExperimentPlan, Family, Json, Merge } from "./schema.js";
 import { type SearchOutcome, searchGroup } from "./searching.js";
 import { checkpointCounts } from "./training.js";
@@ -71,12 +71,15 @@ class Expander {
   readonly #asked = new Map<Model, EvaluateStep[]>();
   readonly #searches: SearchOutcome[] = [];
   readonly #waiting: Waiting[] = [];
+  /** Of merges, and of those that merges cannot be named like. */
+  readonly #names: Set<string>;
 
   constructor(plan: ExperimentPlan, facts: Facts, results: Results) {
     this.#plan = plan;
     this.#facts = facts;
     this.#results = results;
     this.#base = baseModel(plan, facts);
+    this.#names = new Set(["base", ...membersOf(plan).map(({ name }) => name)]);
   }
 
   expand(): Expansion {
@@ -156,7 +159,8 @@ class Expander {
   #merge(merge: Merge, experts: Experts): void {
     const making = (binding: Binding) =>
       merge.recipe ? plannedMaking(merge) : this.#suggested(merge, binding, experts);
-    const { models, unknown } = mergeModels(merge, this.#plan, this.#base, experts, making);
+    const { models: made, unknown } = mergeModels(merge, this.#plan, this.#base, experts, making);
+    const models = made.map((model) => ({ ...model, name: this.#freeName(model.name) }));
     if (unknown > 0) {
       // Where there is a choice, the deciding tasks are asked first; what is reported comes on top.
       const future = { kind: "merge", languages: models[0]?.languages ?? this.#base.languages.slice(0, 1) } as const;
@@ -174,6 +178,14 @@ class Expander {
       const outcome = searchGroup(this.#plan, inGroup, unknown > 0, asker);
       if (outcome) this.#searches.push(outcome);
     }
+  }
+
+  /** A name that no other model has: reports know models by their names, and a merge may be called as a person likes. */
+  #freeName(name: string): string {
+    let free = name;
+    for (let count = 2; this.#names.has(free); count++) free = `${name} (${count})`;
+    this.#names.add(free);
+    return free;
   }
 
   /** What the analysis of a pair suggests, when it is done. */

@@ -8,9 +8,11 @@ import {
   bindingsOf,
   bindRecipe,
   type Member,
+  meaningOf,
   memberNames,
   membersIn,
   membersOf,
+  placesOf,
   runNames,
 } from "./names.js";
 import type { ExperimentPlan, Family, Json, Merge, Role, Training } from "./schema.js";
@@ -205,7 +207,7 @@ function mergeModel(
   const languages = [...new Set(own.flatMap((expert) => expert.languages))];
   const families = [...new Set(used.map(({ family }) => family))];
   const names = used.map(({ name }) => name);
-  const label = names.length > 3 ? `${names.length} experts` : names.join(" x ");
+  const label = labelOf(recipe, names, binding, members);
   return {
     name: [merge.name, label, configuration.label].filter((part) => part !== "").join(", "),
     kind: "merge",
@@ -219,6 +221,22 @@ function mergeModel(
     languages: languages.length > 0 ? languages : languagesOf(plan),
   };
 }
+
+/** The experts of a merge for people: `math-1 x swahili-2`; of many, what stands for all of a family, `math-1 x all swahili`. */
+function labelOf(
+  recipe: Making["recipe"],
+  names: readonly string[],
+  binding: Binding,
+  members: readonly Member[],
+): string {
+  if (names.length <= MOST_NAMED) return names.join(" x ");
+  const words = placesOf(recipe).map(({ word }) => binding.get(word)?.name ?? word);
+  const named = words.filter((word) => meaningOf(word, members)?.kind !== "base");
+  return [...new Set(named)].join(" x ");
+}
+
+/** Experts of a merge whose names stand in its own, `all` of a family or not. */
+const MOST_NAMED = 3;
 
 /** Tasks that a model is asked, with the language filled in. */
 export function tasksFor(model: Pick<Model, "kind" | "languages">, plan: ExperimentPlan): TaskRequest[] {
