@@ -180,6 +180,75 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
     );
   });
 
+  it("take names that every object has for names like others", () => {
+    const text = `
+name: own
+base: b
+experts:
+  toString: { role: task, folders: { valueOf: x } }
+  constructor: { role: language, language: hasOwnProperty, train: { like: constructor } }
+merges: [{ name: m, recipe: { method: soup, models: [toString, constructor] }, grid: { valueOf: [1, 2] } }]
+evaluate: { tasks: [mgsm_en] }
+`;
+    const faults = faultsOf(text);
+    expect(faults).toContain("line 6: experts.constructor.train.like: there is no constructor under training");
+    expect(faults.filter((fault) => fault.includes("valueOf"))).toEqual([
+      expect.stringMatching(/^line 7: .*unknown field "valueOf"/),
+    ]);
+    expect(faultsOf(text.replace("toString:", "__proto__:").replace("toString,", "base,"))).toContain(
+      "line 5: experts.__proto__: is no name that anything can have; choose another name",
+    );
+  });
+
+  it("refuse more configurations, models and checkpoints than anybody asks, before they are made", () => {
+    const numbers = JSON.stringify(Array.from({ length: 1000 }, (_, i) => i));
+    const begun = Date.now();
+    expect(
+      faultsOf(GOOD.replace("bottom: [1, 2], top: [0, 1]", `bottom: ${numbers}, top: ${numbers}, x: ${numbers}`)),
+    ).toEqual([
+      "line 10: merges[0].grid: has 1,000,000,000 combinations, and a merge may have 10,000 configurations; list fewer values, or split it into several merges",
+    ]);
+    const families = ["a", "b", "c", "d"].map(
+      (one) => `  ${one}: { role: other, folders: ${numbers.replace(/\d+/g, "f")} }`,
+    );
+    const soup = "  - { name: all pairs, recipe: { method: soup, models: [a, b, c, d] } }";
+    expect(faultsOf(GOOD.replace("merges:", `${families.join("\n")}\nmerges:\n${soup}`))).toEqual([
+      expect.stringContaining("stands for 1,000,000,000,000 models"),
+    ]);
+    const trained = `math:
+    role: task
+    train: { run: { data: { source: x.jsonl, map: { prompt: p, response: r } }, samples: 100000000, checkpoints: { every_samples: 1 }, optimizer: { lr: 1.0e-5 } } }
+    select: { by: mgsm_en, top: 100000000 }`;
+    expect(faultsOf(GOOD.replace(/math: .*/, trained))).toEqual([
+      "line 8: experts.math.select.top: must be at most 1,000",
+      "line 7: experts.math.train.run: checkpoints.every_samples: would leave 100,000,000 checkpoints, and a run may leave 1,000; set it higher",
+    ]);
+    expect(Date.now() - begun).toBeLessThan(5000);
+  });
+
+  it("refuse configurations that name models", () => {
+    const told =
+      "names models, which only a recipe does; put a family there, which stands for each of its experts in turn, or write a merge for each";
+    expect(faultsOf(GOOD.replace("grid: { bottom: [1, 2],", "grid: { task: [math-1, ./other],"))).toEqual([
+      `line 10: merges[0].grid.task: ${told}`,
+    ]);
+    const listed = "configurations: [{ models: [[math-1, swa]] }, { slices: [null] }]\n    default: { language: swa }";
+    expect(faultsOf(GOOD.replace("default: { bottom: 2, top: 0 }", listed))).toEqual([
+      `line 11: merges[0].configurations[0].models: ${told}`,
+      `line 11: merges[0].configurations[1].slices: ${told}`,
+      `line 12: merges[0].default.language: ${told}`,
+    ]);
+  });
+
+  it("refuse a search by a task that merges are not asked", () => {
+    const told =
+      "mgsm_en decides among the configurations of layer swap, and merges are not asked it; add merges to its `of`, or name another task in search.by";
+    const first = GOOD.replace('["mgsm_{language}", mgsm_en]', '[{ task: mgsm_en, of: [base] }, "mgsm_{language}"]');
+    expect(faultsOf(first)).toEqual([`line 14: evaluate.tasks[0]: ${told}`]);
+    expect(faultsOf(`${first}search: { by: mgsm_en }\n`)).toEqual([`line 15: search.by: ${told}`]);
+    expect(faultsOf(`${first}search: { by: "mgsm_{language}" }\n`)).toEqual([]);
+  });
+
   it("refuse what nests without end", () => {
     const endless: Record<string, unknown> = { name: "x", base: "b", evaluate: { tasks: ["t"] } };
     endless.notes = endless;

@@ -12,13 +12,24 @@ import {
   parseSettings,
   readSettingsText,
 } from "../../core/settings-file.js";
+import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/recipe.js";
 import { checkRecipe } from "../../merge/recipe-file.js";
 import { isStepBackend } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
-import { bindingsOf, bindRecipe, type Member, memberNames, membersOf, nameFaults } from "./names.js";
+import { bindingsOf, bindRecipe, countBindings, type Member, memberNames, membersOf, nameFaults } from "./names.js";
 import { salvagePlan, UNKNOWN } from "./salvage.js";
-import { type ExperimentPlan, type Family, isName, type Merge, NAME_RULE, RESERVED } from "./schema.js";
-import { runFaults, settleTraining, trainingRun } from "./training.js";
+import {
+  type ExperimentPlan,
+  type Family,
+  inWords,
+  isName,
+  type Merge,
+  MOST_CHECKPOINTS,
+  MOST_MODELS,
+  NAME_RULE,
+  RESERVED,
+} from "./schema.js";
+import { countCheckpoints, runFaults, settleTraining, trainingRun } from "./training.js";
 
 /** A plan and where it stands. */
 export interface LocatedPlan {
@@ -115,14 +126,17 @@ function expertFaults(plan: ExperimentPlan, members: readonly Member[], knowsExp
       if (!isName(name)) add([...path, "folders", name], `a name ${NAME_RULE}`);
       if (other !== undefined)
         add(path, `${name} is the name of an expert of ${other === family ? "this family already" : other}`);
-      else if (name !== family && (name in plan.experts || (RESERVED as readonly string[]).includes(name))) {
+      else if (
+        name !== family &&
+        (Object.hasOwn(plan.experts, name) || (RESERVED as readonly string[]).includes(name))
+      ) {
         add(path, `${name} names an expert and something else; choose another name`);
       }
       taken.set(name, family);
     }
     for (const { at, message } of familyFaults(declared)) add([...path, ...at], message);
     for (const like of [declared.train?.like ?? []].flat()) {
-      if (like in plan.training) continue;
+      if (Object.hasOwn(plan.training, like)) continue;
       const meant = closest(like, Object.keys(plan.training));
       add([...path, "train", "like"], `there is no ${like} under training${meant ? `; did you mean ${meant}?` : ""}`);
     }
@@ -147,15 +161,28 @@ function familyFaults({ role, language, folders, train, select }: Family): { at:
 }
 
 /** Faults of the runs that a family trains, each as `layergraft train` would report them. */
-function trainingFaults(plan: ExperimentPlan, { train }: Family, path: readonly PropertyKey[]): Fault[] {
+function trainingFaults(plan: ExperimentPlan, { train, select }: Family, path: readonly PropertyKey[]): Fault[] {
   if (!train) return [];
   const settled = settleTraining(plan, train);
   const faults = (train.runs ?? [undefined]).flatMap((own, i): Fault[] => {
     const at = own ? ["train", "runs", i] : ["train", "run"];
-    return runFaults(trainingRun(settled.run, own, "base")).map((message) => ({ path: [...path, ...at], message }));
+    const run = trainingRun(settled.run, own, "base");
+    const wrong = runFaults(run);
+    const messages = wrong.length > 0 ? wrong : checkpointFaults(run, select !== undefined);
+    return messages.map((message) => ({ path: [...path, ...at], message }));
   });
   // What is wrong with the common fields is wrong with every run; once is enough.
   return faults.filter(({ message }, i) => faults.findIndex((fault) => fault.message === message) === i);
+}
+
+/** A run that would leave more checkpoints than anybody asks. @param isSelected whether the plan keeps all of them */
+function checkpointFaults(run: Record<string, unknown>, isSelected: boolean): string[] {
+  const checkpoints = { ...(run.checkpoints as object | undefined), ...(isSelected ? { keep: "all" } : {}) };
+  const count = countCheckpoints({ run: { ...run, checkpoints } });
+  if (count <= MOST_CHECKPOINTS) return [];
+  return [
+    `checkpoints.every_samples: would leave ${inWords(count)} checkpoints, and a run may leave ${inWords(MOST_CHECKPOINTS)}; set it higher`,
+  ];
 }
 
 function mergeFaults(
@@ -178,8 +205,10 @@ function mergeFaults(
   const named = recipe ?? (suggest ? { method: "swap", ...suggest } : {});
   if (!members) return faults;
   const wrongNames = nameFaults(named, members, [...path, recipe ? "recipe" : "suggest"]);
-  faults.push(...wrongNames);
-  if (recipe && wrongNames.length === 0 && members.length > 0)
+  const wrongFields = sourceFieldFaults(merge, path);
+  const tooMany = wrongNames.length === 0 ? countFaults(merge, named, path, members) : [];
+  faults.push(...wrongNames, ...wrongFields, ...tooMany);
+  if (recipe && wrongNames.length + wrongFields.length + tooMany.length === 0 && members.length > 0)
     faults.push(...recipeFaults(merge, recipe, path, members));
   if (pairs !== "all") {
     const known = members.map(({ name }) => name);
@@ -195,6 +224,32 @@ function mergeFaults(
     }
   }
   return faults;
+}
+
+/** Fields of configurations that name models: who is merged is the recipe's to say, by which pairs and groups are made. */
+function sourceFieldFaults({ grid, configurations, default: standard }: Merge, path: readonly PropertyKey[]): Fault[] {
+  const places: readonly (readonly [PropertyKey[], object])[] = [
+    [["grid"], grid],
+    ...configurations.map((fields, i): [PropertyKey[], object] => [["configurations", i], fields]),
+    ...(standard ? [[["default"], standard] as [PropertyKey[], object]] : []),
+  ];
+  return places.flatMap(([at, fields]) =>
+    [...SOURCE_FIELDS, ...LIST_FIELDS]
+      .filter((field) => Object.hasOwn(fields, field))
+      .map((field) => ({
+        path: [...path, ...at, field],
+        message:
+          "names models, which only a recipe does; put a family there, which stands for each of its experts in turn, or write a merge for each",
+      })),
+  );
+}
+
+/** More models than anybody asks, counted before any is made. */
+function countFaults(merge: Merge, named: object, path: readonly PropertyKey[], members: readonly Member[]): Fault[] {
+  const [bindings, configurations] = [countBindings(named, members), configurationsOf(merge).length];
+  if (bindings * configurations <= MOST_MODELS) return [];
+  const message = `stands for ${inWords(bindings * configurations)} models, ${inWords(bindings)} combinations of experts in ${inWords(configurations)} configurations, and a merge may be ${inWords(MOST_MODELS)}; name fewer experts, or split it`;
+  return [{ path: [...path], message }];
 }
 
 /** Faults of the recipe in each of its configurations, every one once. */
@@ -216,12 +271,28 @@ function recipeFaults(
       if (!(error instanceof RecipeError)) throw error;
       for (const message of error.faults.length > 0 ? error.faults : [error.message]) {
         const field = /^\w+/.exec(message)?.[0] ?? "";
-        const at = field in merge.grid ? ["grid", field] : field in fields ? ["configurations"] : ["recipe"];
+        const at = Object.hasOwn(merge.grid, field)
+          ? ["grid", field]
+          : Object.hasOwn(fields, field)
+            ? ["configurations"]
+            : ["recipe"];
         found.set(message, { path: [...path, ...at], message });
       }
     }
   }
   return [...found.values()];
+}
+
+/** A search by a task that merges are not asked would choose nothing. */
+function searchFaults({ merges, evaluate, search }: ExperimentPlan): Fault[] {
+  const searched = merges.find((merge) => merge.suggest !== undefined || configurationsOf(merge).length > 1);
+  const found = evaluate.tasks.findIndex((task, i) =>
+    search.by === undefined ? i === 0 : (typeof task === "string" ? task : task.task) === search.by,
+  );
+  const deciding = evaluate.tasks[found];
+  if (!searched || deciding === undefined || typeof deciding === "string" || deciding.of.includes("merges")) return [];
+  const message = `${deciding.task} decides among the configurations of ${searched.name}, and merges are not asked it; add merges to its \`of\`, or name another task in search.by`;
+  return [{ path: search.by === undefined ? ["evaluate", "tasks", found] : ["search", "by"], message }];
 }
 
 function evaluationFaults(plan: ExperimentPlan, knowsExperts: boolean): Fault[] {
@@ -243,6 +314,7 @@ function evaluationFaults(plan: ExperimentPlan, knowsExperts: boolean): Fault[] 
   if (search.by !== undefined && !names.includes(search.by) && !names.includes(UNKNOWN)) {
     faults.push({ path: ["search", "by"], message: `must be one of the tasks, ${names.join(", ")}` });
   }
+  faults.push(...searchFaults(plan));
   if (!isStepBackend(evaluate.backend)) {
     const message =
       "must be engine or serve:COMMAND {model} {port}: an experiment asks many models, so it must start the server itself";

@@ -117,6 +117,16 @@ export function bindingsOf(recipe: unknown, members: readonly Member[]): Binding
   return bindings;
 }
 
+/** How many such choices there are; counted, as there may be too many to list. */
+export function countBindings(recipe: unknown, members: readonly Member[]): number {
+  const choices = new Map<string, number>();
+  for (const { word } of placesOf(recipe)) {
+    const meaning = meaningOf(word, members);
+    if (meaning?.kind === "each") choices.set(word, meaning.members.length);
+  }
+  return [...choices.values()].reduce((product, count) => product * count, 1);
+}
+
 /** The experts that a recipe uses under a binding, in the order of the recipe, each once. */
 export function membersIn(recipe: unknown, binding: Binding, members: readonly Member[]): Member[] {
   const used = placesOf(recipe).flatMap(({ word }): readonly Member[] => {

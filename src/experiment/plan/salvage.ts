@@ -35,6 +35,11 @@ export function salvagePlan(value: unknown): SalvagedPlan {
   const taken: (readonly PropertyKey[])[] = [];
   const isSound = (path: readonly PropertyKey[]) =>
     !taken.some((other) => isWithin(path, other) || isWithin(other, path));
+  // The schema leaves it away without a word, as it is no name of a field in JavaScript.
+  for (const path of takePrototypes(rest)) {
+    faults.push({ path, message: "is no name that anything can have; choose another name" });
+    taken.push(path);
+  }
   for (let round = 0; round < MOST_ROUNDS; round++) {
     const parsed = planSchema.safeParse(rest, { reportInput: true });
     if (parsed.success) {
@@ -49,6 +54,17 @@ export function salvagePlan(value: unknown): SalvagedPlan {
     }
   }
   return { plan: undefined, faults, isSound, knowsExperts: false };
+}
+
+/** Takes away whatever is called `__proto__`. @returns where it stood */
+function takePrototypes(value: unknown, path: readonly PropertyKey[] = []): (readonly PropertyKey[])[] {
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) => {
+    const at = [...path, Array.isArray(value) ? Number(key) : key];
+    if (key !== "__proto__") return takePrototypes(inner, at);
+    delete (value as Record<string, unknown>)[key];
+    return [at];
+  });
 }
 
 /** Whether what was taken may have named experts: a family's folders or runs, or a whole section of an unknown name. */
@@ -74,9 +90,14 @@ function take(root: unknown, path: readonly PropertyKey[], round: number): reado
     return path;
   }
   const fields = parent as Record<PropertyKey, unknown>;
-  const isMissing = !(key in fields);
+  const isMissing = !Object.hasOwn(fields, key);
   // Names must differ, and not be empty.
-  const standIn = key === "name" ? `unnamed-${path.map(String).join("-")}-${round}` : STAND_IN[String(key)];
+  const standIn =
+    key === "name"
+      ? `unnamed-${path.map(String).join("-")}-${round}`
+      : Object.hasOwn(STAND_IN, key)
+        ? STAND_IN[String(key)]
+        : undefined;
   if (isMissing && standIn !== undefined) fields[key] = standIn;
   else if (isMissing) return take(root, path.slice(0, -1), round);
   else delete fields[key];

@@ -6,6 +6,14 @@ import { parseBytes } from "../../core/format.js";
 const NAME = /^[A-Za-z0-9][\w.+-]*$/;
 const NAME_RULE = "must be of letters, digits, - _ . and +, and begin with a letter or digit";
 
+/** Checkpoints of one family that a plan may keep or choose among. */
+export const MOST_CHECKPOINTS = 1000;
+/** Configurations of a merge, and models of one: more would be a mistake, and fill the memory before anything runs. */
+export const MOST_CONFIGURATIONS = 10_000;
+export const MOST_MODELS = 100_000;
+
+export const inWords = (number: number) => number.toLocaleString("en-US");
+
 const text = z.string("must be text").min(1, "must not be empty");
 const name = text.regex(NAME, NAME_RULE);
 const count = z.int("must be a whole number").min(1, "must be at least 1");
@@ -59,7 +67,10 @@ const training = z.strictObject({
 });
 
 const selection = z.strictObject({
-  top: count.default(3).describe("how many are kept"),
+  top: count
+    .max(MOST_CHECKPOINTS, `must be at most ${inWords(MOST_CHECKPOINTS)}`)
+    .default(3)
+    .describe("how many are kept"),
   by: z
     .union([text, z.array(text).min(1)], { error: "must be a task, or a list of tasks whose scores are averaged" })
     .describe("the tasks that decide, all with the same weight"),
@@ -81,6 +92,12 @@ const family = z.strictObject({
   select: selection.optional().describe("which of all their checkpoints are kept; default: the last of each run"),
 });
 
+type Grid = Readonly<Record<string, readonly unknown[]>>;
+
+function combinationsOf(grid: Grid): number {
+  return Object.values(grid).reduce((product, values) => product * values.length, 1);
+}
+
 const merge = z.strictObject({
   name: text.describe("what tables call it"),
   recipe: mapping
@@ -97,10 +114,16 @@ const merge = z.strictObject({
     .describe("configurations that the analysis of a pair suggests; instead of `recipe`"),
   grid: z
     .record(z.string(), z.array(z.json()).min(1, "must list at least one value"))
+    // Counted before anything is made of them.
+    .refine((grid) => combinationsOf(grid) <= MOST_CONFIGURATIONS, {
+      error: ({ input }) =>
+        `has ${inWords(combinationsOf(input as Grid))} combinations, and a merge may have ${inWords(MOST_CONFIGURATIONS)} configurations; list fewer values, or split it into several merges`,
+    })
     .default({})
     .describe("fields of the recipe and the values to try, in all combinations"),
   configurations: z
     .array(mapping)
+    .max(MOST_CONFIGURATIONS, `must be at most ${inWords(MOST_CONFIGURATIONS)}`)
     .default([])
     .describe("further configurations: each the fields that it sets; tried beside those of the grid"),
   default: mapping.optional().describe("the configuration that is reported without any search"),

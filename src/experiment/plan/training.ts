@@ -8,7 +8,10 @@ import type { ExperimentPlan, Training } from "./schema.js";
 
 /** What a family's runs have in common, the settings that they are like among it. */
 export function settleTraining(plan: ExperimentPlan, train: Training): Pick<Training, "run" | "engine" | "trl"> {
-  const likes = [train.like ?? []].flat().flatMap((like) => plan.training[like] ?? []);
+  // A name such as `constructor` is on every object.
+  const likes = [train.like ?? []]
+    .flat()
+    .flatMap((like) => (Object.hasOwn(plan.training, like) ? (plan.training[like] ?? []) : []));
   const all = [...likes, train];
   const engine = all.map((one) => one.engine).findLast((one) => one !== undefined);
   return {
@@ -34,7 +37,7 @@ function overlaid(
 ): Record<string, unknown> {
   const result: Record<string, unknown> = { ...below };
   for (const [key, value] of Object.entries(above)) {
-    const under = result[key];
+    const under = Object.hasOwn(result, key) ? result[key] : undefined;
     result[key] = isObject(under) && isObject(value) ? overlaid(under, value) : value;
   }
   return result;
@@ -67,11 +70,17 @@ export function samplesOf(step: Pick<TrainStep, "run">): number {
   return samples ?? (steps === undefined ? USUAL_SAMPLES : steps * batch * accumulation);
 }
 
+/** Checkpoints that a run leaves. */
+export function countCheckpoints(step: Pick<TrainStep, "run">): number {
+  const { checkpoints } = settledRun(step);
+  return checkpoints.keep === "all" ? Math.max(1, Math.ceil(samplesOf(step) / checkpoints.every_samples)) : 1;
+}
+
 /** Samples after which a run leaves its checkpoints: those that it keeps, the last one at its end. */
 export function checkpointCounts(step: Pick<TrainStep, "run">): number[] {
   const { checkpoints } = settledRun(step);
   const samples = samplesOf(step);
+  const count = countCheckpoints(step);
   if (checkpoints.keep !== "all") return [samples];
-  const count = Math.max(1, Math.ceil(samples / checkpoints.every_samples));
   return Array.from({ length: count }, (_, i) => Math.min(samples, (i + 1) * checkpoints.every_samples));
 }

@@ -220,13 +220,16 @@ function benchmarkTitle({ sheet, by }: TableContext, tasks: readonly string[]): 
 const BENCHMARKS = { mgsm: "MGSM", belebele: "Belebele", flores: "FLORES", mbpp: "MBPP", mmlu: "MMLU" } as const;
 
 /** Two-letter codes of the paper's languages, by the three-letter ones that tasks of other sets use. */
-const SHORT: Readonly<Record<string, string>> = { eng: "en", swh: "sw", swa: "sw", tel: "te", ben: "bn", jpn: "ja" };
+const SHORT: ReadonlyMap<string, string> = new Map(
+  Object.entries({ eng: "en", swh: "sw", swa: "sw", tel: "te", ben: "bn", jpn: "ja" }),
+);
 
 function benchmarkOf(task: string): { benchmark: string; of: string } | undefined {
   const match = /^([a-z]+)(?:_(.+))?$/.exec(task);
-  const benchmark = BENCHMARKS[match?.[1] as keyof typeof BENCHMARKS];
-  if (!match || !benchmark) return undefined;
-  const codes = (match[2] ?? "").split("-").map((code) => SHORT[code.slice(0, 3)] ?? SHORT[code] ?? code);
+  const first = match?.[1] ?? "";
+  if (!match || !Object.hasOwn(BENCHMARKS, first)) return undefined;
+  const benchmark = BENCHMARKS[first as keyof typeof BENCHMARKS];
+  const codes = (match[2] ?? "").split("-").map((code) => SHORT.get(code.slice(0, 3)) ?? code);
   return { benchmark, of: codes.join("-") };
 }
 

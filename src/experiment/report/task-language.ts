@@ -28,5 +28,5 @@ export function isMgsm(task: string | undefined, language: string): boolean {
 
 /** A language for people: by its name where the paper has it, else its code. */
 export function languageName(code: string): string {
-  return PAPER_LANGUAGES[code as PaperLanguage] ?? code;
+  return Object.hasOwn(PAPER_LANGUAGES, code) ? PAPER_LANGUAGES[code as PaperLanguage] : code;
 }
