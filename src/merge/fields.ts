@@ -56,7 +56,8 @@ export function modelsField<Shape extends z.ZodRawShape>(description: string, pa
 
 /** The source of an entry of such a list. */
 export function modelOf(entry: SourceRecipe | { readonly model: SourceRecipe }): SourceRecipe {
-  return typeof entry === "object" && "model" in entry ? (entry.model as SourceRecipe) : entry;
+  // What is not checked yet may be null.
+  return typeof entry === "object" && entry !== null && "model" in entry ? (entry.model as SourceRecipe) : entry;
 }
 
 /** An entry's own parameters; none for a bare source. */

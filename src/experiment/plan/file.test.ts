@@ -226,9 +226,15 @@ evaluate: { tasks: [mgsm_en] }
     expect(Date.now() - begun).toBeLessThan(5000);
   });
 
+  it("tell of an empty entry of a list in words", () => {
+    expect(
+      faultsOf(GOOD.replace("models: [all math]", "models: [all math, ]").replace("[all language]", "[null]")),
+    ).toEqual([expect.stringMatching(/^line 13: .*models\[0\]/)]);
+  });
+
   it("refuse configurations that name models", () => {
     const told =
-      "names models, which only a recipe does; put a family there, which stands for each of its experts in turn, or write a merge for each";
+      "names models, which only a recipe does; name a family in the recipe, which stands for each of its experts in turn, or write a merge for each";
     expect(faultsOf(GOOD.replace("grid: { bottom: [1, 2],", "grid: { task: [math-1, ./other],"))).toEqual([
       `line 10: merges[0].grid.task: ${told}`,
     ]);

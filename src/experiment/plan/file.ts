@@ -239,7 +239,7 @@ function sourceFieldFaults({ grid, configurations, default: standard }: Merge, p
       .map((field) => ({
         path: [...path, ...at, field],
         message:
-          "names models, which only a recipe does; put a family there, which stands for each of its experts in turn, or write a merge for each",
+          "names models, which only a recipe does; name a family in the recipe, which stands for each of its experts in turn, or write a merge for each",
       })),
   );
 }
