@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { analyzeExperts, parseRecipe } from "layergraft";
 import { writeSharded } from "layergraft/safetensors";
 import { beforeAll, expect, test } from "vitest";
+import { writePlan } from "../dist/experiment/demo/plan.js";
+import { heldOutProblems } from "../dist/experiment/demo/problems.js";
 import { renewed, renewedTraining, schema } from "../docs/generate.js";
 import { seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { layergraft } from "./support/command.js";
@@ -62,6 +64,13 @@ beforeAll(async () => {
   writeFileSync(join(folder, "quiz.yaml"), blocks(evaluation, "yaml")[0] ?? "");
   writeFileSync(join(folder, "rows.jsonl"), blocks(evaluation, "json")[0] ?? "");
   writeFileSync(join(folder, "run.yaml"), blocks(readme, "yaml")[0] ?? "");
+  const demo = join(folder, "demo-output");
+  for (const [seed, name] of ["base", "math-1", "language-1", "joint-1"].entries()) {
+    await writeTiny(join(demo, name, "last"), { layers: 8, seed: seed + 1, config: { max_position_embeddings: 128 } });
+    writeFileSync(join(demo, name, "last", "tokenizer.json"), JSON.stringify(TOKENIZER));
+    writeFileSync(join(demo, name, "last", "tokenizer_config.json"), JSON.stringify({ eos_token: "<end>" }));
+  }
+  await writePlan(demo, 1, heldOutProblems(0, { test: 12, development: 1 }).test);
   const rows = Array.from({ length: 60 }, (_, i) => ({
     question: `how many mangoes ${WORDS[2 + (i % 8)]} ?`,
     answer: `${WORDS[13 + (i % 4)]} .`,
@@ -77,6 +86,13 @@ test("the README has commands, and the two that CI runs", () => {
   expect(script).toContain("npm ci && npm run demo -- --quick");
   expect(script).toContain("npm run example");
   expect(script).toContain("npm ci && npm test");
+});
+
+test("the plan of the README is the one that the demo leaves, in short", () => {
+  const lines = readFileSync(join(folder, "demo-output", "plan.yaml"), "utf8").split("\n");
+  const shown = (blocks(readme, "yaml")[1] ?? "").trim().split("\n");
+  expect(shown.length).toBeGreaterThan(10);
+  for (const line of shown) expect(lines).toContain(line);
 });
 
 test.each(commands)("%s", async (command) => {

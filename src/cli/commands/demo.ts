@@ -106,7 +106,8 @@ export function addDemoCommand(program: Command): void {
     say(flags, `${elapsed(start)}; the page with all of it: ${page}`);
     say(
       flags,
-      `Ask the merge yourself: npx layergraft generate ${join(flags.out, "swap.yaml")} --prompt "musa alikuwa na vitabu 12 . musa alibeba vitabu 6 . musa ana vitabu vingapi sasa ? [solve] :"`,
+      `Change the comparison: npx layergraft experiment ${join(flags.out, "plan.yaml")} run\n` +
+        `Ask the merge yourself: npx layergraft generate ${join(flags.out, "swap.yaml")} --prompt "musa alikuwa na vitabu 12 . musa alibeba vitabu 6 . musa ana vitabu vingapi sasa ? [solve] :"`,
     );
   });
 }

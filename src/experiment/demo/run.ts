@@ -2,7 +2,7 @@
 // problems from every merge without writing one. What was done is kept, so that a stopped run goes on.
 import { createHash } from "node:crypto";
 import { mkdir, readdir, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { type Analysis, analyzeExperts } from "../../analysis/index.js";
 import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
 import { OutputError } from "../../core/errors.js";
@@ -10,6 +10,7 @@ import { exists, readJsonObject, writeFileAtomically } from "../../core/files.js
 import { openEngine } from "../../engine/index.js";
 import { type Contestant, contestants } from "./methods.js";
 import { type ModelKind, RECIPES, trainModel } from "./models.js";
+import { PLAN_FILES, writePlan } from "./plan.js";
 import { heldOutProblems, type Problem } from "./problems.js";
 import { type Answered, answerProblems } from "./scoring.js";
 
@@ -73,7 +74,7 @@ const SETTINGS = "demo.json";
 const TIMES = "times.json";
 /** What a demo and its report leave in their folder. */
 const OWN =
-  /^((base|base-untrained|(math|language|joint)-\d+|answers)|(demo|times|results)\.json|heatmap\.(svg|png)|index\.html|swap\.yaml)$/;
+  /^(base|base-untrained|(math|language|joint)-\d+|answers|(demo|times|results)\.json|heatmap\.(svg|png)|index\.html|swap\.yaml)$/;
 
 /**
  * Runs the miniature. The result depends on seed and pairs alone.
@@ -110,7 +111,7 @@ async function prepare({ out, seed = 0, pairs = 1, quick = false, resume, force 
   }
   if (isDemo) {
     for (const name of await readdir(out)) {
-      if (OWN.test(name)) await rm(join(out, name), { recursive: true, force: true });
+      if (OWN.test(name) || PLAN_FILES.includes(name)) await rm(join(out, name), { recursive: true, force: true });
     }
   }
   await mkdir(out, { recursive: true });
@@ -171,6 +172,7 @@ class Demo {
       }
     }
     this.#phase++;
+    await writePlan(out, this.#pairs, this.#problems.test);
     this.#report("done", 1, 1, "");
     const parameters = parameterCount(await openCheckpoint(base));
     return { seed: this.#seed, pairs: this.#pairs, results, analysis, parameters, seconds: this.#seconds };
@@ -202,7 +204,11 @@ class Demo {
   async #answer(contestant: Contestant, math: number, language: number): Promise<PairResult> {
     const { out, threads, signal } = this.#options;
     const { name, kind, family, source } = contestant;
-    const portable = JSON.stringify(source).replaceAll(JSON.stringify(out).slice(1, -1), "");
+    // Models by their places within the folder, which may be moved.
+    const portable = JSON.stringify(source, (_, value) => {
+      const place = typeof value === "string" ? relative(out, value) : "..";
+      return place.startsWith("..") ? value : place;
+    });
     const key = createHash("sha256")
       .update(JSON.stringify([portable, RECIPES]))
       .digest("hex")
