@@ -189,6 +189,26 @@ describe("a search over a grid", () => {
   });
 });
 
+it("asks the other tasks of both choices where they differ", () => {
+  // One is right on the items of the search, the other on all others, which are more.
+  const text = `${EXPERTS.replace(/ {2}telugu.*\n/, "")}${swap()}${TASKS}search: { choose_on: both }\n`;
+  const { search } = new FakeWorld(text).plan;
+  const seen = new Set(splitItems(ITEMS, search).rounds.flat());
+  const worth = ({ model }: EvaluateStep, item: number) => {
+    if (typeof model === "string" || model.bottom !== 1) return 0;
+    return seen.has(item) === (model.top === 0) ? 1 : 0;
+  };
+  const { searches, models, waiting } = new FakeWorld(text, { worth }).finish();
+  expect(waiting).toEqual([]);
+  expect(searches[0]).toMatchObject({ chosen: "bottom 1, top 0", chosenOnTest: "bottom 1, top 1" });
+  const english = models.filter(({ tasks }) => tasks.some(({ request }) => request.task === "mgsm_en"));
+  expect(english.map(({ model }) => model.name).filter((name) => name.startsWith("swap, math-1 x swa,"))).toEqual([
+    "swap, math-1 x swa, bottom 1, top 0",
+    "swap, math-1 x swa, bottom 1, top 1",
+    "swap, math-1 x swa, bottom 2, top 0",
+  ]);
+});
+
 describe("successive halving", () => {
   const only = EXPERTS.replace(/ {2}telugu.*\n/, "");
   const many = `merges:

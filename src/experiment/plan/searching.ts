@@ -85,12 +85,13 @@ class GroupSearch {
   run({ group, merge }: MergeModel, isIncomplete: boolean): SearchOutcome {
     const { ranked, isDone } = this.#rounds(group, isIncomplete);
     const chosen = isDone ? ranked[0]?.configuration : undefined;
-    const chosenOnTest = this.#onTest();
-    this.#report(chosen);
+    const best = this.#onTest();
+    const chosenOnTest = isIncomplete ? undefined : best;
+    this.#report(chosen, chosenOnTest);
     return {
       ...{ group, merge: merge.name, ranked, splits: this.#splits },
       ...(chosen === undefined ? {} : { chosen }),
-      ...(chosenOnTest === undefined || isIncomplete ? {} : { chosenOnTest }),
+      ...(chosenOnTest === undefined ? {} : { chosenOnTest }),
     };
   }
 
@@ -152,9 +153,11 @@ class GroupSearch {
     )[0]?.configuration;
   }
 
-  /** Asks the default configuration and the chosen one what is reported: the items held out, and the other tasks. */
-  #report(chosen: string | undefined): void {
-    const reported = this.#models.filter(({ configuration: { label, isDefault } }) => isDefault || label === chosen);
+  /** Asks the default configuration and the chosen ones what is reported: the items held out, and the other tasks. */
+  #report(chosen: string | undefined, chosenOnTest: string | undefined): void {
+    const reported = this.#models.filter(
+      ({ configuration: { label, isDefault } }) => isDefault || label === chosen || label === chosenOnTest,
+    );
     this.#askAll(reported, ({ held }) => held, "held out");
     // A default that halving let go is reported on all items like the others.
     const { length: rounds } = [...this.#splits.values()][0]?.rounds ?? [];
