@@ -72,6 +72,12 @@ export function checkProtocols(asked: readonly string[], protocols: readonly Pro
       return `${name}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
     });
   if (faults.length === 0) return;
+  // Tasks of one's own are their files' to say how they are asked.
+  if (protocols.length === 0) {
+    throw new RecipeError(`These tasks are asked in one way only; leave the protocol ${asked.join(", ")} out`, [], {
+      field: "protocol",
+    });
+  }
   const known = protocols.map(protocolId).join(", ");
   throw new RecipeError(`There is no such protocol for these tasks, which have ${known}:`, faults, {
     field: "protocol",

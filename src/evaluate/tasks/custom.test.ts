@@ -191,5 +191,9 @@ describe("what is wrong", () => {
     await expect(open(`${GENERATE}read: {pattern: "("}`)).rejects.toThrow(/not a regular expression/);
     await expect(open(`${GENERATE}read: number\nlanguage: it`)).rejects.toThrow(/languages of MGSM, not in it/);
     await expect(openTasks([join(root, "none.yaml")])).rejects.toThrow(/none\.yaml does not exist/);
+    await open(GENERATE);
+    await expect(openTasks([join(root, `task${count - 1}.yaml`)], { protocols: ["nope"] })).rejects.toThrow(
+      /asked in one way only; leave the protocol nope out/,
+    );
   });
 });
