@@ -157,16 +157,21 @@ function scoresMarkdown({ scores }: ExperimentReport): string[] {
   return markdownTable(["model", "task", "protocol", "score", "95% interval", "items"], rows, new Set([1, 2]));
 }
 
+/** Spreadsheets take a text that begins like this for a formula, and compute it; with an apostrophe it is a text. */
+function asWords(text: string): string {
+  return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+}
+
 function csvLine(fields: readonly (string | number | null | undefined)[]): string {
   return fields
     .map((field) => {
-      const text = field === null || field === undefined ? "" : String(field);
+      const text = typeof field === "string" ? asWords(field) : String(field ?? "");
       return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
     })
     .join(",");
 }
 
-/** Every score as CSV, unrounded; shares from 0 to 1. */
+/** Every score as CSV, unrounded; shares from 0 to 1. Names that spreadsheets would compute begin with an apostrophe. */
 export function scoresCsv({ scores }: ExperimentReport): string {
   const header = "model,kind,task,protocol,scale,score,low,high,items,of";
   const rows = scores.map(({ model, kind, task, protocol, cell: { value, scale, interval }, items, of }) =>

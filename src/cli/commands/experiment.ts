@@ -1,9 +1,7 @@
 // layergraft experiment: a whole pipeline from one file: experts, merges, evaluations, tables; run, stopped, gone on with.
-import { mkdir } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import { type Command, Option } from "commander";
 import { LayergraftError } from "../../core/errors.js";
-import { writeFileAtomically } from "../../core/files.js";
 import { closest } from "../../core/format.js";
 import {
   type Experiment,
@@ -15,9 +13,8 @@ import {
   runOpened,
   statusOf,
 } from "../../experiment/index.js";
-import { experimentMarkdown, scoresCsv, tableCsv, tableLatex } from "../../report/experiment.js";
+import { writeReport } from "../../report/experiment-files.js";
 import { adviceOnFailures, outlookLines, statusLines } from "../../report/experiment-outlook.js";
-import { experimentPage } from "../../report/experiment-page.js";
 import { SILENT_EXPERIMENT, showExperiment } from "../../report/experiment-progress.js";
 import { overviewLines } from "../../report/experiment-terminal.js";
 import { type CommonOptions, interruptSignal, print, printJson, say, warn, withCommonOptions } from "../output.js";
@@ -129,18 +126,7 @@ async function report(
   }
   const data = gatherReport(experiment, status);
   const folder = join(experiment.out, "report");
-  await mkdir(folder, { recursive: true });
-  const files: readonly (readonly [name: string, content: string])[] = [
-    ["index.html", experimentPage(data)],
-    ["report.md", experimentMarkdown(data)],
-    ["scores.csv", scoresCsv(data)],
-    ["report.json", `${JSON.stringify(data, null, 2)}\n`],
-    ...data.tables.flatMap((table) => [
-      [`${table.id}.csv`, tableCsv(table)] as const,
-      [`${table.id}.tex`, tableLatex(table)] as const,
-    ]),
-  ];
-  for (const [name, content] of files) await writeFileAtomically(join(folder, name), content);
+  await writeReport(folder, data);
   if (flags.json) return printJson(data);
   print(data.overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));
   if (action === "report") for (const { label, reason } of data.failures) warn(`${label} failed: ${reason}`);

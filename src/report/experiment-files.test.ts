@@ -1,0 +1,53 @@
+// The folder of a report: what is written, what is taken away again, and names that a spreadsheet would compute.
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, it } from "vitest";
+import { reportOf } from "../experiment/report/report-of.test-util.js";
+import { writeReport } from "./experiment-files.js";
+
+const folder = mkdtempSync(join(tmpdir(), "layergraft-report-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const plan = (tables: string, name = "graft") => `
+name: small
+base: base
+experts:
+  math: { role: task, folders: [m1] }
+  swahili: { role: language, language: sw, folders: [s1] }
+merges: [{ name: "${name}", recipe: { method: swap, task: math, language: swahili }, grid: { bottom: [1, 2] } }]
+evaluate: { tasks: ["mgsm_{language}"] }
+tables: ${tables}
+`;
+const write = (text: string) => writeReport(folder, reportOf(text, () => 5).report);
+const textOf = (name: string) => readFileSync(join(folder, name), "utf8");
+
+it("has no tables of earlier reports in it, and leaves what others put there", async () => {
+  writeFileSync(join(folder, "own.csv"), "mine\n");
+  await write(plan("[1, 2]"));
+  const before = readdirSync(folder);
+  expect(before).toContain("table-2-sw.tex");
+  await write(plan("[1]"));
+  const after = readdirSync(folder);
+  expect(before.filter((name) => !after.includes(name)).sort()).toEqual(["table-2-sw.csv", "table-2-sw.tex"]);
+  expect(after).toContain("own.csv");
+
+  // A file that somebody wrote to names nothing outside of the folder.
+  writeFileSync(join(folder, "report.json"), JSON.stringify({ tables: [{ id: "../own" }, { id: "own/../own" }, 3] }));
+  await write(plan("[1]"));
+  writeFileSync(join(folder, "report.json"), "{");
+  await write(plan("[1]"));
+  expect(readdirSync(folder)).toEqual(after);
+});
+
+it("writes names that a spreadsheet would compute as text, and numbers as they are", async () => {
+  await write(plan("[]", "=HYPERLINK(1)"));
+  const rows = textOf("scores.csv").split("\n");
+  expect(rows.some((row) => row.startsWith("\"'=HYPERLINK(1), m1") || row.startsWith("\"'=HYPERLINK(1), math-1"))).toBe(
+    true,
+  );
+  for (const name of readdirSync(folder).filter((one) => one.endsWith(".csv")))
+    expect(textOf(name)).not.toMatch(/(^|,)"?=/m);
+  await write(plan("[]", "@SUM(1)"));
+  expect(textOf("gained-lost.csv")).toMatch(/^"'@SUM\(1\), math-1 x swahili-1, bottom 1",base,mgsm_sw,/m);
+});
