@@ -15,9 +15,11 @@ beforeAll(async () => {
   writeFileSync(file("one.jsonl"), '{"text":"asha had 3 mangoes .","answer":"3"}\n');
   const task = ["task: one", "data: one.jsonl", 'prompt: "{{text}}"', "answer: generate", 'gold: "{{answer}}"'];
   writeFileSync(file("one.yaml"), [...task, "max_new_tokens: 4", "read: number", ""].join("\n"));
+  const corpus = [...task.with(0, "task: other-name"), "max_new_tokens: 4", "read: line", "score: [bleu, exact]", ""];
+  writeFileSync(file("corpus.yaml"), corpus.join("\n"));
 });
 
-async function faultsOf(search: string, grid = "[1, 2]"): Promise<string> {
+async function faultsOf(search: string, grid = "[1, 2]", task = "one.yaml"): Promise<string> {
   const plan = `
 name: one
 base: base
@@ -28,7 +30,7 @@ merges:
   - name: swap
     recipe: { method: swap, task: math, language: swahili, top: 0, bottom_transition: 0, top_transition: 0 }
     grid: { bottom: ${grid} }
-evaluate: { tasks: [one.yaml] }
+evaluate: { tasks: [${task}] }
 search: { ${search} }
 `;
   writeFileSync(file("plan.yaml"), plan);
@@ -42,4 +44,13 @@ it("one item cannot be searched on and compared on", async () => {
   expect(await faultsOf("how: grid, choose_on: both")).toContain(message);
   expect(await faultsOf("choose_on: test")).toBe("");
   expect(await faultsOf("how: grid", "[1]")).toBe(""); // nothing to choose
+});
+
+it("a score of a whole corpus decides nothing, whatever the file of the task is called and however it is asked", async () => {
+  const message = "other-name has a score of the whole corpus; configurations are compared item by item";
+  for (const task of ["corpus.yaml", "./corpus.yaml", "{ task: corpus.yaml, limit: 1 }"]) {
+    expect(await faultsOf("choose_on: test", "[1, 2]", task), task).toContain(message);
+  }
+  expect(await faultsOf("how: halving, by: corpus.yaml", "[1, 2]", "one.yaml, corpus.yaml")).toContain(message);
+  expect(await faultsOf("choose_on: test, by: one.yaml", "[1, 2]", "one.yaml, corpus.yaml")).toBe("");
 });
