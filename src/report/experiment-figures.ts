@@ -11,7 +11,7 @@ import type {
   ReportTable,
   SearchRow,
 } from "../experiment/report/data.js";
-import { describeCost, formatCell, formatDifference, textColumnsOf } from "./experiment.js";
+import { describeCost, formatCell, formatDifference, listedScores, textColumnsOf } from "./experiment.js";
 
 const ESCAPES: Readonly<Record<string, string>> = {
   "&": "&amp;",
@@ -180,8 +180,15 @@ function folded(
   return `${table(rows.slice(0, most))}<details><summary>${html(more)}</summary>${table(rows.slice(most))}</details>`;
 }
 
+/** Comparisons of a task that the page has; and items of each that it names, where there are more comparisons than that. */
+const MOST_COMPARISONS = 50;
+const MOST_NAMED = 6;
+const MOST_SCORES = 400;
+
 /** Of one task. */
-export function flipsFigure(title: string, flips: readonly Flips[]): string {
+export function flipsFigure(title: string, all: readonly Flips[]): string {
+  const isLarge = all.length > MOST_COMPARISONS;
+  const flips = all.slice(0, MOST_COMPARISONS);
   const most = Math.max(1, ...flips.flatMap(({ gained, lost }) => [gained.length, lost.length]));
   const rows = flips.map(({ model, against, difference, interval, scale, gained, lost, pValue }) => {
     const bar = (ids: readonly string[], kind: string) =>
@@ -190,13 +197,21 @@ export function flipsFigure(title: string, flips: readonly Flips[]): string {
       ? `<small>${formatDifference(interval.low, scale)} to ${formatDifference(interval.high, scale)}</small>`
       : "";
     const list = (ids: readonly string[], what: string) =>
-      ids.length === 0 ? "" : `<p>${what}: ${ids.map((id) => `<code>${html(id)}</code>`).join(" ")}</p>`;
+      ids.length === 0 ? "" : `<p>${what}: ${named(ids, isLarge ? MOST_NAMED : ids.length)}</p>`;
     return `<tr><th scope="row">${html(model)}<small>against ${html(against)}</small></th>
 <td class="flips"><span class="side">${bar(lost, "lost")}${lost.length}</span><span class="side">${gained.length}${bar(gained, "gained")}</span></td>
 <td>${formatDifference(difference, scale)}${bounds}</td><td>${pValue === undefined ? "–" : pValue < 0.001 ? "&lt; 0.001" : pValue.toFixed(3)}</td>
 <td><details><summary>items</summary>${list(gained, "gained")}${list(lost, "lost")}</details></td></tr>`;
   });
-  return `<figure><h3>${html(title)}</h3>${folded(rows, ["merge", "lost | gained", "difference, 95%", "p", ""], new Set([0, 4]), "comparison")}</figure>`;
+  const note = isLarge
+    ? `<p class="caption">The first ${flips.length} of ${all.length.toLocaleString("en-US")} comparisons; all of them are in gained-lost.csv, and with every item in report.json.</p>`
+    : "";
+  return `<figure><h3>${html(title)}</h3>${note}${folded(rows, ["merge", "lost | gained", "difference, 95%", "p", ""], new Set([0, 4]), "comparison")}</figure>`;
+}
+
+function named(ids: readonly string[], most: number): string {
+  const shown = ids.slice(0, most).map((id) => `<code>${html(id)}</code>`);
+  return [...shown, ...(ids.length > most ? [`and ${ids.length - most} more`] : [])].join(" ");
 }
 
 export function expertsFigure({ experts }: ExperimentReport): string {
@@ -207,14 +222,16 @@ export function expertsFigure({ experts }: ExperimentReport): string {
   return `<figure>${folded(rows, ["expert", "family", "checkpoint"], new Set([0, 1, 2]), "expert")}</figure>`;
 }
 
-export function scoresFigure({ scores }: ExperimentReport): string {
-  const rows = scores.map(({ model, task, protocol, cell, items, of }) => {
+export function scoresFigure(report: ExperimentReport): string {
+  const { listed, note } = listedScores(report, MOST_SCORES);
+  const rows = listed.map(({ model, task, protocol, cell, items, of }) => {
     const bounds = cell.interval
       ? `<small>${formatCell(cell.interval.low, cell.scale)} to ${formatCell(cell.interval.high, cell.scale)}</small>`
       : "";
     return `<tr><th scope="row">${html(model)}</th><td class="text">${html(task)}<small>${html(protocol)}</small></td><td>${formatCell(cell.value, cell.scale)}${bounds}</td><td>${items === of ? of : `${items} of ${of}`}</td></tr>`;
   });
-  return `<figure>${folded(rows, ["model", "task", "score, 95%", "items"], new Set([0, 1]), "score")}</figure>`;
+  const caption = note === "" ? "" : `<p class="caption">${html(note)}</p>`;
+  return `<figure>${caption}${folded(rows, ["model", "task", "score, 95%", "items"], new Set([0, 1]), "score")}</figure>`;
 }
 
 export function costFigure(report: ExperimentReport): string {

@@ -70,8 +70,24 @@ export function textColumnsOf({ columns, rows }: ReportTable): Set<number> {
   return new Set(places.filter((i) => i === 0 || rows.some(({ cells }) => cells[i - 1]?.text !== undefined)));
 }
 
+/** Rows of a long table, and of the list of scores, that Markdown has; files beside it have all of them. */
+const MOST_ROWS = 60;
+
+/** Scores as far as a page lists them: all, or, where there are more than `most`, those of reported models, as many at most. */
+export function listedScores({ scores }: Pick<ExperimentReport, "scores">, most: number) {
+  const listed = scores.length > most ? scores.filter(({ isReported }) => isReported).slice(0, most) : scores;
+  const note =
+    listed.length === scores.length
+      ? ""
+      : `The first ${plural(listed.length, "score")} of models that are reported; all ${scores.length.toLocaleString("en-US")}, with those of the searches, are in scores.csv.`;
+  return { listed, note };
+}
+
 function markdownOf(table: ReportTable, level = "##"): string[] {
   const note = hasPublished(table) ? `${table.note} In parentheses: the paper's numbers.` : table.note;
+  // The main tables and the paper's have a row for each name of the plan; the others one for each model.
+  const most = table.kind === "search" || table.kind === "flips" ? MOST_ROWS : table.rows.length;
+  const more = table.rows.length - most;
   return [
     `${level} ${escapeMarkdown(table.title)}`,
     "",
@@ -79,10 +95,11 @@ function markdownOf(table: ReportTable, level = "##"): string[] {
     "",
     ...markdownTable(
       table.columns.map(escapeMarkdown),
-      table.rows.map(({ label, cells }) => [escapeMarkdown(label), ...cells.map(markdownCell)]),
+      table.rows.slice(0, most).map(({ label, cells }) => [escapeMarkdown(label), ...cells.map(markdownCell)]),
       textColumnsOf(table),
     ),
     "",
+    ...(more > 0 ? [`${plural(more, "more row")} in ${escapeMarkdown(`${table.id}.csv`)}.`, ""] : []),
   ];
 }
 
@@ -145,8 +162,9 @@ export function experimentMarkdown(report: ExperimentReport): string {
   return `${lines.join("\n")}\n`;
 }
 
-function scoresMarkdown({ scores }: ExperimentReport): string[] {
-  const rows = scores.map(({ model, task, protocol, cell, items, of }) => [
+function scoresMarkdown(report: ExperimentReport): string[] {
+  const { listed, note } = listedScores(report, MOST_ROWS);
+  const rows = listed.map(({ model, task, protocol, cell, items, of }) => [
     ...[model, task, protocol].map(escapeMarkdown),
     formatCell(cell.value, cell.scale),
     cell.interval
@@ -154,7 +172,10 @@ function scoresMarkdown({ scores }: ExperimentReport): string[] {
       : "–",
     items === of ? String(of) : `${items} of ${of}`,
   ]);
-  return markdownTable(["model", "task", "protocol", "score", "95% interval", "items"], rows, new Set([1, 2]));
+  return [
+    ...(note === "" ? [] : [note, ""]),
+    ...markdownTable(["model", "task", "protocol", "score", "95% interval", "items"], rows, new Set([1, 2])),
+  ];
 }
 
 /** Spreadsheets take a text that begins like this for a formula, and compute it; with an apostrophe it is a text. */

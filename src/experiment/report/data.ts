@@ -110,6 +110,8 @@ export interface Flips {
 export interface ScoreRow {
   readonly model: string;
   readonly kind: "base" | "expert" | "merge" | "candidate";
+  /** Whether it is of a model that is reported, and not of one that was only asked to choose. */
+  readonly isReported: boolean;
   readonly task: string;
   readonly protocol: string;
   readonly cell: Cell;

@@ -3,13 +3,14 @@
 import { VERSION } from "../../core/version.js";
 import { compareItems, type JudgedItem } from "../../evaluate/index.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
+import type { MergeModel } from "../plan/models.js";
 import { PUBLISHED_NOTES } from "../published.js";
 import type { ItemResult } from "../steps/facts.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./data.js";
 import { gridFigures } from "./grids.js";
 import { overviews } from "./overview.js";
 import { paperFaults, paperTables, type TableContext } from "./paper-tables.js";
-import { chosenLabel } from "./rows.js";
+import { isReported } from "./rows.js";
 import { searchRow } from "./searches.js";
 import { type Basis, meanOf, Sheet } from "./sheet.js";
 import { costTable, flipsTable, INTERVALS, overviewTable, roundsTable, searchTable } from "./tables.js";
@@ -57,7 +58,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     ...parts,
     tables: tablesOf(parts, paper),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
-    scores: scores(sheet),
+    scores: scores(sheet, bases),
     experts: sheet.experts.flatMap(({ name, family, origin }) =>
       origin === undefined ? [] : [{ name, family, origin }],
     ),
@@ -85,9 +86,7 @@ function tablesOf({ overviews, searches, flips, cost }: Parts, paper: readonly R
 /** What reported merges gained and lost against the base and their experts, on each task that both were asked. */
 function flips({ sheet, basis }: TableContext): Flips[] {
   return sheet.merges.flatMap((model) => {
-    const { label, isDefault } = model.configuration;
-    const isReported = isDefault || label === chosenLabel(sheet, model.group, basis);
-    if (sheet.searchOf(model.group) && !isReported) return [];
+    if (!isReported(sheet, model, basis)) return [];
     return sheet.tasksOf(model.name).flatMap(({ request: { task }, facts }) =>
       ["base", ...model.members].flatMap((against): Flips[] => {
         const [own, other] = [sheet.items(model.name, task, basis), sheet.items(against, task, basis)];
@@ -112,7 +111,7 @@ function haveCommon(own: readonly ItemResult[], other: readonly ItemResult[]): b
 
 const judged = ({ id, value }: ItemResult): JudgedItem => ({ id, verdict: value === null ? null : { value } });
 
-function scores(sheet: Sheet): ScoreRow[] {
+function scores(sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
   return sheet.models.flatMap((model) =>
     sheet.tasksOf(model.name).flatMap(({ request, facts, items, whole }): ScoreRow[] => {
       if (items.length === 0) return [];
@@ -130,10 +129,15 @@ function scores(sheet: Sheet): ScoreRow[] {
         {
           ...{ model: model.name, kind: isCandidate ? "candidate" : model.kind, task: facts.title },
           ...{ protocol: facts.protocol, cell, items: items.length, of: facts.items },
+          isReported: isMerge(model) ? bases.some((basis) => isReported(sheet, model, basis)) : !isCandidate,
         },
       ];
     }),
   );
+}
+
+function isMerge(model: Sheet["models"][number]): model is MergeModel {
+  return model.kind === "merge";
 }
 
 const COST_NAMES = { train: "training", analyze: "analyses", evaluate: "evaluations" } as const;

@@ -81,6 +81,12 @@ export function chosenLabel(sheet: Sheet, group: string, basis: Basis): string |
   return basis === "all" ? (search?.chosenOnTest ?? search?.chosen) : search?.chosen;
 }
 
+/** Whether a merge is what tables are of: the default configuration, a chosen one, or one that nothing else stood against. */
+export function isReported(sheet: Sheet, { group, configuration }: MergeModel, basis: Basis): boolean {
+  if (!sheet.searchOf(group)) return true;
+  return configuration.isDefault || configuration.label === chosenLabel(sheet, group, basis);
+}
+
 /** Configurations, if each was asked all items of the task; else 0. */
 function wholeMean(models: readonly MergeModel[], task: string, sheet: Sheet, basis: Basis): number {
   const labels = new Set(models.map(({ configuration }) => configuration.label));
