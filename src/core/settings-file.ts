@@ -53,19 +53,18 @@ export interface ParseSettingsOptions<T> {
  * @throws {RecipeError} with every fault and its line
  */
 export function parseSettings<T>(text: string, options: ParseSettingsOptions<T>): T {
-  const { file } = options;
+  return refusingEndless(options.file, () => parseText(text, options));
+}
+
+/** Does what goes wrong where a file nests without end. @throws {RecipeError} then */
+function refusingEndless<T>(file: string, read: () => T): T {
   try {
-    return parseText(text, options);
+    return read();
   } catch (error) {
     // What the parsers throw when they refuse aliases of aliases, or when nesting exhausts the stack.
     if (!(error instanceof ReferenceError || error instanceof RangeError)) throw error;
-    throw new RecipeError(
-      `${file} nests too deep, or has an alias within itself or too many; write it out plainly`,
-      [],
-      {
-        file,
-      },
-    );
+    const message = `${file} nests too deep, or has an alias within itself or too many; write it out plainly`;
+    throw new RecipeError(message, [], { file });
   }
 }
 
@@ -87,6 +86,10 @@ export interface SettingsText {
 
 /** Reads such a text, without any check of what it says. @throws {RecipeError} where it is no YAML */
 export function openSettings(text: string, file: string): SettingsText {
+  return refusingEndless(file, () => openText(text, file));
+}
+
+function openText(text: string, file: string): SettingsText {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const lineAt = (offset: number) => lines.linePos(offset).line;

@@ -1,7 +1,10 @@
 // Plans with faults: all of them at once, each on its line.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { RecipeError } from "../../core/errors.js";
-import { checkPlan, parsePlan } from "./file.js";
+import { checkPlan, inspectPlan, parsePlan } from "./file.js";
 
 const faultsOf = (text: string): readonly string[] => {
   try {
@@ -259,5 +262,19 @@ evaluate: { tasks: [mgsm_en] }
     const endless: Record<string, unknown> = { name: "x", base: "b", evaluate: { tasks: ["t"] } };
     endless.notes = endless;
     expect(() => checkPlan(endless)).toThrow("nests too deep");
+  });
+
+  it("refuse a file of aliases of aliases", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "layergraft-plan-"));
+    try {
+      const lines = Array.from(
+        { length: 9 },
+        (_, i) => `a${i + 1}: &a${i + 1} [${Array(9).fill(`*a${i}`).join(", ")}]`,
+      );
+      writeFileSync(join(folder, "plan.yaml"), `a0: &a0 [1]\n${lines.join("\n")}\n`);
+      await expect(inspectPlan(join(folder, "plan.yaml"))).rejects.toThrow("write it out plainly");
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 });

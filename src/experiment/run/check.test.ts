@@ -54,3 +54,12 @@ it("a score of a whole corpus decides nothing, whatever the file of the task is 
   expect(await faultsOf("how: halving, by: corpus.yaml", "[1, 2]", "one.yaml, corpus.yaml")).toContain(message);
   expect(await faultsOf("choose_on: test, by: one.yaml", "[1, 2]", "one.yaml, corpus.yaml")).toBe("");
 });
+
+it("of many configurations that cannot be planned the first are told, and how many others there are", async () => {
+  const faults = (
+    await faultsOf("choose_on: test", `[1, ${Array.from({ length: 30 }, (_, i) => 4 + i).join(", ")}]`)
+  ).split("\n");
+  expect(faults).toHaveLength(9);
+  expect(faults[0]).toMatch(/^line 8: merges\[0\]: swap, bottom 4: /);
+  expect(faults[8]).toBe("line 8: merges[0]: swap: 22 further configurations cannot be planned either");
+});

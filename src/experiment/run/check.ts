@@ -159,6 +159,9 @@ function taskFaults(plan: ExperimentPlan, facts: ReadFacts): Fault[] {
   return faults;
 }
 
+/** Configurations of a merge that cannot be planned, each told by itself. */
+const MOST_FAULTS = 8;
+
 /** Merges that could not be planned, tried on headers: experts beside the base, and configurations on the base alone. */
 async function mergeFaults(
   plan: ExperimentPlan,
@@ -188,10 +191,17 @@ async function mergeFaults(
     const { recipe } = merge;
     if (!recipe || isFaulty(["merges", i])) continue;
     const [binding] = bindingsOf(recipe, members);
+    const before = faults.length;
     for (const { fields, label } of configurationsOf(merge)) {
       // Every expert has the base's tensors, so the base stands for all of them.
       const whole = bindRecipe({ ...recipe, ...fields }, binding ?? new Map(), members, () => base.folder);
       await attempt(["merges", i], label === "" ? merge.name : `${merge.name}, ${label}`, whole as RecipeInput);
+    }
+    // One value of a grid that cannot be is a fault of many configurations.
+    const more = faults.splice(before + MOST_FAULTS).length;
+    if (more > 0) {
+      const message = `${merge.name}: ${plural(more, "further configuration")} cannot be planned either`;
+      faults.push({ path: ["merges", i], message });
     }
   }
   return faults;
