@@ -86,6 +86,7 @@ export {
   type Interval,
   mcnemarExact,
   passAtK,
+  signFlipTest,
   wilsonInterval,
 } from "./statistics.js";
 export type { EvaluationProgress } from "./task-run.js";

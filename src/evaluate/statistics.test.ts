@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Random } from "../core/random.js";
-import { bootstrapInterval, mcnemarExact, meanWithError, passAtK, wilsonInterval } from "./statistics.js";
+import { bootstrapInterval, mcnemarExact, meanWithError, passAtK, signFlipTest, wilsonInterval } from "./statistics.js";
 
 it("gives mean and standard error", () => {
   // Deviations -1.5, -0.5, 0.5, 1.5: squares sum to 5; sqrt(5 / 3 / 4).
@@ -93,6 +93,28 @@ describe("mcnemarExact", () => {
     expect(mcnemarExact(1100, 900)).toBeGreaterThan(8e-6);
     expect(mcnemarExact(1100, 900)).toBeLessThan(9.2e-6);
     expect(mcnemarExact(1000, 1000)).toBe(1);
+  });
+});
+
+describe("signFlipTest", () => {
+  it("is McNemar's test where differences are 1 and -1, exact or nearly", () => {
+    const flips = (gained: number, lost: number) => [...Array(gained).fill(1), ...Array(lost).fill(-1), 0, 0];
+    for (const [gained, lost] of [
+      [5, 0],
+      [9, 3],
+      [4, 4],
+    ] as const) {
+      expect(signFlipTest(flips(gained, lost))).toBeCloseTo(mcnemarExact(gained, lost), 12);
+    }
+    expect(signFlipTest(flips(30, 12))).toBeCloseTo(mcnemarExact(30, 12), 2);
+    expect(signFlipTest([])).toBe(1);
+  });
+
+  it("counts patterns by hand where differences have sizes", () => {
+    // Of 8 patterns of signs of 1, 2, 3, those with a sum of 4 or more on either side: +++, -++, and their opposites.
+    expect(signFlipTest([-1, 2, 3])).toBe(4 / 8);
+    // Eleven of a half, a half and a whole lost: in a report, a lead that a bootstrap took for certain.
+    expect(signFlipTest([...Array(11).fill(0.5), -0.5, -1])).toBeCloseTo(0.076, 2);
   });
 });
 

@@ -119,6 +119,36 @@ export function wilsonInterval(share: number, items: number): { readonly low: nu
   return { low: share === 0 ? 0 : centre - half, high: share === 1 ? 1 : centre + half };
 }
 
+/** Sign patterns that are all looked at; of more, as many are drawn. */
+const MOST_PATTERNS = 2 ** 14;
+
+/**
+ * Two-sided sign-flip test of paired differences (Fisher, The Design of Experiments, 1935): the probability, were neither
+ * side better, of a mean at least as far from 0. Exact for up to 14 differences other than 0, else of 16,384 drawn patterns.
+ * @param differences one for each item
+ * @param seed of the patterns; default 0
+ */
+export function signFlipTest(differences: readonly number[], seed = 0): number {
+  const values = differences.filter((value) => value !== 0);
+  const found = Math.abs(values.reduce((sum, value) => sum + value, 0));
+  // Sums of the same numbers differ in their last bits with the order of their signs.
+  const least = found * (1 - 1e-12);
+  const isExact = 2 ** values.length <= MOST_PATTERNS;
+  const patterns = isExact ? 2 ** values.length : MOST_PATTERNS;
+  const random = Random.of(seed, "signs");
+  let asFar = 0;
+  for (let pattern = 0; pattern < patterns; pattern++) {
+    let sum = 0;
+    for (const [i, value] of values.entries()) {
+      const isFlipped = isExact ? (pattern >> i) & 1 : random.chance(0.5);
+      sum += isFlipped ? -value : value;
+    }
+    if (Math.abs(sum) >= least) asFar++;
+  }
+  // Of drawn patterns the one that was found is one more.
+  return isExact ? asFar / patterns : (asFar + 1) / (patterns + 1);
+}
+
 /**
  * Two-sided exact McNemar test: the probability, were neither side better, of flips at least as uneven as these.
  * McNemar 1947; exact form: the binomial test of the discordant pairs at 1/2.

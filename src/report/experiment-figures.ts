@@ -48,17 +48,17 @@ function axisEnd({ scale, bars }: Overview): number {
   return Math.ceil(most / step) * step;
 }
 
-/** Bars from zero, with the 95% interval of one model, or the range over several. */
+/** Bars from zero, with the 95% interval, and dots at the smallest and the largest of several models. */
 export function overviewFigure(overview: Overview): string {
   const { title, protocol, items, choice, verdict, missing, bars, scale } = overview;
   const end = axisEnd(overview);
   const at = (value: number) => `${((100 * Math.min(value, end)) / end).toFixed(2)}%`;
   const rows = bars.map(({ label, kind, mean, low, high, count, detail, interval, isBest }) => {
-    const line = count > 1 ? { low, high } : interval;
-    const range =
-      line && line.high > line.low
-        ? `<i class="range${count > 1 ? " models" : ""}" style="left:${at(line.low)};width:calc(${at(line.high)} - ${at(line.low)})"></i>`
+    const line = (kind: string, span: { readonly low: number; readonly high: number } | undefined) =>
+      span && span.high > span.low
+        ? `<i class="${kind}" style="left:${at(span.low)};width:calc(${at(span.high)} - ${at(span.low)})"></i>`
         : "";
+    const range = line("range", interval) + (count > 1 ? line("models", { low, high }) : "");
     const about = [
       detail,
       ...(count > 1 ? [`${spanText({ low, high }, scale)} over ${count} models`] : []),
@@ -71,12 +71,10 @@ export function overviewFigure(overview: Overview): string {
     (share) => `<span style="left:${100 * share}%">${formatCell(share * end, scale).replace(/\.0$/, "")}</span>`,
   );
   const lines = [
-    ...(bars.some(({ count, interval }) => count === 1 && interval)
-      ? ["of one model the 95% interval over items"]
-      : []),
-    ...(bars.some(({ count }) => count > 1) ? ["of several, with round ends, the smallest to the largest"] : []),
+    ...(bars.some(({ interval }) => interval) ? ["Lines: the 95% interval over items."] : []),
+    ...(bars.some(({ count }) => count > 1) ? ["Dots: the smallest and the largest of several models."] : []),
   ];
-  const note = lines.length > 0 ? ` Lines: ${lines.join("; ")}.` : "";
+  const note = lines.map((line) => ` ${line}`).join("");
   const sentences = [choice, verdict, missing].filter((sentence) => sentence !== "").join(" ");
   return `<figure id="${html(overview.id)}"><h3>${html(title)}</h3><p class="caption">${scale === "share" ? "Percent right" : "Score"}, on ${html(items)}; ${html(protocol)}.${note}</p>${sentences === "" ? "" : `<p class="said">${html(sentences)}</p>`}
 <table class="bars"><tbody>${rows.join("\n")}</tbody><tfoot><tr><th></th><td><div class="ticks">${ticks.join("")}</div></td><td></td></tr></tfoot></table></figure>`;

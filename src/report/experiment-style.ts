@@ -55,9 +55,10 @@ table.bars { width: 100%; margin-top: .5rem; }
 .swap { background: var(--swap); } .joint { background: var(--joint); }
 .range { position: absolute; top: calc(50% - 1px); height: 2px; background: var(--ink); opacity: .75; }
 .range::before, .range::after { content: ""; position: absolute; top: -4px; width: 2px; height: 10px; background: inherit; }
-.range.models::before, .range.models::after { top: -2px; width: 6px; height: 6px; border-radius: 50%; }
 .range::before { left: 0; } .range::after { right: 0; }
-.range.models::before { left: -3px; } .range.models::after { right: -3px; }
+.models { position: absolute; top: calc(50% - 3px); }
+.models::before, .models::after { content: ""; position: absolute; width: 6px; height: 6px; border-radius: 50%; background: var(--ink); }
+.models::before { left: -3px; } .models::after { right: -3px; }
 .ticks { position: relative; height: 1.2rem; color: var(--soft); font-size: .76rem; }
 .ticks span { position: absolute; transform: translateX(-50%); }
 .ticks span:first-child { transform: none; } .ticks span:last-child { transform: translateX(-100%); }

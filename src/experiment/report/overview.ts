@@ -1,7 +1,7 @@
 // The main table of each task: every way of making models, with its uncertainty, how its configuration was chosen, and
 // whether the highest is beyond chance above the others.
 import { plural } from "../../core/format.js";
-import { compareItems } from "../../evaluate/index.js";
+import { signFlipTest } from "../../evaluate/index.js";
 import { inLanguages } from "../plan/models.js";
 import type { ExperimentPlan } from "../plan/schema.js";
 import type { Overview, OverviewBar } from "./data.js";
@@ -116,18 +116,15 @@ function compareWays(rows: readonly Compared[], task: string, sheet: Sheet, basi
     const names = [first, ...alike].map(({ way }) => way.label);
     return { verdict: `No best is marked: ${listed(names)} are highest alike.` };
   }
-  const items = (way: Way) =>
-    [...(sheet.itemMeans(way.models, task, basis) ?? [])].map(([id, value]) => ({ id, verdict: { value } }));
-  const top = items(first.way);
-  if (top.length === 0) return { verdict: "Whether the highest is beyond chance above the others cannot be told." };
+  const top = sheet.itemMeans(first.way.models, task, basis);
+  if (!top || top.size === 0)
+    return { verdict: "Whether the highest is beyond chance above the others cannot be told." };
   const unclear = rest.filter(({ way }) => {
-    const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
-    const own = items(way);
-    if (!own.some(({ id }) => top.some((one) => one.id === id))) return true;
-    const { pValue, interval } = compareItems(metric, own, top);
-    return pValue === undefined ? !interval || interval.low <= 0 : pValue >= 0.05;
+    const own = sheet.itemMeans(way.models, task, basis) ?? new Map<string, number>();
+    const differences = [...top].flatMap(([id, value]) => value - (own.get(id) ?? Number.NaN));
+    return signFlipTest(differences.filter(Number.isFinite)) >= 0.05;
   });
-  const how = "on the same items, each at 95%";
+  const how = "on the same items, each by a sign-flip test at 5%";
   if (first.way.isChosen && basis === "all" && decidingOf(sheet, task).includes(task)) {
     return { verdict: `No best is marked: ${first.way.label} is highest, but it was chosen for that.` };
   }

@@ -77,7 +77,7 @@ export function roundsTable({ id, group, rounds }: SearchRow): ReportTable | und
   if (rounds.length < 2) return undefined;
   return {
     ...{ id: `${id}-rounds`, kind: "search", title: `Rounds of the search among ${group}` },
-    note: "Items are those that each configuration had been asked by then. Dropped: the worse ones, and those worse than the best beyond chance.",
+    note: "Items are those that each configuration had been asked by then. Dropped: the worse ones, of equal ones the later in the plan, and those worse than the best beyond chance.",
     columns: ["round", "configurations", "items", "dropped"],
     rows: rounds.map(({ configurations, items, dropped }, i) => ({
       label: String(i + 1),

@@ -51,8 +51,8 @@ it("counts operations, steps that cannot be named, and what stands on the disk",
   // 2 a parameter and token: 2e6 * 1,200 / 1e9 s.
   expect(estimate.seconds.evaluate).toBeCloseTo(9 * 2.4, 6);
   expect(estimate.isMeasured).toBe(false);
-  // Small files of eleven steps, four checkpoints of each run, and both runs' states while they run.
-  expect(estimate.bytes).toBe(11 * 1e6 + 2 * 4 * 2e6 + 2 * 12e6);
+  // Small files of two runs, nine answers to twenty items, four checkpoints of each run, and the states of both runs.
+  expect(estimate.bytes).toBe(2 * 1e6 + 9 * 20 * 2000 + 2 * 4 * 2e6 + 2 * 12e6);
 });
 
 it("counts what must wait: a training, then the base and checkpoints side by side", () => {

@@ -43,8 +43,10 @@ const GPU_SPEED = 1.6e14;
 const CHARACTERS_PER_TOKEN = 3;
 /** Opening a model, starting a process: what even the smallest step takes. */
 const LEAST_SECONDS = 2;
-/** Bytes of a step's files but for models: samples, answers, logs. */
+/** Bytes of a step's files but for models: logs, figures. */
 const SMALL_BYTES = 1e6;
+/** Bytes of an item's prompt, answer and verdict, each kept twice or so. */
+const ITEM_BYTES = 2000;
 
 /** What a step that is done took. */
 export interface Measured {
@@ -128,8 +130,12 @@ function answerTokens({ request, items }: EvaluateStep, { facts }: EstimateOptio
 }
 
 /** Checkpoints, what runs keep to be resumed, and, for servers, the layers of merges. */
-function bytesOf(expansion: Expansion, { plan, base, workers, isDone }: EstimateOptions): number {
-  let sum = expansion.steps.length * SMALL_BYTES;
+function bytesOf(expansion: Expansion, { plan, base, facts, workers, isDone }: EstimateOptions): number {
+  let sum = 0;
+  for (const step of expansion.steps) {
+    const items = step.kind === "evaluate" ? (step.items?.length ?? facts.task(step.request).items) : undefined;
+    sum += items === undefined ? SMALL_BYTES : items * ITEM_BYTES;
+  }
   const states: number[] = [];
   for (const step of expansion.steps) {
     if (step.kind !== "train") continue;
