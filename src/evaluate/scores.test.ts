@@ -21,7 +21,12 @@ describe("scoreItems", () => {
     // Deviations 1/4, 1/4, 3/4, 1/4: squares sum to 3/4; sqrt(3/4 / 3 / 4).
     expect(score?.standardError).toBeCloseTo(0.25, 12);
     expect(score?.groups).toBeUndefined();
-    expect(score?.interval).toMatchObject({ level: 0.95, high: 1 });
+    // Wilson's: (3/4 + z^2 / 8) / (1 + z^2 / 4), plus or minus z / (1 + z^2 / 4) sqrt(3 / 64 + z^2 / 64).
+    expect(score?.interval).toMatchObject({
+      ...{ level: 0.95, low: expect.closeTo(0.30064, 5), high: expect.closeTo(0.95441, 5) },
+    });
+    const [wider] = scoreItems([accuracy], items("1101?"), { level: 0.9, seed: 3 });
+    expect(wider?.interval).toMatchObject({ level: 0.9, seed: 3, high: 1 });
   });
 
   it("weighs groups alike where the metric says so", () => {

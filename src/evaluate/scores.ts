@@ -3,7 +3,14 @@
 import { RecipeError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
 import { groupBy } from "../core/group.js";
-import { type BootstrapOptions, bootstrapInterval, type Interval, mcnemarExact, meanWithError } from "./statistics.js";
+import {
+  type BootstrapOptions,
+  bootstrapInterval,
+  type Interval,
+  mcnemarExact,
+  meanWithError,
+  wilsonInterval,
+} from "./statistics.js";
 import type { Metric, Verdict } from "./tasks/task.js";
 
 /** What is left of a sample for scoring: which item it is of, and what it is worth. */
@@ -24,7 +31,7 @@ export interface Score {
   readonly value: number;
   /** Of a mean from the deviation of its items, of other scores from the bootstrap; NaN of fewer than two items. */
   readonly standardError: number;
-  /** Percentile bootstrap over items; undefined of fewer than two. */
+  /** Over items: Wilson's where each is right or wrong, else the percentile bootstrap; undefined of fewer than two. */
   readonly interval: Interval | undefined;
   /** Items that were judged. */
   readonly items: number;
@@ -34,6 +41,9 @@ export interface Score {
   /** The score of each group, where items have groups. */
   readonly groups?: Readonly<Record<string, { readonly value: number; readonly items: number }>>;
 }
+
+/** The level that Wilson's intervals are of. */
+const WILSON_LEVEL = 0.95;
 
 /** The scores of a task's samples, one per metric. */
 export function scoreItems(
@@ -46,19 +56,21 @@ export function scoreItems(
     const strata = strataOf(metric, judged);
     const all = judged.map(({ vector }) => vector);
     const value = judged.length === 0 ? Number.NaN : combine(metric, strata.map(sumsOf), strata.map(countOf));
+    const isMean = metric.by === "mean";
+    const { standardError } = meanWithError(all.map(([first = Number.NaN]) => first));
+    const isRightOrWrong = isMean && all.every(([first]) => first === 0 || first === 1);
     const interval =
       judged.length < 2
         ? undefined
-        : bootstrapInterval(strata, (sums, counts) => combine(metric, sums, counts), options);
-    const isMean = metric.by === "mean";
+        : isRightOrWrong && (options.level ?? WILSON_LEVEL) === WILSON_LEVEL
+          ? { ...wilsonInterval(value, judged.length), level: WILSON_LEVEL, deviation: standardError }
+          : bootstrapInterval(strata, (sums, counts) => combine(metric, sums, counts), options);
     return {
       metric: metric.name,
       title: metric.title,
       scale: metric.scale,
       value,
-      standardError: isMean
-        ? meanWithError(all.map(([first = Number.NaN]) => first)).standardError
-        : (interval?.deviation ?? Number.NaN),
+      standardError: isMean ? standardError : (interval?.deviation ?? Number.NaN),
       interval,
       items: judged.length,
       unscored: items.length - judged.length,

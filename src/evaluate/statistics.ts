@@ -24,10 +24,11 @@ export interface Interval {
   readonly low: number;
   readonly high: number;
   readonly level: number;
-  /** Standard deviation of the resampled scores. */
+  /** Standard deviation of the resampled scores; of Wilson's interval the standard error. */
   readonly deviation: number;
-  readonly resamples: number;
-  readonly seed: number;
+  /** Of a bootstrap; absent from Wilson's interval. */
+  readonly resamples?: number | undefined;
+  readonly seed?: number | undefined;
 }
 
 /** Items of one stratum: resampling draws as many of them as there are. Each is a vector of sums. */

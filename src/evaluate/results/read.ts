@@ -22,8 +22,8 @@ const INTERVAL = z.object({
   high: number,
   level: z.number(),
   deviation: number,
-  resamples: z.number(),
-  seed: z.number(),
+  resamples: z.number().optional(),
+  seed: z.number().optional(),
 });
 
 const SCORE = z.object({

@@ -83,9 +83,17 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
   const settings = { protocol, shots: options.shots, tokenize: options.tokenize, pieces: options.pieces };
   const tasks = new Map<string, Task>();
   const families = new Set<TaskFamily>();
+  const faults: RecipeError[] = [];
   for (const name of names.flatMap((name) => SUITES[name] ?? [name])) {
     const isFile = /\.ya?ml$/i.test(name);
-    const opened = isFile ? [await openCustomTask(name, settings)] : openNamed(name, settings, families);
+    let opened: readonly Task[];
+    try {
+      opened = isFile ? [await openCustomTask(name, settings)] : openNamed(name, settings, families);
+    } catch (error) {
+      if (!(error instanceof RecipeError)) throw error;
+      faults.push(error);
+      continue;
+    }
     for (const task of opened) {
       const known = tasks.get(task.name);
       if (known && known.protocol.name !== task.protocol.name) {
@@ -93,6 +101,12 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
       }
       tasks.set(task.name, task);
     }
+  }
+  const [fault] = faults;
+  if (fault && faults.length === 1) throw fault;
+  if (fault) {
+    const messages = faults.map(({ message }) => message);
+    throw new RecipeError("some tasks cannot be opened:", messages, { field: "tasks" });
   }
   if (tasks.size === 0) throw new RecipeError("no tasks are named", [], { field: "tasks" });
   checkProtocols(

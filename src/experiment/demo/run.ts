@@ -149,6 +149,7 @@ class Demo {
       }
     }
     const folderOf = (kind: string, number: number) => experts.get(`${kind} ${number}`) ?? "";
+    this.#report("seeing where the experts changed", 0, 1, "");
     const analysis = await this.#timed("analysis", async () => {
       const pair = { math: folderOf("math", 1), language: folderOf("language", 1) };
       const { analysis: found } = await analyzeExperts({ base, experts: pair, ...this.#signal() });

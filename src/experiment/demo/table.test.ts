@@ -54,7 +54,7 @@ describe("the table", () => {
     expect(lead?.points).toBeCloseTo(65, 9);
     expect(lead?.error).toBeCloseTo(100 * Math.sqrt((17 - 20 * 0.65 ** 2) / 19 / 20), 9);
     expect(rows.map(({ lead: one }) => one?.isClear)).toEqual([true, true, undefined, false, false, false, true]);
-    expect(rows[4]?.note).toBe("configuration chosen on 4 other problems");
+    expect(rows[4]?.note).toBe("swap 2+0, chosen on 4 other problems");
   });
 
   it("says what is clear and what is not", () => {

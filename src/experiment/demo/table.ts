@@ -48,21 +48,26 @@ export function demoRows({ results }: Pick<DemoResult, "results">): DemoRow[] {
   );
   const swaps = results.filter(({ family }) => family === "swap");
   const pairs = [...new Set(swaps.map(pairOf))];
+  /** Of one pair the configuration can be named; of several each has its own. */
+  const which = (chosen: readonly PairResult[]) => (chosen.length === 1 ? `${chosen[0]?.name}, ` : "");
   const best = (by: (result: PairResult) => number) =>
     pairs.flatMap((pair) => {
       const own = swaps.filter((result) => pairOf(result) === pair);
       return own.toSorted((a, b) => by(b) - by(a)).slice(0, 1);
     });
+  const onOthers = best(({ development }) => exactMatch(development));
+  const onTest = best(({ swahili }) => exactMatch(swahili));
+  const others = results[0]?.development.length ?? 0;
   const chosen = rowOf(
     "swap, chosen on development",
-    best(({ development }) => exactMatch(development)),
-    `configuration chosen on ${results[0]?.development.length ?? 0} other problems`,
+    onOthers,
+    `${which(onOthers)}chosen on ${others} other problems`,
     named,
   );
   const oracle = rowOf(
     "swap, best on the test",
-    best(({ swahili }) => exactMatch(swahili)),
-    "chosen on the test problems, as the paper does: too good",
+    onTest,
+    `${which(onTest)}chosen on the test problems, as the paper does: too good`,
     named,
   );
   const at = rows.findLastIndex(({ kind }) => kind === "layer swap") + 1;
