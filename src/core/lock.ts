@@ -1,7 +1,7 @@
 // One process at a time in a folder: a lock file. Not a lock that the system enforces, as shared file systems of clusters
 // have none that can be trusted.
 import { randomBytes } from "node:crypto";
-import { link, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
+import { link, readFile, readlink, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { isSystemError, LayergraftError } from "./errors.js";
@@ -17,6 +17,8 @@ interface Holder {
   readonly pid: number;
   /** When the process began, as the system counts; tells it from a later one with its number. */
   readonly born: string;
+  /** Where its number counts: machine, its boot, and the namespace of processes, of which containers have their own. */
+  readonly space: string;
 }
 
 /** A lock that is held. */
@@ -31,7 +33,7 @@ export interface Lock {
  */
 export async function takeLock(folder: string, options: { readonly name?: string } = {}): Promise<Lock> {
   const path = join(folder, options.name ?? "runner.lock");
-  const self: Holder = { host: hostname(), pid: process.pid, born: await birthOf(process.pid) };
+  const self: Holder = { host: hostname(), pid: process.pid, born: await birthOf(process.pid), space: await SPACE };
   const text = JSON.stringify(self);
   const own = besides(path);
   await writeFile(own, text);
@@ -129,17 +131,17 @@ async function removeJudged(path: string, text: string): Promise<void> {
 
 function parseHolder(text: string): Holder | undefined {
   try {
-    const { host, pid, born } = JSON.parse(text) as Partial<Holder>;
+    const { host, pid, born, space } = JSON.parse(text) as Partial<Holder>;
     return typeof host === "string" && typeof pid === "number" && typeof born === "string"
-      ? { host, pid, born }
+      ? { host, pid, born, space: space ?? "" }
       : undefined;
   } catch {
     return undefined; // cut short: it has just been created, or its writer crashed
   }
 }
 
-async function isGone({ host, pid, born }: Holder, silentSeconds: number): Promise<boolean> {
-  if (host !== hostname()) return silentSeconds > SILENCE;
+async function isGone({ host, pid, born, space }: Holder, silentSeconds: number): Promise<boolean> {
+  if (host !== hostname() || (space !== "" && space !== (await SPACE))) return silentSeconds > SILENCE;
   if (!isAlive(pid)) return true;
   return (await birthOf(pid)) !== born;
 }
@@ -153,6 +155,12 @@ export function isAlive(pid: number): boolean {
     return isSystemError(error, "EPERM"); // it lives, and belongs to somebody else
   }
 }
+
+/** Boot and namespace that the numbers of processes count in; empty where the system does not tell. */
+const SPACE = Promise.all([
+  readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => ""),
+  readlink("/proc/self/ns/pid").catch(() => ""),
+]).then((parts) => parts.join(" ").trim());
 
 /** Start time of a process in ticks since boot; empty where the system does not tell (then the number must do). */
 async function birthOf(pid: number): Promise<string> {

@@ -116,6 +116,14 @@ describe("the lock", () => {
     await (await takeLock(folder)).release();
   });
 
+  it("waits as long for one whose number counts in another namespace or boot", async () => {
+    writeFileSync(lockFile(), JSON.stringify({ host: hostname(), pid: 2 ** 22 + 1, born: "1", space: "another" }));
+    await expect(takeLock(folder)).rejects.toThrow(/is worked on by process 4194305/);
+    const old = Date.now() / 1000 - 400;
+    utimesSync(lockFile(), old, old);
+    await (await takeLock(folder)).release();
+  });
+
   it("waits a little for a runner that is just writing it", async () => {
     writeFileSync(lockFile(), '{"host":');
     await expect(takeLock(folder)).rejects.toThrow("has just begun");

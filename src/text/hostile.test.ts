@@ -80,6 +80,17 @@ describe("broken tokenizers", () => {
     expect(() => makeTokenizer(json).encode(text)).toThrow(
       /^the tokenizer took longer than 0\.\d+ s over "a{40}\.\.\."; an expression in its tokenizer\.json is broken/,
     );
+    const decoding = makeTokenizer({ ...tokenizerJson("words"), decoder: { type: "Replace", pattern, content: "b" } });
+    const the = decoding.encode("the");
+    expect(decoding.decode(the)).toBe("the");
+    const trap = { type: "Replace", pattern: { Regex: "^(t|h|e|the)+$" }, content: "" };
+    const many = Array.from({ length: 40 }, () => the).flat();
+    expect(() =>
+      makeTokenizer({
+        ...tokenizerJson("words"),
+        decoder: { type: "Sequence", decoders: [{ type: "Fuse" }, trap] },
+      }).decode([...many, 0, ...decoding.encode("sea")]),
+    ).toThrow(/^the tokenizer took longer than/);
     expect(makeTokenizer(json).encode("aaa")).toEqual(makeTokenizer(json).encode("b"));
   });
 

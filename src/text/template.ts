@@ -85,7 +85,7 @@ export function makeChatTemplate(
 
 function compile(source: string, name: string, where: ErrorWhere): Program {
   try {
-    return parseTemplate(source);
+    return withinSeconds(PATIENCE_SECONDS, () => parseTemplate(source));
   } catch (error) {
     throw new CheckpointError(`${name} is not valid: ${(error as Error).message}`, where, error);
   }

@@ -77,6 +77,8 @@ export class JsonTokenizer implements Tokenizer {
   readonly #encoder: Encoder;
   readonly #added: AddedTokens;
   readonly #openDecoder: () => PieceDecoder;
+  /** Whether the decoder has expressions, which only strangers' have: a bound costs more than an id does. */
+  readonly #isDecodingBounded: boolean;
 
   constructor(value: TokenizerJson, settings: TokenizerSettings, ids: SpecialIds = {}) {
     const json = readJson(value);
@@ -90,6 +92,7 @@ export class JsonTokenizer implements Tokenizer {
       (json.model.type !== "BPE" ||
         settings.clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output === true);
     this.#openDecoder = planDecoder(json.decoder, cleanUp);
+    this.#isDecodingBounded = JSON.stringify(json.decoder ?? null).includes('"Regex"');
     const idOf = (name: SpecialName, other: number | undefined) => {
       const content = named.get(name)?.content;
       if (content !== undefined) return this.idOf(content);
@@ -107,13 +110,18 @@ export class JsonTokenizer implements Tokenizer {
   }
 
   #encode(text: string): number[] {
+    const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}...` : text);
+    const patience = Math.ceil(PATIENCE_SECONDS + text.length / SLOWEST);
+    return this.#bounded(patience, shown, () => this.#encoder.encode(text));
+  }
+
+  #bounded<T>(seconds: number, over: string, work: () => T): T {
     try {
-      return withinSeconds(Math.ceil(PATIENCE_SECONDS + text.length / SLOWEST), () => this.#encoder.encode(text));
+      return withinSeconds(seconds, work);
     } catch (error) {
       if (!(error instanceof TimeLimitError)) throw error;
-      const shown = text.length > 40 ? `${text.slice(0, 40)}...` : text;
       throw new CheckpointError(
-        `the tokenizer ${error.message} over ${JSON.stringify(shown)}; an expression in its tokenizer.json is broken or was made to hang`,
+        `the tokenizer ${error.message} over ${over}; an expression in its tokenizer.json is broken or was made to hang`,
         {},
         error,
       );
@@ -138,16 +146,18 @@ export class JsonTokenizer implements Tokenizer {
   incremental(options: DecodeOptions = {}): IncrementalDecoder {
     const skip = options.skipSpecialTokens === true;
     let decoder = this.#openDecoder();
+    const bounded = (work: () => string) =>
+      this.#isDecodingBounded ? this.#bounded(PATIENCE_SECONDS, "ids", work) : work();
     return {
       push: (id) => {
         const added = this.#added.byId.get(id);
         if (added?.special && skip) return "";
         // What was matched in normalized text is decoded from its normalized form.
         const piece = added?.pattern ?? this.#encoder.tokenOf(id);
-        return piece === undefined ? "" : decoder.push(piece);
+        return piece === undefined ? "" : bounded(() => decoder.push(piece));
       },
       end: () => {
-        const rest = decoder.end();
+        const rest = bounded(() => decoder.end());
         decoder = this.#openDecoder();
         return rest;
       },

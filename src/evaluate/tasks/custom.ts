@@ -2,6 +2,7 @@
 import { basename, dirname, resolve } from "node:path";
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
+import { TimeLimitError, withinSeconds } from "../../core/time-limit.js";
 import { isMgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
 import { bleuStatistics, CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/index.js";
 import { type Protocol, shotsOf } from "../protocol.js";
@@ -113,10 +114,24 @@ function readerOf({ read, language }: GenerateDeclaration): (output: string) => 
   }
   // The last match, and of it the first group: an answer stands at the end of what leads to it.
   return (output) => {
-    const match = [...output.matchAll(pattern)].at(-1);
+    const match = lastMatch(pattern, output);
     return match && (match[1] ?? match[0]).trim();
   };
 }
+
+/** @throws {RecipeError} where the expression takes for ever */
+function lastMatch(pattern: RegExp, output: string): RegExpMatchArray | undefined {
+  try {
+    return withinSeconds(PATIENCE_SECONDS, () => [...output.matchAll(pattern)].at(-1));
+  } catch (error) {
+    if (!(error instanceof TimeLimitError)) throw error;
+    throw new RecipeError(`read.pattern ${error.message} over an answer; write it so that it cannot try so much`, [], {
+      field: "read.pattern",
+    });
+  }
+}
+
+const PATIENCE_SECONDS = 10;
 
 interface Located {
   readonly row: Row;

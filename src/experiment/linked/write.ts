@@ -1,7 +1,7 @@
 // A merged model as a folder of links: one weight file per layer, each kept once in a pool under what it is made of, so
 // that forty configurations of two experts hold each expert's layers once, and beside them only what they blend. For
 // servers, which want folders; the engine needs none.
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { constants, copyFile, link, mkdir, open, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { isSystemError, LayergraftError } from "../../core/errors.js";
@@ -174,7 +174,7 @@ async function writeGroup(
   const { steps, layout: shard, key } = group;
   const layout = layoutFolder(steps.map(declare), { shardBytes: Number.POSITIVE_INFINITY });
   // Of this process alone: another may be writing the same layer, and the last rename of equal files wins.
-  const temporary = `${poolFile(pool, key)}.${process.pid}.tmp`;
+  const temporary = `${poolFile(pool, key)}.${randomBytes(6).toString("hex")}.tmp`;
   try {
     const handle = await open(temporary, "w");
     try {

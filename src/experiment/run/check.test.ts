@@ -1,9 +1,10 @@
 // Faults of a plan that only its world shows: tasks by which nothing can be chosen.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { writeInitialModel } from "../demo/model.js";
+import { writeSharded } from "../../safetensors/index.js";
+import { initialWeights, writeInitialModel } from "../demo/model.js";
 import { openExperiment } from "../experiment.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-check-"));
@@ -62,4 +63,40 @@ it("of many configurations that cannot be planned the first are told, and how ma
   expect(faults).toHaveLength(9);
   expect(faults[0]).toMatch(/^line 8: merges\[0\]: swap, bottom 4: /);
   expect(faults[8]).toBe("line 8: merges[0]: swap: 22 further configurations cannot be planned either");
+});
+
+it("only experts that merges use must fit the base, and with aligned vocabularies where merges align them", async () => {
+  // The base with another vocabulary: a token more.
+  const config = JSON.parse(readFileSync(file("base/config.json"), "utf8")) as {
+    vocab_size: number;
+    hidden_size: number;
+  };
+  const { vocab_size: size, hidden_size: width } = config;
+  await writeInitialModel(file("wide"), 1, { layers: 3, width: 16, heads: 2, feedForward: 32 });
+  writeFileSync(file("wide/config.json"), JSON.stringify({ ...config, vocab_size: size + 1 }));
+  const wider = initialWeights({ layers: 3, width: 16, heads: 2, feedForward: 32 }, 1).map((tensor) =>
+    /embed_tokens|lm_head/.test(tensor.name)
+      ? { ...tensor, shape: [size + 1, width], data: Buffer.concat([tensor.data, Buffer.alloc(4 * width)]) }
+      : tensor,
+  );
+  rmSync(file("wide/model.safetensors"));
+  await writeSharded(file("wide"), wider);
+  const tokenizer = JSON.parse(readFileSync(file("base/tokenizer.json"), "utf8")) as { model: { vocab: object } };
+  const vocab = { ...tokenizer.model.vocab, more: size };
+  writeFileSync(file("wide/tokenizer.json"), JSON.stringify({ ...tokenizer, model: { ...tokenizer.model, vocab } }));
+  const of = async (recipe: string) => {
+    const plan = [
+      "name: one\nbase: base\nexperts:",
+      "  math: { role: task, folders: [base] }",
+      "  swahili: { role: language, language: sw, folders: [base] }",
+      "  reference: { role: other, folders: [wide] }",
+      `merges: [{ name: merge, recipe: ${recipe} }]`,
+      "evaluate: { tasks: [one.yaml] }",
+    ];
+    writeFileSync(file("plan.yaml"), plan.join("\n"));
+    return (await openExperiment(file("plan.yaml"))).world.faults.join("\n");
+  };
+  expect(await of("{ method: soup, models: [math, swahili] }")).toBe("");
+  expect(await of("{ method: soup, models: [math, reference] }")).toMatch(/reference.*wide/s);
+  expect(await of("{ method: soup, models: [math, reference], vocabulary: union }")).toBe("");
 });

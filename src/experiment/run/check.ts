@@ -11,7 +11,7 @@ import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import { configurationsOf } from "../plan/configurations.js";
 import { type InspectedPlan, inLines } from "../plan/file.js";
 import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/models.js";
-import { bindingsOf, bindRecipe, membersOf } from "../plan/names.js";
+import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/names.js";
 import { UNKNOWN } from "../plan/salvage.js";
 import type { ExperimentPlan, Family } from "../plan/schema.js";
 import { settleTraining, trainingRun } from "../plan/training.js";
@@ -181,9 +181,12 @@ async function mergeFaults(
     }
   };
   if (plan.merges.length > 0) {
+    const used = familiesIn(plan);
+    // Whoever aligns vocabularies has reason to.
+    const aligned = plan.merges.some(({ recipe }) => recipe?.vocabulary !== undefined) ? { vocabulary: "union" } : {};
     for (const [source, { folder: expert, path }] of facts.models) {
-      if (source !== plan.base)
-        await attempt(path, source, { method: "soup", models: [base.folder, expert] } as RecipeInput);
+      if (source === plan.base || (path[0] === "experts" && !used.has(String(path[1])))) continue;
+      await attempt(path, source, { method: "soup", models: [base.folder, expert], ...aligned } as RecipeInput);
     }
   }
   const members = membersOf(plan);
@@ -205,6 +208,22 @@ async function mergeFaults(
     }
   }
   return faults;
+}
+
+/** Families of which any merge uses an expert. */
+function familiesIn(plan: ExperimentPlan): ReadonlySet<string> {
+  const members = membersOf(plan);
+  const used = plan.merges.flatMap(({ recipe, suggest }) => [
+    ...placesOf(recipe).map(({ word }) => word),
+    ...(suggest ? [suggest.task, suggest.language] : []),
+  ]);
+  return new Set(
+    used.flatMap((word) => {
+      const meaning = meaningOf(word, members);
+      if (meaning?.kind === "one") return meaning.member.family;
+      return meaning && "members" in meaning ? meaning.members.map(({ family }) => family) : [];
+    }),
+  );
 }
 
 /**

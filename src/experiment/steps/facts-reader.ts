@@ -199,8 +199,18 @@ export class ReadFacts implements Facts {
 }
 
 /** Whether a file of a model's folder is part of what the model is: weights, configuration, tokenizer. */
+/** Vocabularies and settings of checkpoints by their names; notes of people beside them change no answer. */
+const TEXT_FILES: ReadonlySet<string> = new Set([
+  ...["vocab.txt", "merges.txt", "vocab.json", "added_tokens.json", "special_tokens_map.json"],
+  ...["generation_config.json", "adapter_config.json", "chat_template.json", "model.safetensors.index.json"],
+]);
+
 export function isModelFile(name: string): boolean {
-  return /\.(safetensors|json|model|jinja|txt)$/.test(name) && name !== "layergraft.json" && name !== "training.json";
+  return (
+    /\.(safetensors|model|jinja)$/.test(name) ||
+    TEXT_FILES.has(name) ||
+    /^(config|params|tokenizer.*)\.json$/.test(name)
+  );
 }
 
 function digestOf(value: unknown): string {
