@@ -11,7 +11,7 @@ import type {
   ReportTable,
   SearchRow,
 } from "../experiment/report/data.js";
-import { describeCost, formatCell, formatDifference, listedScores, textColumnsOf } from "./experiment.js";
+import { describeCost, formatCell, formatDifference, itemsText, listedScores, textColumnsOf } from "./experiment.js";
 
 const ESCAPES: Readonly<Record<string, string>> = {
   "&": "&amp;",
@@ -222,11 +222,11 @@ export function expertsFigure({ experts }: ExperimentReport): string {
 
 export function scoresFigure(report: ExperimentReport): string {
   const { listed, note } = listedScores(report, MOST_SCORES);
-  const rows = listed.map(({ model, task, protocol, cell, items, of }) => {
+  const rows = listed.map(({ model, task, protocol, cell, ...row }) => {
     const bounds = cell.interval
       ? `<small>${formatCell(cell.interval.low, cell.scale)} to ${formatCell(cell.interval.high, cell.scale)}</small>`
       : "";
-    return `<tr><th scope="row">${html(model)}</th><td class="text">${html(task)}<small>${html(protocol)}</small></td><td>${formatCell(cell.value, cell.scale)}${bounds}</td><td>${items === of ? of : `${items} of ${of}`}</td></tr>`;
+    return `<tr><th scope="row">${html(model)}</th><td class="text">${html(task)}<small>${html(protocol)}</small></td><td>${formatCell(cell.value, cell.scale)}${bounds}</td><td>${itemsText(row)}</td></tr>`;
   });
   const caption = note === "" ? "" : `<p class="caption">${html(note)}</p>`;
   return `<figure>${caption}${folded(rows, ["model", "task", "score, 95%", "items"], new Set([0, 1]), "score")}</figure>`;

@@ -1,6 +1,12 @@
 // An experiment's report as Markdown, CSV and LaTeX. Plain data in, text out; the page is experiment-page.ts.
 import { formatDuration, plural } from "../core/format.js";
-import type { Cell, ExperimentReport, ReportHeatmap, ReportTable } from "../experiment/report/data.js";
+import type { Cell, ExperimentReport, ReportHeatmap, ReportTable, ScoreRow } from "../experiment/report/data.js";
+
+/** How many items a score is of: `250`, `100 of 250`, and how many of them had no answer that could be judged. */
+export function itemsText({ items, of, unanswered }: Pick<ScoreRow, "items" | "of" | "unanswered">): string {
+  const asked = items === of ? String(of) : `${items} of ${of}`;
+  return unanswered === 0 ? asked : `${asked}, ${unanswered} unanswered`;
+}
 
 /**
  * `43.2`: a share as percent, points with one digit, a probability with three; `…` for what is not known yet, `–` for
@@ -164,13 +170,13 @@ export function experimentMarkdown(report: ExperimentReport): string {
 
 function scoresMarkdown(report: ExperimentReport): string[] {
   const { listed, note } = listedScores(report, MOST_ROWS);
-  const rows = listed.map(({ model, task, protocol, cell, items, of }) => [
+  const rows = listed.map(({ model, task, protocol, cell, ...row }) => [
     ...[model, task, protocol].map(escapeMarkdown),
     formatCell(cell.value, cell.scale),
     cell.interval
       ? `${formatCell(cell.interval.low, cell.scale)} to ${formatCell(cell.interval.high, cell.scale)}`
       : "–",
-    items === of ? String(of) : `${items} of ${of}`,
+    itemsText(row),
   ]);
   return [
     ...(note === "" ? [] : [note, ""]),
@@ -194,9 +200,9 @@ function csvLine(fields: readonly (string | number | null | undefined)[]): strin
 
 /** Every score as CSV, unrounded; shares from 0 to 1. Names that spreadsheets would compute begin with an apostrophe. */
 export function scoresCsv({ scores }: ExperimentReport): string {
-  const header = "model,kind,task,protocol,scale,score,low,high,items,of";
-  const rows = scores.map(({ model, kind, task, protocol, cell: { value, scale, interval }, items, of }) =>
-    csvLine([model, kind, task, protocol, scale, value, interval?.low, interval?.high, items, of]),
+  const header = "model,kind,task,protocol,scale,score,low,high,items,of,unanswered";
+  const rows = scores.map(({ model, kind, task, protocol, cell: { value, scale, interval }, items, of, unanswered }) =>
+    csvLine([model, kind, task, protocol, scale, value, interval?.low, interval?.high, items, of, unanswered]),
   );
   return `${[header, ...rows].join("\n")}\n`;
 }

@@ -22,14 +22,14 @@ export class FakeWorld {
   /** Keys of all steps that were "run", in order. */
   readonly ran: Step[] = [];
   readonly #done = new Map<string, Step>();
-  readonly #worth: (step: EvaluateStep, item: number) => number;
+  readonly #worth: (step: EvaluateStep, item: number) => number | null;
   readonly #checkpoints: readonly TrainedCheckpoint[];
   readonly #suggested: readonly SuggestedRecipe[];
 
   constructor(
     plan: string | ExperimentPlan,
     options: {
-      worth?: (step: EvaluateStep, item: number) => number;
+      worth?: (step: EvaluateStep, item: number) => number | null;
       checkpoints?: readonly TrainedCheckpoint[];
       suggested?: readonly SuggestedRecipe[];
     } = {},

@@ -198,7 +198,7 @@ const bytes = z.union([z.string(), z.int().positive()]).transform((size, context
 });
 
 const resources = {
-  cores: count.optional().describe("cores of one step; default 1"),
+  cores: count.max(256, "must be at most 256").optional().describe("cores of one step; default 1"),
   memory: bytes.optional().describe("memory of one step, such as 16GB"),
   gpus: text.optional().describe("Slurm: what --gres asks for, such as gpu:1"),
   time: text.optional().describe("Slurm: time limit of one step, such as 04:00:00"),
@@ -208,7 +208,10 @@ const resources = {
 
 const executor = z.strictObject({
   kind: z.enum(["local", "slurm"], "must be local or slurm").default("local").describe("where the steps run"),
-  total_cores: count.optional().describe("local: cores of all steps together; default those of the machine"),
+  total_cores: count
+    .max(4096, "must be at most 4096")
+    .optional()
+    .describe("local: cores of all steps together; default those of the machine"),
   total_memory: bytes
     .optional()
     .describe("local: memory of all steps together; default three quarters of the machine's"),

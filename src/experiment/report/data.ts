@@ -118,6 +118,8 @@ export interface ScoreRow {
   readonly items: number;
   /** All items that the task has. */
   readonly of: number;
+  /** Of those that were asked, without an answer that could be judged: in no score. */
+  readonly unanswered: number;
 }
 
 /** A configuration as it stood when the search last asked it. */

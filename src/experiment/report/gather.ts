@@ -1,5 +1,6 @@
 // From an experiment, finished or not, to the data of its report.
 
+import { plural } from "../../core/format.js";
 import { VERSION } from "../../core/version.js";
 import { compareItems, type JudgedItem } from "../../evaluate/index.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
@@ -31,6 +32,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     flips: flips(contexts[0] as TableContext),
     cost: cost(status),
   };
+  const every = scores(sheet, bases);
   const paper = contexts.flatMap(paperTables);
   const hasPublished = paper.some(({ rows }) =>
     rows.some(({ cells }) => cells.some(({ published }) => published !== undefined)),
@@ -42,6 +44,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
       ...(plan.notes === undefined ? [] : [plan.notes]),
       ...paperFaults(contexts[0] as TableContext),
       ...(hasPublished ? PUBLISHED_NOTES : []),
+      ...unansweredNotes(every),
     ],
     layergraft: VERSION,
     base: { name: plan.base, parameters: world.base?.parameters, layers: world.base?.layers },
@@ -58,7 +61,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     ...parts,
     tables: tablesOf(parts, paper),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
-    scores: scores(sheet, bases),
+    scores: every,
     experts: sheet.experts.flatMap(({ name, family, origin }) =>
       origin === undefined ? [] : [{ name, family, origin }],
     ),
@@ -129,11 +132,21 @@ function scores(sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
         {
           ...{ model: model.name, kind: isCandidate ? "candidate" : model.kind, task: facts.title },
           ...{ protocol: facts.protocol, cell, items: items.length, of: facts.items },
+          unanswered: items.filter(({ value }) => value === null).length,
           isReported: isMerge(model) ? bases.some((basis) => isReported(sheet, model, basis)) : !isCandidate,
         },
       ];
     }),
   );
+}
+
+function unansweredNotes(rows: readonly ScoreRow[]): string[] {
+  const lacking = rows.filter(({ unanswered }) => unanswered > 0);
+  if (lacking.length === 0) return [];
+  const count = lacking.reduce((sum, { unanswered }) => sum + unanswered, 0);
+  return [
+    `${plural(count, "item")} in ${plural(lacking.length, "score")} had no answer that could be judged, and are in no mean; see "Every score".`,
+  ];
 }
 
 function isMerge(model: Sheet["models"][number]): model is MergeModel {

@@ -14,15 +14,18 @@ export interface ReportOfOptions {
   /** Run only so many rounds of steps that can run. */
   readonly rounds?: number;
   readonly suggested?: readonly SuggestedRecipe[];
+  /** Items that a model gives no answer to. */
+  readonly isSilent?: (step: EvaluateStep, item: number) => boolean;
 }
 
 /** The report, and what the plan amounts to. */
 export function reportOf(
   text: string,
   strength: Strength,
-  { isFinished = true, rounds, suggested = [] }: ReportOfOptions = {},
+  { isFinished = true, rounds, suggested = [], isSilent = () => false }: ReportOfOptions = {},
 ) {
-  const worth = (step: EvaluateStep, item: number) => (item % 10 < strength(step) ? 1 : 0);
+  const worth = (step: EvaluateStep, item: number) =>
+    isSilent(step, item) ? null : item % 10 < strength(step) ? 1 : 0;
   const world = new FakeWorld(text, { worth, suggested });
   for (let round = 0; round < (rounds ?? 0); round++) world.round();
   const expansion = isFinished && rounds === undefined ? world.finish() : world.expand();

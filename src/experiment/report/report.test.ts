@@ -180,8 +180,18 @@ describe("formats", () => {
   it("are CSV, unrounded", () => {
     const lines = scoresCsv(report).trimEnd().split("\n");
     expect(lines).toHaveLength(1 + report.scores.length);
-    expect(lines[0]).toBe("model,kind,task,protocol,scale,score,low,high,items,of");
-    expect(lines[1]).toMatch(/^base,base,mgsm_sw,"fake@1, 0-shot",share,0\.1,0\.02\d+,0\.30\d+,20,20$/);
+    expect(lines[0]).toBe("model,kind,task,protocol,scale,score,low,high,items,of,unanswered");
+    expect(lines[1]).toMatch(/^base,base,mgsm_sw,"fake@1, 0-shot",share,0\.1,0\.02\d+,0\.30\d+,20,20,0$/);
+    const silent = reportOf(PLAN, strength, { isSilent: ({ model }, item) => model === "id:m1" && item < 3 }).report;
+    expect(
+      scoresCsv(silent)
+        .split("\n")
+        .filter((line) => /^math-1,/.test(line))[0],
+    ).toMatch(/,20,20,3$/);
+    expect(experimentMarkdown(silent)).toMatch(/\| math-1 \|.*\| 20, 3 unanswered \|/);
+    expect(silent.notes).toContain(
+      '6 items in 2 scores had no answer that could be judged, and are in no mean; see "Every score".',
+    );
     const header = tableCsv(table).split("\n")[0];
     expect(header).toMatch(/^,base,base \(published\),language expert,/);
     expect(tableCsv(table)).toContain(`${heldShare(7)},0.328`);
