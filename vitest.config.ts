@@ -5,8 +5,8 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     testTimeout: 60_000,
-    // Two cores are enough for the suite; more workers would fight the command-line tests for them.
-    maxWorkers: 2,
+    // Two cores are enough for the suite; a third worker computes while others wait for disks, kills and servers.
+    maxWorkers: 3,
     // What is built is run as it is, as by those who install it.
     server: { deps: { external: [/\/dist\//] } },
   },
