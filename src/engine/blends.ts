@@ -49,7 +49,7 @@ export interface BlendOptions {
   readonly signal?: AbortSignal | undefined;
   /** Told of a tensor that has values beyond float16, which become infinite. */
   readonly onOverflow?: ((tensor: string, values: number) => void) | undefined;
-  /** Bytes computed so far, of all. */
+  /** Bytes computed so far, of all; called before the first, too. */
   readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
 }
 
@@ -73,6 +73,8 @@ export async function computeBlends(
     value: resolver.evaluation(step.value),
     to: { file: 0, offset: 0, dtype: step.dtype },
   }));
+  const totalBytes = jobs.reduce((sum, job) => sum + sizeOf(job), 0);
+  onProgress?.(0, totalBytes);
   const program: Program = { inputs: resolver.inputs, outputs: [], jobs };
   const files = new InputFiles(program.inputs, { read: 0, written: 0 });
   // Names and sizes alone would not tell a file from one that replaced it.
@@ -83,7 +85,6 @@ export async function computeBlends(
     }),
   );
   const blends = new Map<string, Uint8Array>();
-  const totalBytes = jobs.reduce((sum, job) => sum + sizeOf(job), 0);
   let doneBytes = 0;
   let evaluator: Evaluator | undefined;
   try {

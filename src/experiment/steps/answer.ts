@@ -122,14 +122,17 @@ const FLOAT32 = 4;
 async function openOwn(source: ModelSource, options: AnswerOptions): Promise<Omit<OpenedAnswerer, "openSeconds">> {
   const { threads, identity, signal } = options;
   const began = performance.now();
-  let mergeSeconds = 0;
   const plan = typeof source === "string" ? undefined : await planRecipe(source as RecipeInput);
+  const planSeconds = plan ? (performance.now() - began) / 1000 : 0;
+  let mergeSeconds = planSeconds;
+  let blending = 0;
   const engine = await openEngine(plan ?? (source as string), {
     ...(threads === undefined ? {} : { threads }),
     ...(signal ? { signal } : {}),
-    // Until the last tensor is computed: planning and computing, and a little of opening with it.
-    onProgress: () => {
-      mergeSeconds = (performance.now() - began) / 1000;
+    // Planning, and computing what is blended; any model's graph is built in between.
+    onProgress: (done) => {
+      if (done === 0) blending = performance.now();
+      mergeSeconds = planSeconds + (performance.now() - blending) / 1000;
     },
   });
   try {
