@@ -1,5 +1,4 @@
 // What layergraft needs of a checkpoint's configuration: family, depth, tying, vocabulary. The rest is kept as it is.
-
 import { basename, join } from "node:path";
 import { CheckpointError } from "../core/errors.js";
 import { exists, readJsonObject } from "../core/files.js";

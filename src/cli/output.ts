@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import pc from "picocolors";
 import { formatDuration, parseBytes } from "../core/format.js";
+import { MOST_THREADS } from "../core/threads.js";
 import { type ProgressDisplay, SILENT, showProgress } from "../report/progress.js";
 import type { Palette } from "../report/strip.js";
 import type { RunOptions } from "../streaming/run.js";
@@ -93,7 +94,9 @@ export function parseList(text: string): string[] {
 
 export function parseThreads(text: string): number {
   const value = parseCount(text);
-  if (value < 1 || value > 256) throw new InvalidArgumentError("It must be between 1 and 256.");
+  if (value < 1 || value > MOST_THREADS) {
+    throw new InvalidArgumentError(`It must be between 1 and ${MOST_THREADS}.`);
+  }
   return value;
 }
 

@@ -53,6 +53,15 @@ export async function exists(path: string, options: { link?: boolean } = {}): Pr
 const MAX_JSON_BYTES = 100_000_000;
 
 /**
+ * The stamp of a file: another one after any change of its bytes, even where size and modification time were put back.
+ * Links to it and permissions change it, too.
+ */
+export async function stampOf(path: string): Promise<string> {
+  const { size, mtimeNs, ctimeNs, ino } = await stat(path, { bigint: true });
+  return [size, mtimeNs, ctimeNs, ino].join(" ");
+}
+
+/**
  * Reads a JSON object from a file.
  * @throws {CheckpointError} if it is missing, too large, not JSON, or not an object.
  */

@@ -6,6 +6,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { isSystemError, LayergraftError } from "./errors.js";
 import { formatDuration } from "./format.js";
+import { processStat } from "./process-stat.js";
 
 /** How often a runner shows that it lives, in seconds. */
 const HEARTBEAT = 20;
@@ -60,13 +61,29 @@ export async function takeLock(folder: string, options: { readonly name?: string
  * @param options.name of the lock file; default "runner.lock"
  */
 export async function isLocked(folder: string, options: { readonly name?: string } = {}): Promise<boolean> {
-  const path = join(folder, options.name ?? "runner.lock");
+  const found = await look(join(folder, options.name ?? "runner.lock"));
+  return found !== undefined && !found.isAbandoned;
+}
+
+/** A lock as it is found. */
+interface Found {
+  readonly text: string;
+  /** Undefined where it has just been created, or its writer crashed. */
+  readonly holder: Holder | undefined;
+  /** Since its holder was last heard of. */
+  readonly seconds: number;
+  readonly isAbandoned: boolean;
+}
+
+async function look(path: string): Promise<Found | undefined> {
   try {
-    const holder = parseHolder(await readFile(path, "utf8"));
+    const text = await readFile(path, "utf8");
     const seconds = (Date.now() - (await stat(path)).mtimeMs) / 1000;
-    return holder ? !(await isGone(holder, seconds)) : seconds <= HEARTBEAT;
+    const holder = parseHolder(text);
+    const isAbandoned = holder ? await isGone(holder, seconds) : seconds > HEARTBEAT;
+    return { text, holder, seconds, isAbandoned };
   } catch (error) {
-    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return false;
+    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return undefined; // none, or released meanwhile
     throw error;
   }
 }
@@ -93,17 +110,10 @@ function hold(path: string, text: string): Lock {
 }
 
 async function removeIfAbandoned(path: string, folder: string): Promise<void> {
-  let text: string;
-  let seconds: number;
-  try {
-    text = await readFile(path, "utf8");
-    seconds = (Date.now() - (await stat(path)).mtimeMs) / 1000;
-  } catch (error) {
-    if (isSystemError(error, "ENOENT")) return; // released meanwhile
-    throw error;
-  }
-  const holder = parseHolder(text);
-  if (holder ? await isGone(holder, seconds) : seconds > HEARTBEAT) {
+  const found = await look(path);
+  if (!found) return;
+  const { text, holder, seconds, isAbandoned } = found;
+  if (isAbandoned) {
     await removeJudged(path, text);
     return;
   }
@@ -164,9 +174,8 @@ const SPACE = Promise.all([
 
 /** Start time of a process in ticks since boot; empty where the system does not tell (then the number must do). */
 async function birthOf(pid: number): Promise<string> {
-  const line = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-  // The name, in parentheses, may hold anything; the fields after it are counted from 3, and the start is 22.
-  const [state, ...fields] = line.slice(line.lastIndexOf(")") + 2).split(" ");
+  // Of the fields, counted from 3, the start is 22.
+  const [state, ...fields] = await processStat(pid);
   // Killed, but not yet buried by its parent: it has a number still, and does nothing any more.
   return state === "Z" ? "dead" : (fields[18] ?? "");
 }

@@ -2,6 +2,9 @@
 // memory, and nothing that awaits.
 import vm from "node:vm";
 
+/** What work is given that a sound file's does in milliseconds. */
+export const PATIENCE_SECONDS = 10;
+
 /** Work that took longer than it was given. */
 export class TimeLimitError extends Error {}
 
@@ -11,7 +14,8 @@ const context: { work?: () => void } = vm.createContext(Object.create(null));
 
 /**
  * Does some work, and stops it where it takes too long. Costs about 20 microseconds.
- * @param work without effects: it is begun again where the process did not compute meanwhile
+ * @param work it is begun again where the process did not compute meanwhile
+ * @param attempts how often at the most; 1 for work that must not be begun twice, as it keeps what it was told
  * @throws {TimeLimitError} if it took longer than `seconds`
  */
 export function withinSeconds<T>(seconds: number, work: () => T, attempts = 3): T {

@@ -1,10 +1,10 @@
 // Tensors of a plan that no file holds: averages and what methods compose, computed into memory, to the bytes that
 // merging would write. Kept between models, so that configurations of one pair share what is equal in them.
 import { createHash } from "node:crypto";
-import { stat } from "node:fs/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { bytesPerElement } from "../core/dtype.js";
 import { CancelledError } from "../core/errors.js";
+import { stampOf } from "../core/files.js";
 import type { Step } from "../merge/index.js";
 import type { Measured } from "../source/expression.js";
 import { Resolver, type Sources } from "../source/resolve.js";
@@ -78,12 +78,7 @@ export async function computeBlends(
   const program: Program = { inputs: resolver.inputs, outputs: [], jobs };
   const files = new InputFiles(program.inputs, { read: 0, written: 0 });
   // Names and sizes alone would not tell a file from one that replaced it.
-  const versions = await Promise.all(
-    program.inputs.map(async ({ path }) => {
-      const { ino, size, mtimeMs, ctimeMs } = await stat(path);
-      return [path, ino, size, mtimeMs, ctimeMs];
-    }),
-  );
+  const versions = await Promise.all(program.inputs.map(async ({ path }) => [path, await stampOf(path)]));
   const blends = new Map<string, Uint8Array>();
   let doneBytes = 0;
   let evaluator: Evaluator | undefined;
@@ -121,7 +116,7 @@ function sizeOf({ value, to }: Job & { kind: "write" }): number {
 }
 
 /** What a tensor is made of, as a digest: equal keys, equal bytes, as long as the files stay as they are. */
-function keyOf({ value, to }: Job & { kind: "write" }, versions: readonly (readonly (string | number)[])[]): string {
+function keyOf({ value, to }: Job & { kind: "write" }, versions: readonly (readonly string[])[]): string {
   const used = new Set<number>();
   const text = JSON.stringify(value, (field, part: unknown) => {
     if (field === "file" && typeof part === "number") used.add(part);

@@ -1,7 +1,14 @@
 // A decoder with its weights in the runtime: new tokens and a cache in; logits, and the cache grown, out. Knows tokens,
 // not text.
 import { buildDecoder, type DecoderSpec, FEEDS, readSpec } from "../model/index.js";
-import { lowerGraph, openSession, type Session, type SessionOptions, type TensorValue } from "../runtime/index.js";
+import {
+  declaredFeeds,
+  lowerGraph,
+  openSession,
+  type Session,
+  type SessionOptions,
+  type TensorValue,
+} from "../runtime/index.js";
 import type { BlendOptions } from "./blends.js";
 import { KeyValueCache, type NewPositions } from "./cache.js";
 import type { ModelSource } from "./model-source.js";
@@ -43,14 +50,12 @@ export class LoadedDecoder {
   /** What a person should know of how the weights were understood. */
   readonly notes: readonly string[];
   readonly #session: Session;
-  readonly #inputs: ReadonlySet<string>;
   readonly #ropes: RopeTables;
 
   private constructor(spec: DecoderSpec, notes: readonly string[], session: Session) {
     this.spec = spec;
     this.notes = notes;
     this.#session = session;
-    this.#inputs = new Set(session.inputs.map(({ name }) => name));
     this.#ropes = new RopeTables(spec.ropes);
   }
 
@@ -135,7 +140,9 @@ export class LoadedDecoder {
     };
     const layers = this.spec.layers.map((_, layer) => layer);
     const grown = layers.flatMap((layer) => [newKey(layer), newValue(layer)]);
-    const results = await this.#session.run(this.#declared(feeds), [...outputs, TOTAL, ...grown]);
+    const named = outputs.flatMap((output) => (output === "best" ? [output, TOTAL] : [output]));
+    // A decoder without rotations has no positions to feed tables for.
+    const results = await this.#session.run(declaredFeeds(this.#session, feeds), [...named, ...grown]);
     const fresh = layers.map(
       (layer): NewPositions => ({
         key: results[newKey(layer)]?.data as Float32Array,
@@ -158,11 +165,6 @@ export class LoadedDecoder {
 
   close(): Promise<void> {
     return this.#session.close();
-  }
-
-  /** A decoder without rotations has no positions to feed tables for. */
-  #declared(feeds: Record<string, TensorValue>): Record<string, TensorValue> {
-    return Object.fromEntries(Object.entries(feeds).filter(([name]) => this.#inputs.has(name)));
   }
 }
 

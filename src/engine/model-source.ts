@@ -6,6 +6,7 @@ import { isAbsolute, join } from "node:path";
 import { type Checkpoint, type CheckpointConfig, openCheckpoint, parseConfig } from "../checkpoint/index.js";
 import type { AddedToken } from "../checkpoint/vocabulary.js";
 import { MismatchError, RecipeError } from "../core/errors.js";
+import { stampOf } from "../core/files.js";
 import type { Measurement } from "../delta/measure.js";
 import { type OpenedPlan, outputConfig, planRecipe, type RecipeInput, readRecipe, type Step } from "../merge/index.js";
 import { readMergekit } from "../mergekit/index.js";
@@ -112,18 +113,12 @@ async function fromPlan({ plan, sources }: OpenedPlan): Promise<ModelSource> {
 async function versionOf(said: unknown, checkpoints: readonly Checkpoint[]): Promise<string> {
   const files = await Promise.all(
     checkpoints.flatMap(({ files: list }) =>
-      list.map(async ({ path, bytes, headerDigest }) => [bytes, headerDigest, ...(await timesOf(path))]),
+      list.map(async ({ path, headerDigest }) => [headerDigest, await stampOf(path)]),
     ),
   );
   return createHash("sha256")
     .update(JSON.stringify([said, files]))
     .digest("hex");
-}
-
-/** When a file was written; a change that is dated back shows in the second, which nobody can set. */
-async function timesOf(path: string): Promise<readonly number[]> {
-  const { mtimeMs, ctimeMs } = await stat(path);
-  return [mtimeMs, ctimeMs];
 }
 
 function requireSource(sources: Sources, id: string): Checkpoint {

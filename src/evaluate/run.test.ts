@@ -1,156 +1,31 @@
 // Whole evaluations against the toy model: scores by hand, faults counted, stopped and gone on with to the same bytes.
-import {
-  appendFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { hostname, tmpdir } from "node:os";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { CancelledError, LayergraftError, OutputError, RecipeError } from "../core/errors.js";
-import {
-  type CompletionsOptions,
-  completions,
-  type FakeReply,
-  type FakeRequest,
-  type FakeServer,
-  fakeServer,
-  llamaCpp,
-} from "./backends/fake-server.test-util.js";
-import { type Backend, openLlamaCpp, openOpenAI } from "./backends/index.js";
+import { completions, type FakeRequest, fakeServer, llamaCpp } from "./backends/fake-server.test-util.js";
+import { openLlamaCpp } from "./backends/index.js";
 import * as toy from "./backends/toy-model.test-util.js";
-import { compareResults } from "./compare.js";
-import { readResults, readVerdicts, type Sample } from "./results/index.js";
-import { type EvaluateOptions, evaluate } from "./run.js";
+import {
+  CHOICES,
+  chooseTask,
+  files,
+  generateTask,
+  itemsOf,
+  logprobsOf,
+  open,
+  out,
+  promptOf,
+  read,
+  run,
+  SHARED,
+  served,
+  vllm,
+} from "./evaluation.test-util.js";
+import { readResults, type Sample } from "./results/index.js";
 import type { EvaluationProgress } from "./task-run.js";
-import type { ChooseItem, GenerateItem, Item, Task } from "./tasks/index.js";
-
-const root = mkdtempSync(join(tmpdir(), "layergraft-run-"));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
-let out = "";
-let number = 0;
-beforeEach(() => {
-  out = join(root, `out${number++}`);
-});
-const open: { close(): unknown }[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close();
-});
-
-async function served(
-  answer: (request: FakeRequest, count: number) => FakeReply,
-  delay = 0,
-): Promise<{ server: FakeServer; backend: Backend }> {
-  const server = await fakeServer(answer, delay);
-  open.push(server);
-  const backend = await openOpenAI({ url: server.url, backoff: 0.01, retries: 2, concurrency: 4 });
-  open.unshift(backend);
-  server.requests.splice(0);
-  return { server, backend };
-}
-const vllm = (options: CompletionsOptions = {}) => served(completions(options));
-
-const PROTOCOL = {
-  name: "test/plain",
-  version: 2,
-  summary: "",
-  reference: "",
-  shots: { default: 1, most: 1 },
-  specialTokens: true,
-};
-/** The toy model sees the last token alone, so that is what makes items differ. */
-const LETTERS = "abcdefghijklmnopqrstuvwxyz";
-const SHARED = "Question: the Answer: is\n";
-
-/** What the toy model says of each item is right if it has an even number of characters. */
-function generateTask(count: number, more: Partial<Task> = {}): Task {
-  const items = Array.from(
-    { length: count },
-    (_, i): GenerateItem => ({
-      kind: "generate",
-      id: `g${i}`,
-      group: i % 2 === 0 ? "even" : "odd",
-      prompt: { form: "text", shared: SHARED, own: `Question: ${i * 7}\nAnswer:${LETTERS[i % 26]}` },
-      gold: "even",
-      stop: ["\n"],
-      maxNewTokens: 6,
-    }),
-  );
-  return {
-    name: "lengths",
-    title: "Lengths",
-    protocol: PROTOCOL,
-    shots: 1,
-    metrics: [
-      { name: "even", title: "even length", of: "even", by: "mean", scale: "share" },
-      { name: "sum", title: "length", of: "length", by: "corpus", scale: "points", score: ([sum = 0]) => sum },
-    ],
-    executes: false,
-    load: async (_, { limit } = {}) => ({ items: items.slice(0, limit), notes: ["made up"] }),
-    read: (_, output) => ({ length: (output as string).length }),
-    score: async (_, { length }) => ({ even: (length as number) % 2 === 0 ? 1 : 0, length: [length as number] }),
-    ...more,
-  };
-}
-
-const CHOICES = [" A", " B", " C", " D"];
-function chooseTask(count: number, choices = CHOICES): Task {
-  const items = Array.from(
-    { length: count },
-    (_, i): ChooseItem => ({
-      kind: "choose",
-      id: `c${i}`,
-      prompt: {
-        form: "text",
-        shared: SHARED,
-        own: `Question: ${"abc".repeat(i + 1)}\nAnswer${i % 2 === 0 ? ":" : "Z"}`,
-      },
-      gold: "B",
-      choices,
-      labels: choices.map((choice) => choice.trim()),
-      correct: 1,
-    }),
-  );
-  return {
-    name: "letters",
-    title: "Letters",
-    protocol: PROTOCOL,
-    shots: 1,
-    metrics: [{ name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" }],
-    executes: false,
-    load: async () => ({ items, notes: [] }),
-    read: (_, output) => {
-      const values = output as (number | null)[];
-      return values.includes(null) ? {} : { choice: values.indexOf(Math.max(...(values as number[]))) };
-    },
-    score: async (item, { choice }) =>
-      choice === undefined ? undefined : { accuracy: choice === (item as ChooseItem).correct ? 1 : 0 },
-  };
-}
-
-const promptOf = ({ prompt }: Item): string => (prompt.form === "text" ? prompt.shared + prompt.own : "");
-async function itemsOf(task: Task): Promise<readonly Item[]> {
-  return (await task.load({})).items;
-}
-const logprobsOf = (item: Item, choices = CHOICES): number[] => {
-  const last = toy.encode(promptOf(item)).at(-1) ?? 0;
-  return choices.map((choice) => toy.nextLogprobs(last)[toy.encode(choice)[0] ?? 0] ?? Number.NaN);
-};
-
-const run = (options: Partial<EvaluateOptions> & Pick<EvaluateOptions, "tasks" | "backend">) =>
-  evaluate({ data: {}, source: "toy model", resamples: 50, ...options });
-const read = (name: string, folder = out): string => readFileSync(join(folder, name), "utf8");
-const files = (folder: string): Record<string, string> =>
-  Object.fromEntries(
-    readdirSync(folder)
-      .filter((name) => name !== "run.json" && name !== "answers.jsonl")
-      .map((name) => [name, read(name, folder)]),
-  );
+import type { GenerateItem } from "./tasks/index.js";
 
 describe("results", () => {
   it("have scores that can be counted by hand, and every sample", async () => {
@@ -452,87 +327,5 @@ describe("a stopped evaluation", () => {
       /holds what is no evaluation \(thesis\.tex\)/,
     );
     await expect(run({ tasks: [generateTask(3)], backend, out: join(out, "thesis.tex") })).rejects.toThrow(/is a file/);
-  });
-});
-
-describe("comparison", () => {
-  async function results(folder: string, more: Partial<Task> = {}, count = 9): Promise<string> {
-    const { backend } = await vllm();
-    await run({ tasks: [generateTask(count, more)], backend, out: folder });
-    return folder;
-  }
-
-  it("is of the same items, with those that flipped", async () => {
-    const first = await results(`${out}-1`);
-    // A second model whose answers are one character longer where the item is an odd one.
-    const second = await results(`${out}-2`, {
-      score: async (item, { length }) => {
-        const longer = Number(length) + (Number(item.id.slice(1)) % 2);
-        return { even: longer % 2 === 0 ? 1 : 0, length: [longer] };
-      },
-    });
-    const { tasks, skipped } = await compareResults({ first, second, resamples: 100 });
-    const [before, after] = [await readVerdicts(first, "lengths"), await readVerdicts(second, "lengths")];
-    const flips = (from: number): string[] =>
-      before.flatMap(({ id, verdict }, i) =>
-        verdict?.even === from && after[i]?.verdict?.even === 1 - from ? [id] : [],
-      );
-    expect(flips(0).length + flips(1).length).toBe(4);
-    const [even, ...others] = tasks[0]?.comparisons ?? [];
-    expect(even).toMatchObject({ items: 9, gained: flips(0), lost: flips(1), leftOut: 0 });
-    expect(even?.difference).toBeCloseTo((flips(0).length - flips(1).length) / 9, 12);
-    expect(others).toEqual([]); // a corpus score that is none of ours
-    expect(skipped).toEqual([]);
-  });
-
-  it("of fewer items is of those that both have", async () => {
-    const [first, second] = [await results(`${out}-1`), await results(`${out}-2`, {}, 5)];
-    const { tasks } = await compareResults({ first: join(first, "results.json"), second });
-    expect(tasks[0]?.comparisons[0]).toMatchObject({ items: 5, leftOut: 4, difference: 0, pValue: 1 });
-  });
-
-  it("is refused where something else was asked", async () => {
-    const first = await results(`${out}-1`);
-    const other = await results(`${out}-2`, { protocol: { ...PROTOCOL, version: 3 } });
-    await expect(compareResults({ first, second: other })).rejects.toThrow(/test\/plain@2 and test\/plain@3/);
-    const [item] = await itemsOf(generateTask(1));
-    const changed = { ...(item as GenerateItem), gold: "odd" };
-    const asked = await results(`${out}-3`, { load: async () => ({ items: [changed], notes: [] }) });
-    await expect(compareResults({ first, second: asked })).rejects.toThrow(/1 of the items were asked differently/);
-    await expect(compareResults({ first, second: await results(`${out}-4`, { name: "x" }) })).rejects.toThrow(
-      /lengths: only the first has it\n.*x: only the second has it/s,
-    );
-  });
-
-  it("is refused where answers were read or scored in other ways", async () => {
-    const first = await results(`${out}-1`);
-    const read = await results(`${out}-2`, { judging: { read: "number" } });
-    await expect(compareResults({ first, second: read })).rejects.toThrow(
-      /lengths: answers were read or scored in different ways/,
-    );
-    const metrics = (tokenize: string) =>
-      generateTask(1).metrics.map((one) => ({ ...one, signature: `tok:${tokenize}` }));
-    const [intl, char] = [
-      await results(`${out}-3`, { metrics: metrics("intl").slice(0, 1) }),
-      await results(`${out}-4`, { metrics: metrics("char").slice(0, 1) }),
-    ];
-    await expect(compareResults({ first: intl, second: char })).rejects.toThrow(/the scores are tok:intl and tok:char/);
-  });
-
-  it("says which files are not what they should be", async () => {
-    await expect(readResults(root)).rejects.toThrow(/has no results of an evaluation/);
-    const first = await results(`${out}-1`);
-    rmSync(join(first, "samples-lengths.jsonl"));
-    await expect(compareResults({ first, second: first })).rejects.toThrow(/lacks samples-lengths\.jsonl/);
-    writeFileSync(
-      join(first, "samples-lengths.jsonl"),
-      '{"id": "g0", "gold": "", "prompt": {}, "verdict": {"even": "yes"}}\n',
-    );
-    await expect(compareResults({ first, second: first })).rejects.toThrow(/line 1 is no sample: verdict/);
-    const later = JSON.parse(read("results.json", first)) as object;
-    writeFileSync(join(first, "results.json"), JSON.stringify({ ...later, format: 99 }));
-    await expect(readResults(first)).rejects.toThrow(/later version/);
-    writeFileSync(join(first, "results.json"), JSON.stringify({ ...later, tasks: [{}], source: 3 }));
-    await expect(readResults(first)).rejects.toThrow(/source: .*\n.*tasks\[0\]\.task: is missing/s);
   });
 });

@@ -54,9 +54,9 @@ export function overviewFigure(overview: Overview): string {
   const end = axisEnd(overview);
   const at = (value: number) => `${((100 * Math.min(value, end)) / end).toFixed(2)}%`;
   const rows = bars.map(({ label, kind, mean, low, high, count, detail, interval, isBest }) => {
-    const line = (kind: string, span: { readonly low: number; readonly high: number } | undefined) =>
+    const line = (name: string, span: { readonly low: number; readonly high: number } | undefined) =>
       span && span.high > span.low
-        ? `<i class="${kind}" style="left:${at(span.low)};width:calc(${at(span.high)} - ${at(span.low)})"></i>`
+        ? `<i class="${name}" style="left:${at(span.low)};width:calc(${at(span.high)} - ${at(span.low)})"></i>`
         : "";
     const range = line("range", interval) + (count > 1 ? line("models", { low, high }) : "");
     const about = [
@@ -198,7 +198,7 @@ export function flipsFigure(title: string, all: readonly Flips[]): string {
       ids.length === 0 ? "" : `<p>${what}: ${named(ids, isLarge ? MOST_NAMED : ids.length)}</p>`;
     return `<tr><th scope="row">${html(model)}<small>against ${html(against)}</small></th>
 <td class="flips"><span class="side">${bar(lost, "lost")}${lost.length}</span><span class="side">${gained.length}${bar(gained, "gained")}</span></td>
-<td>${formatDifference(difference, scale)}${bounds}</td><td>${pValue === undefined ? "–" : pValue < 0.001 ? "&lt; 0.001" : pValue.toFixed(3)}</td>
+<td>${formatDifference(difference, scale)}${bounds}</td><td>${html(formatCell(pValue ?? null, "probability"))}</td>
 <td><details><summary>items</summary>${list(gained, "gained")}${list(lost, "lost")}</details></td></tr>`;
   });
   const note = isLarge

@@ -1,6 +1,5 @@
 // Scores and comparisons as tables: for the terminal, as Markdown, as CSV. Plain data in, lines out.
 // No two protocols share a column: the protocol's full name stands in every row, beside the score.
-
 import type { ResultsComparison } from "../evaluate/compare.js";
 import type { Results, TaskResult } from "../evaluate/results/index.js";
 import type { Comparison, Score } from "../evaluate/scores.js";

@@ -12,5 +12,5 @@ export {
   type OnnxTensor,
   OPSET_VERSION,
 } from "./onnx.js";
-export { type OptimizationLevel, openSession, type Session, type SessionOptions } from "./session.js";
+export { declaredFeeds, type OptimizationLevel, openSession, type Session, type SessionOptions } from "./session.js";
 export type { TensorValue, ValueInfo } from "./values.js";

@@ -2,6 +2,7 @@
 // made. A run computes on the calling thread and its helpers: JavaScript waits until it is done.
 import { availableParallelism } from "node:os";
 import { closest, plural } from "../core/format.js";
+import { MOST_THREADS } from "../core/threads.js";
 import { RuntimeError } from "./errors.js";
 import { externalRoot } from "./external.js";
 import { loadRuntime, type Ort } from "./load.js";
@@ -51,11 +52,21 @@ export interface Session {
   close(): Promise<void>;
 }
 
+/** Of what could be fed, what a session has inputs for. */
+export function declaredFeeds(
+  { inputs }: Pick<Session, "inputs">,
+  feeds: Readonly<Record<string, TensorValue>>,
+): Record<string, TensorValue> {
+  return Object.fromEntries(
+    inputs.flatMap(({ name }) => {
+      const value = feeds[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}
+
 const DTYPES = { float32: "f32", int64: "i64", bool: "bool" } as const;
 const TYPES = { f32: "float32", i64: "int64", bool: "bool" } as const;
-
-/** Each has a stack of its own, from the moment the session opens. */
-const MOST_THREADS = 256;
 
 // ONNX Runtime prints what it also throws, and warnings of no use to a reader; 4 (fatal) keeps it silent.
 const SILENT = 4;

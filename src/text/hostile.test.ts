@@ -8,8 +8,8 @@ import { makeTokenizer } from "./tokenizer.js";
 
 // A hundredth of the patience, for what never ends anyway.
 vi.mock("../core/time-limit.js", async (original) => {
-  const { TimeLimitError, withinSeconds } = await original<typeof import("../core/time-limit.js")>();
-  return { TimeLimitError, withinSeconds: <T>(seconds: number, work: () => T) => withinSeconds(seconds / 50, work) };
+  const all = await original<typeof import("../core/time-limit.js")>();
+  return { ...all, withinSeconds: <T>(seconds: number, work: () => T) => all.withinSeconds(seconds / 50, work) };
 });
 
 /** A copy of a value in which one place, found by following numbers down, holds another value. */

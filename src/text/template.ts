@@ -1,7 +1,7 @@
 // Chat templates: messages to the text that a model was trained on, as transformers renders them.
 // Not where they are found: load-template.ts does that.
 import { CheckpointError, type ErrorWhere, LayergraftError } from "../core/errors.js";
-import { TimeLimitError, withinSeconds } from "../core/time-limit.js";
+import { PATIENCE_SECONDS, TimeLimitError, withinSeconds } from "../core/time-limit.js";
 import { type Program, parseTemplate } from "./jinja.js";
 import { formatTime } from "./strftime.js";
 
@@ -36,9 +36,6 @@ export class TemplateError extends LayergraftError {
 
 /** What the template itself raised. */
 class Refusal extends Error {}
-
-/** Loops within loops can be made to take for ever; a conversation is rendered in milliseconds. */
-const PATIENCE_SECONDS = 10;
 
 // The bound of Jinja's sandbox (sandbox.py, MAX_RANGE), which transformers renders in.
 const MOST_RANGE = 100_000;

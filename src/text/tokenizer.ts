@@ -1,7 +1,7 @@
 // A tokenizer: text to ids and back, as Hugging Face `tokenizers` and `transformers` do it for the same tokenizer.json.
 // Not where its files are found: load.ts does that.
 import { CheckpointError } from "../core/errors.js";
-import { TimeLimitError, withinSeconds } from "../core/time-limit.js";
+import { PATIENCE_SECONDS, TimeLimitError, withinSeconds } from "../core/time-limit.js";
 import { AddedTokens } from "./added-tokens.js";
 import { type PieceDecoder, planDecoder } from "./decoder.js";
 import { Encoder } from "./encoder.js";
@@ -64,8 +64,6 @@ export interface SpecialIds {
   readonly pad?: number | undefined;
 }
 
-// Expressions of strangers can be made to take for ever over a few characters.
-const PATIENCE_SECONDS = 10;
 /** Characters a second that the slowest sound tokenizer reads at least. */
 const SLOWEST = 20_000;
 
@@ -115,9 +113,10 @@ export class JsonTokenizer implements Tokenizer {
     return this.#bounded(patience, shown, () => this.#encoder.encode(text));
   }
 
-  #bounded<T>(seconds: number, over: string, work: () => T): T {
+  /** Expressions of strangers can be made to take for ever over a few characters. */
+  #bounded<T>(seconds: number, over: string, work: () => T, attempts?: number): T {
     try {
-      return withinSeconds(seconds, work);
+      return withinSeconds(seconds, work, attempts);
     } catch (error) {
       if (!(error instanceof TimeLimitError)) throw error;
       throw new CheckpointError(
@@ -147,7 +146,7 @@ export class JsonTokenizer implements Tokenizer {
     const skip = options.skipSpecialTokens === true;
     let decoder = this.#openDecoder();
     const bounded = (work: () => string) =>
-      this.#isDecodingBounded ? this.#bounded(PATIENCE_SECONDS, "ids", work) : work();
+      this.#isDecodingBounded ? this.#bounded(PATIENCE_SECONDS, "ids", work, 1) : work();
     return {
       push: (id) => {
         const added = this.#added.byId.get(id);

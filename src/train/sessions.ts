@@ -1,7 +1,14 @@
 // Sessions for parts of one graph. ONNX Runtime computes all of a session's outputs, whatever is fetched of them, so what is
 // wanted without the rest, such as a loss without its gradients, needs a session of its own.
 import type { Node } from "../graph/index.js";
-import { lowerGraph, openSession, type Session, type TensorValue, type Weight } from "../runtime/index.js";
+import {
+  declaredFeeds,
+  lowerGraph,
+  openSession,
+  type Session,
+  type TensorValue,
+  type Weight,
+} from "../runtime/index.js";
 
 /** Frozen weights beyond this many bytes are not held twice; rather too much is computed. */
 const MOST_REPEATED_BYTES = 1e9;
@@ -41,12 +48,7 @@ export class Sessions {
     into: Readonly<Record<string, TensorValue>> = {},
   ): Promise<Record<string, TensorValue>> {
     const session = await this.#sessionFor(fetches);
-    const wanted = session.inputs.map(({ name }) => [name, feeds[name]] as const);
-    return session.run(
-      Object.fromEntries(wanted.filter((feed): feed is [string, TensorValue] => feed[1] !== undefined)),
-      fetches,
-      into,
-    );
+    return session.run(declaredFeeds(session, feeds), fetches, into);
   }
 
   async close(): Promise<void> {

@@ -9,7 +9,6 @@ import {
   demoPageData,
   demoRows,
   demoTable,
-  NAMED_SWAP,
   QUICK_WARNING,
   runDemo,
 } from "../../experiment/demo/index.js";
@@ -120,15 +119,6 @@ function parsePairs(text: string): number {
 
 const problemsOf = ({ results }: DemoResult) => results[0]?.swahili.length ?? 0;
 
-/** The swap that is told of, as a recipe to try and to change. */
-const SWAP_RECIPE = `# ${NAMED_SWAP}: the bottom two layers of the language expert, the others of the math expert.
-method: swap
-task: math-1/last
-language: language-1/last
-bottom: 2
-top: 0
-`;
-
 async function writeReport(out: string, result: DemoResult, quick: boolean): Promise<string> {
   const heatmap = heatmapOf(result.analysis);
   const svg = await heatmapSvg(heatmap);
@@ -137,7 +127,6 @@ async function writeReport(out: string, result: DemoResult, quick: boolean): Pro
   await writeFileAtomically(join(out, "heatmap.svg"), svg);
   await writeFileAtomically(join(out, "heatmap.png"), await svgToPng(svg));
   await writeFileAtomically(join(out, "results.json"), json({ seed, pairs, rows: demoRows(result) }));
-  await writeFileAtomically(join(out, "swap.yaml"), SWAP_RECIPE);
   const page = join(resolve(out), "index.html");
   await writeFileAtomically(page, await pageWithData("#demo-page", await demoPageData(result, heatmap, quick)));
   return page;

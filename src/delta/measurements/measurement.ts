@@ -1,6 +1,5 @@
 // What a measurement is made of: passes over the weights, each a set of jobs whose results it takes, until it knows its
 // numbers. Kinds stand in files of their own; run.ts makes many of them at once.
-
 import type { CheckpointTensor } from "../../checkpoint/checkpoint.js";
 import { CheckpointError } from "../../core/errors.js";
 import type { Leaf, Value } from "../../source/expression.js";

@@ -2,11 +2,12 @@
 // also when we are killed. What it prints goes to a file.
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import { open, readdir, readFile } from "node:fs/promises";
+import { open, readdir } from "node:fs/promises";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CancelledError, LayergraftError } from "../../core/errors.js";
 import { formatDuration } from "../../core/format.js";
+import { processStat } from "../../core/process-stat.js";
 import { HttpClient } from "./http.js";
 
 export interface ServeOptions {
@@ -163,9 +164,8 @@ async function isAlive(group: number): Promise<boolean> {
   // In containers without an init process nobody ever waits for orphans.
   for (const name of await readdir("/proc").catch(() => [])) {
     if (!/^\d+$/.test(name)) continue;
-    const stat = await readFile(`/proc/${name}/stat`, "utf8").catch(() => "");
-    // proc_pid_stat(5): pid (name) state parent group ...; a name may hold anything but ends at the last bracket.
-    const [state, , member] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    // State, parent, group.
+    const [state, , member] = await processStat(name);
     if (Number(member) === group && state !== "Z" && state !== "X") return true;
   }
   return false;

@@ -1,11 +1,12 @@
 // One run of the confined Python: start, feed, watch, end. Decides nothing about who may run what; sandbox.ts does.
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { CancelledError, LayergraftError } from "../../core/errors.js";
+import { processStat } from "../../core/process-stat.js";
 import { BOOTSTRAP } from "./bootstrap.js";
 
 /** Bounds of one program. */
@@ -183,8 +184,7 @@ function runIn(scratch: string, { python, limits, parts, kernel, trust, signal }
  * system does not tell (proc_pid_stat(5): state, and user and system time in hundredths of a second).
  */
 async function secondsOwed(pid: number, limit: number): Promise<number> {
-  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-  const [state, ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const [state, ...fields] = await processStat(pid);
   const had = (Number(fields[10]) + Number(fields[11])) / 100;
   return state === "R" ? limit - had : 0;
 }

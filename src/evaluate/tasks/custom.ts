@@ -2,7 +2,7 @@
 import { basename, dirname, resolve } from "node:path";
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
-import { TimeLimitError, withinSeconds } from "../../core/time-limit.js";
+import { PATIENCE_SECONDS, TimeLimitError, withinSeconds } from "../../core/time-limit.js";
 import { isMgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
 import { bleuStatistics, CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/index.js";
 import { type Protocol, shotsOf } from "../protocol.js";
@@ -130,8 +130,6 @@ function lastMatch(pattern: RegExp, output: string): RegExpMatchArray | undefine
     });
   }
 }
-
-const PATIENCE_SECONDS = 10;
 
 interface Located {
   readonly row: Row;

@@ -1,6 +1,5 @@
 // Where tasks get their rows: from files in a folder, in the layouts people have, or from the hub through a function
 // that is passed in. Readers of data sets for training are data/'s business.
-
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isSystemError, LayergraftError } from "../../core/errors.js";

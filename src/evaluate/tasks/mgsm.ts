@@ -1,5 +1,4 @@
 // MGSM: 250 grade-school problems in eleven languages, answered by a number. Shi et al. 2022, arXiv 2210.03057.
-
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
 import { isMgsmLanguage, MGSM_LANGUAGES, type MgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";

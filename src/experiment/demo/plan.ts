@@ -1,19 +1,21 @@
-// What the miniature leaves to go on with: its problems as tasks, and its comparison as the plan of an experiment, to be
-// changed and run again. Files only; nothing is run.
+// What the miniature leaves to go on with: its problems as tasks, the swap that it tells of as a recipe, and its comparison
+// as the plan of an experiment, to be changed and run again. Files only; nothing is run.
 import { join } from "node:path";
 import { writeFileAtomically } from "../../core/files.js";
 import type { Language } from "./lexicon.js";
+import { NAMED_SWAP } from "./methods.js";
 import { answerOf, type Problem, tellProblem } from "./problems.js";
+import { ASKED, MOST_TOKENS } from "./scoring.js";
 import { speakerOf } from "./sentences.js";
 
 const PROBLEMS = "problems.jsonl";
 const LANGUAGES: readonly Language[] = ["sw", "en"];
 
 /** Names of the files that `writePlan` makes. */
-export const PLAN_FILES: readonly string[] = ["plan.yaml", PROBLEMS, ...LANGUAGES.map(taskFile)];
+export const PLAN_FILES: readonly string[] = ["plan.yaml", "swap.yaml", PROBLEMS, ...LANGUAGES.map(taskFile)];
 
 /**
- * Writes plan, tasks and problems beside the models.
+ * Writes plan, recipe, tasks and problems beside the models.
  * @param out folder of the demo
  * @param pairs how many experts of each kind there are
  */
@@ -24,8 +26,17 @@ export async function writePlan(out: string, pairs: number, problems: readonly P
   });
   await writeFileAtomically(join(out, PROBLEMS), rows.join(""));
   for (const language of LANGUAGES) await writeFileAtomically(join(out, taskFile(language)), taskOf(language));
+  await writeFileAtomically(join(out, "swap.yaml"), SWAP_RECIPE);
   await writeFileAtomically(join(out, "plan.yaml"), planOf(pairs));
 }
+
+const SWAP_RECIPE = `# ${NAMED_SWAP}: the bottom two layers of the language expert, the others of the math expert.
+method: swap
+task: math-1/last
+language: language-1/last
+bottom: 2
+top: 0
+`;
 
 function taskFile(language: Language): string {
   return `problems_${language}.yaml`;
@@ -37,10 +48,10 @@ task: problems_${language}
 title: word problems (${language})
 data: ${PROBLEMS}
 answer: generate
-prompt: "{{${language}}} [solve] :"
+prompt: "{{${language}}} ${ASKED}"
 gold: "{{answer}}"
 read: number
-max_new_tokens: 40
+max_new_tokens: ${MOST_TOKENS}
 `;
 }
 

@@ -1,6 +1,5 @@
 // What the miniature tells of itself: its table as lines of text, what came out in a sentence, the data of its page.
 // Writes nothing; the page's looks are in assets/demo.html.
-
 import { formatDuration } from "../../core/format.js";
 import { type Heatmap, heatmapSvg } from "../../report/heatmap.js";
 import { formatTable } from "../../report/table.js";

@@ -74,7 +74,7 @@ const SETTINGS = "demo.json";
 const TIMES = "times.json";
 /** What a demo and its report leave in their folder. */
 const OWN =
-  /^(base|base-untrained|(math|language|joint)-\d+|answers|(demo|times|results)\.json(\.[0-9a-f]+\.tmp)?|heatmap\.(svg|png)|index\.html|swap\.yaml)$/;
+  /^(base|base-untrained|(math|language|joint)-\d+|answers|(demo|times|results)\.json(\.[0-9a-f]+\.tmp)?|heatmap\.(svg|png)|index\.html)$/;
 
 /**
  * Runs the miniature. The result depends on seed and pairs alone.

@@ -1,5 +1,4 @@
 // The exact match of a model of the miniature on word problems, in Swahili or English: greedy answers, last number.
-
 import type { Engine } from "../../engine/index.js";
 import { readMgsmAnswer } from "../../evaluate/index.js";
 import type { Language } from "./lexicon.js";
@@ -7,7 +6,9 @@ import { answerOf, type Problem, tellProblem } from "./problems.js";
 import { speakerOf } from "./sentences.js";
 
 /** Longer than any solution: two lines of arithmetic and a sentence. */
-const MOST_TOKENS = 40;
+export const MOST_TOKENS = 40;
+/** What stands after a problem that is to be solved. */
+export const ASKED = "[solve] :";
 /** Prompts answered at once; models so small are bound by what a pass costs, not by its arithmetic. */
 const BATCH = 128;
 
@@ -28,7 +29,7 @@ export async function answerProblems(
 ): Promise<Answered[]> {
   const tokenizer = await engine.tokenizer();
   const texts = problems.map((problem) => tellProblem(problem, speakerOf(language)));
-  const prompts = texts.map((text) => [tokenizer.bos ?? 0, ...tokenizer.encode(`${text} [solve] :`)]);
+  const prompts = texts.map((text) => [tokenizer.bos ?? 0, ...tokenizer.encode(`${text} ${ASKED}`)]);
   const { signal } = options;
   const answers = await engine.generate(prompts, {
     ...{ maxNewTokens: MOST_TOKENS, batch: BATCH },

@@ -1,6 +1,7 @@
 // What runs steps somewhere: processes of this machine (local.ts) or jobs of a cluster (slurm.ts). Which steps, and when,
 // is run/runner.ts's; what became of them is the ledger's.
 import { RecipeError } from "../../core/errors.js";
+import { MOST_THREADS } from "../../core/threads.js";
 import type { StepRunnerId } from "../ledger.js";
 import type { StepKind } from "../steps/step.js";
 
@@ -47,14 +48,11 @@ export interface Executor {
   close(): Promise<void>;
 }
 
-/** More than any machine of today needs for one step; what is beyond is a slip of the pen that would drown the machine. */
-export const MOST_CORES = 256;
-
 /**
  * @param what the number is, such as `executor.cores`
  * @throws {RecipeError} if it is not a whole number from 1 to 256
  */
 export function checkCores(cores: number, what: string): void {
-  if (Number.isSafeInteger(cores) && cores >= 1 && cores <= MOST_CORES) return;
-  throw new RecipeError(`${what}: ${cores} is not a whole number from 1 to ${MOST_CORES}`, [], { field: what });
+  if (Number.isSafeInteger(cores) && cores >= 1 && cores <= MOST_THREADS) return;
+  throw new RecipeError(`${what}: ${cores} is not a whole number from 1 to ${MOST_THREADS}`, [], { field: what });
 }

@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { lastWords } from "./slurm-outcome.js";
 import { jobScript, jobState, readAccounts, readJobs, readQueue, readScripts, shellQuote } from "./slurm-text.js";
-import { lastWords } from "./slurm-word.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-slurm-text-"));
 afterAll(() => rmSync(root, { recursive: true }));

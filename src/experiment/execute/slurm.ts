@@ -12,6 +12,7 @@ import { KINDS, type StepKind } from "../steps/step.js";
 import { STEP_LOCK } from "../steps/step-lock.js";
 import { checkCores, type Executor, type ExecutorEvents, type Outcome, type ReadyStep } from "./executor.js";
 import { commandRunner, outputOf, type RunCommand } from "./slurm-commands.js";
+import { outcomeOf } from "./slurm-outcome.js";
 import {
   type JobState,
   jobScript,
@@ -21,7 +22,6 @@ import {
   readScripts,
   type SlurmResources,
 } from "./slurm-text.js";
-import { outcomeOf } from "./slurm-word.js";
 
 export interface SlurmOptions {
   /** Folder for scripts and lists; on the shared file system, as the steps' folders are. */

@@ -1,11 +1,11 @@
 // A merged model as a folder of links: one weight file per layer, each kept once in a pool under what it is made of, so
 // that forty configurations of two experts hold each expert's layers once, and beside them only what they blend. For
 // servers, which want folders; the engine needs none.
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { constants, copyFile, link, mkdir, open, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { isSystemError, LayergraftError } from "../../core/errors.js";
-import { syncFolder } from "../../core/files.js";
+import { stampOf, syncFolder } from "../../core/files.js";
 import { groupBy } from "../../core/group.js";
 import { measureAll } from "../../delta/measure.js";
 import { writeCompanions } from "../../merge/companions.js";
@@ -15,8 +15,7 @@ import { layoutFolder, type ShardLayout } from "../../safetensors/layout.js";
 import { INDEX_FILE, SINGLE_FILE, shardName } from "../../safetensors/sharded.js";
 import type { Measured } from "../../source/expression.js";
 import { type RunOptions, runProgram } from "../../streaming/run.js";
-import { stampOf } from "../steps/inputs.js";
-import { canonicalJson } from "../steps/step.js";
+import { digestOf } from "../steps/step.js";
 import { admit, isPooled, poolFile } from "./pool.js";
 
 export interface LinkOptions {
@@ -154,7 +153,7 @@ function keyOf(steps: readonly Step[], plan: Plan, identities: ReadonlyMap<strin
     );
   };
   const made = steps.map(({ tensor, dtype, shape, value }) => [tensor, dtype, shape, named(value)]);
-  return createHash("sha256").update(canonicalJson(made)).digest("hex").slice(0, 40);
+  return digestOf(made).slice(0, 40);
 }
 
 function measurementOf(plan: Plan, id: string): unknown {

@@ -2,6 +2,7 @@
 // is file.ts's, what it amounts to expand.ts's.
 import { z } from "zod";
 import { parseBytes } from "../../core/format.js";
+import { MOST_THREADS } from "../../core/threads.js";
 
 const NAME = /^[A-Za-z0-9][\w.+-]*$/;
 const NAME_RULE = "must be of letters, digits, - _ . and +, and begin with a letter or digit";
@@ -198,7 +199,7 @@ const bytes = z.union([z.string(), z.int().positive()]).transform((size, context
 });
 
 const resources = {
-  cores: count.max(256, "must be at most 256").optional().describe("cores of one step; default 1"),
+  cores: count.max(MOST_THREADS, `must be at most ${MOST_THREADS}`).optional().describe("cores of one step; default 1"),
   memory: bytes.optional().describe("memory of one step, such as 16GB"),
   gpus: text.optional().describe("Slurm: what --gres asks for, such as gpu:1"),
   time: text.optional().describe("Slurm: time limit of one step, such as 04:00:00"),

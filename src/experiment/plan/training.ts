@@ -1,5 +1,4 @@
 // The training runs of a plan: what their settings amount to, what is wrong with them, how much they make. Trains nothing.
-
 import { RecipeError } from "../../core/errors.js";
 import { isObject } from "../../core/json.js";
 import { checkRun, type Run } from "../../train/index.js";

@@ -1,5 +1,4 @@
 // From an experiment, finished or not, to the data of its report.
-
 import { plural } from "../../core/format.js";
 import { VERSION } from "../../core/version.js";
 import { compareItems, type JudgedItem } from "../../evaluate/index.js";

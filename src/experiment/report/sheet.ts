@@ -156,7 +156,6 @@ export class Sheet {
 export function intervalOf(means: ReadonlyMap<string, number>): Span | undefined {
   const values = [...means.values()];
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  if (values.every((value) => value === 0 || value === 1)) return wilsonInterval(mean, values.length);
   const items = [...means].map(([id, value]) => ({ id, verdict: { value } }));
   const [score] = scoreItems([{ name: "value", title: "", of: "value", by: "mean", scale: "share" }], items);
   const { low, high } = score?.interval ?? { low: mean, high: mean };

@@ -1,6 +1,5 @@
 // Who answers in an evaluation step: our engine, on a model or on a recipe that is not executed, or a server of the
 // user's that is started for the step, on a folder.
-import { createHash } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
@@ -13,7 +12,7 @@ import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import { type ChatTemplate, loadChatTemplate, loadTokenizer } from "../../text/index.js";
 import { writeLinked } from "../linked/write.js";
 import type { StepInputs } from "./inputs.js";
-import { canonicalJson, type ModelSource } from "./step.js";
+import { canonicalJson, digestOf, type ModelSource } from "./step.js";
 
 export interface AnswerOptions {
   /** `engine`, or `serve:COMMAND`. */
@@ -143,7 +142,7 @@ async function openOwn(source: ModelSource, options: AnswerOptions): Promise<Omi
       // Neither names nor times of files where the bytes are known: answers are gone on with after a move.
       ...(identity === undefined
         ? { model: engine.name, digest: engine.digest }
-        : { model: "model", digest: createHash("sha256").update(canonicalJson(identity)).digest("hex") }),
+        : { model: "model", digest: digestOf(identity) }),
       version: `layergraft ${VERSION}`,
     });
     const elements = plan

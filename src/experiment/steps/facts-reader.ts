@@ -7,13 +7,13 @@ import { join, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
 import { LayergraftError } from "../../core/errors.js";
-import { exists, writeFileAtomically } from "../../core/files.js";
+import { exists, stampOf, writeFileAtomically } from "../../core/files.js";
 import type { Fault } from "../../core/settings-file.js";
 import { type Item, protocolTitle } from "../../evaluate/index.js";
 import type { Facts, TaskFacts } from "./facts.js";
 import { firstRowsErrors } from "./first-rows.js";
 import { dataAccess, openTask, taskDigest } from "./items.js";
-import { canonicalJson, type TaskRequest } from "./step.js";
+import { canonicalJson, digestOf, type TaskRequest } from "./step.js";
 
 export interface ModelFacts {
   readonly identity: string;
@@ -198,23 +198,19 @@ export class ReadFacts implements Facts {
   }
 }
 
-/** Whether a file of a model's folder is part of what the model is: weights, configuration, tokenizer. */
 /** Vocabularies and settings of checkpoints by their names; notes of people beside them change no answer. */
 const TEXT_FILES: ReadonlySet<string> = new Set([
   ...["vocab.txt", "merges.txt", "vocab.json", "added_tokens.json", "special_tokens_map.json"],
   ...["generation_config.json", "adapter_config.json", "chat_template.json", "model.safetensors.index.json"],
 ]);
 
+/** Whether a file of a model's folder is part of what the model is: weights, configuration, tokenizer. */
 export function isModelFile(name: string): boolean {
   return (
     /\.(safetensors|model|jinja)$/.test(name) ||
     TEXT_FILES.has(name) ||
     /^(config|params|tokenizer.*)\.json$/.test(name)
   );
-}
-
-function digestOf(value: unknown): string {
-  return createHash("sha256").update(canonicalJson(value)).digest("hex");
 }
 
 /** What stands under `source` anywhere in a declaration of data. */
@@ -252,8 +248,7 @@ class DigestCache {
 
   async of(path: string): Promise<string> {
     this.#known ??= await this.#read();
-    const { size, mtimeNs, ctimeNs, ino } = await stat(path, { bigint: true });
-    const stamp = [size, mtimeNs, ctimeNs, ino].join(" ");
+    const stamp = await stampOf(path);
     const known = this.#known[path];
     if (known?.stamp === stamp) return known.digest;
     const hash = createHash("sha256");

@@ -1,10 +1,10 @@
 // What a step reads, watched: models and data must be those that the experiment identified, from the step's beginning to
 // its end. What identifies them is facts-reader.ts's; what a step does with them, run-step.ts's.
-import { readdir, readFile, rm, stat } from "node:fs/promises";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { locateSource } from "../../checkpoint/index.js";
 import { LayergraftError } from "../../core/errors.js";
-import { writeFileAtomically } from "../../core/files.js";
+import { stampOf, writeFileAtomically } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
 import { isModelFile, ReadFacts } from "./facts-reader.js";
 import { canonicalJson } from "./step.js";
@@ -14,15 +14,6 @@ export type Stamps = Readonly<Record<string, readonly string[]>>;
 
 /** Name of the file in a step's folder with the stamps under which it was begun. */
 const INPUTS_FILE = "inputs.json";
-
-/**
- * The stamp of a file: another one after any change of its bytes, even where size and modification time were put back.
- * Links to it and permissions change it, too.
- */
-export async function stampOf(path: string): Promise<string> {
-  const { size, mtimeNs, ctimeNs, ino } = await stat(path, { bigint: true });
-  return [size, mtimeNs, ctimeNs, ino].join(" ");
-}
 
 /** Stamps of the models of a step. @param folders by identity: absolute, or FOLDER+ADAPTER */
 async function stampsOf(folders: Readonly<Record<string, string>>): Promise<Stamps> {

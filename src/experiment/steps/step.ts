@@ -87,16 +87,18 @@ function sorted(value: unknown): unknown {
   );
 }
 
+/** SHA-256 of a value's JSON, whatever the order of its fields, in hexadecimal. */
+export function digestOf(value: unknown): string {
+  return createHash("sha256").update(canonicalJson(value)).digest("hex");
+}
+
 /**
  * The key of a step: a digest of everything that its result depends on. Labels, places and resources are not among it,
  * so a model that moved or a plan that was renamed computes nothing again.
  */
 export function stepKey(kind: StepKind, inputs: unknown): string {
-  const digest = createHash("sha256")
-    .update(canonicalJson([STEP_FORMAT, kind, inputs]))
-    .digest("hex");
   // 120 bits: enough that no two steps share one, short enough for folders' names.
-  return `${kind}-${digest.slice(0, 30)}`;
+  return `${kind}-${digestOf([STEP_FORMAT, kind, inputs]).slice(0, 30)}`;
 }
 
 /** The kind of the step that has a key. */
