@@ -165,7 +165,9 @@ describe("after kill -9", () => {
     expect(existsSync(out)).toBe(false);
     // What a kill leaves that comes while the journal or the lock is written.
     writeFileSync(`${state}.0123abcd.tmp`, '{"plan":');
-    writeFileSync(join(partial, ".layergraft-lock"), "");
+    const lock = join(partial, ".layergraft-lock");
+    writeFileSync(lock, "");
+    utimesSync(lock, 1.7e9, 1.7e9);
     const outcome = await run(swap("--resume", "--json"));
     const { bytesWritten, resumed } = JSON.parse(outcome.stdout) as { bytesWritten: number; resumed: boolean };
     expect(resumed).toBe(true);
@@ -291,7 +293,7 @@ it("two runs into one output: the second is refused whatever it says, the first 
   for (const more of [[], ["--force"], ["--resume"]]) {
     const second = await run(swap(...more));
     expect(second.status).toBe(FAILED);
-    expect(second.stderr).toMatch(/another process \(\d+\) is writing .*out\.partial; wait for it/);
+    expect(second.stderr).toMatch(/out\.partial is locked by process \d+ on .*; wait for it/);
   }
   expect(await first.ended).toMatchObject({ status: DONE });
   expect(snapshot(out)).toEqual(whole);

@@ -22,6 +22,9 @@ interface Holder {
   readonly space: string;
 }
 
+/** Name of the lock file that `takeLock` makes by default. */
+export const LOCK_FILE = ".layergraft-lock";
+
 /** A lock that is held. */
 export interface Lock {
   release(): Promise<void>;
@@ -29,21 +32,21 @@ export interface Lock {
 
 /**
  * Takes the lock of a folder, or that of a process that is gone.
- * @param options.name of the lock file; default "runner.lock"
+ * @param options.name of the lock file; default {@link LOCK_FILE}
  * @throws {LayergraftError} with code "locked" if another process holds it, with what to do
  */
 export async function takeLock(folder: string, options: { readonly name?: string } = {}): Promise<Lock> {
-  const path = join(folder, options.name ?? "runner.lock");
+  const path = join(folder, options.name ?? LOCK_FILE);
   const self: Holder = { host: hostname(), pid: process.pid, born: await birthOf(process.pid), space: await SPACE };
   const text = JSON.stringify(self);
-  const own = besides(path);
+  const own = uniqueName(path);
   await writeFile(own, text);
   try {
     // Twice: the second time after a lock that nobody holds was removed.
     for (let attempt = 0; attempt < 2; attempt++) {
       try {
         // Whole from its first moment, and only one process can make it.
-        await link(own, path);
+        await linkOrCreate(own, path, text);
         return hold(path, text);
       } catch (error) {
         if (!isSystemError(error, "EEXIST")) throw error;
@@ -58,11 +61,21 @@ export async function takeLock(folder: string, options: { readonly name?: string
 
 /**
  * Whether a process holds the lock of a folder that, as far as can be told, still lives. Takes nothing.
- * @param options.name of the lock file; default "runner.lock"
+ * @param options.name of the lock file; default {@link LOCK_FILE}
  */
 export async function isLocked(folder: string, options: { readonly name?: string } = {}): Promise<boolean> {
-  const found = await look(join(folder, options.name ?? "runner.lock"));
+  const found = await look(join(folder, options.name ?? LOCK_FILE));
   return found !== undefined && !found.isAbandoned;
+}
+
+/**
+ * Checks that no live process holds the lock of a folder. Takes nothing.
+ * @throws {LayergraftError} code "locked" if one does
+ */
+export async function requireUnlocked(folder: string): Promise<void> {
+  const path = join(folder, LOCK_FILE);
+  const found = await look(path);
+  if (found && !found.isAbandoned) throw lockedError(found, path, folder);
 }
 
 /** A lock as it is found. */
@@ -88,9 +101,19 @@ async function look(path: string): Promise<Found | undefined> {
   }
 }
 
+/** Hard links make the lock whole from its first moment; file systems without them (exFAT) get a file that only one process can create. */
+async function linkOrCreate(own: string, path: string, text: string): Promise<void> {
+  try {
+    await link(own, path);
+  } catch (error) {
+    if (!["EPERM", "ENOTSUP", "ENOSYS"].some((code) => isSystemError(error, code))) throw error;
+    await writeFile(path, text, { flag: "wx" });
+  }
+}
+
 /** A name that no other process uses. */
-function besides(path: string): string {
-  return `${path}.${randomBytes(6).toString("hex")}`;
+function uniqueName(path: string): string {
+  return `${path}.${randomBytes(6).toString("hex")}.tmp`;
 }
 
 function hold(path: string, text: string): Lock {
@@ -111,24 +134,23 @@ function hold(path: string, text: string): Lock {
 
 async function removeIfAbandoned(path: string, folder: string): Promise<void> {
   const found = await look(path);
-  if (!found) return;
-  const { text, holder, seconds, isAbandoned } = found;
-  if (isAbandoned) {
-    await removeJudged(path, text);
-    return;
-  }
-  const who = holder ? `process ${holder.pid} on ${holder.host}` : "a process that has just begun";
-  throw new LayergraftError(
+  if (found?.isAbandoned) await removeJudged(path, found.text);
+  else if (found) throw lockedError(found, path, folder);
+}
+
+function lockedError({ holder, seconds }: Found, path: string, folder: string): LayergraftError {
+  const who = holder ? `process ${holder.pid} on ${holder.host}` : "a process that has just started";
+  return new LayergraftError(
     "locked",
-    `${folder} is worked on by ${who}, last seen ${formatDuration(seconds)} ago; ` +
-      `wait for it, or, if it is certainly gone, delete ${path}`,
+    `${folder} is locked by ${who}, last seen ${formatDuration(seconds)} ago; ` +
+      `wait for it to finish, or delete ${path} if that process is gone`,
     { file: path },
   );
 }
 
 /** Removes a lock that was judged to be nobody's, unless another process has put its own in that place meanwhile. */
 async function removeJudged(path: string, text: string): Promise<void> {
-  const aside = besides(path);
+  const aside = uniqueName(path);
   try {
     await rename(path, aside);
   } catch (error) {

@@ -313,7 +313,7 @@ describe("a stopped evaluation", () => {
     const other = { host: hostname(), pid: process.ppid, born: bornOf(process.ppid) };
     writeFileSync(lock, JSON.stringify(other));
     const again = () => run({ tasks: [generateTask(3)], backend, out, resume: true });
-    await expect(again()).rejects.toThrow(/is worked on by process \d+ on/);
+    await expect(again()).rejects.toThrow(/is locked by process \d+ on/);
     writeFileSync(lock, JSON.stringify({ ...other, pid: 999_999_999 }));
     await again();
     expect(readdirSync(out)).not.toContain(".layergraft-lock");

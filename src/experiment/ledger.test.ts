@@ -1,10 +1,9 @@
 // The ledger through crashes: torn lines, lost blocks; and the lock through runners that live, died, or are elsewhere.
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
-import { hostname, tmpdir } from "node:os";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { takeLock } from "../core/lock.js";
 import { LEDGER_FILE, Ledger } from "./ledger.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-ledger-"));
@@ -87,55 +86,5 @@ describe("the ledger", () => {
 
   it("is read where there is none", async () => {
     expect((await Ledger.read(folder)).steps.size).toBe(0);
-  });
-});
-
-describe("the lock", () => {
-  const lockFile = () => join(folder, "runner.lock");
-
-  it("keeps a second runner out until the first lets go", async () => {
-    const lock = await takeLock(folder);
-    await expect(takeLock(folder)).rejects.toThrow(/is worked on by process \d+ on .*delete/);
-    await lock.release();
-    await (await takeLock(folder)).release();
-  });
-
-  it("is taken from a process that is gone, or whose number another has now", async () => {
-    const { pid } = process;
-    writeFileSync(lockFile(), JSON.stringify({ host: hostname(), pid: 2 ** 22 + 1, born: "1" })); // past Linux's largest
-    await (await takeLock(folder)).release();
-    writeFileSync(lockFile(), JSON.stringify({ host: hostname(), pid, born: "not then" }));
-    await (await takeLock(folder)).release();
-  });
-
-  it("waits long for a runner on another machine", async () => {
-    writeFileSync(lockFile(), JSON.stringify({ host: "elsewhere", pid: 1, born: "1" }));
-    await expect(takeLock(folder)).rejects.toThrow(/process 1 on elsewhere, last seen/);
-    const old = Date.now() / 1000 - 400;
-    utimesSync(lockFile(), old, old);
-    await (await takeLock(folder)).release();
-  });
-
-  it("waits as long for one whose number counts in another namespace or boot", async () => {
-    writeFileSync(lockFile(), JSON.stringify({ host: hostname(), pid: 2 ** 22 + 1, born: "1", space: "another" }));
-    await expect(takeLock(folder)).rejects.toThrow(/is worked on by process 4194305/);
-    const old = Date.now() / 1000 - 400;
-    utimesSync(lockFile(), old, old);
-    await (await takeLock(folder)).release();
-  });
-
-  it("waits a little for a runner that is just writing it", async () => {
-    writeFileSync(lockFile(), '{"host":');
-    await expect(takeLock(folder)).rejects.toThrow("has just begun");
-    const old = Date.now() / 1000 - 60;
-    utimesSync(lockFile(), old, old);
-    await (await takeLock(folder)).release();
-  });
-
-  it("does not remove its successor's", async () => {
-    const lock = await takeLock(folder);
-    writeFileSync(lockFile(), "somebody else's");
-    await lock.release();
-    expect(readFileSync(lockFile(), "utf8")).toBe("somebody else's");
   });
 });

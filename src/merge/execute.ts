@@ -111,7 +111,7 @@ class Execution {
     // As they were when their headers were read: a plan may be older than the files it is executed on.
     const inputs = this.#plannedTimes();
     await this.#checkInputs(inputs);
-    await this.#folder.begin(earlier === undefined);
+    await this.#folder.open({ resume: earlier !== undefined });
     try {
       const measured = await this.#measure(earlier, (values) =>
         this.#folder.saveState({ plan: this.#digest, inputs, measured: packMeasured(values), done: "" }),
@@ -151,7 +151,7 @@ class Execution {
     const { partial, path } = this.#folder;
     const left = await this.#folder.hasPartial(this.#digest);
     if (!left || (force && !resume)) return undefined;
-    await this.#folder.refuseIfWritten();
+    await this.#folder.requireUnlocked();
     if (!resume) {
       throw new OutputError(
         `${partial} holds what a stopped run has written; go on with it with --resume, or discard it with --force`,
@@ -250,7 +250,7 @@ class Execution {
     );
     const provenance = provenanceOf(this.#plan, this.#digest, measured, companions, path);
     await writeFile(join(partial, PROVENANCE_FILE), provenance);
-    await this.#folder.commit(this.#options.force ?? false);
+    await this.#folder.commit({ replace: this.#options.force ?? false });
     return warnings;
   }
 

@@ -1,12 +1,12 @@
-// The folder that a run writes: prepared beside its final place, filled, and renamed when it is whole. What is here
-// under the final name is always complete; what a stopped run leaves under the other can be taken up again.
+// The output folder of a merge: where it may be written, what it may replace, and the journal from which it resumes.
 import { createHash } from "node:crypto";
-import { mkdir, open, readdir, readFile, realpath, rename, rm, stat, statfs, writeFile } from "node:fs/promises";
-import { basename, dirname, join, resolve, sep } from "node:path";
+import { open, readdir, realpath, stat, statfs } from "node:fs/promises";
+import { basename, dirname, join, sep } from "node:path";
 import { isSystemError, OutputError } from "../core/errors.js";
-import { exists, readJsonObject, syncFolder, writeFileAtomically } from "../core/files.js";
+import { exists, readJsonObject, writeFileAtomically } from "../core/files.js";
 import { formatBytes } from "../core/format.js";
-import { isAlive } from "../core/lock.js";
+import { LOCK_FILE } from "../core/lock.js";
+import { RunFolder } from "../core/run-folder.js";
 import type { ShardLayout } from "../safetensors/layout.js";
 import { type PackedMeasured, packedMeasured } from "../source/measured.js";
 
@@ -29,30 +29,14 @@ export interface RunState {
 }
 
 const STATE_FILE = ".layergraft-run.json";
-const LOCK_FILE = ".layergraft-lock";
-
-/** Folders that this process is writing; a lock with its own number in it may also be that of a dead namesake. */
-const HELD = new Set<string>();
 
 /** SHA-256 of a value's JSON. */
 export function digestOfJson(value: unknown): string {
   return createHash("sha256").update(JSON.stringify(value)).digest("hex");
 }
 
-export class OutputFolder {
-  /** Absolute path of the final folder. */
-  readonly path: string;
-  /** Absolute path of the folder that is being filled. */
-  readonly partial: string;
-  /** Absolute path under which `--force` keeps the earlier output while the new one takes its place. */
-  readonly #replaced: string;
-
-  constructor(path: string) {
-    this.path = resolve(path);
-    this.partial = `${this.path}.partial`;
-    this.#replaced = `${this.path}.layergraft-replaced`;
-  }
-
+/** The output folder of a merge: a run folder that knows what a merge may replace and what it can resume from. */
+export class OutputFolder extends RunFolder {
   /** Digest of the plan that made a folder, if it is a whole output of layergraft. */
   async planDigest(folder = this.path): Promise<unknown> {
     const json = await readJsonObject(join(folder, PROVENANCE_FILE), MOST_PROVENANCE_BYTES).catch(() => undefined);
@@ -78,12 +62,6 @@ export class OutputFolder {
       `${this.partial} was not made by layergraft, but that is where ${this.path} would be prepared; move it away or choose another output`,
       { file: this.partial },
     );
-  }
-
-  /** Gives an earlier output its name back, if a run that was to replace it was killed between two renames. */
-  async recover(): Promise<void> {
-    if (await exists(this.path, { link: true })) return;
-    if ((await this.planDigest(this.#replaced)) !== undefined) await rename(this.#replaced, this.path);
   }
 
   /**
@@ -146,49 +124,6 @@ export class OutputFolder {
   }
 
   /**
-   * Makes the folder to be filled and takes the lock on it.
-   * @throws {OutputError} if another process is at it
-   */
-  async begin(fresh: boolean): Promise<void> {
-    await this.refuseIfWritten();
-    const lock = join(this.partial, LOCK_FILE);
-    if (await exists(lock)) await rm(lock, { force: true }); // of a run that is dead
-    await mkdir(this.partial, { recursive: true });
-    await writeFile(lock, String(process.pid), { flag: "wx" }).catch((error: unknown) => {
-      // Of two runs that come here at once, one finds the other's lock.
-      throw isSystemError(error, "EEXIST") ? this.#busy("another process") : error;
-    });
-    HELD.add(this.partial);
-    for (const name of await readdir(this.partial)) {
-      // A kill can leave half a journal beside the whole one.
-      const isLeftOver = fresh ? name !== LOCK_FILE : name.startsWith(`${STATE_FILE}.`);
-      if (isLeftOver) await rm(join(this.partial, name), { recursive: true, force: true });
-    }
-  }
-
-  /** @throws {OutputError} if a run is writing here */
-  async refuseIfWritten(): Promise<void> {
-    const lock = join(this.partial, LOCK_FILE);
-    const holder = await readFile(lock, "utf8").then(Number, () => 0);
-    const isHeld = holder === process.pid ? HELD.has(this.partial) : holder > 0 && isAlive(holder);
-    if (isHeld) throw this.#busy(`another process (${holder})`);
-  }
-
-  #busy(who: string): OutputError {
-    const lock = join(this.partial, LOCK_FILE);
-    return new OutputError(
-      `${who} is writing ${this.partial}; wait for it, or remove ${lock} if that process is not layergraft`,
-      { file: this.partial },
-    );
-  }
-
-  /** Gives up the lock. */
-  async #unlock(): Promise<void> {
-    await rm(join(this.partial, LOCK_FILE), { force: true });
-    HELD.delete(this.partial);
-  }
-
-  /**
    * Leaves what was written to a later run, or removes the folder if nothing worth keeping was.
    * @returns whether there is something to go on from
    */
@@ -196,8 +131,8 @@ export class OutputFolder {
     const state = await this.state().catch(() => undefined);
     const hasPieces = Buffer.from(state?.done ?? "", "base64").some((bits) => bits !== 0);
     const isResumable = !isUseless && (hasPieces || Object.keys(state?.measured ?? {}).length > 0);
-    await this.#unlock();
-    if (!isResumable) await rm(this.partial, { recursive: true, force: true });
+    if (isResumable) await this.close();
+    else await this.discard();
     return isResumable;
   }
 
@@ -236,36 +171,6 @@ export class OutputFolder {
     } finally {
       await handle.close();
     }
-  }
-
-  /** Puts the whole folder on the disk and gives it its final name. */
-  async commit(force: boolean): Promise<void> {
-    const isThere = await exists(this.path, { link: true });
-    if (isThere && !force) {
-      throw new OutputError(
-        `${this.path} was made by someone else while ${this.partial} was written; move it away, then go on with --resume`,
-        { file: this.path },
-      );
-    }
-    for (const name of await readdir(this.partial)) {
-      const handle = await open(join(this.partial, name), "r");
-      await handle.sync().finally(() => handle.close());
-    }
-    await rm(join(this.partial, STATE_FILE), { force: true });
-    await this.#unlock();
-    await syncFolder(this.partial);
-    // The old folder keeps its content until the new one stands in its place; see `recover`.
-    await this.#discardReplaced();
-    if (isThere) await rename(this.path, this.#replaced);
-    await rename(this.partial, this.path);
-    await syncFolder(dirname(this.path));
-    await this.#discardReplaced();
-  }
-
-  /** Removes a replaced output; what makes it one goes first, so that half of it is never taken for a whole. */
-  async #discardReplaced(): Promise<void> {
-    await rm(join(this.#replaced, PROVENANCE_FILE), { force: true });
-    await rm(this.#replaced, { recursive: true, force: true });
   }
 }
 

@@ -1,12 +1,12 @@
 // A trained model as a folder that transformers opens: what learned from the optimizer, all else from where it lies.
 // Appears whole or not at all. Not the state to resume from; that is state.ts.
 import { closeSync, openSync, readSync } from "node:fs";
-import { mkdir, rename, rm } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../core/dtype.js";
-import { DiskFullError, RecipeError } from "../core/errors.js";
-import { syncFolder, writeFileAtomically } from "../core/files.js";
+import { RecipeError } from "../core/errors.js";
 import { plural } from "../core/format.js";
+import { writeFolder } from "../core/run-folder.js";
 import { computeBlends } from "../engine/index.js";
 import { Converter } from "../kernels/convert.js";
 import type { KernelDType } from "../kernels/kernels.js";
@@ -38,26 +38,12 @@ export interface CheckpointToWrite {
  * @throws {DiskFullError} if there is no room; nothing is left of it then
  */
 export async function writeCheckpoint(folder: string, checkpoint: CheckpointToWrite): Promise<void> {
-  const partial = `${folder}.partial`;
-  try {
-    await rm(partial, { recursive: true, force: true });
-    await mkdir(partial, { recursive: true });
+  const fill = async (partial: string) => {
     if (checkpoint.lora) await writeFactors(partial, checkpoint, checkpoint.lora);
     else await writeWeights(partial, checkpoint);
-    await writeFileAtomically(join(partial, TRAINING_FILE), `${JSON.stringify(checkpoint.provenance, null, 2)}\n`);
-    await syncFolder(partial);
-    await rm(folder, { recursive: true, force: true });
-    await rename(partial, folder);
-    await syncFolder(dirname(folder));
-  } catch (error) {
-    await rm(partial, { recursive: true, force: true });
-    if (!DiskFullError.isMeantBy(error)) throw error;
-    throw new DiskFullError(
-      `there is no room for the checkpoint ${folder}; the former ones are still there, so free some room and resume`,
-      { file: folder },
-      error,
-    );
-  }
+    await writeFile(join(partial, TRAINING_FILE), `${JSON.stringify(checkpoint.provenance, null, 2)}\n`);
+  };
+  await writeFolder(folder, "the checkpoint", fill, { replace: true, retry: "resume" });
 }
 
 async function writeFactors(folder: string, { parameters, baseName, dtype }: CheckpointToWrite, plan: LoraPlan) {

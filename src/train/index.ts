@@ -45,7 +45,6 @@ export {
   runFields,
   runJsonSchema,
 } from "./run-file.js";
-export { RUN_FILES } from "./run-folder.js";
 export {
   type RunData,
   type RunModel,
@@ -73,4 +72,5 @@ export {
   type TrainResult,
   train,
 } from "./trainer.js";
+export { RUN_FILES } from "./training-folder.js";
 export { startTrlRun, TRL_FILES, type TrlCluster, type TrlFolder, type TrlRun, writeTrlRun } from "./trl/index.js";

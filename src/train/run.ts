@@ -23,7 +23,6 @@ import { locateWeights, readSpec } from "../model/index.js";
 import type { Tokenizer } from "../text/index.js";
 import { factorNames, type LoraPlan, planLora } from "./lora.js";
 import type { Run } from "./run-file.js";
-import { RUN_FILES } from "./run-folder.js";
 import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run-settings.js";
 import { resolveSelection } from "./selection.js";
 import {
@@ -35,6 +34,7 @@ import {
   type TrainResult,
   train,
 } from "./trainer.js";
+import { RUN_FILES } from "./training-folder.js";
 import { type TrlCluster, type TrlFolder, writeTrlRun } from "./trl/index.js";
 
 export interface RunOptions {

@@ -85,8 +85,8 @@ describe("writeState and findState", () => {
     expect(await readdir(states)).toEqual(["state-3"]);
     expect((await findState(states))?.progress.step).toBe(11);
     // What a killed process leaves: a folder that never got its name, and states that were not removed yet.
-    await mkdir(join(states, "state-4.partial"));
-    await writeFile(join(states, "state-4.partial", "state.json"), "{");
+    await mkdir(join(states, "state-4.layergraft-partial"));
+    await writeFile(join(states, "state-4.layergraft-partial", "state.json"), "{");
     await mkdir(join(states, "state-2"));
     expect((await findState(states))?.progress.step).toBe(11);
     await writeState(states, state(optimizer(1), { step: 13 }));
@@ -100,7 +100,7 @@ describe("writeState and findState", () => {
     const spy = vi.spyOn(writer, "writeSafetensors").mockRejectedValueOnce(full);
     const failed = writeState(states, state(optimizer(1), { step: 99 }));
     await expect(failed).rejects.toThrow(DiskFullError);
-    await expect(failed).rejects.toThrow(/no room for the state of step 99 .* the former one is still there/);
+    await expect(failed).rejects.toThrow(/no room for the state of step 99 .*; free some space, then resume/);
     spy.mockRestore();
     expect(await readdir(states)).toEqual(["state-1"]);
     expect((await findState(states))?.progress.step).toBe(12);

@@ -1,11 +1,12 @@
 // The complete state of a run as a folder: weights and moments in float32, and a page that says how far it was. Enough
 // to go on as if nothing had happened. Not a checkpoint to use: that is in Hugging Face layout, in the dtype asked for.
-import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { mkdir, open, readdir, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
-import { CheckpointError, DiskFullError } from "../core/errors.js";
-import { exists, readJsonObject, syncFolder, writeFileAtomically } from "../core/files.js";
+import { CheckpointError } from "../core/errors.js";
+import { exists, readJsonObject } from "../core/files.js";
 import { formatSome } from "../core/format.js";
+import { writeFolder } from "../core/run-folder.js";
 import { formatShape, sameShape } from "../core/shape.js";
 import type { TensorInfo } from "../safetensors/header.js";
 import { openSafetensors, type SafetensorsFile } from "../safetensors/reader.js";
@@ -15,7 +16,6 @@ import type { Parameter } from "./optimizer.js";
 const VERSION = 1;
 const PAGE = "state.json";
 const TENSORS = "tensors.safetensors";
-const PARTIAL = ".partial";
 
 const count = z.int().min(0);
 
@@ -100,28 +100,15 @@ export async function writeState(states: string, state: StateToWrite): Promise<s
   const parameters = [...state.parameters];
   const former = await stateNumbers(states);
   const final = join(states, folderName((former.at(-1) ?? 0) + 1));
-  const partial = `${final}${PARTIAL}`;
-  try {
-    await mkdir(states, { recursive: true });
-    await rm(partial, { recursive: true, force: true });
-    await mkdir(partial);
+  await mkdir(states, { recursive: true });
+  const fill = async (partial: string) => {
     const tensors = parameters.flatMap((parameter) => ARRAYS.map((array) => tensorOf(array, parameter)));
     await writeSafetensors(join(partial, TENSORS), tensors);
     const parameterSteps = Object.fromEntries(parameters.map(({ name, steps }) => [name, steps]));
     const page: Page = { version: VERSION, progress, configuration, inputs: { ...inputs }, parameterSteps };
-    await writeFileAtomically(join(partial, PAGE), `${JSON.stringify(page, undefined, 1)}\n`);
-    await syncFolder(partial);
-    await rename(partial, final);
-    await syncFolder(states);
-  } catch (error) {
-    await rm(partial, { recursive: true, force: true });
-    if (!DiskFullError.isMeantBy(error)) throw error;
-    throw new DiskFullError(
-      `there is no room for the state of step ${progress.step} in ${states}; the former one is still there, so free some room and resume`,
-      { file: final },
-      error,
-    );
-  }
+    await writeFile(join(partial, PAGE), `${JSON.stringify(page, undefined, 1)}\n`);
+  };
+  await writeFolder(final, `the state of step ${progress.step}`, fill, { retry: "resume" });
   for (const number of former) await rm(join(states, folderName(number)), { recursive: true, force: true });
   return final;
 }

@@ -278,7 +278,7 @@ describe("a run that is stopped", () => {
     // As if killed between the last state and what follows it.
     for (const name of ["last", "best"]) rmSync(join(out, name));
     cpSync(join(out, "checkpoint-24"), join(out, "checkpoint-18"), { recursive: true });
-    cpSync(join(out, "checkpoint-24"), join(out, "checkpoint-30.partial"), { recursive: true });
+    cpSync(join(out, "checkpoint-24"), join(out, "checkpoint-30.layergraft-partial"), { recursive: true });
     const result = await go({ resume: true });
     expect(result).toMatchObject({ resumed: true, steps: 12, loss: null });
     expect(left()).toEqual(wanted);
@@ -377,9 +377,9 @@ describe("what goes wrong", () => {
     const failed = await go().catch((error: unknown) => error);
     spy.mockRestore();
     expect(failed).toBeInstanceOf(DiskFullError);
-    expect((failed as Error).message).toMatch(/no room for the checkpoint .*; the former ones are still there/);
+    expect((failed as Error).message).toMatch(/no room for the checkpoint .*; free some space, then resume/);
     expect(checkpoints().length).toBeGreaterThan(0);
-    expect(readdirSync(out).filter((name) => name.endsWith(".partial"))).toEqual([]);
+    expect(readdirSync(out).filter((name) => name.endsWith("partial"))).toEqual([]);
     for (const name of checkpoints()) expect(readdirSync(join(out, name))).toContain("model.safetensors");
     await go({ resume: true });
     expect(left()).toEqual(wanted);
@@ -389,8 +389,8 @@ describe("what goes wrong", () => {
     await stopAfter(1);
     const { hostname } = await import("node:os");
     const lock = join(out, ".layergraft-lock");
-    const held = await takeLock(out, { name: ".layergraft-lock" });
-    await expect(go({ resume: true })).rejects.toThrow(/is worked on by process \d+ on .*; wait for it, or/);
+    const held = await takeLock(out);
+    await expect(go({ resume: true })).rejects.toThrow(/is locked by process \d+ on .*; wait for it to finish, or/);
     await held.release();
     writeFileSync(lock, JSON.stringify({ host: hostname(), pid: 999999999, born: "1" }));
     await go({ resume: true });

@@ -2,6 +2,7 @@
 // batches from whoever has them; what a run file means is run.ts.
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { AppendLog } from "../core/append-log.js";
 import { CancelledError, LayergraftError } from "../core/errors.js";
 import { exists } from "../core/files.js";
 import { formatSome } from "../core/format.js";
@@ -12,11 +13,11 @@ import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js"
 import { requireSameRun } from "./configuration.js";
 import type { LoraPlan } from "./lora.js";
 import { Optimizer } from "./optimizer.js";
-import { type KeepRule, RUN_FILES, RunFolder, RunLog } from "./run-folder.js";
 import type { RunSettings } from "./run-settings.js";
 import { learningRateFactor } from "./schedule.js";
 import { findState, type Progress, restoreParameters, writeState } from "./state.js";
 import { type BatchLoss, type TokenBatch, TrainableDecoder } from "./trainable.js";
+import { type KeepRule, RUN_FILES, TrainingFolder } from "./training-folder.js";
 
 /** A batch, and what it stands for. */
 export interface TrainingBatch extends TokenBatch {
@@ -123,7 +124,7 @@ const STATE_SHARE = 20;
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const { source } = options;
-  const folder = new RunFolder(options.out);
+  const folder = new TrainingFolder(options.out);
   const folders = [...source.sources.values()].flatMap(({ folder: one, adapter }) => [one, adapter?.path ?? one]);
   await folder.requireOutside(folders);
   await folder.take();
@@ -142,20 +143,20 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
 /** What a trainer is made of. */
 interface TrainerParts {
   readonly options: TrainOptions;
-  readonly folder: RunFolder;
+  readonly folder: TrainingFolder;
   readonly model: TrainableDecoder;
   readonly optimizer: Optimizer;
-  readonly log: RunLog;
+  readonly log: AppendLog;
   readonly progress: Progress;
   readonly resumed: boolean;
 }
 
 class Trainer {
   readonly #options: TrainOptions;
-  readonly #folder: RunFolder;
+  readonly #folder: TrainingFolder;
   readonly #model: TrainableDecoder;
   readonly #optimizer: Optimizer;
-  readonly #log: RunLog;
+  readonly #log: AppendLog;
   readonly #resumed: boolean;
   readonly #start = performance.now();
   #progress: Progress;
@@ -178,7 +179,7 @@ class Trainer {
     this.#resumed = resumed;
   }
 
-  static async open(options: TrainOptions, folder: RunFolder): Promise<Trainer> {
+  static async open(options: TrainOptions, folder: TrainingFolder): Promise<Trainer> {
     const { source, trained, lora, threads, settings, seed, streams, configuration, inputs, resume } = options;
     const saved = resume ? await findState(folder.states) : undefined;
     if (saved) requireSameRun(saved, { configuration, inputs });
@@ -195,7 +196,7 @@ class Trainer {
         position: streams.map(({ batches }) => batches.position()),
       };
       for (const [i, position] of (progress.position as Json[]).entries()) streams[i]?.batches.seek(position);
-      const log = new RunLog(folder.log, progress.logBytes);
+      const log = new AppendLog(folder.log, progress.logBytes);
       return new Trainer({ options, folder, model, optimizer, log, progress, resumed: saved !== undefined });
     } catch (error) {
       await model.close();

@@ -1,5 +1,5 @@
 // layergraft analyze: where experts changed, as numbers and pictures.
-import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Analysis, type AnalysisWithRows, analyzeExperts, type LocatedRecipe } from "../../analysis/analysis.js";
@@ -9,6 +9,7 @@ import { heatmapOf, pageData } from "../../analysis/views.js";
 import { isSystemError, LayergraftError, OutputError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
+import { writeFolder } from "../../core/run-folder.js";
 import { svgToPng } from "../../report/draw.js";
 import { type Heatmap, heatmapSvg } from "../../report/heatmap.js";
 import { heatmapLines } from "../../report/heatmap-terminal.js";
@@ -128,7 +129,7 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
       "report.html": await pageWithData("#analysis-page", pageData(result)),
       ...(await pictures(heatmapOf(analysis))),
     };
-    await writeFolder(out, force, files, result);
+    await writeAnalysis(out, force, files, result);
   }
   if (options.json) printJson(analysis);
   else print(describe(analysis));
@@ -213,7 +214,7 @@ async function drawTables(options: AnalyzeCommandOptions, files: readonly string
   };
   if (options.out !== undefined) {
     await checkFolder(options.out, options.force ?? false, []);
-    await writeFolder(options.out, options.force ?? false, await pictures(heatmap));
+    await writeAnalysis(options.out, options.force ?? false, await pictures(heatmap));
     say(options, `Wrote ${join(options.out, "heatmap.svg")} and heatmap.png`);
   }
   if (options.json) printJson(tables);
@@ -242,30 +243,21 @@ async function checkFolder(out: string, force: boolean, inputs: readonly string[
   }
 }
 
-/** Writes all files beside the folder's place and gives it its name when they are complete. */
-async function writeFolder(
+async function writeAnalysis(
   out: string,
   force: boolean,
   files: Record<string, string | Uint8Array>,
   result?: AnalysisWithRows,
 ): Promise<void> {
-  // Not OUT.partial: a stopped merge may have left its work there.
-  const partial = `${resolve(out)}.analysis-${process.pid}`;
-  await mkdir(dirname(partial), { recursive: true });
-  await mkdir(partial);
-  try {
+  await mkdir(dirname(resolve(out)), { recursive: true });
+  const fill = async (partial: string) => {
     for (const [name, content] of Object.entries(files)) await writeFile(join(partial, name), content);
-    if (result) {
-      const tensors = [...result.rows].map(([name, rows]) => {
-        const data = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength);
-        return { name, dtype: "F32" as const, shape: [rows.length], data };
-      });
-      await writeSafetensors(join(partial, "rows.safetensors"), tensors);
-    }
-    if (force) await rm(out, { recursive: true, force: true });
-    await rename(partial, resolve(out));
-  } catch (error) {
-    await rm(partial, { recursive: true, force: true });
-    throw error;
-  }
+    if (!result) return;
+    const tensors = [...result.rows].map(([name, rows]) => {
+      const data = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength);
+      return { name, dtype: "F32" as const, shape: [rows.length], data };
+    });
+    await writeSafetensors(join(partial, "rows.safetensors"), tensors);
+  };
+  await writeFolder(out, "the analysis", fill, { replace: force });
 }

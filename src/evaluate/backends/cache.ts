@@ -1,49 +1,30 @@
 // Answers kept by what was asked, one line each, appended as they come: a run that is taken up again asks nothing twice.
 // Not a store between runs: it lies in the output folder and belongs to its settings.
 import { createHash } from "node:crypto";
-import { type FileHandle, open, readFile } from "node:fs/promises";
-import { isSystemError, OutputError } from "../../core/errors.js";
+import { z } from "zod";
+import { AppendLog, readLog } from "../../core/append-log.js";
 import { groupBy } from "../../core/group.js";
 import { type Answer, type AnswerOptions, type Backend, isFault } from "./backend.js";
 
-/** A cache file. Only whole lines count: what a killed run left of its last one is cut off. */
-export class AnswerCache {
-  readonly #path: string;
-  readonly #values: Map<string, unknown>;
-  readonly #handle: FileHandle;
-  #writing: Promise<void> = Promise.resolve();
-  #failure: unknown;
+const entrySchema = z.tuple([z.string(), z.unknown()]);
 
-  private constructor(path: string, values: Map<string, unknown>, handle: FileHandle) {
-    this.#path = path;
+/** Answers by key, kept in a log. */
+export class AnswerCache {
+  readonly #values: Map<string, unknown>;
+  readonly #log: AppendLog;
+
+  private constructor(values: Map<string, unknown>, log: AppendLog) {
     this.#values = values;
-    this.#handle = handle;
+    this.#log = log;
   }
 
   /**
-   * Opens a cache, or begins one.
-   * @throws {OutputError} when a line in it, other than a torn last one, is not ours
+   * Opens a cache, or starts one.
+   * @throws {OutputError} if a line other than the last is damaged
    */
   static async open(path: string): Promise<AnswerCache> {
-    const bytes = await readFile(path).catch((error: unknown) => {
-      if (isSystemError(error, "ENOENT")) return Buffer.alloc(0);
-      throw error;
-    });
-    const whole = bytes.lastIndexOf(0x0a) + 1;
-    const values = new Map<string, unknown>();
-    const lines = bytes.subarray(0, whole).toString("utf8").split("\n").slice(0, -1);
-    for (const [i, line] of lines.entries()) {
-      const entry = readEntry(line);
-      if (!entry) {
-        throw new OutputError(`${path}, line ${i + 1} is no answer that was kept here; remove the file to ask again`, {
-          file: path,
-        });
-      }
-      values.set(...entry);
-    }
-    const handle = await open(path, "a");
-    if (whole < bytes.length) await handle.truncate(whole);
-    return new AnswerCache(path, values, handle);
+    const { entries, bytes } = await readLog(path, (value) => entrySchema.parse(value));
+    return new AnswerCache(new Map(entries), new AppendLog(path, bytes));
   }
 
   get size(): number {
@@ -54,40 +35,15 @@ export class AnswerCache {
     return this.#values.get(key);
   }
 
-  /** Keeps a value; it is on its way to the file when this returns, and there when close() has. */
+  /** Keeps a value. @throws {DiskFullError} if there is no room */
   put(key: string, value: unknown): void {
     if (this.#values.has(key)) return;
     this.#values.set(key, value);
-    const line = `${JSON.stringify([key, value])}\n`;
-    this.#writing = this.#writing
-      .then(() => this.#handle.appendFile(line))
-      .catch((error: unknown) => {
-        this.#failure ??= error;
-      });
+    this.#log.add([key, value]);
   }
 
-  /** @throws {OutputError} when something could not be written */
-  async close(): Promise<void> {
-    await this.#writing;
-    await this.#handle.close();
-    if (this.#failure !== undefined) {
-      throw new OutputError(
-        `${this.#path} could not be written: ${(this.#failure as Error).message}`,
-        { file: this.#path },
-        this.#failure,
-      );
-    }
-  }
-}
-
-function readEntry(line: string): [string, unknown] | undefined {
-  try {
-    const value: unknown = JSON.parse(line);
-    return Array.isArray(value) && typeof value[0] === "string" && value.length === 2
-      ? [value[0], value[1]]
-      : undefined;
-  } catch {
-    return undefined;
+  close(): void {
+    this.#log.close();
   }
 }
 

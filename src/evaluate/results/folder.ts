@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { isSystemError, OutputError } from "../../core/errors.js";
 import { exists, writeFileAtomically } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
-import { type Lock, takeLock } from "../../core/lock.js";
+import { LOCK_FILE, type Lock, takeLock } from "../../core/lock.js";
 import { AnswerCache } from "../backends/index.js";
 import type { Results, RunRecord, Sample } from "./types.js";
 
@@ -14,7 +14,6 @@ const ANSWERS_FILE = "answers.jsonl";
 const RESULTS_FILE = "results.json";
 const RUN_FILE = "run.json";
 const SHARED_FILE = "shared-prompts.json";
-const LOCK_FILE = ".layergraft-lock";
 /** What the user's own server printed. */
 export const SERVER_LOG = "server.log";
 
@@ -79,7 +78,7 @@ export class ResultFolder {
     const folder = resolve(path);
     await ResultFolder.check(folder, resume);
     await mkdir(folder, { recursive: true });
-    const lock = await takeLock(folder, { name: LOCK_FILE });
+    const lock = await takeLock(folder);
     try {
       const file = join(folder, SETTINGS_FILE);
       const wanted = toJson(settings);

@@ -1,11 +1,12 @@
 // Hands a run to PyTorch: a folder with its configuration, its sequences token by token in the order in which they would
 // be trained on here, a Python entry on TRL and PEFT, and the ways to start it. Trains nothing; start.ts starts it.
-import { type FileHandle, mkdir, open, readdir, rename, rm, writeFile } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { type FileHandle, mkdir, open, readdir, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { DTYPE_BY_TORCH_NAME } from "../../core/dtype.js";
-import { CancelledError, DiskFullError, OutputError, RecipeError } from "../../core/errors.js";
-import { exists, syncFolder } from "../../core/files.js";
+import { CancelledError, OutputError, RecipeError } from "../../core/errors.js";
+import { exists } from "../../core/files.js";
+import { writeFolder } from "../../core/run-folder.js";
 import { factorNames, factorShapes, initialFactors, writeAdapter } from "../lora.js";
 import { decaySteps, learningRateFactor } from "../schedule.js";
 import type { TokenBatch } from "../trainable.js";
@@ -83,34 +84,22 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
   if ((await exists(folder)) && (await readdir(folder)).length > 0) {
     throw new OutputError(`${folder} is not empty; give another folder`, { file: folder });
   }
-  const partial = `${folder}.partial`;
-  try {
-    await rm(partial, { recursive: true, force: true });
-    await mkdir(partial, { recursive: true });
-    const written = await writeSequences(partial, options);
+  const fill = async (partial: string) => {
+    const sequences = await writeSequences(partial, options);
     await writeHoldout(partial, run.holdout ?? [], options.packing);
     if (run.lora) await writeStart(join(partial, TRL_FILES.adapter), run, run.lora, base);
     const put = (name: string, text: string, mode = 0o644) => writeFile(join(partial, name), text, { mode });
-    await put(TRL_FILES.run, `${JSON.stringify(describe(options, base, written), undefined, 1)}\n`);
+    await put(TRL_FILES.run, `${JSON.stringify(describe(options, base, sequences), undefined, 1)}\n`);
     await put(TRL_FILES.entry, ENTRY);
     await put(TRL_FILES.requirements, REQUIREMENTS);
     await put(TRL_FILES.accelerate, accelerateYaml(cluster));
     await put(TRL_FILES.launch, launchScript(cluster), 0o755);
     await put(TRL_FILES.slurm, slurmScript(cluster));
-    await syncFolder(partial);
-    await rm(folder, { recursive: true, force: true }); // it is empty
-    await rename(partial, folder);
-    await syncFolder(dirname(folder));
-    return { folder, out: join(folder, TRL_FILES.out), sequences: written.sequences, tokens: written.tokens };
-  } catch (error) {
-    await rm(partial, { recursive: true, force: true });
-    if (!DiskFullError.isMeantBy(error)) throw error;
-    throw new DiskFullError(
-      `there is no room for the run in ${folder}; free some and try again`,
-      { file: folder },
-      error,
-    );
-  }
+    return sequences;
+  };
+  // An empty folder may be there already.
+  const written = await writeFolder(folder, "the run", fill, { replace: true });
+  return { folder, out: join(folder, TRL_FILES.out), sequences: written.sequences, tokens: written.tokens };
 }
 
 /** Refuses what a run on TRL would not do. @returns what `from_pretrained` is to open */

@@ -1,11 +1,10 @@
 // The folder of a training run: what may be begun in it, its log, which checkpoints stay, and the names that lead to the
 // last and the best of them. Not what a checkpoint or a state holds.
-import { closeSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { mkdir, readdir, realpath, rename, rm, symlink } from "node:fs/promises";
 import { basename, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { DiskFullError, OutputError } from "../core/errors.js";
+import { OutputError } from "../core/errors.js";
 import { exists } from "../core/files.js";
-import { type Lock, takeLock } from "../core/lock.js";
+import { LOCK_FILE, type Lock, takeLock } from "../core/lock.js";
 
 /** Names within the folder of a run. */
 export const RUN_FILES = {
@@ -16,9 +15,7 @@ export const RUN_FILES = {
   merged: "merged",
 } as const;
 
-const LOCK = ".layergraft-lock";
-
-const CHECKPOINT = /^checkpoint-(\d+)(\.partial)?$/;
+const CHECKPOINT = /^checkpoint-(\d+)(\.(layergraft-)?partial)?$/;
 
 /** All that runs write; another file in the folder belongs to somebody else, and stays. */
 const OWN = /^(log\.jsonl|state|checkpoint-\d+|reverted|merged|last|best|loss\.(svg|png))(\.[\w-]+)*$/;
@@ -26,7 +23,7 @@ const OWN = /^(log\.jsonl|state|checkpoint-\d+|reverted|merged|last|best|loss\.(
 /** Which of a run's checkpoints stay. */
 export type KeepRule = "best_and_last" | "last" | "all";
 
-export class RunFolder {
+export class TrainingFolder {
   readonly path: string;
   #held: Lock | undefined;
 
@@ -60,7 +57,7 @@ export class RunFolder {
     readonly resume?: boolean | undefined;
   }): Promise<void> {
     if (!(await exists(this.path))) return;
-    const names = (await readdir(this.path)).filter((name) => !name.startsWith(LOCK));
+    const names = (await readdir(this.path)).filter((name) => !name.startsWith(LOCK_FILE));
     const isRun = names.includes(RUN_FILES.log) || names.includes(RUN_FILES.states);
     if (names.length > 0 && !isRun) {
       throw new OutputError(`${this.path} is not empty and holds no run; give another folder`, { file: this.path });
@@ -83,7 +80,7 @@ export class RunFolder {
    */
   async take(): Promise<void> {
     await mkdir(this.path, { recursive: true });
-    this.#held = await takeLock(this.path, { name: LOCK });
+    this.#held = await takeLock(this.path);
   }
 
   /** Gives the folder back. */
@@ -129,44 +126,5 @@ export class RunFolder {
     // A junction is what Windows lets everybody make; elsewhere the type means nothing.
     await symlink(basename(this.checkpoint(samples)), temporary, "junction");
     await rename(temporary, path);
-  }
-}
-
-/** A log of one JSON object a line. What was written after the state that a run resumes from is cut off. */
-export class RunLog {
-  readonly #path: string;
-  readonly #descriptor: number;
-  #bytes: number;
-
-  /** @param bytes that belong to the run; 0 for a new one */
-  constructor(path: string, bytes: number) {
-    this.#path = path;
-    this.#descriptor = openSync(path, bytes === 0 ? "w" : "r+");
-    ftruncateSync(this.#descriptor, bytes);
-    this.#bytes = bytes;
-  }
-
-  /** @throws {DiskFullError} if there is no room */
-  add(entry: Readonly<Record<string, unknown>>): void {
-    const line = Buffer.from(`${JSON.stringify(entry)}\n`);
-    try {
-      for (let at = 0; at < line.length; )
-        at += writeSync(this.#descriptor, line, at, line.length - at, this.#bytes + at);
-    } catch (error) {
-      if (!DiskFullError.isMeantBy(error)) throw error;
-      const message = `there is no room for the log ${this.#path}; checkpoints and state are still there, so free some room and resume`;
-      throw new DiskFullError(message, { file: this.#path }, error);
-    }
-    this.#bytes += line.length;
-  }
-
-  /** @returns bytes that are on the disk */
-  flush(): number {
-    fsyncSync(this.#descriptor);
-    return this.#bytes;
-  }
-
-  close(): void {
-    closeSync(this.#descriptor);
   }
 }

@@ -1,0 +1,64 @@
+// Locks: who gets them, from whom, and what the others are told.
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { LOCK_FILE, requireUnlocked, takeLock } from "./lock.js";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "layergraft-lock-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe("the lock", () => {
+  const lockFile = () => join(folder, LOCK_FILE);
+
+  it("keeps a second runner out until the first lets go", async () => {
+    const lock = await takeLock(folder);
+    await expect(takeLock(folder)).rejects.toThrow(/is locked by process \d+ on .*delete/);
+    await expect(requireUnlocked(folder)).rejects.toThrow(/is locked by process \d+ on .*delete/);
+    await lock.release();
+    await requireUnlocked(folder);
+    await (await takeLock(folder)).release();
+  });
+
+  it("is taken from a process that is gone, or whose number another has now", async () => {
+    const { pid } = process;
+    writeFileSync(lockFile(), JSON.stringify({ host: hostname(), pid: 2 ** 22 + 1, born: "1" })); // past Linux's largest
+    await (await takeLock(folder)).release();
+    writeFileSync(lockFile(), JSON.stringify({ host: hostname(), pid, born: "not then" }));
+    await (await takeLock(folder)).release();
+  });
+
+  it("waits long for a runner on another machine", async () => {
+    writeFileSync(lockFile(), JSON.stringify({ host: "elsewhere", pid: 1, born: "1" }));
+    await expect(takeLock(folder)).rejects.toThrow(/process 1 on elsewhere, last seen/);
+    const old = Date.now() / 1000 - 400;
+    utimesSync(lockFile(), old, old);
+    await (await takeLock(folder)).release();
+  });
+
+  it("waits as long for one whose number counts in another namespace or boot", async () => {
+    writeFileSync(lockFile(), JSON.stringify({ host: hostname(), pid: 2 ** 22 + 1, born: "1", space: "another" }));
+    await expect(takeLock(folder)).rejects.toThrow(/is locked by process 4194305/);
+    const old = Date.now() / 1000 - 400;
+    utimesSync(lockFile(), old, old);
+    await (await takeLock(folder)).release();
+  });
+
+  it("waits a little for a runner that is just writing it", async () => {
+    writeFileSync(lockFile(), '{"host":');
+    await expect(takeLock(folder)).rejects.toThrow("has just started");
+    const old = Date.now() / 1000 - 60;
+    utimesSync(lockFile(), old, old);
+    await (await takeLock(folder)).release();
+  });
+
+  it("does not remove its successor's", async () => {
+    const lock = await takeLock(folder);
+    writeFileSync(lockFile(), "somebody else's");
+    await lock.release();
+    expect(readFileSync(lockFile(), "utf8")).toBe("somebody else's");
+  });
+});

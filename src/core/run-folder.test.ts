@@ -1,0 +1,121 @@
+// Folders that appear whole: what a reader can find at any moment, whatever happens to the writer.
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { DiskFullError } from "./errors.js";
+import { takeLock } from "./lock.js";
+import { RunFolder, writeFolder } from "./run-folder.js";
+
+let home: string;
+let out: string;
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), "layergraft-folder-"));
+  out = join(home, "out");
+});
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+const fill = (text: string) => async (partial: string) => {
+  mkdirSync(join(partial, "inner"));
+  writeFileSync(join(partial, "inner", "file"), text);
+};
+const content = () => readFileSync(join(out, "inner", "file"), "utf8");
+
+describe("writeFolder", () => {
+  it("leaves the folder alone, without lock or leftovers", async () => {
+    await writeFolder(out, "the test", fill("one"));
+    expect([readdirSync(home), readdirSync(out), content()]).toEqual([["out"], ["inner"], "one"]);
+  });
+
+  it("replaces an earlier folder only when told to", async () => {
+    await writeFolder(out, "the test", fill("one"));
+    await expect(writeFolder(out, "the test", fill("two"))).rejects.toThrow(/out was created by another program/);
+    expect(content()).toBe("one");
+    await writeFolder(out, "the test", fill("three"), { replace: true });
+    expect([readdirSync(home), content()]).toEqual([["out"], "three"]);
+  });
+
+  it("keeps the earlier folder and nothing else when the disk is full", async () => {
+    await writeFolder(out, "the test", fill("one"));
+    const failing = writeFolder(
+      out,
+      "the test",
+      () => Promise.reject(Object.assign(new Error("no space"), { code: "ENOSPC" })),
+      { replace: true, retry: "resume" },
+    );
+    await expect(failing).rejects.toThrow(DiskFullError);
+    await expect(failing).rejects.toThrow(/no room for the test in .*; free some space, then resume/);
+    expect([readdirSync(home), content()]).toEqual([["out"], "one"]);
+  });
+
+  it("starts over from what a kill left, and waits for nobody that is gone", async () => {
+    mkdirSync(`${out}.layergraft-partial`);
+    writeFileSync(join(`${out}.layergraft-partial`, "half"), "");
+    writeFileSync(join(`${out}.layergraft-partial`, ".layergraft-lock"), '{"host":"gone","pid":1,"born":"1"}');
+    await expect(writeFolder(out, "the test", fill("one"))).rejects.toThrow(/is locked by process 1 on gone/);
+    rmSync(join(`${out}.layergraft-partial`, ".layergraft-lock"));
+    await writeFolder(out, "the test", fill("one"));
+    expect([readdirSync(home), readdirSync(out)]).toEqual([["out"], ["inner"]]);
+  });
+
+  it("keeps the permissions of what it holds", async () => {
+    await writeFolder(out, "the test", async (partial) => {
+      writeFileSync(join(partial, "run.sh"), "");
+      chmodSync(join(partial, "run.sh"), 0o500);
+    });
+    expect(existsSync(join(out, "run.sh"))).toBe(true);
+  });
+});
+
+describe("RunFolder", () => {
+  it("keeps what an earlier run left only to resume, without half-written files", async () => {
+    const folder = new RunFolder(out);
+    await folder.open();
+    writeFileSync(join(folder.partial, "done"), "1");
+    writeFileSync(join(folder.partial, "journal.0123.tmp"), "1");
+    await folder.close();
+    await folder.open({ resume: true });
+    expect(readdirSync(folder.partial).sort()).toEqual([".layergraft-lock", "done"]);
+    await folder.close();
+    await folder.open();
+    expect(readdirSync(folder.partial)).toEqual([".layergraft-lock"]);
+    await folder.discard();
+    expect(readdirSync(home)).toEqual([]);
+  });
+
+  it("removes the run's own files from what it commits", async () => {
+    const folder = new RunFolder(out);
+    await folder.open();
+    writeFileSync(join(folder.partial, ".layergraft-run.json"), "{}");
+    writeFileSync(join(folder.partial, "weights"), "1");
+    await folder.commit();
+    expect([readdirSync(home), readdirSync(out)]).toEqual([["out"], ["weights"]]);
+  });
+
+  it("restores an output that was being replaced", async () => {
+    mkdirSync(`${out}.layergraft-replaced`);
+    writeFileSync(join(`${out}.layergraft-replaced`, "old"), "");
+    const folder = new RunFolder(out);
+    await folder.recover();
+    expect([readdirSync(home), readdirSync(out)]).toEqual([["out"], ["old"]]);
+  });
+
+  it("is filled by one run at a time", async () => {
+    const folder = new RunFolder(out);
+    await folder.open();
+    await expect(new RunFolder(out).open({ resume: true })).rejects.toThrow(/out\.partial is locked by/);
+    await expect(folder.requireUnlocked()).rejects.toThrow(/is locked by/);
+    await folder.close();
+    await folder.requireUnlocked();
+    await (await takeLock(folder.partial)).release();
+  });
+});

@@ -1,0 +1,129 @@
+// A folder that appears whole or not at all: filled beside its place, synced, then renamed.
+import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { DiskFullError, OutputError } from "./errors.js";
+import { exists, syncFolder } from "./files.js";
+import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
+
+/** Files that only runs use while they fill a folder; none is part of an output. */
+const PRIVATE = /^\.layergraft-/;
+
+/** The output folder of a run that may be stopped and resumed. One process at a time fills it. */
+export class RunFolder {
+  /** Absolute path of the finished folder. */
+  readonly path: string;
+  /** Absolute path of the folder while it is being filled. */
+  readonly partial: string;
+  /** Where an earlier output waits until the new one is in place. It is whole whenever it exists. */
+  readonly #replaced: string;
+  /** Where a replaced output is deleted. */
+  readonly #discarded: string;
+  #lock: Lock | undefined;
+
+  constructor(path: string, suffix = ".partial") {
+    this.path = resolve(path);
+    this.partial = `${this.path}${suffix}`;
+    this.#replaced = `${this.path}.layergraft-replaced`;
+    this.#discarded = `${this.path}.layergraft-discarded`;
+  }
+
+  /** Restores an earlier output if the run that was replacing it was killed between two renames. */
+  async recover(): Promise<void> {
+    if (await exists(this.path, { link: true })) return;
+    if (await exists(this.#replaced)) await rename(this.#replaced, this.path);
+  }
+
+  /** @throws {LayergraftError} code "locked" if a live process is filling the folder */
+  requireUnlocked(): Promise<void> {
+    return requireUnlocked(this.partial);
+  }
+
+  /**
+   * Creates the partial folder and locks it.
+   * @param options.resume keep what an earlier run left there; default false
+   * @throws {LayergraftError} code "locked" if another process is filling it
+   */
+  async open(options: { readonly resume?: boolean } = {}): Promise<void> {
+    await mkdir(this.partial, { recursive: true });
+    this.#lock = await takeLock(this.partial);
+    for (const name of await readdir(this.partial)) {
+      // A kill can leave a half-written file beside the whole one.
+      const isLeftOver = options.resume ? name.endsWith(".tmp") : name !== LOCK_FILE;
+      if (isLeftOver) await rm(join(this.partial, name), { recursive: true, force: true });
+    }
+  }
+
+  /**
+   * Syncs the folder to disk and gives it its final name.
+   * @param options.replace replace an earlier output, which stays whole until the new one is in place; default false
+   * @throws {OutputError} if the name was taken meanwhile
+   */
+  async commit(options: { readonly replace?: boolean } = {}): Promise<void> {
+    const isTaken = await exists(this.path, { link: true });
+    if (isTaken && !options.replace) {
+      throw new OutputError(
+        `${this.path} was created by another program during the run; move it away, then resume with --resume`,
+        { file: this.path },
+      );
+    }
+    for (const entry of await readdir(this.partial, { recursive: true, withFileTypes: true })) {
+      if (entry.isDirectory()) continue;
+      const handle = await open(join(entry.parentPath, entry.name), "r");
+      await handle.sync().finally(() => handle.close());
+    }
+    for (const name of await readdir(this.partial)) {
+      if (PRIVATE.test(name)) await rm(join(this.partial, name), { force: true });
+    }
+    await this.close();
+    await syncFolder(this.partial);
+    await rm(this.#replaced, { recursive: true, force: true });
+    if (isTaken) await rename(this.path, this.#replaced);
+    await rename(this.partial, this.path);
+    await syncFolder(dirname(this.path));
+    await rm(this.#discarded, { recursive: true, force: true });
+    if (isTaken) await rename(this.#replaced, this.#discarded);
+    await rm(this.#discarded, { recursive: true, force: true });
+  }
+
+  /** Unlocks the folder and leaves what is in it to a later run. */
+  async close(): Promise<void> {
+    await this.#lock?.release();
+    this.#lock = undefined;
+  }
+
+  /** Unlocks the folder and deletes what is in it. */
+  async discard(): Promise<void> {
+    await this.close();
+    await rm(this.partial, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Writes a folder in one go: nothing is left of it if `fill` throws.
+ * @param path the folder; an earlier one is replaced only with `replace`
+ * @param what what the folder holds, such as "the checkpoint", for messages
+ * @param fill writes the content into the folder that it is given
+ * @param options.retry what to do once there is room again; default "run again"
+ * @throws {DiskFullError} if there is no room; an earlier folder stays
+ * @throws {LayergraftError} code "locked" if another process is writing it
+ */
+export async function writeFolder<T>(
+  path: string,
+  what: string,
+  fill: (partial: string) => Promise<T>,
+  options: { readonly replace?: boolean; readonly retry?: string } = {},
+): Promise<T> {
+  // Not `.partial`, which may hold a stopped merge: this name says that nothing in it is worth keeping.
+  const folder = new RunFolder(path, ".layergraft-partial");
+  await folder.open();
+  try {
+    const result = await fill(folder.partial);
+    await folder.commit(options);
+    return result;
+  } catch (error) {
+    await folder.discard();
+    if (!DiskFullError.isMeantBy(error)) throw error;
+    const message = `no room for ${what} in ${dirname(folder.path)}; free some space, then ${options.retry ?? "run again"}`;
+    throw new DiskFullError(message, { file: folder.path }, error);
+  }
+}
