@@ -211,7 +211,7 @@ describe("a run", () => {
     const controller = new AbortController();
     const first = run(() => "never", { signal: controller.signal });
     await new Promise((resolve) => setTimeout(resolve, 50));
-    await expect(run().summary).rejects.toThrow(/is worked on by process \d+/);
+    await expect(run().summary).rejects.toThrow(/is locked by process \d+/);
     controller.abort();
     await expect(first.summary).rejects.toThrow("stopped");
   });
