@@ -51,7 +51,7 @@ describe("declarations", () => {
     expect(faults({ sets: [{ use: "nllb", language: "Swahili" }] })[0]).toMatch(
       /^sets\[0\]\.source: is missing\. The hub holds its card only/,
     );
-    expect(faults({ use: "aya", language: "Swahilli" })[0]).toMatch(/^language: .* did you mean swahili\?/);
+    expect(faults({ use: "aya", language: "Swahilli" })[0]).toMatch(/^language: .* did you mean Swahili\?/);
     expect(faults(["math"])[0]).toMatch(/^\[0\]\.use: must be one of orca-math, aya/);
     expect(faults([{ source: "x" }, { map: { response: "a" } }])).toEqual([
       "[0].map: is missing; say which columns are prompt and response",

@@ -2,10 +2,10 @@
 // when its ready declaration is filled in.
 import { z } from "zod";
 import { RecipeError } from "../core/errors.js";
+import { requireLanguage } from "../core/languages.js";
 import { contaminationSchema } from "./contamination.js";
 import { encodingFields } from "./encode.js";
 import { type FilterDeclaration, filterSchema } from "./filter.js";
-import { findLanguage } from "./languages.js";
 import { type MappingDeclaration, mappingSchema } from "./mapping.js";
 import { FORMATS } from "./read/files.js";
 import { READY_NAMES, readySet } from "./ready.js";
@@ -71,7 +71,7 @@ const setSchema = z.preprocess(
       add("language", `means nothing to ${set.use}, which has one language`);
     if (set.language === undefined) return;
     try {
-      const { source } = ready.declare(findLanguage(set.language));
+      const { source } = ready.declare(requireLanguage(set.language, { field: "language" }));
       if (source === undefined && set.source === undefined) add("source", `is missing. ${ready.note ?? ""}`.trim());
     } catch (error) {
       if (!(error instanceof RecipeError)) throw error;
@@ -147,7 +147,9 @@ export function planSet(declaration: SetDeclaration): SetPlan {
     if (source === undefined || map === undefined) throw new RecipeError("a set of data needs source and map", []);
     return { ...declaration, name: declaration.name ?? source, source, map, filter: declaration.filter ?? [] };
   }
-  const ready = readySet(use).declare(language === undefined ? undefined : findLanguage(language));
+  const ready = readySet(use).declare(
+    language === undefined ? undefined : requireLanguage(language, { field: "language" }),
+  );
   const fields: Record<string, unknown> = { ...ready };
   if (declaration.source !== undefined) for (const field of OF_SOURCE) delete fields[field];
   // Patterns of files stand instead of a configuration and a split.

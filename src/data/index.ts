@@ -23,7 +23,6 @@ export { DataError } from "./error.js";
 export type { Example, Message, Role } from "./example.js";
 export { type HubDataset, type HubDatasetOptions, hubDataset, isHubName } from "./hub/index.js";
 export { type HubRowsRequest, hubRows } from "./hub-rows.js";
-export { findLanguage, LANGUAGES, type Language } from "./languages.js";
 export { compileMapping, type Mapping, mappingSchema } from "./mapping.js";
 export { Mixture, type MixtureOptions } from "./mixture.js";
 export { checkData, type PreparedData, type PrepareOptions, type PrepareProgress, prepareData } from "./prepare.js";

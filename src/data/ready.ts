@@ -1,7 +1,8 @@
 // Ready declarations of the data sets that the paper's experts were trained on (arXiv 2410.01335, table 3): where each
 // is, how its columns become prompts and responses, and what is filtered out. What a run declares goes before them.
+
+import type { Language } from "../core/languages.js";
 import type { FilterDeclaration } from "./filter.js";
-import type { Language } from "./languages.js";
 import type { MappingDeclaration } from "./mapping.js";
 import type { Format } from "./read/files.js";
 
@@ -86,7 +87,7 @@ export const READY = {
     language: "required",
     note: "The hub holds its card only: fetch the pair's file (such as eng_Latn-swh_Latn.gz) as the card says, and give it as source.",
     declare: (language) => {
-      const other = language?.flores ?? "";
+      const other = language?.code ?? "";
       // Files are named by both codes in the order of the alphabet, and so are the sentences in them.
       const sentences = ["eng_Latn", other].sort();
       return {
@@ -159,7 +160,7 @@ export const READY = {
       source: "ai4bharat/indic-align",
       config: "Indic_ShareLlama",
       // A column for each language, or one for all in the configurations that are not translated.
-      map: conversation([language?.flores ?? "", "interactions"]),
+      map: conversation([language?.code ?? "", "interactions"]),
     }),
   },
   bongchat: {

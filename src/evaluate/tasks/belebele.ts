@@ -1,10 +1,10 @@
 // Belebele: reading comprehension over FLORES passages in 122 languages, four choices. Bandarkar et al. 2023,
 // arXiv 2308.16884.
 import { plural } from "../../core/format.js";
+import { type Language, requireLanguage } from "../../core/languages.js";
 import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
 import { LETTER_CHOICES, LETTERS, readChoice, scoreChoice } from "./choosing.js";
 import { type DataAccess, dataError, findFile, hubRows, type Row, readJsonLines, textField } from "./data.js";
-import { type Language, requireLanguage } from "./languages.js";
 import { type ChooseItem, limitItems, type OpenOptions, type Task, type TaskFamily } from "./task.js";
 
 interface BelebeleProtocol extends Protocol {
@@ -52,7 +52,7 @@ export const belebele: TaskFamily = {
   names: ["eng", "jpn", "ben", "swh", "tel"].map((code) => `belebele_${code}`),
   open(name, options) {
     if (!name.startsWith("belebele_")) return undefined;
-    return [openBelebele(requireLanguage(name.slice("belebele_".length), name), options)];
+    return [openBelebele(requireLanguage(name.slice("belebele_".length), { task: name, field: "tasks" }), options)];
   },
 };
 

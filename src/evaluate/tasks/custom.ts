@@ -2,6 +2,7 @@
 import { basename, dirname, resolve } from "node:path";
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
+import { findLanguage } from "../../core/languages.js";
 import { PATIENCE_SECONDS, TimeLimitError, withinSeconds } from "../../core/time-limit.js";
 import { isMgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
 import { bleuStatistics, CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/index.js";
@@ -10,7 +11,6 @@ import { LETTERS, readChoice, scoreChoice } from "./choosing.js";
 import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, readDeclaration } from "./custom-file.js";
 import { type DataAccess, dataError, findFile, type Row, readJsonLines } from "./data.js";
 import { bleuMetric, chrfMetric } from "./flores.js";
-import { findLanguage } from "./languages.js";
 import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
 import { fill, valueAt } from "./template.js";
 

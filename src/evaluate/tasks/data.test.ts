@@ -8,7 +8,6 @@ import { LayergraftError } from "../../core/errors.js";
 import { parseCsv } from "./csv.js";
 import { readJsonLines, readLines } from "./data.js";
 import { openTasks } from "./index.js";
-import { findLanguage, LANGUAGES, requireLanguage } from "./languages.js";
 import { parsePythonDictionary } from "./python-literal.js";
 
 const FIXTURES = new URL("../../../test/fixtures/evaluation/", import.meta.url);
@@ -203,32 +202,5 @@ describe("MMLU's, MBPP's and Belebele's files", () => {
     });
     const { items } = await load("mbpp_sw", folder);
     expect(items[0]?.prompt).toMatchObject({ own: '"""\nAndika\nassert f()\n"""\n' });
-  });
-});
-
-describe("languages", () => {
-  it("go by every code, without case", () => {
-    for (const code of ["sw", "swh", "swh_Latn", "SWH-latn", "Swahili"])
-      expect(findLanguage(code)?.code).toBe("swh_Latn");
-    expect(findLanguage("zho")?.code).toBe("zho_Hans");
-    expect(findLanguage("zho_Hant")?.name).toBe("Traditional Chinese");
-    expect(findLanguage("xx")).toBeUndefined();
-    expect(() => requireLanguage("swa", "belebele_swa")).toThrow(
-      /belebele_swa: there is no language swa.*did you mean/,
-    );
-  });
-
-  it("are those of FLORES-200, each once", () => {
-    const codes = LANGUAGES.map(({ code }) => code);
-    expect(new Set(codes).size).toBe(codes.length);
-    expect(codes.every((code) => /^[a-z]{3}_[A-Z][a-z]{3}$/.test(code))).toBe(true);
-    const shorts = LANGUAGES.flatMap(({ short }) => short ?? []);
-    expect(new Set(shorts).size).toBe(shorts.length);
-    expect(shorts.every((short) => /^[a-z]{2}$/.test(short))).toBe(true);
-    expect(new Set(LANGUAGES.map(({ name }) => name)).size).toBe(codes.length);
-    // The platform knows the two-letter codes too, and gives them the same first letters in all but a few.
-    const names = new Intl.DisplayNames("en", { type: "language" });
-    const alike = LANGUAGES.filter(({ short, name }) => short && names.of(short)?.[0] === name[0]);
-    expect(alike.length).toBeGreaterThan(0.9 * shorts.length);
   });
 });

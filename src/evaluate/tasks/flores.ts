@@ -2,6 +2,7 @@
 // Costa-jussa et al. 2022, arXiv 2207.04672.
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
+import { type Language, requireLanguage } from "../../core/languages.js";
 import {
   type BleuOptions,
   type BleuTokenizer,
@@ -13,7 +14,6 @@ import {
 } from "../metrics/index.js";
 import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
 import { type DataAccess, dataError, findFile, hubRows, readLines, textField } from "./data.js";
-import { type Language, requireLanguage } from "./languages.js";
 import { type GenerateItem, limitItems, type Metric, type OpenOptions, type Task, type TaskFamily } from "./task.js";
 
 const DATASET = "openlanguagedata/flores_plus";
@@ -51,12 +51,12 @@ export const flores: TaskFamily = {
   open(name, options) {
     if (!name.startsWith("flores_")) return undefined;
     const codes = name.slice("flores_".length).split("-");
-    const [first, second] = codes.map((code) => requireLanguage(code, name));
+    const [first, second] = codes.map((code) => requireLanguage(code, { task: name, field: "tasks" }));
     if (!first || codes.length > 2 || first.code === second?.code) {
       throw new RecipeError(`${name}: write two languages, as in flores_eng-swh`, [], { field: "tasks" });
     }
     if (second) return [openFlores(first, second, options)];
-    const english = requireLanguage("eng_Latn", name);
+    const english = requireLanguage("eng_Latn", { task: name, field: "tasks" });
     if (first.code === english.code) {
       throw new RecipeError(`${name}: write the other language, as in flores_swh`, [], { field: "tasks" });
     }

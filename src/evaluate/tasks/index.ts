@@ -11,10 +11,10 @@ import { mgsm } from "./mgsm.js";
 import { mmlu } from "./mmlu.js";
 import type { Task, TaskFamily } from "./task.js";
 
+export { findLanguage, LANGUAGES, type Language } from "../../core/languages.js";
 export { customTask, openCustomTask } from "./custom.js";
 export { parseDeclaration, readDeclaration } from "./custom-file.js";
 export { type DataAccess, type LoadRows, type Row, readLines } from "./data.js";
-export { findLanguage, LANGUAGES, type Language } from "./languages.js";
 export type {
   ChooseItem,
   Executor,

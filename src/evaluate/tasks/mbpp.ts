@@ -2,10 +2,10 @@
 // Programs are executed by what the caller passes in, never here.
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
+import { type Language, requireLanguage } from "../../core/languages.js";
 import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
 import { asGenerate } from "./choosing.js";
 import { type DataAccess, dataError, findFile, hubRows, type Row, readJsonLines, textField } from "./data.js";
-import { type Language, requireLanguage } from "./languages.js";
 import { type GenerateItem, limitItems, type OpenOptions, type Task, type TaskFamily } from "./task.js";
 
 interface MbppProtocol extends Protocol {
@@ -66,7 +66,7 @@ export const mbpp: TaskFamily = {
   open(name, options) {
     if (name === "mbpp") return [openMbpp(undefined, options)];
     if (!name.startsWith("mbpp_")) return undefined;
-    return [openMbpp(requireLanguage(name.slice("mbpp_".length), name), options)];
+    return [openMbpp(requireLanguage(name.slice("mbpp_".length), { task: name, field: "tasks" }), options)];
   },
 };
 

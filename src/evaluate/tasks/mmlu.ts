@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { RecipeError } from "../../core/errors.js";
 import { closest, formatSome, plural } from "../../core/format.js";
 import { groupBy } from "../../core/group.js";
+import { findLanguage } from "../../core/languages.js";
 import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
 import { LETTER_CHOICES, LETTERS, readChoice, scoreChoice } from "./choosing.js";
 import { parseCsv } from "./csv.js";
 import { type DataAccess, dataError, hubRows, listFiles, type Row, readText, textField } from "./data.js";
-import { findLanguage } from "./languages.js";
 import { type ChooseItem, limitItems, type Metric, type OpenOptions, type Task, type TaskFamily } from "./task.js";
 
 const DATASET = "cais/mmlu";

@@ -1,16 +1,34 @@
-// Languages by every code they go by: FLORES and Belebele say swh_Latn, MGSM sw, people either, or Swahili.
-// Names stand in prompts, so they are written out here: what a platform calls a language changes with its version.
-import { RecipeError } from "../../core/errors.js";
-import { closest } from "../../core/format.js";
+// Languages by every code they go by: FLORES and Belebele use swh_Latn, MGSM sw, Aya swa, people any of them, or Swahili.
+// Names appear in prompts, so they are written out: what a platform calls a language changes with its version.
+import { RecipeError } from "./errors.js";
+import { closest } from "./format.js";
 
 export interface Language {
   /** Code of FLORES-200: ISO 639-3 and script, `swh_Latn`. */
   readonly code: string;
   /** ISO 639-1, where there is one that people use: `sw`. */
   readonly short: string | undefined;
-  /** English name, as it stands in prompts. */
+  /** English name, as used in prompts. */
   readonly name: string;
+  /** ISO 639-3 code, then the macrolanguage's where data sets use it: `swh`, `swa`. */
+  readonly codes: readonly string[];
 }
+
+/** Macrolanguage codes that data sets use for one language of the table. Source: ISO 639-3 macrolanguage mappings. */
+const MACROLANGUAGES: Readonly<Record<string, string>> = {
+  arb: "ara",
+  azj: "aze",
+  khk: "mon",
+  lvs: "lav",
+  nob: "nor",
+  npi: "nep",
+  ory: "ori",
+  pes: "fas",
+  plt: "mlg",
+  swh: "swa",
+  uzn: "uzb",
+  zsm: "msa",
+};
 
 // Code, two-letter code or -, name. Of several scripts of a language the one meant without its script comes first.
 // Codes: the list of FLORES-200 (Costa-jussa et al. 2022, arXiv 2207.04672) and the romanised ones of Belebele.
@@ -229,36 +247,35 @@ export const LANGUAGES: readonly Language[] = TABLE.trim()
   .split("\n")
   .map((line) => {
     const [code = "", short = "", ...name] = line.split(" ");
-    return { code, short: short === "-" ? undefined : short, name: name.join(" ") };
+    const iso = code.slice(0, 3);
+    const macrolanguage = MACROLANGUAGES[iso];
+    const codes = macrolanguage === undefined ? [iso] : [iso, macrolanguage];
+    return { code, codes, short: short === "-" ? undefined : short, name: name.join(" ") };
   });
 
-/** The language that a code or name means, without case: sw, swh, swh_Latn, Swahili. */
+/** The language that a code or name means, ignoring case: sw, swh, swa, swh_Latn, Swahili. */
 export function findLanguage(code: string): Language | undefined {
-  const asked = code.toLowerCase().replaceAll("-", "_");
+  const asked = code.trim().toLowerCase().replaceAll("-", "_");
   const fits = (language: Language) =>
-    [language.code, language.short, language.code.slice(0, 3), language.name].some(
-      (form) => form?.toLowerCase() === asked,
-    );
+    [language.short, language.name, ...language.codes].some((form) => form?.toLowerCase() === asked);
   return LANGUAGES.find(({ code }) => code.toLowerCase() === asked) ?? LANGUAGES.find(fits);
 }
 
 /**
- * The same, where it must be one.
- * @throws {RecipeError} naming the closest code
+ * The language that a code or name must mean.
+ * @param where.task the task that names it, for the message
+ * @param where.field the field that names it
+ * @throws {RecipeError} naming the closest code or name
  */
-export function requireLanguage(code: string, task: string): Language {
+export function requireLanguage(code: string, where: { readonly task?: string; readonly field: string }): Language {
   const found = findLanguage(code);
   if (found) return found;
-  const known = LANGUAGES.flatMap((language) => [
-    language.code,
-    language.code.slice(0, 3),
-    language.short ?? [],
-  ]).flat();
-  const meant = closest(code, known);
+  const known = LANGUAGES.flatMap((language) => [language.name, language.code, language.short ?? [], language.codes]);
+  const meant = closest(code, known.flat());
   throw new RecipeError(
-    `${task}: there is no language ${code}; write a code such as swh_Latn, swh or sw` +
+    `${where.task === undefined ? "" : `${where.task}: `}unknown language ${JSON.stringify(code)}; write a code such as swh_Latn, swh or sw, or the English name` +
       `${meant === undefined ? "" : `; did you mean ${meant}?`}`,
     [],
-    { field: "tasks", actual: code },
+    { field: where.field, actual: code },
   );
 }
