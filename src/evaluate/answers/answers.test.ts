@@ -115,7 +115,36 @@ describe("readMgsmAnswer", () => {
     ["te", "దశలవారీగా సమాధానం: 5 బంతులు", undefined, "5"],
     ["en", "no number", undefined, undefined],
     ["en", "The answer is 1/2.", undefined, undefined],
-    ["en", "The answer is 10/2 = 5.", undefined, "5"],
+    ["en", "The answer is 10/2 = 5.", "5", "5"],
+    // Equations: the side that is a number, the last one of several.
+    ["en", "The answer is 5 + 3 = 8.", "8", "8"],
+    ["en", "The answer is 5+3=8 apples", "8", "8"],
+    ["en", "The answer is = $8.00", "8", "8"],
+    ["en", "The answer is $5.00 + $3.00 = $8.00.", "8", "8"],
+    ["en", "The answer is 8 = 5 + 3.", "8", "3"],
+    ["en", "The answer is 2 * (3 + 1) = 2 * 4 = 8", "8", "8"],
+    ["en", "The answer is (5 + 3) = **8**.", "8", "8"],
+    ["en", "The answer is $2 \\times 4 = \\boxed{8}$", "8", "8"],
+    ["en", "The answer is 5 apples + 3 apples = 8 apples.", "8", "8"],
+    ["en", "The answer is 1,200 + 34 = 1,234.", "1234", "1234"],
+    ["en", "The answer is 12 -3 = 9", "9", "9"],
+    ["en", "The answer is 3 \u2013 5 = \u22122.", "-2", "-2"],
+    ["de", "Die Antwort lautet 10 : 2 = 5,5.", "5.5", "5.5"],
+    ["bn", "উত্তর হল ৫ + ৩ = ৮।", "8", "8"],
+    ["ja", "答えは5個＋3個＝8個です。", "8", "8"],
+    ["zh", "答案是 1万 + 2千 = 1.2万。", "12000", "12000"],
+    ["en", "The answer is 5 + 3.", undefined, "3"],
+    ["en", "The answer is 5 = five.", "5", "5"],
+    ["en", "The answer is **8** (5 + 3).", "8", "3"],
+    ["en", "The answer is *8* (5 + 3 = 8).", "8", "8"],
+    ["en", "The answer is 8 apples - 3 more than before.", "8", "3"],
+    ["en", "The answer is 8 because x = 3.", "8", "3"],
+    ["en", "The answer is 8.\n- 3 = 3", "8", "3"],
+    // Powers of ten.
+    ["en", "The answer is 1e3.", "1000", "1000"],
+    ["en", "The answer is -1.25E+2", "-125", "-125"],
+    ["en", "The answer is 25e-1.", "2.5", "2.5"],
+    ["en", "The answer is 5e and 7", "5", "7"],
     ["en", "THE ANSWER IS 7", "7", "7"],
     ["de", "Die Antwort beträgt 3", "3", "3"],
     // Myriads.
@@ -135,6 +164,7 @@ describe("readMgsmAnswer", () => {
     expect(direct(" $1,200 in 3 days")).toEqual({ strict: "1200", flexible: "3" });
     expect(direct(" 12")).toEqual({ strict: "12", flexible: "12" });
     expect(direct(" about 12")).toEqual({ strict: undefined, flexible: "12" });
+    expect(direct(" 5 + 3 = 8")).toEqual({ strict: "8", flexible: "8" });
   });
 
   it("refuses another language", () => {
@@ -159,7 +189,13 @@ describe("readMgsmAnswer", () => {
 
   // In time that grows with the square of the length, this would take minutes.
   it("takes no long time over what is made to take long", { timeout: 60_000 }, () => {
-    const texts = ["1".repeat(50_000), "1,".repeat(30_000), "the answer is ".repeat(5000), "-".repeat(50_000)];
+    const texts = [
+      "1".repeat(50_000),
+      "1,".repeat(30_000),
+      "the answer is ".repeat(5000),
+      "-".repeat(50_000),
+      `the answer is ${"1 + ".repeat(20_000)}`,
+    ];
     for (const text of texts) {
       for (const language of ["en", "zh", "fr"]) {
         const { flexible } = readMgsmAnswer(`${text}/2`, language);

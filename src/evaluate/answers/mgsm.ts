@@ -2,11 +2,15 @@
 // Two readings, two scores; neither falls back on the other.
 import { RecipeError } from "../../core/errors.js";
 import { toAsciiNumbers } from "./digits.js";
-import { ANSWER_PHRASES, CURRENCY, MGSM_LANGUAGES, type MgsmLanguage } from "./languages.js";
-import { lastNumber, numberAt } from "./numbers.js";
+import { BEGINS, GAP, valueAt } from "./equation.js";
+import { ANSWER_PHRASES, MGSM_LANGUAGES, type MgsmLanguage } from "./languages.js";
+import { lastNumber } from "./numbers.js";
 
 export interface MgsmAnswer {
-  /** The number after the language's answer phrase, the last one that is announced so; in plain decimal digits. */
+  /**
+   * The number after the language's answer phrase, the last one that is announced so; of an equation its result. In
+   * plain decimal digits.
+   */
   readonly strict: string | undefined;
   /** The last number of the text. */
   readonly flexible: string | undefined;
@@ -19,14 +23,6 @@ export interface MgsmAnswerOptions {
    */
   readonly form?: "reasoning" | "number";
 }
-
-const SIGNS = "[^\\p{L}\\p{M}\\p{N}\\r\\n]";
-/** Between phrase and number: colons, dashes, emphasis, currency, brackets, \boxed; no words, digits or line ends. */
-const GAP = `${SIGNS}{0,16}?(?:(?:\\\\boxed\\{|\\\\text\\{|${CURRENCY})${SIGNS}{0,8}?)?`;
-/** Where a number, its sign or the sign's currency begins. */
-const BEGINS = `(?=-(?:${CURRENCY})?\\.?\\d|\\.?\\d)`;
-
-const LEADING_SIGN = new RegExp(`^-(?:${CURRENCY})?`, "u");
 
 const phrasePatterns = new Map<MgsmLanguage, RegExp>();
 
@@ -64,18 +60,12 @@ export function isMgsmLanguage(code: string): code is MgsmLanguage {
 function announcedNumber(text: string, language: MgsmLanguage): string | undefined {
   let value: string | undefined;
   for (const match of text.matchAll(phrasePattern(language))) {
-    value = signedNumberAt(text, match.index + match[0].length, language) ?? value;
+    value = valueAt(text, match.index + match[0].length, language) ?? value;
   }
   return value;
 }
 
 function leadingNumber(text: string, language: MgsmLanguage): string | undefined {
   const match = new RegExp(`^\\s*${GAP}${BEGINS}`, "u").exec(text);
-  return match ? signedNumberAt(text, match[0].length, language) : undefined;
-}
-
-/** The number at a place where a minus may be only a dash, as after a letter. */
-function signedNumberAt(text: string, at: number, language: MgsmLanguage): string | undefined {
-  const sign = LEADING_SIGN.exec(text.slice(at, at + 12))?.[0] ?? "";
-  return (numberAt(text, at, language) ?? numberAt(text, at + sign.length, language))?.value;
+  return match ? valueAt(text, match[0].length, language) : undefined;
 }

@@ -64,14 +64,23 @@ function patternOf(language: MgsmLanguage): RegExp {
 /**
  * The number that begins at a place of a text, whose digits are ASCII; undefined where none does. A quotient of two
  * numbers (1/2) is not one.
+ * @param inExpression whether the number may be a term of a quotient, for callers that read the operators themselves
  */
-export function numberAt(text: string, at: number, language: MgsmLanguage): FoundNumber | undefined {
-  const first = plainAt(text, at, language);
+export function numberAt(
+  text: string,
+  at: number,
+  language: MgsmLanguage,
+  inExpression = false,
+): FoundNumber | undefined {
+  const first = plainAt(text, at, language, inExpression);
   if (!first) return undefined;
   return MYRIADS.includes(language) ? withMyriads(text, first, language) : first;
 }
 
-function plainAt(text: string, at: number, language: MgsmLanguage): FoundNumber | undefined {
+/** 1e3, 1.5E-3: how programs write powers of ten. */
+const EXPONENT = /[eE]([+-]?\d{1,3})(?![\p{L}\d])/uy;
+
+function plainAt(text: string, at: number, language: MgsmLanguage, inExpression = false): FoundNumber | undefined {
   const pattern = patternOf(language);
   pattern.lastIndex = at;
   const match = pattern.exec(text);
@@ -85,10 +94,14 @@ function plainAt(text: string, at: number, language: MgsmLanguage): FoundNumber 
     decimals = "";
   }
   const isQuotient = /^\/\d/.test(text.slice(end, end + 2)) || /\d\/$/.test(text.slice(Math.max(0, at - 2), at));
-  if (isQuotient) return undefined;
-  const digits = whole.replace(/\D/gu, "");
+  if (isQuotient && !inExpression) return undefined;
+  EXPONENT.lastIndex = end;
+  const exponent = EXPONENT.exec(text);
+  if (exponent) end = EXPONENT.lastIndex;
+  const digits = whole.replace(/\D/gu, "") || "0";
   const fraction = (bare ?? decimals).replace(/\D/gu, "");
-  return { value: canonical(`${sign ?? ""}${digits || "0"}.${fraction}`), start: at, end };
+  const value = timesPowerOfTen(digits, fraction, Number(exponent?.[1] ?? 0));
+  return { value: canonical(`${sign ?? ""}${value}`), start: at, end };
 }
 
 /** The last number of a text. Within a number only its beginning is looked at, so that no part of one is taken. */
@@ -126,9 +139,7 @@ function withMyriads(text: string, first: FoundNumber, language: MgsmLanguage): 
   if (fraction !== "") {
     const unit = unitAt(first.end, LARGE_UNITS) ?? unitAt(first.end, SMALL_UNITS);
     if (!unit) return first;
-    const shifted = digits + fraction.padEnd(unit.power, "0");
-    const point = digits.length + unit.power;
-    return { ...first, value: canonical(`${sign}${shifted.slice(0, point)}.${shifted.slice(point)}`), end: unit.end };
+    return { ...first, value: canonical(`${sign}${timesPowerOfTen(digits, fraction, unit.power)}`), end: unit.end };
   }
 
   let [total, section, end] = [0n, 0n, first.start];
@@ -147,6 +158,13 @@ function withMyriads(text: string, first: FoundNumber, language: MgsmLanguage): 
     part = /\d/.test(text[end] ?? "") ? plainAt(text, end, language) : undefined;
   }
   return { value: canonical(`${sign}${total + section}`), start: first.start, end };
+}
+
+/** The decimal `digits.fraction` with its point moved to the right, or to the left for a negative power. */
+function timesPowerOfTen(digits: string, fraction: string, power: number): string {
+  const all = "0".repeat(Math.max(0, -power)) + digits + fraction.padEnd(Math.max(0, power), "0");
+  const point = digits.length + Math.max(0, -power) + power;
+  return `${all.slice(0, point)}.${all.slice(point)}`;
 }
 
 /** `-007.50` as `-7.5`, `-0` as `0`. */

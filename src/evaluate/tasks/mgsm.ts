@@ -33,10 +33,13 @@ const CHAT_TOKENS = 1024;
 /** A number in Telugu digits, a currency, and what follows until the line ends. */
 const NUMBER_TOKENS = 48;
 
+/** 2: the strict reading takes the result of an equation, and both readings know 1e3. */
+const VERSION = 2;
+
 const PROTOCOLS: readonly MgsmProtocol[] = [
   {
     name: "layergraft/mgsm-native-cot",
-    version: 1,
+    version: VERSION,
     summary: "Exemplars, problem and steps in the language; the answer is announced in a sentence.",
     reference: `${SHI}, NATIVE-COT`,
     shots: { default: 8, most: MGSM_EXEMPLARS },
@@ -47,7 +50,7 @@ const PROTOCOLS: readonly MgsmProtocol[] = [
   },
   {
     name: "layergraft/mgsm-en-cot",
-    version: 1,
+    version: VERSION,
     summary: "Exemplars' questions and the problem in the language, steps and answer in English.",
     reference: `${SHI}, EN-COT`,
     shots: { default: 8, most: MGSM_EXEMPLARS },
@@ -58,7 +61,7 @@ const PROTOCOLS: readonly MgsmProtocol[] = [
   },
   {
     name: "layergraft/mgsm-direct",
-    version: 1,
+    version: VERSION,
     summary: "The number alone, without steps.",
     reference: `${SHI}, DIRECT`,
     shots: { default: 8, most: MGSM_EXEMPLARS },
@@ -69,7 +72,7 @@ const PROTOCOLS: readonly MgsmProtocol[] = [
   },
   {
     name: "layergraft/mgsm-chat",
-    version: 1,
+    version: VERSION,
     summary: "As a chat in the model's own template: the problem and an instruction in the language; shots as turns.",
     reference: "layergraft; the answer sentence is that of the exemplars",
     shots: { default: 0, most: MGSM_EXEMPLARS },
