@@ -138,6 +138,9 @@ describe("a run", () => {
         .filter(({ loss }) => loss !== undefined)
         .map(({ step, loss, learningRate }) => ({ step, loss, learningRate })),
     );
+    // What is shown after a step is what was measured after it, not what the measurement before found.
+    expect(seen.at(-1)?.holdoutLoss).toBe(measured.at(-1)?.holdoutLoss);
+    expect(seen[1]?.holdoutLoss).toBe(measured[0]?.holdoutLoss);
     expect(seen.every(({ tokensPerSecond, secondsLeft }) => tokensPerSecond > 0 && secondsLeft >= 0)).toBe(true);
     expect(JSON.parse(readFileSync(join(result.last, "training.json"), "utf8"))).toEqual({
       ...{ step: 12, samples: 24, tokens: 240, loss: result.loss, holdoutLoss: measured.at(-1)?.holdoutLoss },

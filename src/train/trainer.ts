@@ -81,18 +81,22 @@ export interface TrainOptions {
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
 }
 
-/** After a step, or a measurement. */
-export interface TrainProgress {
+interface Rates {
+  readonly tokensPerSecond: number;
+  readonly secondsLeft: number;
+  /** The last that was measured. */
+  readonly holdoutLoss?: number;
+}
+
+/** After a step, and the measurement that followed it, if one was due. */
+export interface TrainProgress extends Rates {
   readonly step: number;
   readonly steps: number;
   readonly samples: number;
   /** Mean over the step's labels, in nats. */
   readonly loss: number;
-  readonly holdoutLoss?: number;
   readonly learningRate: number;
   readonly gradientNorm: number;
-  readonly tokensPerSecond: number;
-  readonly secondsLeft: number;
 }
 
 export interface TrainResult {
@@ -205,7 +209,7 @@ class Trainer {
   }
 
   async run(): Promise<TrainResult> {
-    const { settings, signal, checkpointEvery } = this.#options;
+    const { settings, signal, checkpointEvery, onProgress } = this.#options;
     let stoppedEarly = this.#hasNoPatience();
     // Killed after its last state, a run has only this left to do.
     if (this.#resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#tidy();
@@ -213,13 +217,15 @@ class Trainer {
       await nextTurn();
       if (signal?.aborted) await this.#leave();
       const before = this.#progress.samples;
-      await this.#step();
+      const done = await this.#step();
       const reached = (every: number) => Math.floor(before / every) < Math.floor(this.#progress.samples / every);
       const isLast = this.#progress.step === settings.steps;
       if (isLast || reached(settings.evaluateEvery)) {
         await this.#measure();
         stoppedEarly = this.#hasNoPatience();
       }
+      // After the measurement, or the last line would show the loss of the one before.
+      onProgress?.({ ...done, ...this.#rates() });
       if (isLast || stoppedEarly || reached(checkpointEvery)) await this.#checkpoint();
       else await this.#saveNowAndThen();
     }
@@ -232,8 +238,8 @@ class Trainer {
   }
 
   /** One optimizer step: batches of the stream whose turn it is. */
-  async #step(): Promise<void> {
-    const { streams, accumulation, settings, seed, onProgress } = this.#options;
+  async #step(): Promise<Omit<TrainProgress, keyof Rates>> {
+    const { streams, accumulation, settings, seed } = this.#options;
     const { step } = this.#progress;
     const stream = streams[step % streams.length] as TrainingStream;
     const batches = Array.from({ length: accumulation }, () => stream.batches.next());
@@ -269,18 +275,10 @@ class Trainer {
       learningRate,
       gradientNorm,
     });
-    onProgress?.({
-      ...this.#rates(),
-      step: step + 1,
-      steps: settings.steps,
-      samples,
-      loss,
-      learningRate,
-      gradientNorm,
-    });
+    return { step: step + 1, steps: settings.steps, samples, loss, learningRate, gradientNorm };
   }
 
-  #rates(): { tokensPerSecond: number; secondsLeft: number; holdoutLoss?: number } {
+  #rates(): Rates {
     const seconds = (performance.now() - this.#start) / 1000;
     const tokensPerSecond = this.#tokensHere / seconds;
     const perStep = this.#progress.tokens / Math.max(1, this.#progress.step);
