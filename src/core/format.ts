@@ -100,9 +100,22 @@ function editDistance(a: string, b: string): number {
   return row[b.length] ?? 0;
 }
 
+/**
+ * A number with a fixed count of decimals. Equal means that were added up in different orders differ in their last bits;
+ * halfway between two decimals (31.25) they would be printed as different numbers, so those bits are dropped first.
+ */
+export function formatFixed(value: number, decimals: number): string {
+  return Number(value.toPrecision(12)).toFixed(decimals);
+}
+
+/** A share in percent, with one decimal and without the sign: `31.3`. */
+export function formatShare(share: number): string {
+  return formatFixed(100 * share, 1);
+}
+
 /** A share as a percentage of one decimal. */
 export function formatPercent(share: number): string {
-  return `${(100 * share).toFixed(1)}%`;
+  return `${formatShare(share)}%`;
 }
 
 /** `0-4, 30-31`: layer numbers as ranges. */

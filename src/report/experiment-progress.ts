@@ -1,6 +1,6 @@
 // The progress of an experiment for people: what ended stays on the screen, what runs is one line that is rewritten on a
 // terminal. Writes to the stream it is given and never to stdout.
-import { formatDuration } from "../core/format.js";
+import { formatDuration, formatShare } from "../core/format.js";
 import type { Counts, RunEvent } from "../experiment/run/runner.js";
 
 export interface ExperimentDisplay {
@@ -107,7 +107,7 @@ export function showExperiment(
       else running.delete(key);
       if (event.event === "done") {
         foresee(counts);
-        const score = event.score === undefined ? "" : `${(100 * event.score).toFixed(1)}, `;
+        const score = event.score === undefined ? "" : `${formatShare(event.score)}, `;
         stay(`done    ${label} (${score}${formatDuration(event.seconds)})`);
       }
       if (event.event === "failed") stay(`failed  ${label}: ${event.reason}`);

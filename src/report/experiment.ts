@@ -1,5 +1,5 @@
 // An experiment's report as Markdown, CSV and LaTeX. Plain data in, text out; the page is experiment-page.ts.
-import { formatDuration, plural } from "../core/format.js";
+import { formatDuration, formatFixed, formatShare, plural } from "../core/format.js";
 import type { Cell, ExperimentReport, ReportHeatmap, ReportTable, ScoreRow } from "../experiment/report/data.js";
 
 /** How many items a score is of: `250`, `100 of 250`, and how many of them had no answer that could be judged. */
@@ -18,7 +18,7 @@ export function formatCell(value: number | null | undefined, scale: Cell["scale"
   if (scale === "count") return value.toLocaleString("en-US");
   if (scale === "seconds") return formatDuration(value);
   if (scale === "probability") return value < 0.001 ? "< 0.001" : value.toFixed(3);
-  return (scale === "share" ? 100 * value : value).toFixed(1);
+  return scale === "share" ? formatShare(value) : formatFixed(value, 1);
 }
 
 /** `+3.2` */

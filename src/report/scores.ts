@@ -1,5 +1,6 @@
 // Scores and comparisons as tables: for the terminal, as Markdown, as CSV. Plain data in, lines out.
 // No two protocols share a column: the protocol's full name stands in every row, beside the score.
+import { formatFixed, formatShare } from "../core/format.js";
 import type { ResultsComparison } from "../evaluate/compare.js";
 import type { Results, TaskResult } from "../evaluate/results/index.js";
 import type { Comparison, Score } from "../evaluate/scores.js";
@@ -13,7 +14,7 @@ type Scale = Score["scale"];
 /** `43.2`: a share as percent, points as they are; `-` for what is not there. */
 export function formatScore(value: number, scale: Scale): string {
   if (!Number.isFinite(value)) return "-";
-  return scale === "share" ? (100 * value).toFixed(1) : value.toFixed(2);
+  return scale === "share" ? formatShare(value) : formatFixed(value, 2);
 }
 
 function formatInterval(interval: { low: number; high: number } | undefined, scale: Scale): string {

@@ -8,7 +8,7 @@ import { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from
 import { heatmapOf, pageData } from "../../analysis/views.js";
 import { isSystemError, LayergraftError, OutputError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
-import { formatSome } from "../../core/format.js";
+import { formatPercent, formatSome } from "../../core/format.js";
 import { writeFolder } from "../../core/run-folder.js";
 import { svgToPng } from "../../report/draw.js";
 import { type Heatmap, heatmapSvg } from "../../report/heatmap.js";
@@ -161,9 +161,9 @@ function describe(analysis: Analysis): string[] {
       number(figures?.mean ?? null),
       number(figures?.maximum ?? null),
       number(figures?.relativeNorm ?? null),
-      `${(100 * (figures?.exactZeroShare ?? 0)).toFixed(1)}%`,
+      formatPercent(figures?.exactZeroShare ?? 0),
       ...thresholds.map(
-        (threshold, t) => `${(100 * (figures?.shares[t] ?? 0)).toFixed(1)}% > ${number(threshold.values[i] ?? 0)}`,
+        (threshold, t) => `${formatPercent(figures?.shares[t] ?? 0)} > ${number(threshold.values[i] ?? 0)}`,
       ),
     ];
   });
@@ -177,11 +177,7 @@ function describe(analysis: Analysis): string[] {
   ];
   const pairs = pairsOf(experts.length).map(([i, j], index) => {
     const { cosine = null, conflictShare = 0 } = total.pairs[index] ?? {};
-    return [
-      `${experts[i]} and ${experts[j]}`,
-      cosine === null ? "" : cosine.toFixed(3),
-      `${(100 * conflictShare).toFixed(1)}%`,
-    ];
+    return [`${experts[i]} and ${experts[j]}`, cosine === null ? "" : cosine.toFixed(3), formatPercent(conflictShare)];
   });
   return [
     ...heatmapLines(heatmapOf(analysis), hasColors(process.stdout)),

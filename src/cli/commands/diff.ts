@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { columnName } from "../../analysis/views.js";
 import { compareParts } from "../../checkpoint/architectures.js";
 import { openCheckpoint } from "../../checkpoint/checkpoint.js";
-import { formatRanges, formatSome, plural } from "../../core/format.js";
+import { formatPercent, formatRanges, formatSome, plural } from "../../core/format.js";
 import { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "../../delta/compare.js";
 import type { Palette } from "../../report/strip.js";
 import { formatTable } from "../../report/table.js";
@@ -57,7 +57,7 @@ function describe(comparison: CheckpointComparison, listTensors: boolean, palett
   if (listTensors) {
     const rows = differing.map(({ tensor, differing, elements, meanAbsolute, largest, relative }) => [
       tensor,
-      `${((100 * differing) / elements).toFixed(1)}%`,
+      formatPercent(differing / elements),
       meanAbsolute === null ? "" : meanAbsolute.toExponential(2),
       largest === null ? "" : largest.toExponential(2),
       relative === null ? "" : relative.toExponential(2),

@@ -1,6 +1,6 @@
 // What the miniature tells of itself: its table as lines of text, what came out in a sentence, the data of its page.
 // Writes nothing; the page's looks are in assets/demo.html.
-import { formatDuration } from "../../core/format.js";
+import { formatDuration, formatFixed } from "../../core/format.js";
 import { type Heatmap, heatmapSvg } from "../../report/heatmap.js";
 import { formatTable } from "../../report/table.js";
 import { NAMED_SWAP } from "./methods.js";
@@ -11,7 +11,7 @@ import { askedProblems, demoRows, gainsAndLosses, type Lead } from "./table.js";
 export const QUICK_WARNING =
   "This was a quick demo: a twentieth of the training shows that everything runs, not whether merging works.";
 
-const points = (value: number) => value.toFixed(1);
+const points = (value: number) => formatFixed(value, 1);
 const signed = (value: number) => {
   const size = points(Math.abs(value));
   return size === "0.0" ? size : `${value < 0 ? "-" : "+"}${size}`;

@@ -3,9 +3,10 @@
 import { groupBy } from "../../core/group.js";
 import type { MergeModel } from "../plan/models.js";
 import type { Json } from "../plan/schema.js";
+import { rankConfigurations } from "../plan/search.js";
 import type { SearchOutcome } from "../plan/searching.js";
 import type { ReportHeatmap } from "./data.js";
-import { meanOf, type Sheet } from "./sheet.js";
+import type { Sheet } from "./sheet.js";
 
 /** Figures of one search, for other values of the fields that are no axes. */
 const MOST_FIGURES = 6;
@@ -91,14 +92,15 @@ function itemsOfAll({ splits }: SearchOutcome): number {
   return [...splits.values()].reduce((sum, { rounds }) => sum + (rounds[0]?.length ?? 0), 0);
 }
 
-/** Mean of models over the items that all of them were asked. */
+/** Mean of models over the items that all of them were asked; the same number as in the table of the search. */
 function searchMean(sheet: Sheet, models: readonly MergeModel[], search: SearchOutcome): number | null {
-  const means = models.flatMap(({ name }) =>
-    [...search.splits].flatMap(([task, { rounds }]) => {
+  const candidates = models.flatMap(({ name }) =>
+    [...search.splits].map(([task, { rounds }]) => {
       const seen = new Set(rounds[0]);
-      const mean = meanOf(sheet.answers(name, task)?.items.filter(({ index }) => seen.has(index)) ?? []);
-      return mean === undefined ? [] : [mean];
+      const items = sheet.answers(name, task)?.items.filter(({ index }) => seen.has(index)) ?? [];
+      return { configuration: "", of: task, items };
     }),
   );
-  return means.length === 0 ? null : means.reduce((sum, mean) => sum + mean, 0) / means.length;
+  const [cell] = rankConfigurations(candidates);
+  return cell && Number.isFinite(cell.mean) ? cell.mean : null;
 }

@@ -98,6 +98,18 @@ describe("figures of the grid", () => {
     ]);
   });
 
+  it("have the numbers of the search's table, to the last bit, of several pairs, too", () => {
+    const text = plan("grid: { bottom: [1, 2, 3], top: [0, 1, 2] }").replace("folders: [m1]", "folders: [m1, m2, m3]");
+    // Not every item of every pair is answered, so a mean of means would be another number.
+    const isSilent = ({ model }: EvaluateStep, item: number) => JSON.stringify(model).includes("m1") && item % 10 < 3;
+    const { report } = reportOf(text, strength, { isSilent });
+    const [search] = report.searches;
+    const table = search?.configurations.map(({ mean }) => mean) ?? [];
+    const cells = report.heatmaps.find(({ id }) => id.startsWith("grid"))?.cells.flat() ?? [];
+    expect(cells).toHaveLength(9);
+    expect([...cells].sort()).toEqual([...table].sort());
+  });
+
   it("are of whatever numbers are searched, and of nothing else", () => {
     const [density] = reportOf(plan("grid: { top_transition: [0, 1], bottom: [1, 2] }"), strength).report.heatmaps;
     expect(density).toMatchObject({ rowTitle: "bottom", columnTitle: "top transition" });

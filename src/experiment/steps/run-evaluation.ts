@@ -3,6 +3,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { LayergraftError, OutputError } from "../../core/errors.js";
+import { formatShare } from "../../core/format.js";
 import { type EvaluateOptions, type Evaluation, evaluate, openSandbox } from "../../evaluate/index.js";
 import { withFolders } from "../run/store.js";
 import { AnswererPool } from "./answer.js";
@@ -48,7 +49,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       sandbox,
       signal,
       onProgress: ({ done, total, score, metric, refused }) => {
-        const so = score === undefined ? `${done} of ${total}` : `${metric} ${(100 * score).toFixed(1)} so far`;
+        const so = score === undefined ? `${done} of ${total}` : `${metric} ${formatShare(score)} so far`;
         onProgress?.(done / total, refused === 0 ? so : `${so}, ${refused} unanswered`);
       },
     });
