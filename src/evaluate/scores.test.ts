@@ -86,9 +86,27 @@ describe("compareItems", () => {
 
   it("resamples both models together", () => {
     // Both right on the same items: the difference is 0 in every sample, though each score varies.
-    const same = compareItems(accuracy, items("1010"), items("1010"));
-    expect(same.interval).toMatchObject({ low: 0, high: 0 });
+    const same = compareItems(accuracy, items("1010"), items("1010"), { level: 0.9 });
+    expect(same.interval).toBeUndefined();
     expect(same.pValue).toBe(1);
+  });
+
+  it("is not certain of two zero scores", () => {
+    const [first, second] = [items("0".repeat(20), "a"), items("0".repeat(20), "a")];
+    const reach = 3.841459 / 23.841459;
+    const width = { low: expect.closeTo(-reach, 6), high: expect.closeTo(reach, 6) };
+    expect(compareItems(accuracy, first, second)).toMatchObject({ difference: 0, interval: width, pValue: 1 });
+    expect(compareItems(bySubject, first, second)).toMatchObject({ difference: 0, interval: width });
+    expect(scoreItems([bySubject], first)[0]).toMatchObject({ value: 0, interval: { low: 0, high: width.high } });
+    // A group of 4 weighs as much as one of 20, so there is less to be certain of than 24 items tell.
+    const [uneven] = scoreItems([bySubject], [...first, ...items("0000", "b")]);
+    const few = 4 / (1 / 20 + 1 / 4);
+    expect(uneven?.interval?.high).toBeCloseTo(3.841459 / (few + 3.841459), 6);
+    const count = bleuStatistics({});
+    const none = ["x", "y"].map((line, i) => ({ id: String(i), verdict: { bleu: count(line, ["a b c d"]) } }));
+    const bleu = bleuMetric("bleu", "BLEU", {});
+    expect(scoreItems([bleu], none)[0]).toMatchObject({ value: 0, interval: undefined });
+    expect(compareItems(bleu, none, none).interval).toBeUndefined();
   });
 
   it("compares corpus scores, of which no single item is right or wrong", () => {

@@ -9,6 +9,7 @@ import {
   type Interval,
   mcnemarExact,
   meanWithError,
+  pairedInterval,
   wilsonInterval,
 } from "./statistics.js";
 import type { Metric, Verdict } from "./tasks/task.js";
@@ -31,7 +32,10 @@ export interface Score {
   readonly value: number;
   /** Of a mean from the deviation of its items, of other scores from the bootstrap; NaN of fewer than two items. */
   readonly standardError: number;
-  /** Over items: Wilson's where each is right or wrong, else the percentile bootstrap; undefined of fewer than two. */
+  /**
+   * Over items: Wilson's where each is right or wrong, else the percentile bootstrap; where that has no width, Wilson's of
+   * values from 0 to 1, and undefined of others and of fewer than two.
+   */
   readonly interval: Interval | undefined;
   /** Items that were judged. */
   readonly items: number;
@@ -42,8 +46,18 @@ export interface Score {
   readonly groups?: Readonly<Record<string, { readonly value: number; readonly items: number }>>;
 }
 
-/** The level that Wilson's intervals are of. */
+/** The level that Wilson's and Newcombe's intervals are of. */
 const WILSON_LEVEL = 0.95;
+
+/**
+ * How many items, all of one kind, would make the mean as certain as these strata do: all of them, or fewer where groups
+ * of unequal size count alike.
+ */
+function effectiveItems(strata: readonly (readonly unknown[])[]): number {
+  return strata.length ** 2 / strata.reduce((sum, stratum) => sum + 1 / stratum.length, 0);
+}
+
+const hasWidth = ({ low, high }: Interval): boolean => low < high;
 
 /** The scores of a task's samples, one per metric. */
 export function scoreItems(
@@ -59,12 +73,18 @@ export function scoreItems(
     const isMean = metric.by === "mean";
     const { standardError } = meanWithError(all.map(([first = Number.NaN]) => first));
     const isRightOrWrong = isMean && all.every(([first]) => first === 0 || first === 1);
-    const interval =
-      judged.length < 2
-        ? undefined
-        : isRightOrWrong && (options.level ?? WILSON_LEVEL) === WILSON_LEVEL
-          ? { ...wilsonInterval(value, judged.length), level: WILSON_LEVEL, deviation: standardError }
-          : bootstrapInterval(strata, (sums, counts) => combine(metric, sums, counts), options);
+    const wilson = (deviation: number): Interval => {
+      return { ...wilsonInterval(value, effectiveItems(strata)), level: WILSON_LEVEL, deviation };
+    };
+    const isUsual = (options.level ?? WILSON_LEVEL) === WILSON_LEVEL;
+    const intervalOf = (): Interval | undefined => {
+      if (isRightOrWrong && isUsual) return wilson(standardError);
+      const drawn = bootstrapInterval(strata, (sums, counts) => combine(metric, sums, counts), options);
+      if (hasWidth(drawn)) return drawn;
+      const isShare = metric.by !== "corpus" && all.every(([first = -1]) => first >= 0 && first <= 1);
+      return isShare && isUsual ? wilson(drawn.deviation) : undefined;
+    };
+    const interval = judged.length < 2 ? undefined : intervalOf();
     return {
       metric: metric.name,
       title: metric.title,
@@ -131,7 +151,10 @@ export interface Comparison {
   readonly second: number;
   /** Second less first. */
   readonly difference: number;
-  /** Of the difference: both models on the same resampled items. */
+  /**
+   * Of the difference: Newcombe's where each item is right or wrong, else a bootstrap of both models on the same
+   * resampled items; undefined where that has no width, or of fewer than two items.
+   */
   readonly interval: Interval | undefined;
   /** Items that only the second got right, and that only the first did; of metrics that are right or wrong per item. */
   readonly gained: readonly string[];
@@ -189,6 +212,20 @@ export function compareItems(
   const flips = (from: number) =>
     isRightOrWrong ? pairs.filter(({ one, other }) => one.vector[0] === from && other.vector[0] === 1 - from) : [];
   const [gained, lost] = [flips(0), flips(1)];
+  const intervalOf = (): Interval | undefined => {
+    if (isRightOrWrong && (options.level ?? WILSON_LEVEL) === WILSON_LEVEL) {
+      const right = strata.map((items) => [items.filter(([one, other]) => one === 1 && other === 1).length]);
+      const shares = { first: own, second: others, both: combine(metric, right, counts) };
+      const { standardError } = meanWithError(joined.map(({ vector: [one = 0, other = 0] }) => other - one));
+      return { ...pairedInterval(shares, effectiveItems(strata)), level: WILSON_LEVEL, deviation: standardError };
+    }
+    const drawn = bootstrapInterval(
+      strata,
+      (sums, counts) => side(sums, counts, width) - side(sums, counts, 0),
+      options,
+    );
+    return hasWidth(drawn) ? drawn : undefined;
+  };
   const ids = new Set([...first, ...second].map(({ id }) => id));
   return {
     metric: metric.name,
@@ -198,14 +235,7 @@ export function compareItems(
     first: own,
     second: others,
     difference: others - own,
-    interval:
-      pairs.length < 2
-        ? undefined
-        : bootstrapInterval(
-            strata,
-            (drawn, drawnCounts) => side(drawn, drawnCounts, width) - side(drawn, drawnCounts, 0),
-            options,
-          ),
+    interval: pairs.length < 2 ? undefined : intervalOf(),
     gained: gained.map(({ id }) => id),
     lost: lost.map(({ id }) => id),
     pValue: isRightOrWrong ? mcnemarExact(gained.length, lost.length) : undefined,

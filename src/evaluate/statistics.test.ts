@@ -2,7 +2,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Random } from "../core/random.js";
-import { bootstrapInterval, mcnemarExact, meanWithError, passAtK, signFlipTest, wilsonInterval } from "./statistics.js";
+import {
+  bootstrapInterval,
+  mcnemarExact,
+  meanWithError,
+  pairedInterval,
+  passAtK,
+  signFlipTest,
+  wilsonInterval,
+} from "./statistics.js";
 
 it("gives mean and standard error", () => {
   // Deviations -1.5, -0.5, 0.5, 1.5: squares sum to 5; sqrt(5 / 3 / 4).
@@ -17,6 +25,46 @@ it("gives Wilson's interval, which has a width at both ends", () => {
   expect(wilsonInterval(1, 2)).toEqual({ low: expect.closeTo(2 / 5.841459, 6), high: 1 });
   const half = 1.959964 / (2 * Math.sqrt(103.841459));
   expect(wilsonInterval(0.5, 100)).toEqual({ low: expect.closeTo(0.5 - half, 6), high: expect.closeTo(0.5 + half, 6) });
+});
+
+describe("pairedInterval", () => {
+  it("has a width where both are right on none, or on the same", () => {
+    // Wilson's upper end of none right, to both sides.
+    const reach = 3.841459 / 253.841459;
+    expect(pairedInterval({ first: 0, second: 0, both: 0 }, 250)).toEqual({
+      ...{ low: expect.closeTo(-reach, 6), high: expect.closeTo(reach, 6) },
+    });
+    const { low, high } = pairedInterval({ first: 0.5, second: 0.5, both: 0.5 }, 250);
+    // Of 250 pairs without a flip the rule of three says that at most 3 / 250 of all flip.
+    expect([low, high]).toEqual([expect.closeTo(-high, 12), expect.closeTo(0.0078, 3)]);
+  });
+
+  it("is the formula's by hand", () => {
+    // Counts 36, 12, 2, 0 of 50: 48 and 38 right; Wilson's (0.8654, 0.9890) and (0.6259, 0.8570); phi -24 / sqrt(48 * 2 *
+    // 38 * 12) = -0.1147; 0.2 - sqrt(0.0946^2 + 2 * 0.1147 * 0.0946 * 0.0970 + 0.0970^2), 0.2 + sqrt(0.0290^2 + ... + 0.1341^2).
+    const { low, high } = pairedInterval({ first: 38 / 50, second: 48 / 50, both: 36 / 50 }, 50);
+    expect([low, high]).toEqual([expect.closeTo(0.0569, 3), expect.closeTo(0.3404, 3)]);
+  });
+
+  it("holds the true difference in about 95 of 100 samples", () => {
+    const random = Random.of(5, "pairs");
+    let held = 0;
+    for (let sample = 0; sample < 2000; sample++) {
+      const counts = { first: 0, second: 0, both: 0 };
+      for (let i = 0; i < 60; i++) {
+        const chance = random.float();
+        // Both 0.3, only the first 0.1, only the second 0.2.
+        if (chance < 0.3) counts.both++;
+        if (chance < 0.4) counts.first++;
+        if (chance < 0.3 || (chance >= 0.4 && chance < 0.6)) counts.second++;
+      }
+      const shares = { first: counts.first / 60, second: counts.second / 60, both: counts.both / 60 };
+      const { low, high } = pairedInterval(shares, 60);
+      if (low <= 0.1 && high >= 0.1) held++;
+    }
+    expect(held / 2000).toBeGreaterThan(0.935);
+    expect(held / 2000).toBeLessThan(0.98);
+  });
 });
 
 describe("bootstrapInterval", () => {
@@ -106,7 +154,9 @@ describe("signFlipTest", () => {
     ] as const) {
       expect(signFlipTest(flips(gained, lost))).toBeCloseTo(mcnemarExact(gained, lost), 12);
     }
-    expect(signFlipTest(flips(30, 12))).toBeCloseTo(mcnemarExact(30, 12), 2);
+    // Of 42 flips no pattern is drawn: the tail is known.
+    expect(signFlipTest(flips(30, 12))).toBe(mcnemarExact(30, 12));
+    expect(signFlipTest(flips(30, 12).map((value) => value / 3))).toBe(mcnemarExact(30, 12));
     expect(signFlipTest([])).toBe(1);
   });
 

@@ -15,9 +15,39 @@ export function readChoice(item: Item, output: Output): Reading {
   if (typeof output === "string") return {};
   const missing = labels.filter((_, i) => !Number.isFinite(output[i] ?? Number.NaN));
   if (missing.length > 0) return { missing };
-  const values = labels.map((_, i) => output[i] ?? Number.NEGATIVE_INFINITY);
-  const choice = values.indexOf(Math.max(...values));
+  const choice = indexOfMost(output);
   return { choice, label: labels[choice] };
+}
+
+function indexOfMost(values: readonly (number | null)[]): number {
+  const known = values.map((value) => value ?? Number.NEGATIVE_INFINITY);
+  return known.indexOf(Math.max(...known));
+}
+
+/** The length of a choice that its log-likelihood is divided by, so that long choices are not the losers. */
+const LENGTHS: Readonly<Record<string, (choice: string) => number>> = {
+  // As lm-evaluation-harness names them and counts (0.4.13, api/task.py): without the blank that joins choice and prompt.
+  acc_norm: (choice) => [...choice.slice(1)].length,
+  acc_bytes: (choice) => Buffer.byteLength(choice.slice(1)),
+};
+
+/** As `readChoice`, and beside it the choice with the highest log-likelihood for its length. */
+export function readChoiceOfLength(item: Item, output: Output): Reading {
+  const reading = readChoice(item, output);
+  if (reading.choice === undefined || typeof output === "string") return reading;
+  const { choices } = asChoose(item);
+  const perLength = Object.entries(LENGTHS).map(([name, length]) => [
+    name,
+    indexOfMost(choices.map((choice, i) => (output[i] ?? Number.NaN) / length(choice))),
+  ]);
+  return { ...reading, ...Object.fromEntries(perLength) };
+}
+
+/** accuracy, and acc_norm and acc_bytes: that of the choices that are likeliest for their length. */
+export async function scoreChoiceOfLength(item: Item, reading: Reading): Promise<Verdict | undefined> {
+  const verdict = await scoreChoice(item, reading);
+  const isRight = (name: string) => [name, reading[name] === asChoose(item).correct ? 1 : 0];
+  return verdict && { ...verdict, ...Object.fromEntries(Object.keys(LENGTHS).map(isRight)) };
 }
 
 /** accuracy: 1 where the right choice was the likeliest. */

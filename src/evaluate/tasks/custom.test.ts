@@ -114,7 +114,23 @@ describe("choices", () => {
       group: "miji",
     });
     expect(items[1]).toMatchObject({ correct: 0, gold: "A" });
-    expect(await judge(task, 0, [-2, -1])).toEqual({ reading: { choice: 1, label: "B" }, verdict: { accuracy: 1 } });
+    expect(await judge(task, 0, [-2, -1])).toEqual({
+      reading: { choice: 1, label: "B", acc_norm: 1, acc_bytes: 1 },
+      verdict: { accuracy: 1, acc_norm: 1, acc_bytes: 1 },
+    });
+  });
+
+  it("are scored per character and per byte, too, as lm-evaluation-harness does", async () => {
+    // Characters 2, 3 and 9; bytes 2, 9 and 9. Log-likelihoods per character -1, -1.3, -0.9; per byte -1, -0.43, -0.9.
+    const row = { question: "?", options: ["ab", "日本語", "abcdefghi"], right: 1 };
+    writeFileSync(join(root, "lengths.jsonl"), `${JSON.stringify(row)}\n`);
+    const task = await open(CHOOSE.replace("rows.jsonl", "lengths.jsonl").replace(/group.*\n/, ""));
+    expect(task.metrics.map(({ name }) => name)).toEqual(["accuracy", "acc_norm", "acc_bytes"]);
+    expect(await judge(task, 0, [-2, -3.9, -8.1])).toEqual({
+      reading: { choice: 0, label: "A", acc_norm: 2, acc_bytes: 1 },
+      verdict: { accuracy: 0, acc_norm: 0, acc_bytes: 1 },
+    });
+    expect(await judge(task, 0, [-2, null, -8.1])).toEqual({ reading: { missing: ["B"] }, verdict: undefined });
   });
 
   it("may be numbers: the right one is the one that says so, and what could be two is refused", async () => {

@@ -7,7 +7,7 @@ import { PATIENCE_SECONDS, TimeLimitError, withinSeconds } from "../../core/time
 import { isMgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
 import { bleuStatistics, CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/index.js";
 import { type Protocol, shotsOf } from "../protocol.js";
-import { LETTERS, readChoice, scoreChoice } from "./choosing.js";
+import { LETTERS, readChoiceOfLength, scoreChoiceOfLength } from "./choosing.js";
 import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, readDeclaration } from "./custom-file.js";
 import { type DataAccess, dataError, findFile, type Row, readJsonLines } from "./data.js";
 import { bleuMetric, chrfMetric } from "./flores.js";
@@ -45,17 +45,22 @@ export function customTask(declaration: Declaration, folder: string, options: Op
     }),
   };
   return declaration.answer === "choose"
-    ? { ...common, metrics: CHOICE_METRICS, read: readChoice, score: scoreChoice }
+    ? { ...common, metrics: CHOICE_METRICS, read: readChoiceOfLength, score: scoreChoiceOfLength }
     : { ...common, judging: judgingOf(declaration), ...readingOf(declaration, options) };
 }
 
+/** Version of how numbers are read; raised whenever an answer could be read differently. */
+const NUMBER_READER = 2;
+
 /** Of a declaration what decides a verdict, metrics aside. */
 function judgingOf({ read, language, score }: GenerateDeclaration): unknown {
-  return { read, score, ...(read === "number" ? { language } : {}) };
+  return { read, score, ...(read === "number" ? { language, reader: NUMBER_READER } : {}) };
 }
 
 const CHOICE_METRICS: readonly Metric[] = [
   { name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" },
+  { name: "acc_norm", title: "accuracy per character", of: "acc_norm", by: "mean", scale: "share" },
+  { name: "acc_bytes", title: "accuracy per byte", of: "acc_bytes", by: "mean", scale: "share" },
 ];
 
 /** How answers in text are read and scored. */
