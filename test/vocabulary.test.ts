@@ -1,5 +1,5 @@
 // Vocabularies that differ by padding or added tokens: refused with the difference, or aligned row by row by token.
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { executePlan, planRecipe, verifyOutput } from "layergraft";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -9,6 +9,8 @@ import { readFolder, roundTo, toNumbers } from "./support/numbers.js";
 
 const root = temporaryFolder();
 const HIDDEN = 8;
+/** What transformers writes where a tokenizer has no limit: `int(1e30)`. */
+const VERY_LARGE = "1000000000000000019884624838656";
 
 /** A tiny model whose embedding has `rows` rows, and a tokenizer of letters with added tokens after them. */
 async function writeModel(name: string, rows: number, letters: string, added: readonly string[], seed: number) {
@@ -21,7 +23,8 @@ async function writeModel(name: string, rows: number, letters: string, added: re
     model: { type: "BPE", vocab, merges: [] },
   };
   writeFileSync(join(root, name, "tokenizer.json"), JSON.stringify(tokenizer));
-  writeFileSync(join(root, name, "tokenizer_config.json"), JSON.stringify({ added_tokens_decoder: {} }));
+  const settings = `{"model_max_length": ${VERY_LARGE}, "added_tokens_decoder": {}}`;
+  writeFileSync(join(root, name, "tokenizer_config.json"), settings);
 }
 
 beforeAll(async () => {
@@ -88,6 +91,7 @@ describe("aligned by token", () => {
       { id: 8, content: "<end>", special: true },
       { id: 9, content: "<sw>", special: true },
     ]);
+    expect(readFileSync(join(root, "to-union", "tokenizer_config.json"), "utf8")).toContain(VERY_LARGE);
     expect(readJson(root, "to-union", "tokenizer_config.json").added_tokens_decoder).toEqual({
       8: { content: "<end>", special: true },
       9: { content: "<sw>", special: true },

@@ -1,8 +1,9 @@
 // Files that are on the disk when we say so: durable writes, folder syncs, JSON with a named culprit.
 // Not for tensor data, which streaming/ moves.
 import { randomBytes } from "node:crypto";
-import { lstat, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { lstat, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { LosslessNumber, parse, stringify } from "lossless-json";
 import { CheckpointError, isSystemError } from "./errors.js";
 
 /** Flushes a folder's entries (names, renames) to the disk. Does nothing where folders cannot be synced (Windows). */
@@ -65,7 +66,11 @@ export async function stampOf(path: string): Promise<string> {
  * Reads a JSON object from a file.
  * @throws {CheckpointError} if it is missing, too large, not JSON, or not an object.
  */
-export async function readJsonObject(path: string, mostBytes = MAX_JSON_BYTES): Promise<Record<string, unknown>> {
+export async function readJsonObject(
+  path: string,
+  mostBytes = MAX_JSON_BYTES,
+  parseText: (text: string) => unknown = JSON.parse,
+): Promise<Record<string, unknown>> {
   let size: number;
   try {
     const stats = await stat(path);
@@ -80,7 +85,7 @@ export async function readJsonObject(path: string, mostBytes = MAX_JSON_BYTES): 
   }
   let value: unknown;
   try {
-    value = JSON.parse(await readFile(path, "utf8"));
+    value = parseText(await readFile(path, "utf8"));
   } catch (error) {
     throw new CheckpointError(`${path} is not valid JSON: ${(error as Error).message}`, { file: path }, error);
   }
@@ -88,4 +93,27 @@ export async function readJsonObject(path: string, mostBytes = MAX_JSON_BYTES): 
     throw new CheckpointError(`${path} does not hold a JSON object`, { file: path });
   }
   return value as Record<string, unknown>;
+}
+
+/**
+ * Rewrites a file that holds a JSON object. Numbers that do not change keep their source text: transformers refuses `30`
+ * where a field is declared as a float, and `1e30` is not the integer that it was.
+ * @param change gets numbers that JavaScript would print otherwise as objects; `Number()` reads them
+ * @throws {CheckpointError} as `readJsonObject` does
+ */
+export async function rewriteJson(
+  from: string,
+  to: string,
+  change: (json: Record<string, unknown>) => Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const json = await readJsonObject(from, MAX_JSON_BYTES, (text) =>
+    // Of a key that is repeated the last value counts, as for JSON.parse.
+    parse(text, null, { parseNumber: sourceNumber, onDuplicateKey: ({ newValue }) => newValue }),
+  );
+  await writeFile(to, `${stringify(change(json), null, 2)}\n`);
+}
+
+function sourceNumber(text: string): number | LosslessNumber {
+  const value = Number(text);
+  return String(value) === text ? value : new LosslessNumber(text);
 }

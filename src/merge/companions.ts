@@ -1,11 +1,11 @@
 // The small files that make a folder of weights a model: configuration, tokenizer, templates, licences.
 import { createHash } from "node:crypto";
-import { copyFile, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { copyFile, readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Checkpoint } from "../checkpoint/checkpoint.js";
 import type { AddedToken } from "../checkpoint/vocabulary.js";
 import type { TorchDTypeName } from "../core/dtype.js";
-import { exists, readJsonObject } from "../core/files.js";
+import { exists, rewriteJson } from "../core/files.js";
 import { PROVENANCE_FILE } from "./output-folder.js";
 import type { Plan } from "./plan.js";
 
@@ -78,9 +78,8 @@ async function copyFiles(from: string, to: string, isWanted: (name: string) => b
 
 /** The lead's configuration: as it is, byte for byte, where nothing in it changes. */
 async function writeConfig({ config }: Checkpoint, plan: Plan, path: string): Promise<void> {
-  const json = outputConfig(plan, config);
-  if (json === config.json) return copyFile(config.file, path);
-  await writeFile(path, `${JSON.stringify(json, null, 2)}\n`);
+  if (outputConfig(plan, config) === config.json) return copyFile(config.file, path);
+  await rewriteJson(config.file, path, (json) => outputConfig(plan, { ...config, json }));
 }
 
 /** What the configuration of a plan's output says: the lead's, but for layers, vocabulary and dtype that the plan changes. */
@@ -105,7 +104,7 @@ function withLayers(
 ): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(json).map(([key, value]): [string, unknown] => {
-      if (LAYER_COUNTS.includes(key) && value === layers) return [key, order.length];
+      if (LAYER_COUNTS.includes(key) && Number(value) === layers) return [key, order.length];
       if (Array.isArray(value) && value.length === layers && key !== "architectures") {
         return [key, order.map((layer) => value[layer])];
       }
@@ -132,8 +131,7 @@ function withVocabulary(json: Readonly<Record<string, unknown>>, rows: number): 
 async function addTokens(folder: string, added: readonly AddedToken[]): Promise<void> {
   const edit = async (name: string, change: (json: Record<string, unknown>) => Record<string, unknown>) => {
     const path = join(folder, name);
-    if (!(await exists(path))) return;
-    await writeFile(path, `${JSON.stringify(change(await readJsonObject(path)), null, 2)}\n`);
+    if (await exists(path)) await rewriteJson(path, path, change);
   };
   await edit("tokenizer.json", (json) => {
     const known = Array.isArray(json.added_tokens) ? json.added_tokens : [];
