@@ -4,6 +4,7 @@ import { LayergraftError } from "../core/errors.js";
 import { formatBytes, formatCount, formatPercent, plural } from "../core/format.js";
 import { groupBy } from "../core/group.js";
 import { checkOutput, executePlan } from "../merge/execute.js";
+import type { PlanSource } from "../merge/plan.js";
 import { type OpenedPlan, planRecipe } from "../merge/planner.js";
 import { methodOf, OUTPUT_DTYPES, type RecipeInput } from "../merge/recipe.js";
 import { measuredOwnership, type PlanSummary, summarizePlan } from "../merge/summary.js";
@@ -165,10 +166,17 @@ function describeMeasured(measured: Readonly<Record<string, readonly number[]>>)
   });
 }
 
-/** Models of a list by their names, which say more than their places in the list. */
+/** Models of a list by their names, which say more than their places in the list; by their places where a name is shared. */
 function named(ownership: PlanSummary["ownership"], { sources }: OpenedPlan["plan"]): PlanSummary["ownership"] {
-  const nameOf = (origin: string) =>
-    /^(models|slices)\[/.test(origin) ? (sources.find(({ id }) => id === origin)?.name ?? origin) : origin;
+  const pathOf = ({ folder, adapter }: PlanSource) => `${folder}+${adapter ?? ""}`;
+  const nameOf = (origin: string) => {
+    const source = /^(models|slices)\[/.test(origin) ? sources.find(({ id }) => id === origin) : undefined;
+    if (!source) return origin;
+    const alike = sources.filter(({ name }) => name === source.name);
+    if (new Set(alike.map(pathOf)).size === 1) return source.name;
+    const first = alike.find((other) => pathOf(other) === pathOf(source)) ?? source;
+    return `${source.name} (${first.id})`;
+  };
   return ownership.map((entry) => ({ ...entry, origins: entry.origins.map((origin) => origin.map(nameOf)) }));
 }
 

@@ -37,6 +37,32 @@ test("layers are drawn in their owner's cell, and named as ranges", () => {
   ]);
 });
 
+test("sources of a passthrough look different, and one that returns looks as before", () => {
+  const strip = layerStrip(
+    [
+      layer(0, ["math"]),
+      layer(1, ["swahili"]),
+      layer(2, ["math"]),
+      layer(3, ["code"]),
+      layer(null, ["math"], ["code"]),
+    ],
+    {
+      ...palette,
+      cyan: (text) => `cyan ${text} `,
+      green: (text) => `green ${text} `,
+      magenta: (text) => `magenta ${text} `,
+    },
+  );
+  expect(strip.slice(1)).toEqual([
+    "  cyan ░░ green ██ cyan ░░ magenta ▄▄ ",
+    "",
+    "  cyan ░░  math               layers 0, 2",
+    "  green ██  swahili            layer 1",
+    "  magenta ▄▄  code               layer 3",
+    "  magenta ▚▚  parts: math, code  tensors outside the layers",
+  ]);
+});
+
 test("a layer of several origins says which, and averages among them look different", () => {
   const strip = layerStrip([layer(0, ["language"], ["task"]), layer(1, ["task"], ["task", "language"])], palette);
   expect(strip.slice(1)).toEqual([

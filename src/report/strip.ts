@@ -23,7 +23,7 @@ export interface StripLayer {
 
 type Kind = "task" | "language" | "base" | "average" | "combined" | "mixed" | "mixed average" | "other";
 
-const CELLS: Readonly<Record<Kind, string>> = {
+const CELLS: Readonly<Record<Exclude<Kind, "other">, string>> = {
   task: "░",
   language: "█",
   base: "·",
@@ -31,9 +31,27 @@ const CELLS: Readonly<Record<Kind, string>> = {
   combined: "▓",
   mixed: "▚",
   "mixed average": "▞",
-  other: "░",
 };
 const CELL_WIDTH = 2;
+
+/** Cells of sources that have no kind of their own, such as those of a passthrough, in the order in which they appear. */
+const OTHER_CELLS = ["░", "█", "▄", "▌", "▀", "═"];
+
+type Drawing = (entry: StripLayer) => string;
+
+/** How each layer is drawn: by its kind, and of kind `other` by its source. */
+function drawingOf(ownership: readonly StripLayer[], palette: Palette): Drawing {
+  const { cyan, green, magenta, yellow, red } = palette;
+  const colors = [cyan, green, magenta, yellow, red];
+  const others = [...new Set(ownership.filter((entry) => kindOf(entry) === "other").map(describeOrigin))];
+  return (entry) => {
+    const kind = kindOf(entry);
+    const other = others.indexOf(describeOrigin(entry));
+    const cell = kind === "other" ? OTHER_CELLS[other % OTHER_CELLS.length] : CELLS[kind];
+    const paint = kind === "other" ? colors[other % colors.length] : painterOf(kind, palette);
+    return (paint ?? cyan)((cell ?? "").repeat(CELL_WIDTH));
+  };
+}
 
 function kindOf({ origins, combined = false }: StripLayer): Kind {
   const [first = []] = origins;
@@ -42,7 +60,7 @@ function kindOf({ origins, combined = false }: StripLayer): Kind {
   return first[0] === "task" || first[0] === "language" || first[0] === "base" ? first[0] : "other";
 }
 
-function painterOf(kind: Kind, palette: Palette): (text: string) => string {
+function painterOf(kind: Exclude<Kind, "other">, palette: Palette): (text: string) => string {
   return {
     task: palette.cyan,
     language: palette.green,
@@ -51,7 +69,6 @@ function painterOf(kind: Kind, palette: Palette): (text: string) => string {
     combined: palette.yellow,
     mixed: palette.magenta,
     "mixed average": palette.magenta,
-    other: palette.cyan,
   }[kind];
 }
 
@@ -61,15 +78,14 @@ function painterOf(kind: Kind, palette: Palette): (text: string) => string {
  */
 export function layerStrip(ownership: readonly StripLayer[], palette: Palette, perRow = 36): string[] {
   const layers = ownership.filter((entry) => entry.layer !== null);
+  const draw = drawingOf(ownership, palette);
   const lines: string[] = [];
   for (let from = 0; from < layers.length; from += perRow) {
     const row = layers.slice(from, from + perRow);
     lines.push(palette.dim(`  ${ruler(row.map((entry) => entry.layer ?? 0))}`.trimEnd()));
-    lines.push(
-      `  ${row.map((entry) => painterOf(kindOf(entry), palette)(CELLS[kindOf(entry)].repeat(CELL_WIDTH))).join("")}`,
-    );
+    lines.push(`  ${row.map(draw).join("")}`);
   }
-  return [...lines, "", ...legend(ownership, palette)];
+  return [...lines, "", ...legend(ownership, draw)];
 }
 
 /** Numbers over the cells, every fourth and the last. */
@@ -84,24 +100,23 @@ function ruler(layers: readonly number[]): string {
   return text;
 }
 
-function legend(ownership: readonly StripLayer[], palette: Palette): string[] {
-  const groups = new Map<string, { kind: Kind; name: string; layers: number[]; outside: boolean }>();
+function legend(ownership: readonly StripLayer[], draw: Drawing): string[] {
+  const groups = new Map<string, { cells: string; name: string; layers: number[]; outside: boolean }>();
   for (const entry of ownership) {
     if (entry.origins.length === 0) continue;
-    const kind = kindOf(entry);
     const name = describeOrigin(entry);
-    const group = groups.get(name) ?? { kind, name, layers: [], outside: false };
+    const group = groups.get(name) ?? { cells: draw(entry), name, layers: [], outside: false };
     if (entry.layer === null) group.outside = true;
     else group.layers.push(entry.layer);
     groups.set(name, group);
   }
   const width = Math.max(...[...groups.keys()].map((name) => name.length));
-  return [...groups.values()].map(({ kind, name, layers, outside }) => {
+  return [...groups.values()].map(({ cells, name, layers, outside }) => {
     const where = [
       ...(layers.length > 0 ? [`${layers.length === 1 ? "layer" : "layers"} ${formatRanges(layers)}`] : []),
       ...(outside ? ["tensors outside the layers"] : []),
     ].join(", and ");
-    return `  ${painterOf(kind, palette)(CELLS[kind].repeat(CELL_WIDTH))} ${name.padEnd(width)}  ${where}`;
+    return `  ${cells} ${name.padEnd(width)}  ${where}`;
   });
 }
 
