@@ -76,20 +76,16 @@ export function sumOfProducts(a: Numbers, b: Numbers): number {
 }
 
 /**
- * The population variance of arrays, element by element, to the first of them. Taken of the differences from the first, so
- * that equal elements have none, whatever rounding does to their mean.
+ * The population variance of arrays, element by element, to the first of them; computed in float64, rounded once. Taken of
+ * the differences from the first, so that equal elements have none, whatever rounding does to their mean.
  */
-export function variance(arrays: readonly Numbers[], round: Round = exact): void {
+export function variance(arrays: readonly Numbers[]): void {
   const [first] = arrays;
   if (!first) return;
   for (let i = 0; i < first.length; i++) {
-    const shifted = arrays.map((array) => round((array[i] ?? 0) - (first[i] ?? 0)));
-    const mean = round(shifted.reduce((sum, y) => round(sum + y), 0) / arrays.length);
-    const squares = shifted.reduce((sum, y) => {
-      const d = round(y - mean);
-      return round(sum + round(d * d));
-    }, 0);
-    first[i] = squares / arrays.length;
+    const shifted = arrays.map((array) => (array[i] ?? 0) - (first[i] ?? 0));
+    const mean = shifted.reduce((sum, y) => sum + y, 0) / arrays.length;
+    first[i] = shifted.reduce((sum, y) => sum + (y - mean) * (y - mean), 0) / arrays.length;
   }
 }
 

@@ -150,27 +150,31 @@ export function addProducts(a: usize, b: usize, n: i32, total: usize): void {
 }
 
 /**
- * The population variance of `count` buffers, element by element, to the first of them. Taken of the differences from the
- * first, so that equal elements have none, whatever rounding does to their mean.
+ * The population variance of `count` buffers, element by element, to the first of them; computed in float64, rounded once,
+ * so that variances that are equal stay equal in whatever order the values come. Taken of the differences from the first,
+ * so that equal elements have none.
  */
 export function variance(buffers: usize, count: i32, n: i32): void {
   const first = <usize>load<u32>(buffers);
   const tableEnd = buffers + (<usize>count << 2);
-  const k = f32x4.splat(<f32>count);
+  const k = f64x2.splat(<f64>count);
   const end = <usize>n << 2;
-  for (let at: usize = 0; at < end; at += 16) {
-    const origin = v128.load(first + at);
-    let sum = f32x4.splat(0);
+  for (let at: usize = 0; at < end; at += 8) {
+    const origin = f64x2.promote_low_f32x4(v128.load64_zero(first + at));
+    let sum = f64x2.splat(0);
     for (let entry = buffers; entry < tableEnd; entry += 4) {
-      sum = f32x4.add(sum, f32x4.sub(v128.load(<usize>load<u32>(entry) + at), origin));
+      sum = f64x2.add(sum, f64x2.sub(f64x2.promote_low_f32x4(v128.load64_zero(<usize>load<u32>(entry) + at)), origin));
     }
-    const mean = f32x4.div(sum, k);
-    let squares = f32x4.splat(0);
+    const mean = f64x2.div(sum, k);
+    let squares = f64x2.splat(0);
     for (let entry = buffers; entry < tableEnd; entry += 4) {
-      const d = f32x4.sub(f32x4.sub(v128.load(<usize>load<u32>(entry) + at), origin), mean);
-      squares = f32x4.add(squares, f32x4.mul(d, d));
+      const d = f64x2.sub(
+        f64x2.sub(f64x2.promote_low_f32x4(v128.load64_zero(<usize>load<u32>(entry) + at)), origin),
+        mean,
+      );
+      squares = f64x2.add(squares, f64x2.mul(d, d));
     }
-    v128.store(first + at, f32x4.div(squares, k));
+    v128.store64_lane(first + at, f32x4.demote_f64x2_zero(f64x2.div(squares, k)), 0);
   }
 }
 
