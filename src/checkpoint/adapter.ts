@@ -2,11 +2,11 @@
 // piece where a tensor is read. Formula: Hu et al., arXiv 2106.09685, section 4.1; rank-stabilised scale: Kalajdzievski,
 // arXiv 2312.03732. File layout: PEFT's `save_pretrained`.
 import { basename, join } from "node:path";
-import { createContext, Script } from "node:vm";
 import { isFloatDType } from "../core/dtype.js";
 import { CheckpointError } from "../core/errors.js";
 import { exists, readJsonObject } from "../core/files.js";
 import { formatSome } from "../core/format.js";
+import { guarded } from "../core/guard/index.js";
 import { formatShape } from "../core/shape.js";
 import type { TensorInfo } from "../safetensors/header.js";
 import { openSafetensors, type SafetensorsFile } from "../safetensors/reader.js";
@@ -179,19 +179,15 @@ function patternValue(
   return undefined;
 }
 
-// Only a script can be stopped, and a pattern from a stranger can be made to match for years.
-const MATCH = new Script("pattern.test(name)");
-const MATCH_MS = 1000;
-let sandbox: { pattern?: RegExp; name?: string } | undefined;
+const guardedPatterns = guarded<typeof import("../core/guard/patterns.js")>("#guarded-patterns");
 
 /** Python's `re.match(rf"(.*\.)?({key})$", name)`; throws if the pattern cannot be read, or takes too long. */
 function matchesEnd(key: string, name: string): boolean {
   // JavaScript reads \A, \Z and {,n} as well, but not as Python does.
   if (/\\[AZ]|\{,/.test(key)) throw new SyntaxError("not a pattern of both languages");
-  const pattern = new RegExp(`^(?:.*\\.)?(?:${key})$`);
-  if (!/[*+?{|]/.test(key)) return pattern.test(name);
-  sandbox ??= createContext({}); // made when first needed: it costs a start-up more than most commands do
-  return MATCH.runInContext(Object.assign(sandbox, { pattern, name }), { timeout: MATCH_MS }) === true;
+  const pattern = `^(?:.*\\.)?(?:${key})$`;
+  // Without these it cannot backtrack; the guarded process takes longer to start than most commands run.
+  return /[*+?{|]/.test(key) ? guardedPatterns("test", [pattern, "", name]) : new RegExp(pattern).test(name);
 }
 
 /** Fields of adapter_config.json that change the arithmetic in ways we do not compute; refused unless empty or false. */

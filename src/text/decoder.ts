@@ -3,8 +3,8 @@
 import { isObject } from "../core/json.js";
 import { prependScheme, replacement } from "./dialect.js";
 import { countField, fault, type Part, partsOf, textField } from "./json.js";
-import { makeParts } from "./package.js";
 import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
+import { makeNormalizer } from "./trusted.js";
 import { BYTE_OF } from "./unicode.js";
 
 /** Takes the tokens of one text in order. */
@@ -159,8 +159,7 @@ function stripOf(part: Part): () => TextStage {
 }
 
 function replacer(part: Part): (token: string) => string {
-  const { normalizer } = makeParts({ normalizer: replacement(part) });
-  return (token) => normalizer?.normalize(token) ?? token;
+  return makeNormalizer(part, replacement(part));
 }
 
 /** A stage that changes each token by itself. */

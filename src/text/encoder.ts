@@ -7,6 +7,7 @@ import type { AddedTokens } from "./added-tokens.js";
 import { sayNormalizer, sayPreTokenizer } from "./dialect.js";
 import { type CheckedJson, fault, idField, type Part, partsOf, textField } from "./json.js";
 import { type Model, makeParts } from "./package.js";
+import { makeNormalizer, makeSplitter } from "./trusted.js";
 
 export class Encoder {
   /** Ids that the post-processor puts before and after a text. */
@@ -24,16 +25,9 @@ export class Encoder {
     this.#added = added;
     this.#vocabulary = json.vocabulary;
     for (const [token, id] of json.vocabulary) this.#tokens[id] = token;
-    const { normalizer, preTokenizer, model } = makeParts({
-      model: json.model,
-      normalizer: json.normalizer && sayNormalizer(json.normalizer),
-      preTokenizer: json.preTokenizer && sayPreTokenizer(json.preTokenizer),
-    });
-    this.#normalize = normalizer ? (text) => normalizer.normalize(text) : (text) => text;
-    this.#split = preTokenizer
-      ? (text, isFirst) => preTokenizer.pre_tokenize_text(text, { section_index: isFirst ? 0 : 1 }).filter(Boolean)
-      : (text) => [text];
-    this.#idsOf = idsByModel(json, model);
+    this.#normalize = makeNormalizer(json.normalizer, json.normalizer && sayNormalizer(json.normalizer));
+    this.#split = makeSplitter(json.preTokenizer, json.preTokenizer && sayPreTokenizer(json.preTokenizer));
+    this.#idsOf = idsByModel(json, makeParts({ model: json.model }).model);
     added.normalizeWith(this.#normalize);
     [this.before, this.after] = surroundings(json, (token) => added.byContent.get(token)?.id ?? this.idOf(token));
   }

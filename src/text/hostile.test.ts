@@ -6,10 +6,14 @@ import { NAMES, readFixture, TEXTS, tokenizerJson } from "./fixtures.test-util.j
 import { makeChatTemplate } from "./template.js";
 import { makeTokenizer } from "./tokenizer.js";
 
-// A hundredth of the patience, for what never ends anyway.
-vi.mock("../core/time-limit.js", async (original) => {
-  const all = await original<typeof import("../core/time-limit.js")>();
-  return { ...all, withinSeconds: <T>(seconds: number, work: () => T) => all.withinSeconds(seconds / 50, work) };
+// A twentieth of the time, for what never ends anyway.
+vi.mock("../core/guard/index.js", async (original) => {
+  const all = await original<typeof import("../core/guard/index.js")>();
+  const guarded = (module: string) => {
+    const call = all.guarded(module) as (name: string, args: unknown[], seconds: number) => unknown;
+    return (name: string, args: unknown[], seconds = all.GUARD_SECONDS) => call(name, args, seconds / 20);
+  };
+  return { ...all, guarded };
 });
 
 /** A copy of a value in which one place, found by following numbers down, holds another value. */
@@ -127,7 +131,37 @@ describe("broken templates", () => {
     const loop = (body: string) => `{% for i in range(100000) %}${body}{% endfor %}`;
     const template = makeChatTemplate(`${loop(loop("{% if i < 0 %}a{% endif %}"))}{{ messages[0].content }}`);
     expect(() => template.render(chat)).toThrow(
-      /^the chat template took longer than 0\.2 s; it is broken or was made to hang$/,
+      /^the chat template took longer than 0\.5 s; it is broken or was made to hang$/,
+    );
+    expect(makeChatTemplate("{{ messages[0].content }}").render(chat)).toBe("a");
+  });
+
+  const long = "a".repeat(20_000);
+  const repeat = (count: number, body: string) => `{% for i in range(${count}) %}${body}{% endfor %}`;
+  it.each([
+    [
+      "replace",
+      `{% set s = "${long}" %}{% set s = s|replace("a", s) %}{% set n = namespace(l=[]) %}${repeat(99, '{% set n.l = n.l + [s|replace("a", "b" ~ i)] %}')}`,
+    ],
+    ["a list that grows", `{% set n = namespace(l=[1]) %}${repeat(40, "{% set n.l = n.l + n.l %}")}`],
+    ["a text that grows", `{% set n = namespace(s="é") %}${repeat(40, "{% set n.s = n.s ~ n.s %}")}{{ n.s }}`],
+    ["what it writes", `{% set s = "${long}" %}{{ s|replace("a", s) }}`],
+    ["nested loops", repeat(100_000, repeat(100_000, "x"))],
+    ["join", `{% set l = range(100000)|list %}${repeat(1000, `{{ l|join("${long}") }}`)}`],
+    ["a range", "{{ range(10 ** 9)|length }}"],
+    ["recursion", "{% macro m(n) %}{{ m(n + 1) }}{{ m(n + 2) }}{% endmacro %}{{ m(0) }}"],
+  ])("that amplify by %s end in words, and the next one works", (_, source) => {
+    const before = process.memoryUsage().rss;
+    expect(() => makeChatTemplate(source).render(chat)).toThrow(
+      /^the chat template (took (longer than 0\.5 s|more than 512 MiB of memory); it is broken|failed: )/,
+    );
+    expect(process.memoryUsage().rss - before).toBeLessThan(300e6);
+    expect(makeChatTemplate("{{ messages[0].content }}").render(chat)).toBe("a");
+  });
+
+  it("of 30 MB are refused before they are parsed", () => {
+    expect(() => makeChatTemplate("x".repeat(30_000_000))).toThrow(
+      "the chat template has 30000000 characters; at most 1000000 are read. Replace it by the template of the original model",
     );
   });
 });

@@ -11,8 +11,8 @@ import { readSettings } from "./load.js";
 import { templateVariables } from "./settings.js";
 import { type ChatTemplate, makeChatTemplate } from "./template.js";
 
-// The longest templates known, with tools and several languages, take some 20 kB.
-const MOST_BYTES = 5_000_000;
+// A character more than the longest template has in UTF-8, so that makeChatTemplate refuses what is longer.
+const MOST_BYTES = 4_000_004;
 
 const FILE = "chat_template.jinja";
 const FOLDER = "additional_chat_templates";

@@ -1,9 +1,10 @@
 // Chat templates: messages to the text that a model was trained on, as transformers renders them.
 // Not where they are found: load-template.ts does that.
 import { CheckpointError, type ErrorWhere, LayergraftError } from "../core/errors.js";
-import { PATIENCE_SECONDS, TimeLimitError, withinSeconds } from "../core/time-limit.js";
-import { type Program, parseTemplate } from "./jinja.js";
-import { formatTime } from "./strftime.js";
+import { GuardError, guarded } from "../core/guard/index.js";
+import type { Rendered } from "./guarded.js";
+
+const guardedText = guarded<typeof import("./guarded.js")>("#guarded-text");
 
 export interface ChatMessage {
   readonly role: string;
@@ -13,7 +14,10 @@ export interface ChatMessage {
 export interface RenderOptions {
   /** Whether the text ends with what opens the model's next reply. Default false. */
   readonly addGenerationPrompt?: boolean;
-  /** What the template sees besides messages and special tokens, such as `tools` or `enable_thinking`. Default none. */
+  /**
+   * What the template sees besides messages and special tokens, such as `tools` or `enable_thinking`; plain data.
+   * Default none.
+   */
   readonly variables?: Readonly<Record<string, unknown>>;
   /** What `strftime_now` takes for now, in local time. Default the time of the call. */
   readonly now?: Date;
@@ -34,11 +38,8 @@ export class TemplateError extends LayergraftError {
   }
 }
 
-/** What the template itself raised. */
-class Refusal extends Error {}
-
-// The bound of Jinja's sandbox (sandbox.py, MAX_RANGE), which transformers renders in.
-const MOST_RANGE = 100_000;
+// The longest templates known, with tools and several languages, have some 20,000 characters.
+const MOST_CHARACTERS = 1_000_000;
 
 /**
  * Makes a chat template of its source.
@@ -52,61 +53,41 @@ export function makeChatTemplate(
 ): ChatTemplate {
   const { variables: constants = {}, name = "the chat template", file } = options;
   const where: ErrorWhere = file === undefined ? {} : { file };
-  const program = compile(source, name, where);
+  check(source, name, where);
   return {
     render: (messages, { addGenerationPrompt = false, variables = {}, now = new Date() } = {}) => {
       if (messages.length === 0) throw new TemplateError(`${name} needs at least one message`, where);
-      const scope: Record<string, unknown> = {
-        ...builtIns(now),
-        // Transformers gives None for tools and documents that are not there.
-        tools: null,
-        documents: null,
-        ...constants,
-        ...variables,
-        messages,
-        add_generation_prompt: addGenerationPrompt,
-      };
+      // Transformers gives None for tools and documents that are not there.
+      const given = { tools: null, documents: null, ...constants, ...variables };
+      const scope = { ...given, messages, add_generation_prompt: addGenerationPrompt };
+      let rendered: Rendered;
       try {
-        return withinSeconds(PATIENCE_SECONDS, () => program.render(scope));
+        rendered = guardedText("renderTemplate", [source, scope, now]);
       } catch (error) {
-        if (error instanceof TimeLimitError) {
-          throw new TemplateError(`${name} ${error.message}; it is broken or was made to hang`, where, error);
-        }
-        const said = (error as Error).message;
-        const verb = error instanceof Refusal ? "refuses these messages" : "failed";
-        throw new TemplateError(`${name} ${verb}: ${said}`, where, error);
+        const problem = error instanceof GuardError ? broken(error) : `failed: ${(error as Error).message}`;
+        throw new TemplateError(`${name} ${problem}`, where, error);
       }
+      if ("text" in rendered) return rendered.text;
+      throw new TemplateError(`${name} refuses these messages: ${rendered.refusal}`, where);
     },
   };
 }
 
-function compile(source: string, name: string, where: ErrorWhere): Program {
+function check(source: string, name: string, where: ErrorWhere): void {
+  if (source.length > MOST_CHARACTERS) {
+    throw new CheckpointError(
+      `${name} has ${source.length} characters; at most ${MOST_CHARACTERS} are read. Replace it by the template of the original model`,
+      where,
+    );
+  }
   try {
-    return withinSeconds(PATIENCE_SECONDS, () => parseTemplate(source));
+    guardedText("checkTemplate", [source]);
   } catch (error) {
-    throw new CheckpointError(`${name} is not valid: ${(error as Error).message}`, where, error);
+    const problem = error instanceof GuardError ? broken(error) : `is not valid: ${(error as Error).message}`;
+    throw new CheckpointError(`${name} ${problem}`, where, error);
   }
 }
 
-/** What templates may call. The package's own set would bind strftime_now to the clock. */
-function builtIns(now: Date): Record<string, unknown> {
-  const constants = { true: true, false: false, none: null, True: true, False: false, None: null };
-  return {
-    ...constants,
-    range,
-    strftime_now: (format: unknown) => formatTime(now, String(format)),
-    raise_exception: (message: unknown) => {
-      throw new Refusal(String(message));
-    },
-  };
-}
-
-/** Python's range. */
-function range(first: unknown, second?: unknown, step: unknown = 1): number[] {
-  const [start, stop] = second === undefined ? [0, first] : [first, second];
-  if (![start, stop, step].every(Number.isSafeInteger) || step === 0) throw new Error("range takes whole numbers");
-  const [from, to, by] = [start as number, stop as number, step as number];
-  const length = Math.max(0, Math.ceil((to - from) / by));
-  if (length > MOST_RANGE) throw new Error(`a range of ${length} numbers is longer than ${MOST_RANGE}`);
-  return Array.from({ length }, (_, i) => from + i * by);
+function broken({ message }: GuardError): string {
+  return `${message}; it is broken or was made to hang`;
 }

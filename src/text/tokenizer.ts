@@ -1,7 +1,5 @@
 // A tokenizer: text to ids and back, as Hugging Face `tokenizers` and `transformers` do it for the same tokenizer.json.
 // Not where its files are found: load.ts does that.
-import { CheckpointError } from "../core/errors.js";
-import { PATIENCE_SECONDS, TimeLimitError, withinSeconds } from "../core/time-limit.js";
 import { AddedTokens } from "./added-tokens.js";
 import { type PieceDecoder, planDecoder } from "./decoder.js";
 import { Encoder } from "./encoder.js";
@@ -64,9 +62,6 @@ export interface SpecialIds {
   readonly pad?: number | undefined;
 }
 
-/** Characters a second that the slowest sound tokenizer reads at least. */
-const SLOWEST = 20_000;
-
 export class JsonTokenizer implements Tokenizer {
   readonly vocabularySize: number;
   readonly bos: number | undefined;
@@ -75,8 +70,6 @@ export class JsonTokenizer implements Tokenizer {
   readonly #encoder: Encoder;
   readonly #added: AddedTokens;
   readonly #openDecoder: () => PieceDecoder;
-  /** Whether the decoder has expressions, which only strangers' have: a bound costs more than an id does. */
-  readonly #isDecodingBounded: boolean;
 
   constructor(value: TokenizerJson, settings: TokenizerSettings, ids: SpecialIds = {}) {
     const json = readJson(value);
@@ -90,7 +83,6 @@ export class JsonTokenizer implements Tokenizer {
       (json.model.type !== "BPE" ||
         settings.clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output === true);
     this.#openDecoder = planDecoder(json.decoder, cleanUp);
-    this.#isDecodingBounded = JSON.stringify(json.decoder ?? null).includes('"Regex"');
     const idOf = (name: SpecialName, other: number | undefined) => {
       const content = named.get(name)?.content;
       if (content !== undefined) return this.idOf(content);
@@ -102,29 +94,9 @@ export class JsonTokenizer implements Tokenizer {
   }
 
   encode(text: string, options: { specialTokens?: boolean } = {}): number[] {
-    const ids = this.#encode(text);
+    const ids = this.#encoder.encode(text);
     if (options.specialTokens !== true) return ids;
     return [...this.#encoder.before, ...ids, ...this.#encoder.after];
-  }
-
-  #encode(text: string): number[] {
-    const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}...` : text);
-    const patience = Math.ceil(PATIENCE_SECONDS + text.length / SLOWEST);
-    return this.#bounded(patience, shown, () => this.#encoder.encode(text));
-  }
-
-  /** Expressions of strangers can be made to take for ever over a few characters. */
-  #bounded<T>(seconds: number, over: string, work: () => T, attempts?: number): T {
-    try {
-      return withinSeconds(seconds, work, attempts);
-    } catch (error) {
-      if (!(error instanceof TimeLimitError)) throw error;
-      throw new CheckpointError(
-        `the tokenizer ${error.message} over ${over}; an expression in its tokenizer.json is broken or was made to hang`,
-        {},
-        error,
-      );
-    }
   }
 
   decode(ids: readonly number[], options: DecodeOptions = {}): string {
@@ -145,18 +117,16 @@ export class JsonTokenizer implements Tokenizer {
   incremental(options: DecodeOptions = {}): IncrementalDecoder {
     const skip = options.skipSpecialTokens === true;
     let decoder = this.#openDecoder();
-    const bounded = (work: () => string) =>
-      this.#isDecodingBounded ? this.#bounded(PATIENCE_SECONDS, "ids", work, 1) : work();
     return {
       push: (id) => {
         const added = this.#added.byId.get(id);
         if (added?.special && skip) return "";
         // What was matched in normalized text is decoded from its normalized form.
         const piece = added?.pattern ?? this.#encoder.tokenOf(id);
-        return piece === undefined ? "" : bounded(() => decoder.push(piece));
+        return piece === undefined ? "" : decoder.push(piece);
       },
       end: () => {
-        const rest = bounded(() => decoder.end());
+        const rest = decoder.end();
         decoder = this.#openDecoder();
         return rest;
       },

@@ -2,8 +2,8 @@
 import { basename, dirname, resolve } from "node:path";
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
+import { GuardError, guarded } from "../../core/guard/index.js";
 import { findLanguage } from "../../core/languages.js";
-import { PATIENCE_SECONDS, TimeLimitError, withinSeconds } from "../../core/time-limit.js";
 import { isMgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
 import { bleuStatistics, CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/index.js";
 import { type Protocol, shotsOf } from "../protocol.js";
@@ -13,6 +13,8 @@ import { type DataAccess, dataError, findFile, type Row, readJsonLines } from ".
 import { bleuMetric, chrfMetric } from "./flores.js";
 import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
 import { fill, valueAt } from "./template.js";
+
+const guardedPatterns = guarded<typeof import("../../core/guard/patterns.js")>("#guarded-patterns");
 
 /**
  * The task that a file declares. Its data are beside the file, or in the folder of the data.
@@ -109,9 +111,9 @@ function readerOf({ read, language }: GenerateDeclaration): (output: string) => 
     }
     return (output) => readMgsmAnswer(output, code).flexible;
   }
-  let pattern: RegExp;
+  const { pattern } = read;
   try {
-    pattern = new RegExp(read.pattern, "gu");
+    new RegExp(pattern, "gu");
   } catch (error) {
     throw new RecipeError(`read.pattern is not a regular expression: ${(error as Error).message}`, [], {
       field: "read.pattern",
@@ -120,16 +122,16 @@ function readerOf({ read, language }: GenerateDeclaration): (output: string) => 
   // The last match, and of it the first group: an answer stands at the end of what leads to it.
   return (output) => {
     const match = lastMatch(pattern, output);
-    return match && (match[1] ?? match[0]).trim();
+    return match && (match[1] ?? match[0] ?? "").trim();
   };
 }
 
-/** @throws {RecipeError} where the expression takes for ever */
-function lastMatch(pattern: RegExp, output: string): RegExpMatchArray | undefined {
+/** @throws {RecipeError} where the expression takes too much time or memory */
+function lastMatch(pattern: string, output: string): (string | undefined)[] | undefined {
   try {
-    return withinSeconds(PATIENCE_SECONDS, () => [...output.matchAll(pattern)].at(-1));
+    return guardedPatterns("lastMatch", [pattern, "gu", output]);
   } catch (error) {
-    if (!(error instanceof TimeLimitError)) throw error;
+    if (!(error instanceof GuardError)) throw error;
     throw new RecipeError(`read.pattern ${error.message} over an answer; write it so that it cannot try so much`, [], {
       field: "read.pattern",
     });

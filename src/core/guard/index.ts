@@ -1,0 +1,86 @@
+// Runs strangers' templates and regular expressions in a process of its own, bounded in time and memory.
+// A process and not a thread: V8 aborts the whole process when a thread with resourceLimits allocates too much at once.
+// The call is synchronous: a thread talks to the process while the caller waits.
+import { createRequire } from "node:module";
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
+
+/** Seconds for work that takes milliseconds when nothing is wrong with it. */
+export const GUARD_SECONDS = 10;
+
+/** Memory of the process in MiB: its heap, beyond which V8 ends it. */
+export const GUARD_MEBIBYTES = 512;
+
+/** Work that took more time or memory than it may. Its message is the end of a sentence. */
+export class GuardError extends Error {}
+
+/** A call: a function of a module, which `imports` of package.json names. */
+export interface GuardedCall {
+  readonly module: string;
+  readonly name: string;
+  readonly args: readonly unknown[];
+  readonly seconds: number;
+}
+
+/** What became of a call. */
+export type GuardedOutcome =
+  | { readonly value: unknown }
+  | { readonly thrown: { readonly name: string; readonly message: string } }
+  | { readonly exceeded: "time" | "memory" }
+  | { readonly broken: string };
+
+interface Guard {
+  readonly port: MessagePort;
+  readonly signal: Int32Array;
+}
+
+let guard: Guard | undefined;
+
+function startGuard(): Guard {
+  const { port1, port2 } = new MessageChannel();
+  const signal = new Int32Array(new SharedArrayBuffer(4));
+  const thread = new Worker(createRequire(import.meta.url).resolve("#guard-thread"), {
+    workerData: { port: port2, signal, mebibytes: GUARD_MEBIBYTES },
+    transferList: [port2],
+    execArgv: [],
+  });
+  thread.unref();
+  port1.unref();
+  return { port: port1, signal };
+}
+
+/**
+ * Functions of a module, each run in the guarded process. Arguments and results are copied, so they are plain data.
+ * @param module a name of `imports` in package.json
+ */
+export function guarded<M extends Readonly<Record<string, (...args: never[]) => unknown>>>(module: string) {
+  return <N extends keyof M & string>(name: N, args: Parameters<M[N]>, seconds = GUARD_SECONDS): ReturnType<M[N]> =>
+    run({ module, name, args, seconds }) as ReturnType<M[N]>;
+}
+
+/** @throws {GuardError} beyond the bounds; what the function throws, as an error of the same name */
+function run(call: GuardedCall): unknown {
+  guard ??= startGuard();
+  const { port, signal } = guard;
+  Atomics.store(signal, 0, 0);
+  port.postMessage(call);
+  // In slices, so that a process that was stopped or a machine that slept does not count as slow.
+  for (let left = call.seconds + 30; left > 0 && Atomics.load(signal, 0) === 0; left--) {
+    Atomics.wait(signal, 0, 0, 1000);
+  }
+  const outcome = receiveMessageOnPort(port)?.message as GuardedOutcome | undefined;
+  if (outcome === undefined) {
+    guard = undefined;
+    throw new Error("the process that runs templates and regular expressions does not start");
+  }
+  if ("value" in outcome) return outcome.value;
+  if ("thrown" in outcome) {
+    const { name, message } = outcome.thrown;
+    throw Object.assign(name === "SyntaxError" ? new SyntaxError(message) : new Error(message), { name });
+  }
+  if ("broken" in outcome) throw new Error(outcome.broken);
+  throw new GuardError(
+    outcome.exceeded === "time"
+      ? `took longer than ${call.seconds} s`
+      : `took more than ${GUARD_MEBIBYTES} MiB of memory`,
+  );
+}

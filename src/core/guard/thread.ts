@@ -1,0 +1,62 @@
+// Entry of the thread between a caller that waits and the guarded process: starts it, times it, ends it.
+import { type ChildProcess, fork } from "node:child_process";
+import { createRequire } from "node:module";
+import { type MessagePort, workerData } from "node:worker_threads";
+import type { GuardedCall, GuardedOutcome } from "./index.js";
+
+const TICK_MS = 20;
+
+const { port, signal, mebibytes } = workerData as { port: MessagePort; signal: Int32Array; mebibytes: number };
+let running: ChildProcess | undefined;
+let seconds = 0;
+let timer: NodeJS.Timeout | undefined;
+
+function answer(outcome: GuardedOutcome): void {
+  clearInterval(timer);
+  port.postMessage(outcome);
+  Atomics.store(signal, 0, 1);
+  Atomics.notify(signal, 0);
+}
+
+function start(): ChildProcess {
+  const { NODE_OPTIONS: _, ...env } = process.env;
+  const child = fork(createRequire(import.meta.url).resolve("#guard-process"), {
+    execArgv: [`--max-old-space-size=${mebibytes}`],
+    env,
+    serialization: "advanced",
+    // V8 writes pages of its own when it runs out of memory.
+    stdio: ["ignore", "ignore", "ignore", "ipc"],
+  });
+  child.on("message", (message: "begun" | GuardedOutcome) => {
+    if (message === "begun") time(child);
+    else answer(message);
+  });
+  const failed = (outcome: GuardedOutcome) => {
+    if (running !== child) return;
+    running = undefined;
+    answer(outcome);
+  };
+  child.on("error", ({ message }) => failed({ broken: `the guarded process failed: ${message}` }));
+  // Status 1 is an error at its start. V8 out of memory ends it by a signal, or by 134 on Windows.
+  child.on("exit", (code) =>
+    failed(code === 1 ? { broken: "the guarded process does not start" } : { exceeded: "memory" }),
+  );
+  return child;
+}
+
+/** Ends a process that works for too long. Ticks are counted, as one that was stopped gets one for all of that time. */
+function time(child: ChildProcess): void {
+  let left = (1000 * seconds) / TICK_MS;
+  timer = setInterval(() => {
+    if (--left > 0) return;
+    running = undefined;
+    child.kill("SIGKILL");
+    answer({ exceeded: "time" });
+  }, TICK_MS);
+}
+
+port.on("message", (call: GuardedCall) => {
+  seconds = call.seconds;
+  running ??= start();
+  running.send(call);
+});
