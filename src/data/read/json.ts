@@ -4,7 +4,7 @@ import { isUtf8 } from "node:buffer";
 import { DataError } from "../error.js";
 import { parseRow, readJsonLines } from "./json-lines.js";
 import { NOT_UTF8 } from "./records.js";
-import { MAX_ROW_BYTES, type ReadContext, type RowBatch, RowCollector } from "./row.js";
+import { MAX_ROW_BYTES, type ReadContext, type RowBatch, RowCollector, SPLIT_IT, TOO_LONG } from "./row.js";
 
 /** How far a file is looked at to tell one object from JSON Lines; no row of JSON Lines is near this long. */
 const PEEK_BYTES = 2 ** 20;
@@ -159,7 +159,7 @@ class ElementSplitter {
       const part = chunk.subarray(start);
       this.#parts.push(part);
       this.#partBytes += part.length;
-      if (this.#partBytes > MAX_ROW_BYTES) throw this.#broken(`has an element of more than ${MAX_ROW_BYTES} bytes`);
+      if (this.#partBytes > MAX_ROW_BYTES) throw this.#tooLong();
     }
     return found;
   }
@@ -228,6 +228,14 @@ class ElementSplitter {
     this.#partBytes = 0;
     this.#elementLine = undefined;
     return { bytes, line };
+  }
+
+  #tooLong(): DataError {
+    const line = this.#elementLine ?? this.#line;
+    return new DataError(`${this.#file}, line ${line}: the element ${TOO_LONG}. ${SPLIT_IT}`, {
+      file: this.#file,
+      line,
+    });
   }
 
   #broken(what: string): DataError {

@@ -6,13 +6,18 @@ import { isAnySystemError } from "../../core/errors.js";
 import { formatBytes } from "../../core/format.js";
 import { DataError } from "../error.js";
 import { NOT_UTF8 } from "./records.js";
-import { type ReadContext, type Row, type RowBatch, RowCollector } from "./row.js";
+import { MAX_ROW_BYTES, type ReadContext, type RowBatch, RowCollector, TOO_LONG } from "./row.js";
 
 /** Unpacked bytes of the wanted columns of a row group that are held at once; writers make groups of far less. */
 const MAX_GROUP_BYTES = 2 ** 30;
 
-/** Stands for text that is not UTF-8 until its row is known. */
-const BROKEN_TEXT = Symbol("text that is not UTF-8");
+/** Stand for text that cannot be used until its row is known, with what is wrong with the row. */
+const NOT_UTF8_TEXT = Symbol("text that is not UTF-8");
+const LONG_TEXT = Symbol("text that is too long");
+const REASONS: ReadonlyMap<unknown, string> = new Map([
+  [NOT_UTF8_TEXT, NOT_UTF8],
+  [LONG_TEXT, `a text ${TOO_LONG}`],
+]);
 
 /**
  * Rows of a parquet file. Numbers of 64 bits become numbers where these are exact, else text; dates become ISO 8601.
@@ -82,9 +87,13 @@ async function* readGroups(
     const parsers = {
       stringFromBytes: (bytes: Uint8Array | undefined) => {
         if (bytes === undefined) return undefined;
+        if (bytes.length > MAX_ROW_BYTES) {
+          broken = true;
+          return LONG_TEXT;
+        }
         if (isUtf8(bytes)) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
         broken = true;
-        return BROKEN_TEXT;
+        return NOT_UTF8_TEXT;
       },
     };
     const range = { rowStart: groupStart, rowEnd: groupStart + rowCount };
@@ -101,8 +110,9 @@ async function* readGroups(
     for (let i = 0; i < rowCount; i++) {
       const row = Object.fromEntries(columns.map((name, column) => [name, plain(values[column]?.[i])]));
       const line = groupStart + i + 1;
-      if (broken && holdsBrokenText(row)) {
-        bad(line, NOT_UTF8);
+      const reason = broken ? problemOf(row) : undefined;
+      if (reason !== undefined) {
+        bad(line, reason);
         continue;
       }
       const full = rows.add(row, line);
@@ -139,7 +149,12 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, plain(inner)]));
 }
 
-function holdsBrokenText(value: unknown): boolean {
-  if (value === BROKEN_TEXT) return true;
-  return typeof value === "object" && value !== null && Object.values(value as Row).some(holdsBrokenText);
+/** What is wrong with the first of a row's texts that cannot be used. */
+function problemOf(value: unknown): string | undefined {
+  if (typeof value !== "object" || value === null) return REASONS.get(value);
+  for (const inner of Object.values(value)) {
+    const reason = problemOf(inner);
+    if (reason !== undefined) return reason;
+  }
+  return undefined;
 }

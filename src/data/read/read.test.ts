@@ -5,13 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
+import { parquetWriteBuffer } from "hyparquet-writer";
 import { afterAll, describe, expect, it } from "vitest";
 import { readDelimited, splitQuoted } from "./delimited.js";
 import { formatOfName, isDataName, localFiles } from "./files.js";
 import { matcherOf } from "./glob.js";
 import { type BadRow, type ReadOptions, type Row, readRows } from "./index.js";
 import { readJson } from "./json.js";
-import { readRecords } from "./records.js";
 import type { RowBatch } from "./row.js";
 
 const FIXTURES = join(import.meta.dirname, "../../../test/fixtures/data");
@@ -282,14 +282,27 @@ describe("bytes", () => {
     await expect(rowsOf(write("csv", Buffer.from("\ufeffa,b", "utf16le")))).rejects.toThrow(/UTF-16/);
   });
 
-  it("refuses a line that no row has", async () => {
-    async function* endless() {
-      for (let i = 0; i < 70; i++) yield Buffer.alloc(2 ** 20, 97);
+  it("refuses a row that is longer than any model reads, in every format, before it is held", async () => {
+    const long = "a".repeat(60_000_000);
+    const advice = "has more than 8.00 MB. Split its text into several rows, or remove it.";
+    const cases: [string, string, string][] = [
+      ["jsonl", `{"text":"b"}\n{"text":"${long}"}`, `line 2: the line ${advice}`],
+      ["txt", `b\n${long}`, `line 2: the line ${advice}`],
+      ["tsv", `text\n${long}`, `line 2: the line ${advice}`],
+      ["csv", `text\n"${long}"`, `line 2: the record (is a quotation mark not closed?) ${advice}`],
+      ["json", `[{"text":"b"},\n{"text":"${long}"}]`, `line 2: the element ${advice}`],
+    ];
+    for (const [extension, content, message] of cases) {
+      const file = write(extension, content);
+      await expect(rowsOf(file)).rejects.toThrow(`${file}, ${message}`);
     }
-    const read = async () => {
-      for await (const _ of readRecords(endless(), "f"));
-    };
-    await expect(read()).rejects.toThrow(/f, line 1: a line .* more than 67108864 bytes/);
+  });
+
+  it("refuses a long text of a parquet file, or skips its row", async () => {
+    const text = ["a", "b".repeat(9_000_000), "c"];
+    const file = write("parquet", new Uint8Array(parquetWriteBuffer({ columnData: [{ name: "text", data: text }] })));
+    await expect(rowsOf(file)).rejects.toThrow(`${file}, line 2: a text has more than 8.00 MB. Correct the file`);
+    expect(await rowsOf(file, { onBadRow: "skip" })).toEqual([{ text: "a" }, { text: "c" }]);
   });
 });
 

@@ -2,7 +2,7 @@
 // Works on bytes, so that a wrong encoding is found on the line where it is.
 import { isUtf8 } from "node:buffer";
 import { DataError } from "../error.js";
-import { MAX_ROW_BYTES } from "./row.js";
+import { MAX_ROW_BYTES, SPLIT_IT, TOO_LONG } from "./row.js";
 
 /** One line or record, without its line break. */
 export interface TextRecord {
@@ -29,7 +29,7 @@ export const NOT_UTF8 = "the text is not UTF-8";
 /**
  * Lines, or with `quoting` records as RFC 4180 has them: a line break within a quoted field does not end them. Lines
  * end with LF or CR LF; a byte order mark is dropped. Empty records are left out, for they are no rows.
- * @throws {DataError} for a record of more than 64 MiB
+ * @throws {DataError} for a record of more than MAX_ROW_BYTES
  */
 export async function* readRecords(
   bytes: AsyncIterable<Buffer>,
@@ -70,8 +70,8 @@ export async function* readRecords(
     if (rest.length > 0) carried.push(rest);
     carriedBytes += rest.length;
     if (carriedBytes > MAX_ROW_BYTES) {
-      const what = scanner ? "a record (is a quotation mark not closed?)" : "a line (is it a text file?)";
-      throw new DataError(`${file}, line ${line}: ${what} has more than ${MAX_ROW_BYTES} bytes`, { file, line });
+      const what = scanner ? "the record (is a quotation mark not closed?)" : "the line";
+      throw new DataError(`${file}, line ${line}: ${what} ${TOO_LONG}. ${SPLIT_IT}`, { file, line });
     }
     if (records.length > 0) yield records;
   }

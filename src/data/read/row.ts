@@ -1,4 +1,5 @@
 // What readers give: rows, in batches, with where each stood. And what they do with rows that cannot be read.
+import { formatBytes } from "../../core/format.js";
 import { DataError } from "../error.js";
 
 /** One row: values by column name. Strings, finite numbers, booleans, null, lists and objects of these. */
@@ -41,8 +42,14 @@ export function badRowError({ file, line, reason }: BadRow): DataError {
 /** Rows of a batch; enough to spread the cost of a step, few enough to hold. */
 export const ROWS_PER_BATCH = 1_000;
 
-/** Longest line, record or element in bytes: a hundred times any real example, and little enough to hold. */
-export const MAX_ROW_BYTES = 64 * 2 ** 20;
+/** Longest line, record, element or parquet text in bytes: more than a whole book, and little enough to tokenize. */
+export const MAX_ROW_BYTES = 8_000_000;
+
+/** What is wrong with a longer one. */
+export const TOO_LONG = `has more than ${formatBytes(MAX_ROW_BYTES)}`;
+
+/** What to do about it. */
+export const SPLIT_IT = "Split its text into several rows, or remove it.";
 
 /** Collects rows and their lines, and hands them over in batches. */
 export class RowCollector {
