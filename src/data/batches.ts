@@ -1,6 +1,6 @@
 // Batches of token ids, padded or packed, in an order that the seed fixes. A position in it is a small JSON value, from
 // which exactly the same batches follow.
-import { createHash } from "node:crypto";
+import { digestOfJson } from "../core/digest.js";
 import { Random } from "../core/random.js";
 import type { Encoded } from "./encode.js";
 import { DataError } from "./error.js";
@@ -114,10 +114,7 @@ export class BatchStream implements Iterable<Batch> {
       shuffle: shuffle ?? true,
     };
     const sets = examples.sets.map(({ size, weight }) => [size, weight ?? null]);
-    this.#digest = createHash("sha256")
-      .update(JSON.stringify([examples.digest, sets, settings]))
-      .digest("hex")
-      .slice(0, 32);
+    this.#digest = digestOfJson([examples.digest, sets, settings]).slice(0, 32);
     if (!from) return;
     if (from.digest !== this.#digest) {
       throw new DataError(

@@ -1,7 +1,7 @@
 // Tensors of a plan that no file holds: averages and what methods compose, computed into memory, to the bytes that
 // merging would write. Kept between models, so that configurations of one pair share what is equal in them.
-import { createHash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { digestOf, digestOfJson } from "../core/digest.js";
 import { bytesPerElement } from "../core/dtype.js";
 import { CancelledError } from "../core/errors.js";
 import { stampOf } from "../core/files.js";
@@ -120,12 +120,9 @@ function keyOf({ value, to }: Job & { kind: "write" }, versions: readonly (reado
   const used = new Set<number>();
   const text = JSON.stringify(value, (field, part: unknown) => {
     if (field === "file" && typeof part === "number") used.add(part);
-    return part instanceof Uint8Array || part instanceof Int32Array
-      ? createHash("sha256").update(part).digest("hex")
-      : part;
+    if (part instanceof Uint8Array) return digestOf(part);
+    return part instanceof Int32Array ? digestOf(new Uint8Array(part.buffer, part.byteOffset, part.byteLength)) : part;
   });
   const files = [...used].sort((a, b) => a - b).map((file) => [file, versions[file]]);
-  return createHash("sha256")
-    .update(JSON.stringify([text, to.dtype, files]))
-    .digest("hex");
+  return digestOfJson([text, to.dtype, files]);
 }

@@ -1,10 +1,10 @@
 // What the engine is asked to run: a folder, a folder with an adapter, or a recipe that nothing has executed. All are brought
 // to one form: for each tensor a value, as merges have it. Reads headers and configurations, never weights.
-import { createHash } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import { type Checkpoint, type CheckpointConfig, openCheckpoint, parseConfig } from "../checkpoint/index.js";
 import type { AddedToken } from "../checkpoint/vocabulary.js";
+import { digestOfJson } from "../core/digest.js";
 import { MismatchError, RecipeError } from "../core/errors.js";
 import { stampOf } from "../core/files.js";
 import type { Measurement } from "../delta/measure.js";
@@ -116,9 +116,7 @@ async function versionOf(said: unknown, checkpoints: readonly Checkpoint[]): Pro
       list.map(async ({ path, headerDigest }) => [headerDigest, await stampOf(path)]),
     ),
   );
-  return createHash("sha256")
-    .update(JSON.stringify([said, files]))
-    .digest("hex");
+  return digestOfJson([said, files]);
 }
 
 function requireSource(sources: Sources, id: string): Checkpoint {

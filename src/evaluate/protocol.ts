@@ -1,6 +1,7 @@
 // Protocols: how exactly a data set is asked, under a name and a version that stand beside every score.
 // Which protocols there are is each task's to say; this file knows what one is.
 import { createHash } from "node:crypto";
+import { digestOfJson } from "../core/digest.js";
 import { RecipeError } from "../core/errors.js";
 import { closest } from "../core/format.js";
 import type { Item, Task } from "./tasks/task.js";
@@ -117,7 +118,5 @@ export function promptsDigest(items: readonly Item[]): string {
  */
 export function judgingDigest({ protocol, judging, metrics }: Pick<Task, "protocol" | "judging" | "metrics">): string {
   const measured = metrics.map(({ score: _, ...metric }) => metric);
-  return createHash("sha256")
-    .update(JSON.stringify([protocol.specialTokens, judging ?? null, measured]))
-    .digest("hex");
+  return digestOfJson([protocol.specialTokens, judging ?? null, measured]);
 }

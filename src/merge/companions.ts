@@ -1,9 +1,9 @@
 // The small files that make a folder of weights a model: configuration, tokenizer, templates, licences.
-import { createHash } from "node:crypto";
 import { copyFile, readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Checkpoint } from "../checkpoint/checkpoint.js";
 import type { AddedToken } from "../checkpoint/vocabulary.js";
+import { digestOf } from "../core/digest.js";
 import type { TorchDTypeName } from "../core/dtype.js";
 import { exists, rewriteJson } from "../core/files.js";
 import { PROVENANCE_FILE } from "./output-folder.js";
@@ -174,7 +174,7 @@ export async function digestFiles(folder: string, names: readonly string[]): Pro
   for (const name of names) {
     if (name !== basename(name)) continue;
     const content = await readFile(join(folder, name)).catch(() => undefined);
-    if (content) digests[name] = createHash("sha256").update(content).digest("hex");
+    if (content) digests[name] = digestOf(content);
   }
   return digests;
 }

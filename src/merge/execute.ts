@@ -3,6 +3,7 @@
 import { open, stat, writeFile } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import { packBits, unpackBits } from "../core/bits.js";
+import { digestOfJson } from "../core/digest.js";
 import { CancelledError, DiskFullError, LayergraftError, OutputError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
 import { measureAll } from "../delta/measure.js";
@@ -14,7 +15,7 @@ import { resultsByJob } from "../streaming/results.js";
 import { type Progress, type RunOptions, type RunResult, runProgram } from "../streaming/run.js";
 import { digestCompanions, writeCompanions } from "./companions.js";
 import { compileWrite } from "./compile.js";
-import { digestOfJson, OutputFolder, PROVENANCE_FILE, type RunState } from "./output-folder.js";
+import { OutputFolder, PROVENANCE_FILE, type RunState } from "./output-folder.js";
 import type { Plan } from "./plan.js";
 import type { OpenedPlan } from "./planner.js";
 import { modelCard, provenanceOf } from "./provenance.js";

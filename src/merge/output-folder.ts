@@ -1,5 +1,4 @@
 // The output folder of a merge: where it may be written, what it may replace, and the journal from which it resumes.
-import { createHash } from "node:crypto";
 import { open, readdir, realpath, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 import { isSystemError, OutputError } from "../core/errors.js";
@@ -29,11 +28,6 @@ export interface RunState {
 }
 
 const STATE_FILE = ".layergraft-run.json";
-
-/** SHA-256 of a value's JSON. */
-export function digestOfJson(value: unknown): string {
-  return createHash("sha256").update(JSON.stringify(value)).digest("hex");
-}
 
 /** The output folder of a merge: a run folder that knows what a merge may replace and what it can resume from. */
 export class OutputFolder extends RunFolder {

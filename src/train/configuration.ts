@@ -1,5 +1,4 @@
 // Two configurations of a run, and the fields in which they differ. Knows no schema: any JSON will do.
-import { createHash } from "node:crypto";
 import { RecipeError } from "../core/errors.js";
 
 /** A field that is not the same: what it was, and what it is now; undefined where there is no such field. */
@@ -33,23 +32,6 @@ function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
 
 function own(mapping: Readonly<Record<string, unknown>>, key: string): unknown {
   return Object.hasOwn(mapping, key) ? mapping[key] : undefined;
-}
-
-/** SHA-256 of a configuration's JSON, whatever the order of its fields. */
-export function configurationDigest(configuration: unknown): string {
-  return createHash("sha256")
-    .update(JSON.stringify(sorted(configuration)))
-    .digest("hex");
-}
-
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (!isMapping(value)) return value;
-  return Object.fromEntries(
-    Object.keys(value)
-      .sort()
-      .map((key) => [key, sorted(value[key])]),
-  );
 }
 
 /** Fields that may change: where, when and in which form to save, and threads, which change a sum's last bits at most. */

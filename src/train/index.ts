@@ -1,7 +1,6 @@
 // The public face of train/.
 export {
   configurationDifferences,
-  configurationDigest,
   type Difference,
   type ResumeParts,
   requireSameRun,

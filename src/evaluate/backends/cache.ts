@@ -1,8 +1,8 @@
 // Answers kept by what was asked, one line each, appended as they come: a run that is taken up again asks nothing twice.
 // Not a store between runs: it lies in the output folder and belongs to its settings.
-import { createHash } from "node:crypto";
 import { z } from "zod";
 import { AppendLog, readLog } from "../../core/append-log.js";
+import { digestOfJson } from "../../core/digest.js";
 import { groupBy } from "../../core/group.js";
 import { type Answer, type AnswerOptions, type Backend, isFault } from "./backend.js";
 
@@ -49,7 +49,7 @@ export class AnswerCache {
 
 /** A key for anything that JSON can say: the first 128 bits of its SHA-256. */
 export function keyOf(...content: readonly unknown[]): string {
-  return createHash("sha256").update(JSON.stringify(content)).digest("hex").slice(0, 32);
+  return digestOfJson(content).slice(0, 32);
 }
 
 /**
