@@ -9,12 +9,19 @@ import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
 import { Ledger, type StepState } from "./ledger.js";
 import type { Expansion } from "./plan/expand.js";
-import { inspectPlan } from "./plan/file.js";
-import type { ExperimentPlan } from "./plan/schema.js";
+import { inspectPlan } from "./plan/plan-file.js";
+import type { ExperimentPlan } from "./plan/plan-schema.js";
 import { type CheckedWorld, checkWorld, refuseFaults, spaceFault } from "./run/check.js";
 import { type Estimate, estimateExperiment, type Measured } from "./run/estimate.js";
 import { forecastExperiment } from "./run/forecast.js";
-import { type Counts, countSteps, expandStored, type RunEvent, type RunSummary, runExperiment } from "./run/runner.js";
+import {
+  type Counts,
+  countSteps,
+  expandStored,
+  type RunEvent,
+  type RunSummary,
+  runExperiment,
+} from "./run/run-experiment.js";
 import { type StepSettings, Store } from "./run/store.js";
 import { STEP_LOCK } from "./steps/run-step.js";
 import type { Step, StepKind } from "./steps/step.js";

@@ -13,8 +13,8 @@ export {
 } from "./experiment.js";
 export { type LinkOptions, type LinkResult, writeLinked } from "./linked/write.js";
 export type { Expansion } from "./plan/expand.js";
-export { checkPlan, parsePlan, readPlan } from "./plan/file.js";
-export type { ExperimentInput, ExperimentPlan } from "./plan/schema.js";
+export { checkPlan, parsePlan, readPlan } from "./plan/plan-file.js";
+export type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
 export type {
   ExperimentReport,
   Flips,
@@ -24,4 +24,4 @@ export type {
 } from "./report/data.js";
 export { gatherReport } from "./report/gather.js";
 export { refuseFaults } from "./run/check.js";
-export type { Counts, RunEvent, RunSummary } from "./run/runner.js";
+export type { Counts, RunEvent, RunSummary } from "./run/run-experiment.js";

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { ExperimentStatus, Outlook, StepStatus } from "../experiment/experiment.js";
 import { FakeWorld, fakeFacts } from "../experiment/plan/fake-world.test-util.js";
 import { estimateExperiment } from "../experiment/run/estimate.js";
-import { countSteps } from "../experiment/run/runner.js";
+import { countSteps } from "../experiment/run/run-experiment.js";
 import { adviceOnFailures, outlookLines, statusLines } from "./experiment-outlook.js";
 
 const PLAN = `

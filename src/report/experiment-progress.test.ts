@@ -1,6 +1,6 @@
 // The display of a running experiment: what stays, what is rewritten, and times that do not grow while one waits.
 import { describe, expect, it } from "vitest";
-import type { Counts, RunEvent } from "../experiment/run/runner.js";
+import type { Counts, RunEvent } from "../experiment/run/run-experiment.js";
 import { describeCounts, progressLine, showExperiment } from "./experiment-progress.js";
 
 const counts = (done: number, more: Partial<Counts> = {}): Counts => ({

@@ -1,7 +1,7 @@
 // The progress of an experiment for people: what ended stays on the screen, what runs is one line that is rewritten on a
 // terminal. Writes to the stream it is given and never to stdout.
 import { formatDuration, formatShare } from "../core/format.js";
-import type { Counts, RunEvent } from "../experiment/run/runner.js";
+import type { Counts, RunEvent } from "../experiment/run/run-experiment.js";
 
 export interface ExperimentDisplay {
   update(event: RunEvent, counts: Counts): void;

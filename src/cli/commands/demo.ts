@@ -1,26 +1,25 @@
 // layergraft demo: the effect in miniature, from nothing, offline.
-import { join, resolve } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { heatmapOf } from "../../analysis/index.js";
 import { writeFileAtomically } from "../../core/files.js";
 import {
+  analyzeDemo,
   type DemoResult,
   demoAnswer,
   demoPageData,
   demoRows,
-  demoTable,
   QUICK_WARNING,
   runDemo,
 } from "../../experiment/demo/index.js";
-import { svgToPng } from "../../report/draw.js";
+import { SILENT_EXPERIMENT, showExperiment } from "../../report/experiment-progress.js";
 import { heatmapSvg } from "../../report/heatmap.js";
-import { heatmapLines } from "../../report/heatmap-terminal.js";
 import { pageWithData } from "../../report/page.js";
+import { formatTable } from "../../report/table.js";
 import { showTasks } from "../../report/tasks.js";
 import {
   type CommonOptions,
   elapsed,
-  hasColors,
   interruptSignal,
   paletteFor,
   parseCount,
@@ -47,66 +46,35 @@ export function addDemoCommand(program: Command): void {
     .command("demo")
     .summary("see layer swapping work in miniature: train, merge, evaluate, all offline")
     .description(
-      "Makes a small world of word problems in English and Swahili, pretrains a base of half a million parameters, fine-tunes a " +
-        "math expert on English and a language expert on Swahili, merges them in every way the papers compare, and asks all of " +
-        "them held-out problems in Swahili. Needs no network and no GPU; takes some minutes on two cores.",
+      "Makes a small world of word problems in English and Swahili and trains a base of half a million parameters. Then " +
+        "runs an experiment: trains a math expert on English and a language expert on Swahili, merges them in every way " +
+        "the papers compare, and asks all of them held-out problems in Swahili. Needs no network and no GPU. Takes a few " +
+        "minutes on two cores.",
     )
-    .option("-o, --out <folder>", "folder for models, answers, pictures and the page", "demo-output")
-    .addOption(new Option("--seed <n>", "of first weights and data").argParser(parseCount).default(0))
+    .option("-o, --out <folder>", "folder for models, answers and the page", "demo-output")
+    .addOption(new Option("--seed <n>", "random seed of weights and data").argParser(parseCount).default(0))
+    .addOption(new Option("--pairs <n>", "experts of each kind; all pairs are merged").argParser(parsePairs).default(1))
     .addOption(
-      new Option("--pairs <n>", "experts of each kind; all pairs of them are merged").argParser(parsePairs).default(1),
+      new Option("--threads <n>", "threads of each step; one is fastest for models this small").argParser(parseThreads),
     )
-    .addOption(
-      new Option("--threads <n>", "threads to compute with; one is fastest for models so small").argParser(
-        parseThreads,
-      ),
-    )
-    .option("--quick", "a twentieth of the training: see everything run in half a minute, not that it works")
-    .option("--resume", "go on with a demo that was stopped, to the same numbers")
-    .option("--force", "replace an earlier demo in the folder");
+    .option("--quick", "a twentieth of the training: shows that everything runs, not that it works")
+    .option("--resume", "resume an interrupted demo")
+    .option("--force", "replace an earlier demo");
   withCommonOptions(command).action(async (flags: DemoFlags) => {
     const start = performance.now();
-    const display = flags.quiet ? undefined : showTasks();
-    let result: DemoResult;
-    try {
-      result = await runDemo({
-        ...{ out: flags.out, seed: flags.seed, pairs: flags.pairs, signal: interruptSignal() },
-        ...(flags.threads === undefined ? {} : { threads: flags.threads }),
-        ...(flags.quick ? { quick: true } : {}),
-        ...(flags.resume ? { resume: true } : {}),
-        ...(flags.force ? { force: true } : {}),
-        onProgress: ({ phase, done, total, detail, phaseIndex, phases }) =>
-          display?.update({
-            phase: phase === "done" ? phase : `${phaseIndex + 1}/${phases} ${phase}`,
-            done,
-            total,
-            detail,
-          }),
-      });
-    } finally {
-      display?.stop();
-    }
-    const page = await writeReport(flags.out, result, flags.quick ?? false);
-    if (flags.json) {
-      const { seed, pairs, seconds } = result;
-      return printJson({ seed, pairs, rows: demoRows(result), seconds, page });
-    }
-    const palette = paletteFor(process.stdout);
+    const signal = interruptSignal();
+    const result = await runWithProgress(flags, signal);
+    const page = await writePage(result, signal);
+    const rows = demoRows(result.report);
+    if (flags.json)
+      return printJson({ seed: flags.seed, pairs: flags.pairs, rows, answer: demoAnswer(result.report), page });
     if (flags.quick) warn(QUICK_WARNING);
-    print([
-      palette.bold(
-        `Word problems in Swahili, exact match (${problemsOf(result)} held-out problems, seed ${result.seed})`,
-      ),
-      "",
-      ...demoTable(result),
-      "",
-    ]);
-    print([...heatmapLines(heatmapOf(result.analysis), hasColors(process.stdout)), "", demoAnswer(result)]);
-    say(flags, `${elapsed(start)}; the page with all of it: ${page}`);
+    print([...tableLines(result), "", demoAnswer(result.report)]);
+    say(flags, `${elapsed(start)}; page: ${page}`);
     say(
       flags,
       `Change the comparison: npx layergraft experiment ${join(flags.out, "plan.yaml")} run\n` +
-        `Ask the merge yourself: npx layergraft generate ${join(flags.out, "swap.yaml")} --prompt "musa alikuwa na vitabu 12 . musa alibeba vitabu 6 . musa ana vitabu vingapi sasa ? [solve] :"`,
+        `Prompt the merge: npx layergraft generate ${join(flags.out, "swap.yaml")} --prompt "musa alikuwa na vitabu 12 . musa alibeba vitabu 6 . musa ana vitabu vingapi sasa ? [solve] :"`,
     );
   });
 }
@@ -117,17 +85,47 @@ function parsePairs(text: string): number {
   return value;
 }
 
-const problemsOf = ({ results }: DemoResult) => results[0]?.swahili.length ?? 0;
+async function runWithProgress(flags: DemoFlags, signal: AbortSignal): Promise<DemoResult> {
+  const base = flags.quiet ? undefined : showTasks();
+  const experiment = flags.quiet ? SILENT_EXPERIMENT : showExperiment();
+  try {
+    return await runDemo({
+      ...flags,
+      signal,
+      onTrainBase: ({ step, steps, loss }) =>
+        base?.update({ phase: "training the base", done: step, total: steps, detail: `loss ${loss.toFixed(3)}` }),
+      onBaseTrained: () => base?.stop(),
+      onEvent: (event, counts) => experiment.update(event, counts),
+    });
+  } finally {
+    base?.stop();
+    experiment.stop();
+  }
+}
 
-async function writeReport(out: string, result: DemoResult, quick: boolean): Promise<string> {
-  const heatmap = heatmapOf(result.analysis);
-  const svg = await heatmapSvg(heatmap);
-  const { pairs, seed } = result;
-  const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
-  await writeFileAtomically(join(out, "heatmap.svg"), svg);
-  await writeFileAtomically(join(out, "heatmap.png"), await svgToPng(svg));
-  await writeFileAtomically(join(out, "results.json"), json({ seed, pairs, rows: demoRows(result) }));
-  const page = join(resolve(out), "index.html");
-  await writeFileAtomically(page, await pageWithData("#demo-page", await demoPageData(result, heatmap, quick)));
-  return page;
+function tableLines({ report, seed, pairs }: DemoResult): string[] {
+  const percent = (share: number | undefined) => (share === undefined ? "" : (100 * share).toFixed(1));
+  const isOne = pairs === 1;
+  const rows = demoRows(report).map(({ label, detail, mean, low, high, interval, english }) => [
+    detail === "" ? label : `${label} (${detail})`,
+    percent(mean),
+    ...(isOne
+      ? [interval ? `${percent(interval.low)} to ${percent(interval.high)}` : ""]
+      : [percent(low), percent(high)]),
+    percent(english),
+  ]);
+  const header = isOne
+    ? ["", ">Swahili", ">95% interval", ">English"]
+    : ["", ">Swahili mean", ">min", ">max", ">English"];
+  const title = `Word problems solved, in percent (seed ${seed}${isOne ? "" : `, ${pairs ** 2} pairs of experts`})`;
+  return [paletteFor(process.stdout).bold(title), "", ...formatTable(header, rows)];
+}
+
+/** Writes the page. @returns its path from the working folder */
+async function writePage(result: DemoResult, signal: AbortSignal): Promise<string> {
+  const heatmap = heatmapOf(await analyzeDemo(result, signal));
+  const page = join(resolve(result.out), "index.html");
+  const data = { ...(await demoPageData(result)), heatmap: await heatmapSvg({ ...heatmap, title: "" }) };
+  await writeFileAtomically(page, await pageWithData("#demo-page", data));
+  return relative(process.cwd(), page);
 }

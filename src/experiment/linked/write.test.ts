@@ -17,7 +17,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { openCheckpoint } from "../../checkpoint/index.js";
 import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
 import { readTensor, type TensorData } from "../../safetensors/index.js";
-import { initialWeights, writeInitialModel } from "../demo/model.js";
+import { initialWeights, writeInitialModel } from "../demo/world/untrained-model.js";
 import { writeLinked } from "./write.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-linked-"));

@@ -1,5 +1,5 @@
 // Configurations of a merge: the combinations of its grid, those listed, and the default; each a recipe's fields.
-import type { Json, Merge } from "./schema.js";
+import type { Json, Merge } from "./plan-schema.js";
 
 export interface Configuration {
   /** For tables: `bottom 3, top 1`; empty where there is nothing to set. */

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { presetFields } from "../../train/index.js";
 import type { AskedModel } from "./expand.js";
+import { membersOf } from "./expert-names.js";
 import { FakeWorld } from "./fake-world.test-util.js";
-import { readPlan } from "./file.js";
-import type { MergeModel } from "./models.js";
-import { membersOf } from "./names.js";
-import { settleTraining } from "./training.js";
+import { readPlan } from "./plan-file.js";
+import type { MergeModel } from "./plan-models.js";
+import { settleTraining } from "./training-runs.js";
 
 const folder = join(import.meta.dirname, "../../../examples/experiments");
 

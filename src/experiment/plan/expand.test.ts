@@ -1,11 +1,11 @@
 // What a plan amounts to: which models, which steps under which keys, and how a search goes from few items to the end.
 import { describe, expect, it } from "vitest";
 import type { EvaluateStep } from "../steps/step.js";
+import { rankConfigurations, splitItems, survivors } from "./compare-configurations.js";
 import { configurationsOf } from "./configurations.js";
 import { FakeWorld, ITEMS } from "./fake-world.test-util.js";
-import type { MergeModel } from "./models.js";
-import type { Merge } from "./schema.js";
-import { rankConfigurations, splitItems, survivors } from "./search.js";
+import type { MergeModel } from "./plan-models.js";
+import type { Merge } from "./plan-schema.js";
 
 const EXPERTS = `
 name: small

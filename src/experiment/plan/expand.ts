@@ -13,6 +13,7 @@ import {
   type TrainStep,
 } from "../steps/step.js";
 import { type Configuration, configurationsOf } from "./configurations.js";
+import { type Binding, membersOf } from "./expert-names.js";
 import { identityOf } from "./merge-identity.js";
 import {
   baseModel,
@@ -30,11 +31,10 @@ import {
   requestOf,
   tasksFor,
   trainingSteps,
-} from "./models.js";
-import { type Binding, membersOf } from "./names.js";
-import type { ExperimentPlan, Family, Json, Merge } from "./schema.js";
-import { type SearchOutcome, searchGroup } from "./searching.js";
-import { checkpointCounts } from "./training.js";
+} from "./plan-models.js";
+import type { ExperimentPlan, Family, Json, Merge } from "./plan-schema.js";
+import { type SearchOutcome, searchGroup } from "./search-configurations.js";
+import { checkpointCounts } from "./training-runs.js";
 
 /** A model, and the steps that ask it each task; several where items were asked in parts. */
 export interface AskedModel {

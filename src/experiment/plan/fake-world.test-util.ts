@@ -2,8 +2,8 @@
 import type { Facts, ItemResult, Results, SuggestedRecipe, TrainedCheckpoint } from "../steps/facts.js";
 import type { EvaluateStep, Step } from "../steps/step.js";
 import { type Expansion, expandPlan } from "./expand.js";
-import { parsePlan } from "./file.js";
-import type { ExperimentPlan } from "./schema.js";
+import { parsePlan } from "./plan-file.js";
+import type { ExperimentPlan } from "./plan-schema.js";
 
 export const ITEMS = 20;
 

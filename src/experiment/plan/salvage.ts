@@ -3,8 +3,8 @@
 import { closest } from "../../core/format.js";
 import { isObject } from "../../core/json.js";
 import { type Fault, faultsOfIssues } from "../../core/settings-file.js";
-import { planFields } from "./reference.js";
-import { type ExperimentPlan, planSchema } from "./schema.js";
+import { planFields } from "./plan-fields.js";
+import { type ExperimentPlan, planSchema } from "./plan-schema.js";
 
 export interface SalvagedPlan {
   /** Undefined where too little is left. */

@@ -1,7 +1,7 @@
 // The columns of the paper's tables, for one language: which models each is the mean of, and what it is to be called.
 // Rows of the main tables, under the plan's own names, are rows.ts's.
-import type { MergeModel } from "../plan/models.js";
-import type { ExperimentPlan } from "../plan/schema.js";
+import type { MergeModel } from "../plan/plan-models.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { SETTINGS, type Setting } from "../published.js";
 import { chosenLabel, defaultName } from "./rows.js";
 import { type Basis, type Sheet, UNKNOWN_MODEL } from "./sheet.js";

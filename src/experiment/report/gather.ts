@@ -3,7 +3,7 @@ import { plural } from "../../core/format.js";
 import { VERSION } from "../../core/version.js";
 import { compareItems, type JudgedItem } from "../../evaluate/index.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
-import type { MergeModel } from "../plan/models.js";
+import type { MergeModel } from "../plan/plan-models.js";
 import { PUBLISHED_NOTES } from "../published.js";
 import type { ItemResult } from "../steps/facts.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./data.js";

@@ -1,10 +1,10 @@
 // Scores of a search over the numbers of its grid: one figure of two fields, or a strip of one. What was not searched is
 // said beside it, and is no axis.
 import { groupBy } from "../../core/group.js";
-import type { MergeModel } from "../plan/models.js";
-import type { Json } from "../plan/schema.js";
-import { rankConfigurations } from "../plan/search.js";
-import type { SearchOutcome } from "../plan/searching.js";
+import { rankConfigurations } from "../plan/compare-configurations.js";
+import type { MergeModel } from "../plan/plan-models.js";
+import type { Json } from "../plan/plan-schema.js";
+import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { ReportHeatmap } from "./data.js";
 import type { Sheet } from "./sheet.js";
 

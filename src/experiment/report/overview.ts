@@ -2,8 +2,8 @@
 // whether the highest is beyond chance above the others.
 import { plural } from "../../core/format.js";
 import { signFlipTest } from "../../evaluate/index.js";
-import { inLanguages } from "../plan/models.js";
-import type { ExperimentPlan } from "../plan/schema.js";
+import { inLanguages } from "../plan/plan-models.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { Overview, OverviewBar } from "./data.js";
 import { decidingOf, titleOf, type Way, waysOf } from "./rows.js";
 import type { Basis, Sheet } from "./sheet.js";

@@ -1,7 +1,7 @@
 // Tables 1, 2, 5 and 6 in the paper's own layout, from one's own experiment, with the paper's numbers beside them where
 // benchmark and language are the paper's, and nowhere else. Bandarkar et al., arXiv 2410.01335.
-import { languagesOf } from "../plan/models.js";
-import type { ExperimentPlan } from "../plan/schema.js";
+import { languagesOf } from "../plan/plan-models.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
 import {
   type PaperLanguage,
   SETTINGS,

@@ -1,8 +1,8 @@
 // The ways of making models that one task compares, each under the name that the plan gives it: the base, each family of
 // experts, each merge in its reported configurations. Which models each is the mean of; numbers are overview.ts's.
 import { groupBy } from "../../core/group.js";
-import type { MergeModel } from "../plan/models.js";
-import type { ExperimentPlan, Role } from "../plan/schema.js";
+import type { MergeModel } from "../plan/plan-models.js";
+import type { ExperimentPlan, Role } from "../plan/plan-schema.js";
 import type { OverviewBar } from "./data.js";
 import { type Basis, type Sheet, UNKNOWN_MODEL } from "./sheet.js";
 import { languageName } from "./task-language.js";

@@ -1,10 +1,10 @@
 // How a search went, for people: its rounds, who left in which, where the choice was a tie. Recomputed from the answers by
 // the search's own rules (plan/search.ts); which configuration was chosen is the search's word.
 import { plural } from "../../core/format.js";
-import type { MergeModel } from "../plan/models.js";
-import type { ExperimentPlan } from "../plan/schema.js";
-import { type Candidate, rankConfigurations, survivors } from "../plan/search.js";
-import type { SearchOutcome } from "../plan/searching.js";
+import { type Candidate, rankConfigurations, survivors } from "../plan/compare-configurations.js";
+import type { MergeModel } from "../plan/plan-models.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
+import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { SearchedConfiguration, SearchRow } from "./data.js";
 import { titleOf } from "./rows.js";
 import type { Sheet } from "./sheet.js";

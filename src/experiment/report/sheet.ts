@@ -1,8 +1,8 @@
 // Answers by model and task, gathered from the steps that asked: the sheet that every table is read from.
 import { scoreItems, wilsonInterval } from "../../evaluate/index.js";
 import type { AskedModel, Expansion } from "../plan/expand.js";
-import type { ExpertModel, MergeModel, Model } from "../plan/models.js";
-import type { SearchOutcome } from "../plan/searching.js";
+import type { ExpertModel, MergeModel, Model } from "../plan/plan-models.js";
+import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { Facts, ItemResult, Results, TaskFacts } from "../steps/facts.js";
 import type { TaskRequest } from "../steps/step.js";
 import type { Cell, Scale, Span } from "./data.js";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { writeSharded } from "../../safetensors/index.js";
-import { initialWeights, writeInitialModel } from "../demo/model.js";
+import { initialWeights, writeInitialModel } from "../demo/world/untrained-model.js";
 import { openExperiment } from "../experiment.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-check-"));

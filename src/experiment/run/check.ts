@@ -9,12 +9,12 @@ import { groupBy } from "../../core/group.js";
 import type { Fault } from "../../core/settings-file.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import { configurationsOf } from "../plan/configurations.js";
-import { type InspectedPlan, inLines } from "../plan/file.js";
-import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/models.js";
-import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/names.js";
+import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/expert-names.js";
+import { type InspectedPlan, inLines } from "../plan/plan-file.js";
+import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-models.js";
+import type { ExperimentPlan, Family } from "../plan/plan-schema.js";
 import { UNKNOWN } from "../plan/salvage.js";
-import type { ExperimentPlan, Family } from "../plan/schema.js";
-import { settleTraining, trainingRun } from "../plan/training.js";
+import { settleTraining, trainingRun } from "../plan/training-runs.js";
 import { ReadFacts } from "../steps/facts-reader.js";
 import { canonicalJson, type TaskRequest } from "../steps/step.js";
 

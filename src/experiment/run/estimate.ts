@@ -1,9 +1,9 @@
 // What an experiment will take: steps, hours, bytes. From the sizes of models and tasks at first; from what the steps took
 // that are done, as soon as some are. Estimates only: nothing depends on them.
 import type { Expansion } from "../plan/expand.js";
-import { membersOf } from "../plan/names.js";
-import type { ExperimentPlan } from "../plan/schema.js";
-import { checkpointCounts, samplesOf, settledRun, USUAL_LENGTH } from "../plan/training.js";
+import { membersOf } from "../plan/expert-names.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
+import { checkpointCounts, samplesOf, settledRun, USUAL_LENGTH } from "../plan/training-runs.js";
 import type { Facts, Results } from "../steps/facts.js";
 import type { ReadFacts } from "../steps/facts-reader.js";
 import type { EvaluateStep, Step, StepKind, TrainStep } from "../steps/step.js";

@@ -1,9 +1,9 @@
 // How an experiment will go on: the steps that cannot be named yet, found by expanding its plan with results that stand in
 // for those to come, and the time until all is done, by giving steps to workers as the runner does. Nothing is run.
 import { type Expansion, expandPlan, type Waiting } from "../plan/expand.js";
-import type { ExpertModel, MergeModel, Model } from "../plan/models.js";
-import type { ExperimentPlan } from "../plan/schema.js";
-import { checkpointCounts } from "../plan/training.js";
+import type { ExpertModel, MergeModel, Model } from "../plan/plan-models.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
+import { checkpointCounts } from "../plan/training-runs.js";
 import type { Facts, ItemResult, Results, SuggestedRecipe, TrainedCheckpoint } from "../steps/facts.js";
 import type { EvaluateStep, Step, TrainStep } from "../steps/step.js";
 

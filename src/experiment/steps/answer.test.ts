@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { writeInitialModel } from "../demo/model.js";
+import { writeInitialModel } from "../demo/world/untrained-model.js";
 import { AnswererPool } from "./answer.js";
 import { isStepBackend } from "./step.js";
 

@@ -16,7 +16,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { takeLock } from "../../core/lock.js";
-import { writeInitialModel } from "../demo/model.js";
+import { writeInitialModel } from "../demo/world/untrained-model.js";
 import type { StepOrder } from "../run/store.js";
 import { AnswererPool } from "./answer.js";
 import { ReadFacts } from "./facts-reader.js";

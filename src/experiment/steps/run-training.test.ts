@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { writeInitialModel } from "../demo/model.js";
+import { writeInitialModel } from "../demo/world/untrained-model.js";
 import type { StepOrder } from "../run/store.js";
 import { ReadFacts } from "./facts-reader.js";
 import { runStepFolder } from "./run-step.js";

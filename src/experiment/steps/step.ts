@@ -1,6 +1,6 @@
 // A step of an experiment as a value: what it does, with what, and the key that it is known by. Nothing is run here.
 import { createHash } from "node:crypto";
-import type { Json } from "../plan/schema.js";
+import type { Json } from "../plan/plan-schema.js";
 
 /** Raised when a step's result would differ from an earlier version's, so that it is computed again. */
 const STEP_FORMAT = 1;

@@ -3,7 +3,7 @@ import { RecipeError } from "../../core/errors.js";
 import { isObject } from "../../core/json.js";
 import { checkRun, type Run } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";
-import type { ExperimentPlan, Training } from "./schema.js";
+import type { ExperimentPlan, Training } from "./plan-schema.js";
 
 /** What a family's runs have in common, the settings that they are like among it. */
 export function settleTraining(plan: ExperimentPlan, train: Training): Pick<Training, "run" | "engine" | "trl"> {

@@ -2,7 +2,7 @@
 // Pure functions of results; what is asked of whom is expand.ts's.
 import { Random } from "../../core/random.js";
 import type { ItemResult } from "../steps/facts.js";
-import type { Search } from "./schema.js";
+import type { Search } from "./plan-schema.js";
 
 /** How a task's items are divided between the search and the final comparison; places in the task's own order. */
 export interface ItemSplit {

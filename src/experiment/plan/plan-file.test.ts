@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { RecipeError } from "../../core/errors.js";
-import { checkPlan, inspectPlan, parsePlan } from "./file.js";
+import { checkPlan, inspectPlan, parsePlan } from "./plan-file.js";
 
 const faultsOf = (text: string): readonly string[] => {
   try {

@@ -1,6 +1,6 @@
 // The fields of plans, for documentation: from the schema itself, so that the two cannot part.
 import { z } from "zod";
-import { planSchema } from "./schema.js";
+import { planSchema } from "./plan-schema.js";
 
 /** A field of a plan. */
 export interface PlanField {

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { planFields, planFieldsMarkdown, planJsonSchema } from "./reference.js";
+import { planFields, planFieldsMarkdown, planJsonSchema } from "./plan-fields.js";
 
 const page = join(import.meta.dirname, "../../../docs/experiments.md");
 const BEGIN = "<!-- generated from the schema from here -->";

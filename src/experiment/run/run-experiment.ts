@@ -6,7 +6,7 @@ import { takeLock } from "../../core/lock.js";
 import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";
 import { Ledger } from "../ledger.js";
 import { type Expansion, expandPlan } from "../plan/expand.js";
-import type { ExperimentPlan } from "../plan/schema.js";
+import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { Facts } from "../steps/facts.js";
 import type { Step, StepKind } from "../steps/step.js";
 import { forecastExperiment } from "./forecast.js";

@@ -3,7 +3,7 @@
 import { closest } from "../../core/format.js";
 import type { Fault } from "../../core/settings-file.js";
 import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/recipe.js";
-import type { ExperimentPlan, Family, Role } from "./schema.js";
+import type { ExperimentPlan, Family, Role } from "./plan-schema.js";
 
 /** An expert as recipes name it. */
 export interface Member {

@@ -1,7 +1,8 @@
 // The miniature's world: its words, texts and problems, and that what must not be trained on is not.
 import { Tokenizer } from "@huggingface/tokenizers";
 import { describe, expect, it } from "vitest";
-import { Random } from "../../core/random.js";
+import { Random } from "../../../core/random.js";
+import { drawExample, drawExamples, type Example, MIXES, type Mix, TASK_NAMES } from "./exercises.js";
 import { NOUNS, numberWords, PLACES, TIMES, VERBS } from "./lexicon.js";
 import {
   answerOf,
@@ -14,7 +15,6 @@ import {
   tellProblem,
 } from "./problems.js";
 import { mixedSpeaker, speakerOf, tellAct } from "./sentences.js";
-import { drawExample, drawExamples, type Example, MIXES, type Mix, TASK_NAMES } from "./tasks.js";
 import { MAX_POSITIONS, syllables, tokenizerConfigJson, tokenizerJson, vocabulary } from "./vocabulary.js";
 
 const tokenizer = new Tokenizer(tokenizerJson(), tokenizerConfigJson());

@@ -14,9 +14,9 @@ import {
   membersOf,
   placesOf,
   runNames,
-} from "./names.js";
-import type { ExperimentPlan, Family, Json, Merge, Role, Training } from "./schema.js";
-import { settleTraining, trainingRun } from "./training.js";
+} from "./expert-names.js";
+import type { ExperimentPlan, Family, Json, Merge, Role, Training } from "./plan-schema.js";
+import { settleTraining, trainingRun } from "./training-runs.js";
 
 /** A model that can be asked. */
 export interface Model {

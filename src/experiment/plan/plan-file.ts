@@ -16,8 +16,15 @@ import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/recipe.js";
 import { checkRecipe } from "../../merge/recipe-file.js";
 import { isStepBackend } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
-import { bindingsOf, bindRecipe, countBindings, type Member, memberNames, membersOf, nameFaults } from "./names.js";
-import { salvagePlan, UNKNOWN } from "./salvage.js";
+import {
+  bindingsOf,
+  bindRecipe,
+  countBindings,
+  type Member,
+  memberNames,
+  membersOf,
+  nameFaults,
+} from "./expert-names.js";
 import {
   type ExperimentPlan,
   type Family,
@@ -28,8 +35,9 @@ import {
   MOST_MODELS,
   NAME_RULE,
   RESERVED,
-} from "./schema.js";
-import { countCheckpoints, runFaults, settleTraining, trainingRun } from "./training.js";
+} from "./plan-schema.js";
+import { salvagePlan, UNKNOWN } from "./salvage.js";
+import { countCheckpoints, runFaults, settleTraining, trainingRun } from "./training-runs.js";
 
 /** A plan and where it stands. */
 export interface LocatedPlan {

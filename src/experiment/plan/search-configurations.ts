@@ -2,9 +2,16 @@
 // configurations go on, which is chosen. How they compare is search.ts's.
 import type { ItemResult } from "../steps/facts.js";
 import type { TaskRequest } from "../steps/step.js";
-import { decidingTasks, type MergeModel, type Model, tasksFor } from "./models.js";
-import type { ExperimentPlan } from "./schema.js";
-import { type Candidate, type ItemSplit, type Ranked, rankConfigurations, splitItems, survivors } from "./search.js";
+import {
+  type Candidate,
+  type ItemSplit,
+  type Ranked,
+  rankConfigurations,
+  splitItems,
+  survivors,
+} from "./compare-configurations.js";
+import { decidingTasks, type MergeModel, type Model, tasksFor } from "./plan-models.js";
+import type { ExperimentPlan } from "./plan-schema.js";
 
 /** Who asks models, and knows their answers as far as they are there. */
 export interface Asker {

@@ -7,9 +7,9 @@ import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "../execute/executor.js";
 import { Ledger } from "../ledger.js";
 import { fakeFacts, ITEMS } from "../plan/fake-world.test-util.js";
-import { parsePlan } from "../plan/file.js";
+import { parsePlan } from "../plan/plan-file.js";
 import { type StepResult, writeResult } from "../steps/result.js";
-import { type RunEvent, type RunOptions, runExperiment } from "./runner.js";
+import { type RunEvent, type RunOptions, runExperiment } from "./run-experiment.js";
 import { type StepOrder, Store } from "./store.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-runner-"));

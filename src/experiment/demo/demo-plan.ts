@@ -1,0 +1,101 @@
+// The demo's comparison as files to read and change: how the base is trained, and the plan of the experiment.
+import { join } from "node:path";
+import { writeFileAtomically } from "../../core/files.js";
+import { dataFiles, SEQUENCE_LENGTH, seedOf, stepsOf, type WorldSettings } from "./world/world-files.js";
+
+export interface DemoSettings extends WorldSettings {
+  /** Threads of each training run and evaluation. One is fastest for models this small. */
+  readonly threads: number;
+}
+
+/** Names of the files that `writePlan` writes. */
+export const PLAN_FILES = ["base.yaml", "plan.yaml"] as const;
+
+/** The merge that the demo reports on, fixed before anything was measured, and the models that it is compared with. */
+export const NAMES = { swap: "layer swap", math: "math", language: "swahili" } as const;
+
+/** Writes the base's training run and the experiment's plan beside the world. */
+export async function writePlan(out: string, settings: DemoSettings): Promise<void> {
+  await writeFileAtomically(join(out, "base.yaml"), baseRun(settings));
+  await writeFileAtomically(join(out, "plan.yaml"), planText(settings));
+}
+
+const set = (source: string) => `{ source: ${source}, map: { prompt: prompt, response: response } }`;
+
+function data(kind: "base" | "math" | "language" | "joint", number: number): string {
+  const sets = dataFiles(kind, number).map(set);
+  return sets.length === 1 ? (sets[0] ?? "") : `[${sets.join(", ")}]`;
+}
+
+function baseRun(settings: DemoSettings): string {
+  return `# How the demo trains its base.
+base: base-untrained
+out: base
+data: ${data("base", 0)}
+steps: ${stepsOf("base", settings)}
+sequence_length: ${SEQUENCE_LENGTH}
+packing: true
+optimizer: { lr: 3.0e-3, betas: [0.9, 0.98] }
+schedule: { kind: cosine, warmup: 30, floor: 0.05 }
+checkpoints: { every_samples: 1000000000, keep: last }
+seed: ${seedOf(settings, 0)}
+threads: ${settings.threads}
+`;
+}
+
+function planText(settings: DemoSettings): string {
+  const numbers = Array.from({ length: settings.pairs }, (_, i) => i + 1);
+  const train = (kind: "math" | "language" | "joint", family: string, rate: string) => {
+    const run = (number: number) =>
+      `        - { name: ${family}-${number}, seed: ${seedOf(settings, number)}, data: ${data(kind, number)} }`;
+    return `    train:
+      like: fine-tuning
+      run: { steps: ${stepsOf(kind, settings)}, optimizer: { lr: ${rate} } }
+      runs:
+${numbers.map(run).join("\n")}`;
+  };
+  return `# The demo as an experiment. Change it, then run it again; only what is new is computed:
+#   layergraft experiment plan.yaml run
+name: miniature
+title: Layer swapping in miniature
+out: experiment
+base: base/last
+training:
+  fine-tuning:
+    run:
+      sequence_length: ${SEQUENCE_LENGTH}
+      packing: true
+      optimizer: { betas: [0.9, 0.98], decay: 0 }
+      schedule: { kind: cosine, warmup: 15, floor: 0.05 }
+      checkpoints: { every_samples: 1000000000, keep: last }
+experts:
+  ${NAMES.math}:
+    role: task
+${train("math", NAMES.math, "7.0e-4")}
+  ${NAMES.language}:
+    role: language
+    language: sw
+${train("language", NAMES.language, "5.0e-4")}
+  both:
+    role: joint
+${train("joint", "both", "5.0e-4")}
+merges:
+  - name: ${NAMES.swap}
+    recipe: { method: swap, task: math, language: swahili, bottom_transition: 0, top_transition: 0 }
+    configurations: [{ bottom: 1, top: 0 }, { bottom: 1, top: 1 }, { bottom: 3, top: 0 }, { bottom: 2, top: 1 }]
+    default: { bottom: 2, top: 0 }
+  - { name: soup, recipe: { method: soup, models: [math, swahili] } }
+  - { name: soup by magnitude, recipe: { method: soup, models: [math, swahili], base: base, weights: magnitude } }
+  - { name: TIES, recipe: { method: ties, models: [math, swahili], base: base, density: 0.5 } }
+  - { name: task arithmetic, recipe: { method: task_arithmetic, models: [math, swahili], base: base, lambda: 1 } }
+  # Controls: the same layers the other way round, and from the language expert into the base.
+  - name: reverse swap
+    recipe: { method: swap, task: swahili, language: math, bottom: 2, top: 0, bottom_transition: 0, top_transition: 0 }
+  - name: swap into the base
+    recipe: { method: swap, task: base, language: swahili, bottom: 2, top: 0, bottom_transition: 0, top_transition: 0 }
+evaluate:
+  tasks: [problems_sw.yaml, problems_en.yaml, { task: choosing_sw.yaml, of: [merges] }]
+search: { by: choosing_sw.yaml, choose_on: test }
+executor: { cores: ${settings.threads} }
+`;
+}

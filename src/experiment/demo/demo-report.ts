@@ -1,0 +1,147 @@
+// What the demo shows as plain data: its rows, what came out in a sentence, and problems that the swap gained and lost.
+// Scores and tests are the experiment's.
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Analysis, analyzeExperts } from "../../analysis/index.js";
+import type { ExperimentReport, Overview, OverviewBar } from "../report/data.js";
+import { EVALUATION } from "../steps/run-evaluation.js";
+import { NAMES } from "./demo-plan.js";
+import { type DemoResult, folderOf } from "./run-demo.js";
+
+/** A way of making models, with its scores from 0 to 1. */
+export interface DemoRow extends Pick<OverviewBar, "label" | "detail" | "kind" | "mean" | "low" | "high" | "interval"> {
+  /** Mean on the same problems in English. */
+  readonly english: number | undefined;
+}
+
+/** A problem, and what some models answer. */
+export interface AskedProblem {
+  readonly swahili: string;
+  readonly english: string;
+  readonly gold: number;
+  readonly answers: readonly { readonly name: string; readonly text: string; readonly isRight: boolean }[];
+}
+
+const percent = (share: number) => `${(100 * share).toFixed(1)}%`;
+
+function overviewOf({ overviews }: ExperimentReport, language: "sw" | "en"): Overview | undefined {
+  return overviews.find(({ id }) => id === `main-problems_${language}`);
+}
+
+/** Rows in the order of the plan. */
+export function demoRows(report: ExperimentReport): DemoRow[] {
+  const english = new Map(overviewOf(report, "en")?.bars.map(({ label, mean }) => [label, mean]));
+  return (overviewOf(report, "sw")?.bars ?? []).map(({ label, detail, kind, mean, low, high, interval }) => ({
+    ...{ label, detail, kind, mean, low, high, interval, english: english.get(label) },
+  }));
+}
+
+/** What came out: the swap's score beside the base's and the experts', and which of its leads may be chance. */
+export function demoAnswer(report: ExperimentReport): string {
+  const bars = overviewOf(report, "sw")?.bars ?? [];
+  const swap = bars.find(({ label }) => label.startsWith(`${NAMES.swap}, default`));
+  const others = bars.filter(({ kind }) => kind === "base" || kind === "expert");
+  if (!swap) return "";
+  const scores = others.map(({ label, mean }) => `${label} ${percent(mean)}`).join(", ");
+  const means = swap.count > 1 ? `Over ${swap.count} pairs of experts, taking` : "Taking";
+  const first = `${means} the two bottom layers from the language expert solves ${percent(swap.mean)} of the Swahili problems (${scores}).`;
+  // A test compares two models; of several pairs there is none for their mean.
+  if (swap.count > 1) return first;
+  const title = overviewOf(report, "sw")?.title;
+  const flips = report.flips.filter(
+    ({ model, task }) => task === title && model.startsWith(`${NAMES.swap}, `) && model.endsWith("bottom 2, top 0"),
+  );
+  const list = (holds: (difference: number, p: number) => boolean) =>
+    flips.filter(({ difference, pValue = 1 }) => holds(difference, pValue)).map(({ against }) => against);
+  const sentence = (text: string, names: readonly string[]) =>
+    names.length === 0 ? [] : [`${text} ${names.join(", ")}.`];
+  return [
+    first,
+    ...sentence(
+      "Beyond chance, that is better than",
+      list((difference, p) => difference > 0 && p < 0.05),
+    ),
+    ...sentence(
+      "Too close to call:",
+      list((_, p) => p >= 0.05),
+    ),
+    ...sentence(
+      "Beyond chance, that is worse than",
+      list((difference, p) => difference < 0 && p < 0.05),
+    ),
+  ].join(" ");
+}
+
+/** All problems in Swahili, with the answers of the models of the first pair: base, experts, swap. */
+export async function askedProblems({ out, status }: DemoResult): Promise<AskedProblem[]> {
+  const rows = await readLines(join(out, "data", "problems.jsonl"));
+  const { store, expansion } = status;
+  const swap = expansion.models.find(
+    ({ model }) => "merge" in model && model.merge.name === NAMES.swap && model.configuration.isDefault,
+  );
+  const names = ["base", `${NAMES.math}-1`, `${NAMES.language}-1`, swap?.model.name ?? ""];
+  const answers = await Promise.all(
+    names.map(async (name) => {
+      const asked = expansion.models.find(({ model }) => model.name === name);
+      const [step] = asked?.tasks.find(({ request }) => request.task === "problems_sw.yaml")?.steps ?? [];
+      if (!step) return [];
+      const samples = await readLines(join(store.stepFolder(step.key), EVALUATION, "samples-problems_sw.jsonl"));
+      return (store.evaluated(step.key)?.items ?? []).map(({ value }, i) => ({
+        ...{ name: name === swap?.model.name ? NAMES.swap : name, isRight: value === 1 },
+        text: String(samples[i]?.output ?? ""),
+      }));
+    }),
+  );
+  return rows.map(({ sw, en, answer }, i) => ({
+    ...{ swahili: String(sw), english: String(en), gold: Number(answer) },
+    answers: answers.flatMap((of) => of[i] ?? []),
+  }));
+}
+
+async function readLines(file: string): Promise<Record<string, unknown>[]> {
+  const lines = (await readFile(file, "utf8")).trimEnd().split("\n");
+  return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+/** Problems that one model solves and another does not, and the other way round. */
+export function gainsAndLosses(
+  problems: readonly AskedProblem[],
+  name: string,
+  against: string,
+): { readonly gained: readonly AskedProblem[]; readonly lost: readonly AskedProblem[] } {
+  const pairs = problems.map((problem) => {
+    const of = (who: string) => problem.answers.filter((answer) => answer.name === who);
+    return { ...problem, answers: [...of(name), ...of(against)] };
+  });
+  const flipped = (right: boolean) =>
+    pairs.filter(({ answers: [one, other] }) => one?.isRight === right && other?.isRight === !right);
+  return { gained: flipped(true), lost: flipped(false) };
+}
+
+/** Data of the page but for the figure. */
+export async function demoPageData(result: DemoResult): Promise<Record<string, unknown>> {
+  const { report, pairs, seed, quick, experiment } = result;
+  const problems = await askedProblems(result);
+  const { gained, lost } = gainsAndLosses(problems, NAMES.swap, `${NAMES.math}-1`);
+  const first = gained[0]?.swahili;
+  const of = pairs > 1 ? `, ${pairs ** 2} pairs of experts` : "";
+  return {
+    ...{ rows: demoRows(report), pairs, gained, lost, answer: demoAnswer(report) },
+    example: problems.find(({ swahili }) => swahili === first) ?? problems[0],
+    parameters: experiment.world.base?.parameters,
+    warning: quick ? QUICK_WARNING : "",
+    about: `${problems.length} held-out problems, greedy answers, last number compared; seed ${seed}${of}.`,
+  };
+}
+
+export const QUICK_WARNING =
+  "This was a quick demo. A twentieth of the training shows that everything runs, not whether merging works.";
+
+/** Where the experts of the first pair changed. */
+export async function analyzeDemo({ out, status }: DemoResult, signal?: AbortSignal): Promise<Analysis> {
+  const experts = {
+    math: folderOf(`${NAMES.math}-1`, status),
+    language: folderOf(`${NAMES.language}-1`, status),
+  };
+  return (await analyzeExperts({ base: join(out, "base", "last"), experts, ...(signal ? { signal } : {}) })).analysis;
+}

@@ -1,0 +1,146 @@
+// The demo's files, what it says of a report, and that its folder removes nothing of anybody else's.
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { readRun } from "../../train/index.js";
+import { configurationsOf } from "../plan/configurations.js";
+import { readPlan } from "../plan/plan-file.js";
+import type { ExperimentReport, Flips, OverviewBar } from "../report/data.js";
+import { writePlan } from "./demo-plan.js";
+import { type AskedProblem, demoAnswer, demoRows, gainsAndLosses } from "./demo-report.js";
+import { runDemo } from "./run-demo.js";
+import { writeWorld } from "./world/world-files.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-demo-"));
+afterAll(() => rmSync(root, { recursive: true }));
+
+describe("the demo's files", () => {
+  const out = join(root, "files");
+  const settings = { seed: 3, pairs: 2, quick: true, threads: 1 };
+  const linesOf = (file: string) => readFileSync(join(out, file), "utf8").trimEnd().split("\n");
+
+  it("hold data for every run, and are the same for the same seed", async () => {
+    mkdirSync(out);
+    await writeWorld(out, settings);
+    expect(readdirSync(join(out, "data")).sort()).toEqual([
+      "base.jsonl",
+      "choosing.jsonl",
+      ...[1, 2].flatMap((number) => [`joint-${number}-language.jsonl`, `joint-${number}-math.jsonl`]),
+      ...["language-1.jsonl", "language-2.jsonl", "math-1.jsonl", "math-2.jsonl", "problems.jsonl"],
+    ]);
+    // 48 examples a step: 5 steps of the math expert, 20 of joint training from two files.
+    expect(linesOf("data/math-1.jsonl")).toHaveLength(240);
+    expect(linesOf("data/joint-2-math.jsonl")).toHaveLength(480);
+    expect(linesOf("data/problems.jsonl")).toHaveLength(50);
+    const [first, second] = [linesOf("data/math-1.jsonl"), linesOf("data/math-2.jsonl")];
+    expect(second).not.toEqual(first);
+    await writeWorld(out, settings);
+    expect(linesOf("data/math-1.jsonl")).toEqual(first);
+  });
+
+  it("are a run and a plan that are valid", async () => {
+    await writePlan(out, settings);
+    const { run } = await readRun(join(out, "base.yaml"));
+    expect(run).toMatchObject({ base: "base-untrained", steps: 120, packing: true, seed: 300, threads: 1 });
+    expect(run.optimizer).toMatchObject({ lr: 3e-3, betas: [0.9, 0.98], decay: 0.1, clip: 1 });
+    const { plan } = await readPlan(join(out, "plan.yaml"));
+    expect(plan.experts.swahili?.train?.runs?.map(({ name, seed }) => [name, seed])).toEqual([
+      ["swahili-1", 301],
+      ["swahili-2", 302],
+    ]);
+    const swap = plan.merges.find(({ name }) => name === "layer swap");
+    expect(swap && configurationsOf(swap).map(({ label, isDefault }) => [label, isDefault])).toEqual([
+      ["bottom 1, top 0", false],
+      ["bottom 1, top 1", false],
+      ["bottom 3, top 0", false],
+      ["bottom 2, top 1", false],
+      ["bottom 2, top 0", true],
+    ]);
+  });
+});
+
+describe("the demo's report", () => {
+  const bar = (label: string, kind: OverviewBar["kind"], mean: number, count = 1): OverviewBar => ({
+    ...{ label, kind, mean, low: mean, high: mean, count, detail: "", isBest: false },
+  });
+  const flip = (against: string, difference: number, pValue: number): Flips => ({
+    ...{ model: "layer swap, math-1 x swahili-1, bottom 2, top 0", against, task: "word problems (sw)" },
+    ...{ scale: "share", difference, gained: [], lost: [], pValue },
+  });
+  const report = (count: number) =>
+    ({
+      overviews: [
+        {
+          id: "main-problems_sw",
+          title: "word problems (sw)",
+          bars: [
+            bar("base", "base", 0.352),
+            bar("math", "expert", 0.384, count),
+            bar("layer swap, default", "swap", 0.408, count),
+          ],
+        },
+        { id: "main-problems_en", title: "word problems (en)", bars: [bar("base", "base", 0.856)] },
+      ],
+      flips: [flip("base", 0.056, 0.003), flip("math-1", 0.024, 0.2), { ...flip("base", -0.1, 0.001), task: "other" }],
+    }) as unknown as ExperimentReport;
+
+  it("says what is beyond chance and what is not", () => {
+    expect(demoAnswer(report(1))).toBe(
+      "Taking the two bottom layers from the language expert solves 40.8% of the Swahili problems (base 35.2%, math 38.4%). " +
+        "Beyond chance, that is better than base. Too close to call: math-1.",
+    );
+    expect(demoAnswer(report(9))).toBe(
+      "Over 9 pairs of experts, taking the two bottom layers from the language expert solves 40.8% of the Swahili problems (base 35.2%, math 38.4%).",
+    );
+  });
+
+  it("has the English score beside the Swahili one", () => {
+    expect(demoRows(report(1)).map(({ label, mean, english }) => [label, mean, english])).toEqual([
+      ["base", 0.352, 0.856],
+      ["math", 0.384, undefined],
+      ["layer swap, default", 0.408, undefined],
+    ]);
+  });
+
+  it("shows what a merge gained and lost", () => {
+    const problem = (swap: boolean, math: boolean, gold: number): AskedProblem => ({
+      ...{ swahili: "", english: "", gold },
+      answers: [
+        { name: "base", text: "", isRight: true },
+        { name: "math-1", text: "", isRight: math },
+        { name: "layer swap", text: "", isRight: swap },
+      ],
+    });
+    const problems = [problem(true, false, 1), problem(false, true, 2), problem(true, true, 3)];
+    const { gained, lost } = gainsAndLosses(problems, "layer swap", "math-1");
+    expect(gained.map(({ gold, answers }) => [gold, ...answers.map(({ name }) => name)])).toEqual([
+      [1, "layer swap", "math-1"],
+    ]);
+    expect(lost.map(({ gold }) => gold)).toEqual([2]);
+  });
+});
+
+describe("the demo's folder", () => {
+  const stopped = AbortSignal.abort();
+
+  it("is not taken from another program that keeps a demo.json", async () => {
+    const out = join(root, "site");
+    mkdirSync(out);
+    writeFileSync(join(out, "demo.json"), '{"site": "mine"}');
+    writeFileSync(join(out, "precious"), "");
+    await expect(runDemo({ out, force: true, signal: stopped })).rejects.toThrow(/is not empty and holds no demo/);
+    expect(readdirSync(out).sort()).toEqual(["demo.json", "precious"]);
+  });
+
+  it("keeps what is not a demo's when an earlier demo is replaced", async () => {
+    const out = join(root, "earlier");
+    mkdirSync(join(out, "base"), { recursive: true });
+    writeFileSync(join(out, "demo.json"), '{"seed": 1, "pairs": 1, "quick": true}');
+    writeFileSync(join(out, "notes.txt"), "");
+    await expect(runDemo({ out, signal: stopped })).rejects.toThrow(/already holds a demo\. Pass --resume/);
+    await expect(runDemo({ out, resume: true, signal: stopped })).rejects.toThrow(/a demo with other settings/);
+    await expect(runDemo({ out, quick: true, force: true, signal: stopped })).rejects.toThrow(/stopped/);
+    expect(readdirSync(out)).toContain("notes.txt");
+  });
+});

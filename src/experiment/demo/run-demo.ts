@@ -1,0 +1,128 @@
+// Runs the demo: writes its world and its plan, trains the base, runs the plan as an experiment.
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { LayergraftError, OutputError } from "../../core/errors.js";
+import { exists, readJsonObject, writeFileAtomically } from "../../core/files.js";
+import { plural } from "../../core/format.js";
+import { readRun, type TrainProgress, trainRun } from "../../train/index.js";
+import { type Experiment, type ExperimentStatus, openExperiment, runOpened, statusOf } from "../experiment.js";
+import type { ExperimentReport } from "../report/data.js";
+import { gatherReport } from "../report/gather.js";
+import type { Counts, RunEvent } from "../run/run-experiment.js";
+import { NAMES, PLAN_FILES, writePlan } from "./demo-plan.js";
+import { WORLD_FILES, writeWorld } from "./world/world-files.js";
+
+export interface DemoOptions {
+  /** Folder for everything that is made. */
+  readonly out: string;
+  /** Random seed of first weights and training data. Default 0. */
+  readonly seed?: number | undefined;
+  /** Experts of each kind; all pairs of them are merged. Default 1. */
+  readonly pairs?: number | undefined;
+  /** Train a twentieth of the steps and ask a fifth of the problems, to see that everything runs. Default false. */
+  readonly quick?: boolean | undefined;
+  /** Threads of each training run and evaluation. Default 1: models this small are slower with more. */
+  readonly threads?: number | undefined;
+  /** Resume an interrupted demo. */
+  readonly resume?: boolean | undefined;
+  /** Replace an earlier demo. */
+  readonly force?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onTrainBase?: ((progress: TrainProgress) => void) | undefined;
+  /** Called once the base is trained, before the experiment runs. */
+  readonly onBaseTrained?: (() => void) | undefined;
+  readonly onEvent?: ((event: RunEvent, counts: Counts) => void) | undefined;
+}
+
+export interface DemoResult {
+  readonly out: string;
+  readonly seed: number;
+  readonly pairs: number;
+  readonly quick: boolean;
+  readonly experiment: Experiment;
+  readonly status: ExperimentStatus;
+  readonly report: ExperimentReport;
+}
+
+/** Folder of a model of the experiment, by its name. */
+export function folderOf(name: string, { expansion, store }: ExperimentStatus): string {
+  const model = expansion.models.find((asked) => asked.model.name === name)?.model;
+  const location = typeof model?.source === "string" ? model.locations[model.source] : undefined;
+  if (!model || !location) throw new LayergraftError("demo", `The plan no longer has a model ${name}. Pass --force.`);
+  return store.locate(location, model.locations);
+}
+
+/** The swap that the demo reports on, as a recipe to try prompts with. */
+function swapRecipe(out: string, status: ExperimentStatus): string {
+  const at = (family: string) => relative(out, folderOf(`${family}-1`, status));
+  return `# The bottom two layers of the language expert, all others of the math expert.
+method: swap
+task: ${at(NAMES.math)}
+language: ${at(NAMES.language)}
+bottom: 2
+top: 0
+`;
+}
+
+const SETTINGS = "demo.json";
+/** What a demo leaves in its folder; `--force` removes these and nothing else. */
+const OWN_FILES = [SETTINGS, ...WORLD_FILES, ...PLAN_FILES, "base", "experiment", "swap.yaml", "index.html"];
+
+/**
+ * Runs the demo. The result depends on seed, pairs and quick alone.
+ * @throws {OutputError} if the folder holds something else, or a demo with other settings
+ * @throws {CancelledError} if the signal fires; `resume` continues
+ * @throws {LayergraftError} if a step of the experiment fails
+ */
+export async function runDemo(options: DemoOptions): Promise<DemoResult> {
+  const { out, seed = 0, pairs = 1, quick = false, threads = 1, signal } = options;
+  await prepare(options);
+  // The plan comes last: where it is there, so is the rest, and a person may have changed it.
+  if (!(await exists(join(out, "plan.yaml")))) {
+    await writeWorld(out, { seed, pairs, quick });
+    await writePlan(out, { seed, pairs, quick, threads });
+  }
+  const { run } = await readRun(join(out, "base.yaml"));
+  await trainRun({
+    ...{ run: { ...run, out: join(out, "base") }, folder: out, resume: true, signal },
+    onProgress: options.onTrainBase,
+  });
+  options.onBaseTrained?.();
+  const experiment = await openExperiment(join(out, "plan.yaml"), { signal });
+  const { failures } = await runOpened(experiment, { signal, onEvent: options.onEvent });
+  if (failures.length > 0) {
+    const reasons = failures.map(({ label, reason }) => `  - ${label}: ${reason}`).join("\n");
+    throw new LayergraftError("demo", `${plural(failures.length, "step")} of the demo failed:\n${reasons}`);
+  }
+  const status = await statusOf(experiment);
+  await writeFileAtomically(join(out, "swap.yaml"), swapRecipe(out, status));
+  return { out, seed, pairs, quick, experiment, status, report: gatherReport(experiment, status) };
+}
+
+async function prepare({ out, seed = 0, pairs = 1, quick = false, resume, force }: DemoOptions): Promise<void> {
+  const settings = { seed, pairs, quick };
+  const file = join(out, SETTINGS);
+  const saved = (await exists(file)) ? await readJsonObject(file) : undefined;
+  const isDemo = saved !== undefined && Object.keys(settings).every((name) => name in saved);
+  if (isDemo && !force) {
+    if (!resume) {
+      throw new OutputError(
+        `${out} already holds a demo. Pass --resume to continue it, --force to replace it, or choose another --out.`,
+        { file: out },
+      );
+    }
+    if (JSON.stringify(saved) !== JSON.stringify(settings)) {
+      throw new OutputError(
+        `${out} holds a demo with other settings: ${JSON.stringify(saved)}. Pass the same ones, or choose another --out.`,
+        { file: out },
+      );
+    }
+    return;
+  }
+  if (!isDemo && (await exists(out)) && (await readdir(out)).length > 0) {
+    throw new OutputError(`${out} is not empty and holds no demo. Choose another --out.`, { file: out });
+  }
+  for (const name of isDemo ? OWN_FILES : []) await rm(join(out, name), { recursive: true, force: true });
+  await mkdir(out, { recursive: true });
+  await writeFileAtomically(file, `${JSON.stringify(settings, null, 2)}\n`);
+}
