@@ -1,5 +1,6 @@
 // Thresholds on row MAVs: what a person may ask for, and what share of rows lies above.
 import { RecipeError } from "../core/errors.js";
+import { own } from "../core/json.js";
 
 /** The thresholds of the paper's figures (arXiv 2410.01335, figure 2). */
 export const THRESHOLD_PRESETS: Readonly<Record<string, number>> = { paper: 1.9e-5, "paper-fine": 1e-5 };
@@ -19,7 +20,7 @@ export type ThresholdSpec = { readonly name: string; readonly value: number | "a
  */
 export function parseThreshold(text: string): ThresholdSpec {
   if (text === "auto") return { name: "auto", value: "auto" };
-  const preset = Object.hasOwn(THRESHOLD_PRESETS, text) ? THRESHOLD_PRESETS[text] : undefined;
+  const preset = own(THRESHOLD_PRESETS, text);
   const value = preset ?? (text.trim() === "" ? Number.NaN : Number(text));
   if (!Number.isFinite(value) || value <= 0) {
     throw new RecipeError(

@@ -2,6 +2,7 @@
 // family, else by the layer numbers that the names carry.
 import { CheckpointError } from "../core/errors.js";
 import { formatSome } from "../core/format.js";
+import { own } from "../core/json.js";
 import { type Architecture, findArchitecture, type LayerPart, type OutsidePart, type Part } from "./architectures.js";
 import type { CheckpointConfig } from "./config.js";
 
@@ -93,8 +94,12 @@ function place(name: string, rule: Rule): Place {
     const dot = rest.indexOf(".");
     if (dot > 0 && /^\d+$/.test(rest.slice(0, dot))) {
       const module = moduleName(rest.slice(dot + 1));
-      const part = architecture ? (architecture.parts[module] ?? "other") : guessPart(module);
-      const isMatrix = architecture?.parts[module] !== undefined && name.endsWith(".weight") && !part.endsWith("_norm");
+      const part = architecture ? (own(architecture.parts, module) ?? "other") : guessPart(module);
+      const isMatrix =
+        architecture &&
+        Object.hasOwn(architecture.parts, module) &&
+        name.endsWith(".weight") &&
+        !part.endsWith("_norm");
       const transposed = architecture?.transposed && isMatrix;
       return { layer: Number(rest.slice(0, dot)), part, ...(transposed ? { transposed } : {}) };
     }
@@ -116,8 +121,8 @@ function outsidePart(name: string, stem: string, architecture: Architecture | un
     // The head often stands beside the decoder, not inside it: `lm_head` next to `model.`, or one folder further out.
     const under = module.startsWith(stem) ? module.slice(stem.length) : module;
     const last = module.slice(module.lastIndexOf(".") + 1);
-    const head = architecture.outside[last] === "lm_head" ? "lm_head" : undefined;
-    return architecture.outside[under] ?? architecture.outside[module] ?? head ?? "other";
+    const head = own(architecture.outside, last) === "lm_head" ? "lm_head" : undefined;
+    return own(architecture.outside, under) ?? own(architecture.outside, module) ?? head ?? "other";
   }
   if (/(^|\.)(wpe|embed_positions|position_embeddings?)$/.test(module)) return "position_embeddings";
   if (/(^|\.)(embed_tokens|word_embeddings|tok_embeddings|embed_in|wte|embeddings?)$/.test(module))

@@ -7,6 +7,7 @@ import { openCheckpoint } from "../checkpoint/checkpoint.js";
 import { LayergraftError } from "../core/errors.js";
 import { exists } from "../core/files.js";
 import { formatDuration } from "../core/format.js";
+import { own } from "../core/json.js";
 import { VERSION } from "../core/version.js";
 import { openEngine } from "../engine/index.js";
 import {
@@ -179,7 +180,7 @@ function rendererOf(template: ChatTemplate | undefined): Backend["renderChat"] {
 /** A key comes from the environment alone: a command line is there for all to see. */
 function readKey(name: string | undefined): string | undefined {
   if (name === undefined) return undefined;
-  const key = process.env[name];
+  const key = own(process.env, name);
   if (key) return key;
   throw usage(`--api-key-env ${name}: there is no such variable in the environment`);
 }

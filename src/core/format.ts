@@ -1,4 +1,5 @@
 // Quantities as people read and write them: bytes, counts, durations. Decimal units, as disks and hubs use.
+import { own } from "./json.js";
 
 const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB", "PB"] as const;
 
@@ -66,7 +67,7 @@ const BYTE_FACTORS: Readonly<Record<string, number>> = {
 export function parseBytes(text: string): number | undefined {
   const match = /^\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*$/i.exec(text);
   if (!match) return undefined;
-  const factor = BYTE_FACTORS[(match[2] ?? "").toLowerCase()];
+  const factor = own(BYTE_FACTORS, (match[2] ?? "").toLowerCase());
   if (factor === undefined) return undefined;
   const bytes = Math.round(Number(match[1]) * factor);
   return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined;

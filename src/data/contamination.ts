@@ -2,6 +2,7 @@
 // decontamination (Brown et al., arXiv 2005.14165, appendix C), or 26 characters of scripts without spaces.
 import { isAbsolute, join } from "node:path";
 import { z } from "zod";
+import { own } from "../core/json.js";
 import { DataError } from "./error.js";
 import type { Example } from "./example.js";
 import { HashTable } from "./hash-table.js";
@@ -192,7 +193,7 @@ export async function readEvaluationFiles(
         }
         index.add(
           file,
-          rows.flatMap((row) => textsOf(columns ? columns.map((column) => row[column]) : row)),
+          rows.flatMap((row) => textsOf(columns ? columns.map((column) => own(row, column)) : row)),
         );
       }
     }

@@ -1,6 +1,7 @@
 // Conversations out of a column: a list of messages with role and content, of [user, assistant] pairs, or of texts by
 // turns; also as JSON text.
 import { z } from "zod";
+import { own } from "../core/json.js";
 import { hasResponse, keyOf, type Mapped, type Message, type Role, type Unmapped } from "./example.js";
 import { valueAt } from "./field.js";
 import type { Row } from "./read/row.js";
@@ -91,7 +92,7 @@ function messagesOf(item: unknown, index: number, declaration: ConversationDecla
   if (typeof name !== "string" || (typeof content !== "string" && content !== null)) {
     return `has no ${typeof name === "string" ? contentName : roleName} (it has ${Object.keys(item).join(", ")}); say where these are (role: ..., content: ...)`;
   }
-  const role = (Object.hasOwn(roles, name) ? roles[name] : undefined) ?? KNOWN_ROLES.get(name.toLowerCase());
+  const role = own(roles, name) ?? KNOWN_ROLES.get(name.toLowerCase());
   if (role === undefined) return `has the role ${JSON.stringify(name)}; say what that means (roles: {${name}: user})`;
   return [{ role, content: content ?? "" }];
 }

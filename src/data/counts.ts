@@ -56,13 +56,24 @@ export type GrowingCounts = { -readonly [K in keyof SetCounts]: SetCounts[K] } &
   badExamples: BadRow[];
 };
 
+/** Nothing counted yet; names of filters and files may be any, so these mappings inherit nothing. */
 export function emptyCounts(name: string, files: readonly string[]): GrowingCounts {
   return {
-    ...{ name, files, rows: 0, badRows: 0, badExamples: [], filteredRows: {}, emptyRows: 0, mapped: 0, examples: 0 },
     ...{
-      filtered: {},
+      name,
+      files,
+      rows: 0,
+      badRows: 0,
+      badExamples: [],
+      filteredRows: Object.create(null),
+      emptyRows: 0,
+      mapped: 0,
+      examples: 0,
+    },
+    ...{
+      filtered: Object.create(null),
       duplicates: 0,
-      contaminated: {},
+      contaminated: Object.create(null),
       notSampled: 0,
       refused: 0,
       tooLong: 0,
@@ -75,5 +86,5 @@ export function emptyCounts(name: string, files: readonly string[]): GrowingCoun
 
 /** Adds one under a name. */
 export function countUnder(counts: Record<string, number>, name: string): void {
-  counts[name] = (Object.hasOwn(counts, name) ? (counts[name] ?? 0) : 0) + 1;
+  counts[name] = (counts[name] ?? 0) + 1;
 }

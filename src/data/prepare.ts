@@ -84,13 +84,13 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
       : undefined;
     const seen = declaration.deduplicate ? new HashTable() : undefined;
     const sets: CollectedSet[] = [];
-    const commits: Record<string, string> = {};
+    const commits = new Map<string, string>();
     for (const plan of plans) {
       const { files, commit } = await findSource(plan, {
         ...{ folder: options.folder, environment: options.environment, signal },
         onProgress: (state) => onProgress?.({ phase: "fetching", set: plan.name, ...state }),
       });
-      if (commit !== undefined) commits[plan.name] = commit;
+      if (commit !== undefined) commits.set(plan.name, commit);
       const context = { encoder, store, seen, contamination: index, seed, onBadRow: declaration.on_bad_row, signal };
       const report = ({ rows, kept }: SetCounts) => onProgress?.({ phase: "reading", set: plan.name, rows, kept });
       sets.push(await collectSet(plan, files, { ...context, onProgress: report }));
@@ -110,7 +110,7 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
       train: listOf(store, named(split.train)),
       heldOut: heldOut.length > 0 ? listOf(store, heldOut) : undefined,
       repeat: declaration.repeat,
-      commits,
+      commits: Object.fromEntries(commits),
       close: () => store.close(),
     };
   } catch (error) {

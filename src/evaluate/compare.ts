@@ -1,6 +1,7 @@
 // Two evaluations side by side, item by item: only what was asked alike is compared. Statistics are scores.ts's.
 import { dirname } from "node:path";
 import { RecipeError } from "../core/errors.js";
+import { own } from "../core/json.js";
 import { bleuFromStatistics, CHRF_PLUS_PLUS, chrfFromStatistics } from "./metrics/index.js";
 import {
   type JudgedSample,
@@ -117,6 +118,6 @@ function compareTask(
 
 function withScore(metric: StoredMetric): Metric | undefined {
   if (metric.by !== "corpus") return metric;
-  const score = CORPUS_SCORES[metric.of];
+  const score = own(CORPUS_SCORES, metric.of);
   return score && { ...metric, score };
 }

@@ -3,6 +3,7 @@
 import { RecipeError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
 import { groupBy } from "../core/group.js";
+import { own } from "../core/json.js";
 import {
   type BootstrapOptions,
   bootstrapInterval,
@@ -107,7 +108,7 @@ interface Judged {
 }
 
 function vectorsOf(metric: Metric, { id, group, verdict }: JudgedItem): Judged[] {
-  const found = verdict?.[metric.of];
+  const found = verdict ? own(verdict, metric.of) : undefined;
   return found === undefined ? [] : [{ id, group, vector: typeof found === "number" ? [found] : found }];
 }
 

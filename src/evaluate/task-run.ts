@@ -2,6 +2,7 @@
 // Which tasks there are and where results go, run.ts says.
 import { availableParallelism } from "node:os";
 import { LayergraftError, RecipeError } from "../core/errors.js";
+import { groupBy } from "../core/group.js";
 import { askItems, type ItemAnswer } from "./ask.js";
 import { type Backend, keyOf, withCache } from "./backends/index.js";
 import { stopped } from "./backends/stopped.js";
@@ -281,9 +282,8 @@ export class TaskRun {
 
 /** How often each word is there, words in their order, so that files are the same whatever came first. */
 function countBy(words: readonly string[]): Record<string, number> {
-  const counts: Record<string, number> = {};
-  for (const word of [...words].sort()) counts[word] = (counts[word] ?? 0) + 1;
-  return counts;
+  const counts = [...groupBy([...words].sort(), (word) => word)].map(([word, { length }]) => [word, length]);
+  return Object.fromEntries(counts) as Record<string, number>;
 }
 
 /** Verdicts under way, a bounded number at once. */

@@ -170,11 +170,11 @@ export async function digestCompanions(folder: string, weights: readonly string[
 
 /** SHA-256 of files by name; those that are not there, or lead out of the folder, are left out. */
 export async function digestFiles(folder: string, names: readonly string[]): Promise<Record<string, string>> {
-  const digests: Record<string, string> = {};
+  const digests = new Map<string, string>();
   for (const name of names) {
     if (name !== basename(name)) continue;
     const content = await readFile(join(folder, name)).catch(() => undefined);
-    if (content) digests[name] = digestOf(content);
+    if (content) digests.set(name, digestOf(content));
   }
-  return digests;
+  return Object.fromEntries(digests);
 }

@@ -9,6 +9,7 @@ import { folderName, locateSource, type SourceLocation } from "../checkpoint/loc
 import { isDType } from "../core/dtype.js";
 import { LayergraftError } from "../core/errors.js";
 import { readJsonObject } from "../core/files.js";
+import { recordOf } from "../core/json.js";
 import { VERSION } from "../core/version.js";
 import { leavesOf, type Measured } from "../source/expression.js";
 import { packedResult, packResult, unpackResult } from "../source/measured.js";
@@ -78,7 +79,7 @@ const provenanceSchema = z.object({
   configFrom: z.string(),
   tokenizerFrom: z.string(),
   notes: z.array(z.string()),
-  companions: z.record(z.string(), z.string()),
+  companions: recordOf(z.string()),
 });
 
 /** The plan that a folder was made by, its sources' paths made absolute again, and the values measured for it. */

@@ -205,7 +205,7 @@ function* strays(value: unknown, schema: z.core.$ZodType, path: Path = []): Gene
   } else if (schema instanceof z.ZodObject) {
     const known = Object.keys(schema.shape);
     for (const [field, inner] of Object.entries(value)) {
-      if (field in schema.shape) yield* strays(inner, schema.shape[field], [...path, field]);
+      if (Object.hasOwn(schema.shape, field)) yield* strays(inner, schema.shape[field], [...path, field]);
       else yield { path, field, known };
     }
   }

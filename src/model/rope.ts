@@ -1,5 +1,7 @@
 // Rotary position embedding: from the fields of a configuration, in the two layouts that transformers has written, to
 // inverse frequencies. Not the rotation itself, which the decoder's graph holds.
+
+import { own } from "../core/json.js";
 import { brief, type ConfigFields } from "./config-fields.js";
 import type { RopeSpec } from "./spec.js";
 
@@ -104,8 +106,8 @@ function makeRope(
   const theta = holder("rope_theta")?.positive("rope_theta", 1) ?? options.theta ?? DEFAULT_THETA;
 
   const named = parameters?.get("rope_type") ?? parameters?.get("type") ?? "default";
-  const type = typeof named === "string" ? (options.aliases?.[named] ?? named) : "";
-  const make = Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
+  const type = typeof named === "string" ? (own(options.aliases ?? {}, named) ?? named) : "";
+  const make = own(TYPES, type);
   if (!make) {
     const known = Object.keys(TYPES).join(", ");
     where.refuse("rope_type", `is ${brief(named)}, which is not known here; known are ${known}`);

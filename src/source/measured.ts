@@ -1,6 +1,7 @@
 // Results of measurements as they stand in files: numbers as they are, infinity by its name, masks as packed bits.
 import { z } from "zod";
 import { packBits, unpackBits } from "../core/bits.js";
+import { recordOf } from "../core/json.js";
 import type { Measured, MeasuredResult } from "./expression.js";
 
 export const packedResult = z.union([
@@ -10,7 +11,7 @@ export const packedResult = z.union([
     .refine(({ rows, mask }) => rows <= mask.length * 6, "says more rows than its mask has bits"),
 ]);
 
-export const packedMeasured = z.record(z.string(), packedResult);
+export const packedMeasured = recordOf(packedResult);
 
 export type PackedResult = z.output<typeof packedResult>;
 export type PackedMeasured = Readonly<Record<string, PackedResult>>;

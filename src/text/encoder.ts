@@ -2,7 +2,7 @@
 // The pieces of the model, regular expressions and normal forms are @huggingface/tokenizers'; the way through is ours,
 // as its own differs from `tokenizers` in added tokens, unknown ones and byte fallback.
 import { CheckpointError } from "../core/errors.js";
-import { isObject } from "../core/json.js";
+import { isObject, own } from "../core/json.js";
 import type { AddedTokens } from "./added-tokens.js";
 import { sayNormalizer, sayPreTokenizer } from "./dialect.js";
 import { type CheckedJson, fault, idField, type Part, partsOf, textField } from "./json.js";
@@ -174,7 +174,7 @@ function template(part: Part, idOf: (token: string) => number | undefined): [num
 }
 
 function specialIds(part: Part, token: string, idOf: (token: string) => number | undefined): number[] {
-  const listed = isObject(part.special_tokens) ? part.special_tokens[token] : undefined;
+  const listed = isObject(part.special_tokens) ? own(part.special_tokens, token) : undefined;
   if (isObject(listed) && Array.isArray(listed.ids)) return listed.ids.map((id: unknown) => idField(id, token));
   const id = idOf(token);
   if (id === undefined) throw fault(`a post-processor adds ${token}, which is no token`, "post_processor");

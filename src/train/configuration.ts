@@ -1,5 +1,6 @@
 // Two configurations of a run, and the fields in which they differ. Knows no schema: any JSON will do.
 import { RecipeError } from "../core/errors.js";
+import { isObject, own } from "../core/json.js";
 
 /** A field that is not the same: what it was, and what it is now; undefined where there is no such field. */
 export interface Difference {
@@ -17,21 +18,13 @@ export function configurationDifferences(saved: unknown, current: unknown, field
       configurationDifferences(saved[i], current[i], `${field}[${i}]`),
     );
   }
-  if (isMapping(saved) && isMapping(current)) {
+  if (isObject(saved) && isObject(current)) {
     const keys = new Set([...Object.keys(saved), ...Object.keys(current)]);
     return [...keys].flatMap((key) =>
       configurationDifferences(own(saved, key), own(current, key), field === "" ? key : `${field}.${key}`),
     );
   }
   return JSON.stringify(saved) === JSON.stringify(current) ? [] : [{ field, saved, current }];
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function own(mapping: Readonly<Record<string, unknown>>, key: string): unknown {
-  return Object.hasOwn(mapping, key) ? mapping[key] : undefined;
 }
 
 /** Fields that may change: where, when and in which form to save, and threads, which change a sum's last bits at most. */

@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 import { RecipeError } from "../core/errors.js";
+import { own } from "../core/json.js";
 import {
   type Checked,
   type Fault,
@@ -83,7 +84,7 @@ const LENGTHS = ["steps", "epochs", "samples"] as const;
 
 /** The preset's fields, those of the run before them; a run of another length has not the preset's. */
 function withPreset(run: Mapping, preset: PresetFields): Mapping {
-  const hasLength = LENGTHS.some((field) => field in run);
+  const hasLength = LENGTHS.some((field) => Object.hasOwn(run, field));
   const kept = Object.entries(preset).filter(
     ([field]) => !(hasLength && (LENGTHS as readonly string[]).includes(field)),
   );
@@ -91,12 +92,12 @@ function withPreset(run: Mapping, preset: PresetFields): Mapping {
 }
 
 function mergedOver(below: Mapping, above: Mapping): Mapping {
-  const merged: Record<string, unknown> = { ...below };
+  const merged = new Map(Object.entries(below));
   for (const [key, value] of Object.entries(above)) {
-    const under = merged[key];
-    merged[key] = isMapping(under) && isMapping(value) ? mergedOver(under, value) : value;
+    const under = merged.get(key);
+    merged.set(key, isMapping(under) && isMapping(value) ? mergedOver(under, value) : value);
   }
-  return merged;
+  return Object.fromEntries(merged);
 }
 
 /** What no single field can say; looked at even where fields have faults of their own. */
@@ -153,7 +154,7 @@ function withFields(run: unknown, fields: readonly FieldText[]): unknown {
 function replaced(run: unknown, [key, ...rest]: readonly string[], value: unknown): unknown {
   if (key === undefined) return value;
   const mapping = isMapping(run) ? run : {};
-  return { ...mapping, [key]: replaced(mapping[key], rest, value) };
+  return { ...mapping, [key]: replaced(own(mapping, key), rest, value) };
 }
 
 /** A field of a run, for documentation and flags. */

@@ -3,6 +3,7 @@
 import { blockOf, compareParts, type Part } from "../checkpoint/architectures.js";
 import { RecipeError } from "../core/errors.js";
 import { closest, formatRanges, formatSome } from "../core/format.js";
+import { own } from "../core/json.js";
 
 /** Layers from `first` to `last`, both included, counted from 0 at the input. */
 export type LayerRange = readonly [first: number, last: number];
@@ -225,7 +226,7 @@ function matches(term: SelectionTerm, { tensors, layers, field }: Model): string
     (layer !== null && term.layers.some(([first, last]) => first <= layer && layer <= last));
   const parts = term.parts.length > 0 ? term.parts : ["layers"];
   return parts.flatMap((part) => {
-    const group = Object.hasOwn(GROUPS, part) ? GROUPS[part] : undefined;
+    const group = own(GROUPS, part);
     const isOfPart = group ?? ((tensor: Selectable, name: string) => tensor.part === part || moduleOf(name) === part);
     const ofPart = [...tensors].filter(([name, tensor]) => isOfPart(tensor, name));
     if (ofPart.length === 0) throw unknownPart(part, tensors, field);

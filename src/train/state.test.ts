@@ -77,6 +77,21 @@ describe("writeState and findState", () => {
     expect(arraysOf(after).map(({ steps }) => steps)).toEqual([3, 2]);
   });
 
+  it("keep parameters and inputs that are called as members of every object", async () => {
+    const shapes = ["__proto__", "constructor"].map((name) => ({ name, shape: [2] }));
+    const inputs = JSON.parse('{"__proto__":"0a1b","toString":"2c"}') as Record<string, string>;
+    await writeState(states, { ...state(optimizer(1, shapes)), inputs });
+    const found = await findState(states);
+    if (!found) throw new Error("no state");
+    expect(Object.entries(found.inputs).sort()).toEqual([
+      ["__proto__", "0a1b"],
+      ["toString", "2c"],
+    ]);
+    const after = optimizer(2, shapes);
+    await restoreParameters(found, after.parameters);
+    expect(arraysOf(after)).toEqual(arraysOf(optimizer(1, shapes)));
+  });
+
   it("keep the newest, and nothing that was half there", async () => {
     expect(await findState(states)).toBe(undefined);
     await writeState(states, state(optimizer(1), { step: 10 }));

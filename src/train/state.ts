@@ -3,9 +3,11 @@
 import { mkdir, open, readdir, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
+import { canonicalJson } from "../core/digest.js";
 import { CheckpointError } from "../core/errors.js";
 import { exists, readJsonObject } from "../core/files.js";
 import { formatSome } from "../core/format.js";
+import { own, recordOf } from "../core/json.js";
 import { writeFolder } from "../core/run-folder.js";
 import { formatShape, sameShape } from "../core/shape.js";
 import type { TensorInfo } from "../safetensors/header.js";
@@ -47,9 +49,9 @@ const pageSchema = z.strictObject({
   /** The run's configuration, defaults filled in. */
   configuration: z.json(),
   /** Digests of what is read: base, data files, by a name for people. */
-  inputs: z.record(z.string(), z.string()),
+  inputs: recordOf(z.string()),
   /** Steps that each parameter has made. */
-  parameterSteps: z.record(z.string(), count),
+  parameterSteps: recordOf(count),
 });
 
 type Page = z.output<typeof pageSchema>;
@@ -106,7 +108,7 @@ export async function writeState(states: string, state: StateToWrite): Promise<s
     await writeSafetensors(join(partial, TENSORS), tensors);
     const parameterSteps = Object.fromEntries(parameters.map(({ name, steps }) => [name, steps]));
     const page: Page = { version: VERSION, progress, configuration, inputs: { ...inputs }, parameterSteps };
-    await writeFile(join(partial, PAGE), `${JSON.stringify(page, undefined, 1)}\n`);
+    await writeFile(join(partial, PAGE), `${JSON.stringify(JSON.parse(canonicalJson(page)), undefined, 1)}\n`);
   };
   await writeFolder(final, `the state of step ${progress.step}`, fill, { retry: "resume" });
   for (const number of former) await rm(join(states, folderName(number)), { recursive: true, force: true });
@@ -198,7 +200,7 @@ export async function restoreParameters(
   } finally {
     await handle.close();
   }
-  for (const parameter of parameters.values()) parameter.steps = parameterSteps[parameter.name] ?? 0;
+  for (const parameter of parameters.values()) parameter.steps = own(parameterSteps, parameter.name) ?? 0;
 }
 
 // A single read takes at most 2 GiB less a page on Linux.

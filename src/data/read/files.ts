@@ -3,6 +3,7 @@ import { readdir, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
 import { isSystemError } from "../../core/errors.js";
 import { formatSome } from "../../core/format.js";
+import { own } from "../../core/json.js";
 import { DataError } from "../error.js";
 import { isPattern, matcherOf } from "./glob.js";
 
@@ -24,7 +25,7 @@ const FORMAT_OF_EXTENSION: Readonly<Record<string, Format>> = {
 /** The format that a file's name tells, `.gz` left aside; undefined for other names. */
 export function formatOfName(name: string): Format | undefined {
   const extension = /\.([a-z]+)$/i.exec(name.replace(/\.gz$/i, ""))?.[1]?.toLowerCase();
-  return extension === undefined ? undefined : FORMAT_OF_EXTENSION[extension];
+  return extension === undefined ? undefined : own(FORMAT_OF_EXTENSION, extension);
 }
 
 /** Names that lie among data and are none: what libraries write beside data sets. */

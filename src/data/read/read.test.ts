@@ -311,6 +311,7 @@ describe("files", () => {
     expect(
       ["a.parquet", "a.JSONL.gz", "a.ndjson", "a.json", "a.tsv.gz", "a.csv", "a.txt", "a.gz", "a"].map(formatOfName),
     ).toEqual(["parquet", "jsonl", "jsonl", "json", "tsv", "csv", "text", undefined, undefined]);
+    expect(formatOfName("a.constructor")).toBe(undefined);
     expect(["x/dataset_infos.json", "README.txt", ".hidden.json", "x/train.json"].map(isDataName)).toEqual([
       false,
       false,

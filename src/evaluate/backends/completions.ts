@@ -1,4 +1,6 @@
 // One model behind a completions endpoint: requests as it wants them, answers checked before they are believed.
+
+import { own } from "../../core/json.js";
 import { answerAll, listAt, numberAt, objectAt, stringAt } from "./answering.js";
 import {
   type Answer,
@@ -189,7 +191,9 @@ export class CompletionServer {
     const find = (choice: string, i: number): number | undefined =>
       isById
         ? top[`token_id:${ids[i]}`]
-        : (top[choice] ?? top[choice.replace(/^ /, "\u2581")] ?? top[choice.replace(/^ /, "\u0120")]);
+        : [" ", "\u2581", "\u0120"]
+            .map((space) => own(top, choice.replace(/^ /, space)))
+            .find((logprob) => logprob !== undefined);
     return { logprobs: choices.map((choice, i) => find(choice, i) ?? null) };
   }
 

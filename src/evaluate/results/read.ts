@@ -5,6 +5,7 @@ import { z } from "zod";
 import { isSystemError, RecipeError } from "../../core/errors.js";
 import { readJsonObject } from "../../core/files.js";
 import { formatBytes, formatSome } from "../../core/format.js";
+import { recordOf } from "../../core/json.js";
 import { faultsOfIssues, formatFault } from "../../core/settings-file.js";
 import { keyOf } from "../backends/index.js";
 import type { JudgedItem } from "../scores.js";
@@ -36,7 +37,7 @@ const SCORE = z.object({
   items: z.number(),
   unscored: z.number(),
   signature: z.string().optional(),
-  groups: z.record(z.string(), z.object({ value: number, items: z.number() })).optional(),
+  groups: recordOf(z.object({ value: number, items: z.number() })).optional(),
 });
 
 const METRIC = z.object({
@@ -57,13 +58,13 @@ const TASK = z.object({
   judgingDigest: z.string().optional(),
   items: z.number(),
   notes: z.array(z.string()),
-  answeredBy: z.record(z.string(), z.number()),
+  answeredBy: recordOf(z.number()),
   faults: z.object({
     refused: z.number(),
     missing: z.number(),
     unscored: z.number(),
     cut: z.number(),
-    executions: z.record(z.string(), z.number()).optional(),
+    executions: recordOf(z.number()).optional(),
   }),
   metrics: z.array(METRIC),
   scores: z.array(SCORE),
@@ -100,7 +101,7 @@ const VERDICT = z.object({
   group: z.string().optional(),
   prompt: z.unknown(),
   gold: z.string(),
-  verdict: z.record(z.string(), z.union([z.number(), z.array(z.number())])).nullable(),
+  verdict: recordOf(z.union([z.number(), z.array(z.number())])).nullable(),
 });
 
 /**

@@ -4,7 +4,7 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isSystemError, LayergraftError } from "../../core/errors.js";
 import { formatBytes, formatSome } from "../../core/format.js";
-import { isObject } from "../../core/json.js";
+import { isObject, own } from "../../core/json.js";
 
 export type Row = Readonly<Record<string, unknown>>;
 
@@ -122,7 +122,7 @@ export async function readJsonLines(file: string): Promise<Row[]> {
  * @param where for messages: file and row
  */
 export function textField(row: Row, field: string, where: string): string {
-  const value = row[field];
+  const value = own(row, field);
   if (typeof value === "string") return value;
   if (typeof value === "number" || typeof value === "bigint") return String(value);
   const found = value === undefined || value === null ? "is missing" : `is ${JSON.stringify(value)}`;

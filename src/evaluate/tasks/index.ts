@@ -1,6 +1,7 @@
 // The tasks there are, by name: families, suites, and files that declare one's own.
 import { RecipeError } from "../../core/errors.js";
 import { closest } from "../../core/format.js";
+import { own } from "../../core/json.js";
 import type { BleuTokenizer, Pieces } from "../metrics/index.js";
 import { checkProtocols, type Protocol } from "../protocol.js";
 import { belebele } from "./belebele.js";
@@ -84,7 +85,7 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
   const tasks = new Map<string, Task>();
   const families = new Set<TaskFamily>();
   const faults: RecipeError[] = [];
-  for (const name of names.flatMap((name) => SUITES[name] ?? [name])) {
+  for (const name of names.flatMap((name) => own(SUITES, name) ?? [name])) {
     const isFile = /\.ya?ml$/i.test(name);
     let opened: readonly Task[];
     try {

@@ -376,6 +376,7 @@ describe("names, suites and protocols", () => {
     ],
     [["mgsm_sw"], { protocols: ["lm-eval/mmlu"] }, /no such protocol/],
     [["mmlu"], { protocols: ["layergraft/mmlu", "lm-eval/mmlu"] }, /protocols of the same tasks; run them one after/],
+    [["constructor"], {}, /no task constructor/],
     [["mgms_sw"], {}, /no task mgms_sw; did you mean mgsm_sw\?.*suites: paper/],
     [[], {}, /no tasks are named/],
   ])("refuses %j with %j", async (names, options, message) => {

@@ -1,16 +1,13 @@
 // The training runs of a plan: what their settings amount to, what is wrong with them, how much they make. Trains nothing.
 import { RecipeError } from "../../core/errors.js";
-import { isObject } from "../../core/json.js";
+import { isObject, own } from "../../core/json.js";
 import { checkRun, type Run } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";
 import type { ExperimentPlan, Training } from "./plan-schema.js";
 
 /** What a family's runs have in common, the settings that they are like among it. */
 export function settleTraining(plan: ExperimentPlan, train: Training): Pick<Training, "run" | "engine" | "trl"> {
-  // A name such as `constructor` is on every object.
-  const likes = [train.like ?? []]
-    .flat()
-    .flatMap((like) => (Object.hasOwn(plan.training, like) ? (plan.training[like] ?? []) : []));
+  const likes = [train.like ?? []].flat().flatMap((like) => own(plan.training, like) ?? []);
   const all = [...likes, train];
   const engine = all.map((one) => one.engine).findLast((one) => one !== undefined);
   return {
@@ -36,7 +33,7 @@ function overlaid(
 ): Record<string, unknown> {
   const result: Record<string, unknown> = { ...below };
   for (const [key, value] of Object.entries(above)) {
-    const under = Object.hasOwn(result, key) ? result[key] : undefined;
+    const under = own(result, key);
     result[key] = isObject(under) && isObject(value) ? overlaid(under, value) : value;
   }
   return result;
