@@ -197,6 +197,7 @@ describe("programs", () => {
     network: "kernel",
     processes: "kernel",
     files: "kernel",
+    isolation: "kernel",
     memory: "kernel",
     seconds: 3,
     memoryBytes: 1,

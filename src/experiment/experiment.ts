@@ -199,6 +199,7 @@ function settingsOf({ plan, data, planFolder }: Experiment, kind: StepKind): Ste
     folder: planFolder,
     ...(data === undefined ? {} : { data }),
     allowCode: plan.evaluate.allow_code,
+    unsafeCode: plan.evaluate.unsafe_code,
     ...(cores === undefined ? {} : { threads: Math.min(cores, availableParallelism()) }),
   };
 }

@@ -109,6 +109,7 @@ describe("scores", () => {
       network: "kernel",
       processes: "kernel",
       files: "python",
+      isolation: "none",
       memory: "none",
       seconds: 3,
       memoryBytes: 1,
@@ -121,7 +122,7 @@ describe("scores", () => {
       "mgsm_sw: 3 of 250 without a verdict, and in no score",
       "mgsm_sw: 4 of 250 answers reached the bound of new tokens",
       "mgsm_sw: 5 of 250 programs: timeout",
-      "sandbox: Python itself keeps programs from files outside their folder, the kernel here does not; that holds against accidents only",
+      "sandbox: Python itself keeps programs from your files, the kernel here does not; that holds against accidents only",
       "sandbox: nothing keeps programs from taking memory here",
     ]);
     expect(scoreNotes(RESULTS)).toEqual(["BLEU: nrefs:1|x"]);

@@ -102,7 +102,7 @@ export function scoreNotes({ tasks, sandbox }: Results): string[] {
 const WEAK = {
   network: "the network",
   processes: "starting others",
-  files: "files outside their folder",
+  files: "your files",
   memory: "taking memory",
 } as const;
 

@@ -37,6 +37,7 @@ interface EvalFlags extends BackendFlags {
   readonly resume?: boolean;
   readonly show?: number;
   readonly allowCode?: boolean;
+  readonly unsafeCode?: boolean;
   readonly python?: string;
   readonly codeTimeout?: number;
   readonly tokenize?: BleuTokenizer;
@@ -82,7 +83,8 @@ export function addEvalCommand(program: Command): void {
     .addOption(
       new Option("--batch <n>", "prompts computed at once by the engine (default: 8)").argParser(parsePositive),
     )
-    .option("--allow-code", "execute programs that the model wrote, confined as far as the system allows (MBPP)")
+    .option("--allow-code", "execute programs that the model wrote, confined (MBPP)")
+    .option("--unsafe-code", "with --allow-code: execute them also where the kernel does not confine them")
     .option("--python <path>", "Python that executes them (default: python3 on the PATH)")
     .addOption(new Option("--code-timeout <seconds>", "for one of these programs (default: 3)").argParser(parseSeconds))
     .addOption(new Option("--tokenize <name>", "how BLEU cuts text (default: by language)").choices(BLEU_TOKENIZERS))
@@ -123,6 +125,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
   const sandbox = tasks.some(({ executes }) => executes)
     ? await openSandbox({
         allowCode: flags.allowCode ?? false,
+        unsafeCode: flags.unsafeCode ?? false,
         python: flags.python,
         seconds: flags.codeTimeout,
         signal,

@@ -87,6 +87,7 @@ const RESULTS = z.object({
       network: z.enum(["kernel", "python", "none"]),
       processes: z.enum(["kernel", "python", "none"]),
       files: z.enum(["kernel", "python", "none"]),
+      isolation: z.enum(["kernel", "none"]).default("none"), // earlier versions had none
       memory: z.enum(["kernel", "python", "none"]),
       seconds: z.number(),
       memoryBytes: z.number(),

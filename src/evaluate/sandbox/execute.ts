@@ -1,9 +1,5 @@
 // One run of the confined Python: start, feed, watch, end. Decides nothing about who may run what; sandbox.ts does.
 import { spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
-import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { CancelledError, LayergraftError } from "../../core/errors.js";
 import { processStat } from "../../core/process-stat.js";
@@ -18,8 +14,6 @@ export interface ProgramLimits {
   readonly seconds: number;
   /** Address space in bytes, Python's own of some 30 MB included. */
   readonly memory: number;
-  /** Bytes of one file that it writes. */
-  readonly file: number;
   /** Bytes of standard output and error together; a program that prints more is ended. */
   readonly output: number;
 }
@@ -31,60 +25,61 @@ export interface KernelGuards {
   readonly files: boolean;
 }
 
+/** What confines programs here, as a probe found it. */
+export interface Confinement {
+  readonly kernel: KernelGuards;
+  /** Whether programs get namespaces of their own. */
+  readonly isolated: boolean;
+}
+
 export interface Job {
   readonly python: string;
   readonly limits: ProgramLimits;
-  /** Pieces of the program in the order they are executed, in one namespace; the name says where one failed. */
+  /** The program, then its tests in their order; the name says where one failed. */
   readonly parts: readonly (readonly [name: string, source: string])[];
   /** Whether to ask the kernel for confinement; false only to test what remains without it. */
   readonly kernel: boolean;
-  /** What the kernel was found to refuse; undefined to find that out, and execute nothing. */
-  readonly trust: KernelGuards | undefined;
+  /** What must hold; undefined to report what the program's function `probe` returns instead of a verdict. */
+  readonly confinement: Confinement | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 /** How a run of Python ended. */
 export interface RawOutcome {
-  /** What it told with its nonce, the last one; undefined when it was ended, or ended itself, before. */
+  /** What Python said of itself before the program began. */
+  readonly ready: Readonly<Record<string, unknown>>;
+  /** The judge's last word; undefined when it was ended before. */
   readonly report: Readonly<Record<string, unknown>> | undefined;
   readonly ended: "itself" | "time" | "output";
-  readonly signal: string | null;
-  readonly exitCode: number | null;
-  /** First bytes of what it printed. */
-  readonly output: string;
 }
 
 /** How long Python may take to start; a loaded machine or a network file system needs seconds, nothing needs a minute. */
 const START_SECONDS = 60;
 /** So busy a machine is not to be measured on. */
 const MOST_STARVATION = 5;
-/** Kept of what a program prints: enough for a message, little enough to keep for every sample. */
+/** Kept of what is printed before Python is ready: enough for a message. */
 const KEPT_OUTPUT = 2000;
-/** A report is one short line; what comes beyond this on its channel is not ours. */
-const MOST_REPORT = 20_000;
 
 /**
- * Runs one job to its end in a scratch folder that is removed afterwards.
+ * Runs one job to its end. It leaves nothing behind: programs cannot write files.
  * @throws {CancelledError} when the signal fires
- * @throws {LayergraftError} code `sandbox` when Python cannot be started
+ * @throws {LayergraftError} code `sandbox` when Python cannot be started, or not be confined as `confinement` says
  */
-export async function execute(job: Job): Promise<RawOutcome> {
-  if (job.signal?.aborted) throw stopped();
-  const scratch = await mkdtemp(join(tmpdir(), "layergraft-sandbox-"));
-  try {
-    return await runIn(scratch, job);
-  } finally {
-    await removeFolder(scratch);
-  }
-}
-
-function runIn(scratch: string, { python, limits, parts, kernel, trust, signal }: Job): Promise<RawOutcome> {
+export async function execute({ python, limits, parts, kernel, confinement, signal }: Job): Promise<RawOutcome> {
+  if (signal?.aborted) throw stopped();
   return new Promise((resolve, reject) => {
-    const nonce = randomBytes(16).toString("hex");
+    const settings = {
+      limits: { cpu: Math.ceil(limits.seconds) + 1, memory: limits.memory },
+      parent: process.pid,
+      kernel,
+      probe: confinement === undefined,
+      trust: confinement?.kernel ?? { network: false, processes: false, files: false },
+      isolated: confinement?.isolated ?? false,
+    };
     // A session of its own: one kill ends all that is in it, and there is no terminal to write to.
-    const child = spawn(python, ["-I", "-B", "-c", BOOTSTRAP], {
-      cwd: scratch,
-      env: cleanEnvironment(scratch),
+    const child = spawn(python, ["-I", "-B", "-c", BOOTSTRAP, JSON.stringify(settings)], {
+      cwd: "/",
+      env: cleanEnvironment(),
       stdio: ["pipe", "pipe", "pipe", "pipe"],
       detached: true,
     });
@@ -92,6 +87,7 @@ function runIn(scratch: string, { python, limits, parts, kernel, trust, signal }
     let printed = 0;
     let output = "";
     let channel = "";
+    let ready: Record<string, unknown> | undefined;
     let report: Record<string, unknown> | undefined;
     let cancelled = false;
     let isOver = false;
@@ -125,22 +121,26 @@ function runIn(scratch: string, { python, limits, parts, kernel, trust, signal }
     child.stderr.on("data", onPrinted);
     const reports = child.stdio[3] as Readable;
     reports.on("data", (chunk: Buffer) => {
-      if (channel.length > MOST_REPORT) return;
       channel += chunk.toString("utf8");
       const lines = channel.split("\n");
       channel = lines.pop() ?? "";
-      for (const message of lines.map((line) => readReport(line, nonce))) {
-        if (message?.ready === true) {
-          clearTimeout(timer);
-          const since = performance.now();
-          const check = async (): Promise<void> => {
-            const left = await secondsOwed(child.pid ?? 0, limits.seconds);
-            const wall = (performance.now() - since) / 1000;
-            if (left <= 0 || wall > limits.seconds * MOST_STARVATION) end("time");
-            else if (!isOver) timer = setTimeout(check, left * 1000);
-          };
-          timer = setTimeout(check, limits.seconds * 1000);
-        } else if (message) report = message;
+      for (const line of lines) {
+        const message = JSON.parse(line) as Record<string, unknown>;
+        if (typeof message.ready !== "number") {
+          report = message;
+          continue;
+        }
+        ready = message;
+        const program = message.ready;
+        clearTimeout(timer);
+        const since = performance.now();
+        const check = async (): Promise<void> => {
+          const left = await secondsOwed(program, limits.seconds);
+          const wall = (performance.now() - since) / 1000;
+          if (left <= 0 || wall > limits.seconds * MOST_STARVATION) end("time");
+          else if (!isOver) timer = setTimeout(check, left * 1000);
+        };
+        timer = setTimeout(check, limits.seconds * 1000);
       }
     });
     for (const stream of [child.stdin, child.stdout, child.stderr, reports]) stream.on("error", () => undefined);
@@ -157,26 +157,27 @@ function runIn(scratch: string, { python, limits, parts, kernel, trust, signal }
     });
     // What the program started and left behind would hold the pipes open: the group goes as soon as Python does.
     child.on("exit", kill);
-    child.on("close", (exitCode, signalName) => {
+    child.on("close", (_, signalName) => {
       finish();
       if (cancelled) reject(stopped());
-      else resolve({ report, ended, signal: signalName, exitCode, output: output.slice(0, KEPT_OUTPUT) });
+      else if (ready) resolve({ ready, report, ended });
+      else reject(notStarted(python, ended === "time" ? "it took too long" : (signalName ?? lastLine(output))));
     });
 
-    const bounds = { cpu: Math.ceil(limits.seconds) + 1, memory: limits.memory, file: limits.file };
-    child.stdin.end(
-      JSON.stringify({
-        nonce,
-        scratch,
-        parent: process.pid,
-        limits: bounds,
-        parts,
-        kernel,
-        probe: trust === undefined,
-        trust,
-      }),
-    );
+    child.stdin.end(JSON.stringify({ parts }));
   });
+}
+
+function notStarted(python: string, why: string): LayergraftError {
+  return new LayergraftError(
+    "sandbox",
+    `${python} did not start as Python 3.8 or newer should${why ? `: ${why}` : ""}. Name another with --python.`,
+    { file: python },
+  );
+}
+
+function lastLine(output: string): string {
+  return output.slice(0, KEPT_OUTPUT).trim().split("\n").at(-1) ?? "";
 }
 
 /**
@@ -189,23 +190,12 @@ async function secondsOwed(pid: number, limit: number): Promise<number> {
   return state === "R" ? limit - had : 0;
 }
 
-/** A line of the report channel, if it is from the bootstrap. */
-function readReport(line: string, nonce: string): Record<string, unknown> | undefined {
-  try {
-    const message = JSON.parse(line) as Record<string, unknown>;
-    return message.nonce === nonce ? message : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Nothing of the caller's environment but where libraries are; it may hold keys. */
-function cleanEnvironment(scratch: string): NodeJS.ProcessEnv {
+function cleanEnvironment(): NodeJS.ProcessEnv {
   const { LD_LIBRARY_PATH, DYLD_LIBRARY_PATH } = process.env;
   return {
     PATH: "/usr/local/bin:/usr/bin:/bin",
-    HOME: scratch,
-    TMPDIR: scratch,
+    HOME: "/",
     LANG: "C.UTF-8",
     // Threads are refused, so libraries must not want them.
     OMP_NUM_THREADS: "1",
@@ -214,21 +204,6 @@ function cleanEnvironment(scratch: string): NodeJS.ProcessEnv {
     ...(LD_LIBRARY_PATH === undefined ? {} : { LD_LIBRARY_PATH }),
     ...(DYLD_LIBRARY_PATH === undefined ? {} : { DYLD_LIBRARY_PATH }),
   };
-}
-
-/** Removes a scratch folder, also one that a program has made unreadable where the kernel did not refuse that. */
-async function removeFolder(folder: string): Promise<void> {
-  try {
-    await rm(folder, { recursive: true, force: true });
-  } catch {
-    const folders = [folder];
-    for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
-      await chmod(next, 0o700);
-      const entries = await readdir(next, { withFileTypes: true });
-      for (const entry of entries) if (entry.isDirectory()) folders.push(join(next, entry.name));
-    }
-    await rm(folder, { recursive: true, force: true });
-  }
 }
 
 function stopped(): CancelledError {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CancelledError, RecipeError } from "../../core/errors.js";
 import { execute } from "./execute.js";
-import { judge, openSandbox, type Sandbox } from "./sandbox.js";
+import { judge, openSandbox, requireConfinement, type Sandbox } from "./sandbox.js";
 
 // Nothing can be executed without it; the message says so, and a machine with Python runs them all.
 const hasPython = spawnSync("python3", ["-c", ""]).status === 0;
@@ -32,9 +32,26 @@ it("says what kept something from being Python", async () => {
   await expect(openSandbox({ allowCode: true, python: script })).rejects.toThrow(/Python 3.*it is broken.*--python/s);
 });
 
+it("executes nothing without a second permission where the kernel does not confine", () => {
+  const held = { network: "kernel", processes: "kernel", files: "kernel", isolation: "none" } as const;
+  const identity = { ...held, python: "3.12", memory: "none", seconds: 3, memoryBytes: 1 } as const;
+  expect(() => requireConfinement(identity, false)).not.toThrow();
+  expect(() => requireConfinement({ ...identity, files: "python" }, false)).toThrow(
+    /does not keep programs from your files\. Use Linux.*--unsafe-code/,
+  );
+  expect(() => requireConfinement({ ...identity, network: "python", processes: "python" }, false)).toThrow(
+    /from the network, other processes\./,
+  );
+  expect(() => requireConfinement({ ...identity, files: "python" }, true)).not.toThrow();
+});
+
 describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
   let sandbox: Sandbox;
-  const scratchFolders = () => readdirSync(tmpdir()).filter((name) => name.startsWith("layergraft-sandbox-"));
+  const listing = () =>
+    [tmpdir(), "/dev/shm"]
+      .filter(existsSync)
+      .flatMap((place) => readdirSync(place))
+      .filter((name) => /^layergraft-(left|sandbox)/.test(name));
   const run = (program: string, test = "assert True", within = sandbox) =>
     within.run([
       { name: "program", source: program },
@@ -98,17 +115,105 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
     expect(got.detail).toMatch(detail);
   });
 
-  it("does not take a program's word for its passing", async () => {
-    const forged = 'import os\nos.write(3, b\'{"passed": true, "nonce": ""}\\n\')\nos._exit(0)';
-    expect(await run(forged)).toMatchObject({ outcome: "crashed" });
+  // Each was counted as passed when program and tests shared an interpreter, or is of the same kind.
+  it.each([
+    [
+      "assert False",
+      "import os\nfor fd in range(64):\n    try:\n        os.write(fd, b'{\"passed\": true}\\n')\n    except OSError:\n        pass\nos._exit(0)",
+    ],
+    ["assert False", "import __main__\n__main__.parts = []\n__main__.encode = lambda value: True"],
+    [
+      "assert False",
+      "import __main__, os\n__main__.answer({'value': ['f']})\n__main__.answer({'value': True})\n__main__.answer({'passed': True})\nos._exit(0)",
+    ],
+    [
+      "assert False",
+      "import sys\nframe = sys._getframe()\nwhile frame:\n    frame.f_globals['report'] = print\n    frame = frame.f_back",
+    ],
+    [
+      "assert False",
+      "import gc\nfor o in gc.get_objects():\n    if isinstance(o, dict) and 'tests' in o: raise SystemExit",
+    ],
+    ["assert False", "import builtins\nbuiltins.exec = builtins.compile = builtins.isinstance = lambda *a, **k: True"],
+    [
+      "assert f() == 2 or f() < 1 or f() != 1",
+      "class E(int):\n    def __eq__(self, other): return True\n    __ne__ = __lt__ = __gt__ = __sub__ = __eq__\ndef f(): return E(1)",
+    ],
+    [
+      "assert f() - 2 < 1 and f() == 2",
+      "class E:\n    def __eq__(self, other): return True\n    __sub__ = __rsub__ = __eq__\n    __class__ = int\ndef f(): return E()",
+    ],
+    ["assert f() == 2", "class E(Exception): pass\ndef f(): raise StopIteration"],
+    ["assert f() == 2", "def f(): raise SystemExit(0)"],
+    ["assert f() == 2", "import os\ndef f(): os._exit(0)"],
+    [
+      "assert abs(int(f()) - 2) < 1e-9 and sorted(f()) == 2",
+      "def f(): return None\ndef abs(x): return 0\ndef int(x): return 2\ndef sorted(x): return 2",
+    ],
+    [
+      "assert math.isclose(f(), 2)",
+      "import math\nmath.isclose = math.fabs = lambda *a, **k: True\nclass math:\n    isclose = fabs = lambda *a, **k: True\ndef f(): return 7",
+    ],
+  ])("does not take a program's word for its passing: %s after %s", async (test, program) => {
+    expect((await run(program, test)).outcome).not.toBe("passed");
+  });
+
+  it("does not let a program see its tests", async () => {
+    const program =
+      "import gc\ndef f(x):\n    seen = [o for o in gc.get_objects() if isinstance(o, (list, tuple, dict)) and len(o) < 99]\n" +
+      "    return any(''.join(reversed('eeff0c')) in str(item) for o in seen for item in (o.values() if isinstance(o, dict) else o))";
+    expect(await run(program, "secret = 'c0ffee'\nassert f(1) == False")).toMatchObject({ outcome: "passed" });
+  });
+
+  // Values cross as data, and objects of the program stay with it.
+  it.each([
+    [
+      "def f(x): return {'a': [x, (1, 2.5, None)], 'b': {3, 4}}",
+      "assert f(True) == {'b': {4, 3}, 'a': [True, (1, 2.5, None)]}",
+    ],
+    ["def f(x): return x ** 4000", "assert f(10) == 10 ** 4000"],
+    [
+      "def f(x): return float('inf'), -0.0, b'\\xff', '\\ud800', 1j",
+      "assert f(1) == (float('inf'), 0.0, b'\\xff', '\\ud800', 1j)",
+    ],
+    [
+      "from collections import Counter, OrderedDict, namedtuple\nP = namedtuple('P', 'x')\ndef f(s): return Counter(s), OrderedDict(a=1), P(3)",
+      "assert f('aab') == ({'a': 2, 'b': 1}, {'a': 1}, (3,))",
+    ],
+    [
+      "from fractions import Fraction\nfrom decimal import Decimal\ndef f(): return Fraction(1, 2), Decimal('0.25'), range(3)",
+      "assert f() == (0.5, 0.25, range(3))",
+    ],
+    [
+      "def f(n):\n    for i in range(n): yield i * i",
+      "assert list(f(4)) == [0, 1, 4, 9] and 4 in f(3) and sum(f(3)) == 5",
+    ],
+    ["def f(d): return d.keys()", "assert f({'a': 1}) == {'a'}"],
+    [
+      "class Node:\n    def __init__(self, v): self.v, self.left = v, None\ndef f(n): return n.v + (f(n.left) if n.left else 0)",
+      "root = Node(1)\nroot.left = Node(2)\nroot.left.left = Node(4)\nassert f(root) == 7 and root.left.v == 2 and root.left is not root",
+    ],
+    ["def f(x, kind): return [v for v in x if not isinstance(v, kind)]", "assert f((1, 'a', 2.0), str) == [1, 2.0]"],
+    ["import sys\ndef f(x): return sys.getsizeof(x)", "assert f((1, 2)) == sys.getsizeof((1, 2))"],
+    ["def sum(a, b): return a * b", "assert sum(3, 4) == 12"],
+    [
+      "def f(x): raise ValueError('no ' + x)",
+      "try:\n    f('a')\nexcept ValueError as error:\n    assert str(error) == 'no a'\nelse:\n    assert False",
+    ],
+    ["x = 1\ndef f():\n    global x\n    x += 1\n    return x", "assert f() == 2 and f() == 3"],
+    [
+      "def f(d, s): return d.isoformat() + s",
+      "import datetime\nassert f(datetime.date(2020, 1, 2), s='!') == '2020-01-02!'",
+    ],
+  ])("judges what is right as right: %s", async (program, test) => {
+    expect(await run(program, test)).toEqual({ outcome: "passed", detail: "" });
   });
 
   it("runs as a module of its own, so that main blocks stay asleep and classes have a home", async () => {
     const program =
-      "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: 'int'\nif __name__ == '__main__':\n    1 / 0\n";
-    expect(await run(program, "import pickle\nassert pickle.loads(pickle.dumps(P(3))).x == 3")).toMatchObject({
-      outcome: "passed",
-    });
+      "import pickle\nfrom dataclasses import dataclass\n@dataclass\nclass P:\n    x: 'int'\n" +
+      "if __name__ == '__main__':\n    1 / 0\ndef f(p): return pickle.loads(pickle.dumps(p)).x\n";
+    expect(await run(program, "assert f(P(3)) == 3 and P(3) == P(3)")).toEqual({ outcome: "passed", detail: "" });
   });
 
   it("ends an endless loop, also one that catches everything", async () => {
@@ -128,19 +233,20 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
     expect(await run(program, "", patient)).toMatchObject({ outcome: "output" });
   });
 
-  it("leaves nothing in the scratch folder's place", async () => {
-    const before = scratchFolders();
-    const program =
-      "import os\nopen('note.txt', 'w').write('x')\nassert open('note.txt').read() == 'x'\nos.mkdir('inner')\n" +
-      "open('inner/x', 'w').close()\ntry:\n    os.chmod('inner', 0)\nexcept OSError:\n    pass";
-    expect(await run(program)).toMatchObject({ outcome: "passed" });
-    expect(scratchFolders()).toEqual(before);
-  });
-
-  it("bounds what a file may hold", async () => {
-    expect(await run("open('big', 'wb').write(b'x' * 3_000_000)")).toMatchObject({
-      detail: expect.stringMatching(/OSError.*File too large/),
-    });
+  it("lets a program fill no disk and leave nothing to remove", async () => {
+    const before = listing();
+    const attempts = [
+      "import os\nfor i in range(3000):\n    os.mkdir('d')\n    os.chdir('d')",
+      `import os\nos.mkdir(${JSON.stringify(join(tmpdir(), "layergraft-left"))})`,
+      "open('big', 'wb').write(b'x' * 3_000_000)",
+      "open('/dev/shm/layergraft-left', 'wb')",
+      "import os\nos.memfd_create('m')",
+      "import os\nos.mkfifo('/tmp/layergraft-left')",
+      "import os\nos.symlink('/etc', '/tmp/layergraft-left')",
+    ];
+    expect(await run(allRefused(attempts))).toEqual({ outcome: "passed", detail: "" });
+    expect(await run(attempts[0] ?? "")).toMatchObject({ detail: expect.stringMatching(/PermissionError/) });
+    expect(listing()).toEqual(before);
   });
 
   // The fork bomb counts what it gets, and would stop by itself after 40 where nothing stopped it.
@@ -163,12 +269,41 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
 
   it("lets a program signal nobody else", async () => {
     const program =
-      "import os, signal\nfor target in (os.getppid(), 1, -1, 0):\n    try:\n        os.kill(target, 0)\n" +
+      `import os, signal\nfor target in (${process.pid}, -1, 0):\n    try:\n        os.kill(target, 0)\n` +
       "    except PermissionError:\n        continue\n    raise SystemExit('allowed')";
     expect(await run(program)).toMatchObject({ outcome: "passed" });
   });
 
-  it("lets a program write, remove and truncate nothing outside its scratch folder", async () => {
+  // Found to be ways to an evaluator: each acts on another process of the same user.
+  it("lets a program touch neither its evaluator nor its judge", async () => {
+    const evaluator = process.pid;
+    const attempts = [
+      `import resource\nresource.prlimit(${evaluator}, resource.RLIMIT_CPU, (1, 1))`,
+      "import os, resource\nresource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (1, 1))",
+      "import resource\nresource.prlimit(0, resource.RLIMIT_FSIZE, (1, 1))",
+      `import fcntl, os\nr, w = os.pipe()\nfcntl.fcntl(r, fcntl.F_SETOWN, ${evaluator})`,
+      `import os\nos.kill(${evaluator}, 0)`,
+      `import os\nos.setpriority(os.PRIO_PROCESS, ${evaluator}, 19)`,
+      `import os\nos.sched_setaffinity(${evaluator}, {0})`,
+      `import os\nos.pidfd_open(${evaluator})`,
+      "import os\nos.setsid()",
+      `open('/proc/${evaluator}/mem')`,
+    ];
+    expect(await run(allRefused(attempts))).toEqual({ outcome: "passed", detail: "" });
+    // By number: what no module of Python offers. ptrace, process_vm_readv, process_vm_writev, io_uring_setup,
+    // userfaultfd, bpf, unshare, perf_event_open, pidfd_getfd, keyctl, clone3, prctl, ioctl, mount, shmget.
+    const numbers = {
+      x64: [101, 310, 311, 425, 323, 321, 272, 298, 438, 250, 435, 157, 16, 165, 29],
+      arm64: [117, 270, 271, 425, 282, 280, 97, 241, 438, 219, 435, 167, 29, 40, 194],
+    };
+    const calls = numbers[process.arch as "x64"] ?? [];
+    const program =
+      `import ctypes, errno\nlibc = ctypes.CDLL(None, use_errno=True)\nfor number in ${JSON.stringify(calls)}:\n` +
+      "    assert libc.syscall(number, 0, 0, 0, 0, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM, number";
+    expect(await run(program)).toEqual({ outcome: "passed", detail: "" });
+  });
+
+  it("lets a program write, remove and truncate nothing", async () => {
     const target = join(folder, "precious.txt");
     writeFileSync(target, "precious");
     const path = JSON.stringify(target);
@@ -195,7 +330,7 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
       expect(await run(`open(${JSON.stringify(target)})`)).toMatchObject({
         detail: expect.stringMatching(/PermissionError/),
       });
-      expect(await run("import os\nopen(f'/proc/{os.getppid()}/environ')")).toMatchObject({
+      expect(await run(`open('/proc/${process.pid}/environ')`)).toMatchObject({
         detail: expect.stringMatching(/PermissionError/),
       });
     }
@@ -237,14 +372,14 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
   });
 
   describe("where the kernel refuses nothing", () => {
-    const limits = { seconds: 2, memory: 2 ** 30, file: 2 ** 20, output: 2 ** 20 };
-    const trust = { network: false, processes: false, files: false };
-    const weakJob = (source: string) => ({ limits, parts: [["program", source]] as const, kernel: false, trust });
+    const limits = { seconds: 2, memory: 2 ** 30, output: 2 ** 20 };
+    const confinement = { kernel: { network: false, processes: false, files: false }, isolated: false };
+    const weakJob = (source: string) => ({ limits, parts: [["program", source]] as const, kernel: false, confinement });
 
     it("guards against accidents in Python", async () => {
       const python = spawnSync("python3", ["-c", "import sys; print(sys.executable)"]).stdout.toString().trim();
       const attempt = async (source: string) => judge(await execute({ ...weakJob(source), python }), limits);
-      expect(await attempt("x = open('note', 'w').write('x')")).toMatchObject({ outcome: "passed" });
+      expect(await attempt("open('/dev/null', 'w').write('x')")).toMatchObject({ outcome: "passed" });
       const attempts = [
         "import socket\nsocket.create_connection(('127.0.0.1', 9))",
         "import os\nos.fork()",

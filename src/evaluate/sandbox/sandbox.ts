@@ -3,11 +3,13 @@
 import { access, constants } from "node:fs/promises";
 import { delimiter, join, resolve, sep } from "node:path";
 import { LayergraftError, RecipeError } from "../../core/errors.js";
-import { execute, type KernelGuards, type ProgramLimits, type RawOutcome } from "./execute.js";
+import { type Confinement, execute, type ProgramLimits, type RawOutcome } from "./execute.js";
 
 export interface SandboxOptions {
   /** The user's explicit permission to execute what a model wrote; nothing is executed without it. */
   readonly allowCode: boolean;
+  /** A second permission, needed where the kernel does not confine programs. */
+  readonly unsafeCode?: boolean | undefined;
   /** Python to use; default: `python3` on the PATH. */
   readonly python?: string | undefined;
   /** Wall time of one program; default 3 s, as the evaluations of MBPP have it. */
@@ -30,12 +32,14 @@ export interface SandboxIdentity {
   readonly network: Guard;
   readonly processes: Guard;
   readonly files: Guard;
+  /** Whether namespaces hide other processes from it; `none` still leaves it no way to act on them. */
+  readonly isolation: "kernel" | "none";
   readonly memory: Guard;
   readonly seconds: number;
   readonly memoryBytes: number;
 }
 
-/** One piece of a program. Pieces are executed in their order, in one namespace. */
+/** A program or one of its tests. */
 export interface ProgramPart {
   /** What an outcome calls it, such as `program` or `test 2`. */
   readonly name: string;
@@ -57,25 +61,61 @@ export interface Execution {
 export interface Sandbox {
   readonly identity: SandboxIdentity;
   /**
-   * Executes a program.
+   * Executes a program, the first part, and judges it by the others. Those run in a process of their own, which the
+   * program cannot reach; of what its functions return they see data.
    * @throws {CancelledError} when the signal fires
    */
   run(parts: readonly ProgramPart[], options?: { readonly signal?: AbortSignal | undefined }): Promise<Execution>;
 }
 
 const SECONDS = 3;
+/** Far more than the probe takes, also on a busy machine. */
+const PROBE_SECONDS = 30;
 /** Ten times what Python with numpy takes on one thread. */
 const MEMORY_BYTES = 2 ** 30;
-/** No task asks for files; this allows a small one. */
-const FILE_BYTES = 2 ** 20;
 /** Far more than a program prints that is being tested, far less than what fills a memory. */
 const OUTPUT_BYTES = 8 * 2 ** 20;
 
+/** Its function `probe` returns whether network, other processes, files and memory are refused. */
+const PROBE = `
+import os, resource, socket
+
+def process():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+def others():
+    resource.prlimit(os.getppid() or 1, resource.RLIMIT_CPU)
+
+def file():
+    path = "/tmp/layergraft-probe-" + os.urandom(8).hex()
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+    os.unlink(path)
+
+def refused(*attempts):
+    for attempt in attempts:
+        try:
+            attempt()
+        except (OSError, MemoryError):
+            continue
+        return False
+    return True
+
+def probe():
+    return [
+        refused(lambda: socket.socket().close()),
+        refused(process, others),
+        refused(file, lambda: os.listdir("/")),
+        refused(lambda: bytearray(MEMORY)),
+    ]
+`;
+
 /**
- * Finds Python, and finds out by trying how far programs are confined here: network, other processes, files outside
- * the scratch folder, memory.
- * @throws {RecipeError} when the user has not allowed to execute code
- * @throws {LayergraftError} code `sandbox` when there is no Python, or no confinement worth the name
+ * Finds Python, and finds out by trying how far programs are confined here: network, other processes, files, memory.
+ * @throws {RecipeError} when the user has not allowed to execute code, or not where the kernel does not confine it
+ * @throws {LayergraftError} code `sandbox` when there is no Python
  */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   if (!options.allowCode) {
@@ -90,72 +130,85 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const limits: ProgramLimits = {
     seconds: options.seconds ?? SECONDS,
     memory: options.memory ?? MEMORY_BYTES,
-    file: FILE_BYTES,
     output: OUTPUT_BYTES,
   };
-  const { signal } = options;
   const named = options.python ?? "python3";
   const asked = named.includes(sep) ? resolve(named) : await findOnPath(named);
-  const probe = await execute({ python: asked, limits, parts: [], kernel: true, trust: undefined, signal });
-  const found = readProbe(probe, asked);
-  if (found.root && !found.kernel.processes) {
-    throw new LayergraftError(
-      "sandbox",
-      "the kernel here refuses programs of the superuser nothing, so they cannot be confined; run as an ordinary user",
-    );
-  }
-  const guard = (refused: boolean): Guard => (refused ? "kernel" : "python");
+  const source = PROBE.replace("MEMORY", String(2 * limits.memory));
+  const job = { limits: { ...limits, seconds: PROBE_SECONDS }, parts: [["probe", source]] as const, kernel: true };
+  const found = readProbe(
+    await execute({ ...job, python: asked, confinement: undefined, signal: options.signal }),
+    asked,
+  );
+  const { kernel } = found.confinement;
+  const identity: SandboxIdentity = {
+    python: found.version,
+    network: kernel.network ? "kernel" : "python",
+    processes: kernel.processes ? "kernel" : "python",
+    files: kernel.files ? "kernel" : "python",
+    isolation: found.confinement.isolated ? "kernel" : "none",
+    memory: found.memory ? "kernel" : "none",
+    seconds: limits.seconds,
+    memoryBytes: limits.memory,
+  };
+  requireConfinement(identity, options.unsafeCode ?? false);
   return {
-    identity: {
-      python: found.version,
-      network: guard(found.kernel.network),
-      processes: guard(found.kernel.processes),
-      files: guard(found.kernel.files),
-      memory: found.memory ? "kernel" : "none",
-      seconds: limits.seconds,
-      memoryBytes: limits.memory,
-    },
+    identity,
     async run(parts, { signal } = {}) {
       const pieces = parts.map(({ name, source }) => [name, source] as const);
-      const { executable, kernel: trust } = found;
-      return judge(await execute({ python: executable, limits, parts: pieces, kernel: true, trust, signal }), limits);
+      const { executable, confinement } = found;
+      return judge(
+        await execute({ python: executable, limits, parts: pieces, kernel: true, confinement, signal }),
+        limits,
+      );
     },
   };
+}
+
+const REACH = { network: "the network", processes: "other processes", files: "your files" };
+
+/** @throws {RecipeError} when programs can reach more than they should and the user has not accepted that */
+export function requireConfinement(identity: SandboxIdentity, unsafeCode: boolean): void {
+  const open = (["network", "processes", "files"] as const).filter((what) => identity[what] !== "kernel");
+  if (open.length === 0 || unsafeCode) return;
+  throw new RecipeError(
+    `the kernel here does not keep programs from ${open.map((what) => REACH[what]).join(", ")}. Use Linux 5.13 or newer ` +
+      "with seccomp and Landlock, or add --unsafe-code (unsafeCode in the library, evaluate.unsafe_code in a plan) to execute them anyway.",
+  );
 }
 
 interface Probe {
   readonly executable: string;
   readonly version: string;
-  readonly root: boolean;
-  readonly kernel: KernelGuards;
+  readonly confinement: Confinement;
   readonly memory: boolean;
 }
 
-function readProbe({ report, output, signal }: RawOutcome, python: string): Probe {
-  const { probe, version, executable, root } = report ?? {};
-  if (typeof probe !== "object" || probe === null || typeof version !== "string" || typeof executable !== "string") {
-    const said = output.trim().split("\n").at(-1) ?? "";
-    throw new LayergraftError(
-      "sandbox",
-      `${python} did not start as a Python 3.8 or newer should${signal ? ` (${signal})` : ""}${said ? `: ${said}` : ""}; name another with --python`,
-      { file: python },
-    );
+function readProbe({ ready, report }: RawOutcome, python: string): Probe {
+  const { version, executable, isolated } = ready;
+  if (!Array.isArray(report?.probe) || typeof version !== "string" || typeof executable !== "string") {
+    const said = typeof report?.message === "string" ? `: ${report.message}` : "";
+    throw new LayergraftError("sandbox", `${python} cannot run confined${said}. Name another with --python.`, {
+      file: python,
+    });
   }
-  const { network, processes, files, memory } = probe as Record<string, unknown>;
+  const [network, processes, files, memory] = report.probe.map((refused) => refused === true);
   return {
     executable,
     version,
-    root: root === true,
-    kernel: { network: network === true, processes: processes === true, files: files === true },
-    memory: memory === true,
+    confinement: {
+      kernel: { network: network ?? false, processes: processes ?? false, files: files ?? false },
+      isolated: isolated === true,
+    },
+    memory: memory ?? false,
   };
 }
 
 /** What a run's end means. */
 export function judge(raw: RawOutcome, limits: ProgramLimits): Execution {
-  const { report, ended, signal, exitCode } = raw;
+  const { report, ended } = raw;
   if (report?.passed === true) return { outcome: "passed", detail: "" };
-  if (report) {
+  if (report?.error) {
     const { part, line, error, message } = report;
     const where = `${part}${typeof line === "number" && line > 0 ? `, line ${line}` : ""}`;
     const what = `${error}${message ? `: ${message}` : ""}`;
@@ -166,13 +219,13 @@ export function judge(raw: RawOutcome, limits: ProgramLimits): Execution {
     if (error === "SystemExit") return { outcome: "error", detail: `${where}: it ended itself before the end` };
     return { outcome: "error", detail: `${where}: ${what}` };
   }
-  if (ended === "time" || signal === "SIGXCPU") {
+  if (ended === "time" || report?.signal === "SIGXCPU") {
     return { outcome: "timeout", detail: `it took longer than ${limits.seconds} s` };
   }
   if (ended === "output") return { outcome: "output", detail: `it printed more than ${limits.output} bytes` };
   return {
     outcome: "crashed",
-    detail: signal ? `it was ended by ${signal}` : `it left with status ${exitCode} without an account`,
+    detail: report?.signal ? `it was ended by ${report.signal}` : `it left with status ${report?.status ?? "unknown"}`,
   };
 }
 

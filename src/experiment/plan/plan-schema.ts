@@ -169,6 +169,9 @@ const evaluation = z.strictObject({
     ),
   data: text.optional().describe("folder with the data sets; default: read from the hub"),
   allow_code: flag.default(false).describe("whether programs that models write may be executed, confined"),
+  unsafe_code: flag
+    .default(false)
+    .describe("with `allow_code`: execute them also where the kernel does not confine them"),
 });
 
 const search = z.strictObject({

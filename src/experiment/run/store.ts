@@ -24,6 +24,7 @@ export interface StepSettings {
   /** Absolute folder of the data sets of evaluation. */
   readonly data?: string;
   readonly allowCode: boolean;
+  readonly unsafeCode?: boolean;
   readonly threads?: number;
   readonly memory?: number;
 }

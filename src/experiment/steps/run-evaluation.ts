@@ -26,7 +26,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
     signal,
   );
   const sandbox = task.executes
-    ? await openSandbox({ allowCode: settings.allowCode, ...(signal ? { signal } : {}) })
+    ? await openSandbox({ allowCode: settings.allowCode, unsafeCode: settings.unsafeCode, signal })
     : undefined;
   const out = join(folder, EVALUATION);
   await inputs.begin(folder, () => rm(out, { recursive: true, force: true }));

@@ -1,0 +1,266 @@
+// The two halves of a run in Python: the candidate executes the program, the judge evaluates the tests.
+
+/**
+ * Executes the program and answers the judge. Answers are data (numbers, text, containers of them) as JSON; any other
+ * object stays here, and the judge gets its number. Nothing here is trusted: the program can change all of it, and can
+ * by that change no more than what it answers.
+ */
+export const CANDIDATE = String.raw`
+import operator
+
+module = types.ModuleType("candidate")
+sys.modules["candidate"] = module
+sys.argv = ["candidate"]
+objects, numbers = [], {}
+
+
+def encode(value):
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return ["int", hex(int.__index__(value))]
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, complex):
+        return ["complex", value.real, value.imag]
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, (bytes, bytearray)):
+        return ["bytes", bytes(value).hex()]
+    for kind in (list, tuple, set, frozenset):
+        if isinstance(value, kind):
+            return [kind.__name__, *map(encode, kind.__iter__(value))]
+    if isinstance(value, (type({}.keys()), type({}.items()))):
+        return ["set", *map(encode, value)]
+    if isinstance(value, dict):
+        return ["dict", *([encode(key), encode(dict.__getitem__(value, key))] for key in dict.__iter__(value))]
+    if isinstance(value, range):
+        return ["range", value.start, value.stop, value.step]
+    kind = type(value)
+    if (kind.__module__, kind.__name__) in (("decimal", "Decimal"), ("fractions", "Fraction")):
+        return [kind.__name__, str(value)]
+    if kind.__module__ == "numpy" and getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return encode(value.item())
+    number = numbers.setdefault(id(value), len(objects))
+    if number == len(objects):
+        objects.append(value)  # and so keeps its id
+    return ["object", number]
+
+
+class Requests(pickle.Unpickler):
+    def persistent_load(self, number):
+        return objects[number]
+
+
+def run_program(name, source):
+    exec(compile(source, name, "exec", dont_inherit=True), module.__dict__)
+    return [name for name in list(module.__dict__) if isinstance(name, str)]
+
+
+def describe(error):
+    line, trace = getattr(error, "lineno", 0) if isinstance(error, SyntaxError) else 0, error.__traceback__
+    while trace:
+        if trace.tb_frame.f_code.co_filename == "program":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    try:
+        message = str(error)[:300]
+    except BaseException:
+        message = ""
+    return [type(error).__name__, message, line]
+
+
+ACTIONS = {
+    "run": run_program,
+    "global": lambda name: module.__dict__[name],
+    "call": lambda function, values, named: function(*values, **named),
+    "getattr": getattr, "setattr": setattr, "getitem": operator.getitem, "setitem": operator.setitem,
+    "len": len, "iter": iter, "next": next, "bool": bool, "str": str, "repr": repr, "eq": operator.eq,
+}
+
+
+def answer(message):
+    answers.write((json.dumps(message) + "\n").encode())
+    answers.flush()
+
+
+answer({"value": None})
+while True:
+    try:
+        action, *values = Requests(requests).load()
+    except EOFError:
+        os._exit(0)
+    try:
+        outcome = {"value": encode(ACTIONS[action](*values))}
+    except BaseException as error:
+        outcome = {"error": describe(error)}
+    try:
+        sys.stdout.flush()
+    except BaseException:
+        pass
+    answer(outcome)
+`;
+
+/**
+ * Evaluates the tests on what the candidate answers, and reports on file descriptor 3. An object of the candidate is a
+ * Remote: it can be called, read and iterated, but it does not compare or calculate, so an object that equals everything
+ * decides nothing. Names in tests mean what the program defines, except builtins and modules of the standard library,
+ * which are the judge's own.
+ */
+export const JUDGE = String.raw`
+import ast, builtins, importlib, signal
+
+MOST_ANSWER = 2**24  # bytes: some 100 times the largest value in MBPP's tests
+
+
+class Gone(BaseException):
+    pass
+
+
+class Remote:
+    def __init__(self, number):
+        object.__setattr__(self, "_number", number)
+
+    def __call__(self, *values, **named):
+        return ask("call", self, values, named)
+
+    def __next__(self):
+        return ask("next", self)
+
+    def __eq__(self, other):
+        return isinstance(other, Remote) and bool(ask("eq", self, other))
+
+    def __hash__(self):
+        return hash(self._number)
+
+    def __iter__(self):
+        items = ask("iter", self)
+        return items if isinstance(items, Remote) else iter(items)
+
+
+for action in ("getattr", "setattr", "getitem", "setitem", "len", "bool", "str", "repr"):
+    setattr(Remote, f"__{action}__", lambda self, *values, action=action: ask(action, self, *values))
+
+
+class Requests(pickle.Pickler):
+    def persistent_id(self, value):
+        return value._number if type(value) is Remote else None
+
+
+MAKE = {
+    "int": lambda text: int(text, 16), "complex": complex, "bytes": bytes.fromhex, "range": range,
+    "Decimal": lambda text: importlib.import_module("decimal").Decimal(text),
+    "Fraction": lambda text: importlib.import_module("fractions").Fraction(text), "object": Remote, "list": lambda *items: list(items), "tuple": lambda *items: items,
+    "set": lambda *items: set(items), "frozenset": lambda *items: frozenset(items),
+}
+
+
+def decode(value):
+    if not isinstance(value, list):
+        return value
+    kind, *items = value
+    if kind == "dict":
+        return {decode(key): decode(item) for key, item in items}
+    return MAKE[kind](*map(decode, items))
+
+
+def read_answer():
+    line = answers.readline(MOST_ANSWER)
+    if not line.endswith(b"\n"):
+        if len(line) == MOST_ANSWER:
+            raise MemoryError("it answered with a value of more than 16 MiB")
+        raise Gone
+    message = json.loads(line)
+    if "error" not in message:
+        return decode(message["value"])
+    name, text, line = message["error"]
+    kind = getattr(builtins, str(name), None)
+    if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+        kind = type(str(name), (Exception,), {})
+    try:
+        error = kind(text)
+    except TypeError:  # UnicodeError and its like take more than a message
+        error = type(str(name), (Exception,), {})(text)
+    error.program_line = line
+    raise error
+
+
+def ask(*request):
+    buffer = io.BytesIO()
+    Requests(buffer, 4).dump(request)
+    try:
+        requests.write(buffer.getvalue())
+        requests.flush()
+    except BrokenPipeError:
+        raise Gone
+    return read_answer()
+
+
+def report(**message):
+    os.write(3, (json.dumps(message) + "\n").encode())
+
+
+def text_of(error):
+    try:
+        return str(error)[:300]
+    except BaseException:
+        return ""
+
+
+def line_of(error, part):
+    if part == "program":
+        return getattr(error, "program_line", 0)
+    line, trace = getattr(error, "lineno", 0) if isinstance(error, SyntaxError) else 0, error.__traceback__
+    while trace:
+        if trace.tb_frame.f_code.co_filename == part:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def names_of(tree):
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def run_tests(tests, defined):
+    global part
+    builtin, own, fetched = set(dir(builtins)), {"__name__": "tests"}, set()
+    trees = []
+    for part, source in tests:
+        trees.append((part, ast.parse(source, part)))
+    # A program that was asked for a function called sum defines one. Next to other names, builtins are the judge's.
+    shadows = all(names_of(tree) <= builtin for _, tree in trees)
+    roots = {node.value.id for _, tree in trees for node in ast.walk(tree)
+             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)}
+    modules = roots & set(getattr(sys, "stdlib_module_names", sys.builtin_module_names))
+    for part, tree in trees:
+        for name in names_of(tree) & defined - (set(own) - fetched):
+            if shadows or name not in builtin:
+                own[name] = importlib.import_module(name) if name in modules else ask("global", name)
+                fetched.add(name)
+        exec(compile(tree, part, "exec", dont_inherit=True), own)
+        fetched -= {name.id for name in ast.walk(tree) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+
+
+part = "program"
+try:
+    job = json.loads(sys.stdin.buffer.read())
+    read_answer()  # it is confined
+    report(ready=candidate, isolated=isolated, version=sys.version.split()[0], executable=sys.executable)
+    (_, program), *tests = job["parts"]
+    defined = set(ask("run", "program", program))
+    if settings["probe"]:
+        report(probe=ask("call", ask("global", "probe"), (), {}))
+        os._exit(0)
+    run_tests(tests, defined)
+    report(passed=True)
+except Gone:
+    status = os.waitpid(candidate, 0)[1]
+    if os.WIFSIGNALED(status):
+        report(passed=False, signal=signal.Signals(os.WTERMSIG(status)).name)
+    else:
+        report(passed=False, status=os.WEXITSTATUS(status))
+except BaseException as error:
+    report(passed=False, part=part, line=line_of(error, part), error=type(error).__name__, message=text_of(error))
+os._exit(0)
+`;
