@@ -175,6 +175,12 @@ def die_with_parent():
 die_with_parent()
 if os.getppid() != settings["parent"]:
     os._exit(1)
+for handle in os.listdir("/dev/fd"):
+    if int(handle) > 3:  # what a shell left open for layergraft is not for programs
+        try:
+            os.close(int(handle))
+        except OSError:
+            pass  # the listing's own
 isolated = linux and settings["kernel"] and enter_namespaces()
 if settings["isolated"] and not isolated:
     raise OSError("there is no namespace left for the program")

@@ -376,6 +376,13 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
     const confinement = { kernel: { network: false, processes: false, files: false }, isolated: false };
     const weakJob = (source: string) => ({ limits, parts: [["program", source]] as const, kernel: false, confinement });
 
+    it("hands no open file of its caller on", async () => {
+      const python = join(folder, "python-with-open-file");
+      writeFileSync(python, '#!/bin/sh\nexec 9</dev/null\nexec python3 "$@"\n', { mode: 0o755 });
+      const outcome = await execute({ ...weakJob("import os\nos.fstat(9)"), python });
+      expect(judge(outcome, limits).detail).toMatch(/program, line 2: OSError.*Bad file descriptor/);
+    });
+
     it("guards against accidents in Python", async () => {
       const python = spawnSync("python3", ["-c", "import sys; print(sys.executable)"]).stdout.toString().trim();
       const attempt = async (source: string) => judge(await execute({ ...weakJob(source), python }), limits);
