@@ -10,6 +10,7 @@ import { formatDuration } from "../core/format.js";
 import { own } from "../core/json.js";
 import { VERSION } from "../core/version.js";
 import { openEngine } from "../engine/index.js";
+import { plainAddress, withoutLogin } from "../evaluate/backends/index.js";
 import {
   type Backend,
   engineBackend,
@@ -65,7 +66,7 @@ export async function openBackend(
   const rest = flags.backend.slice(kind.length + 1);
   if (flags.backend === "engine") return openOwn(source, flags, signal, say);
   if (!["openai", "llamacpp", "ollama", "serve"].includes(kind) || rest === "") {
-    throw usage(`--backend "${flags.backend}" is not known; it is ${BACKEND_HELP}`);
+    throw usage(`--backend "${withoutLogin(flags.backend)}" is not known; it is ${BACKEND_HELP}`);
   }
   const isFolder = await isDirectory(source);
   const folder = flags.tokenizer ?? (isFolder ? source : undefined);
@@ -78,7 +79,7 @@ export async function openBackend(
       : kind === "llamacpp"
         ? await openLlamaCpp({ ...named, model: flags.model })
         : await openOllama({ ...named, contextLength: flags.context });
-  return { backend, url: withoutSecrets(rest), close: () => backend.close() };
+  return { backend, url: plainAddress(new URL(rest)), close: () => backend.close() };
 }
 
 async function openOwn(
@@ -132,6 +133,7 @@ async function openServed(
     command,
     model,
     log,
+    apiKey: options.apiKey,
     timeout: flags.startTimeout,
     signal,
     onProgress: ({ seconds, lastLine }) => {
@@ -183,14 +185,6 @@ function readKey(name: string | undefined): string | undefined {
   const key = own(process.env, name);
   if (key) return key;
   throw usage(`--api-key-env ${name}: there is no such variable in the environment`);
-}
-
-/** An address without the name and password that may stand in it. */
-function withoutSecrets(address: string): string {
-  const url = new URL(address);
-  url.username = "";
-  url.password = "";
-  return url.href;
 }
 
 async function isDirectory(path: string): Promise<boolean> {

@@ -24,8 +24,61 @@ import {
   vllm,
 } from "./evaluation.test-util.js";
 import { readResults, type Sample } from "./results/index.js";
+import { evaluate } from "./run.js";
 import type { EvaluationProgress } from "./task-run.js";
 import type { GenerateItem } from "./tasks/index.js";
+
+describe("an answer without a text", () => {
+  const EMPTY: readonly Record<string, unknown>[] = [
+    { choices: [] },
+    {},
+    { choices: [{ text: null, finish_reason: "stop" }] },
+  ];
+
+  it.each(EMPTY)("%j is asked for again", async (empty) => {
+    const answer = completions();
+    let asked = 0;
+    const { backend } = await served((request) =>
+      request.path === "/v1/completions" && request.body.max_tokens !== 1 && asked++ === 0 ? empty : answer(request),
+    );
+    const { samples } = await evaluate({ tasks: [generateTask(3)], backend, data: {}, source: "x" });
+    expect(samples.get("lengths")?.every(({ output, fault }) => typeof output === "string" && !fault)).toBe(true);
+    expect(asked).toBe(4);
+  });
+
+  it("fails its item after the last attempt, and not the run", async () => {
+    const answer = completions();
+    let first: unknown;
+    const { backend } = await served((request) => {
+      if (request.path !== "/v1/completions" || request.body.max_tokens === 1) return answer(request);
+      first ??= JSON.stringify(request.body.prompt);
+      return JSON.stringify(request.body.prompt) === first ? { choices: [] } : answer(request);
+    });
+    const { results, samples } = await evaluate({ tasks: [generateTask(3)], backend, data: {}, source: "x" });
+    expect(results.tasks[0]?.faults).toMatchObject({ refused: 1, unscored: 1 });
+    const faults = samples.get("lengths")?.flatMap(({ fault }) => fault ?? []);
+    expect(faults).toEqual([expect.stringMatching(/completions answered without a text \(asked 3 times\)$/)]);
+  });
+
+  it("is an empty answer where the model has only reasoned", async () => {
+    const answer = completions();
+    let asked = 0;
+    const { backend } = await served((request) => {
+      if (request.path !== "/v1/completions" || request.body.max_tokens === 1) return answer(request);
+      asked++;
+      return {
+        choices: [{ text: null, finish_reason: "length", message: { content: null, reasoning_content: "hm" } }],
+      };
+    });
+    const { results, samples } = await evaluate({ tasks: [generateTask(2)], backend, data: {}, source: "x" });
+    expect(samples.get("lengths")?.map(({ output, finish }) => [output, finish])).toEqual([
+      ["", "length"],
+      ["", "length"],
+    ]);
+    expect(results.tasks[0]?.faults).toMatchObject({ refused: 0, unscored: 0, cut: 2 });
+    expect(asked).toBe(2);
+  });
+});
 
 describe("results", () => {
   it("have scores that can be counted by hand, and every sample", async () => {

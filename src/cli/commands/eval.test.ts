@@ -1,14 +1,22 @@
 // Options of eval and compare that cannot be right: refused before anything is opened, in words that help.
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Command } from "commander";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { LayergraftError } from "../../core/errors.js";
+import { completions, fakeServer } from "../../evaluate/backends/fake-server.test-util.js";
 import { addCompareCommand } from "./compare.js";
 import { addEvalCommand } from "./eval.js";
 
 afterEach(() => void vi.restoreAllMocks());
 
+/** What the last command said beside its result. */
+let errors = "";
+
 /** Runs a command line in this process. @returns what it printed */
 async function run(...args: string[]): Promise<string> {
+  errors = "";
   const program = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
   addEvalCommand(program);
   addCompareCommand(program);
@@ -18,7 +26,10 @@ async function run(...args: string[]): Promise<string> {
     text += String(chunk);
     return true;
   });
-  vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  vi.spyOn(process.stderr, "write").mockImplementation((chunk) => {
+    errors += String(chunk);
+    return true;
+  });
   try {
     await program.parseAsync(args, { from: "user" });
   } finally {
@@ -72,6 +83,55 @@ describe("eval", () => {
       expect(text).toContain(name);
     const json = JSON.parse(await run("eval", "--list", "--json")) as { families: { name: string }[] };
     expect(json.families.map(({ name }) => name)).toEqual(["mgsm", "belebele", "flores", "mbpp", "mmlu"]);
+  });
+});
+
+describe("a server that gives the key back", () => {
+  const KEY = "sk-very/secret+key=42";
+  const [base64, percent] = [Buffer.from(`Bearer ${KEY}`).toString("base64"), encodeURIComponent(KEY)];
+  const root = mkdtempSync(join(tmpdir(), "layergraft-key-"));
+  const closed: { close(): Promise<void> }[] = [];
+  afterAll(async () => {
+    rmSync(root, { recursive: true, force: true });
+    for (const one of closed) await one.close();
+  });
+
+  /** Answers with the headers that it was sent, in every way, or refuses with them. */
+  async function echo(refuses: boolean): Promise<string> {
+    const answer = completions();
+    const server = await fakeServer((request) => {
+      expect(request.headers.authorization).toBe(`Bearer ${KEY}`);
+      const said = `${request.headers.authorization} ${base64} ${percent}`;
+      if (request.path === "/version") return { version: said };
+      if (request.path !== "/v1/completions") return answer(request);
+      // Long, so that what is cut off an error could begin within the key.
+      if (refuses && request.body.max_tokens === 128) return { status: 400, json: `${"x".repeat(285)}${said}` };
+      const reply = answer(request) as { choices: { text: string }[] };
+      return { ...reply, choices: [{ ...reply.choices[0], text: said }] } as never;
+    });
+    closed.push(server);
+    return server.url.replace("http://", "http://user:p%40ssword-of-user@");
+  }
+
+  it.each([
+    ["as its answer", false],
+    ["as its error", true],
+  ])("%s: it is in no file and in no output", async (_, refuses) => {
+    writeFileSync(join(root, "rows.jsonl"), '{"q": "the capital of", "a": "x"}\n{"q": "the capital", "a": "y"}\n');
+    const task = 'task: t\ndata: rows.jsonl\nanswer: generate\nprompt: "{{q}}"\ngold: "{{a}}"\n';
+    writeFileSync(join(root, "t.yaml"), task);
+    vi.stubEnv("TEST_SERVER_KEY", KEY);
+    const out = join(root, refuses ? "refused" : "answered");
+    const options = ["-t", join(root, "t.yaml"), "--out", out, "--show", "2", "--retries", "0"];
+    const args = ["eval", "toy", ...options, "--api-key-env", "TEST_SERVER_KEY", "--backend"];
+    const text = await run(...args, `openai:${await echo(refuses)}`).catch((error: Error) => error.message);
+    const files = readdirSync(out).map((name) => readFileSync(join(out, name), "utf8"));
+    const all = [text, errors, ...files].join("\n");
+    expect(all).toContain(refuses ? "[redacted" : "Bearer [redacted]");
+    for (const secret of [KEY, "very/secret", percent, base64.slice(12, -4), "p%40ssword", "p@ssword"]) {
+      expect(all).not.toContain(secret);
+    }
+    vi.unstubAllEnvs();
   });
 });
 

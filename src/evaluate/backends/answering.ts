@@ -5,8 +5,11 @@ import type { Answer, AnswerOptions, Fault } from "./backend.js";
 import { ServerError } from "./http.js";
 import { stopped } from "./stopped.js";
 
-/** Answers of a server that say: this request, not you or me, is at fault; too long a prompt, most of all. */
-const REFUSALS = [400, 413, 422];
+/**
+ * Answers of a server that say: this request, not you or me, is at fault; too long a prompt, most of all. 200: again and
+ * again no answer was in it.
+ */
+const REFUSALS = [200, 400, 413, 422];
 
 /**
  * Answers requests, a bounded number at once. What the server refuses becomes a fault of that request; any other error
@@ -75,6 +78,11 @@ export function numberAt(value: unknown, key: string): number | undefined {
 /** Whether a value is a list of token ids. */
 export function isIds(value: unknown): value is number[] {
   return Array.isArray(value) && value.every((id) => Number.isSafeInteger(id) && (id as number) >= 0);
+}
+
+/** What the answer of a server that tokenizes lacks. */
+export function lacksIds(reply: unknown): string | undefined {
+  return isIds((reply as Json | null)?.tokens) ? undefined : "token ids";
 }
 
 /** For what a server cannot do and was asked for nevertheless. */

@@ -216,14 +216,14 @@ export class CompletionServer {
     signal: AbortSignal | undefined,
   ): Promise<Completion> {
     const body = { model: this.#model.model, prompt, max_tokens: 1, temperature: 0, ...settings };
-    const reply = await this.#http.post(PATH, body, signal);
+    const reply = await this.#http.post(PATH, body, signal, (answer) =>
+      textOf(answer) === undefined ? "a text" : undefined,
+    );
     const [choice] = listAt(reply, "choices");
     const usage = objectAt(reply, "usage");
     const logprobs = objectAt(choice, "logprobs");
-    const text = stringAt(choice, "text");
-    if (text === undefined) throw new ServerError(`${this.#http.url}${PATH} gave an answer without a text`, 0);
     return {
-      text,
+      text: textOf(reply) ?? "",
       finish: stringAt(choice, "finish_reason"),
       promptTokens: numberAt(usage, "prompt_tokens"),
       newTokens: numberAt(usage, "completion_tokens"),
@@ -232,6 +232,18 @@ export class CompletionServer {
       top: listAt(logprobs, "top_logprobs").map(readTop),
     };
   }
+}
+
+/**
+ * The text of an answer. A model that has only reasoned when its tokens are used up has answered nothing, which is an
+ * answer: servers with a reasoning parser give no text then, and the reasoning beside it. Asking again changes nothing.
+ */
+function textOf(reply: unknown): string | undefined {
+  const [choice] = listAt(reply, "choices");
+  const reasoned = ["reasoning_content", "reasoning"].some((key) =>
+    [choice, objectAt(choice, "message")].some((place) => stringAt(place, key)),
+  );
+  return stringAt(choice, "text") ?? (reasoned ? "" : undefined);
 }
 
 /** Log-probabilities by token. */

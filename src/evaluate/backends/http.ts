@@ -4,6 +4,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CancelledError, LayergraftError } from "../../core/errors.js";
 import { Random } from "../../core/random.js";
+import { redactor } from "./secrets.js";
 import { stopped } from "./stopped.js";
 
 export interface HttpOptions {
@@ -17,13 +18,16 @@ export interface HttpOptions {
   readonly retries?: number | undefined;
   /** Of the jitter; default 0. */
   readonly seed?: number | undefined;
-  /** Sent as `Authorization: Bearer`; never written anywhere. */
+  /** Sent as `Authorization: Bearer`; never written anywhere, and taken out of what the server says. */
   readonly apiKey?: string | undefined;
   /** First wait before sending again, in seconds; doubles each time; default 0.5. */
   readonly backoff?: number | undefined;
 }
 
-/** A server that answered with an error, or not at all. `status` is 0 when there was no answer. */
+/**
+ * A server that answered with an error, or not at all. `status` is 0 when there was no answer, and 200 when what came as
+ * one is none.
+ */
 export class ServerError extends LayergraftError {
   readonly status: number;
 
@@ -40,7 +44,7 @@ interface Reply {
 }
 
 /** Answers that another attempt may better: time-outs, rate limits, and what proxies say while a server restarts. */
-const PASSING = [408, 425, 429, 500, 502, 503, 504, 529];
+const PASSING = [200, 408, 425, 429, 500, 502, 503, 504, 529];
 const TIMEOUT_SECONDS = 600;
 const RETRIES = 6;
 const CONCURRENCY = 8;
@@ -56,6 +60,8 @@ export class HttpClient {
   readonly #agent: HttpAgent;
   readonly #options: HttpOptions;
   readonly #random: Random;
+  /** Takes out of a text what only we and the server should know. */
+  readonly #redact: (text: string) => string;
   readonly concurrency: number;
   #running = 0;
   readonly #waiting: (() => void)[] = [];
@@ -66,6 +72,9 @@ export class HttpClient {
     this.#base = readUrl(options.url);
     this.#options = options;
     this.#random = Random.of(options.seed ?? 0, "jitter");
+    const { username, password } = this.#base;
+    const login = [username, password].map(decodeURIComponent).join(":");
+    this.#redact = redactor([options.apiKey, decodeURIComponent(password), login]);
     this.concurrency = options.concurrency ?? CONCURRENCY;
     const Agent = this.#base.protocol === "https:" ? HttpsAgent : HttpAgent;
     this.#agent = new Agent({ keepAlive: true, maxSockets: this.concurrency, maxFreeSockets: this.concurrency });
@@ -73,7 +82,7 @@ export class HttpClient {
 
   /** The server's address without what may be secret in it. */
   get url(): string {
-    return `${this.#base.protocol}//${this.#base.host}${this.#base.pathname.replace(/\/$/, "")}`;
+    return plainAddress(this.#base);
   }
 
   /** Asks once: for the beginning, where a server that does not answer is not there. */
@@ -85,14 +94,23 @@ export class HttpClient {
 
   /**
    * Asks, and asks again after what may pass.
+   * @param lacks says what an answer with status 200 lacks, if anything: then it is one that may pass, too
    * @throws {ServerError} after the last attempt, or at once for what another attempt cannot better
    */
-  post(path: string, body: unknown, signal?: AbortSignal): Promise<unknown> {
+  post(
+    path: string,
+    body: unknown,
+    signal?: AbortSignal,
+    lacks: (reply: unknown) => string | undefined = () => undefined,
+  ): Promise<unknown> {
     const text = JSON.stringify(body);
     return this.#place(async () => {
       const retries = this.#options.retries ?? RETRIES;
       for (let attempt = 0; ; attempt++) {
-        const outcome = await this.#attempt("POST", path, text, signal);
+        const reply = await this.#attempt("POST", path, text, signal);
+        const missing = reply instanceof ServerError ? undefined : lacks(reply);
+        const outcome =
+          missing === undefined ? reply : new ServerError(`${this.url}${path} answered without ${missing}`, 200);
         if (!(outcome instanceof ServerError)) return outcome;
         const passing = outcome.status === 0 || PASSING.includes(outcome.status);
         if (!passing) throw outcome;
@@ -110,7 +128,7 @@ export class HttpClient {
   async ask(path: string, body?: unknown, signal?: AbortSignal): Promise<Record<string, unknown> | undefined> {
     try {
       const reply = await this.#send(body === undefined ? "GET" : "POST", path, JSON.stringify(body), signal);
-      const value: unknown = reply.status === 200 ? JSON.parse(reply.body) : undefined;
+      const value = reply.status === 200 ? this.#parse(reply.body) : undefined;
       return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
     } catch (error) {
       if (error instanceof CancelledError) throw error;
@@ -159,9 +177,10 @@ export class HttpClient {
     const { status } = reply;
     if (status === 200) {
       try {
-        return JSON.parse(reply.body) as unknown;
-      } catch (error) {
-        return new ServerError(`${this.url}${path} answered what is not JSON: ${reply.body.slice(0, 100)}`, 0, error);
+        return this.#parse(reply.body);
+      } catch {
+        const text = this.#redact(reply.body).slice(0, 100);
+        return new ServerError(`${this.url}${path} answered what is not JSON: ${text}`, 200);
       }
     }
     const seconds = readRetryAfter(reply.retryAfter);
@@ -174,7 +193,32 @@ export class HttpClient {
       }
       this.#pausedUntil = Math.max(this.#pausedUntil, Date.now() + seconds * 1000);
     }
-    return new ServerError(`${this.url}${path} answered ${status}: ${describeBody(reply.body)}`, status);
+    return new ServerError(`${this.url}${path} answered ${status}: ${this.#describe(reply.body)}`, status);
+  }
+
+  /** A server's JSON. Secrets are taken out here, before anything is cut, so that no part of one is left. */
+  #parse(body: string): unknown {
+    const clean = (value: unknown): unknown => {
+      if (typeof value === "string") return this.#redact(value);
+      if (Array.isArray(value)) return value.map(clean);
+      if (typeof value !== "object" || value === null) return value;
+      return Object.fromEntries(Object.entries(value).map(([key, inner]) => [this.#redact(key), clean(inner)]));
+    };
+    return clean(JSON.parse(body));
+  }
+
+  /** The message in a server's error, in one line. */
+  #describe(body: string): string {
+    let text = this.#redact(body);
+    try {
+      const value = this.#parse(body) as { error?: unknown; message?: unknown; detail?: unknown };
+      const inner = value.error ?? value.message ?? value.detail;
+      const message = typeof inner === "object" && inner !== null ? (inner as { message?: unknown }).message : inner;
+      if (typeof message === "string") text = message;
+    } catch {
+      // not JSON: as it is
+    }
+    return text.replace(/\s+/g, " ").trim().slice(0, 300) || "nothing more";
   }
 
   #send(method: string, path: string, body: string | undefined, signal: AbortSignal | undefined): Promise<Reply> {
@@ -235,6 +279,16 @@ async function pause(seconds: number, signal: AbortSignal | undefined): Promise<
   }
 }
 
+/** An address without what may be secret in it: a name and a password, a query. */
+export function plainAddress(url: URL): string {
+  return `${url.protocol}//${url.host}${url.pathname.replace(/\/$/, "")}`;
+}
+
+/** What may be an address, without the name and password that may stand in it. */
+export function withoutLogin(text: string): string {
+  return text.replace(/\/\/[^/\s]*@/g, "//");
+}
+
 function readUrl(text: string): URL {
   let url: URL | undefined;
   try {
@@ -243,7 +297,10 @@ function readUrl(text: string): URL {
     // said below, together with other schemes
   }
   if (url?.protocol !== "http:" && url?.protocol !== "https:") {
-    throw new LayergraftError("usage", `"${text}" is no address of a server; write it as http://host:port`);
+    throw new LayergraftError(
+      "usage",
+      `"${withoutLogin(text)}" is no address of a server; write it as http://host:port`,
+    );
   }
   return url;
 }
@@ -255,18 +312,4 @@ function readRetryAfter(header: string | undefined): number | undefined {
   if (Number.isFinite(seconds)) return Math.max(0, seconds);
   const date = Date.parse(header);
   return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
-}
-
-/** The message in a server's error, in one line. */
-export function describeBody(body: string): string {
-  let text = body;
-  try {
-    const value = JSON.parse(body) as { error?: unknown; message?: unknown; detail?: unknown };
-    const inner = value.error ?? value.message ?? value.detail;
-    const message = typeof inner === "object" && inner !== null ? (inner as { message?: unknown }).message : inner;
-    if (typeof message === "string") text = message;
-  } catch {
-    // not JSON: as it is
-  }
-  return text.replace(/\s+/g, " ").trim().slice(0, 300) || "nothing more";
 }

@@ -18,7 +18,7 @@ export {
 } from "./backend.js";
 export { AnswerCache, keyOf, withCache } from "./cache.js";
 export { type EngineBackendOptions, type EvaluationEngine, engineBackend } from "./engine.js";
-export { ServerError } from "./http.js";
+export { plainAddress, ServerError, withoutLogin } from "./http.js";
 export { openLlamaCpp } from "./llamacpp.js";
 export { type OllamaOptions, openOllama } from "./ollama.js";
 export { openOpenAI, type ServerOptions } from "./openai.js";

@@ -2,7 +2,7 @@
 // OpenAI's: prompts go as token ids, and what became of them is checked. It gives no log-probabilities of prompts.
 import { posix, win32 } from "node:path";
 import { LayergraftError } from "../../core/errors.js";
-import { answerAll, isIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
+import { answerAll, lacksIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
 import {
   type Answer,
   type Backend,
@@ -15,7 +15,7 @@ import {
   type Generated,
   type GenerateRequest,
 } from "./backend.js";
-import { HttpClient, ServerError } from "./http.js";
+import { HttpClient } from "./http.js";
 import type { ServerOptions } from "./openai.js";
 
 /** More than the 20 that other servers give, as llama.cpp has no bound: a letter is seldom beyond. */
@@ -83,16 +83,13 @@ class LlamaCppServer {
   }
 
   readonly encode: Encode = async (content, add_special, signal) => {
-    const reply = await this.#http.post("/tokenize", { content, add_special, parse_special: true }, signal);
-    const ids = listAt(reply, "tokens");
-    if (!isIds(ids)) throw new ServerError(`${this.#http.url}/tokenize did not answer with token ids`, 0);
-    return ids;
+    const body = { content, add_special, parse_special: true };
+    return listAt(await this.#http.post("/tokenize", body, signal, lacksIds), "tokens") as number[];
   };
 
   readonly renderChat = async (messages: readonly { role: string; content: string }[]): Promise<string> => {
-    const prompt = stringAt(await this.#http.post("/apply-template", { messages }), "prompt");
-    if (prompt === undefined) throw new ServerError(`${this.#http.url}/apply-template gave no prompt`, 0);
-    return prompt;
+    const lacks = (reply: unknown) => (stringAt(reply, "prompt") === undefined ? "a prompt" : undefined);
+    return stringAt(await this.#http.post("/apply-template", { messages }, undefined, lacks), "prompt") ?? "";
   };
 
   readonly generate = async (request: GenerateRequest, signal: AbortSignal | undefined): Promise<Answer<Generated>> => {
@@ -142,7 +139,9 @@ class LlamaCppServer {
   };
 
   #complete(prompt: readonly number[], settings: object, signal: AbortSignal | undefined): Promise<unknown> {
-    return this.#http.post("/completion", { prompt, ...PLAIN_SAMPLING, cache_prompt: true, ...settings }, signal);
+    const body = { prompt, ...PLAIN_SAMPLING, cache_prompt: true, ...settings };
+    const lacks = (reply: unknown) => (stringAt(reply, "content") === undefined ? "a text" : undefined);
+    return this.#http.post("/completion", body, signal, lacks);
   }
 }
 

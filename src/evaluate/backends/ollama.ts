@@ -13,7 +13,7 @@ import {
   type GenerateRequest,
   moveBlanks,
 } from "./backend.js";
-import { HttpClient, ServerError } from "./http.js";
+import { HttpClient } from "./http.js";
 import type { ServerOptions } from "./openai.js";
 
 export interface OllamaOptions extends ServerOptions {
@@ -149,7 +149,7 @@ class OllamaServer {
     { options, ...body }: { options: Record<string, unknown>; [field: string]: unknown },
     signal: AbortSignal | undefined,
   ): Promise<unknown> {
-    const reply = await this.#http.post(
+    return this.#http.post(
       "/api/generate",
       {
         model: this.#model,
@@ -171,8 +171,10 @@ class OllamaServer {
         },
       },
       signal,
+      (answer) => {
+        if (stringAt(answer, "response") === undefined) return "a text";
+        return (answer as { done?: unknown }).done === true ? undefined : "an end";
+      },
     );
-    if ((reply as { done?: unknown }).done === true) return reply;
-    throw new ServerError(`${this.#http.url}/api/generate did not finish its answer`, 0);
   }
 }

@@ -2,7 +2,7 @@
 // found out by trying when it is opened; nothing is taken from an answer that does not add up. No chat endpoint.
 import { LayergraftError } from "../../core/errors.js";
 import { closest, formatSome } from "../../core/format.js";
-import { isIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
+import { isIds, lacksIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
 import {
   type Backend,
   type BackendIdentity,
@@ -13,7 +13,7 @@ import {
   type Incapacities,
 } from "./backend.js";
 import { CompletionServer } from "./completions.js";
-import { HttpClient, type HttpOptions, ServerError } from "./http.js";
+import { HttpClient, type HttpOptions } from "./http.js";
 
 export interface ServerOptions extends HttpOptions {
   /** What the server calls the model; default: the only one it has. */
@@ -126,10 +126,8 @@ async function findModel(
 /** How prompts become ids: by the tokenizer at hand, or by the server's `/tokenize`; undefined where there is neither. */
 async function findEncode(http: HttpClient, model: string, options: ServerOptions): Promise<Encode | undefined> {
   const theirs: Encode = async (text, specialTokens, signal) => {
-    const reply = await http.post("/tokenize", { model, prompt: text, add_special_tokens: specialTokens }, signal);
-    const ids = listAt(reply, "tokens");
-    if (!isIds(ids)) throw new ServerError(`${http.url}/tokenize did not answer with token ids`, 0);
-    return ids;
+    const body = { model, prompt: text, add_special_tokens: specialTokens };
+    return listAt(await http.post("/tokenize", body, signal, lacksIds), "tokens") as number[];
   };
   const asked = await http.ask("/tokenize", { model, prompt: PROBE, add_special_tokens: false }, options.signal);
   const answered = isIds(asked?.tokens) && asked.tokens.length > 0 ? asked.tokens : undefined;

@@ -2,13 +2,15 @@
 // also when we are killed. What it prints goes to a file.
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import { open, readdir } from "node:fs/promises";
+import { open, readdir, readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { CancelledError, LayergraftError } from "../../core/errors.js";
+import { writeFileAtomically } from "../../core/files.js";
 import { formatDuration } from "../../core/format.js";
 import { processStat } from "../../core/process-stat.js";
 import { HttpClient } from "./http.js";
+import { redactor } from "./secrets.js";
 
 export interface ServeOptions {
   /** Shell command with `{model}` and `{port}`: `vllm serve {model} --port {port}`. */
@@ -17,6 +19,8 @@ export interface ServeOptions {
   readonly model: string;
   /** File that what it prints is appended to. */
   readonly log: string;
+  /** The server's key: taken out of messages, and of the log when the server has stopped. */
+  readonly apiKey?: string | undefined;
   /** How long it may take until it is healthy, in seconds; default 900: a large model from a slow disk. */
   readonly timeout?: number | undefined;
   /** How long it may take to end after SIGTERM, in seconds, before SIGKILL; default 15. */
@@ -50,17 +54,18 @@ const TAIL_LINES = 12;
  * @throws {CancelledError} when the signal fires; it is stopped before
  */
 export async function startServer(options: ServeOptions): Promise<RunningServer> {
-  const { command, model, signal } = options;
+  const { command, model, signal, log } = options;
+  const redact = redactor([options.apiKey]);
   if (!command.includes("{port}")) {
     throw new LayergraftError(
       "usage",
-      `the server's command must say where the port goes, as in "vllm serve {model} --port {port}"; it is "${command}"`,
+      `the server's command must say where the port goes, as in "vllm serve {model} --port {port}"; it is "${redact(command)}"`,
     );
   }
   if (signal?.aborted) throw stopped();
   const port = await freePort();
   const line = command.replaceAll("{model}", quote(model)).replaceAll("{port}", String(port));
-  const file = openSync(options.log, "a");
+  const file = openSync(log, "a");
   // A group of its own: Ctrl-C in the terminal does not reach it before us, and one kill reaches all of it.
   const child = spawn("/bin/sh", ["-c", line], { stdio: ["ignore", file, file], detached: true });
   closeSync(file);
@@ -71,15 +76,17 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   process.once("exit", killNow);
   let stopping: Promise<void> | undefined;
   const stop = (): Promise<void> => {
-    stopping ??= endGroup(pid, options.grace ?? GRACE_SECONDS).finally(() => {
+    stopping ??= endGroup(pid, options.grace ?? GRACE_SECONDS).finally(async () => {
       process.removeListener("exit", killNow);
       guard.kill("SIGKILL");
+      // Servers print the options that they were started with, the key among them.
+      if (options.apiKey !== undefined) await writeFileAtomically(log, redact(await readFile(log, "utf8")));
     });
     return stopping;
   };
   const url = `http://127.0.0.1:${port}`;
   try {
-    await waitUntilHealthy(url, child, line, options);
+    await waitUntilHealthy(url, child, redact(line), options, redact);
   } catch (error) {
     await stop();
     throw error;
@@ -87,7 +94,13 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   return { url, pid, stop };
 }
 
-async function waitUntilHealthy(url: string, child: ChildProcess, line: string, options: ServeOptions): Promise<void> {
+async function waitUntilHealthy(
+  url: string,
+  child: ChildProcess,
+  line: string,
+  options: ServeOptions,
+  redact: (text: string) => string,
+): Promise<void> {
   const { signal, log } = options;
   const limit = options.timeout ?? TIMEOUT_SECONDS;
   const started = performance.now();
@@ -101,7 +114,7 @@ async function waitUntilHealthy(url: string, child: ChildProcess, line: string, 
       if (signal?.aborted) throw stopped();
       if (await isHealthy(http, signal)) return;
       const seconds = (performance.now() - started) / 1000;
-      const tail = await readTail(log);
+      const tail = (await readTail(log)).map(redact);
       const said = tail.length > 0 ? `; the end of ${log}:\n  ${tail.join("\n  ")}` : `; it printed nothing to ${log}`;
       if (exit !== undefined) throw new LayergraftError("server", `the server (${line}) ${exit}${said}`, { file: log });
       if (seconds > limit) {
