@@ -354,6 +354,33 @@ describe("manners", () => {
     },
   );
 
+  it.each<[string[], number, object]>([
+    [["swpa"], WRONG_USAGE, { code: "usage", message: expect.stringMatching(/^unknown command 'swpa'/) }],
+    [["swap"], WRONG_USAGE, { code: "usage", message: expect.stringMatching(/^required option '--task/) }],
+    [["inspect"], WRONG_USAGE, { code: "usage", message: "missing required argument 'source'" }],
+    [["diff", "task", "task", "--nonsense"], WRONG_USAGE, { code: "usage", message: "unknown option '--nonsense'" }],
+    [
+      ["merge", "broken.yaml", "--out", "x"],
+      WRONG_USAGE,
+      {
+        code: "recipe",
+        message: expect.stringMatching(/^broken.yaml is not/),
+        details: { faults: [expect.any(String)] },
+      },
+    ],
+    [["inspect", "nowhere"], FAILED, { code: "checkpoint", path: expect.stringContaining("nowhere") }],
+    [["verify", "task"], FAILED, { code: "provenance", message: expect.stringMatching(/^task has no readable/) }],
+    [["score", "task", "-p", "a"], WRONG_USAGE, { code: "usage" }],
+  ])("an error of %j under --json is one JSON object on stdout", async (args, status, report) => {
+    writeFileSync(at("broken.yaml"), "method: no-such\n");
+    const plain = await run(...args);
+    expect([plain.status, plain.stdout]).toEqual([status, ""]);
+    const outcome = await run(...args, "--json");
+    expect([outcome.status, outcome.stderr]).toEqual([status, ""]);
+    expect(JSON.parse(outcome.stdout)).toMatchObject(report);
+    expect(outcome.stdout.split("\n")).toHaveLength(2);
+  });
+
   it("--version is that of the package", async () => {
     expect((await output(DONE, "--version")).trim()).toBe(
       readJson(fileURLToPath(new URL("../package.json", import.meta.url))).version,

@@ -223,6 +223,20 @@ describe("chat", () => {
   });
 });
 
+describe("chat --json", () => {
+  it("prints a line of JSON for each answer", async () => {
+    const lines = (await output(["chat", "model", "--system", "ab", "-q", "--stop", "?", "--json"], "hi\nc c\n"))
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { promptTokens: number });
+    expect(lines).toEqual([
+      { text: "hi", finish: "stop", promptTokens: expect.any(Number), newTokens: expect.any(Number) },
+      { text: "hi", finish: "stop", promptTokens: expect.any(Number), newTokens: expect.any(Number) },
+    ]);
+    expect(lines[1]?.promptTokens).toBeGreaterThan(lines[0]?.promptTokens ?? 0);
+  });
+});
+
 describe("graph", () => {
   it("prints what is computed, a line for each operation, of a recipe, too", async () => {
     const text = await run("graph", at("swap.yaml"));

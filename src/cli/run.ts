@@ -1,6 +1,6 @@
 // The command line. Commands are in commands/, one file each; errors become one message and an exit status here.
 import { Command, CommanderError } from "commander";
-import { CancelledError, isAnySystemError, LayergraftError } from "../core/errors.js";
+import { CancelledError, isAnySystemError, LayergraftError, MismatchError, RecipeError } from "../core/errors.js";
 import { VERSION } from "../core/version.js";
 import { paletteFor } from "./output.js";
 
@@ -36,53 +36,94 @@ const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void
 };
 
 /** The program with the command that is asked for, or with all of them where none is: for help, and for typing errors. */
-async function buildProgram(asked: string | undefined): Promise<Command> {
+async function buildProgram(asked: string | undefined, asJson: boolean): Promise<Command> {
   const program = new Command("layergraft")
     .description("Compose language models out of fine-tuned experts.")
     .version(VERSION)
     .configureHelp({ showGlobalOptions: false, sortSubcommands: false })
     .showHelpAfterError("(add --help to see the options)")
-    .exitOverride();
+    .exitOverride()
+    // What commander would print about an error is the message of the one JSON object instead.
+    .configureOutput(asJson ? { writeErr: () => undefined } : {});
   const known = asked !== undefined && Object.hasOwn(COMMANDS, asked) ? COMMANDS[asked] : undefined;
   for (const load of known ? [known] : Object.values(COMMANDS)) (await load())(program);
   for (const command of program.commands) command.exitOverride();
   return program;
 }
 
-/** What an error means for the exit status, after telling the person about it. */
-function report(error: unknown): number {
+/** An error as `--json` prints it. */
+interface ErrorReport {
+  /** The kind of error; stable across versions. */
+  readonly code: string;
+  readonly message: string;
+  /** The file or folder at fault, where one is known. */
+  readonly path?: string | undefined;
+  /** What else is known: tensor, field, expected, actual, faults. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
+}
+
+function errorReport(error: unknown): ErrorReport {
+  if (error instanceof CommanderError) {
+    return { code: "usage", message: error.message.replace(/^error: /, "") };
+  }
+  if (error instanceof LayergraftError) {
+    const { file, ...where } = error.where;
+    const faults = error instanceof RecipeError || error instanceof MismatchError ? error.faults : [];
+    const details = { ...where, ...(faults.length > 0 ? { faults } : {}) };
+    const { code, message } = error;
+    return { code, message, path: file, details: Object.keys(details).length > 0 ? details : undefined };
+  }
+  if (isAnySystemError(error)) {
+    return { code: "system", message: error.message, path: error.path, details: { errno: error.code } };
+  }
+  return { code: "internal", message: error instanceof Error ? error.message : String(error) };
+}
+
+/** The exit status that an error means. */
+function statusOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
+  if (error instanceof CancelledError) return INTERRUPTED;
+  return error instanceof LayergraftError && USAGE_CODES.includes(error.code) ? WRONG_USAGE : FAILED;
+}
+
+/** Prints an error for a person; commander has printed its own. */
+function tell(error: unknown): void {
+  if (error instanceof CommanderError) return;
   const palette = paletteFor(process.stderr);
   if (error instanceof CancelledError) {
     process.stderr.write(`${palette.yellow("interrupted:")} ${error.message}\n`);
-    return INTERRUPTED;
+    return;
   }
   if (error instanceof LayergraftError) {
     process.stderr.write(`${palette.red("error:")} ${error.message}\n`);
-    return USAGE_CODES.includes(error.code) ? WRONG_USAGE : FAILED;
+    return;
   }
   if (isAnySystemError(error)) {
     process.stderr.write(`${palette.red("error:")} the system says: ${error.message}\n`);
-    return FAILED;
+    return;
   }
   // Anything else is a fault of ours, or of the system; the trace is what a report needs.
   process.stderr.write(
     `${palette.red("unexpected error:")} ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
   );
-  return FAILED;
 }
 
 /**
- * Does what a command line says, with results on stdout and all else on stderr.
+ * Does what a command line says, with results on stdout and all else on stderr; under `--json` an error is one JSON
+ * object on one line of stdout.
  * @param args what stands after the program's name
  * @returns the exit status, where the command did not set `process.exitCode` itself
  */
 export async function runCommandLine(args: readonly string[]): Promise<number | undefined> {
+  const asJson = args.includes("--json");
   try {
-    const program = await buildProgram(args[0]);
+    const program = await buildProgram(args[0], asJson);
     await program.parseAsync(args, { from: "user" });
     return undefined;
   } catch (error) {
-    return report(error);
+    const status = statusOf(error);
+    if (!asJson) tell(error);
+    else if (status !== 0) process.stdout.write(`${JSON.stringify(errorReport(error))}\n`);
+    return status;
   }
 }

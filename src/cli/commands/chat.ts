@@ -20,13 +20,16 @@ interface ChatFlags extends EngineOptions, SamplingFlags {
   readonly system?: string;
 }
 
+const JSON_HELP =
+  "With --json each answer is one line of JSON: text, finish (stop, length, stopped by Ctrl-C, or full where the talk " +
+  "no longer fits the context), promptTokens and, of a whole answer, newTokens.";
 const HELP = "An empty line or Ctrl-D ends the talk, /new begins another, Ctrl-C stops an answer.";
 
 export function addChatCommand(program: Command): void {
   const command = program
     .command("chat")
     .summary("talk with a model; a recipe need not be executed first")
-    .description(`Talks with a model through its chat template. ${HELP}`)
+    .description(`Talks with a model through its chat template. ${HELP} ${JSON_HELP}`)
     .argument("<source>", SOURCE_ARGUMENT)
     .option("--system <text>", "system message");
   withEngineOptions(withSamplingOptions(command, 512)).action(async (source: string, flags: ChatFlags) => {
@@ -51,10 +54,15 @@ export function addChatCommand(program: Command): void {
         messages.push({ role: "user", content: line });
         answering = new AbortController();
         let answer = "";
+        const tell = (finish: string, promptTokens: number, newTokens?: number): void => {
+          if (flags.json) print(JSON.stringify({ text: answer, finish, promptTokens, newTokens }));
+          else print(finish === "stopped" ? palette.dim(" [stopped]") : "");
+        };
+        const tokens = await encodeChat(engine, messages);
         try {
-          const tokens = await encodeChat(engine, messages);
           if (tokens.length >= engine.contextLength) {
             messages.pop();
+            if (flags.json) tell("full", tokens.length, 0);
             say(
               flags,
               `This talk is full: ${engine.contextLength} tokens are the model's context. Begin another with /new.`,
@@ -67,14 +75,15 @@ export function addChatCommand(program: Command): void {
             signal: answering.signal,
             onText: (_, text) => {
               answer += text;
-              process.stdout.write(text);
+              if (!flags.json) process.stdout.write(text);
             },
           });
-          print("");
+          if (told?.finish === "invalid" && !flags.json) print("");
           if (told?.finish === "invalid") throw brokenModel(engine, "in its answer");
+          tell(told?.finish ?? "stop", tokens.length, told?.ids.length ?? 0);
         } catch (error) {
           if (!(error instanceof CancelledError)) throw error;
-          print(palette.dim(" [stopped]"));
+          tell("stopped", tokens.length);
         }
         answering = undefined;
         messages.push({ role: "assistant", content: answer });

@@ -85,10 +85,11 @@ export function addGenerateCommand(program: Command): void {
         .finally(() => progress?.stop());
       const seconds = (performance.now() - start) / 1000;
       const count = answers.reduce((sum, { ids }) => sum + ids.length, 0);
-      if (flags.json) printJson(report(engine, prompts, answers, seconds));
+      const broken = answers.findIndex(({ finish }) => finish === "invalid");
+      // Nothing but the error may be on stdout then.
+      if (flags.json && broken < 0) printJson(report(engine, prompts, answers, seconds));
       else if (streams) print("");
       say(flags, `${plural(count, "token")} in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} a second)`);
-      const broken = answers.findIndex(({ finish }) => finish === "invalid");
       if (broken >= 0) throw brokenModel(engine, `in its answer ${broken + 1}`);
     });
   });
