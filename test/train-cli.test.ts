@@ -195,6 +195,21 @@ it.skipIf(!canMount)("a full disk: the former checkpoint and state stay", async 
   expect(Object.keys(snapshot(there)).filter((name) => name.endsWith(".partial"))).toEqual([]);
 });
 
+it("takes a file of data as it is, and prints what it reads of it", async () => {
+  const flags = ["--base", "../base", "--out", "out", "--optimizer.lr", "1e-3"];
+  const { status, stdout } = await train("--data", "../data.jsonl", ...flags, "--dry-run");
+  expect(status).toBe(DONE);
+  expect(stdout).toContain("../data.jsonl: prompt from prompt, response from response; written with plain");
+  const pattern = await train("--data", "../*.jsonl", ...flags, "--dry-run");
+  expect(pattern.stdout).toContain("../*.jsonl: prompt from prompt, response from response");
+  await expectRefused(
+    ["train", "--data", "math", ...flags],
+    work,
+    WRONG_USAGE,
+    /must be one of orca-math.*chat\.jsonl/s,
+  );
+});
+
 describe("before it trains", () => {
   it("--dry-run says what would be trained, flags before the file, and leaves nothing", async () => {
     const args = ["run.yaml", "--dry-run", "--method", "lora", "--lora.rank", "4", "--train", "attention of layers 1"];

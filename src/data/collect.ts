@@ -8,18 +8,19 @@ import type { SetPlan } from "./declaration.js";
 import type { Encoder, EncodingResult } from "./encode.js";
 import { DataError } from "./error.js";
 import { type Example, keyOf } from "./example.js";
-import { isPresent } from "./field.js";
 import { compileFilters, type Filters } from "./filter.js";
 import type { HashTable } from "./hash-table.js";
-import { compileMapping, type Mapping } from "./mapping.js";
+import { compileMapping, type Mapping, type MappingDeclaration } from "./mapping.js";
 import { readRows } from "./read/index.js";
 import { type BadRow, badRowError, type Row, type RowBatch } from "./read/row.js";
+import { columnsOf, describeMapping, KNOWN_COLUMNS, mappingOf, missingColumns } from "./recognize.js";
 import { Sample } from "./sample.js";
 import type { ExampleStore } from "./store.js";
 
 /** What all sets of a mixture share. */
 export interface CollectContext {
-  readonly encoder: Encoder;
+  /** Encodes the examples of a mapping, with the name of the template that it writes with. */
+  readonly encoderFor: (map: MappingDeclaration) => { readonly encoder: Encoder; readonly template: string };
   readonly store: ExampleStore;
   /** Examples seen, if they may come only once. */
   readonly seen: HashTable | undefined;
@@ -71,7 +72,8 @@ class SetCollector {
   readonly #plan: SetPlan;
   readonly #files: readonly string[];
   readonly #context: CollectContext;
-  readonly #mapping: Mapping;
+  #mapping: Mapping | undefined;
+  #encoder: Encoder | undefined;
   readonly #filters: Filters;
   readonly #counts: GrowingCounts;
   readonly #sample: Sample<Kept>;
@@ -80,7 +82,6 @@ class SetCollector {
     this.#plan = plan;
     this.#files = files;
     this.#context = context;
-    this.#mapping = compileMapping(plan.map);
     this.#filters = compileFilters(plan.filter);
     this.#counts = emptyCounts(plan.name, files);
     this.#sample = new Sample(plan.cap ?? Number.POSITIVE_INFINITY);
@@ -89,10 +90,12 @@ class SetCollector {
   async read(): Promise<void> {
     const { format, header, quotes, allow_short: allowShort, field, limit = Number.POSITIVE_INFINITY } = this.#plan;
     const { onBadRow, signal } = this.#context;
-    const columns = [...this.#mapping.columns.flat(), ...this.#filters.columns];
+    const mapped = this.#plan.map === undefined ? KNOWN_COLUMNS : compileMapping(this.#plan.map).columns.flat();
+    const columns = [...mapped, ...this.#filters.columns];
     const options = { format, header, quotes, allowShort, field, columns, onBadRow, signal };
     let file: string | undefined;
     for await (const batch of readRows(this.#files, { ...options, onBad: (row) => this.#unread(row) })) {
+      if (!this.#mapping) this.#begin(batch);
       if (batch.file !== file) this.#checkColumns(batch);
       file = batch.file;
       for (const [i, row] of batch.rows.entries()) {
@@ -104,6 +107,14 @@ class SetCollector {
       this.#context.onProgress?.(this.#counts);
       if (this.#counts.rows >= limit) break;
     }
+  }
+
+  #begin(batch: RowBatch): void {
+    const map = mappingOf(this.#plan.map, batch);
+    const { encoder, template } = this.#context.encoderFor(map);
+    this.#mapping = compileMapping(map);
+    this.#encoder = encoder;
+    Object.assign(this.#counts, { fields: describeMapping(map), template });
   }
 
   finish(): CollectedSet {
@@ -122,7 +133,7 @@ class SetCollector {
   async #take(row: Row, file: string, line: number): Promise<void> {
     const filter = this.#filters.ofRows.find(({ passes }) => !passes(row));
     if (filter) return countUnder(this.#counts.filteredRows, filter.name);
-    const mapped = this.#mapping.map(row);
+    const mapped = this.#mapping?.map(row) ?? "empty";
     if (mapped === "empty") {
       this.#counts.emptyRows++;
       return;
@@ -171,9 +182,9 @@ class SetCollector {
   /** Encodes an example; counts it if nothing comes of it. */
   #encode(example: Example, { file, line }: { file: string; line: number }): EncodingResult {
     const none: EncodingResult = { encoded: undefined, length: 0, fate: "nothing to learn" };
-    let result: EncodingResult;
+    let result = none;
     try {
-      result = this.#context.encoder.encode(example);
+      result = this.#encoder?.encode(example) ?? none;
     } catch (error) {
       // What the chat template refuses, such as two messages in a row of one role, or what the tokenizer has no tokens
       // for, is a fault of the row.
@@ -212,12 +223,12 @@ class SetCollector {
     if (this.#counts.badExamples.length < MOST_BAD_EXAMPLES) this.#counts.badExamples.push(row);
   }
 
-  #checkColumns({ file, rows, columns }: RowBatch): void {
-    const present = new Set(columns ?? rows.flatMap((row) => Object.keys(row)));
-    const wanted = [...this.#mapping.columns, ...this.#filters.columns.map((column) => [column])];
-    const missing = wanted.filter((alternatives) => !alternatives.some((column) => isPresent(column, present)));
-    if (missing.length === 0) return;
-    const names = [...new Set(missing.map((alternatives) => alternatives.join(" or ")))];
+  #checkColumns(batch: RowBatch): void {
+    const { file } = batch;
+    const present = columnsOf(batch);
+    const wanted = [...(this.#mapping?.columns ?? []), ...this.#filters.columns.map((column) => [column])];
+    const names = missingColumns(wanted, present);
+    if (names.length === 0) return;
     throw new DataError(
       `${this.#plan.name}: ${file} has no column ${names.join(", nor ")}; its columns are ${formatSome([...present], 40)}`,
       { file, field: "map" },

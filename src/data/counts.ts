@@ -9,6 +9,10 @@ import type { BadRow } from "./read/row.js";
 export interface SetCounts {
   readonly name: string;
   readonly files: readonly string[];
+  /** Which columns are read as what, such as "conversations from messages". */
+  readonly fields: string;
+  /** How examples are written: "the model's chat template", "plain", or the text of a turn. */
+  readonly template: string;
   /** Rows read. */
   readonly rows: number;
   /** Rows that could not be read or understood, and were skipped because that was asked for. */
@@ -62,6 +66,8 @@ export function emptyCounts(name: string, files: readonly string[]): GrowingCoun
     ...{
       name,
       files,
+      fields: "",
+      template: "",
       rows: 0,
       badRows: 0,
       badExamples: [],

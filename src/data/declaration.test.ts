@@ -18,11 +18,17 @@ describe("declarations", () => {
     expect(checkData(set)).toEqual(whole);
     expect(checkData(whole)).toEqual(whole);
     expect(checkData("orca-math").sets).toEqual([{ use: "orca-math" }]);
+    expect(checkData(["chat.jsonl", "org/name", "./rows", "*.csv"]).sets).toEqual([
+      { source: "chat.jsonl" },
+      { source: "org/name" },
+      { source: "./rows" },
+      { source: "*.csv" },
+    ]);
     expect(whole).toMatchObject({
       repeat: false,
       deduplicate: false,
       on_bad_row: "fail",
-      template: "plain",
+      template: "auto",
       too_long: "cut",
     });
   });
@@ -54,7 +60,6 @@ describe("declarations", () => {
     expect(faults({ use: "aya", language: "Swahilli" })[0]).toMatch(/^language: .* did you mean Swahili\?/);
     expect(faults(["math"])[0]).toMatch(/^\[0\]\.use: must be one of orca-math, aya/);
     expect(faults([{ source: "x" }, { map: { response: "a" } }])).toEqual([
-      "[0].map: is missing; say which columns are prompt and response",
       expect.stringMatching(/^\[1\]\.source: is missing/),
     ]);
     expect(faults(7)).toHaveLength(1);

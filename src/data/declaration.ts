@@ -18,7 +18,7 @@ export const setFields = z.strictObject({
   use: z
     .enum(
       READY_NAMES,
-      `must be one of ${READY_NAMES.join(", ")}; for a file or another data set of the hub write { source: NAME, map: { prompt: ..., response: ... } }`,
+      `must be one of ${READY_NAMES.join(", ")}; for other data give a path such as chat.jsonl or ./folder, or a data set of the hub as org/name`,
     )
     .optional()
     .describe("a ready declaration, whose fields those given here replace"),
@@ -43,7 +43,11 @@ export const setFields = z.strictObject({
     .optional()
     .describe("csv and tsv: whether lines may lack fields at their end; default false"),
   field: text.optional().describe("json: of an object with several lists, the one to read"),
-  map: mappingSchema.optional().describe("how a row becomes prompt and response"),
+  map: mappingSchema
+    .optional()
+    .describe(
+      "how a row becomes prompt and response; default: by columns named messages, conversations, prompt and response (or completion), instruction (and input) and output, question and answer, or text",
+    ),
   filter: z
     .array(filterSchema)
     .optional()
@@ -53,14 +57,16 @@ export const setFields = z.strictObject({
   weight: z.number().positive().optional().describe("share of the mixture, beside the weights of the other sets"),
 });
 
+/** What tells a path or a data set of the hub from the name of a ready declaration. */
+const IN_PATHS = /[/\\.*?:]/;
+
 const setSchema = z.preprocess(
-  (value) => (typeof value === "string" ? { use: value } : value),
+  (value) => (typeof value !== "string" ? value : IN_PATHS.test(value) ? { source: value } : { use: value }),
   setFields.superRefine((set, context) => {
     const add = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
     if (set.use === undefined) {
       if (set.source === undefined)
         add("source", "is missing; give a file, folder or data set, or a ready declaration (use)");
-      if (set.map === undefined) add("map", "is missing; say which columns are prompt and response");
       if (set.language !== undefined) add("language", "is for ready declarations (use)");
       return;
     }
@@ -117,7 +123,7 @@ export const dataSchema = z.unknown().transform((value, context): z.output<typeo
 });
 
 export type DataDeclaration = z.output<typeof dataSchema>;
-/** A set as it may be written: its fields, or the name of a ready declaration that needs none. */
+/** A set as it may be written: its fields, a path, a data set of the hub, or the name of a ready declaration. */
 export type SetInput = z.input<typeof setFields> | string;
 /** What `dataSchema` reads. */
 export type DataInput =
@@ -129,7 +135,8 @@ export type DataInput =
 export interface SetPlan extends SetDeclaration {
   readonly name: string;
   readonly source: string;
-  readonly map: MappingDeclaration;
+  /** Undefined where the columns tell. */
+  readonly map: MappingDeclaration | undefined;
   readonly filter: FilterDeclaration[];
 }
 
@@ -144,7 +151,7 @@ export function planSet(declaration: SetDeclaration): SetPlan {
   const { use, language } = declaration;
   if (use === undefined) {
     const { source, map } = declaration;
-    if (source === undefined || map === undefined) throw new RecipeError("a set of data needs source and map", []);
+    if (source === undefined) throw new RecipeError("a set of data needs a source", []);
     return { ...declaration, name: declaration.name ?? source, source, map, filter: declaration.filter ?? [] };
   }
   const ready = readySet(use).declare(

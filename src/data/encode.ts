@@ -10,8 +10,10 @@ export const encodingFields = {
   template: z
     .string()
     .min(1)
-    .default("plain")
-    .describe("plain; chat, for the model's own chat template; or the text of a turn with {prompt} and {response}"),
+    .default("auto")
+    .describe(
+      "auto: the model's chat template where it has one and a set has prompts, else plain; plain; chat, which needs a chat template; or the text of a turn with {prompt} and {response}",
+    ),
   too_long: z
     .enum(["cut", "drop"])
     .default("cut")

@@ -21,6 +21,7 @@ export {
 export { type Encoded, Encoder, type EncodingOptions, type EncodingResult } from "./encode.js";
 export { DataError } from "./error.js";
 export type { Example, Message, Role } from "./example.js";
+export { type DataField, dataFields } from "./fields.js";
 export { type HubDataset, type HubDatasetOptions, hubDataset, isHubName } from "./hub/index.js";
 export { type HubRowsRequest, hubRows } from "./hub-rows.js";
 export { compileMapping, type Mapping, mappingSchema } from "./mapping.js";

@@ -54,6 +54,95 @@ function expectWhole(counts: SetCounts) {
 
 const many = Array.from({ length: 500 }, (_, i) => ({ q: `question ${i}`, a: `answer ${i * i}` }));
 
+describe("data of common names", () => {
+  const chat = makeChatTemplate("{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}");
+  const turns = [
+    { role: "user", content: "a" },
+    { role: "assistant", content: "b" },
+  ];
+  const plain = "<bos>a\n\nb<eos>";
+  const written = "<user>a</s><assistant>b</s>";
+
+  it.each([
+    [{ messages: turns }, written, "conversations from messages"],
+    [
+      {
+        conversations: [
+          { from: "human", value: "a" },
+          { from: "gpt", value: "b" },
+        ],
+      },
+      written,
+      "conversations from conversations",
+    ],
+    [{ prompt: "a", response: "b" }, written, "prompt from prompt, response from response"],
+    [{ prompt: "a", completion: "b" }, written, "prompt from prompt, response from completion"],
+    [
+      { instruction: "x", input: "a", output: "b" },
+      "<user>x\n\na</s><assistant>b</s>",
+      "prompt from instruction and input, response from output",
+    ],
+    [
+      { instruction: "a", context: "", response: "b" },
+      written,
+      "prompt from instruction and context, response from response",
+    ],
+    [{ question: "a", answer: "b" }, written, "prompt from question, response from answer"],
+    [
+      { question: "a", answer: "b", system: "s" },
+      "<system>s</s><user>a</s><assistant>b</s>",
+      "prompt from question, response from answer, system message from system",
+    ],
+  ])("such as %j are read by them, and written with the chat template", async (row, text, fields) => {
+    const source = `./${write([row])}`;
+    const withChat = await prepare(source, { chatTemplate: chat, sequenceLength: 200 });
+    expect(textsOf(withChat.train)).toEqual([text]);
+    expect(withChat.counts[0]).toMatchObject({ fields, template: "the model's chat template" });
+    const without = await prepare(source);
+    expect(without.counts[0]).toMatchObject({ fields, template: "plain" });
+    withChat.close();
+    without.close();
+  });
+
+  it("are text where they have no prompt, which no chat template holds", async () => {
+    const { train, counts, close } = await prepare(`./${write([{ text: "ab" }])}`, { chatTemplate: chat });
+    expect(textsOf(train)).toEqual(["<bos>ab<eos>"]);
+    expect(counts[0]).toMatchObject({ fields: "text from text", template: "plain" });
+    close();
+  });
+
+  it("take the chat template with a mapping of messages, unless told otherwise", async () => {
+    const set = { source: write([{ dialog: turns }]), map: { messages: "dialog" } };
+    const withChat = await prepare(set, { chatTemplate: chat });
+    expect(textsOf(withChat.train)).toEqual([written]);
+    const told = await prepare({ sets: [set], template: "plain" }, { chatTemplate: chat });
+    expect(textsOf(told.train)).toEqual([plain]);
+    withChat.close();
+    told.close();
+  });
+
+  it("may be a parquet file, a table or a folder", async () => {
+    const column = (name: string, value: string) => ({ name, data: [value] });
+    const columnData = [column("question", "a"), column("answer", "b"), column("other", "c")];
+    writeFileSync(join(folder, "rows.parquet"), new Uint8Array(parquetWriteBuffer({ columnData })));
+    writeFileSync(join(folder, "rows.tsv"), "question\tanswer\na\tb");
+    writeFileSync(join(folder, "rows.csv"), "question,answer\na,b");
+    writeFileSync(join(folder, "rows.json"), '[{"question":"a","answer":"b"}]');
+    const { train, counts, close } = await prepare(["rows.parquet", "rows.tsv", "rows.csv", "rows.json", "rows.c*"]);
+    expect(textsOf(train)).toHaveLength(5);
+    expect(new Set(textsOf(train)).size).toBe(1);
+    expect(counts.map(({ name }) => name)).toEqual(["rows.parquet", "rows.tsv", "rows.csv", "rows.json", "rows.c*"]);
+    close();
+  });
+
+  it("are named where none is known", async () => {
+    const source = `./${write([{ q: "a", a: "b" }])}`;
+    await expect(prepare(source)).rejects.toThrow(
+      /jsonl: no column has a known name; its columns are q, a\. Say which hold the prompt and the response/,
+    );
+  });
+});
+
 describe("counts", () => {
   it("say what became of each row", async () => {
     writeFileSync(join(folder, "eval.txt"), "one two three four five six seven eight nine ten eleven twelve thirteen");
@@ -88,6 +177,8 @@ describe("counts", () => {
         ...{
           name: "counts.jsonl",
           files: [join(folder, "counts.jsonl")],
+          fields: "prompt from q, response from a",
+          template: "plain",
           rows: 12,
           badRows: 1,
           mapped: 7,

@@ -12,6 +12,7 @@ import { Encoder } from "./encode.js";
 import { DataError } from "./error.js";
 import { HashTable } from "./hash-table.js";
 import type { Environment } from "./hub/index.js";
+import type { MappingDeclaration } from "./mapping.js";
 import { findSource } from "./source.js";
 import { type HeldOut, listOf, splitSets } from "./split.js";
 import { ExampleStore } from "./store.js";
@@ -74,9 +75,14 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   const { tokenizer, sequenceLength, loss, seed = 0, signal, onProgress } = options;
   const declaration = checkData(options.data);
   const plans = declaration.sets.map(planSet);
-  const template = templateOf(declaration.template, options.chatTemplate);
   const { too_long: tooLong, bos, eos, contamination } = declaration;
-  const encoder = new Encoder({ tokenizer, template, sequenceLength, loss, tooLong, bos, eos });
+  const encoderFor = (map?: MappingDeclaration) => {
+    const template = templateOf(declaration.template, options.chatTemplate, map);
+    const encoder = new Encoder({ tokenizer, template, sequenceLength, loss, tooLong, bos, eos });
+    return { encoder, template: nameOf(template) };
+  };
+  // What is wrong with the template is found before anything is fetched.
+  for (const { map } of plans) encoderFor(map);
   const store = new ExampleStore(options.memory);
   try {
     const index = contamination
@@ -91,7 +97,7 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
         onProgress: (state) => onProgress?.({ phase: "fetching", set: plan.name, ...state }),
       });
       if (commit !== undefined) commits.set(plan.name, commit);
-      const context = { encoder, store, seen, contamination: index, seed, onBadRow: declaration.on_bad_row, signal };
+      const context = { encoderFor, store, seen, contamination: index, seed, onBadRow: declaration.on_bad_row, signal };
       const report = ({ rows, kept }: SetCounts) => onProgress?.({ phase: "reading", set: plan.name, rows, kept });
       sets.push(await collectSet(plan, files, { ...context, onProgress: report }));
     }
@@ -129,11 +135,19 @@ export function checkData(value: unknown): DataDeclaration {
   );
 }
 
-function templateOf(declared: string, chat: ChatTemplate | undefined): PromptTemplate {
+function templateOf(declared: string, chat: ChatTemplate | undefined, map?: MappingDeclaration): PromptTemplate {
   if (declared === "plain") return "plain";
+  // Text without a prompt is no conversation that a chat template could hold.
+  const hasPrompts = map === undefined || !("response" in map) || map.prompt !== undefined;
+  if (declared === "auto") return chat && hasPrompts ? { chat } : "plain";
   if (declared !== "chat") return { turn: declared };
   if (chat) return { chat };
   throw new DataError("template: chat is asked for, and the model has no chat template; use plain, or write one out", {
     field: "template",
   });
+}
+
+function nameOf(template: PromptTemplate): string {
+  if (template === "plain") return "plain";
+  return "chat" in template ? "the model's chat template" : JSON.stringify(template.turn);
 }

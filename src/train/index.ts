@@ -1,4 +1,6 @@
 // The public face of train/.
+
+export { type DataField, dataFields } from "../data/index.js";
 export {
   configurationDifferences,
   type Difference,

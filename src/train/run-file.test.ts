@@ -26,7 +26,7 @@ describe("parseRun", () => {
   it("fills in the defaults that it documents", () => {
     const run = parseRun("base: b\nout: o\ndata: orca-math\noptimizer: { lr: 1e-4 }\n");
     const { data, ...rest } = run;
-    expect(data).toMatchObject({ sets: [{ use: "orca-math" }], template: "plain" });
+    expect(data).toMatchObject({ sets: [{ use: "orca-math" }], template: "auto" });
     expect(rest).toEqual({
       ...{ base: "b", out: "o", method: "full", packing: false, loss_on: "responses" },
       ...{ batch: 8, accumulation: 1, save_dtype: "keep", seed: 0 },
@@ -120,10 +120,7 @@ describe("parseRun", () => {
     ].join("\n");
     const faults = faultsOf(text);
     expect(faults[0]).toMatch(/^line 7: partition\[0\]\.data\.sets\[0\].*: must be one of orca-math, aya/);
-    expect(faults.slice(1)).toEqual([
-      'line 11: partition[1].data[0]: unknown field "languag"; did you mean language?',
-      "line 12: partition[1].data[1].map: is missing; say which columns are prompt and response",
-    ]);
+    expect(faults.slice(1)).toEqual(['line 11: partition[1].data[0]: unknown field "languag"; did you mean language?']);
   });
 
   it("takes flags before the file, and names those that cannot be read", () => {

@@ -144,6 +144,11 @@ function withFields(run: unknown, fields: readonly FieldText[]): unknown {
     try {
       changed = replaced(changed, field.split("."), parseYaml(text) as unknown);
     } catch {
+      // YAML takes a pattern such as *.jsonl for an alias.
+      if (field === "data" && /^[^{[]*$/.test(text)) {
+        changed = replaced(changed, [field], text);
+        continue;
+      }
       faults.push(`${field}: ${JSON.stringify(text)} is not a value that can be read`);
     }
   }

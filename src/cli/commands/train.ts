@@ -192,6 +192,7 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
     ...streams.flatMap(({ name, counts }) => [
       ...(streams.length > 1 ? [`stream ${name}:`] : []),
       ...formatTable([..."set,>rows,>examples,>kept,>held out,>cut,>tokens,>learned".split(",")], counts.map(countRow)),
+      ...counts.map(({ name, fields, template }) => `  ${name}: ${fields}; written with ${template}`),
       ...counts.flatMap(lossesOf),
     ]),
     `${plural(settings.steps, "step")} of ${settings.sequencesPerStep} sequences of ${run.packing ? "" : "at most "}${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,

@@ -3,9 +3,9 @@
 import { resolve } from "node:path";
 import { exists } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
-import { isPresent } from "../../data/field.js";
 import { compileFilters } from "../../data/filter.js";
 import { checkData, compileMapping, DataError, findSource, planSet, readRows } from "../../data/index.js";
+import { columnsOf, KNOWN_COLUMNS, mappingOf, missingColumns } from "../../data/recognize.js";
 
 /** Rows of a file that are looked at. */
 const FIRST = 20;
@@ -45,16 +45,16 @@ export async function firstRowsErrors(data: unknown, { folder, signal }: FirstRo
 
 async function lookAt(file: string, plan: SetPlan, isStrict: boolean, signal: AbortSignal | undefined): Promise<void> {
   const { format, header, quotes, allow_short: allowShort, field } = plan;
-  const mapping = compileMapping(plan.map);
   const filters = compileFilters(plan.filter);
-  const wanted = [...mapping.columns, ...filters.columns.map((column) => [column])];
-  const columns = wanted.flat();
+  const mapped = plan.map === undefined ? KNOWN_COLUMNS : compileMapping(plan.map).columns.flat();
+  const columns = [...mapped, ...filters.columns];
   const options = { format, header, quotes, allowShort, field, columns, onBadRow: "skip", signal } as const;
-  for await (const { rows, columns: declared, lines } of readRows([file], options)) {
-    const present = new Set(declared ?? rows.flatMap((row) => Object.keys(row)));
-    const missing = wanted.filter((alternatives) => !alternatives.some((column) => isPresent(column, present)));
-    if (missing.length > 0) {
-      const names = [...new Set(missing.map((alternatives) => alternatives.join(" or ")))];
+  for await (const batch of readRows([file], options)) {
+    const { rows, lines } = batch;
+    const mapping = compileMapping(mappingOf(plan.map, batch));
+    const present = columnsOf(batch);
+    const names = missingColumns([...mapping.columns, ...filters.columns.map((column) => [column])], present);
+    if (names.length > 0) {
       const there = formatSome([...present], 40);
       throw new DataError(`${plan.name}: ${file} has no column ${names.join(", nor ")}; its columns are ${there}`, {
         file,

@@ -1,0 +1,87 @@
+// The mapping of rows whose columns have names that everybody uses, where a declaration gives none.
+import { formatSome } from "../core/format.js";
+import { DataError } from "./error.js";
+import { isPresent, valueAt } from "./field.js";
+import { type MappingDeclaration, mappingSchema } from "./mapping.js";
+import type { RowBatch } from "./read/row.js";
+
+const CONVERSATIONS = ["messages", "conversations", "conversation"] as const;
+
+/** Columns of a prompt and a response, the first that fit; `input` is taken where it is there. */
+const PAIRS = [
+  { prompt: "prompt", response: "response" },
+  { prompt: "prompt", response: "completion" },
+  { prompt: "instruction", input: "input", response: "output" },
+  { prompt: "instruction", input: "context", response: "response" },
+  { prompt: "question", response: "answer" },
+] as const;
+
+const SYSTEMS = ["system", "system_prompt"] as const;
+const TEXT = "text";
+
+/** All columns that may be recognized, so that no others have to be read. */
+export const KNOWN_COLUMNS: readonly string[] = [
+  ...new Set([...CONVERSATIONS, ...PAIRS.flatMap((pair) => Object.values(pair)), ...SYSTEMS, TEXT]),
+];
+
+/**
+ * How the rows of a set become examples: as declared, or by the names of their columns.
+ * @param batch the first rows of a file
+ * @throws {DataError} if nothing is declared, and no column has a known name
+ */
+export function mappingOf(declared: MappingDeclaration | undefined, batch: RowBatch): MappingDeclaration {
+  if (declared) return declared;
+  const columns = columnsOf(batch);
+  const has = (column: string) => columns.has(column);
+  const system = SYSTEMS.find(has);
+  const rest = system === undefined ? {} : { system };
+  const messages = CONVERSATIONS.find(has);
+  if (messages !== undefined) return mappingSchema.parse({ messages, ...namesIn(batch, messages), ...rest });
+  const pair = PAIRS.find(({ prompt, response }) => has(prompt) && has(response));
+  if (pair) {
+    const { prompt, response } = pair;
+    const input = "input" in pair && has(pair.input) ? { input: pair.input } : {};
+    return mappingSchema.parse({ prompt, response, ...input, ...rest });
+  }
+  if (has(TEXT)) return mappingSchema.parse({ response: TEXT });
+  throw new DataError(
+    `${batch.file}: no column has a known name; its columns are ${formatSome([...columns], 40)}. Say which hold the prompt and the response, such as { source: FILE, map: { prompt: COLUMN, response: COLUMN } }, or name them messages, prompt and response, instruction and output, question and answer, or text`,
+    { file: batch.file, field: "map" },
+  );
+}
+
+export function columnsOf({ columns, rows }: RowBatch): ReadonlySet<string> {
+  return new Set(columns ?? rows.flatMap((row) => Object.keys(row)));
+}
+
+/** Columns of which a file has none; each is a list of alternatives. */
+export function missingColumns(wanted: readonly (readonly string[])[], present: ReadonlySet<string>): string[] {
+  const missing = wanted.filter((alternatives) => !alternatives.some((column) => isPresent(column, present)));
+  return [...new Set(missing.map((alternatives) => alternatives.join(" or ")))];
+}
+
+/** Where a message says whose it is and what: `role` and `content`, or ShareGPT's `from` and `value`. */
+function namesIn({ rows }: RowBatch, column: string): { role?: string; content?: string } {
+  for (const row of rows) {
+    const value = valueAt(row, column);
+    const first: unknown = Array.isArray(value) ? value[0] : undefined;
+    if (typeof first !== "object" || first === null) continue;
+    return "from" in first && "value" in first ? { role: "from", content: "value" } : {};
+  }
+  return {};
+}
+
+/** A mapping in words, such as "prompt and response from question and answer". */
+export function describeMapping(map: MappingDeclaration): string {
+  const name = (field: unknown): string =>
+    typeof field === "string" ? field : String(Object.values(Object(field) as object)[0]);
+  const system = map.system === undefined ? "" : `, system message from ${name(map.system)}`;
+  if ("messages" in map) return `conversations from ${[map.messages].flat().join(" or ")}${system}`;
+  if ("translation" in map) {
+    const { english, other } = map.translation;
+    return `translations from ${name(english)} and ${name(other)}${system}`;
+  }
+  if (map.prompt === undefined) return `text from ${name(map.response)}${system}`;
+  const prompt = [map.prompt, ...(map.input === undefined ? [] : [map.input])].map(name).join(" and ");
+  return `prompt from ${prompt}, response from ${name(map.response)}${system}`;
+}
