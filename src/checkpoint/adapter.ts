@@ -181,13 +181,18 @@ function patternValue(
 
 const guardedPatterns = guarded<typeof import("../core/guard/patterns.js")>("#guarded-patterns");
 
+/** A pattern is tried on every module, each name of some fifty characters. */
+const MATCH_SECONDS = 1;
+
 /** Python's `re.match(rf"(.*\.)?({key})$", name)`; throws if the pattern cannot be read, or takes too long. */
 function matchesEnd(key: string, name: string): boolean {
   // JavaScript reads \A, \Z and {,n} as well, but not as Python does.
   if (/\\[AZ]|\{,/.test(key)) throw new SyntaxError("not a pattern of both languages");
   const pattern = `^(?:.*\\.)?(?:${key})$`;
   // Without these it cannot backtrack; the guarded process takes longer to start than most commands run.
-  return /[*+?{|]/.test(key) ? guardedPatterns("test", [pattern, "", name]) : new RegExp(pattern).test(name);
+  return /[*+?{|]/.test(key)
+    ? guardedPatterns("test", [pattern, "", name], MATCH_SECONDS)
+    : new RegExp(pattern).test(name);
 }
 
 /** Fields of adapter_config.json that change the arithmetic in ways we do not compute; refused unless empty or false. */

@@ -4,7 +4,7 @@ import { planSet } from "./declaration.js";
 import type { Mapped } from "./example.js";
 import { compileFilters } from "./filter.js";
 import { checkData, type SetDeclaration } from "./index.js";
-import { compileMapping } from "./mapping.js";
+import { compileMapping, type MappingDeclaration } from "./mapping.js";
 import type { Row } from "./read/index.js";
 import { type READY, READY_NAMES } from "./ready.js";
 
@@ -207,7 +207,7 @@ describe("ready declarations", () => {
   it.each(READY_NAMES)("of %s fit its layout", (use) => {
     const { set, row, expected } = rows[use];
     const plan = planSet(checkData({ use, ...set }).sets[0] as SetDeclaration);
-    const mapping = compileMapping(plan.map);
+    const mapping = compileMapping(plan.map as MappingDeclaration);
     const filters = compileFilters(plan.filter);
     expect(filters.ofRows.filter(({ passes }) => !passes(row))).toEqual([]);
     expect(
