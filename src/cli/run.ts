@@ -1,6 +1,7 @@
 // The command line. Commands are in commands/, one file each; errors become one message and an exit status here.
-import { Command, CommanderError } from "commander";
+import { Command, CommanderError, type ParseOptionsResult } from "commander";
 import { CancelledError, isAnySystemError, LayergraftError, MismatchError, RecipeError } from "../core/errors.js";
+import { closest, didYouMean, shorten } from "../core/format.js";
 import { VERSION } from "../core/version.js";
 import { paletteFor } from "./output.js";
 
@@ -35,9 +36,45 @@ const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void
   verify: async () => (await import("./commands/verify.js")).addVerifyCommand,
 };
 
+/** A command that reports a misspelt flag before anything that its absence leads to. */
+class ForgivingCommand extends Command {
+  override createCommand(name?: string): Command {
+    return new ForgivingCommand(name);
+  }
+
+  override parseOptions(args: string[]): ParseOptionsResult {
+    const parsed = super.parseOptions(args);
+    const [flag = ""] = parsed.unknown;
+    const isHelp = parsed.unknown.some((argument) => argument === "--help" || argument === "-h");
+    if (this.commands.length > 0 || !flag.startsWith("-") || isHelp) return parsed;
+    this.error(`error: unknown option '${shorten(flag)}'${flagHint(flag, this)}`, { code: "commander.unknownOption" });
+  }
+}
+
+/** The flag that was meant: with dashes or underscores, by its whole name or its last word, as lr of optimizer.lr. */
+function flagHint(flag: string, { options }: Command): string {
+  const plain = (text: string) => text.replace(/^-+/, "").replaceAll("-", "_");
+  const lastOf = (text: string) => text.slice(text.lastIndexOf(".") + 1);
+  const name = plain(flag.replace(/=.*/s, ""));
+  const names = options.flatMap(({ long }) => (long ? [{ long, name: plain(long) }] : []));
+  const words = names.flatMap((option) => [option.name, lastOf(option.name)]);
+  const meant = words.includes(name) ? name : closest(name, words);
+  const found = names.find((option) => option.name === meant) ?? names.find((option) => lastOf(option.name) === meant);
+  return found ? `; did you mean ${found.long}?` : "";
+}
+
+/** @throws {LayergraftError} for a command that does not exist, asked for by itself or after help */
+function requireCommand([first = "", second = ""]: readonly string[]): void {
+  const asked = first === "help" ? second : first;
+  if (asked === "" || asked.startsWith("-") || Object.hasOwn(COMMANDS, asked)) return;
+  const hint = didYouMean(asked, Object.keys(COMMANDS));
+  const message = `unknown command '${shorten(asked)}'${hint || ";"} layergraft --help lists them`;
+  throw new LayergraftError("usage", message);
+}
+
 /** The program with the command that is asked for, or with all of them where none is: for help, and for typing errors. */
 async function buildProgram(asked: string | undefined, asJson: boolean): Promise<Command> {
-  const program = new Command("layergraft")
+  const program = new ForgivingCommand("layergraft")
     .description("Compose language models out of fine-tuned experts.")
     .version(VERSION)
     .configureHelp({ showGlobalOptions: false, sortSubcommands: false })
@@ -117,7 +154,8 @@ function tell(error: unknown): void {
 export async function runCommandLine(args: readonly string[]): Promise<number | undefined> {
   const asJson = args.includes("--json");
   try {
-    const program = await buildProgram(args[0], asJson);
+    requireCommand(args);
+    const program = await buildProgram(args[0] === "help" ? args[1] : args[0], asJson);
     await program.parseAsync(args, { from: "user" });
     return undefined;
   } catch (error) {

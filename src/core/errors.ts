@@ -42,12 +42,22 @@ export class CheckpointError extends LayergraftError {
   }
 }
 
+/** More than a person reads; the message names so many and counts the others. */
+const MOST_FAULTS = 20;
+
+/** A summary with a line for each fault, and how many more there are. */
+function listed(summary: string, faults: readonly string[]): string {
+  const more = faults.length - MOST_FAULTS;
+  const lines = faults.slice(0, MOST_FAULTS).map((fault) => `  - ${fault}`);
+  return [summary, ...lines, ...(more > 0 ? [`  and ${more.toLocaleString("en-US")} more`] : [])].join("\n");
+}
+
 /** Checkpoints that do not fit together; `faults` lists every reason found, not only the first. */
 export class MismatchError extends LayergraftError {
   readonly faults: readonly string[];
 
   constructor(summary: string, faults: readonly string[]) {
-    super("mismatch", [summary, ...faults.map((fault) => `  - ${fault}`)].join("\n"));
+    super("mismatch", listed(summary, faults));
     this.faults = faults;
   }
 }
@@ -57,7 +67,7 @@ export class RecipeError extends LayergraftError {
   readonly faults: readonly string[];
 
   constructor(summary: string, faults: readonly string[] = [], where: ErrorWhere = {}) {
-    super("recipe", [summary, ...faults.map((fault) => `  - ${fault}`)].join("\n"), where);
+    super("recipe", listed(summary, faults), where);
     this.faults = faults;
   }
 }

@@ -79,11 +79,44 @@ export function formatSome(items: readonly string[], most = 3): string {
   return items.length > most ? `${shown} and ${items.length - most} more` : shown;
 }
 
-/** The word that differs from a misspelt one by at most two letters, if there is one. */
+/** A foreign text as messages quote it: at most 80 characters of it, on one line. */
+export function shorten(text: string): string {
+  const line = text.slice(0, 400).replace(/\s+/g, " ");
+  return line.length > 80 || text.length > 400 ? `${line.slice(0, 77)}...` : line;
+}
+
+/** Words that other tools use for the same thing. */
+const SYNONYMS: ReadonlyMap<string, string> = new Map([
+  ["r", "rank"],
+  ["lora_alpha", "alpha"],
+  ["learning_rate", "lr"],
+  ["weight_decay", "decay"],
+  ["max_grad_norm", "clip"],
+  ["max_steps", "steps"],
+  ["num_train_epochs", "epochs"],
+  ["output_dir", "out"],
+]);
+
+/**
+ * The word that a misspelt one was meant to be: one that differs by at most two letters, that it begins, or that means
+ * the same. Never the word itself, and of a short word no other than half of it.
+ */
 export function closest(word: string, words: readonly string[]): string | undefined {
-  const ranked = words.map((other) => ({ other, distance: editDistance(word, other) }));
-  const [best] = ranked.sort((a, b) => a.distance - b.distance);
-  return best && best.distance <= 2 ? best.other : undefined;
+  const others = words.filter((other) => other !== word);
+  const synonym = SYNONYMS.get(word);
+  if (synonym !== undefined && others.includes(synonym)) return synonym;
+  const most = Math.min(2, Math.floor(word.length / 2));
+  const [best] = others
+    .map((other) => ({ other, distance: editDistance(word, other) }))
+    .sort((a, b) => a.distance - b.distance);
+  if (best && best.distance <= most) return best.other;
+  return word.length < 3 ? undefined : others.find((other) => other.startsWith(word));
+}
+
+/** `; did you mean swap?`, or nothing where no known word is close. */
+export function didYouMean(word: string, words: readonly string[]): string {
+  const meant = closest(word, words);
+  return meant === undefined ? "" : `; did you mean ${meant}?`;
 }
 
 /** Insertions, deletions and replacements that make one word of another. */

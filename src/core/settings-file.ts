@@ -1,10 +1,26 @@
 // Files that a person writes as YAML or JSON: reading them, and reporting all their faults at once, each with its line.
 // Knows no schema; a caller checks the value and says what is wrong with it, and where.
 import { readFile, stat } from "node:fs/promises";
-import { isMap, isNode, LineCounter, parseDocument, type YAMLParseError } from "yaml";
+import {
+  Composer,
+  type CST,
+  type Document,
+  type DocumentOptions,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Pair,
+  type ParsedNode,
+  Parser,
+  type SchemaOptions,
+  type YAMLMap,
+  type YAMLParseError,
+} from "yaml";
 import type { z } from "zod";
 import { isSystemError, RecipeError } from "./errors.js";
-import { closest } from "./format.js";
+import { didYouMean, shorten } from "./format.js";
 
 /** What is wrong with a value, and where in it. */
 export interface Fault {
@@ -48,31 +64,27 @@ export interface ParseSettingsOptions<T> {
   readonly check: (value: unknown) => Checked<T>;
 }
 
-/**
- * Parses the text of such a file and checks it.
- * @throws {RecipeError} with every fault and its line
- */
-export function parseSettings<T>(text: string, options: ParseSettingsOptions<T>): T {
-  return refusingEndless(options.file, () => parseText(text, options));
-}
-
 /** Does what goes wrong where a file nests without end. @throws {RecipeError} then */
 function refusingEndless<T>(file: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    // What the parsers throw when they refuse aliases of aliases, or when nesting exhausts the stack.
+    // What the parser throws when it refuses aliases of aliases, or an alias within itself exhausts the stack.
     if (!(error instanceof ReferenceError || error instanceof RangeError)) throw error;
-    const message = `${file} nests too deep, or has an alias within itself or too many; write it out plainly`;
+    const message = `${file} has an alias within itself or too many aliases; write it out plainly`;
     throw new RecipeError(message, [], { file });
   }
 }
 
-function parseText<T>(text: string, { file, kind, check }: ParseSettingsOptions<T>): T {
+/**
+ * Parses the text of such a file and checks it.
+ * @throws {RecipeError} with every fault and its line
+ */
+export function parseSettings<T>(text: string, { file, kind, check }: ParseSettingsOptions<T>): T {
   const document = openSettings(text, file);
   const { value, faults } = check(document.value);
   if (value !== undefined) return value;
-  throw new RecipeError(`${file} is not a valid ${kind}:`, faults.map(document.locate), { file });
+  throw new RecipeError(`${file} is not a valid ${kind}:`, document.inLines(faults), { file });
 }
 
 /** The text of such a file as a value, and where in it things stand. */
@@ -80,46 +92,115 @@ export interface SettingsText {
   readonly value: unknown;
   /** The fault with its line, or the line of what is closest to it: `line 3: models[0]: ...`. */
   readonly locate: (fault: Fault) => string;
+  /** Faults with their lines, in the order of the file, each once. */
+  readonly inLines: (faults: readonly Fault[]) => readonly string[];
   /** The line on which a path stands, or the closest that does. */
   readonly lineOf: (path: readonly PropertyKey[]) => number | undefined;
 }
 
-/** Reads such a text, without any check of what it says. @throws {RecipeError} where it is no YAML */
-export function openSettings(text: string, file: string): SettingsText {
-  return refusingEndless(file, () => openText(text, file));
+// Far beyond what a person writes; what reads a file may recurse so deep, and may look at every entry for every other.
+const MOST_LEVELS = 100;
+const MOST_ENTRIES = 10_000;
+const MOST_TOKENS = 300_000;
+
+/** A parser that stops before nesting, a list or the whole is too large for what comes after it. */
+class BoundedParser extends Parser {
+  readonly #file: string;
+  readonly #lineAt: (offset: number) => number;
+  #tokens = 0;
+
+  constructor(file: string, lines: LineCounter) {
+    super(lines.addNewLine);
+    this.#file = file;
+    this.#lineAt = (offset) => lines.linePos(offset).line;
+  }
+
+  override *next(source: string): Generator<CST.Token, void> {
+    yield* super.next(source);
+    const top = this.stack.at(-1);
+    if (this.stack.length > MOST_LEVELS) this.#refuse(`nests more than ${MOST_LEVELS} levels deep`);
+    if (top && "items" in top && top.items.length > MOST_ENTRIES) {
+      this.#refuse(`lists more than ${MOST_ENTRIES.toLocaleString("en-US")} entries`);
+    }
+    if (++this.#tokens > MOST_TOKENS) this.#refuse("holds more than a settings file can");
+  }
+
+  #refuse(what: string): never {
+    const file = this.#file;
+    throw new RecipeError(`${file} ${what} at line ${this.#lineAt(this.offset)}; write less`, [], { file });
+  }
 }
 
-function openText(text: string, file: string): SettingsText {
+type ParsedDocument = Document.Parsed<ParsedNode>;
+
+/** The document of a text, whatever is wrong with it. @throws {RecipeError} if it is too deep or too large */
+function readDocument(text: string, file: string, options: DocumentOptions & SchemaOptions = {}) {
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  const lineAt = (offset: number) => lines.linePos(offset).line;
+  const tokens = new BoundedParser(file, lines).parse(text);
+  const [document, next] = new Composer(options).compose(tokens, true, text.length);
+  return { document: document as ParsedDocument, next, lineAt: (offset: number) => lines.linePos(offset).line };
+}
+
+/**
+ * Reads such a text, without any check of what it says.
+ * @param options how to read YAML, where that is not as version 1.2 says
+ * @throws {RecipeError} where it is no YAML, too deep, or too large
+ */
+export function openSettings(text: string, file: string, options: DocumentOptions & SchemaOptions = {}): SettingsText {
+  const { document, next, lineAt } = readDocument(text, file, options);
   if (document.errors.length > 0) {
     const faults = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${syntaxFault(error, text)}`);
     throw new RecipeError(`${file} is not valid YAML:`, [...new Set(faults)], { file });
   }
-  const lineOf = (path: readonly PropertyKey[]): number | undefined => {
-    // The closest part of the file that exists; a missing field is reported at the mapping that lacks it.
-    for (let depth = path.length; depth >= 0; depth--) {
-      const node = depth === 0 ? document.contents : document.getIn(path.slice(0, depth), true);
-      if (!isNode(node) || !node.range) continue;
-      // A field is where its name stands; its value may begin a line below.
-      const parent = depth < 2 ? document.contents : document.getIn(path.slice(0, depth - 1), true);
-      const key = isMap(parent) ? parent.items.find((pair) => pair.value === node)?.key : undefined;
-      return lineAt(isNode(key) && key.range ? key.range[0] : node.range[0]);
-    }
-    return undefined;
-  };
+  if (next) {
+    const line = lineAt(next.range[0]);
+    const message = `${file} holds several documents, the second from line ${line}; keep one, or put each into a file of its own`;
+    throw new RecipeError(message, [], { file });
+  }
+  const lineOf = linesOf(document, lineAt);
   const locate = (fault: Fault): string => {
     const line = lineOf(fault.at ?? fault.path);
     return line === undefined ? formatFault(fault) : `line ${line}: ${formatFault(fault)}`;
   };
-  return { value: document.toJS({ maxAliasCount: 100 }), locate, lineOf };
+  const inLines = (faults: readonly Fault[]) => {
+    const found = faults.map((fault) => ({ line: lineOf(fault.at ?? fault.path) ?? 0, text: locate(fault) }));
+    return [...new Set(found.sort((a, b) => a.line - b.line).map(({ text }) => text))];
+  };
+  return { value: refusingEndless(file, () => document.toJS({ maxAliasCount: 100 })), locate, inLines, lineOf };
+}
+
+/** Finds the line on which a path stands, or the closest part of it that exists: what is missing is at what lacks it. */
+function linesOf(
+  document: ParsedDocument,
+  lineAt: (offset: number) => number,
+): (path: readonly PropertyKey[]) => number | undefined {
+  const indexes = new Map<unknown, ReadonlyMap<string, Pair>>();
+  const pairOf = (node: YAMLMap, key: string): Pair | undefined => {
+    let index = indexes.get(node);
+    if (!index) {
+      index = new Map(node.items.map((pair) => [isScalar(pair.key) ? String(pair.key.value) : "", pair]));
+      indexes.set(node, index);
+    }
+    return index.get(key);
+  };
+  return (path) => {
+    let node: unknown = document.contents;
+    // A field is where its name stands; its value may begin a line below.
+    let place: unknown = node;
+    for (const key of path) {
+      const pair = isMap(node) ? pairOf(node, String(key)) : undefined;
+      node = isSeq(node) ? node.items[Number(key)] : pair?.value;
+      if (!pair && !isNode(node)) break;
+      place = pair?.key ?? node;
+    }
+    return isNode(place) && place.range ? lineAt(place.range[0]) : undefined;
+  };
 }
 
 /** What the parser complains of, for people who do not know its words. */
 function syntaxFault({ code, message, pos }: YAMLParseError, text: string): string {
   const key = /^[^:\n]+/.exec(text.slice(pos[0]))?.[0].trim();
-  if (code === "DUPLICATE_KEY") return `${key} stands here a second time; keep one of the two`;
+  if (code === "DUPLICATE_KEY") return `${shorten(key ?? "")} stands here a second time; keep one of the two`;
   if (code === "BLOCK_AS_IMPLICIT_KEY" || code === "MULTILINE_IMPLICIT_KEY") {
     return "this value goes on with another field; check how far this line and the one after it are indented, and put quotes around text with a colon";
   }
@@ -130,21 +211,21 @@ function syntaxFault({ code, message, pos }: YAMLParseError, text: string): stri
 
 /** The line on which a field stands, such as `models[1].weight`, or the closest that does. */
 export function lineOfField(text: string, field: string): number | undefined {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const { document, lineAt } = readDocument(text, "the file");
   const path = field.match(/[^.[\]]+/g)?.map((key) => (/^\d+$/.test(key) ? Number(key) : key)) ?? [];
-  for (let depth = path.length; depth > 0; depth--) {
-    const node = document.getIn(path.slice(0, depth), true);
-    if (isNode(node) && node.range) return lines.linePos(node.range[0]).line;
-  }
-  return undefined;
+  return linesOf(document, lineAt)(path);
 }
 
 /** `models[0].weight: must be a number` */
 export function formatFault({ path, message }: Fault): string {
-  if (path.length === 0) return message;
-  const text = path.map((key, i) => (typeof key === "number" ? `[${key}]` : `${i ? "." : ""}${String(key)}`)).join("");
-  return `${text}: ${message}`;
+  return path.length === 0 ? message : `${formatPath(path)}: ${message}`;
+}
+
+/** `models[0].weight` */
+export function formatPath(path: readonly PropertyKey[]): string {
+  return path
+    .map((key, i) => (typeof key === "number" ? `[${key}]` : `${i ? "." : ""}${shorten(String(key))}`))
+    .join("");
 }
 
 /** Whether a value nests deeper than so many levels; what contains itself does. */
@@ -153,11 +234,23 @@ export function isDeeperThan(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
 }
 
-/** Names the field that a misspelt one was meant to be. */
+/**
+ * Names the field that a misspelt one was meant to be, or where a field belongs that is not one here.
+ * @param known fields by their names, or by their paths, such as `optimizer.lr`
+ */
 export function withHint(fault: Fault, known: readonly string[]): Fault {
   const unknown = /^unknown field "(.*)"$/.exec(fault.message)?.[1];
-  const meant = unknown && closest(unknown, known);
-  return meant ? { ...fault, message: `${fault.message}; did you mean ${meant}?` } : fault;
+  if (unknown === undefined) return fault;
+  const leafOf = (field: string) => field.slice(field.lastIndexOf(".") + 1);
+  const places = known
+    .filter((field) => field.endsWith(`.${unknown}`))
+    .map((field) => field.slice(0, -unknown.length - 1));
+  const isField = known.some((field) => leafOf(field) === unknown);
+  const elsewhere = places.filter((place) => place !== formatPath(fault.path));
+  if (elsewhere.length > 0)
+    return { ...fault, message: `${fault.message}; it belongs under ${elsewhere.join(" or ")}` };
+  if (isField) return { ...fault, message: `${fault.message}; it is a field, but not of this place` };
+  return { ...fault, message: `${fault.message}${didYouMean(unknown, known.map(leafOf))}` };
 }
 
 /**
@@ -183,7 +276,7 @@ export function faultsOfIssues(issues: readonly z.core.$ZodIssue[], base: readon
       return issue.keys.map((key) => ({
         path,
         at: [...path, key],
-        message: `unknown field ${JSON.stringify(key)}`,
+        message: `unknown field ${JSON.stringify(shorten(key))}`,
       }));
     }
     return [{ path, message: inWords(issue.message) }];

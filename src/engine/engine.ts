@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { CheckpointError, LayergraftError } from "../core/errors.js";
 import { exists, readJsonObject } from "../core/files.js";
+import { loadRuntime } from "../runtime/index.js";
 import { type ChatTemplate, TextStream, type Tokenizer } from "../text/index.js";
 import { BlendCache } from "./blends.js";
 import { generateTokens } from "./generate.js";
@@ -66,6 +67,8 @@ export interface ContinuationScore {
  * @throws {RuntimeMissingError} if there is no runtime for this platform
  */
 export async function openEngine(source: EngineSource, options: OpenEngineOptions = {}): Promise<Engine> {
+  // Before anything is read: without it nothing that follows is of use.
+  await loadRuntime();
   const opened = await openModelSource(source, options.folder === undefined ? {} : { folder: options.folder });
   const decoder = await LoadedDecoder.load(opened, { cache: sharedBlends, ...options });
   return new Engine(opened, decoder);

@@ -3,7 +3,7 @@
 import { dirname } from "node:path";
 import type { z } from "zod";
 import { RecipeError } from "../core/errors.js";
-import { closest } from "../core/format.js";
+import { closest, didYouMean, shorten } from "../core/format.js";
 import {
   type Checked,
   type Fault,
@@ -68,7 +68,7 @@ function check(value: unknown, path: readonly PropertyKey[], faults: Fault[]): u
   const name = "method" in value ? value.method : undefined;
   const method = typeof name === "string" ? findMethod(name) : undefined;
   if (!method) {
-    faults.push({ path: [...path, "method"], message: unknownMethod(name) });
+    faults.push({ path: [...path, "method"], message: unknownMethod(name, Object.keys(value)) });
     return value;
   }
   const schema = path.length === 0 ? method.schema.extend(outputFields) : method.schema;
@@ -92,8 +92,9 @@ function faultsOf(issues: readonly z.core.$ZodIssue[], path: readonly PropertyKe
   return faultsOfIssues(issues, path).map((fault) => withHint(fault, known));
 }
 
-function unknownMethod(name: unknown): string {
+function unknownMethod(name: unknown, fields: readonly string[]): string {
   const known = METHODS.map((method) => method.name as string);
-  const meant = typeof name === "string" ? closest(name, known) : undefined;
-  return `must be one of ${known.join(", ")}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
+  const misspelt = fields.find((field) => name === undefined && closest(field, ["method"]) !== undefined);
+  if (misspelt !== undefined) return `is missing; did you mean method where it says ${shorten(misspelt)}?`;
+  return `must be one of ${known.join(", ")}${typeof name === "string" ? didYouMean(name, known) : ""}`;
 }

@@ -1,11 +1,11 @@
 // Reading mergekit configurations from text and files: faults all at once, with their lines.
-import { readFile, stat } from "node:fs/promises";
-import { type DocumentOptions, isNode, LineCounter, parseDocument, type SchemaOptions } from "yaml";
+import type { DocumentOptions, SchemaOptions } from "yaml";
 import { readConfig } from "../checkpoint/config.js";
 import { locateSource } from "../checkpoint/locate.js";
 import { RecipeError } from "../core/errors.js";
+import { openSettings, readSettingsText } from "../core/settings-file.js";
 import { refusalOf } from "./methods.js";
-import { type Fault, formatPath, isMergekit, readConfiguration } from "./schema.js";
+import { isMergekit, mixtureOf, readConfiguration } from "./schema.js";
 import { type MergekitRecipe, translate } from "./translate.js";
 
 export interface MergekitOptions {
@@ -21,34 +21,23 @@ export interface MergekitOptions {
  * @throws {RecipeError} with every fault and all that is not supported, by line
  */
 export function parseMergekit(text: string, options: MergekitOptions = {}): MergekitRecipe | undefined {
-  return parse(text, options)?.translated;
+  const { file = "mergekit configuration", layers } = options;
+  const opened = open(text, file);
+  return opened?.translate(layers).translated;
 }
 
 /**
  * The recipe that does what the mergekit configuration in a file says. Of the models only the depth of the first is
  * looked up; relative paths start from the working folder, as mergekit's do.
- * @returns undefined if the file cannot be read as a mergekit configuration
- * @throws {RecipeError} with every fault and all that is not supported, by line
+ * @returns undefined if the file is not a mergekit configuration
+ * @throws {RecipeError} with every fault and all that is not supported, by line; or if it cannot be read
  */
 export async function readMergekit(file: string): Promise<MergekitRecipe | undefined> {
-  const text = await readText(file);
-  const parsed = text === undefined ? undefined : parse(text, { file });
-  if (text === undefined || !parsed) return undefined;
-  const layers = await depthOf(parsed.models[0] ?? "");
-  return layers === undefined ? parsed.translated : parse(text, { file, layers })?.translated;
-}
-
-// A configuration of a page is 3 kB; this keeps a wrong argument, such as a weight file, from being read whole.
-const LARGEST = 5_000_000;
-
-/** A file's text; undefined if it cannot be read, of which readRecipe says more. A pipe is left to readRecipe, too. */
-async function readText(file: string): Promise<string | undefined> {
-  try {
-    const found = await stat(file);
-    return found.isFile() && found.size <= LARGEST ? await readFile(file, "utf8") : undefined;
-  } catch {
-    return undefined;
-  }
+  const opened = open(await readSettingsText(file, "recipe"), file);
+  if (!opened) return undefined;
+  const first = opened.translate(undefined);
+  const layers = await depthOf(first.models[0] ?? "");
+  return layers === undefined ? first.translated : opened.translate(layers).translated;
 }
 
 /** As PyYAML reads, which mergekit uses: `yes` is true and `<<` merges mappings, but `y` and `n` are texts. */
@@ -61,49 +50,34 @@ const AS_PYYAML: DocumentOptions & SchemaOptions = {
     }),
 };
 
-interface Parsed {
+interface Translated {
   readonly translated: MergekitRecipe;
   readonly models: readonly string[];
 }
 
-function parse(text: string, { file = "mergekit configuration", layers }: MergekitOptions): Parsed | undefined {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, ...AS_PYYAML });
-  const value = document.errors.length > 0 ? undefined : contentOf(document);
+interface Opened {
+  /** @param layers how many the models have, where that is known */
+  readonly translate: (layers: number | undefined) => Translated;
+}
+
+/** A text as a mergekit configuration; undefined if it is meant for something else. */
+function open(text: string, file: string): Opened | undefined {
+  const { value, inLines } = openSettings(text, file, AS_PYYAML);
+  const mixture = mixtureOf(value);
+  if (mixture !== undefined) throw new RecipeError(`${file} ${mixture}`, [], { file });
   if (!isMergekit(value)) return undefined;
   const { config, faults, notes } = readConfiguration(value);
   const isKnown = config !== undefined && refusalOf(config.merge_method) === undefined;
   const nothing = { translated: undefined, models: [], faults: [] };
-  const { translated, models, faults: more } = isKnown ? translate(config, layers) : nothing;
-  if (!config || !translated || faults.length > 0) {
-    const found = [...faults, ...more].map(located).sort((a, b) => a.line - b.line);
-    throw new RecipeError(
-      `${file} cannot be merged as it is:`,
-      found.map(({ text }) => text),
-      { file },
-    );
-  }
-  return { models, translated: { ...translated, notes: [...notes, ...translated.notes] } };
-
-  function located({ path, message }: Fault): { line: number; text: string } {
-    const text = path.length > 0 ? `${formatPath(path)}: ${message}` : message;
-    // The closest part of the file that exists; a missing field is reported at the mapping that lacks it.
-    for (let depth = path.length; depth >= 0; depth--) {
-      const node = depth === 0 ? document.contents : document.getIn(path.slice(0, depth), true);
-      if (!isNode(node) || !node.range) continue;
-      const { line } = lines.linePos(node.range[0]);
-      return { line, text: `line ${line}: ${text}` };
-    }
-    return { line: 0, text };
-  }
-}
-
-function contentOf(document: ReturnType<typeof parseDocument>): unknown {
-  try {
-    return document.toJS({ maxAliasCount: 100 });
-  } catch {
-    return undefined; // aliases of aliases, of which readRecipe says more
-  }
+  return {
+    translate: (layers) => {
+      const { translated, models, faults: more } = isKnown ? translate(config, layers) : nothing;
+      if (translated && faults.length === 0) {
+        return { models, translated: { ...translated, notes: [...notes, ...translated.notes] } };
+      }
+      throw new RecipeError(`${file} cannot be merged as it is:`, inLines([...faults, ...more]), { file });
+    },
+  };
 }
 
 /** How many layers a model has; undefined where its folder does not say. */

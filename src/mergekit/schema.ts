@@ -2,15 +2,12 @@
 // not said here. Read from mergekit's documentation and behaviour at version 0.1.4; no code of it is used.
 import { z } from "zod";
 import { closest } from "../core/format.js";
+import { isObject } from "../core/json.js";
+import { type Fault, formatPath } from "../core/settings-file.js";
 import { refusalOf } from "./methods.js";
 
 /** Where something stands in the configuration. */
 export type Path = readonly PropertyKey[];
-
-export interface Fault {
-  readonly path: Path;
-  readonly message: string;
-}
 
 // YAML 1.1, which mergekit reads, takes 1e-4 for a text; pydantic makes a number of it again, and of truth values.
 const number = z.union([
@@ -145,6 +142,15 @@ export function isMergekit(value: unknown): value is { merge_method: unknown } {
   return typeof value === "object" && value !== null && "merge_method" in value && !("method" in value);
 }
 
+/** What a file for another program of mergekit's is; undefined if it is not one. */
+export function mixtureOf(value: unknown): string | undefined {
+  if (!isObject(value) || "method" in value || "merge_method" in value) return undefined;
+  const { experts } = value;
+  const isOfExperts = Array.isArray(experts) && experts.some((expert) => isObject(expert) && "source_model" in expert);
+  if (!isOfExperts && !("gate_mode" in value)) return undefined;
+  return "is a mergekit-moe configuration, which makes a mixture of experts. layergraft does not make mixtures; merge the experts into one model instead, or use mergekit-moe";
+}
+
 /** Checks a document: says what is wrong with it, what of it is not supported, and which fields mergekit passes over. */
 export function readConfiguration(value: object): { config?: Configuration; faults: Fault[]; notes: string[] } {
   const parsed = configuration.safeParse(value, { reportInput: true });
@@ -209,8 +215,4 @@ function* strays(value: unknown, schema: z.core.$ZodType, path: Path = []): Gene
       else yield { path, field, known };
     }
   }
-}
-
-export function formatPath(path: Path): string {
-  return path.map((key, i) => (typeof key === "number" ? `[${key}]` : `${i > 0 ? "." : ""}${String(key)}`)).join("");
 }

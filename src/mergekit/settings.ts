@@ -1,7 +1,8 @@
 // What a parameter of mergekit comes to: looked up where mergekit looks, from the model to the whole configuration, and
 // written as a parameter of a recipe. A filter is a part of a tensor's name, the first that fits holds.
+import type { Fault } from "../core/settings-file.js";
 import type { Parameter } from "../merge/parameter.js";
-import type { Fault, Parameters, Path, Setting, Spread } from "./schema.js";
+import type { Parameters, Path, Setting, Spread } from "./schema.js";
 
 /** A place that may set parameters. */
 export interface Level {

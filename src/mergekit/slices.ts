@@ -1,6 +1,7 @@
 // The slices that a configuration puts together, whichever way it lists them: which layers of which models, and where
 // their parameters are looked up.
-import type { Configuration, Fault, ModelEntry, Path, SliceEntry } from "./schema.js";
+import type { Fault } from "../core/settings-file.js";
+import type { Configuration, ModelEntry, Path, SliceEntry } from "./schema.js";
 import { hasGradient, type Level } from "./settings.js";
 
 export interface SliceSource {
@@ -107,10 +108,11 @@ function modelsSlice(
 }
 
 function checkRepetition(sources: readonly SliceSource[], fault: (fault: Fault) => void): void {
-  sources.forEach(({ model, level }, i) => {
-    if (sources.findIndex((other) => other.model === model) === i) return;
-    fault({ path: level.path, message: `${model} is there twice; mergekit would take it once` });
-  });
+  const seen = new Set<string>();
+  for (const { model, level } of sources) {
+    if (seen.has(model)) fault({ path: level.path, message: `${model} is there twice; mergekit would take it once` });
+    seen.add(model);
+  }
 }
 
 /** One slice of all layers, where that is what the slices come to. */

@@ -1,11 +1,12 @@
 // From a mergekit configuration to the recipe that does the same, and to what a person should know about the difference.
 // Reads nothing; faults are collected, not thrown.
 import { closest, formatSome } from "../core/format.js";
+import { type Fault, formatFault } from "../core/settings-file.js";
 import type { NestedRecipe, SourceRecipe } from "../merge/fields.js";
 import type { Parameter } from "../merge/parameter.js";
 import { type RecipeInput, sourcesOf } from "../merge/recipe.js";
 import { type Operand, PARAMETERS, type SliceMerge, TRANSLATIONS, type Translation } from "./methods.js";
-import { type Configuration, type Fault, formatPath } from "./schema.js";
+import type { Configuration } from "./schema.js";
 import { flagOf, type Level, parameterOf, type Stretch } from "./settings.js";
 import { type OutputSlice, type SliceSource, slicesOf } from "./slices.js";
 
@@ -33,8 +34,9 @@ export function translate(
 }
 
 class Translator {
-  readonly faults: Fault[] = [];
   readonly models = new Set<string>();
+  /** By its text: each is told once, however many slices have it. */
+  readonly #faults = new Map<string, Fault>();
   readonly #config: Configuration;
   readonly #depth: number | undefined;
   readonly #notes = new Set<string>();
@@ -65,11 +67,12 @@ class Translator {
     };
   }
 
+  get faults(): readonly Fault[] {
+    return [...this.#faults.values()];
+  }
+
   readonly #fault = (fault: Fault): void => {
-    const isKnown = this.faults.some(
-      ({ path, message }) => message === fault.message && formatPath(path) === formatPath(fault.path),
-    );
-    if (!isKnown) this.faults.push(fault);
+    this.#faults.set(formatFault(fault), fault);
   };
 
   /** Notes parameters that do nothing, and refuses those that are misspelt. */

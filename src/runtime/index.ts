@@ -1,6 +1,7 @@
 // Running graphs: ONNX models written, loaded into ONNX Runtime, and run. The only folder that knows of onnxruntime.
 export { RuntimeError, RuntimeMissingError } from "./errors.js";
 export { externalLocation, externalRoot } from "./external.js";
+export { loadRuntime } from "./load.js";
 export { type LowerOptions, lowerGraph, type Weight } from "./lower.js";
 export {
   bytesOf,

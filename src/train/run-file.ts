@@ -16,6 +16,7 @@ import {
   readSettingsText,
   withHint,
 } from "../core/settings-file.js";
+import { mixtureFields, setFields } from "../data/declaration.js";
 import { type PresetFields, presetFields, unknownPreset } from "./presets.js";
 import { runSchema } from "./run-schema.js";
 
@@ -200,22 +201,10 @@ function fieldsOf(json: Mapping, prefix: string): RunField[] {
 
 const FIELD_NAMES: readonly string[] = [
   ...Object.keys(runSchema.shape),
-  ...runFields().map(({ field }) => field.slice(field.lastIndexOf(".") + 1)),
-  // Of a stream and of its data, whose schema is a transformation that does not list them.
-  ...[
-    "name",
-    "train",
-    "data",
-    "sets",
-    "use",
-    "language",
-    "source",
-    "config",
-    "split",
-    "files",
-    "format",
-    "map",
-    "filter",
-  ],
-  ...["cap", "limit", "weight", "template", "prompt", "response", "contamination", "deduplicate"],
+  ...runFields().map(({ field }) => field),
+  ...Object.keys(mixtureFields.shape).map((field) => `data.${field}`),
+  ...Object.keys(setFields.shape).map((field) => `data.sets[].${field}`),
+  // Of a set's map, and of a stream.
+  ...["prompt", "response", "messages"].map((field) => `map.${field}`),
+  "partition[].name",
 ];

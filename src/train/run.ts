@@ -20,6 +20,7 @@ import {
 import { loadSourceTemplate, loadSourceTokenizer, type ModelSource, openModelSource } from "../engine/index.js";
 import { executePlan, type OpenedPlan, planSoup } from "../merge/index.js";
 import { locateWeights, readSpec } from "../model/index.js";
+import { loadRuntime } from "../runtime/index.js";
 import type { Tokenizer } from "../text/index.js";
 import { factorNames, type LoraPlan, planLora } from "./lora.js";
 import type { Run } from "./run-file.js";
@@ -91,6 +92,8 @@ export interface RunResult extends TrainResult {
  */
 export async function trainRun(options: RunOptions): Promise<RunResult> {
   const { run, resume, force, signal, onProgress, onReady } = options;
+  // Before base and data are read, which takes long.
+  await loadRuntime();
   const prepared = await prepareRun(options);
   try {
     onReady?.(prepared);

@@ -2,7 +2,14 @@
 // What a declaration does is custom.ts's.
 import { z } from "zod";
 import { isObject } from "../../core/json.js";
-import { type Checked, faultsOfIssues, parseSettings, readSettingsText, withHint } from "../../core/settings-file.js";
+import {
+  type Checked,
+  type Fault,
+  faultsOfIssues,
+  parseSettings,
+  readSettingsText,
+  withHint,
+} from "../../core/settings-file.js";
 import { BLEU_TOKENIZERS } from "../metrics/index.js";
 
 const template = z
@@ -87,9 +94,22 @@ function check(value: unknown): Checked<Declaration> {
   const parsed = declaration.safeParse(value, { reportInput: true });
   if (parsed.success) return { value: parsed.data, faults: [] };
   const faults = faultsOfIssues([...parsed.error.issues, ...otherIssues(value, parsed.error.issues)]).map((fault) =>
-    fault.path[0] === "answer" ? { ...fault, message: "must be generate or choose" } : withHint(fault, FIELDS),
+    fault.path[0] === "answer" ? { ...fault, message: "must be generate or choose" } : withKind(fault),
   );
   return { faults };
+}
+
+/** Where a field is of the other kind of task, says so. */
+function withKind(fault: Fault): Fault {
+  const [, name = ""] = /^unknown field "(.*)"$/.exec(fault.message) ?? [];
+  const kind = Object.hasOwn(generate.shape, name)
+    ? "generate"
+    : Object.hasOwn(choose.shape, name)
+      ? "choose"
+      : undefined;
+  return kind === undefined
+    ? withHint(fault, FIELDS)
+    : { ...fault, message: `${fault.message}; it is for answer: ${kind}` };
 }
 
 /** What is wrong besides, where it is not said how the task is answered: then nothing else was looked at. */

@@ -172,9 +172,9 @@ describe("what is wrong", () => {
       [
         "t.yaml is not a valid declaration of a task:",
         "  - line 1: answer: must be generate or choose",
+        '  - line 3: unknown field "ansver"; did you mean answer?',
         "  - line 4: prompt: has {{ and }} that do not fit together; write {{question}} for the field question",
         "  - line 6: stop: must be a list, not a number",
-        '  - line 3: unknown field "ansver"; did you mean answer?',
       ].join("\n"),
     );
     expect(() => parseDeclaration("answer: maybe", "t.yaml")).toThrow(/line 1: answer: must be generate or choose/);

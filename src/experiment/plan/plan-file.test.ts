@@ -127,11 +127,11 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
       "    pairs: [[math-1, nobody]]\n  - name: soup of",
     );
     expect(faultsOf(`${text}tables: [1, 3, 4]\n`)).toEqual([
+      "line 12: merges[0].pairs[0]: there is no expert nobody; there are math-1, math-2, swa, swb",
       "line 15: evaluate.tasks[1].limit: must be at least 1",
+      "line 15: evaluate.tasks[2]: only {language} is filled in, and not {lang}; write mgsm_{language}",
       "line 16: tables[1]: must be 1, 2, 5 or 6",
       "line 16: tables[2]: must be 1, 2, 5 or 6",
-      "line 12: merges[0].pairs[0]: there is no expert nobody; there are math-1, math-2, swa, swb",
-      "line 15: evaluate.tasks[2]: only {language} is filled in, and not {lang}; write mgsm_{language}",
     ]);
   });
 
@@ -223,8 +223,8 @@ evaluate: { tasks: [mgsm_en] }
     train: { run: { data: { source: x.jsonl, map: { prompt: p, response: r } }, samples: 100000000, checkpoints: { every_samples: 1 }, optimizer: { lr: 1.0e-5 } } }
     select: { by: mgsm_en, top: 100000000 }`;
     expect(faultsOf(GOOD.replace(/math: .*/, trained))).toEqual([
-      "line 8: experts.math.select.top: must be at most 1,000",
       "line 7: experts.math.train.run: checkpoints.every_samples: would leave 100,000,000 checkpoints, and a run may leave 1,000; set it higher",
+      "line 8: experts.math.select.top: must be at most 1,000",
     ]);
     expect(Date.now() - begun).toBeLessThan(5000);
   });

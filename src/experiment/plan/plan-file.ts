@@ -11,6 +11,7 @@ import {
   openSettings,
   parseSettings,
   readSettingsText,
+  type SettingsText,
 } from "../../core/settings-file.js";
 import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/recipe.js";
 import { checkRecipe } from "../../merge/recipe-file.js";
@@ -40,14 +41,10 @@ import { salvagePlan, UNKNOWN } from "./salvage.js";
 import { countCheckpoints, runFaults, settleTraining, trainingRun } from "./training-runs.js";
 
 /** A plan and where it stands. */
-export interface LocatedPlan {
+export interface LocatedPlan extends Omit<SettingsText, "value"> {
   readonly plan: ExperimentPlan;
   /** The folder that relative paths start from. */
   readonly folder: string;
-  /** A fault with the line on which it stands, or the closest that there is. */
-  readonly locate: (fault: Fault) => string;
-  /** The line on which a path stands. */
-  readonly lineOf: (path: readonly PropertyKey[]) => number | undefined;
 }
 
 /** A plan with its faults; it holds what can be judged of it, and must not run while there are any. */
@@ -63,16 +60,7 @@ export async function readPlan(file: string): Promise<LocatedPlan> {
   const inspected = await inspectPlan(file);
   const { faults } = inspected;
   if (faults.length === 0) return inspected;
-  throw new RecipeError(`${file} is not a valid plan:`, inLines(faults, inspected), { file });
-}
-
-/** Faults in the order of the file, each once. */
-export function inLines(
-  faults: readonly Fault[],
-  { locate, lineOf }: Pick<LocatedPlan, "locate" | "lineOf">,
-): readonly string[] {
-  const line = ({ path, at = path }: Fault) => lineOf(at) ?? 0;
-  return [...new Set(faults.toSorted((a, b) => line(a) - line(b)).map(locate))];
+  throw new RecipeError(`${file} is not a valid plan:`, inspected.inLines(faults), { file });
 }
 
 /**
@@ -81,10 +69,10 @@ export function inLines(
  */
 export async function inspectPlan(file: string): Promise<InspectedPlan> {
   const text = await readSettingsText(file, "plan");
-  const { value, locate, lineOf } = openSettings(text, file);
+  const { value, ...places } = openSettings(text, file);
   const { value: plan, faults } = check(value, file);
-  if (!plan) throw new RecipeError(`${file} is not a valid plan:`, inLines(faults, { locate, lineOf }), { file });
-  return { plan, faults, folder: dirname(file), locate, lineOf };
+  if (!plan) throw new RecipeError(`${file} is not a valid plan:`, places.inLines(faults), { file });
+  return { plan, faults, folder: dirname(file), ...places };
 }
 
 /** Parses the text of a plan; `file` is for messages. */

@@ -10,7 +10,7 @@ import type { Fault } from "../../core/settings-file.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import { configurationsOf } from "../plan/configurations.js";
 import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/expert-names.js";
-import { type InspectedPlan, inLines } from "../plan/plan-file.js";
+import type { InspectedPlan } from "../plan/plan-file.js";
 import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-models.js";
 import type { ExperimentPlan, Family } from "../plan/plan-schema.js";
 import { UNKNOWN } from "../plan/salvage.js";
@@ -53,7 +53,7 @@ export async function checkWorld(inspected: InspectedPlan, options: CheckOptions
     ...taskFaults(plan, facts),
     ...(await mergeFaults(plan, facts, folder, isFaulty)),
   ];
-  const faults = inLines(found, inspected);
+  const faults = inspected.inLines(found);
   const base = facts.models.get(plan.base) ?? plan.assume;
   if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // costs time, not truth
   return { facts, faults, notes: machineNotes(plan), base };
