@@ -1,5 +1,6 @@
 // An analysis as what pictures need: tables of shares, and for the page the shares at every step of its slider.
 import { compareParts, type Part } from "../checkpoint/architectures.js";
+import type { Heatmap } from "../report/heatmap.js";
 import type { Analysis, AnalysisWithRows, DeltaFigures } from "./analysis.js";
 
 /** The columns of the paper's figure; fused matrices stand where their parts would. */
@@ -160,17 +161,8 @@ function countsAbove(sorted: Float32Array, thresholds: readonly number[]): numbe
   });
 }
 
-/** The paper's figure of an analysis, by its first threshold, as report/ draws it. */
-export function heatmapOf(analysis: Analysis): {
-  readonly title: string;
-  readonly legend: string;
-  readonly columns: readonly string[];
-  readonly panels: readonly {
-    readonly title: string;
-    readonly subtitle: string;
-    readonly cells: readonly (readonly (number | null)[])[];
-  }[];
-} {
+/** The paper's figure of an analysis, at its first threshold. */
+export function heatmapOf(analysis: Analysis): Heatmap {
   const [threshold] = analysis.thresholds;
   return {
     title: "Where the experts changed",

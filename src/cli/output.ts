@@ -60,7 +60,13 @@ export async function runWithProgress<T>(
   const progress: ProgressDisplay = options.quiet ? SILENT : showProgress();
   const { threads, memory } = options;
   try {
-    return await work({ threads, memory, signal: interruptSignal(), onProgress: (state) => progress.update(state) });
+    return await work({
+      threads,
+      memory,
+      signal: interruptSignal(),
+      onProgress: ({ phase, doneBytes: done, totalBytes: total }) =>
+        progress.update({ phase, done, total, unit: "bytes" }),
+    });
   } finally {
     progress.stop();
   }

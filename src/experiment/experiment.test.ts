@@ -7,14 +7,14 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { RecipeError } from "../core/errors.js";
 import { takeLock } from "../core/lock.js";
-import { outlookLines, statusLines } from "../report/experiment-outlook.js";
-import { experimentPage } from "../report/experiment-page.js";
 import { heldOutProblems, solveProblem, tellProblem } from "./demo/world/problems.js";
 import { speakerOf } from "./demo/world/sentences.js";
 import { writeInitialModel } from "./demo/world/untrained-model.js";
 import type { Executor, ExecutorEvents, ReadyStep } from "./execute/executor.js";
 import { openExperiment, previewExperiment, runOpened, statusOf } from "./experiment.js";
 import { gatherReport } from "./report/gather.js";
+import { outlookLines, statusLines } from "./report/outlook.js";
+import { experimentPage } from "./report/page.js";
 import { runStepFolder } from "./steps/run-step.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-experiment-"));
@@ -139,7 +139,7 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   const report = gatherReport(experiment, status);
   expect(report.experts[0]?.origin).toMatch(/^math-\d after \d samples$/);
   expect(report.overviews[0]?.bars.some(({ label }) => label.startsWith("swap, first of the grid"))).toBe(true);
-  expect(experimentPage(report)).toContain("Complete:");
+  expect(experimentPage(report).state.text).toMatch(/^Complete:/);
 
   // Another name for a merge and a third configuration: only that one is new.
   writeFileSync(
@@ -213,7 +213,7 @@ it("says that a step was stopped whose process is gone, and that cores are asked
   const after = await statusOf(experiment);
   expect(after.counts).toEqual({ ...before.counts, running: 0 });
   expect(after.steps[0]?.state).toMatchObject({ state: "pending", reason: "its process is gone" });
-  expect(statusLines(after)).toContain(`stopped  ${label}: its process is gone; resume goes on with it`);
+  expect(statusLines(after)).toContain(`stopped  ${label}: its process is gone; resume continues it`);
 
   // While somebody holds the folder, a living process is one that works on it.
   writeFileSync(file("gone.experiment/ledger.jsonl"), note(process.pid));

@@ -1,7 +1,7 @@
 // The numbers that the paper prints, for comparison beside one's own (Bandarkar et al., arXiv 2410.01335, tables 1, 2,
 // 5 and 6; Llama 3.1 8B). As printed: percentages in tables 1, 2 and 6, shares and BLEU in table 5.
 
-/** What the paper calls the columns of tables 1 and 2. */
+/** What the paper calls its columns. */
 export const SETTINGS = {
   base: "base",
   language: "language expert",
@@ -11,58 +11,133 @@ export const SETTINGS = {
   ties: "TIES, best configuration",
   default: "layer swap, default configuration",
   best: "layer swap, best configuration",
+  languageSoups: "swap, language soup x math soup",
+  multilingualSoup: "swap, multilingual soup x math soup",
 } as const;
 
 export type Setting = keyof typeof SETTINGS;
 export type Statistic = "min" | "mean" | "max";
 
-const TABLE_1_COLUMNS: readonly Setting[] = ["base", "language", "math", "soup", "default", "best"];
-const TABLE_2_COLUMNS: readonly Setting[] = ["base", "language", "math", "joint", "soup", "ties", "default", "best"];
-
 /** Languages of the paper, by the codes that tasks use. */
 export const PAPER_LANGUAGES = { sw: "Swahili", te: "Telugu", bn: "Bengali", ja: "Japanese" } as const;
 export type PaperLanguage = keyof typeof PAPER_LANGUAGES;
 
-interface PublishedRow {
-  readonly language: PaperLanguage;
+interface LayoutRow {
   readonly statistic: Statistic;
-  /** MGSM 8-shot exact match, in percent, by column. */
-  readonly values: readonly number[];
+  /** Whether the row is of the English task, not of the language's own. */
+  readonly isEnglish?: boolean;
+  /** `{language}` is its name. */
+  readonly label: string;
+  /** What the paper prints, by language: MGSM 8-shot exact match in percent, by column. */
+  readonly printed: Readonly<Partial<Record<string, readonly number[]>>>;
 }
 
-/** Table 1: MGSM 8-shot exact match; experts are the top three, merges nine pairs. */
-export const TABLE_1: { readonly columns: readonly Setting[]; readonly rows: readonly PublishedRow[] } = {
-  columns: TABLE_1_COLUMNS,
-  rows: [
-    { language: "sw", statistic: "mean", values: [24.8, 24.7, 29.5, 29.3, 32.4, 32.8] },
-    { language: "sw", statistic: "max", values: [24.8, 25.6, 32.8, 32.0, 36.4, 37.2] },
-    { language: "te", statistic: "mean", values: [12.0, 20.0, 20.1, 20.9, 22.7, 23.0] },
-    { language: "te", statistic: "max", values: [12.0, 22.4, 24.0, 26.4, 27.6, 27.6] },
-    { language: "bn", statistic: "mean", values: [29.2, 33.5, 38.3, 36.8, 37.1, 38.7] },
-    { language: "bn", statistic: "max", values: [29.2, 35.2, 44.4, 38.4, 40.4, 45.2] },
-    { language: "ja", statistic: "mean", values: [33.6, 35.9, 42.7, 38.7, 38.5, 40.1] },
-    { language: "ja", statistic: "max", values: [33.6, 36.8, 44.8, 40.0, 40.8, 43.2] },
-  ],
-};
-
-/** Table 2: Swahili in detail; its last rows are English and the mean of all languages of MGSM. */
-export const TABLE_2: {
+/** A table of scores on one benchmark. Its experts are the top three, its merges nine pairs. */
+export interface Layout {
+  readonly number: 1 | 2 | 6;
+  /** Whether each language has a table of its own. */
+  readonly isPerLanguage: boolean;
+  /** `{benchmark}` and `{language}` are filled in. */
+  readonly title: string;
+  readonly note: string;
   readonly columns: readonly Setting[];
-  readonly rows: readonly {
-    readonly task: "sw" | "en" | "all";
-    readonly statistic: Statistic;
-    readonly values: readonly number[];
-  }[];
-} = {
-  columns: TABLE_2_COLUMNS,
-  rows: [
-    { task: "sw", statistic: "min", values: [24.8, 23.6, 27.2, 31.6, 25.6, 25.2, 29.6, 29.2] },
-    { task: "sw", statistic: "mean", values: [24.8, 24.7, 29.5, 32.1, 29.3, 29.5, 32.4, 32.8] },
-    { task: "sw", statistic: "max", values: [24.8, 25.6, 32.8, 32.8, 32.0, 32.4, 36.4, 37.2] },
-    { task: "en", statistic: "mean", values: [56.0, 55.7, 66.2, 64.3, 62.0, 60.1, 64.7, 64.4] },
-    { task: "all", statistic: "mean", values: [37.7, 37.5, 45.4, 46.0, 43.0, 41.8, 44.1, 44.4] },
-  ],
-};
+  /** Column titles that no configuration changes; default: those of the settings. */
+  readonly titles?: readonly string[];
+  /** Columns in which more than one merge of a plan may fit. */
+  readonly crowded: readonly string[];
+  /** Rows of each language. */
+  readonly rows: readonly LayoutRow[];
+}
+
+export const LAYOUTS: readonly Layout[] = [
+  {
+    number: 1,
+    isPerLanguage: false,
+    title: "Table 1. {benchmark}",
+    note: "Mean and maximum over experts or pairs.",
+    columns: ["base", "language", "math", "soup", "default", "best"],
+    crowded: ["soup", "swap"],
+    rows: [
+      {
+        statistic: "mean",
+        label: "{language} mean",
+        printed: {
+          sw: [24.8, 24.7, 29.5, 29.3, 32.4, 32.8],
+          te: [12.0, 20.0, 20.1, 20.9, 22.7, 23.0],
+          bn: [29.2, 33.5, 38.3, 36.8, 37.1, 38.7],
+          ja: [33.6, 35.9, 42.7, 38.7, 38.5, 40.1],
+        },
+      },
+      {
+        statistic: "max",
+        label: "{language} max",
+        printed: {
+          sw: [24.8, 25.6, 32.8, 32.0, 36.4, 37.2],
+          te: [12.0, 22.4, 24.0, 26.4, 27.6, 27.6],
+          bn: [29.2, 35.2, 44.4, 38.4, 40.4, 45.2],
+          ja: [33.6, 36.8, 44.8, 40.0, 40.8, 43.2],
+        },
+      },
+    ],
+  },
+  {
+    number: 2,
+    isPerLanguage: true,
+    title: "Table 2. {language} in detail",
+    note: "{benchmark}. Minimum, mean and maximum over experts or pairs.",
+    columns: ["base", "language", "math", "joint", "soup", "ties", "default", "best"],
+    crowded: ["soup", "ties", "swap"],
+    rows: [
+      {
+        statistic: "min",
+        label: "{language} min",
+        printed: { sw: [24.8, 23.6, 27.2, 31.6, 25.6, 25.2, 29.6, 29.2] },
+      },
+      {
+        statistic: "mean",
+        label: "{language} mean",
+        printed: { sw: [24.8, 24.7, 29.5, 32.1, 29.3, 29.5, 32.4, 32.8] },
+      },
+      {
+        statistic: "max",
+        label: "{language} max",
+        printed: { sw: [24.8, 25.6, 32.8, 32.8, 32.0, 32.4, 36.4, 37.2] },
+      },
+      {
+        statistic: "mean",
+        isEnglish: true,
+        label: "English mean",
+        printed: { sw: [56.0, 55.7, 66.2, 64.3, 62.0, 60.1, 64.7, 64.4] },
+      },
+    ],
+  },
+  {
+    number: 6,
+    isPerLanguage: false,
+    title: "Table 6. With souping first",
+    note: "{benchmark}.",
+    columns: ["soup", "default", "languageSoups", "multilingualSoup"],
+    titles: [
+      "soup, pairwise",
+      "swap, pairwise, default configuration",
+      SETTINGS.languageSoups,
+      SETTINGS.multilingualSoup,
+    ],
+    crowded: [],
+    rows: [
+      {
+        statistic: "mean",
+        label: "{language}",
+        printed: {
+          sw: [29.3, 32.4, 32.8, 29.6],
+          te: [20.9, 22.7, 22.0, 21.2],
+          bn: [36.8, 37.1, 40.4, 36.0],
+          ja: [38.7, 38.5, 39.2, 41.6],
+        },
+      },
+    ],
+  },
+];
 
 /** One line of table 5: a benchmark in a language, mean of the three experts. */
 export interface BenchmarkRow {
@@ -130,22 +205,6 @@ export const TABLE_5: readonly BenchmarkRow[] = [
     own: [0.518, 0.436, 0.425, 0.427],
   }),
 ];
-
-/** Table 6: experts averaged first. MGSM 8-shot exact match, in percent. */
-export const TABLE_6 = {
-  columns: {
-    soup: "soup, pairwise",
-    default: "swap, pairwise, default configuration",
-    language: "swap, language soup x math soup",
-    multilingual: "swap, multilingual soup x math soup",
-  },
-  rows: [
-    { language: "sw", values: [29.3, 32.4, 32.8, 29.6] },
-    { language: "te", values: [20.9, 22.7, 22.0, 21.2] },
-    { language: "bn", values: [36.8, 37.1, 40.4, 36.0] },
-    { language: "ja", values: [38.7, 38.5, 39.2, 41.6] },
-  ],
-} as const;
 
 /** What a reader of these tables should know. */
 export const PUBLISHED_NOTES = [

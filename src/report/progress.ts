@@ -1,108 +1,117 @@
-// Progress on a terminal: a bar with bytes, rate and time left; plain lines where there is no terminal.
-// Writes to the stream it is given, by default stderr, and never to stdout.
+// The one progress display: a bar on a terminal, a line now and then elsewhere. Never writes to stdout.
 import { Presets, SingleBar } from "cli-progress";
 import { formatBytes, formatDuration } from "../core/format.js";
-import type { Progress } from "../streaming/run.js";
+
+export interface Progress {
+  /** What is being done. Each phase has a bar, and leaves a line. */
+  readonly phase: string;
+  readonly done: number;
+  readonly total: number;
+  /** What is counted; default: things. */
+  readonly unit?: "bytes";
+  /** More to know, such as a loss. */
+  readonly detail?: string;
+}
 
 export interface ProgressDisplay {
   update(progress: Progress): void;
-  /** Ends the display; the bar's last state stays on the screen. */
+  /** Removes the bar until the next update, so that something else can be printed. */
+  clear(): void;
+  /** Writes a line that stays. */
+  note(text: string): void;
+  /** Ends the display; the last state stays as a line. */
   stop(): void;
 }
 
 /** Shows nothing. */
-export const SILENT: ProgressDisplay = { update() {}, stop() {} };
+export const SILENT: ProgressDisplay = { update() {}, clear() {}, note() {}, stop() {} };
 
-/** A bar on a terminal, a line now and then elsewhere. */
-export function showProgress(stream: NodeJS.WriteStream = process.stderr): ProgressDisplay {
-  return stream.isTTY ? new Bar(stream) : new Lines(stream);
+// Rare enough not to fill a log, frequent enough to show that the process is alive.
+const LINE_SECONDS = 10;
+
+/** The state of one phase. */
+interface Phase {
+  readonly start: number;
+  /** Done when the phase began: a resumed run did not take time for it. */
+  readonly first: number;
+  /** Seconds between the estimated end and the start, updated when more is done. */
+  end: number | undefined;
+  state: Progress;
+  /** When its last line was written. */
+  written: number;
+  isComplete: boolean;
 }
 
-/** Rate and time left of one phase. */
-class Clock {
-  #phase = "";
-  #start = 0;
-  #startBytes = 0;
-
-  /** @returns bytes per second and seconds left, both 0 before anything can be said */
-  read({ phase, doneBytes, totalBytes }: Progress): { isNew: boolean; rate: number; left: number; seconds: number } {
-    const now = performance.now() / 1000;
-    const isNew = phase !== this.#phase;
-    if (isNew) {
-      this.#phase = phase;
-      this.#start = now;
-      this.#startBytes = doneBytes; // a resumed run begins with what is there; it did not take us any time
-    }
-    const seconds = now - this.#start;
-    const rate = seconds > 0 ? (doneBytes - this.#startBytes) / seconds : 0;
-    return { isNew, rate, left: rate > 0 ? (totalBytes - doneBytes) / rate : 0, seconds };
-  }
+/** @param clock seconds; for tests */
+export function showProgress(
+  stream: NodeJS.WriteStream = process.stderr,
+  clock: () => number = () => performance.now() / 1000,
+): ProgressDisplay {
+  let phase: Phase | undefined;
+  let bar: SingleBar | undefined;
+  const clear = () => {
+    bar?.stop();
+    bar = undefined;
+  };
+  const line = (text: string) => {
+    clear();
+    stream.write(`${text}\n`);
+  };
+  const textOf = (now: Phase) => {
+    const text = describe(now, clock());
+    now.written = clock();
+    return text;
+  };
+  const finish = () => {
+    if (phase && !phase.isComplete) line(`${phase.state.phase} ${textOf(phase)}`);
+    phase = undefined;
+  };
+  const draw = (now: Phase) => {
+    const payload = { phase: now.state.phase, text: textOf(now) };
+    const { done, total } = now.state;
+    if (bar) return bar.update(done, payload);
+    const format = "{phase} {bar} {text}";
+    const options = { format, stream, hideCursor: true, barsize: 24, linewrap: false, clearOnComplete: true };
+    bar = new SingleBar(options, Presets.shades_classic);
+    bar.start(Math.max(1, total), done, payload);
+  };
+  return {
+    update(state) {
+      const now = clock();
+      if (state.phase !== phase?.state.phase) finish();
+      phase ??= { start: now, first: state.done, end: undefined, state, written: now, isComplete: false };
+      const { first, start } = phase;
+      if (state.done > first && (state.done !== phase.state.done || phase.end === undefined)) {
+        phase.end = ((now - start) * (state.total - first)) / (state.done - first);
+      }
+      phase.state = state;
+      if (state.done >= state.total) {
+        if (!phase.isComplete) line(`${state.phase} ${textOf(phase)}`);
+        phase.isComplete = true;
+      } else if (stream.isTTY) draw(phase);
+      else if (now - phase.written >= LINE_SECONDS) line(`${state.phase} ${textOf(phase)}`);
+    },
+    clear,
+    note: line,
+    stop: finish,
+  };
 }
 
-class Bar implements ProgressDisplay {
-  readonly #stream: NodeJS.WriteStream;
-  readonly #clock = new Clock();
-  #bar: SingleBar | undefined;
-
-  constructor(stream: NodeJS.WriteStream) {
-    this.#stream = stream;
-  }
-
-  update(progress: Progress): void {
-    const { isNew, rate, left } = this.#clock.read(progress);
-    if (isNew) this.stop();
-    const payload = {
-      phase: progress.phase,
-      done: formatBytes(progress.doneBytes),
-      all: formatBytes(progress.totalBytes),
-      speed: rate > 0 ? `${formatBytes(rate)}/s${left > 0 ? `  ${formatDuration(Math.ceil(left))} left` : ""}` : "",
-    };
-    if (!this.#bar) {
-      this.#bar = new SingleBar(
-        {
-          format: "{phase} {bar} {percentage}%  {done} of {all}  {speed}",
-          stream: this.#stream,
-          hideCursor: true,
-          barsize: 24,
-          linewrap: false,
-        },
-        Presets.shades_classic,
-      );
-      this.#bar.start(Math.max(1, progress.totalBytes), progress.doneBytes, payload);
-    } else {
-      this.#bar.update(progress.doneBytes, payload);
-    }
-  }
-
-  stop(): void {
-    this.#bar?.stop();
-    this.#bar = undefined;
-  }
-}
-
-// Seldom enough not to fill a log, often enough to see that it lives.
-const LINE_SECONDS = 5;
-
-class Lines implements ProgressDisplay {
-  readonly #stream: NodeJS.WritableStream;
-  readonly #clock = new Clock();
-  #lastLine = 0;
-
-  constructor(stream: NodeJS.WritableStream) {
-    this.#stream = stream;
-  }
-
-  update(progress: Progress): void {
-    const { isNew, rate, left, seconds } = this.#clock.read(progress);
-    const complete = progress.doneBytes >= progress.totalBytes;
-    if (isNew) this.#lastLine = 0;
-    if (!complete && seconds - this.#lastLine < LINE_SECONDS) return;
-    if (complete && this.#lastLine === Number.POSITIVE_INFINITY) return;
-    this.#lastLine = complete ? Number.POSITIVE_INFINITY : seconds;
-    const percent = progress.totalBytes > 0 ? Math.floor((100 * progress.doneBytes) / progress.totalBytes) : 100;
-    const rest = complete ? `in ${formatDuration(seconds)}` : `${formatBytes(rate)}/s, ${formatDuration(left)} left`;
-    this.#stream.write(`${progress.phase} ${percent}% (${formatBytes(progress.doneBytes)}) ${rest}\n`);
-  }
-
-  stop(): void {}
+/** `48%  120 of 250  strict 41.7  1 min 02 s left` */
+function describe({ state, start, first, end }: Phase, now: number): string {
+  const { done, total, unit, detail = "" } = state;
+  const amount = unit === "bytes" ? formatBytes : (count: number) => count.toLocaleString("en-US");
+  const seconds = now - start;
+  const left = end === undefined ? 0 : end - seconds;
+  const rate =
+    unit === "bytes" && done > first && done < total && seconds > 0 ? `${formatBytes((done - first) / seconds)}/s` : "";
+  return [
+    `${total > 0 ? Math.floor((100 * done) / total) : 100}%`,
+    `${amount(done)} of ${amount(total)}`,
+    rate,
+    detail,
+    done >= total ? `in ${formatDuration(seconds)}` : left >= 1 ? `${formatDuration(Math.ceil(left))} left` : "",
+  ]
+    .filter((part) => part !== "")
+    .join("  ");
 }

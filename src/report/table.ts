@@ -1,30 +1,91 @@
-// A plain table for the terminal: columns as wide as they need to be, numbers to the right.
+// The one model of a table. A cell keeps its full value; a renderer (render.ts) rounds it, once.
+import { formatDuration, formatFixed } from "../core/format.js";
 
-/** Length of a text on the screen, colour codes not counted. */
-function visibleLength(text: string): number {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape character is what a colour code begins with
-  return text.replace(/\u001b\[[0-9;]*m/g, "").length;
+/** From where to where. */
+export interface Span {
+  readonly low: number;
+  readonly high: number;
 }
 
-/**
- * Lines of a table.
- * @param header column titles; those that begin with `>` are right-aligned, the sign is dropped
- */
-export function formatTable(header: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  const right = header.map((title) => title.startsWith(">"));
-  const titles = header.map((title) => title.replace(/^>/, ""));
-  const all = [titles, ...rows];
-  const widths = titles.map((_, column) =>
-    all.reduce((most, row) => Math.max(most, visibleLength(row[column] ?? "")), 0),
-  );
-  return all.map((row) =>
-    widths
-      .map((width, column) => {
-        const cell = row[column] ?? "";
-        const space = " ".repeat(width - visibleLength(cell));
-        return right[column] ? space + cell : cell + space;
-      })
-      .join("  ")
-      .trimEnd(),
-  );
+/** Scores: shares are from 0 to 1 and written as percent, points from 0 to 100. */
+export type Scale = "share" | "points";
+
+export interface NumberCell {
+  /** Undefined: not known yet. Null: there is none. */
+  readonly value: number | null | undefined;
+  readonly scale: Scale | "count" | "seconds" | "probability";
+  /** Digits after the point of scores; default 1. */
+  readonly digits?: number;
+  /** Whether a positive number has a plus sign. */
+  readonly isSigned?: boolean;
+  readonly isBest?: boolean;
+  /** 95% interval over items. */
+  readonly interval?: Span | undefined;
+  /** Smallest and largest over models. */
+  readonly range?: (Span & { readonly count: number }) | undefined;
+  /** The number that a paper prints there, in the same scale. */
+  readonly published?: number | undefined;
+}
+
+/** Words, or a number. */
+export type Cell = string | NumberCell;
+
+export interface Column {
+  readonly label: string;
+  /** Default: right for numbers, left for words. */
+  readonly align?: "left" | "right";
+  /** The terminal leaves these cells empty in a row where all of them repeat the row above. */
+  readonly isGroup?: boolean;
+}
+
+export interface Table {
+  /** File name and link target: `table-1`. */
+  readonly id?: string;
+  readonly title?: string;
+  readonly note?: string;
+  readonly columns: readonly (string | Column)[];
+  readonly rows: readonly (readonly Cell[])[];
+}
+
+/** A column aligned to the right, for words such as `2.4 GB`. */
+export const right = (label: string): Column => ({ label, align: "right" });
+
+export const count = (value: number | null | undefined): NumberCell => ({ value, scale: "count" });
+
+/** A cell of a table that is only written as CSV, where numbers have no format. */
+export const plainCell = (value: string | number | null | undefined): Cell =>
+  typeof value === "string" ? value : count(value);
+
+/** Columns with their alignment. */
+export function columnsOf({ columns, rows }: Table): Required<Column>[] {
+  return columns.map((column, i) => {
+    const align = rows.length > 0 && rows.every((row) => typeof row[i] === "object") ? "right" : "left";
+    return { align, isGroup: false, ...(typeof column === "string" ? { label: column } : column) };
+  });
+}
+
+export function hasPublished({ rows }: Table): boolean {
+  return rows.some((cells) => cells.some((cell) => typeof cell === "object" && cell.published !== undefined));
+}
+
+/** `43.2`, `< 0.001`, `3 min 20 s`; `…` for a number that is not known yet, `–` for none. */
+export function formatNumber({ value, scale, digits = 1, isSigned = false }: NumberCell): string {
+  if (value === null) return "–";
+  if (value === undefined || !Number.isFinite(value)) return "…";
+  if (scale === "count") return value.toLocaleString("en-US");
+  if (scale === "seconds") return formatDuration(value);
+  if (scale === "probability") return value < 0.001 ? "< 0.001" : value.toFixed(3);
+  const text = formatFixed(scale === "share" ? 100 * value : value, digits);
+  return isSigned && Number(text) > 0 ? `+${text}` : text;
+}
+
+/** `35.0 to 50.0`, or `–`. */
+export function formatSpan(span: Span | undefined, cell: Omit<NumberCell, "value">): string {
+  if (!span) return "–";
+  return `${formatNumber({ ...cell, value: span.low })} to ${formatNumber({ ...cell, value: span.high })}`;
+}
+
+/** A cell as text, without marks. */
+export function formatCell(cell: Cell): string {
+  return typeof cell === "string" ? cell : formatNumber(cell);
 }

@@ -14,7 +14,8 @@ import { svgToPng } from "../../report/draw.js";
 import { type Heatmap, heatmapSvg } from "../../report/heatmap.js";
 import { heatmapLines } from "../../report/heatmap-terminal.js";
 import { pageWithData } from "../../report/page.js";
-import { formatTable } from "../../report/table.js";
+import { terminalLines } from "../../report/render.js";
+import { right } from "../../report/table.js";
 import { writeSafetensors } from "../../safetensors/writer.js";
 import { pairsOf } from "../../streaming/analyze.js";
 import {
@@ -167,14 +168,8 @@ function describe(analysis: Analysis): string[] {
       ),
     ];
   });
-  const header = [
-    "expert",
-    ">mean row",
-    ">largest row",
-    ">relative",
-    ">unchanged",
-    ...thresholds.map(({ name }) => `>rows above (${name})`),
-  ];
+  const columns = ["mean row", "largest row", "relative", "unchanged"];
+  const above = thresholds.map(({ name }) => `rows above (${name})`);
   const pairs = pairsOf(experts.length).map(([i, j], index) => {
     const { cosine = null, conflictShare = 0 } = total.pairs[index] ?? {};
     return [`${experts[i]} and ${experts[j]}`, cosine === null ? "" : cosine.toFixed(3), formatPercent(conflictShare)];
@@ -182,8 +177,10 @@ function describe(analysis: Analysis): string[] {
   return [
     ...heatmapLines(heatmapOf(analysis), hasColors(process.stdout)),
     "",
-    ...formatTable(header, rows),
-    ...(pairs.length > 0 ? ["", ...formatTable(["pair", ">cosine", ">opposed signs"], pairs)] : []),
+    ...terminalLines({ columns: ["expert", ...[...columns, ...above].map(right)], rows }),
+    ...(pairs.length > 0
+      ? ["", ...terminalLines({ columns: ["pair", right("cosine"), right("opposed signs")], rows: pairs })]
+      : []),
   ];
 }
 

@@ -2,7 +2,7 @@
 import { type Command, Option } from "commander";
 import { formatSome } from "../../core/format.js";
 import { compareResults, type ResultsComparison } from "../../evaluate/index.js";
-import { comparisonLines, SCORE_FORMATS, type ScoreFormat } from "../../report/scores.js";
+import { comparisonLines, SCORE_FORMATS, type ScoreFormat } from "../../evaluate/present.js";
 import { parsePositive } from "../engine-run.js";
 import { type CommonOptions, paletteFor, parseCount, print, printJson, say, withCommonOptions } from "../output.js";
 

@@ -12,11 +12,12 @@ import {
   QUICK_WARNING,
   runDemo,
 } from "../../experiment/demo/index.js";
-import { SILENT_EXPERIMENT, showExperiment } from "../../report/experiment-progress.js";
+import { progressOf } from "../../experiment/report/progress.js";
 import { heatmapSvg } from "../../report/heatmap.js";
 import { pageWithData } from "../../report/page.js";
-import { formatTable } from "../../report/table.js";
-import { showTasks } from "../../report/tasks.js";
+import { SILENT, showProgress } from "../../report/progress.js";
+import { terminalLines } from "../../report/render.js";
+import { formatSpan, right } from "../../report/table.js";
 import {
   type CommonOptions,
   elapsed,
@@ -86,39 +87,32 @@ function parsePairs(text: string): number {
 }
 
 async function runWithProgress(flags: DemoFlags, signal: AbortSignal): Promise<DemoResult> {
-  const base = flags.quiet ? undefined : showTasks();
-  const experiment = flags.quiet ? SILENT_EXPERIMENT : showExperiment();
+  const display = flags.quiet ? SILENT : showProgress();
   try {
     return await runDemo({
       ...flags,
       signal,
       onTrainBase: ({ step, steps, loss }) =>
-        base?.update({ phase: "training the base", done: step, total: steps, detail: `loss ${loss.toFixed(3)}` }),
-      onBaseTrained: () => base?.stop(),
-      onEvent: (event, counts) => experiment.update(event, counts),
+        display.update({ phase: "training the base", done: step, total: steps, detail: `loss ${loss.toFixed(3)}` }),
+      onEvent: progressOf(display),
     });
   } finally {
-    base?.stop();
-    experiment.stop();
+    display.stop();
   }
 }
 
 function tableLines({ report, seed, pairs }: DemoResult): string[] {
-  const percent = (share: number | undefined) => (share === undefined ? "" : (100 * share).toFixed(1));
   const isOne = pairs === 1;
+  const share = (value: number | undefined) => (value === undefined ? "" : ({ value, scale: "share" } as const));
   const rows = demoRows(report).map(({ label, detail, mean, low, high, interval, english }) => [
     detail === "" ? label : `${label} (${detail})`,
-    percent(mean),
-    ...(isOne
-      ? [interval ? `${percent(interval.low)} to ${percent(interval.high)}` : ""]
-      : [percent(low), percent(high)]),
-    percent(english),
+    share(mean),
+    ...(isOne ? [formatSpan(interval, { scale: "share" })] : [share(low), share(high)]),
+    share(english),
   ]);
-  const header = isOne
-    ? ["", ">Swahili", ">95% interval", ">English"]
-    : ["", ">Swahili mean", ">min", ">max", ">English"];
+  const columns = isOne ? ["Swahili", "95% interval", "English"] : ["Swahili mean", "min", "max", "English"];
   const title = `Word problems solved, in percent (seed ${seed}${isOne ? "" : `, ${pairs ** 2} pairs of experts`})`;
-  return [paletteFor(process.stdout).bold(title), "", ...formatTable(header, rows)];
+  return [paletteFor(process.stdout).bold(title), "", ...terminalLines({ columns: ["", ...columns.map(right)], rows })];
 }
 
 /** Writes the page. @returns its path from the working folder */

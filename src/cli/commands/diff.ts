@@ -5,8 +5,9 @@ import { compareParts } from "../../checkpoint/architectures.js";
 import { openCheckpoint } from "../../checkpoint/checkpoint.js";
 import { formatPercent, formatRanges, formatSome, plural } from "../../core/format.js";
 import { type CheckpointComparison, compareCheckpoints, type TensorComparison } from "../../delta/compare.js";
+import { terminalLines } from "../../report/render.js";
 import type { Palette } from "../../report/strip.js";
-import { formatTable } from "../../report/table.js";
+import { right } from "../../report/table.js";
 import { paletteFor, print, printJson, runWithProgress, type WorkOptions, withWorkOptions } from "../output.js";
 
 interface DiffOptions extends WorkOptions {
@@ -62,7 +63,10 @@ function describe(comparison: CheckpointComparison, listTensors: boolean, palett
       largest === null ? "" : largest.toExponential(2),
       relative === null ? "" : relative.toExponential(2),
     ]);
-    lines.push("", ...formatTable(["tensor", ">differs", ">mean |B-A|", ">largest", ">relative"], rows));
+    lines.push(
+      "",
+      ...terminalLines({ columns: ["tensor", ...["differs", "mean |B-A|", "largest", "relative"].map(right)], rows }),
+    );
   }
   return lines;
 }
@@ -99,12 +103,12 @@ function grid(tensors: readonly TensorComparison[], palette: Palette): string[] 
   flush();
   const outside = tensors.filter(({ layer }) => layer === null);
   return [
-    ...formatTable([">layer", ...parts.map((part) => `>${columnName(part)}`)], rows),
+    ...terminalLines({ columns: ["layer", ...parts.map(columnName)].map(right), rows }),
     "",
-    ...formatTable(
-      ["outside", ">"],
-      outside.map((tensor) => [tensor.tensor, cell([tensor], palette)]),
-    ),
+    ...terminalLines({
+      columns: ["outside", right("")],
+      rows: outside.map((tensor) => [tensor.tensor, cell([tensor], palette)]),
+    }),
   ];
 }
 

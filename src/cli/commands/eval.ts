@@ -19,10 +19,11 @@ import {
   TASK_FAMILIES,
   type Task,
 } from "../../evaluate/index.js";
+import { progressDetail, SCORE_FORMATS, type ScoreFormat, scoreLines, scoreNotes } from "../../evaluate/present.js";
 import { ResultFolder } from "../../evaluate/results/index.js";
-import { type EvaluationDisplay, SILENT_EVALUATION, showEvaluation } from "../../report/evaluation-progress.js";
-import { SCORE_FORMATS, type ScoreFormat, scoreLines, scoreNotes } from "../../report/scores.js";
-import { formatTable } from "../../report/table.js";
+import { type ProgressDisplay, SILENT, showProgress } from "../../report/progress.js";
+import { terminalLines } from "../../report/render.js";
+import { right } from "../../report/table.js";
 import { parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../engine-run.js";
 import { BACKEND_HELP, type BackendFlags, openBackend } from "../eval-backend.js";
 import { interruptSignal, paletteFor, parseCount, parseList, print, printJson, say, warn } from "../output.js";
@@ -112,7 +113,7 @@ export function addEvalCommand(program: Command): void {
 
 async function run(source: string, flags: EvalFlags, names: readonly string[]): Promise<void> {
   const signal = interruptSignal();
-  const display = flags.quiet ? SILENT_EVALUATION : showEvaluation();
+  const display = flags.quiet ? SILENT : showProgress();
   const tasks = await openTasks(names, {
     protocols: flags.protocol,
     shots: flags.shots,
@@ -150,7 +151,11 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
       sandbox,
       url: opened.url,
       signal,
-      onProgress: (progress) => display.update(progress),
+      onProgress: (progress) => {
+        const { number, title, done, total } = progress;
+        const phase = tasks.length > 1 ? `${number}/${tasks.length} ${title}` : title;
+        display.update({ phase, done, total, detail: progressDetail(progress) });
+      },
       onSample: shower(flags, display),
     }));
   } finally {
@@ -192,12 +197,12 @@ function report(results: Results, flags: EvalFlags): void {
 /** Prints the first items of each task, each when it is done. */
 function shower(
   { show = 0, json }: EvalFlags,
-  display: EvaluationDisplay,
+  display: ProgressDisplay,
 ): ((task: Task, sample: Sample, item: Item, index: number) => void) | undefined {
   if (show === 0) return undefined;
   return (task, sample, item, index) => {
     if (index >= show) return;
-    display.stop();
+    display.clear();
     // The one JSON document of --json must stay alone on stdout.
     const out = json ? process.stderr : process.stdout;
     out.write(`${describe(task, sample, item).join("\n")}\n`);
@@ -227,7 +232,7 @@ function describe(task: Task, sample: Sample, { prompt }: Item): string[] {
   ];
 }
 
-function tellFetch(display: EvaluationDisplay, dataset: string, done: number, total: number): void {
+function tellFetch(display: ProgressDisplay, dataset: string, done: number, total: number): void {
   if (done === total && total > 0) display.note(`fetched ${dataset}`);
 }
 
@@ -251,11 +256,11 @@ function list(flags: EvalFlags): void {
   );
   const suites = Object.entries(SUITES).map(([name, tasks]) => [name, tasks.join(" ")]);
   print([
-    ...formatTable(["tasks", ""], families),
+    ...terminalLines({ columns: ["tasks", ""], rows: families }),
     "",
-    ...formatTable(["protocol", ">shots", ""], protocols),
+    ...terminalLines({ columns: ["protocol", right("shots"), ""], rows: protocols }),
     "",
-    ...formatTable(["suite", ""], suites),
+    ...terminalLines({ columns: ["suite", ""], rows: suites }),
   ]);
 }
 

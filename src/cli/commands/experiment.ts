@@ -13,10 +13,11 @@ import {
   runOpened,
   statusOf,
 } from "../../experiment/index.js";
-import { writeReport } from "../../report/experiment-files.js";
-import { adviceOnFailures, outlookLines, statusLines } from "../../report/experiment-outlook.js";
-import { SILENT_EXPERIMENT, showExperiment } from "../../report/experiment-progress.js";
-import { overviewLines } from "../../report/experiment-terminal.js";
+import { writeReport } from "../../experiment/report/files.js";
+import { adviceOnFailures, outlookLines, statusLines } from "../../experiment/report/outlook.js";
+import { progressOf } from "../../experiment/report/progress.js";
+import { overviewLines } from "../../experiment/report/terminal.js";
+import { SILENT, showProgress } from "../../report/progress.js";
 import { type CommonOptions, interruptSignal, print, printJson, say, warn, withCommonOptions } from "../output.js";
 
 const ACTIONS = ["run", "resume", "status", "report"] as const;
@@ -97,11 +98,11 @@ async function act(action: Action, experiment: Experiment, flags: ExperimentFlag
 }
 
 async function run(experiment: Experiment, flags: ExperimentFlags, signal: AbortSignal): Promise<void> {
-  const display = flags.quiet ? SILENT_EXPERIMENT : showExperiment();
+  const display = flags.quiet ? SILENT : showProgress();
   try {
     const { failures } = await runOpened(experiment, {
       signal,
-      onEvent: (event, counts) => display.update(event, counts),
+      onEvent: progressOf(display),
     });
     if (failures.length === 0) return;
     process.exitCode = 1;

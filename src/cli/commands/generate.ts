@@ -3,7 +3,7 @@ import { type Command, Option } from "commander";
 import { LayergraftError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
 import type { Engine, Generation } from "../../engine/index.js";
-import { showTasks } from "../../report/tasks.js";
+import { SILENT, showProgress } from "../../report/progress.js";
 import {
   brokenModel,
   type EngineOptions,
@@ -65,12 +65,12 @@ export function addGenerateCommand(program: Command): void {
       const streams = prompts.length === 1 && !flags.json && texts.length === 1;
       // Where answers appear on the terminal one after the other, they are the progress.
       const isSeen = streams || (!flags.json && process.stdout.isTTY);
-      const progress = flags.quiet || isSeen || prompts.length === 1 ? undefined : showTasks();
+      const progress = flags.quiet || isSeen || prompts.length === 1 ? SILENT : showProgress();
       const inOrder = printInOrder(prompts);
       let done = 0;
       const tell = (i: number, answer: Generation): void => {
         if (!flags.json && !streams) inOrder(i, answer);
-        progress?.update({ phase: "answering", done: ++done, total: prompts.length, detail: "" });
+        progress.update({ phase: "answering", done: ++done, total: prompts.length });
       };
       const answers = await engine
         .generate(
@@ -82,7 +82,7 @@ export function addGenerateCommand(program: Command): void {
             onDone: (i, answer) => tell(i, answer),
           },
         )
-        .finally(() => progress?.stop());
+        .finally(() => progress.stop());
       const seconds = (performance.now() - start) / 1000;
       const count = answers.reduce((sum, { ids }) => sum + ids.length, 0);
       const broken = answers.findIndex(({ finish }) => finish === "invalid");

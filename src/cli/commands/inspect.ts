@@ -5,7 +5,8 @@ import { type Checkpoint, openCheckpoint, parameterCount } from "../../checkpoin
 import { formatBytes, formatCount, formatRanges, plural } from "../../core/format.js";
 import { groupBy } from "../../core/group.js";
 import { elementCount, formatShape } from "../../core/shape.js";
-import { formatTable } from "../../report/table.js";
+import { terminalLines } from "../../report/render.js";
+import { right } from "../../report/table.js";
 import { type CommonOptions, paletteFor, print, printJson, withCommonOptions } from "../output.js";
 
 interface InspectOptions extends CommonOptions {
@@ -113,9 +114,9 @@ function describe(checkpoint: Checkpoint, listTensors: boolean): string[] {
       : []),
     ...checkpoint.notes.map((note) => `note          ${note}`),
     "",
-    ...formatTable(
-      ["part", "layers", ">tensors", ">parameters", "shape", "dtype"],
-      partRows(checkpoint).map(({ part, layers, tensors, parameters, shapes, dtypes }) => [
+    ...terminalLines({
+      columns: ["part", "layers", right("tensors"), right("parameters"), "shape", "dtype"],
+      rows: partRows(checkpoint).map(({ part, layers, tensors, parameters, shapes, dtypes }) => [
         part,
         layers.length > 0 ? formatRanges(layers) : "outside",
         String(tensors),
@@ -123,7 +124,7 @@ function describe(checkpoint: Checkpoint, listTensors: boolean): string[] {
         shapes.length > 2 ? `${shapes.length} shapes` : shapes.join(" "),
         dtypes.join(" "),
       ]),
-    ),
+    }),
   ];
   if (!listTensors) return lines;
   const rows = [...checkpoint.tensors.values()].map(({ name, dtype, shape, layer, part, lowRank }) => [
@@ -134,5 +135,9 @@ function describe(checkpoint: Checkpoint, listTensors: boolean): string[] {
     formatShape(shape),
     lowRank ? `+ rank ${lowRank.rank}` : "",
   ]);
-  return [...lines, "", ...formatTable(["tensor", ">layer", "part", "dtype", "shape", "adapter"], rows)];
+  return [
+    ...lines,
+    "",
+    ...terminalLines({ columns: ["tensor", right("layer"), "part", "dtype", "shape", "adapter"], rows }),
+  ];
 }

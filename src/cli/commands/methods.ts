@@ -9,7 +9,7 @@ import {
   outputReferences,
   recipeJsonSchema,
 } from "../../merge/reference.js";
-import { formatTable } from "../../report/table.js";
+import { terminalLines } from "../../report/render.js";
 import { paletteFor, print, printJson } from "../output.js";
 
 interface MethodsOptions {
@@ -31,10 +31,10 @@ export function addMethodsCommand(program: Command): void {
       if (name === undefined) {
         if (options.json) return printJson(methods);
         return print([
-          ...formatTable(
-            ["method", "what it does"],
-            methods.map((method) => [method.name, method.summary]),
-          ),
+          ...terminalLines({
+            columns: ["method", "what it does"],
+            rows: methods.map((method) => [method.name, method.summary]),
+          }),
           "",
           "layergraft methods NAME explains one; docs/recipes.md has them all.",
         ]);
@@ -84,5 +84,5 @@ function table(fields: readonly FieldReference[]): string[] {
     const fallback = required ? "required" : value === undefined ? "" : JSON.stringify(value);
     return [name, fallback, type.replaceAll("`", ""), description.replaceAll("`", "")];
   });
-  return formatTable(["field", "default", "what stands there", "meaning"], rows);
+  return terminalLines({ columns: ["field", "default", "value", "meaning"], rows });
 }

@@ -1,7 +1,8 @@
 // layergraft score: log-probabilities of given tokens or continuations, and the most likely next tokens.
 import { type Command, Option } from "commander";
 import { LayergraftError } from "../../core/errors.js";
-import { formatTable } from "../../report/table.js";
+import { terminalLines } from "../../report/render.js";
+import { right } from "../../report/table.js";
 import {
   type EngineOptions,
   encodePrompt,
@@ -64,7 +65,12 @@ export function addScoreCommand(program: Command): void {
             `${tokens.length}`,
             greedy ? "yes" : "",
           ]);
-          print(formatTable(["continuation", ">log-probability", ">tokens", "most likely"], rows));
+          print(
+            terminalLines({
+              columns: ["continuation", right("log-probability"), right("tokens"), "most likely"],
+              rows,
+            }),
+          );
         }
       }
       if (flags.top) {
@@ -77,7 +83,7 @@ export function addScoreCommand(program: Command): void {
             logprob.toFixed(4),
             `${(100 * Math.exp(logprob)).toFixed(2)}%`,
           ]);
-          print(formatTable(["next", ">id", ">log-probability", ">probability"], rows));
+          print(terminalLines({ columns: ["next", ...["id", "log-probability", "probability"].map(right)], rows }));
         }
       }
       if (flags.json) printJson(result);

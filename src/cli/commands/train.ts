@@ -8,10 +8,11 @@ import { formatCount, formatRanges, plural } from "../../core/format.js";
 import { previewOf, type SetCounts } from "../../data/index.js";
 import { loadSourceTokenizer } from "../../engine/index.js";
 import { svgToPng } from "../../report/draw.js";
+import { type LogEntry, lossCurveSvg } from "../../report/loss-curve.js";
 import { previewLegend, renderPreview } from "../../report/preview.js";
-import { formatTable } from "../../report/table.js";
-import { showTasks } from "../../report/tasks.js";
-import { type LogEntry, lossCurveSvg, showTraining } from "../../report/training.js";
+import { type Progress, SILENT, showProgress } from "../../report/progress.js";
+import { terminalLines } from "../../report/render.js";
+import { right } from "../../report/table.js";
 import {
   checkRun,
   describeSchedule,
@@ -25,6 +26,7 @@ import {
   runFields,
   startTrlRun,
   TRL_FILES,
+  type TrainProgress,
   trainRun,
 } from "../../train/index.js";
 import { parsePositive } from "../engine-run.js";
@@ -60,10 +62,9 @@ async function handOver(
 ): Promise<void> {
   const { gpus: processes, machines, slurm } = flags;
   const cluster = { processes, machines, slurm };
-  const display = flags.quiet ? undefined : showTasks();
-  const state = (done: number, total: number) =>
-    display?.update({ phase: "writing sequences", done, total, detail: "" });
-  const written = await handOverRun({ ...where, run, cluster, onWritten: state }).finally(() => display?.stop());
+  const display = flags.quiet ? SILENT : showProgress();
+  const onWritten = (done: number, total: number) => display.update({ phase: "writing sequences", done, total });
+  const written = await handOverRun({ ...where, run, cluster, onWritten }).finally(() => display.stop());
   if (flags.start) {
     const onLine = (line: string) => say(flags, line);
     await startTrlRun({ folder: written.folder, python: flags.python, signal: where.signal, onLine });
@@ -126,7 +127,7 @@ export function addTrainCommand(program: Command): void {
       return;
     }
     if (flags.engine === "trl") return handOver(run, { ...folders, signal }, flags);
-    const display = flags.quiet ? undefined : showTraining();
+    const display = flags.quiet ? SILENT : showProgress();
     let result: RunResult;
     try {
       result = await trainRun({
@@ -134,10 +135,10 @@ export function addTrainCommand(program: Command): void {
         ...(flags.resume ? { resume: true } : {}),
         ...(flags.force ? { force: true } : {}),
         onReady: (prepared) => say(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),
-        onProgress: (progress) => display?.update(progress),
+        onProgress: (progress) => display.update(stateOf(progress)),
       });
     } finally {
-      display?.stop();
+      display.stop();
     }
     const pictures = await drawLoss(run.out, result.log);
     if (flags.json) return printJson({ ...result, pictures });
@@ -191,7 +192,7 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
     `${what}, in layers ${formatRanges(layers) || "none"}`,
     ...streams.flatMap(({ name, counts }) => [
       ...(streams.length > 1 ? [`stream ${name}:`] : []),
-      ...formatTable([..."set,>rows,>examples,>kept,>held out,>cut,>tokens,>learned".split(",")], counts.map(countRow)),
+      ...terminalLines({ columns: ["set", ...COUNT_COLUMNS.map(right)], rows: counts.map(countRow) }),
       ...counts.map(({ name, fields, template }) => `  ${name}: ${fields}; written with ${template}`),
       ...counts.flatMap(lossesOf),
     ]),
@@ -204,6 +205,20 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
 function sizeOf(shape: readonly number[]): number {
   return shape.reduce((product, extent) => product * extent, 1);
 }
+
+function stateOf(progress: TrainProgress): Progress {
+  const { step, steps, loss, holdoutLoss, learningRate, gradientNorm, tokensPerSecond } = progress;
+  const detail = [
+    `loss ${loss.toFixed(4)}`,
+    ...(holdoutLoss === undefined ? [] : [`held-out loss ${holdoutLoss.toFixed(4)}`]),
+    `lr ${learningRate.toExponential(1)}`,
+    `|g| ${gradientNorm.toFixed(2)}`,
+    `${formatCount(tokensPerSecond)} tokens/s`,
+  ].join("  ");
+  return { phase: "training", done: step, total: steps, detail };
+}
+
+const COUNT_COLUMNS = ["rows", "examples", "kept", "held out", "cut", "tokens", "learned"];
 
 function countRow(counts: SetCounts): string[] {
   const { name, rows, examples, kept, heldOut, cut, tokens, lossTokens } = counts;

@@ -29,8 +29,6 @@ export interface DemoOptions {
   readonly force?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onTrainBase?: ((progress: TrainProgress) => void) | undefined;
-  /** Called once the base is trained, before the experiment runs. */
-  readonly onBaseTrained?: (() => void) | undefined;
   readonly onEvent?: ((event: RunEvent, counts: Counts) => void) | undefined;
 }
 
@@ -87,7 +85,6 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
     ...{ run: { ...run, out: join(out, "base") }, folder: out, resume: true, signal },
     onProgress: options.onTrainBase,
   });
-  options.onBaseTrained?.();
   const experiment = await openExperiment(join(out, "plan.yaml"), { signal });
   const { failures } = await runOpened(experiment, { signal, onEvent: options.onEvent });
   if (failures.length > 0) {

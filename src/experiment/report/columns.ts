@@ -76,6 +76,12 @@ export function settingColumn(
         detail: defaults[0]?.configuration.label ?? "",
       };
     }
+    case "languageSoups":
+    case "multilingualSoup": {
+      const merges = mergesIn(sheet, setting === "languageSoups" ? "language" : "multilingual", language);
+      const defaults = merges.filter(({ configuration }) => configuration.isDefault);
+      return { models: defaults.map(({ name }) => name), label, detail: "" };
+    }
     case "best": {
       const models = mergesIn(sheet, "swap", language);
       // Where nothing was searched, there is one configuration, and it stands in the column before.

@@ -1,42 +1,8 @@
-// What an experiment's report is made of, as plain data: report/ makes pages and tables of it.
+// The data of an experiment's report: what report.json holds.
+import type { NumberCell, Scale, Span, Table } from "../../report/table.js";
 
-/** From where to where. */
-export interface Span {
-  readonly low: number;
-  readonly high: number;
-}
-
-/** How scores are written: shares are from 0 to 1, points from 0 to 100. */
-export type Scale = "share" | "points";
-
-/** A number of a table, with what stands beside it. */
-export interface Cell {
-  /** Undefined where it is not known yet; null where there is nothing. */
-  readonly value: number | null | undefined;
-  readonly scale: Scale | "count" | "seconds" | "probability";
-  /** Words that stand there instead of a number; then `value` is null. */
-  readonly text?: string;
-  /** 95% interval over items. */
-  readonly interval?: Span | undefined;
-  /** Smallest and largest over pairs or experts. */
-  readonly range?: (Span & { readonly count: number }) | undefined;
-  /** What the paper prints there, in the same scale. */
-  readonly published?: number | undefined;
-  /** Whether it is the largest of its row. */
-  readonly isBest?: boolean;
-}
-
-export interface ReportTable {
-  /** For file names and links: `table-1`. */
-  readonly id: string;
-  /** What it is of: scores of a task, the paper's layout, a search, gains and losses, costs. */
+export interface ReportTable extends Required<Table> {
   readonly kind: "scores" | "paper" | "search" | "flips" | "cost";
-  readonly title: string;
-  /** What a reader must know of it. */
-  readonly note: string;
-  /** Title of the first column, then of the others. */
-  readonly columns: readonly string[];
-  readonly rows: readonly { readonly label: string; readonly cells: readonly Cell[] }[];
 }
 
 /** One row of an overview: a way of making models, under the plan's name, over its pairs or experts. */
@@ -114,7 +80,7 @@ export interface ScoreRow {
   readonly isReported: boolean;
   readonly task: string;
   readonly protocol: string;
-  readonly cell: Cell;
+  readonly cell: NumberCell;
   readonly items: number;
   /** All items that the task has. */
   readonly of: number;

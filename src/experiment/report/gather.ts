@@ -2,6 +2,7 @@
 import { plural } from "../../core/format.js";
 import { VERSION } from "../../core/version.js";
 import { compareItems, type JudgedItem } from "../../evaluate/index.js";
+import { hasPublished } from "../../report/table.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import { PUBLISHED_NOTES } from "../published.js";
@@ -33,16 +34,13 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
   };
   const every = scores(sheet, bases);
   const paper = contexts.flatMap(paperTables);
-  const hasPublished = paper.some(({ rows }) =>
-    rows.some(({ cells }) => cells.some(({ published }) => published !== undefined)),
-  );
   return {
     name: plan.name,
     title: plan.title ?? plan.name,
     notes: [
       ...(plan.notes === undefined ? [] : [plan.notes]),
       ...paperFaults(contexts[0] as TableContext),
-      ...(hasPublished ? PUBLISHED_NOTES : []),
+      ...(paper.some(hasPublished) ? PUBLISHED_NOTES : []),
       ...unansweredNotes(every),
     ],
     layergraft: VERSION,

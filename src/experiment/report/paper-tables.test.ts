@@ -1,6 +1,6 @@
 // The paper's layouts: whose scores stand in a row, when its numbers stand beside them, and what a column is called.
 import { expect, it } from "vitest";
-import { reportOf } from "./report-of.test-util.js";
+import { numbersOf, reportOf, rowOf } from "./report-of.test-util.js";
 import { languageOfTask, taskIn } from "./task-language.js";
 
 const plan = (tasks: string, rest = "") => `
@@ -36,7 +36,7 @@ it("tells the language of a task by its name, or not at all", () => {
 it("has English scores in the English row, however the tasks are listed", () => {
   for (const tasks of ["[problems_sw.yaml, problems_en.yaml]", "[problems_en.yaml, problems_sw.yaml]"]) {
     const two = table(plan(tasks), "table-2-sw");
-    expect(two?.rows.map(({ label, cells }) => [label, cells[0]?.value])).toEqual([
+    expect(two?.rows.map((row) => [row[0], numbersOf(row)[0]?.value])).toEqual([
       ...[
         ["Swahili min", 0.2],
         ["Swahili mean", 0.2],
@@ -49,7 +49,7 @@ it("has English scores in the English row, however the tasks are listed", () => 
 
 it("has nothing for models that were never asked", () => {
   const two = table(plan("[problems_sw.yaml, { task: problems_en.yaml, of: [base, merges] }]"), "table-2-sw");
-  const english = two?.rows.find(({ label }) => label === "English mean")?.cells.map(({ value }) => value);
+  const english = rowOf(two, "English mean").map(({ value }) => value);
   expect(english).toEqual([0.9, null, null, null, null, null, 0.9, null]);
 });
 
@@ -63,7 +63,8 @@ it("leaves out what it would have to guess, and says so", () => {
 });
 
 it("has the paper's numbers beside MGSM, and beside nothing else", () => {
-  const published = (tasks: string, id: string) => table(plan(tasks), id)?.rows.map(({ cells }) => cells[0]?.published);
+  const published = (tasks: string, id: string) =>
+    table(plan(tasks), id)?.rows.map((row) => numbersOf(row)[0]?.published);
   expect(published("['mgsm_{language}', mgsm_en]", "table-2-sw")).toEqual([0.248, 0.248, 0.248, 0.56]);
   expect(published("['mgsm_{language}']", "table-1")).toEqual([0.248, 0.248]);
   for (const id of ["table-1", "table-2-sw", "table-6"]) {
@@ -78,7 +79,7 @@ it("puts one merge in a column, and says which others would fit", () => {
     plan("[mgsm_sw]"),
     plan("[mgsm_sw]").replace("{ name: other graft,", "{ name: other graft, column: swap,"),
   ];
-  const cell = (text: string) => table(text, "table-1")?.rows[0]?.cells[4];
+  const cell = (text: string) => numbersOf(table(text, "table-1")?.rows[0])[4];
   expect([cell(first)?.value, cell(first)?.range]).toEqual([0.2, undefined]);
   expect(cell(named)?.value).toBe(0.3);
   expect(table(first, "table-1")?.note).toContain("several: graft stands here, other graft in the main table only");

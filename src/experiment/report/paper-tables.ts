@@ -1,19 +1,11 @@
-// Tables 1, 2, 5 and 6 in the paper's own layout, from one's own experiment, with the paper's numbers beside them where
-// benchmark and language are the paper's, and nowhere else. Bandarkar et al., arXiv 2410.01335.
+// The paper's tables from one's own experiment, with the paper's numbers beside them where benchmark and language are the
+// paper's, and nowhere else. Bandarkar et al., arXiv 2410.01335.
+import type { NumberCell } from "../../report/table.js";
 import { languagesOf } from "../plan/plan-models.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
-import {
-  type PaperLanguage,
-  SETTINGS,
-  type Setting,
-  type Statistic,
-  TABLE_1,
-  TABLE_2,
-  TABLE_5,
-  TABLE_6,
-} from "../published.js";
-import { mergesIn, mergesThatFit, settingColumn } from "./columns.js";
-import type { Cell, ReportTable } from "./data.js";
+import { LAYOUTS, type Layout, type PaperLanguage, SETTINGS, type Statistic, TABLE_5 } from "../published.js";
+import { mergesThatFit, settingColumn } from "./columns.js";
+import type { ReportTable } from "./data.js";
 import { describeChoice, tasksIn } from "./overview.js";
 import { titleOf } from "./rows.js";
 import type { Basis, Sheet } from "./sheet.js";
@@ -31,14 +23,12 @@ export interface TableContext {
 
 /** The tables that the plan asks for, as far as the experiment has rows for them. */
 export function paperTables(context: TableContext): ReportTable[] {
-  const { tables } = context.plan;
-  return [
-    ...(tables.includes(1) ? [tableOne(context)] : []),
-    ...(tables.includes(2) ? languagesOf(context.plan).map((language) => tableTwo(context, language)) : []),
-    // Nothing is chosen among experts: one of the two is enough.
-    ...(tables.includes(5) && !(context.isOneOfTwo && context.basis === "all") ? [tableFive(context)] : []),
-    ...(tables.includes(6) ? [tableSix(context)] : []),
-  ].filter(({ rows }) => rows.length > 0);
+  const { plan, isOneOfTwo, basis } = context;
+  const wanted = (layout: Layout) => (plan.tables.includes(layout.number) ? tablesOf(context, layout) : []);
+  const [one, two, six] = LAYOUTS.map(wanted);
+  // Nothing is chosen among experts: one of the two bases is enough.
+  const five = plan.tables.includes(5) && !(isOneOfTwo && basis === "all") ? [tableFive(context)] : [];
+  return [one, two, five, six].flatMap((tables) => tables ?? []).filter(({ rows }) => rows.length > 0);
 }
 
 /** What a table would need that the plan's names do not tell, in a sentence for each. */
@@ -60,20 +50,20 @@ export function paperFaults({ plan, sheet, by }: TableContext): string[] {
 const isAskedAtAll = (sheet: Sheet, task: string) => sheet.models.some(({ name }) => sheet.isAsked(name, task));
 
 /** A cell's smallest, mean or largest over its models. */
-export function statistic(cell: Cell, which: Statistic): Cell {
+function statisticOf(cell: NumberCell, which: Statistic): NumberCell {
   const { range, interval, ...rest } = cell;
   if (which === "mean") return { ...rest, ...(interval ? { interval } : {}), ...(range ? { range } : {}) };
   return { ...rest, value: range ? (which === "min" ? range.low : range.high) : cell.value };
 }
 
 /** Marks the largest number of a row; several if they are equal. */
-export function markBest(cells: readonly Cell[]): Cell[] {
+function markBest(cells: readonly NumberCell[]): NumberCell[] {
   const values = cells.flatMap(({ value }) => (typeof value === "number" ? [value] : []));
   const most = Math.max(...values);
   return cells.map((cell) => (values.length > 1 && cell.value === most ? { ...cell, isBest: true } : cell));
 }
 
-const withPublished = (cell: Cell, published: number | undefined): Cell =>
+const withPublished = (cell: NumberCell, published: number | undefined): NumberCell =>
   published === undefined ? cell : { ...cell, published };
 
 // As written: 32.8 / 100 is not 0.328.
@@ -108,29 +98,6 @@ function crowdedNote(sheet: Sheet, columns: readonly string[], language: string)
   return crowded.length === 0 ? "" : ` ${crowded.join(" ")} The field \`column\` of a merge says which stands here.`;
 }
 
-function settingRow(
-  { sheet, plan, basis }: TableContext,
-  columns: readonly Setting[],
-  language: string,
-  which: Statistic,
-  task: string,
-): Cell[] {
-  return columns.map((setting) =>
-    statistic(sheet.cell(settingColumn(setting, language, sheet, plan, basis).models, task, basis), which),
-  );
-}
-
-/** Names of columns over several languages: what they have in common. */
-function headers(context: TableContext, columns: readonly Setting[], languages: readonly string[]): string[] {
-  return columns.map((setting) => {
-    const labels = languages.map((language) => {
-      const { label, detail } = settingColumn(setting, language, context.sheet, context.plan, context.basis);
-      return detail === "" ? label : `${label} (${detail})`;
-    });
-    return new Set(labels).size === 1 ? (labels[0] ?? "") : SETTINGS[setting];
-  });
-}
-
 function titled({ isOneOfTwo, basis }: TableContext, title: string): string {
   return isOneOfTwo ? `${title}, chosen on ${basis === "all" ? "the test items" : "held-out items"}` : title;
 }
@@ -143,66 +110,63 @@ function languagesWithTask({ plan, sheet, by }: TableContext): { language: strin
   });
 }
 
-function tableOne(context: TableContext): ReportTable {
+interface LanguageTask {
+  readonly language: string;
+  /** Undefined where the name of the deciding task does not tell. */
+  readonly task: string | undefined;
+}
+
+/** The tables of a layout: one of all languages whose task is known, or one of each language. */
+function tablesOf(context: TableContext, layout: Layout): ReportTable[] {
+  const { plan, by } = context;
+  if (!layout.isPerLanguage) return [layoutTable(context, layout, languagesWithTask(context))];
+  return languagesOf(plan).map((language) => layoutTable(context, layout, [{ language, task: taskIn(by, language) }]));
+}
+
+function layoutTable(context: TableContext, layout: Layout, languages: readonly LanguageTask[]): ReportTable {
   const { sheet, basis } = context;
-  const languages = languagesWithTask(context);
-  const rows = languages.flatMap(({ language, task }) =>
-    (["mean", "max"] as const).map((which) => {
-      const printed = isMgsm(task, language)
-        ? TABLE_1.rows.find((row) => row.language === language && row.statistic === which)
-        : undefined;
-      const cells = settingRow(context, TABLE_1.columns, language, which, task);
-      return {
-        label: `${languageName(language)} ${which}`,
-        cells: markBest(cells.map((cell, i) => withPublished(cell, percent(printed?.values[i])))),
-      };
-    }),
-  );
-  const tasks = languages.map(({ task }) => task);
-  const crowded = crowdedNote(sheet, ["soup", "swap"], languages[0]?.language ?? "");
+  const [first] = languages;
+  const name = layout.isPerLanguage && first ? `-${first.language}` : "";
+  const tasks = languages.flatMap(({ task }) => task ?? []);
+  const filled = (text: string) =>
+    text
+      .replace("{benchmark}", benchmarkTitle(context, tasks))
+      .replace("{language}", languageName(first?.language ?? ""));
+  const isPaper = languages.some(({ task, language }) => isMgsm(task, language));
+  const crowded = crowdedNote(sheet, layout.crowded, first?.language ?? "");
   return {
-    ...{ id: basis === "all" ? "table-1-all" : "table-1", kind: "paper" },
-    title: titled(context, `Table 1. ${benchmarkTitle(context, tasks)}`),
-    note: `Mean and maximum over experts or pairs. ${notesOf(context, tasks, languages.some(isPaperTask))}${crowded}`,
-    columns: [
-      "",
-      ...headers(
-        context,
-        TABLE_1.columns,
-        languages.map(({ language }) => language),
-      ),
-    ],
-    rows,
+    ...{ id: `table-${layout.number}${name}${basis === "all" ? "-all" : ""}`, kind: "paper" },
+    title: titled(context, filled(layout.title)),
+    note: `${filled(layout.note)} ${notesOf(context, tasks, isPaper)}${crowded}`,
+    columns: ["", ...columnTitles(context, layout, languages)],
+    rows: languages.flatMap((one) => layoutRows(context, layout, one)),
   };
 }
 
-const isPaperTask = ({ task, language }: { task: string; language: string }) => isMgsm(task, language);
-
-function tableTwo(context: TableContext, language: string): ReportTable {
-  const { by, basis, sheet } = context;
-  const own = taskIn(by, language);
-  const statistics: readonly (readonly [Statistic, string | undefined, string, "sw" | "en"])[] = [
-    ["min", own, `${languageName(language)} min`, "sw"],
-    ["mean", own, `${languageName(language)} mean`, "sw"],
-    ["max", own, `${languageName(language)} max`, "sw"],
-    ["mean", language === "en" ? undefined : taskIn(by, "en"), "English mean", "en"],
-  ];
-  const rows = statistics.flatMap(([which, task, label, of]) => {
+/** The rows of a language whose tasks are asked. */
+function layoutRows({ sheet, plan, by, basis }: TableContext, layout: Layout, { language, task: own }: LanguageTask) {
+  return layout.rows.flatMap(({ statistic, isEnglish = false, label, printed }) => {
+    const task = isEnglish ? (language === "en" ? undefined : taskIn(by, "en")) : own;
     if (task === undefined || !isAskedAtAll(sheet, task)) return [];
-    const isPaper = language === "sw" && isMgsm(task, of);
-    const printed = isPaper ? TABLE_2.rows.find((row) => row.task === of && row.statistic === which) : undefined;
-    const cells = settingRow(context, TABLE_2.columns, language, which, task);
-    return [{ label, cells: markBest(cells.map((cell, i) => withPublished(cell, percent(printed?.values[i])))) }];
+    const numbers = isMgsm(task, isEnglish ? "en" : language) ? printed[language] : undefined;
+    const cells = layout.columns.map((setting, i) => {
+      const { models } = settingColumn(setting, language, sheet, plan, basis);
+      return withPublished(statisticOf(sheet.cell(models, task, basis), statistic), percent(numbers?.[i]));
+    });
+    return [[label.replace("{language}", languageName(language)), ...markBest(cells)]];
   });
-  const isPaper = own !== undefined && isMgsm(own, language);
-  const crowded = crowdedNote(sheet, ["soup", "ties", "swap"], language);
-  return {
-    ...{ id: `table-2-${language}${basis === "all" ? "-all" : ""}`, kind: "paper" },
-    title: titled(context, `Table 2. ${languageName(language)} in detail`),
-    note: `${benchmarkTitle(context, own === undefined ? [] : [own])}. Minimum, mean and maximum over experts or pairs. ${notesOf(context, [own], isPaper)}${crowded}`,
-    columns: ["", ...headers(context, TABLE_2.columns, [language])],
-    rows,
-  };
+}
+
+/** Titles of columns over several languages: what they have in common. */
+function columnTitles({ sheet, plan, basis }: TableContext, layout: Layout, languages: readonly LanguageTask[]) {
+  if (layout.titles) return layout.titles;
+  return layout.columns.map((setting) => {
+    const labels = languages.map(({ language }) => {
+      const { label, detail } = settingColumn(setting, language, sheet, plan, basis);
+      return detail === "" ? label : `${label} (${detail})`;
+    });
+    return new Set(labels).size === 1 ? (labels[0] ?? "") : SETTINGS[setting];
+  });
 }
 
 /** The benchmark that tasks are of, and how it is asked: `MGSM, 8-shot`. */
@@ -261,41 +225,13 @@ function tableFive(context: TableContext): ReportTable {
       withPublished(sheet.cell(asked(math, task), task, "all"), printed?.math),
       ...own,
     ];
-    return { label: titleOf(sheet, task), cells: markBest(cells) };
+    return [titleOf(sheet, task), ...markBest(cells)];
   });
   return {
     ...{ id: "table-5", kind: "paper" },
     title: "Table 5. Experts on every benchmark",
     note: "Mean over the experts of each kind. All items. Bold: the largest of a row, be its lead beyond chance or not.",
     columns: ["", "base", "math experts", ...languages.map((language) => `${languageName(language)} experts`)],
-    rows,
-  };
-}
-
-/** With souping first. */
-function tableSix(context: TableContext): ReportTable {
-  const { plan, sheet, basis } = context;
-  const keys = Object.keys(TABLE_6.columns) as (keyof typeof TABLE_6.columns)[];
-  const languages = languagesWithTask(context);
-  const rows = languages.map(({ language, task }) => {
-    const printed = isMgsm(task, language) ? TABLE_6.rows.find((row) => row.language === language) : undefined;
-    const cells = keys.map((key, i) => {
-      const models =
-        key === "soup" || key === "default"
-          ? settingColumn(key, language, sheet, plan, basis).models
-          : mergesIn(sheet, key, language)
-              .filter(({ configuration }) => configuration.isDefault)
-              .map(({ name }) => name);
-      return withPublished(sheet.cell(models, task, basis), percent(printed?.values[i]));
-    });
-    return { label: languageName(language), cells: markBest(cells) };
-  });
-  const tasks = languages.map(({ task }) => task);
-  return {
-    ...{ id: basis === "all" ? "table-6-all" : "table-6", kind: "paper" },
-    title: titled(context, "Table 6. With souping first"),
-    note: `${benchmarkTitle(context, tasks)}. ${notesOf(context, tasks, languages.some(isPaperTask))}`,
-    columns: ["", ...Object.values(TABLE_6.columns)],
     rows,
   };
 }

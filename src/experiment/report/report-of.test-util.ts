@@ -1,9 +1,18 @@
 // The report of a plan in a world where answers are what a function says. For tests.
+
+import type { Cell, Table } from "../../report/table.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
 import { FakeWorld, fakeFacts } from "../plan/fake-world.test-util.js";
 import type { SuggestedRecipe } from "../steps/facts.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { gatherReport } from "./gather.js";
+
+/** The cells of a row that are numbers. */
+export const numbersOf = (row: readonly Cell[] = []) => row.filter((cell) => typeof cell === "object");
+
+/** The numbers of the row with a label. */
+export const rowOf = (table: Table | undefined, label: string) =>
+  numbersOf(table?.rows.find(([first]) => first === label));
 
 /** How many of ten items in a row a model gets right. */
 export type Strength = (step: EvaluateStep) => number;

@@ -1,17 +1,14 @@
 // Reports of experiments whose answers are known: every number by hand, every format complete and safe.
 import { describe, expect, it } from "vitest";
-import {
-  experimentMarkdown,
-  formatCell,
-  formatDifference,
-  scoresCsv,
-  tableCsv,
-  tableLatex,
-} from "../../report/experiment.js";
-import { experimentPage } from "../../report/experiment-page.js";
+import { drawnPage } from "../../report/drawn-page.test-util.js";
+import { pageWithData } from "../../report/page.js";
+import { csvLines, latexText } from "../../report/render.js";
 import { ITEMS } from "../plan/fake-world.test-util.js";
 import type { EvaluateStep } from "../steps/step.js";
-import { reportOf } from "./report-of.test-util.js";
+import { experimentMarkdown } from "./markdown.js";
+import { experimentPage } from "./page.js";
+import { numbersOf, reportOf, rowOf } from "./report-of.test-util.js";
+import { scoresTable } from "./tables.js";
 
 const PLAN = `
 name: small
@@ -56,7 +53,7 @@ describe("the data of a report", () => {
       ...["", "base", "language expert", "math expert", "joint SFT", "soup", "TIES, best configuration"],
       ...["layer swap, default configuration (bottom 2, top 0)", "layer swap, best configuration (bottom 1, top 1)"],
     ]);
-    const row = (label: string) => table?.rows.find((one) => one.label === label)?.cells ?? [];
+    const row = (label: string) => rowOf(table, label);
     const mean = (a: number, b: number) => (heldShare(a) + heldShare(b)) / 2;
     expect(row("Swahili mean").map(({ value }) => value)).toEqual([
       ...[heldShare(1), mean(2, 1), mean(3, 4), heldShare(5), heldShare(4), null, heldShare(5), heldShare(7)],
@@ -74,15 +71,15 @@ describe("the data of a report", () => {
 
   it("has tables 1, 5 and 6", () => {
     const one = report.tables.find(({ id }) => id === "table-1");
-    expect(one?.rows.map(({ label }) => label)).toEqual(["Swahili mean", "Swahili max"]);
+    expect(one?.rows.map(([label]) => label)).toEqual(["Swahili mean", "Swahili max"]);
     const five = report.tables.find(({ id }) => id === "table-5");
-    expect(five?.rows.map(({ label, cells }) => [label, ...cells.map(({ value }) => value)])).toEqual([
+    expect(five?.rows.map((row) => [row[0], ...numbersOf(row).map(({ value }) => value)])).toEqual([
       ["mgsm_sw", 0.1, 0.35, expect.closeTo(0.15, 12)],
       ["mgsm_en", 0.8, 0.8, 0.8],
     ]);
-    expect(five?.rows[0]?.cells.map(({ published }) => published)).toEqual([0.248, 0.295, 0.247]);
+    expect(numbersOf(five?.rows[0]).map(({ published }) => published)).toEqual([0.248, 0.295, 0.247]);
     const six = report.tables.find(({ id }) => id === "table-6");
-    expect(six?.rows[0]?.cells.map(({ value }) => value)).toEqual([heldShare(4), heldShare(5), heldShare(6), null]);
+    expect(numbersOf(six?.rows[0]).map(({ value }) => value)).toEqual([heldShare(4), heldShare(5), heldShare(6), null]);
   });
 
   it("has a figure of bottom against top, on what the search saw", () => {
@@ -141,30 +138,20 @@ describe("the data of a report", () => {
     ]);
     const all = both.tables.find(({ id }) => id === "table-2-sw-all");
     expect(all?.note).toContain("chosen on these very items, as the paper did");
-    expect(all?.rows.find(({ label }) => label === "Swahili mean")?.cells.at(-1)?.value).toBeCloseTo(0.7, 12);
+    expect(rowOf(all, "Swahili mean").at(-1)?.value).toBeCloseTo(0.7, 12);
   });
 
-  it("is a report before anything is done", () => {
+  it("is a report before anything is done", async () => {
     const { report: early } = reportOf(PLAN, strength, { isFinished: false });
-    expect(early.tables.find(({ id }) => id === "table-1")?.rows[0]?.cells[0]?.value).toBeUndefined();
+    expect(early.tables.find(({ id }) => id === "table-1")?.rows[0]?.[1]).toHaveProperty("value", undefined);
     expect(experimentMarkdown(early)).toContain("Not complete: of its steps 0 done");
-    expect(experimentPage(early)).toContain("no &lt;memory&gt;");
+    expect(await drawnPage(experimentPage(early))).toContain("no &lt;memory&gt;");
   });
 });
 
 describe("formats", () => {
   const table = report.tables.find(({ id }) => id === "table-2-sw");
   if (!table) throw new Error("no table");
-
-  it("write numbers as people read them", () => {
-    expect([
-      formatCell(0.3249, "share"),
-      formatCell(31.46, "points"),
-      formatCell(null, "share"),
-      formatCell(undefined, "share"),
-    ]).toEqual(["32.5", "31.5", "–", "…"]);
-    expect([formatDifference(0.05, "share"), formatDifference(-0.051, "share")]).toEqual(["+5.0", "−5.1"]);
-  });
 
   it("are Markdown", () => {
     const text = experimentMarkdown(report);
@@ -178,45 +165,41 @@ describe("formats", () => {
   });
 
   it("are CSV, unrounded", () => {
-    const lines = scoresCsv(report).trimEnd().split("\n");
+    const lines = csvLines(scoresTable(report.scores));
     expect(lines).toHaveLength(1 + report.scores.length);
     expect(lines[0]).toBe("model,kind,task,protocol,scale,score,low,high,items,of,unanswered");
     expect(lines[1]).toMatch(/^base,base,mgsm_sw,"fake@1, 0-shot",share,0\.1,0\.02\d+,0\.30\d+,20,20,0$/);
     const silent = reportOf(PLAN, strength, { isSilent: ({ model }, item) => model === "id:m1" && item < 3 }).report;
-    expect(
-      scoresCsv(silent)
-        .split("\n")
-        .filter((line) => /^math-1,/.test(line))[0],
-    ).toMatch(/,20,20,3$/);
+    expect(csvLines(scoresTable(silent.scores)).find((line) => line.startsWith("math-1,"))).toMatch(/,20,20,3$/);
     expect(experimentMarkdown(silent)).toMatch(/\| math-1 \|.*\| 20, 3 unanswered \|/);
     expect(silent.notes).toContain(
       '6 items in 2 scores had no answer that could be judged, and are in no mean; see "Every score".',
     );
-    const header = tableCsv(table).split("\n")[0];
-    expect(header).toMatch(/^,base,base \(published\),language expert,/);
-    expect(tableCsv(table)).toContain(`${heldShare(7)},0.328`);
+    expect(csvLines(table)[0]).toMatch(/^,base,base \(published\),language expert,/);
+    expect(csvLines(table).join("\n")).toContain(`${heldShare(7)},0.328`);
   });
 
   it("are LaTeX", () => {
-    const text = tableLatex(table);
+    const text = latexText(table);
     expect(text).toContain("\\begin{tabular}{lrrrrrrrr}");
     expect(text).toContain(`\\textbf{${(100 * heldShare(7)).toFixed(1)}} {\\scriptsize(32.8)}`);
     expect(text).toContain("mgsm\\_sw".slice(0, 4));
     expect(text.match(/\\\\$/gm)).toHaveLength(1 + table.rows.length);
-    expect(tableLatex({ ...table, title: "100% of {a_b} & $5 ~ x^2 \\" })).toContain(
+    expect(latexText({ ...table, title: "100% of {a_b} & $5 ~ x^2 \\" })).toContain(
       "100\\% of \\{a\\_b\\} \\& \\$5 \\textasciitilde{} x\\textasciicircum{}2 \\textbackslash{}",
     );
   });
 
-  it("are a page that needs nothing else", () => {
-    const page = experimentPage(report);
+  it("are a page that needs nothing else", async () => {
+    const whole = await pageWithData("#report-page", experimentPage(report));
+    expect(whole).not.toMatch(/https?:|src=|@import|url\(/);
+    expect(whole).toContain("prefers-color-scheme: dark");
+    const page = await drawnPage(experimentPage(report));
     expect(page).toContain("<h1>A &lt;small&gt; experiment &amp; more</h1>");
-    expect(page).not.toMatch(/<script|https?:|src=|@import|url\(/);
     for (const id of ["overview", "tables", "grids", "search", "flips", "scores", "cost"]) {
       expect(page).toContain(`href="#${id}"`);
       expect(page).toContain(`id="${id}"`);
     }
-    expect(page).toContain("prefers-color-scheme: dark");
     expect(page).toContain("1.2 billion parameters, 16 layers");
     const opened = page.match(/<(section|figure|table|tr|td|th|details|div|p)\b/g)?.length;
     expect(page.match(/<\/(section|figure|table|tr|td|th|details|div|p)>/g)?.length).toBe(opened);

@@ -1,8 +1,8 @@
 // What the main tables have: a row for each name of the plan, a table for each task, intervals, and no best by chance.
 import { describe, expect, it } from "vitest";
-import { overviewLines } from "../../report/experiment-terminal.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { reportOf } from "./report-of.test-util.js";
+import { overviewLines } from "./terminal.js";
 
 const HEAD = `
 name: small

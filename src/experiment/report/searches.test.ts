@@ -1,8 +1,10 @@
 // How a report tells a search: its rounds, ties, grids of one or two fields; and that every table is one of its tables.
 import { describe, expect, it } from "vitest";
-import { experimentMarkdown, tableCsv, tableLatex } from "../../report/experiment.js";
-import { experimentPage } from "../../report/experiment-page.js";
+import { drawnPage } from "../../report/drawn-page.test-util.js";
+import { csvLines, latexText } from "../../report/render.js";
 import type { EvaluateStep } from "../steps/step.js";
+import { experimentMarkdown } from "./markdown.js";
+import { experimentPage } from "./page.js";
 import { reportOf } from "./report-of.test-util.js";
 
 const plan = (grid: string, search = "", recipe = "") => `
@@ -49,10 +51,7 @@ describe("halving", () => {
     expect(search?.configurations).toHaveLength(9);
     expect(search?.configurations[0]).toMatchObject({ label: search?.chosen, isChosen: true, round: 3, items: 16 });
     const rounds = tables.find(({ id }) => id === "search-graft-of-math-and-swahili-rounds");
-    expect(rounds?.rows[0]).toMatchObject({
-      label: "1",
-      cells: [{ value: 9 }, { value: 4 }, { value: expect.any(Number) }],
-    });
+    expect(rounds?.rows[0]).toMatchObject(["1", { value: 9 }, { value: 4 }, { value: expect.any(Number) }]);
   });
 });
 
@@ -130,15 +129,15 @@ describe("every table", () => {
       ["cost", "cost"],
     ]);
     for (const table of report.tables) {
-      const lines = tableCsv(table).trimEnd().split("\n");
+      const lines = csvLines(table);
       expect(lines).toHaveLength(1 + table.rows.length);
-      expect(tableLatex(table)).toContain("\\begin{tabular}{l");
+      expect(latexText(table)).toContain("\\begin{tabular}{l");
     }
     const cost = report.tables.at(-1) as (typeof report.tables)[number];
-    expect(tableCsv(cost)).toMatch(/^,steps,time\nevaluations,3,6\nevaluations of merges,\d+,\d+\n$/);
+    expect(csvLines(cost).join("\n")).toMatch(/^,steps,time\nevaluations,3,6\nevaluations of merges,\d+,\d+$/);
     const main = report.tables[0] as (typeof report.tables)[number];
-    expect(tableCsv(main).split("\n")[1]).toMatch(/^base,,0,0,0\.489\d+$/);
-    expect(tableLatex(main)).toContain("\\begin{tabular}{llrrr}");
+    expect(csvLines(main)[1]).toMatch(/^base,,0,0,0\.489\d+$/);
+    expect(latexText(main)).toContain("\\begin{tabular}{llrrr}");
   });
 
   it("has words to the left in Markdown, and says what its intervals are", () => {
@@ -149,10 +148,10 @@ describe("every table", () => {
     expect(text).toContain("± is a 95% interval");
   });
 
-  it("is on the page under short names, with an axis to 100 and a legend", () => {
-    const page = experimentPage(report);
-    expect(page).toContain("<b>base/last</b>");
-    expect(page).toContain('<span style="left:100%">100</span>');
+  it("is on the page under short names, with an axis to 100 and a legend", async () => {
+    const page = await drawnPage(experimentPage(report));
+    expect(page).toContain("fine-tuned from base/last");
+    expect(page).toContain('<span style="left:100.00%">100</span>');
     expect(page).toContain('<i class="key swap"></i>layer swap');
     expect(page).toMatch(/<th scope="col" class="text">task<\/th>/);
     expect(page).not.toContain("1 more comparisons");

@@ -1,11 +1,11 @@
 // Answers by model and task, gathered from the steps that asked: the sheet that every table is read from.
 import { scoreItems, wilsonInterval } from "../../evaluate/index.js";
+import type { NumberCell, Scale, Span } from "../../report/table.js";
 import type { AskedModel, Expansion } from "../plan/expand.js";
 import type { ExpertModel, MergeModel, Model } from "../plan/plan-models.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { Facts, ItemResult, Results, TaskFacts } from "../steps/facts.js";
 import type { TaskRequest } from "../steps/step.js";
-import type { Cell, Scale, Span } from "./data.js";
 
 /** Stands for models that are not known yet, so that their score is unknown, too, and not "none". */
 export const UNKNOWN_MODEL = "?";
@@ -95,7 +95,7 @@ export class Sheet {
   }
 
   /** Means over models of one task, with the interval over items and the range over models; of those that are asked it. */
-  cell(models: readonly string[], task: string, basis: Basis): Cell & { readonly scale: Scale } {
+  cell(models: readonly string[], task: string, basis: Basis): NumberCell & { readonly scale: Scale } {
     const asked = models.filter((model) => this.isAsked(model, task));
     const scale = this.#scaleOf(asked, task);
     if (models.includes(UNKNOWN_MODEL)) return { value: undefined, scale };

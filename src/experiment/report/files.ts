@@ -1,13 +1,16 @@
-// The folder of an experiment's report: every file of it, written anew. What stands in the files is said by experiment.ts
-// and experiment-page.ts.
+// The folder of an experiment's report.
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { isSystemError } from "../core/errors.js";
-import { writeFileAtomically } from "../core/files.js";
-import { isObject } from "../core/json.js";
-import type { ExperimentReport } from "../experiment/report/data.js";
-import { experimentMarkdown, scoresCsv, tableCsv, tableLatex } from "./experiment.js";
-import { experimentPage } from "./experiment-page.js";
+import { isSystemError } from "../../core/errors.js";
+import { writeFileAtomically } from "../../core/files.js";
+import { isObject } from "../../core/json.js";
+import { pageWithData } from "../../report/page.js";
+import { csvLines, latexText } from "../../report/render.js";
+import type { Table } from "../../report/table.js";
+import type { ExperimentReport } from "./data.js";
+import { experimentMarkdown } from "./markdown.js";
+import { experimentPage } from "./page.js";
+import { scoresTable } from "./tables.js";
 
 /** The data of the report; by it the next one knows which files this one wrote. */
 const DATA = "report.json";
@@ -20,12 +23,12 @@ export async function writeReport(folder: string, report: ExperimentReport): Pro
   await mkdir(folder, { recursive: true });
   const before = await tablesBefore(folder);
   const files: readonly (readonly [name: string, content: string])[] = [
-    ["index.html", experimentPage(report)],
+    ["index.html", await pageWithData("#report-page", experimentPage(report))],
     ["report.md", experimentMarkdown(report)],
-    ["scores.csv", scoresCsv(report)],
+    ["scores.csv", csvText(scoresTable(report.scores))],
     ...report.tables.flatMap((table) => [
-      [`${table.id}.csv`, tableCsv(table)] as const,
-      [`${table.id}.tex`, tableLatex(table)] as const,
+      [`${table.id}.csv`, csvText(table)] as const,
+      [`${table.id}.tex`, latexText(table)] as const,
     ]),
   ];
   for (const [name, content] of files) await writeFileAtomically(join(folder, name), content);
@@ -34,6 +37,8 @@ export async function writeReport(folder: string, report: ExperimentReport): Pro
   // Last: were it cut short, the next report would still know what is to be removed.
   await writeFileAtomically(join(folder, DATA), `${JSON.stringify(report, null, 2)}\n`);
 }
+
+const csvText = (table: Table) => `${csvLines(table).join("\n")}\n`;
 
 /** Files of the tables of the report that is there. */
 async function tablesBefore(folder: string): Promise<string[]> {

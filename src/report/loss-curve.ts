@@ -1,72 +1,6 @@
-// A run of training for people: its line of progress, and its loss over the samples as a figure.
-import { Presets, SingleBar } from "cli-progress";
+// The loss of a training run over the samples, as a figure.
 import type { TopLevelSpec } from "vega-lite";
-import { formatCount, formatDuration } from "../core/format.js";
 import { drawSpec } from "./draw.js";
-
-/** What is shown after a step. */
-export interface TrainingState {
-  readonly step: number;
-  readonly steps: number;
-  readonly loss: number;
-  readonly holdoutLoss?: number;
-  readonly learningRate: number;
-  readonly gradientNorm: number;
-  readonly tokensPerSecond: number;
-  readonly secondsLeft: number;
-}
-
-export interface TrainingDisplay {
-  update(state: TrainingState): void;
-  stop(): void;
-}
-
-/** A bar on a terminal, a line now and then elsewhere. */
-export function showTraining(stream: NodeJS.WriteStream = process.stderr): TrainingDisplay {
-  return stream.isTTY ? bar(stream) : lines(stream);
-}
-
-function describe(state: TrainingState): string {
-  const held = state.holdoutLoss === undefined ? "" : `  held out ${state.holdoutLoss.toFixed(4)}`;
-  return (
-    `loss ${state.loss.toFixed(4)}${held}  lr ${state.learningRate.toExponential(1)}  |g| ${state.gradientNorm.toFixed(2)}  ` +
-    `${formatCount(state.tokensPerSecond)} tokens/s  ${formatDuration(Math.ceil(state.secondsLeft))} left`
-  );
-}
-
-function bar(stream: NodeJS.WriteStream): TrainingDisplay {
-  let shown: SingleBar | undefined;
-  return {
-    update: (state) => {
-      const payload = { text: describe(state) };
-      if (!shown) {
-        const format = "step {value} of {total} {bar} {text}";
-        shown = new SingleBar(
-          { format, stream, hideCursor: true, barsize: 16, linewrap: false },
-          Presets.shades_classic,
-        );
-        shown.start(state.steps, state.step, payload);
-      } else shown.update(state.step, payload);
-    },
-    stop: () => shown?.stop(),
-  };
-}
-
-// Seldom enough not to fill a log, often enough to see that it lives.
-const LINE_SECONDS = 5;
-
-function lines(stream: NodeJS.WritableStream): TrainingDisplay {
-  let last = Number.NEGATIVE_INFINITY;
-  return {
-    update: (state) => {
-      const now = performance.now() / 1000;
-      if (now - last < LINE_SECONDS && state.step < state.steps) return;
-      last = now;
-      stream.write(`step ${state.step} of ${state.steps}  ${describe(state)}\n`);
-    },
-    stop: () => undefined,
-  };
-}
 
 /** A line of the log: of a step, or of a measurement on held-out data. */
 export interface LogEntry {
@@ -176,12 +110,7 @@ export function lossCurveSpec(log: readonly LogEntry[], title: string): TopLevel
     height: 280,
     encoding,
     layer: [
-      layer(
-        [...steps].map(([name, points]) => [name, inStretches(points, POINTS)]),
-        {
-          ...{ type: "line", strokeWidth: 1, opacity: 0.3 },
-        },
-      ),
+      layer(drawn, { type: "line", strokeWidth: 1, opacity: 0.3 }),
       layer(means, { type: "line", strokeWidth: 2.5, strokeJoin: "round" }),
       layer([[HELD_OUT, held]], {
         type: "line",

@@ -1,9 +1,8 @@
 // Tables of scores and comparisons: to the letter, in all three formats.
 import { describe, expect, it } from "vitest";
-import type { ResultsComparison } from "../evaluate/compare.js";
-import type { Results, TaskResult } from "../evaluate/results/index.js";
-import { progressLine, showEvaluation } from "./evaluation-progress.js";
-import { comparisonLines, scoreLines, scoreNotes } from "./scores.js";
+import type { ResultsComparison } from "./compare.js";
+import { comparisonLines, progressDetail, scoreLines, scoreNotes } from "./present.js";
+import type { Results, TaskResult } from "./results/index.js";
 
 const interval = { low: 0.35, high: 0.5, level: 0.95, deviation: 0.03, resamples: 1000, seed: 0 };
 const task = (more: Partial<TaskResult>): TaskResult => ({
@@ -79,7 +78,7 @@ describe("scores", () => {
       "task          protocol                              metric               score  ± SE  95% interval              items",
       "MGSM Swahili  layergraft/mgsm-native-cot@1, 8-shot  exact match, strict   43.2   3.1  35.0 to 50.0                250",
       "                                                    exact | flexible      44.0   3.0  35.0 to 50.0  248 (+2 unscored)",
-      "FLORES        layergraft/flores@1, 0-shot           BLEU                 23.46     -             -                  1",
+      "FLORES        layergraft/flores@1, 0-shot           BLEU                 23.46     –             –                  1",
     ]);
   });
 
@@ -116,14 +115,14 @@ describe("scores", () => {
     } as const;
     expect(scoreNotes({ ...RESULTS, sandbox, tasks: [troubled] })).toEqual([
       "mgsm_sw: cut short",
-      "mgsm_sw: 3 of 250 weighed by the log-probabilities of the next token",
+      "mgsm_sw: 3 of 250 scored by the log-probabilities of the next token",
       "mgsm_sw: 1 of 250 refused by the server or too long for the model; see the samples",
-      "mgsm_sw: 2 of 250 lack a choice in the server's list of likely next tokens",
-      "mgsm_sw: 3 of 250 without a verdict, and in no score",
-      "mgsm_sw: 4 of 250 answers reached the bound of new tokens",
+      "mgsm_sw: 2 of 250 have a choice that the server's list of likely next tokens lacks",
+      "mgsm_sw: 3 of 250 have no verdict and are in no score",
+      "mgsm_sw: 4 of 250 answers were cut at the limit of new tokens",
       "mgsm_sw: 5 of 250 programs: timeout",
-      "sandbox: Python itself keeps programs from your files, the kernel here does not; that holds against accidents only",
-      "sandbox: nothing keeps programs from taking memory here",
+      "sandbox: only Python keeps programs from your files, not the kernel; this stops accidents, not attacks",
+      "sandbox: nothing keeps programs from using unlimited memory",
     ]);
     expect(scoreNotes(RESULTS)).toEqual(["BLEU: nrefs:1|x"]);
   });
@@ -176,8 +175,8 @@ describe("comparisons", () => {
 
   it("show difference, interval and flips", () => {
     expect(comparisonLines(compared, "table")).toEqual([
-      "task          protocol     metric  first  second  difference   95% interval  gained  lost       p",
-      "MGSM Swahili  p@1, 8-shot  strict   40.0    43.2        +3.2    -1.0 to 7.0       2     1  <0.001",
+      "task          protocol     metric  first  second  difference   95% interval  gained  lost        p",
+      "MGSM Swahili  p@1, 8-shot  strict   40.0    43.2        +3.2    -1.0 to 7.0       2     1  < 0.001",
       "                           BLEU     0.40    0.43       -1.50  -0.01 to 0.07",
     ]);
     expect(comparisonLines(compared, "markdown")[3]).toBe(
@@ -192,47 +191,11 @@ describe("comparisons", () => {
   });
 });
 
-describe("progress", () => {
+it("tells score so far, refusals and speed", () => {
   const progress = {
-    task: "mgsm_sw",
-    title: "MGSM Swahili",
-    number: 2,
-    tasks: 6,
-    done: 120,
-    total: 250,
-    score: 0.417,
-    metric: "strict",
-    scale: "share" as const,
-    refused: 3,
-    itemsPerSecond: 2.13,
-    secondsLeft: 61.03,
+    ...{ task: "mgsm_sw", title: "MGSM Swahili", number: 2, tasks: 6, done: 120, total: 250 },
+    ...{ score: 0.417, metric: "strict", scale: "share" as const, refused: 3, itemsPerSecond: 2.13, secondsLeft: 61 },
   };
-
-  it("tells score so far, speed and time left", () => {
-    expect(progressLine(progress)).toBe(
-      "2/6 MGSM Swahili  120 of 250 (48%)  strict 41.7  3 refused  2.1 items/s, 1 min 02 s left",
-    );
-    expect(progressLine({ ...progress, tasks: 1, score: undefined, refused: 0, itemsPerSecond: 0.2, done: 250 })).toBe(
-      "MGSM Swahili  250 of 250 (100%)  5.0 s per item",
-    );
-  });
-
-  it("rewrites one line on a terminal, and writes seldom elsewhere", () => {
-    const show = (isTTY: boolean): string => {
-      let text = "";
-      const stream = { isTTY, columns: 60, write: (more: string) => (text += more) } as unknown as NodeJS.WriteStream;
-      const display = showEvaluation(stream);
-      display.update({ ...progress, done: 0 });
-      display.update({ ...progress, done: 1 });
-      display.note("fetched x");
-      display.update({ ...progress, done: 250 });
-      display.stop();
-      return text;
-    };
-    expect(show(false)).toBe(`fetched x\n${progressLine({ ...progress, done: 250 })}\n`);
-    const lines = show(true).split("\n");
-    expect(lines[0]).toMatch(/0 of 250.*\r.*\r.*fetched x$/);
-    expect(lines[1]?.replace("\r\u001b[2K", "")).toBe(progressLine({ ...progress, done: 250 }).slice(0, 59));
-    expect(lines).toHaveLength(3);
-  });
+  expect(progressDetail(progress)).toBe("strict 41.7  3 refused  2.1 items/s");
+  expect(progressDetail({ ...progress, score: undefined, refused: 0, itemsPerSecond: 0.2 })).toBe("5.0 s per item");
 });

@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { reportOf } from "../experiment/report/report-of.test-util.js";
-import { writeReport } from "./experiment-files.js";
+import { writeReport } from "./files.js";
+import { reportOf } from "./report-of.test-util.js";
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-report-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,10 +1,10 @@
 // What a plan amounts to and where it stands, as a person reads it on a terminal.
 import { describe, expect, it } from "vitest";
-import type { ExperimentStatus, Outlook, StepStatus } from "../experiment/experiment.js";
-import { FakeWorld, fakeFacts } from "../experiment/plan/fake-world.test-util.js";
-import { estimateExperiment } from "../experiment/run/estimate.js";
-import { countSteps } from "../experiment/run/run-experiment.js";
-import { adviceOnFailures, outlookLines, statusLines } from "./experiment-outlook.js";
+import type { ExperimentStatus, Outlook, StepStatus } from "../experiment.js";
+import { FakeWorld, fakeFacts } from "../plan/fake-world.test-util.js";
+import { estimateExperiment } from "../run/estimate.js";
+import { countSteps } from "../run/run-experiment.js";
+import { adviceOnFailures, outlookLines, statusLines } from "./outlook.js";
 
 const PLAN = `
 name: small
@@ -58,7 +58,7 @@ describe("an outlook", () => {
     world.finish();
     const text = outlookLines(outlookOf(world, () => true)).join("\n");
     expect(text).toMatch(/training +2 +0 +0 +-/);
-    expect(text).toMatch(/all \d+ steps are done; there is nothing to do$/);
+    expect(text).toMatch(/all \d+ steps are done; nothing to do$/);
     expect(text).toMatch(/swap of math and swahili +2 combinations, 2 configurations of each/);
   });
 });
@@ -74,7 +74,7 @@ describe("a status", () => {
     });
     const lines = statusLines({ ...status, steps });
     const [first, second, ...others] = steps.map(({ step }) => step.label);
-    expect(lines).toContain(`stopped  ${first}: its process is gone; resume goes on with it`);
+    expect(lines).toContain(`stopped  ${first}: its process is gone; resume continues it`);
     expect(lines).toContain(`failed   ${second}: no room`);
     expect(lines).toContain(adviceOnFailures(1));
     for (const label of others) expect(lines).toContain(`left     ${label}`);
@@ -83,9 +83,7 @@ describe("a status", () => {
   });
 
   it("advises on one failure and on several", () => {
-    expect(adviceOnFailures(1)).toBe(
-      "1 step failed: mend what its reason says, and resume tries it again; what is done stays done",
-    );
-    expect(adviceOnFailures(2)).toMatch(/^2 steps failed: mend what their reasons say, and resume tries them again/);
+    expect(adviceOnFailures(1)).toBe("1 step failed. Fix the cause, then run resume; steps that are done are kept.");
+    expect(adviceOnFailures(2)).toMatch(/^2 steps failed\. /);
   });
 });

@@ -1,8 +1,10 @@
 // Reports of large plans: pages and Markdown of a size that a person can open, and word of where the rest is.
 import { describe, expect, it } from "vitest";
-import { reportOf } from "../experiment/report/report-of.test-util.js";
-import { experimentMarkdown, scoresCsv, tableCsv } from "./experiment.js";
-import { experimentPage } from "./experiment-page.js";
+import { drawnPage } from "../../report/drawn-page.test-util.js";
+import { csvLines } from "../../report/render.js";
+import { experimentMarkdown } from "./markdown.js";
+import { experimentPage } from "./page.js";
+import { reportOf } from "./report-of.test-util.js";
 
 const plan = (experts: number, bottoms: number) => `
 name: large
@@ -20,9 +22,11 @@ evaluate: { tasks: ["mgsm_{language}"] }
 const of = (experts: number, bottoms: number) =>
   reportOf(plan(experts, bottoms), ({ model }) => (typeof model === "object" && model.top === 2 ? 9 : 1)).report;
 
-describe("a large report", () => {
+import { scoresTable } from "./tables.js";
+
+describe("a large report", async () => {
   const report = of(20, 16);
-  const page = experimentPage(report);
+  const page = await drawnPage(experimentPage(report));
   const text = experimentMarkdown(report);
 
   it("is bounded, and says where the rest is", () => {
@@ -38,8 +42,8 @@ describe("a large report", () => {
   });
 
   it("is whole in its files", () => {
-    expect(scoresCsv(report).trimEnd().split("\n")).toHaveLength(1 + 1302);
-    const rows = report.tables.map((table) => tableCsv(table).trimEnd().split("\n").length - 1);
+    expect(csvLines(scoresTable(report.scores))).toHaveLength(1 + 1302);
+    const rows = report.tables.map((table) => csvLines(table).length - 1);
     expect(rows).toEqual(report.tables.map((table) => table.rows.length));
   });
 
@@ -50,9 +54,9 @@ describe("a large report", () => {
   });
 });
 
-it("a small report is whole on its page", () => {
+it("a small report is whole on its page", async () => {
   const report = of(1, 2);
-  const page = experimentPage(report);
+  const page = await drawnPage(experimentPage(report));
   expect(page).not.toContain("scores.csv");
   expect(page).not.toContain("gained-lost.csv");
   for (const id of report.flips.flatMap(({ gained }) => gained)) expect(page).toContain(`<code>${id}</code>`);

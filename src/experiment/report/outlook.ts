@@ -1,11 +1,11 @@
-// What an experiment will take and where it stands, as lines for a terminal. Its scores are experiment-terminal.ts's, what
-// happens while it runs experiment-progress.ts's.
-import { formatBytes, formatDuration, plural } from "../core/format.js";
-import { groupBy } from "../core/group.js";
-import type { ExperimentStatus, Outlook } from "../experiment/experiment.js";
-import type { StepKind } from "../experiment/steps/step.js";
-import { describeCounts } from "./experiment-progress.js";
-import { formatTable } from "./table.js";
+// What an experiment will take, and where it is, as lines for a terminal.
+import { formatBytes, formatDuration, plural } from "../../core/format.js";
+import { groupBy } from "../../core/group.js";
+import { terminalLines } from "../../report/render.js";
+import { right } from "../../report/table.js";
+import type { ExperimentStatus, Outlook } from "../experiment.js";
+import type { StepKind } from "../steps/step.js";
+import { describeCounts } from "./progress.js";
 
 const KINDS: readonly (readonly [StepKind, string])[] = [
   ["train", "training"],
@@ -31,7 +31,7 @@ export function outlookLines(outlook: Outlook): string[] {
     ...(estimate === undefined
       ? ["how long it will take is unknown without the base; give its sizes under assume"]
       : left.length + estimate.waiting === 0
-        ? [`all ${done === 1 ? "is" : `${done.toLocaleString("en-US")} steps are`} done; there is nothing to do`]
+        ? [`all ${done === 1 ? "is" : `${done.toLocaleString("en-US")} steps are`} done; nothing to do`]
         : [
             `about ${formatDuration(estimate.wallSeconds)} until the end, up to ${plural(estimate.workers, "step")} side by side and ` +
               `each after what it waits for; ${formatBytes(estimate.bytes)} on the disk`,
@@ -56,13 +56,7 @@ function modelLines({ expansion: { models } }: Outlook): string[] {
     lines.push([group, `${plural(pairs, "combination")}, ${plural(configurations, "configuration")} of each`]);
   }
   const first = lines.length === 0 ? "models known now: base" : "models known now: base, and";
-  return [
-    first,
-    ...formatTable(
-      ["", ""],
-      lines.map((line) => [...line]),
-    ).filter((line) => line.trim() !== ""),
-  ];
+  return [first, ...terminalLines({ columns: ["", ""], rows: lines }).slice(1)];
 }
 
 function namesOf(names: readonly string[]): string {
@@ -71,7 +65,7 @@ function namesOf(names: readonly string[]): string {
 }
 
 function countLines({ steps, estimate }: Outlook): string[] {
-  const header = ["step", ">done", ">now", ">later", ">time left, one after another"];
+  const columns = ["step", ...["done", "now", "later", "time left, one after another"].map(right)];
   const rows = KINDS.map(([kind, name]) => {
     const own = steps.filter(({ step }) => step.kind === kind);
     const done = own.filter(({ state }) => state.state === "done").length;
@@ -84,7 +78,7 @@ function countLines({ steps, estimate }: Outlook): string[] {
       estimate ? (estimate.seconds[kind] > 0 ? formatDuration(estimate.seconds[kind]) : "-") : "?",
     ];
   });
-  return formatTable(header, rows);
+  return terminalLines({ columns, rows });
 }
 
 /** Steps that can be named and are not done: each training and analysis, and whom each task asks. */
@@ -145,7 +139,7 @@ export function statusLines({ counts, steps, expansion, estimate, seconds }: Exp
   const left = of("pending");
   const stopped = left.filter(({ state }) => state.state === "pending" && state.reason !== undefined);
   for (const { step, state } of stopped.slice(0, MOST_LISTED)) {
-    if (state.state === "pending") lines.push(`stopped  ${step.label}: ${state.reason}; resume goes on with it`);
+    if (state.state === "pending") lines.push(`stopped  ${step.label}: ${state.reason}; resume continues it`);
   }
   const others = left.filter((one) => !stopped.includes(one));
   const most = Math.max(0, 10 - stopped.length);
@@ -161,6 +155,5 @@ export function statusLines({ counts, steps, expansion, estimate, seconds }: Exp
 
 /** What to do about steps that failed. */
 export function adviceOnFailures(count: number): string {
-  const them = count === 1 ? "it" : "them";
-  return `${plural(count, "step")} failed: mend what ${count === 1 ? "its reason says" : "their reasons say"}, and resume tries ${them} again; what is done stays done`;
+  return `${plural(count, "step")} failed. Fix the cause, then run resume; steps that are done are kept.`;
 }

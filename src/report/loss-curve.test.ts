@@ -1,7 +1,6 @@
-// The figure of a run's losses, as a specification: what is drawn of which line of the log. And the lines of progress.
-import { PassThrough } from "node:stream";
+// The figure of a run's losses, as a specification: what is drawn of which line of the log.
 import { describe, expect, it } from "vitest";
-import { type LogEntry, lossCurveSpec, showTraining } from "./training.js";
+import { type LogEntry, lossCurveSpec } from "./loss-curve.js";
 
 interface Drawn {
   readonly title: { readonly text: string; readonly subtitle: readonly string[] };
@@ -69,24 +68,4 @@ describe("a loss curve", () => {
     // Of logarithms, the mean is the geometric one: (8 * 0.5^2 * 0.02)^(1/4).
     expect(valuesOf(deep)[1]?.[1]?.loss).toBeCloseTo(0.04 ** 0.25, 6);
   });
-});
-
-it("progress away from a terminal is a line now and then, and at the end", () => {
-  const stream = new PassThrough();
-  const display = showTraining(stream as unknown as NodeJS.WriteStream);
-  const state = {
-    steps: 3,
-    loss: 1.23456,
-    learningRate: 2e-5,
-    gradientNorm: 0.5,
-    tokensPerSecond: 1234,
-    secondsLeft: 61,
-  };
-  for (const step of [1, 2, 3]) display.update({ ...state, step, ...(step === 3 ? { holdoutLoss: 1.5 } : {}) });
-  display.stop();
-  expect((stream.read() as Buffer).toString().split("\n")).toEqual([
-    "step 1 of 3  loss 1.2346  lr 2.0e-5  |g| 0.50  1.23k tokens/s  1 min 01 s left",
-    "step 3 of 3  loss 1.2346  held out 1.5000  lr 2.0e-5  |g| 0.50  1.23k tokens/s  1 min 01 s left",
-    "",
-  ]);
 });

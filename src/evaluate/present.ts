@@ -1,0 +1,151 @@
+// Scores, comparisons and progress of evaluations as tables and text. Every row names its protocol: scores of different
+// protocols never share one.
+import { formatDuration } from "../core/format.js";
+import { csvLines, markdownLines, terminalLines } from "../report/render.js";
+import { formatNumber, formatSpan, type NumberCell, plainCell, right, type Table } from "../report/table.js";
+import type { ResultsComparison } from "./compare.js";
+import type { Results, TaskResult } from "./results/index.js";
+import type { Comparison, Score } from "./scores.js";
+import type { EvaluationProgress } from "./task-run.js";
+
+export const SCORE_FORMATS = ["table", "markdown", "csv"] as const;
+export type ScoreFormat = (typeof SCORE_FORMATS)[number];
+
+/** A score as a cell: points, such as BLEU, have two digits. */
+function cellOf(value: number | undefined, scale: Score["scale"]): NumberCell {
+  const known = value !== undefined && Number.isFinite(value) ? value : null;
+  return { value: known, scale, digits: scale === "share" ? 1 : 2 };
+}
+
+const spanOf = (interval: Score["interval"], scale: Score["scale"]) => formatSpan(interval, cellOf(0, scale));
+
+const TASK_COLUMNS = [
+  { label: "task", isGroup: true },
+  { label: "protocol", isGroup: true },
+];
+
+const taskCells = (task: Pick<TaskResult, "title" | "protocol" | "shots">) => [
+  task.title,
+  `${task.protocol}, ${task.shots}-shot`,
+];
+
+/** The scores of an evaluation, a row for each metric of each task; in CSV unrounded, shares from 0 to 1. */
+export function scoreLines(results: Results, format: ScoreFormat): string[] {
+  const rows = results.tasks.flatMap((task) => task.scores.map((score) => ({ task, score })));
+  if (format === "csv") return csvLines(scoreRecords(results, rows));
+  const table: Table = {
+    columns: [...TASK_COLUMNS, "metric", "score", "± SE", right("95% interval"), right("items")],
+    rows: rows.map(({ task, score: { title, value, scale, standardError, interval, items, unscored } }) => [
+      ...taskCells(task),
+      title,
+      cellOf(value, scale),
+      cellOf(standardError, scale),
+      spanOf(interval, scale),
+      unscored > 0 ? `${items} (+${unscored} unscored)` : String(items),
+    ]),
+  };
+  return format === "markdown" ? markdownLines(table) : terminalLines(table);
+}
+
+interface ScoreRow {
+  readonly task: TaskResult;
+  readonly score: Score;
+}
+
+function scoreRecords({ source, backend }: Results, rows: readonly ScoreRow[]): Table {
+  const columns =
+    "source,backend,server,model,task,protocol,shots,metric,scale,score,standard_error,low,high,level,items,unscored,prompts_digest,signature";
+  return {
+    columns: columns.split(","),
+    rows: rows.map(({ task, score: { interval, ...score } }) =>
+      [
+        ...[source, backend.backend, backend.server, backend.model, task.task, task.protocol, task.shots],
+        ...[score.metric, score.scale, score.value, score.standardError],
+        ...[interval?.low, interval?.high, interval?.level],
+        ...[score.items, score.unscored, task.promptsDigest, score.signature],
+      ].map(plainCell),
+    ),
+  };
+}
+
+/** Notes below the scores: signatures, and everything that did not go as planned. */
+export function scoreNotes({ tasks, sandbox }: Results): string[] {
+  const signatures = tasks.flatMap(({ scores }) =>
+    scores.flatMap(({ title, signature }) => (signature === undefined ? [] : [`${title}: ${signature}`])),
+  );
+  const weak = (["network", "processes", "files", "memory"] as const).filter(
+    (what) => sandbox && sandbox[what] !== "kernel",
+  );
+  return [
+    ...new Set(signatures),
+    ...tasks.flatMap((task) => [...task.notes, ...faultNotes(task)].map((note) => `${task.task}: ${note}`)),
+    ...weak.map((what) =>
+      sandbox?.[what] === "python"
+        ? `sandbox: only Python keeps programs from ${WEAK[what]}, not the kernel; this stops accidents, not attacks`
+        : `sandbox: nothing keeps programs from ${WEAK[what]}`,
+    ),
+  ];
+}
+
+const WEAK = {
+  network: "the network",
+  processes: "starting other programs",
+  files: "your files",
+  memory: "using unlimited memory",
+} as const;
+
+function faultNotes({ faults, items, answeredBy }: TaskResult): string[] {
+  const of = (count: number, what: string): string[] => (count > 0 ? [`${count} of ${items} ${what}`] : []);
+  const nextToken = answeredBy["next token"] ?? 0;
+  return [
+    ...of(nextToken, "scored by the log-probabilities of the next token"),
+    ...of(faults.refused, "refused by the server or too long for the model; see the samples"),
+    ...of(faults.missing, "have a choice that the server's list of likely next tokens lacks"),
+    ...of(faults.unscored, "have no verdict and are in no score"),
+    ...of(faults.cut, "answers were cut at the limit of new tokens"),
+    ...Object.entries(faults.executions ?? {}).flatMap(([outcome, count]) => of(count, `programs: ${outcome}`)),
+  ];
+}
+
+/** The comparison of two evaluations, a row for each metric of each task. */
+export function comparisonLines(comparison: ResultsComparison, format: ScoreFormat): string[] {
+  const rows = comparison.tasks.flatMap((task) => task.comparisons.map((one) => ({ task, one })));
+  if (format === "csv") {
+    const columns =
+      "task,protocol,shots,metric,scale,items,first,second,difference,low,high,level,gained,lost,p_value,left_out";
+    const records = rows.map(({ task, one }) => [
+      ...[task.task, task.protocol, task.shots, one.metric, one.scale, one.items, one.first, one.second],
+      ...[one.difference, one.interval?.low, one.interval?.high, one.interval?.level],
+      ...[...flipsOf(one), one.pValue, one.leftOut],
+    ]);
+    return csvLines({ columns: columns.split(","), rows: records.map((record) => record.map(plainCell)) });
+  }
+  const table: Table = {
+    columns: [
+      ...[...TASK_COLUMNS, "metric", "first", "second", "difference", right("95% interval")],
+      ...["gained", "lost", "p"].map(right),
+    ],
+    rows: rows.map(({ task, one }) => [
+      ...[...taskCells(task), one.title, cellOf(one.first, one.scale), cellOf(one.second, one.scale)],
+      { ...cellOf(one.difference, one.scale), isSigned: true },
+      spanOf(one.interval, one.scale),
+      ...flipsOf(one).map((flips) => (flips === undefined ? "" : String(flips))),
+      one.pValue === undefined ? "" : formatNumber({ value: one.pValue, scale: "probability" }),
+    ]),
+  };
+  return format === "markdown" ? markdownLines(table) : terminalLines(table);
+}
+
+/** Items gained and lost; undefined unless each item is right or wrong. */
+function flipsOf({ pValue, gained, lost }: Comparison): (number | undefined)[] {
+  return pValue === undefined ? [undefined, undefined] : [gained.length, lost.length];
+}
+
+/** `strict 41.7  3 refused  2.1 items/s`. */
+export function progressDetail({ score, metric, scale, refused, itemsPerSecond: rate }: EvaluationProgress): string {
+  return [
+    ...(score === undefined ? [] : [`${metric} ${formatNumber(cellOf(score, scale))}`]),
+    ...(refused > 0 ? [`${refused} refused`] : []),
+    ...(rate === undefined ? [] : [rate >= 1 ? `${rate.toFixed(1)} items/s` : `${formatDuration(1 / rate)} per item`]),
+  ].join("  ");
+}

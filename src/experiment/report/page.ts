@@ -1,0 +1,261 @@
+// An experiment's report as a page.
+import type { BarFigure, Figure, GridFigure, Page, PageCell, Section, TableFigure } from "../../report/page.js";
+import { pageCell, tableFigure } from "../../report/page.js";
+import {
+  count,
+  formatNumber,
+  formatSpan,
+  hasPublished,
+  type NumberCell,
+  right,
+  type Span,
+} from "../../report/table.js";
+import type { ExperimentReport, Flips, Overview, OverviewBar, ReportHeatmap, SearchRow } from "./data.js";
+import { describeCost, describeProgress, itemsText, listedScores } from "./markdown.js";
+
+/** What the page holds of a large report; files beside it hold the rest. */
+const MOST_COMPARISONS = 50;
+const MOST_NAMED = 6;
+const MOST_SCORES = 400;
+
+export function experimentPage(report: ExperimentReport): Page {
+  const { heatmaps, flips, searches, experts, failures, progress } = report;
+  const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
+  const paper = report.tables.filter(({ kind }) => kind === "paper");
+  const tasks = [...new Set(flips.map(({ task }) => task))];
+  const sections: Section[] = [
+    {
+      ...{ id: "overview", title: "The result", lead: report.intervals, legend: legendOf(overviews) },
+      figures: overviews.map(barFigure),
+    },
+    {
+      ...{ id: "tables", title: "The paper's tables" },
+      lead: `In the layout of the paper (Bandarkar et al., arXiv 2410.01335).${paper.some(hasPublished) ? " Small figures below are the numbers that it prints." : ""}`,
+      figures: paper.map((table) =>
+        tableFigure(table, "row", { id: table.id, title: table.title, caption: table.note }),
+      ),
+    },
+    { id: "grids", title: "Scores over the grid", lead: gridsLead(heatmaps), figures: heatmaps.map(gridFigure) },
+    {
+      ...{ id: "search", title: "How configurations were chosen" },
+      figures: searches.flatMap((search) => searchFigures(search, report)),
+    },
+    {
+      ...{ id: "flips", title: "What the merges gained and lost" },
+      lead: "The same items, answered by the merge and by a model that it was made from: how many became right, and how many wrong.",
+      figures: tasks.map((task) => flipsFigure(task, flips)),
+    },
+    {
+      ...{ id: "experts", title: "The experts" },
+      figures: figureOf("expert", ["expert", "family", "checkpoint"], experts, ({ name, family, origin }) =>
+        [name, family, origin].map(pageCell),
+      ),
+    },
+    { id: "scores", title: "Every score", figures: scoreFigures(report) },
+    { id: "cost", title: "What it cost", figures: costFigures(report) },
+    {
+      ...{ id: "failures", title: "What failed" },
+      figures: figureOf("step", ["step", "reason"], failures, ({ label, reason }) => [label, reason].map(pageCell)),
+    },
+  ];
+  return {
+    ...{ title: report.title, lead: leadOf(report), notes: report.notes },
+    state: { text: describeProgress(report), isOpen: progress.left + progress.waiting + progress.failed > 0 },
+    sections: sections.filter(({ figures }) => figures.length > 0),
+    footer: `Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,
+  };
+}
+
+/** A table of what has no cells; none of nothing. */
+function figureOf<T>(
+  what: string,
+  columns: Parameters<typeof tableFigure>[0]["columns"],
+  items: readonly T[],
+  rowOf: (item: T) => PageCell[],
+  captioned: Parameters<typeof tableFigure>[2] = {},
+): TableFigure[] {
+  if (items.length === 0) return [];
+  return [{ ...tableFigure({ columns, rows: [] }, what, captioned), rows: items.map(rowOf) }];
+}
+
+function leadOf({ base, overviews }: ExperimentReport): string {
+  const size = base.parameters === undefined ? "" : `, ${millions(base.parameters)} parameters`;
+  const layers = base.layers === undefined ? "" : `, ${base.layers} layers`;
+  const titles = [...new Set(overviews.map(({ title }) => title.replace(/, chosen on .*$/, "")))];
+  const what = titles.length > 4 ? `${titles.length} tasks` : titles.join(", ");
+  return `Experts fine-tuned from ${shortName(base.name)}${size}${layers}, merged without further training and compared on ${what}.`;
+}
+
+/** `base/last` of a folder, `meta-llama/Llama-3.1-8B` of the hub: the last part alone often says little. */
+function shortName(path: string): string {
+  const parts = path.split("/").filter((part) => part !== "" && part !== "." && part !== "..");
+  return parts.slice(-2).join("/") || path;
+}
+
+function millions(parameters: number): string {
+  if (parameters >= 1e9) return `${(parameters / 1e9).toFixed(1)} billion`;
+  return parameters >= 1e6 ? `${(parameters / 1e6).toFixed(1)} million` : `${Math.round(parameters / 1000)} thousand`;
+}
+
+const KINDS: Readonly<Record<OverviewBar["kind"], string>> = {
+  base: "base",
+  expert: "expert",
+  joint: "trained on both",
+  average: "soup",
+  merge: "other merge",
+  swap: "layer swap",
+};
+
+function legendOf(overviews: readonly Overview[]) {
+  const kinds = new Set<string>(overviews.flatMap(({ bars }) => bars.map(({ kind }) => kind)));
+  return Object.entries(KINDS).flatMap(([kind, label]) => (kinds.has(kind) ? [{ kind, label }] : []));
+}
+
+/** The end of the axis: all of it for shares, so that tasks compare; the next round number for points. */
+function axisEnd({ scale, bars }: Overview): number {
+  if (scale === "share") return 1;
+  const most = Math.max(1, ...bars.map(({ high, interval }) => Math.max(high, interval?.high ?? 0)));
+  const step = 10 ** Math.floor(Math.log10(most));
+  return Math.ceil(most / step) * step;
+}
+
+function barFigure(overview: Overview): BarFigure {
+  const { id, title, protocol, items, choice, verdict, missing, bars, scale } = overview;
+  const end = axisEnd(overview);
+  const at = (value: number) => Math.min(value, end) / end;
+  const placed = ({ low, high }: Span) => [at(low), at(high)] as const;
+  const hasSeveral = bars.some((bar) => bar.count > 1);
+  const lines = [
+    ...(bars.some(({ interval }) => interval) ? [" Lines: the 95% interval over items."] : []),
+    ...(hasSeveral ? [" Dots: the smallest and the largest of several models."] : []),
+  ];
+  return {
+    ...{ kind: "bars", id, title },
+    caption: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.${lines.join("")}`,
+    said: [choice, verdict, missing].filter((sentence) => sentence !== "").join(" "),
+    ticks: [0, 0.25, 0.5, 0.75, 1].map((share) => formatNumber({ value: share * end, scale }).replace(/\.0$/, "")),
+    rows: bars.map(({ label, kind, mean, low, high, detail, interval, isBest, ...bar }) => ({
+      ...{ label, kind, width: at(mean), value: pageCell({ value: mean, scale, isBest }) },
+      about: [
+        ...(detail === "" ? [] : [detail]),
+        ...(bar.count > 1 ? [`${formatSpan({ low, high }, { scale })} over ${bar.count} models`] : []),
+        ...(interval ? [`95%: ${formatSpan(interval, { scale })}`] : []),
+      ].join("; "),
+      ...(interval ? { interval: placed(interval) } : {}),
+      ...(bar.count > 1 ? { range: placed({ low, high }) } : {}),
+    })),
+  };
+}
+
+function gridsLead(heatmaps: readonly ReportHeatmap[]): string {
+  const isOfLayers = heatmaps.some(({ rowTitle, columnTitle }) =>
+    [rowTitle, columnTitle].some((title) => title === "bottom" || title === "top"),
+  );
+  return `${isOfLayers ? "A layer swap takes the bottom and top layers of the model from the language expert and the rest from the task expert. " : ""}The stronger a cell's colour, the better its configuration did.`;
+}
+
+function gridFigure({ title, note, rowTitle, columnTitle, rows, columns, cells, marked }: ReportHeatmap): GridFigure {
+  const values = cells.flat().filter((value) => value !== null);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  return {
+    ...{ kind: "grid", title, caption: note, rowTitle, columnTitle, columns },
+    rows: rows.map((label, row) => ({
+      label,
+      cells: columns.map((_, column) => {
+        const value = cells[row]?.[column] ?? null;
+        if (value === null) return null;
+        const marks = marked.filter((mark) => mark.row === row && mark.column === column).map(({ what }) => what);
+        const depth = high > low ? (value - low) / (high - low) : 1;
+        return { text: formatNumber({ value, scale: "share" }), marks, depth };
+      }),
+    })),
+  };
+}
+
+/** The outcome of a search, its rounds, its configurations. */
+function searchFigures({ id, group, summary, configurations, rounds }: SearchRow, report: ExperimentReport): Figure[] {
+  const hasRounds = rounds.length > 1;
+  const inRounds = report.tables.filter((table) => table.id === `${id}-rounds`);
+  const figures = [
+    ...inRounds.map((table) => tableFigure(table, "round")),
+    ...figureOf(
+      "configuration",
+      [
+        "configuration",
+        ...["mean", "against the best, ± 95%", "items", ...(hasRounds ? ["last round"] : [])].map(right),
+      ],
+      configurations,
+      ({ label, mean, behind, margin, items, round, isChosen, isDefault }) => {
+        const marks = [...(isChosen ? ["chosen"] : []), ...(isDefault ? ["default"] : [])].join(", ");
+        const share = (value: number, isSigned = false) => formatNumber({ value, scale: "share", isSigned });
+        const against = isChosen ? "–" : `${share(behind, true)}${margin > 0 ? ` ± ${share(margin)}` : ""}`;
+        return [
+          { text: label, small: marks },
+          ...[share(mean), against, count(items), ...(hasRounds ? [count(round)] : [])].map(pageCell),
+        ];
+      },
+    ),
+  ];
+  const [first = tableFigure({ columns: [], rows: [] }, ""), ...others] = figures;
+  return [{ ...first, title: group, caption: summary }, ...others];
+}
+
+/** What merges gained and lost on one task. */
+function flipsFigure(task: string, flips: readonly Flips[]): Figure {
+  const all = flips.filter((one) => one.task === task);
+  const shown = all.slice(0, MOST_COMPARISONS);
+  const isLarge = all.length > shown.length;
+  const most = Math.max(1, ...shown.flatMap(({ gained, lost }) => [gained.length, lost.length]));
+  const list = (label: string, ids: readonly string[]) => {
+    const items = ids.slice(0, isLarge ? MOST_NAMED : ids.length);
+    return ids.length === 0 ? [] : [{ label, items, more: ids.length - items.length }];
+  };
+  const caption = isLarge
+    ? `The first ${shown.length} of ${all.length.toLocaleString("en-US")} comparisons; all of them are in gained-lost.csv, and with every item in report.json.`
+    : "";
+  const [figure] = figureOf(
+    "comparison",
+    ["merge", "lost | gained", right("difference, 95%"), right("p"), ""],
+    shown,
+    ({ model, against, difference, interval, scale, gained, lost, pValue }): PageCell[] => {
+      const counts = [lost.length, gained.length] as const;
+      return [
+        { text: model, small: `against ${against}` },
+        { text: "", balance: { lost: counts[0] / most, gained: counts[1] / most, counts } },
+        withInterval({ value: difference, scale, isSigned: true, interval }),
+        pageCell({ value: pValue ?? null, scale: "probability" }),
+        { text: "items", lists: [...list("gained", gained), ...list("lost", lost)] },
+      ];
+    },
+    { title: task, caption },
+  );
+  return figure as Figure;
+}
+
+/** A number with its interval below. */
+function withInterval(cell: NumberCell): PageCell {
+  return { text: formatNumber(cell), ...(cell.interval ? { small: formatSpan(cell.interval, cell) } : {}) };
+}
+
+function scoreFigures(report: ExperimentReport): Figure[] {
+  const { listed, note } = listedScores(report, MOST_SCORES);
+  const columns = ["model", "task", right("score, 95%"), right("items")];
+  return figureOf(
+    "score",
+    columns,
+    listed,
+    ({ model, task, protocol, cell, ...row }): PageCell[] => [
+      { text: model },
+      { text: task, small: protocol },
+      withInterval(cell),
+      { text: itemsText(row) },
+    ],
+    { caption: note },
+  );
+}
+
+function costFigures(report: ExperimentReport): Figure[] {
+  const caption = describeCost(report);
+  const [table = { columns: [], rows: [] }] = report.tables.filter(({ kind }) => kind === "cost");
+  return [tableFigure(table, "kind", { caption })];
+}

@@ -1,0 +1,46 @@
+// Events of a run as lines that stay and a bar.
+import { expect, it } from "vitest";
+import type { Progress } from "../../report/progress.js";
+import type { Counts, RunEvent } from "../run/run-experiment.js";
+import { describeCounts, progressOf } from "./progress.js";
+
+const counts = (done: number, more: Partial<Counts> = {}): Counts => ({
+  ...{ done, running: 2, failed: 0, left: 8 - done, waiting: 0 },
+  ...more,
+});
+const done = (label: string, score?: number): RunEvent => ({
+  ...{ event: "done", label, kind: "evaluate", key: label, seconds: 1.5 },
+  ...(score === undefined ? {} : { score }),
+});
+
+it("notes what ended, what was stopped and what is tried again", () => {
+  const notes: string[] = [];
+  const states: Progress[] = [];
+  const show = progressOf({
+    update: (state) => states.push(state),
+    note: (text) => notes.push(text),
+    clear() {},
+    stop() {},
+  });
+  show({ event: "started", label: "train b", kind: "train", key: "b" }, counts(0));
+  show({ event: "progress", label: "train b", key: "b", share: 0.42, what: "loss 2.1" }, counts(0));
+  show(done("ask base mgsm_sw", 0.2484), counts(1));
+  const lost = { event: "lost", label: "train b", kind: "train", key: "b" } as const;
+  show({ ...lost, reason: "stopped" }, counts(1));
+  show({ ...lost, reason: "its node failed" }, counts(1));
+  show({ ...lost, event: "failed", reason: "no room" }, counts(1, { failed: 1, running: 0 }));
+  expect(notes).toEqual([
+    "done    ask base mgsm_sw (24.8, 1.5 s)",
+    "stopped train b",
+    "retry   train b: its node failed",
+    "failed  train b: no room",
+  ]);
+  expect(states[2]).toEqual({ phase: "steps", done: 1, total: 10, detail: "2 running  42% train b (loss 2.1)" });
+  expect(states.at(-1)?.detail).toBe("1 failed");
+});
+
+it("counts in words", () => {
+  expect(describeCounts(counts(1, { failed: 1, left: 9, waiting: 20 }))).toBe(
+    "1 of about 33 steps done, 2 running, 1 failed",
+  );
+});

@@ -1,0 +1,47 @@
+// Events of a run as progress: a line for every step that ends, and a bar for the steps together.
+import { formatDuration } from "../../core/format.js";
+import type { ProgressDisplay } from "../../report/progress.js";
+import { formatNumber } from "../../report/table.js";
+import type { Counts, RunEvent } from "../run/run-experiment.js";
+
+/** `12 of about 130 steps done, 2 running, 1 failed` */
+export function describeCounts(counts: Counts): string {
+  const { done, waiting } = counts;
+  const total = `${waiting > 0 ? "about " : ""}${totalOf(counts).toLocaleString("en-US")}`;
+  return [`${done.toLocaleString("en-US")} of ${total} steps done`, ...openOf(counts)].join(", ");
+}
+
+const totalOf = ({ done, running, failed, left, waiting }: Counts) => done + running + failed + left + waiting;
+
+const openOf = ({ running, failed }: Counts) => [
+  ...(running > 0 ? [`${running} running`] : []),
+  ...(failed > 0 ? [`${failed} failed`] : []),
+];
+
+/** Shows the events of a run on a display. */
+export function progressOf(display: ProgressDisplay): (event: RunEvent, counts: Counts) => void {
+  const running = new Map<string, string>();
+  return (event, counts) => {
+    const { key, label } = event;
+    if (event.event === "started") running.set(key, label);
+    else if (event.event === "progress") {
+      const what = event.what === "" ? "" : ` (${event.what})`;
+      running.set(key, `${Math.round(100 * event.share)}% ${label}${what}`);
+    } else {
+      running.delete(key);
+      display.note(noteOf(event));
+    }
+    const detail = [openOf(counts).join(", "), ...running.values()].filter((part) => part !== "").join("  ");
+    display.update({ phase: "steps", done: counts.done, total: totalOf(counts), detail });
+  };
+}
+
+function noteOf(event: Exclude<RunEvent, { event: "started" | "progress" }>): string {
+  const { label } = event;
+  if (event.event !== "done") {
+    if (event.event === "failed") return `failed  ${label}: ${event.reason}`;
+    return event.reason === "stopped" ? `stopped ${label}` : `retry   ${label}: ${event.reason}`;
+  }
+  const score = event.score === undefined ? "" : `${formatNumber({ value: event.score, scale: "share" })}, `;
+  return `done    ${label} (${score}${formatDuration(event.seconds)})`;
+}

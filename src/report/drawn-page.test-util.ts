@@ -1,0 +1,12 @@
+// What a browser shows of a page: the script of assets/report.html, run on its data.
+import { runInNewContext } from "node:vm";
+import { type Page, pageWithData } from "./page.js";
+
+/** The markup that the page's script makes. */
+export async function drawnPage(page: Page): Promise<string> {
+  const text = await pageWithData("#report-page", page);
+  const [data = "", script = ""] = [...text.matchAll(/<script[^>]*>(.*?)<\/script>/gs)].map(([, content]) => content);
+  const body = { innerHTML: "" };
+  runInNewContext(script, { document: { body, title: "", getElementById: () => ({ textContent: data }) } });
+  return String(body.innerHTML);
+}

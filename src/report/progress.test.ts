@@ -1,0 +1,68 @@
+// The display: lines that are rare off a terminal, a bar that leaves a line on one, times that count down.
+import { expect, it } from "vitest";
+import { type Progress, showProgress } from "./progress.js";
+
+function displayed(isTTY = false) {
+  let now = 0;
+  let text = "";
+  const stream = { isTTY, columns: 100, write: (more: string) => (text += more), on() {}, removeListener() {} };
+  const display = showProgress(stream as unknown as NodeJS.WriteStream, () => now);
+  const taken = () => {
+    const [all] = [text];
+    text = "";
+    return all;
+  };
+  const at = (seconds: number, state: Progress) => {
+    now = seconds;
+    display.update(state);
+    return taken();
+  };
+  return { at, display, taken };
+}
+
+const state = (done: number, more: Partial<Progress> = {}): Progress => ({
+  phase: "asking",
+  done,
+  total: 100,
+  ...more,
+});
+
+it("writes a line every ten seconds and at the end of each phase, off a terminal", () => {
+  const { at, display, taken } = displayed();
+  expect(at(0, state(0))).toBe("");
+  expect(at(9, state(10))).toBe("");
+  expect(at(10, state(20, { detail: "strict 41.7" }))).toBe("asking 20%  20 of 100  strict 41.7  40 s left\n");
+  expect(at(19, state(90))).toBe("");
+  expect(at(25, state(100))).toBe("asking 100%  100 of 100  in 25 s\n");
+  expect(at(25, state(100))).toBe("");
+  expect(at(26, { phase: "writing", done: 1e9, total: 3e9, unit: "bytes" })).toBe("");
+  display.note("fetched x");
+  expect(taken()).toBe("fetched x\n");
+  display.stop();
+  expect(taken()).toBe("writing 33%  1.00 GB of 3.00 GB\n");
+});
+
+it("measures speed and time left from what this run did", () => {
+  const { at } = displayed();
+  at(0, { phase: "writing", done: 1e9, total: 4e9, unit: "bytes" });
+  expect(at(10, { phase: "writing", done: 2e9, total: 4e9, unit: "bytes" })).toBe(
+    "writing 50%  2.00 GB of 4.00 GB  100 MB/s  20 s left\n",
+  );
+});
+
+it("counts the time left down while nothing is done", () => {
+  const { at } = displayed();
+  at(0, state(0));
+  expect(at(10, state(20))).toContain("  40 s left");
+  expect(at(30, state(20))).toContain("  20 s left");
+  expect(at(60, state(20))).not.toContain("left");
+});
+
+it("clears its bar on a terminal and leaves a line for each phase", () => {
+  const { at, display, taken } = displayed(true);
+  expect(at(0, state(50))).toMatch(/asking .*50% {2}50 of 100/);
+  display.note("fetched x");
+  expect(taken()).toMatch(/fetched x\n$/);
+  expect(at(1, state(60))).toMatch(/60% {2}60 of 100/);
+  expect(at(2, state(100)).endsWith("asking 100%  100 of 100  in 2.0 s\n")).toBe(true);
+});

@@ -1,0 +1,122 @@
+// Tables for the terminal, as Markdown, as CSV and as LaTeX. Pages take them as data (page.ts).
+import { stripVTControlCharacters } from "node:util";
+import { type Cell, columnsOf, formatCell, formatNumber, hasPublished, type NumberCell, type Table } from "./table.js";
+
+const isBest = (cell: Cell | undefined) => typeof cell === "object" && cell.isBest === true;
+
+/** Lines for a terminal: columns as wide as they need to be, a star after the best number of a column. */
+export function terminalLines(table: Table): string[] {
+  const columns = columnsOf(table);
+  const starred = columns.map((_, i) => table.rows.some((row) => isBest(row[i])));
+  const texts = table.rows.map((row, at) => {
+    const isRepeated = columns.every(({ isGroup }, i) => !isGroup || row[i] === table.rows[at - 1]?.[i]);
+    return columns.map(({ isGroup }, i) => {
+      const cell = row[i] ?? "";
+      if (isGroup && isRepeated) return "";
+      return formatCell(cell) + (starred[i] ? (isBest(cell) ? " *" : "  ") : "");
+    });
+  });
+  const lines = [columns.map(({ label }, i) => label + (starred[i] ? "  " : "")), ...texts];
+  const length = (text: string) => stripVTControlCharacters(text).length;
+  const widths = columns.map((_, i) => Math.max(...lines.map((line) => length(line[i] ?? ""))));
+  const padded = (text: string, i: number) => {
+    const space = " ".repeat((widths[i] ?? 0) - length(text));
+    return columns[i]?.align === "right" ? space + text : text + space;
+  };
+  return lines.map((line) => line.map(padded).join("  ").trimEnd());
+}
+
+export function escapeMarkdown(text: string): string {
+  return text.replace(/([\\|*_`<>[\]])/g, "\\$1").replaceAll("\n", " ");
+}
+
+/** Lines of a Markdown table, without title and note; a paper's numbers in parentheses. */
+export function markdownLines(table: Table): string[] {
+  const columns = columnsOf(table);
+  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
+  const text = (cell: Cell) => {
+    const own = escapeMarkdown(formatCell(cell));
+    return (isBest(cell) ? `**${own}**` : own) + printed(cell, (number) => ` (${number})`);
+  };
+  return [
+    line(columns.map(({ label }) => escapeMarkdown(label))),
+    line(columns.map(({ align }) => (align === "right" ? "---:" : "---"))),
+    ...table.rows.map((row) => line(row.map(text))),
+  ];
+}
+
+function printed(cell: Cell, write: (number: string) => string): string {
+  return typeof cell === "string" || cell.published === undefined
+    ? ""
+    : write(formatNumber({ ...cell, value: cell.published }));
+}
+
+type CsvField = string | number | null | undefined;
+
+/** Spreadsheets compute a text that begins like a formula; an apostrophe before it stops them. */
+function csvField(field: CsvField): string {
+  if (typeof field !== "string") return Number.isFinite(field) ? String(field) : "";
+  const text = /^[=+\-@\t\r]/.test(field) ? `'${field}` : field;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** Lines of CSV (RFC 4180) with unrounded numbers; after each column the paper's, if there is any. */
+export function csvLines(table: Table): string[] {
+  const withPrinted = hasPublished(table);
+  const line = (fields: readonly CsvField[]) => fields.map(csvField).join(",");
+  const fields = (cell: Cell, i: number): CsvField[] => {
+    const { value, published }: Pick<NumberCell, "value" | "published"> =
+      typeof cell === "string" ? { value: undefined } : cell;
+    const own = typeof cell === "string" ? cell : value;
+    return withPrinted && i > 0 ? [own, published] : [own];
+  };
+  const header = columnsOf(table).flatMap(({ label }, i) =>
+    withPrinted && i > 0 ? [label, `${label} (published)`] : [label],
+  );
+  return [line(header), ...table.rows.map((row) => line(row.flatMap(fields)))];
+}
+
+const LATEX_ESCAPES: ReadonlyMap<string, string> = new Map([
+  ["\\", "\\textbackslash{}"],
+  ["^", "\\textasciicircum{}"],
+  ["~", "\\textasciitilde{}"],
+  ["–", "--"],
+  ["…", "\\ldots{}"],
+  ...["−", "±", "<", ">"].map((sign) => [sign, `$${{ "−": "-", "±": "\\pm" }[sign] ?? sign}$`] as const),
+  ...[..."{}$&#%_"].map((sign) => [sign, `\\${sign}`] as const),
+]);
+
+function escapeLatex(text: string): string {
+  return text.replace(/[\\{}$&#%_^~–…−±<>]/g, (sign) => LATEX_ESCAPES.get(sign) ?? sign);
+}
+
+/** A table as LaTeX, for the packages booktabs and adjustbox. */
+export function latexText(table: Table): string {
+  const { rows, title = "", note = "", id = "" } = table;
+  const columns = columnsOf(table);
+  const line = (cells: readonly string[]) => `${cells.join(" & ")} \\\\`;
+  const text = (cell: Cell) => {
+    const own = escapeLatex(formatCell(cell));
+    const small = printed(cell, (number) => ` {\\scriptsize(${escapeLatex(number)})}`);
+    return (isBest(cell) ? `\\textbf{${own}}` : own) + small;
+  };
+  return `${[
+    "\\begin{table}[t]",
+    "\\centering\\small",
+    `\\caption{${escapeLatex(`${title}. ${note}`)}${hasPublished(table) ? ` ${PUBLISHED_NOTE}` : ""}}`,
+    `\\label{tab:${id}}`,
+    "\\begin{adjustbox}{max width=\\linewidth}",
+    `\\begin{tabular}{${columns.map(({ align }) => align.slice(0, 1)).join("")}}`,
+    "\\toprule",
+    line(columns.map(({ label }) => escapeLatex(label))),
+    "\\midrule",
+    ...rows.map((row) => line(row.map(text))),
+    "\\bottomrule",
+    "\\end{tabular}",
+    "\\end{adjustbox}",
+    "\\end{table}",
+  ].join("\n")}\n`;
+}
+
+/** Explains the numbers beside one's own. */
+export const PUBLISHED_NOTE = "In parentheses: the paper's numbers.";
