@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import pc from "picocolors";
 import { formatDuration, parseBytes } from "../core/format.js";
+import { visible } from "../core/terminal.js";
 import { MOST_THREADS } from "../core/threads.js";
 import { type ProgressDisplay, SILENT, showProgress } from "../report/progress.js";
 import type { Palette } from "../report/strip.js";
@@ -29,24 +30,34 @@ export function paletteFor(stream: NodeJS.WriteStream): Palette {
   return pc.createColors(hasColors(stream));
 }
 
+/** Writes text for people: control characters in names, answers and messages are shown, not obeyed. */
+export function write(stream: NodeJS.WriteStream, text: string): void {
+  stream.write(visible(text));
+}
+
 /** Prints a result. */
 export function print(lines: readonly string[] | string): void {
-  process.stdout.write(`${typeof lines === "string" ? lines : lines.join("\n")}\n`);
+  write(process.stdout, `${typeof lines === "string" ? lines : lines.join("\n")}\n`);
 }
 
 /** Prints a value as the one JSON document of `--json`. */
 export function printJson(value: unknown): void {
-  print(JSON.stringify(value, null, 2));
+  // Exact for whoever parses it: JSON's own escapes, also for what JSON would leave raw.
+  const text = JSON.stringify(value, null, 2).replace(
+    /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+  process.stdout.write(`${text}\n`);
 }
 
 /** Tells a person something that is not a result. */
 export function say(options: CommonOptions, text: string): void {
-  if (!options.quiet) process.stderr.write(`${text}\n`);
+  if (!options.quiet) write(process.stderr, `${text}\n`);
 }
 
 /** Tells what a person must not miss, even with `--quiet`. */
 export function warn(text: string): void {
-  process.stderr.write(`${paletteFor(process.stderr).yellow("warning:")} ${text}\n`);
+  write(process.stderr, `${paletteFor(process.stderr).yellow("warning:")} ${text}\n`);
 }
 
 /** What a long operation of the library takes from the command line. */

@@ -1,9 +1,16 @@
 // The command line. Commands are in commands/, one file each; errors become one message and an exit status here.
 import { Command, CommanderError, type ParseOptionsResult } from "commander";
-import { CancelledError, isAnySystemError, LayergraftError, MismatchError, RecipeError } from "../core/errors.js";
+import {
+  CancelledError,
+  isAnySystemError,
+  LayergraftError,
+  MismatchError,
+  RecipeError,
+  systemMessage,
+} from "../core/errors.js";
 import { closest, didYouMean, shorten } from "../core/format.js";
 import { VERSION } from "../core/version.js";
-import { paletteFor } from "./output.js";
+import { paletteFor, write } from "./output.js";
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
@@ -111,7 +118,7 @@ function errorReport(error: unknown): ErrorReport {
     return { code, message, path: file, details: Object.keys(details).length > 0 ? details : undefined };
   }
   if (isAnySystemError(error)) {
-    return { code: "system", message: error.message, path: error.path, details: { errno: error.code } };
+    return { code: "system", message: systemMessage(error), path: error.path, details: { errno: error.code } };
   }
   return { code: "internal", message: error instanceof Error ? error.message : String(error) };
 }
@@ -128,19 +135,20 @@ function tell(error: unknown): void {
   if (error instanceof CommanderError) return;
   const palette = paletteFor(process.stderr);
   if (error instanceof CancelledError) {
-    process.stderr.write(`${palette.yellow("interrupted:")} ${error.message}\n`);
+    write(process.stderr, `${palette.yellow("interrupted:")} ${error.message}\n`);
     return;
   }
   if (error instanceof LayergraftError) {
-    process.stderr.write(`${palette.red("error:")} ${error.message}\n`);
+    write(process.stderr, `${palette.red("error:")} ${error.message}\n`);
     return;
   }
   if (isAnySystemError(error)) {
-    process.stderr.write(`${palette.red("error:")} the system says: ${error.message}\n`);
+    write(process.stderr, `${palette.red("error:")} ${systemMessage(error)}\n`);
     return;
   }
   // Anything else is a fault of ours, or of the system; the trace is what a report needs.
-  process.stderr.write(
+  write(
+    process.stderr,
     `${palette.red("unexpected error:")} ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
   );
 }

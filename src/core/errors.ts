@@ -103,6 +103,27 @@ export function isAnySystemError(error: unknown): error is NodeJS.ErrnoException
   return error instanceof Error && "syscall" in error && "code" in error;
 }
 
+/** What an error of the operating system means for a person, and what to do. */
+export function systemMessage(error: NodeJS.ErrnoException): string {
+  const path = error.path ?? "the file";
+  const sentences: Readonly<Record<string, string>> = {
+    ENOENT: `${path} does not exist`,
+    ENOTDIR: `${path} cannot be opened: part of its path is a file, not a folder`,
+    EISDIR: `${path} is a folder; a file is needed`,
+    EEXIST: `${path} already exists; choose another name`,
+    EACCES: `no permission for ${path}; check its owner and mode`,
+    EPERM: `no permission for ${path}; check its owner and mode`,
+    EROFS: `${path} is on a read-only file system; choose another folder`,
+    ELOOP: `${path} is a symbolic link that leads back to itself; replace it with the file`,
+    ENAMETOOLONG: `the name ${path.length > 80 ? `${path.slice(0, 80)}…` : path} is too long for this file system`,
+    ENOSPC: "the disk is full; free some space and run again",
+    EDQUOT: "your disk quota is used up; free some space and run again",
+    EMFILE: "too many open files; raise the limit with ulimit -n and run again",
+    EIO: `the disk failed while reading or writing ${path}; check the disk, then run again`,
+  };
+  return (error.code !== undefined && Object.hasOwn(sentences, error.code) && sentences[error.code]) || error.message;
+}
+
 /** Whether a caught value is a Node.js system error with this code, such as "ENOENT". */
 export function isSystemError(error: unknown, code: string): error is NodeJS.ErrnoException {
   return error instanceof Error && (error as NodeJS.ErrnoException).code === code;

@@ -1,11 +1,11 @@
 // The small files that make a folder of weights a model: configuration, tokenizer, templates, licences.
-import { copyFile, readdir, readFile, stat } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { copyFile, lstat, readdir, readFile, realpath, stat } from "node:fs/promises";
+import { basename, dirname, join, sep } from "node:path";
 import type { Checkpoint } from "../checkpoint/checkpoint.js";
 import type { AddedToken } from "../checkpoint/vocabulary.js";
 import { digestOf } from "../core/digest.js";
 import type { TorchDTypeName } from "../core/dtype.js";
-import { exists, rewriteJson } from "../core/files.js";
+import { exists, readJsonObject, rewriteJson } from "../core/files.js";
 import { PROVENANCE_FILE } from "./output-folder.js";
 import type { Plan } from "./plan.js";
 
@@ -64,12 +64,40 @@ export async function writeCompanions(
   ];
 }
 
+/** What is wrong with a checkpoint's tokenizer files, for the plan's notes. */
+export async function tokenizerNotes({ folder, name }: Pick<Checkpoint, "folder" | "name">): Promise<string[]> {
+  const notes: string[] = [];
+  for (const file of await readdir(folder)) {
+    if (!TOKENIZER_FILES.includes(file) && !PROMPTING_FILES.includes(file)) continue;
+    const path = join(folder, file);
+    if (await leadsElsewhere(folder, file)) {
+      notes.push(
+        `${file} of ${name} is a symbolic link out of its folder, so it is not copied; replace the link with the file`,
+      );
+    } else if ((await stat(path)).size === 0) {
+      notes.push(`${file} of ${name} is empty; download it again`);
+    } else if (file.endsWith(".json")) {
+      await readJsonObject(path).catch(() => notes.push(`${file} of ${name} is not valid JSON; download it again`));
+    }
+  }
+  return notes;
+}
+
+/** Whether a file is a symbolic link out of its model. Snapshots in a hub cache link to the blobs beside them. */
+async function leadsElsewhere(folder: string, name: string): Promise<boolean> {
+  if (!(await lstat(join(folder, name))).isSymbolicLink()) return false;
+  const [home, target] = await Promise.all([realpath(folder), realpath(join(folder, name))]);
+  const snapshots = dirname(home);
+  const homes = basename(snapshots) === "snapshots" ? [home, join(dirname(snapshots), "blobs")] : [home];
+  return !homes.some((allowed) => target.startsWith(join(allowed, sep)));
+}
+
 /** Copies the files of a folder whose names are wanted, and names them. */
 async function copyFiles(from: string, to: string, isWanted: (name: string) => boolean): Promise<string[]> {
   const wanted = (await readdir(from)).filter(isWanted);
   const copied: string[] = [];
   for (const name of wanted) {
-    if (!(await stat(join(from, name))).isFile()) continue;
+    if (!(await stat(join(from, name))).isFile() || (await leadsElsewhere(from, name))) continue;
     await copyFile(join(from, name), join(to, name));
     copied.push(name);
   }

@@ -8,6 +8,7 @@ import { LayergraftError, MismatchError, RecipeError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
 import { measuredSources } from "../delta/measure.js";
 import { hasOperation, leavesOf } from "../source/expression.js";
+import { tokenizerNotes } from "./companions.js";
 import type { OperandTensor } from "./operand.js";
 import { OperandBuilder } from "./operand-builder.js";
 import { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
@@ -72,6 +73,9 @@ class Planner {
         `${plural(packed.length, "packed tensor")} (${packed[0]?.dtype}) cannot be converted and keep their dtype`,
       );
     }
+    const tokenizerFrom = this.#tokenizerFrom(alignment?.leader ?? merged.lead.id);
+    const tokenizer = builder.sources.get(tokenizerFrom);
+    if (tokenizer) for (const note of await tokenizerNotes(tokenizer)) builder.note(note);
     const plan: Plan = {
       format: PLAN_FORMAT,
       recipe,
@@ -83,7 +87,7 @@ class Planner {
       steps,
       ...(alignment ? { vocabulary: { rows: alignment.rows, digest: alignment.digest, added: alignment.added } } : {}),
       configFrom: merged.lead.id,
-      tokenizerFrom: this.#tokenizerFrom(alignment?.leader ?? merged.lead.id),
+      tokenizerFrom,
       notes: builder.notes,
     };
     return { plan, sources: builder.sources };

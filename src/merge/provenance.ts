@@ -10,6 +10,7 @@ import { isDType } from "../core/dtype.js";
 import { LayergraftError } from "../core/errors.js";
 import { readJsonObject } from "../core/files.js";
 import { recordOf } from "../core/json.js";
+import { visible } from "../core/terminal.js";
 import { VERSION } from "../core/version.js";
 import { leavesOf, type Measured } from "../source/expression.js";
 import { packedResult, packResult, unpackResult } from "../source/measured.js";
@@ -179,9 +180,9 @@ export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpo
 ${stringify(front).trimEnd()}
 ---
 
-# ${title}
+# ${escapeMarkdown(title)}
 
-${describeMethod(plan)}
+${escapeMarkdown(describeMethod(plan))}
 
 Made with layergraft ${VERSION} by this recipe:
 
@@ -191,6 +192,13 @@ ${recipe}
 
 \`${PROVENANCE_FILE}\` says tensor by tensor what was done; \`layergraft verify\` recomputes it.
 `;
+}
+
+/** Text from names of folders, as Markdown shows it. */
+function escapeMarkdown(text: string): string {
+  return visible(text)
+    .replace(/\s*\n\s*/g, " ")
+    .replace(/[\\`*_[\]<>|#~]/g, "\\$&");
 }
 
 function describeMethod({ recipe, layers, sources }: Plan): string {

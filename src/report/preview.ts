@@ -1,5 +1,6 @@
 // An example as the model will see it, on the terminal: what is learned stands out, the rest is dim. Without colours,
 // what is learned stands between marks.
+import { visible } from "../core/terminal.js";
 import type { Palette } from "./strip.js";
 
 /** Part of an example's text, as data/preview.ts makes it. */
@@ -33,14 +34,4 @@ export function previewLegend(palette: Palette): string {
   return palette.green("x") === "x"
     ? `learned text stands between ${OPEN} and ${CLOSE}`
     : `${palette.green("learned")}, ${palette.dim("only read")}`;
-}
-
-/** Data is from strangers: control characters, which could move the cursor or worse, are shown as pictures. */
-function visible(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is to be replaced
-  return text.replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g, (char) => {
-    const code = char.charCodeAt(0);
-    if (code === 9) return "\t";
-    return code < 0x20 ? String.fromCharCode(0x2400 + code) : "\u2421";
-  });
 }

@@ -14,7 +14,7 @@ import {
   withEngineOptions,
   withSamplingOptions,
 } from "../engine-run.js";
-import { paletteFor, print, say } from "../output.js";
+import { paletteFor, print, say, write } from "../output.js";
 
 interface ChatFlags extends EngineOptions, SamplingFlags {
   readonly system?: string;
@@ -75,7 +75,7 @@ export function addChatCommand(program: Command): void {
             signal: answering.signal,
             onText: (_, text) => {
               answer += text;
-              if (!flags.json) process.stdout.write(text);
+              if (!flags.json) write(process.stdout, text);
             },
           });
           if (told?.finish === "invalid" && !flags.json) print("");

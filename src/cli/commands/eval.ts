@@ -26,7 +26,7 @@ import { terminalLines } from "../../report/render.js";
 import { right } from "../../report/table.js";
 import { parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../engine-run.js";
 import { BACKEND_HELP, type BackendFlags, openBackend } from "../eval-backend.js";
-import { interruptSignal, paletteFor, parseCount, parseList, print, printJson, say, warn } from "../output.js";
+import { interruptSignal, paletteFor, parseCount, parseList, print, printJson, say, warn, write } from "../output.js";
 
 interface EvalFlags extends BackendFlags {
   readonly tasks?: string[];
@@ -205,7 +205,7 @@ function shower(
     display.clear();
     // The one JSON document of --json must stay alone on stdout.
     const out = json ? process.stderr : process.stdout;
-    out.write(`${describe(task, sample, item).join("\n")}\n`);
+    write(out, `${describe(task, sample, item).join("\n")}\n`);
   };
 }
 

@@ -19,7 +19,7 @@ import {
   withEngineOptions,
   withSamplingOptions,
 } from "../engine-run.js";
-import { paletteFor, print, printJson, say } from "../output.js";
+import { paletteFor, print, printJson, say, write } from "../output.js";
 
 interface GenerateFlags extends EngineOptions, SamplingFlags {
   readonly prompt?: string[];
@@ -78,7 +78,7 @@ export function addGenerateCommand(program: Command): void {
           {
             ...samplingOf(flags),
             signal,
-            ...(streams ? { onText: (_: number, text: string) => void process.stdout.write(text) } : {}),
+            ...(streams ? { onText: (_: number, text: string) => write(process.stdout, text) } : {}),
             onDone: (i, answer) => tell(i, answer),
           },
         )

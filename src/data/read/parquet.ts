@@ -44,7 +44,13 @@ export async function* readParquet(
     yield* readGroups(source, context, columns);
   } catch (error) {
     if (error instanceof DataError || isAnySystemError(error)) throw error;
-    throw new DataError(`${file} is not a readable parquet file: ${(error as Error).message}`, { file }, error);
+    // The reader's own type errors mean nothing to a person.
+    const detail = error instanceof TypeError ? "" : ` (${(error as Error).message})`;
+    throw new DataError(
+      `${file} is damaged or is not a parquet file${detail}; download or write it again`,
+      { file },
+      error,
+    );
   } finally {
     await handle.close();
   }
