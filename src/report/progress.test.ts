@@ -39,7 +39,7 @@ it("writes a line every ten seconds and at the end of each phase, off a terminal
   display.note("fetched x");
   expect(taken()).toBe("fetched x\n");
   display.stop();
-  expect(taken()).toBe("writing 33%  1.00 GB of 3.00 GB\n");
+  expect(taken()).toBe("");
 });
 
 it("measures speed and time left from what this run did", () => {
@@ -65,4 +65,7 @@ it("clears its bar on a terminal and leaves a line for each phase", () => {
   expect(taken()).toMatch(/fetched x\n$/);
   expect(at(1, state(60))).toMatch(/60% {2}60 of 100/);
   expect(at(2, state(100)).endsWith("asking 100%  100 of 100  in 2.0 s\n")).toBe(true);
+  at(3, { ...state(10), phase: "writing" });
+  display.stop();
+  expect(taken().endsWith("writing 10%  10 of 100\n")).toBe(true);
 });

@@ -3,7 +3,7 @@ import { Presets, SingleBar } from "cli-progress";
 import { formatBytes, formatDuration } from "../core/format.js";
 
 export interface Progress {
-  /** What is being done. Each phase has a bar, and leaves a line. */
+  /** What is being done. Each phase has a bar, and leaves a line when it is complete. */
   readonly phase: string;
   readonly done: number;
   readonly total: number;
@@ -19,7 +19,7 @@ export interface ProgressDisplay {
   clear(): void;
   /** Writes a line that stays. */
   note(text: string): void;
-  /** Ends the display; the last state stays as a line. */
+  /** Ends the display; the state of a bar stays as a line. */
   stop(): void;
 }
 
@@ -63,7 +63,7 @@ export function showProgress(
     return text;
   };
   const finish = () => {
-    if (phase && !phase.isComplete) line(`${phase.state.phase} ${textOf(phase)}`);
+    if (phase && bar) line(`${phase.state.phase} ${textOf(phase)}`);
     phase = undefined;
   };
   const draw = (now: Phase) => {
