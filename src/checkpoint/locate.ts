@@ -37,7 +37,7 @@ export async function locateSource(source: string, base = "."): Promise<SourceLo
   const hint = /^[\w.-]+\/[\w.-]+$/.test(source)
     ? ", neither as a folder nor in the local cache of the hub; fetch it first"
     : "; give the folder of a checkpoint, or FOLDER+ADAPTER";
-  const where = base === "." || isAbsolute(source) ? "" : ` in ${base}, where the recipe's paths start`;
+  const where = base === "." || isAbsolute(source) ? "" : ` in ${base}, where relative paths start`;
   throw new CheckpointError(`${source} does not exist${where}${hint}`, { file: source });
 }
 

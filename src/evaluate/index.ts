@@ -96,6 +96,7 @@ export {
   type Item,
   type LoadRows,
   type Metric,
+  MISSING_DATA,
   type OpenTasksOptions,
   openCustomTask,
   openTasks,

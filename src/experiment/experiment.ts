@@ -7,13 +7,11 @@ import { isAlive, isLocked } from "../core/lock.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
-import { Ledger, type StepState } from "./ledger.js";
 import type { Expansion } from "./plan/expand.js";
 import { inspectPlan } from "./plan/plan-file.js";
 import type { ExperimentPlan } from "./plan/plan-schema.js";
 import { type CheckedWorld, checkWorld, refuseFaults, spaceFault } from "./run/check.js";
-import { type Estimate, estimateExperiment, type Measured } from "./run/estimate.js";
-import { forecastExperiment } from "./run/forecast.js";
+import { type Estimate, estimateExperiment } from "./run/estimate.js";
 import {
   type Counts,
   countSteps,
@@ -22,9 +20,11 @@ import {
   type RunSummary,
   runExperiment,
 } from "./run/run-experiment.js";
-import { type StepSettings, Store } from "./run/store.js";
-import { STEP_LOCK } from "./steps/run-step.js";
+import { Store } from "./run/store.js";
 import type { Step, StepKind } from "./steps/step.js";
+import { STEP_LOCK } from "./steps/step-lock.js";
+import type { StepSettings } from "./steps/step-order.js";
+import { readAttempt, type StepState } from "./steps/step-state.js";
 
 export interface OpenOptions {
   /** Base model, instead of the plan's; then sizes that the plan assumes do not hold. */
@@ -74,7 +74,7 @@ export interface Outlook {
   readonly expansion: Expansion;
   /** Those steps, and what became of them. */
   readonly steps: readonly StepStatus[];
-  readonly estimate: Estimate | undefined;
+  readonly estimate: Estimate;
   /** Everything that keeps it from running. */
   readonly faults: readonly string[];
 }
@@ -86,8 +86,8 @@ export async function previewExperiment(experiment: Experiment): Promise<Outlook
   return { expansion, steps, estimate, faults: [...world.faults, ...(await spaceFaults(experiment, estimate))] };
 }
 
-async function spaceFaults({ out }: Experiment, estimate: Estimate | undefined): Promise<string[]> {
-  const fault = estimate && (await spaceFault(out, estimate.bytes));
+async function spaceFaults({ out }: Experiment, estimate: Estimate): Promise<string[]> {
+  const fault = estimate.bytes === undefined ? undefined : await spaceFault(out, estimate.bytes);
   return fault === undefined ? [] : [fault];
 }
 
@@ -96,7 +96,7 @@ interface Stand {
   readonly store: Store;
   readonly expansion: Expansion;
   readonly steps: readonly StepStatus[];
-  readonly estimate: Estimate | undefined;
+  readonly estimate: Estimate;
   /** Seconds that the steps took together that are done. */
   readonly seconds: number;
 }
@@ -104,57 +104,38 @@ interface Stand {
 async function standOf(experiment: Experiment): Promise<Stand> {
   const { plan, world, out } = experiment;
   const store = new Store(out);
-  const ledger = await Ledger.read(out);
   const expansion = await expandStored(plan, world.facts, store);
-  const lives = await livingSteps(ledger, store);
-  const steps = expansion.steps.map((step): StepStatus => ({ step, state: stateOf(step, ledger, store, lives) }));
-  const measured = steps.flatMap(({ step, state }): Measured[] =>
-    state.state === "done" && state.seconds > 0 ? [{ step, seconds: state.seconds }] : [],
+  const isRunning = await isLocked(out);
+  const steps: StepStatus[] = [];
+  for (const step of expansion.steps) steps.push({ step, state: await stateOf(step, store, isRunning) });
+  const secondsBy = new Map(
+    steps.map(({ step, state }) => [step.key, state.state === "done" ? state.seconds : undefined]),
   );
-  const seconds = measured.reduce((sum, one) => sum + one.seconds, 0);
+  const seconds = [...secondsBy.values()].reduce<number>((sum, one) => sum + (one ?? 0), 0);
   const { executor } = plan;
-  const isLocal = executor.kind === "local";
-  const common = { plan, facts: world.facts, results: store };
-  const isDone = (key: string) => store.result(key) !== undefined;
-  if (!world.base) {
-    const { waiting } = forecastExperiment({ ...common, isDone });
-    return { store, expansion: { ...expansion, waiting }, steps, estimate: undefined, seconds };
-  }
-  const { estimate, forecast } = estimateExperiment({
-    ...{ ...common, isDone, measured, base: world.base },
-    workers: isLocal ? workersOf(localOptions(plan)) : executor.most_jobs,
-    ...(isLocal ? { cores: availableParallelism() } : {}),
+  const estimate = estimateExperiment({
+    ...{ plan, expansion, secondsOf: (key: string) => secondsBy.get(key), base: world.base },
+    workers: executor.kind === "local" ? workersOf(localOptions(plan)) : executor.most_jobs,
   });
-  return { store, expansion: { ...expansion, waiting: forecast.waiting }, steps, estimate, seconds };
+  return { store, expansion, steps, estimate, seconds };
 }
 
-/** What became of a step, by the ledger as far as it agrees with what is there. */
-function stateOf({ key }: Step, ledger: Ledger, store: Store, lives: ReadonlySet<string>): StepState {
-  const state = ledger.stateOf(key);
-  const { attempts } = state;
-  // A result without a note: the process was killed between the two.
-  if (store.result(key)) return state.state === "done" ? state : { state: "done", attempts, seconds: 0 };
-  // A note without a result: somebody deleted the folder, and the step will run again.
-  if (state.state === "done") return { state: "pending", attempts: 0 };
-  if (state.state !== "running" || lives.has(key)) return state;
-  return { state: "pending", attempts, reason: "its process is gone" };
-}
-
-/** Steps of the ledger that run now, as far as this machine can tell. */
-async function livingSteps(ledger: Ledger, store: Store): Promise<ReadonlySet<string>> {
-  const lives = new Set<string>();
-  const isRunning = await isLocked(store.folder);
-  for (const [key, state] of ledger.steps) {
-    if (state.state !== "running") continue;
-    const { runner } = state;
-    // A job of a cluster outlives who submitted it, and a process takes its step's lock a moment after it is told to.
-    const isLiving =
-      runner.kind === "slurm" ||
-      (isRunning && (runner.host !== hostname() || isAlive(runner.pid))) ||
-      (await isLocked(store.stepFolder(key), { name: STEP_LOCK }));
-    if (isLiving) lives.add(key);
-  }
-  return lives;
+/** What became of a step, by its folder. @param isRunning whether a process runs the experiment */
+async function stateOf({ key }: Step, store: Store, isRunning: boolean): Promise<StepState> {
+  const result = store.result(key);
+  if (result) return { state: "done", seconds: result.seconds ?? 0 };
+  const folder = store.stepFolder(key);
+  const attempt = await readAttempt(folder);
+  if (!attempt) return { state: "pending" };
+  if (attempt.state === "stopped") return { state: "pending", reason: attempt.reason };
+  if (attempt.state === "failed") return attempt;
+  const { runner } = attempt;
+  // A job of a cluster outlives who submitted it, and a process takes its step's lock a moment after it is told to.
+  const isLiving =
+    runner.kind === "slurm" ||
+    (isRunning && (runner.host !== hostname() || isAlive(runner.pid))) ||
+    (await isLocked(folder, { name: STEP_LOCK }));
+  return isLiving ? attempt : { state: "pending", reason: "its process is gone" };
 }
 
 function localOptions({ executor }: ExperimentPlan) {
@@ -235,7 +216,7 @@ export interface ExperimentStatus {
   readonly counts: Counts;
   readonly steps: readonly StepStatus[];
   readonly expansion: Expansion;
-  readonly estimate: Estimate | undefined;
+  readonly estimate: Estimate;
   readonly store: Store;
   /** Seconds that all steps took together. */
   readonly seconds: number;

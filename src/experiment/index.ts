@@ -11,7 +11,6 @@ export {
   type StepStatus,
   statusOf,
 } from "./experiment.js";
-export { type LinkOptions, type LinkResult, writeLinked } from "./linked/write.js";
 export type { Expansion } from "./plan/expand.js";
 export { checkPlan, parsePlan, readPlan } from "./plan/plan-file.js";
 export type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";

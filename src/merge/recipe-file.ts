@@ -48,6 +48,11 @@ export function checkRecipe(value: unknown): Recipe {
   throw new RecipeError("This is not a valid recipe:", faults.map(formatFault));
 }
 
+/** What is wrong with a recipe given as a value. */
+export function recipeFaults(value: unknown): readonly Fault[] {
+  return validate(value, "the recipe").faults;
+}
+
 /** Each recipe within another takes up to three levels. */
 const MAX_DEPTH = 60;
 

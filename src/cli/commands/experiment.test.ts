@@ -48,16 +48,16 @@ describe("a plan that lacks its world", () => {
   it("is outlined all the same, and then refused with every fault and its line", async () => {
     const { text, error } = await run(plan, "--dry-run");
     expect(text).toMatch(/^models known now: base\n/);
-    expect(text).toMatch(/evaluation +0 +1 +0 +2\.0 s\n/);
-    expect(text).toMatch(/about 2\.0 s until the end/);
+    expect(text).toMatch(/evaluation +0 +1\n/);
+    expect(text).toMatch(/time left: unknown/);
     expect(error?.message).toMatch(
-      /^plan\.yaml cannot run here:\n {2}- line 2: base: nowhere does not exist in .*, where the plan's/,
+      /^plan\.yaml cannot run here:\n {2}- line 2: base: nowhere does not exist in .*, where relative paths start/,
     );
     expect(error?.message).toMatch(/\n {2}- line 4: evaluate\.tasks\[0\]: task own\.yaml: .* does not exist$/);
   });
 
   it("has a status with seconds for programs", async () => {
     const status = JSON.parse((await run(plan, "status", "--json")).text) as Record<string, unknown>;
-    expect(status).toMatchObject({ counts: { done: 0, left: 1 }, secondsDone: 0, secondsLeft: 2 });
+    expect(status).toMatchObject({ counts: { done: 0, left: 1 }, secondsDone: 0, secondsLeft: null });
   });
 });

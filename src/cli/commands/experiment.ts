@@ -1,4 +1,4 @@
-// layergraft experiment: a whole pipeline from one file: experts, merges, evaluations, tables; run, stopped, gone on with.
+// layergraft experiment: a whole pipeline from one file: experts, merges, evaluations, tables.
 import { basename, join, relative } from "node:path";
 import { type Command, Option } from "commander";
 import { LayergraftError } from "../../core/errors.js";
@@ -87,8 +87,8 @@ async function act(action: Action, experiment: Experiment, flags: ExperimentFlag
   if (action === "status") {
     if (flags.json) {
       const steps = status.steps.map(({ step, state }) => ({ ...step, ...state }));
-      const { wallSeconds: secondsLeft } = status.estimate ?? {};
-      printJson({ counts: status.counts, secondsDone: status.seconds, secondsLeft: secondsLeft ?? null, steps });
+      const secondsLeft = status.estimate.seconds ?? null;
+      printJson({ counts: status.counts, secondsDone: status.seconds, secondsLeft, steps });
     } else {
       print(statusLines(status));
     }

@@ -35,6 +35,13 @@ export function dataError(
   return new LayergraftError("data", message, where, cause);
 }
 
+/** Data that is not in the folder it was looked for in. */
+export const MISSING_DATA = "missing-data";
+
+export function missingDataError(message: string, folder: string): LayergraftError {
+  return new LayergraftError(MISSING_DATA, message, { file: folder });
+}
+
 /**
  * The first of several paths that is there, within the folder of the data.
  * @param what for messages: `MGSM in Swahili`
@@ -45,9 +52,9 @@ export async function findFile(folder: string, candidates: readonly string[], wh
     const path = join(folder, candidate);
     if (await isFile(path)) return path;
   }
-  throw dataError(
+  throw missingDataError(
     `${folder} has no data for ${what}; expected ${candidates.length > 1 ? "one of " : ""}${candidates.join(", ")}`,
-    { file: folder },
+    folder,
   );
 }
 

@@ -15,7 +15,7 @@ import type { Task, TaskFamily } from "./task.js";
 export { findLanguage, LANGUAGES, type Language } from "../../core/languages.js";
 export { customTask, openCustomTask } from "./custom.js";
 export { parseDeclaration, readDeclaration } from "./custom-file.js";
-export { type DataAccess, type LoadRows, type Row, readLines } from "./data.js";
+export { type DataAccess, type LoadRows, MISSING_DATA, type Row, readLines } from "./data.js";
 export type {
   ChooseItem,
   Executor,

@@ -1,9 +1,6 @@
-// What runs steps somewhere: processes of this machine (local.ts) or jobs of a cluster (slurm.ts). Which steps, and when,
-// is run/runner.ts's; what became of them is the ledger's.
-import { RecipeError } from "../../core/errors.js";
-import { MOST_THREADS } from "../../core/threads.js";
-import type { StepRunnerId } from "../ledger.js";
+// What runs steps somewhere: processes of this machine, or jobs of a cluster.
 import type { StepKind } from "../steps/step.js";
+import type { StepRunnerId } from "../steps/step-state.js";
 
 /** A step that is ready: what it does stands in its folder. */
 export interface ReadyStep {
@@ -46,13 +43,4 @@ export interface Executor {
   stop(): Promise<void>;
   /** Gives back what it holds. Nothing must be running. */
   close(): Promise<void>;
-}
-
-/**
- * @param what the number is, such as `executor.cores`
- * @throws {RecipeError} if it is not a whole number from 1 to 256
- */
-export function checkCores(cores: number, what: string): void {
-  if (Number.isSafeInteger(cores) && cores >= 1 && cores <= MOST_THREADS) return;
-  throw new RecipeError(`${what}: ${cores} is not a whole number from 1 to ${MOST_THREADS}`, [], { field: what });
 }

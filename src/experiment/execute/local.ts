@@ -4,7 +4,8 @@ import { type ChildProcess, fork } from "node:child_process";
 import { availableParallelism, freemem, hostname, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { checkCores, type Executor, type ExecutorEvents, type Outcome, type ReadyStep } from "./executor.js";
+import { checkCores } from "../steps/step-order.js";
+import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
 
 export interface LocalOptions {
   /** Cores of all steps together; default those of the machine. */

@@ -3,8 +3,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { LayergraftError } from "../../core/errors.js";
-import { STEP_FILES } from "../run/store.js";
 import { readResult, setResultAside } from "../steps/result.js";
+import { STEP_FILES } from "../steps/step-order.js";
 import type { Outcome, ReadyStep } from "./executor.js";
 import { EXIT_AGAIN } from "./slurm-text.js";
 

@@ -7,10 +7,11 @@ import { LayergraftError } from "../../core/errors.js";
 import { writeFileAtomically } from "../../core/files.js";
 import { groupBy } from "../../core/group.js";
 import { isLocked } from "../../core/lock.js";
-import type { StepRunnerId } from "../ledger.js";
 import { KINDS, type StepKind } from "../steps/step.js";
 import { STEP_LOCK } from "../steps/step-lock.js";
-import { checkCores, type Executor, type ExecutorEvents, type Outcome, type ReadyStep } from "./executor.js";
+import { checkCores } from "../steps/step-order.js";
+import type { StepRunnerId } from "../steps/step-state.js";
+import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
 import { commandRunner, outputOf, type RunCommand } from "./slurm-commands.js";
 import { outcomeOf } from "./slurm-outcome.js";
 import {

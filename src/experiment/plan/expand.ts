@@ -109,7 +109,7 @@ class Expander {
     if (declared.select) return this.#selected(family, declared.select, runs);
     return runs.flatMap((step) => {
       const last = this.#results.trained(step.key)?.at(-1);
-      const name = runName(step);
+      const { name } = step;
       if (last) return [checkpointModel(name, family, this.#plan, step, last)];
       this.#wait(`scores of ${name}`, tasksFor(this.#expertOf(family), this.#plan).length);
       return [];
@@ -131,7 +131,7 @@ class Expander {
       .map((task) => requestOf(task, this.#plan));
     const candidates = runs.flatMap((step) =>
       (this.#results.trained(step.key) ?? []).map((checkpoint) => {
-        const name = `${runName(step)}@${checkpoint.samples}`;
+        const name = `${step.name}@${checkpoint.samples}`;
         const model = { ...checkpointModel(name, family, this.#plan, step, checkpoint), isCandidate: true };
         const scores = tasks.map((request) => this.#score(model, request));
         return { step, checkpoint, score: meanOf(scores) };
@@ -250,10 +250,6 @@ class Expander {
 /** `, round 2 (50 items)` */
 function partName({ length }: readonly number[], part: string | undefined): string {
   return `${part === undefined ? "" : `, ${part}`} (${plural(length, "item")})`;
-}
-
-function runName({ label }: TrainStep): string {
-  return label.replace(/^train /, "");
 }
 
 function meanOf(scores: readonly (number | undefined)[]): number | undefined {

@@ -121,17 +121,20 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
     ]);
   });
 
-  it("report what breaks the schema and what does not hold together at once", () => {
-    const text = GOOD.replace("mgsm_en]", '{ task: mgsm_en, limit: 0 }, "mgsm_{lang}"]').replace(
+  it("report everything that breaks the schema at once, and then what does not hold together", () => {
+    const text = GOOD.replace("mgsm_en]", 'mgsm_en, "mgsm_{lang}"]').replace(
       "  - name: soup of",
       "    pairs: [[math-1, nobody]]\n  - name: soup of",
     );
-    expect(faultsOf(`${text}tables: [1, 3, 4]\n`)).toEqual([
-      "line 12: merges[0].pairs[0]: there is no expert nobody; there are math-1, math-2, swa, swb",
+    const broken = text.replace("mgsm_en,", "{ task: mgsm_en, limit: 0 },");
+    expect(faultsOf(`${broken}tables: [1, 3, 4]\n`)).toEqual([
       "line 15: evaluate.tasks[1].limit: must be at least 1",
-      "line 15: evaluate.tasks[2]: only {language} is filled in, and not {lang}; write mgsm_{language}",
       "line 16: tables[1]: must be 1, 2, 5 or 6",
       "line 16: tables[2]: must be 1, 2, 5 or 6",
+    ]);
+    expect(faultsOf(text)).toEqual([
+      "line 12: merges[0].pairs[0]: there is no expert nobody; there are math-1, math-2, swa, swb",
+      "line 15: evaluate.tasks[2]: only {language} is filled in, and not {lang}; write mgsm_{language}",
     ]);
   });
 
@@ -154,16 +157,14 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
     ]);
   });
 
-  it("judge what is left where nearly all is wrong", () => {
-    const text =
-      "name: 3\nbase: [x]\nexperts: { m: { role: task, folders: [a, 4] } }\nmerges: {}\nevaluate: 3\nsearch: { by: t, how: halving, choose_on: both }\n";
+  it("report every section where nearly all is wrong", () => {
+    const text = "name: 3\nbase: [x]\nexperts: { m: { role: task, folders: [a, 4] } }\nmerges: {}\nevaluate: 3\n";
     expect(faultsOf(text)).toEqual([
       "line 1: name: must be text",
       "line 2: base: must be text",
       "line 3: experts.m.folders[1]: must be text",
       "line 4: merges: must be a list, not a mapping",
       "line 5: evaluate: must be a mapping, not a number",
-      expect.stringMatching(/^line 6: search\.choose_on: must be held-out with halving/),
     ]);
   });
 
@@ -198,9 +199,6 @@ evaluate: { tasks: [mgsm_en] }
     expect(faults.filter((fault) => fault.includes("valueOf"))).toEqual([
       expect.stringMatching(/^line 7: .*unknown field "valueOf"/),
     ]);
-    expect(faultsOf(text.replace("toString:", "__proto__:").replace("toString,", "base,"))).toContain(
-      "line 5: experts.__proto__: is no name that anything can have; choose another name",
-    );
   });
 
   it("refuse more configurations, models and checkpoints than anybody asks, before they are made", () => {
@@ -223,8 +221,10 @@ evaluate: { tasks: [mgsm_en] }
     train: { run: { data: { source: x.jsonl, map: { prompt: p, response: r } }, samples: 100000000, checkpoints: { every_samples: 1 }, optimizer: { lr: 1.0e-5 } } }
     select: { by: mgsm_en, top: 100000000 }`;
     expect(faultsOf(GOOD.replace(/math: .*/, trained))).toEqual([
-      "line 7: experts.math.train.run: checkpoints.every_samples: would leave 100,000,000 checkpoints, and a run may leave 1,000; set it higher",
       "line 8: experts.math.select.top: must be at most 1,000",
+    ]);
+    expect(faultsOf(GOOD.replace(/math: .*/, trained.replace(", top: 100000000", "")))).toEqual([
+      "line 7: experts.math.train.run: checkpoints.every_samples: would leave 100,000,000 checkpoints, and a run may leave 1,000; set it higher",
     ]);
     expect(Date.now() - begun).toBeLessThan(5000);
   });

@@ -6,6 +6,7 @@ import { closest, formatSome } from "../../core/format.js";
 import {
   type Checked,
   type Fault,
+  faultsOfIssues,
   formatFault,
   isDeeperThan,
   openSettings,
@@ -14,7 +15,7 @@ import {
   type SettingsText,
 } from "../../core/settings-file.js";
 import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/recipe.js";
-import { checkRecipe } from "../../merge/recipe-file.js";
+import { recipeFaults as checkedRecipe } from "../../merge/recipe-file.js";
 import { isStepBackend } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
 import {
@@ -26,6 +27,7 @@ import {
   membersOf,
   nameFaults,
 } from "./expert-names.js";
+import { planFields } from "./plan-fields.js";
 import {
   type ExperimentPlan,
   type Family,
@@ -35,9 +37,9 @@ import {
   MOST_CHECKPOINTS,
   MOST_MODELS,
   NAME_RULE,
+  planSchema,
   RESERVED,
 } from "./plan-schema.js";
-import { salvagePlan, UNKNOWN } from "./salvage.js";
 import { countCheckpoints, runFaults, settleTraining, trainingRun } from "./training-runs.js";
 
 /** A plan and where it stands. */
@@ -47,7 +49,7 @@ export interface LocatedPlan extends Omit<SettingsText, "value"> {
   readonly folder: string;
 }
 
-/** A plan with its faults; it holds what can be judged of it, and must not run while there are any. */
+/** A plan that fits the schema, with what is wrong across its fields; it must not run while there is anything. */
 export interface InspectedPlan extends LocatedPlan {
   readonly faults: readonly Fault[];
 }
@@ -64,8 +66,8 @@ export async function readPlan(file: string): Promise<LocatedPlan> {
 }
 
 /**
- * Reads a plan from a file, with its faults, so that what it names can be looked at all the same.
- * @throws {RecipeError} if it is no plan at all
+ * Reads a plan from a file, with its faults, so that what it names can be checked too.
+ * @throws {RecipeError} if it breaks the schema, with every fault and its line
  */
 export async function inspectPlan(file: string): Promise<InspectedPlan> {
   const text = await readSettingsText(file, "plan");
@@ -94,21 +96,50 @@ function faultless({ value, faults }: Checked<ExperimentPlan>): Checked<Experime
 /** A recipe within a recipe takes up to three levels, and a grid three more. */
 const MAX_DEPTH = 80;
 
-/** The plan as far as it can be judged, and everything that is wrong with it. */
+/** The plan and what is wrong across its fields; or, if it breaks the schema, only how. */
 function check(value: unknown, name: string): Checked<ExperimentPlan> {
   if (isDeeperThan(value, MAX_DEPTH)) throw new RecipeError(`${name} nests too deep, or contains itself`);
-  const { plan, faults, isSound, knowsExperts } = salvagePlan(value);
-  if (!plan) return { faults };
+  const parsed = planSchema.safeParse(value, { reportInput: true });
+  if (!parsed.success) return { faults: faultsOfIssues(parsed.error.issues).map(withPlace) };
+  const plan = parsed.data;
   const members = membersOf(plan);
-  const across = [
-    ...expertFaults(plan, members, knowsExperts),
-    ...plan.merges.flatMap((merge, i) => mergeFaults(merge, ["merges", i], plan, knowsExperts ? members : undefined)),
-    ...evaluationFaults(plan, knowsExperts),
+  const faults = [
+    ...expertFaults(plan, members),
+    ...plan.merges.flatMap((merge, i) => mergeFaults(merge, ["merges", i], plan, members)),
+    ...evaluationFaults(plan),
   ];
-  return { value: plan, faults: [...faults, ...across.filter(({ path }) => isSound(path))] };
+  return { value: plan, faults };
 }
 
-function expertFaults(plan: ExperimentPlan, members: readonly Member[], knowsExperts: boolean): Fault[] {
+/** An unknown field's fault with the field that was meant, or where it belongs. */
+function withPlace(fault: Fault): Fault {
+  if (!fault.at) return fault;
+  const name = String(fault.at.at(-1));
+  const here = patternOf(fault.path);
+  const fields = planFields().map(({ field }) => {
+    const at = field.lastIndexOf(".");
+    return { field, leaf: field.slice(at + 1), parent: field.slice(0, Math.max(0, at)) };
+  });
+  const beside = closest(
+    name,
+    fields.filter(({ parent }) => parent === here).map(({ leaf }) => leaf),
+  );
+  if (beside !== undefined) return { ...fault, message: `${fault.message}; did you mean ${beside}?` };
+  const places = [...new Set(fields.filter(({ leaf }) => leaf === name).map(({ parent }) => parent || "the top"))];
+  if (places.length === 0) return fault;
+  return { ...fault, message: `${fault.message}; it belongs under ${places.slice(0, 2).join(" or ")}` };
+}
+
+/** `experts.NAME`, as the table of fields writes the place of `experts.math`. */
+function patternOf(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((pattern, key, i) => {
+    if (typeof key === "number") return `${pattern}[]`;
+    const isNamed = i === 1 && (path[0] === "experts" || path[0] === "training");
+    return `${pattern === "" ? "" : `${pattern}.`}${isNamed ? "NAME" : String(key)}`;
+  }, "");
+}
+
+function expertFaults(plan: ExperimentPlan, members: readonly Member[]): Fault[] {
   const faults: Fault[] = [];
   const add = (path: readonly PropertyKey[], message: string) => faults.push({ path, message });
   const taken = new Map<string, string>();
@@ -138,8 +169,7 @@ function expertFaults(plan: ExperimentPlan, members: readonly Member[], knowsExp
     }
     faults.push(...trainingFaults(plan, declared, path));
   }
-  if (knowsExperts && members.length === 0 && plan.merges.length > 0)
-    add(["experts"], "is missing; merges need experts");
+  if (members.length === 0 && plan.merges.length > 0) add(["experts"], "is missing; merges need experts");
   return faults;
 }
 
@@ -185,8 +215,7 @@ function mergeFaults(
   merge: Merge,
   path: readonly PropertyKey[],
   plan: ExperimentPlan,
-  /** Undefined where a fault among the experts leaves open which names there are. */
-  members: readonly Member[] | undefined,
+  members: readonly Member[],
 ): Fault[] {
   const faults: Fault[] = [];
   const add = (at: readonly PropertyKey[], message: string) => faults.push({ path: [...path, ...at], message });
@@ -199,7 +228,6 @@ function mergeFaults(
   }
   // A suggestion names its two experts where a swap has them.
   const named = recipe ?? (suggest ? { method: "swap", ...suggest } : {});
-  if (!members) return faults;
   const wrongNames = nameFaults(named, members, [...path, recipe ? "recipe" : "suggest"]);
   const wrongFields = sourceFieldFaults(merge, path);
   const tooMany = wrongNames.length === 0 ? countFaults(merge, named, path, members) : [];
@@ -261,19 +289,15 @@ function recipeFaults(
     const whole = bindRecipe({ ...recipe, ...fields }, binding ?? new Map(), members, (model) =>
       model === "base" ? "base" : model.name,
     );
-    try {
-      checkRecipe(whole);
-    } catch (error) {
-      if (!(error instanceof RecipeError)) throw error;
-      for (const message of error.faults.length > 0 ? error.faults : [error.message]) {
-        const field = /^\w+/.exec(message)?.[0] ?? "";
-        const at = Object.hasOwn(merge.grid, field)
-          ? ["grid", field]
-          : Object.hasOwn(fields, field)
-            ? ["configurations"]
-            : ["recipe"];
-        found.set(message, { path: [...path, ...at], message });
-      }
+    for (const fault of checkedRecipe(whole)) {
+      const message = formatFault(fault);
+      const [field = ""] = fault.path.map(String);
+      const at = Object.hasOwn(merge.grid, field)
+        ? ["grid", field]
+        : Object.hasOwn(fields, field)
+          ? ["configurations"]
+          : ["recipe"];
+      found.set(message, { path: [...path, ...at], message });
     }
   }
   return [...found.values()];
@@ -291,7 +315,7 @@ function searchFaults({ merges, evaluate, search }: ExperimentPlan): Fault[] {
   return [{ path: search.by === undefined ? ["evaluate", "tasks", found] : ["search", "by"], message }];
 }
 
-function evaluationFaults(plan: ExperimentPlan, knowsExperts: boolean): Fault[] {
+function evaluationFaults(plan: ExperimentPlan): Fault[] {
   const { evaluate, experts, search } = plan;
   const faults: Fault[] = [];
   const names = evaluate.tasks.map((task) => (typeof task === "string" ? task : task.task));
@@ -303,11 +327,11 @@ function evaluationFaults(plan: ExperimentPlan, knowsExperts: boolean): Fault[] 
       const message = `only {language} is filled in, and not ${other}; write ${name.replace(other, "{language}")}`;
       faults.push({ path, message });
     }
-    if (knowsExperts && name.includes("{language}") && !hasLanguage)
+    if (name.includes("{language}") && !hasLanguage)
       faults.push({ path, message: `${name} needs experts with a language` });
     if (names.indexOf(name) < i) faults.push({ path, message: `${name} is listed twice` });
   }
-  if (search.by !== undefined && !names.includes(search.by) && !names.includes(UNKNOWN)) {
+  if (search.by !== undefined && !names.includes(search.by)) {
     faults.push({ path: ["search", "by"], message: `must be one of the tasks, ${names.join(", ")}` });
   }
   faults.push(...searchFaults(plan));

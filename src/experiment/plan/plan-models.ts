@@ -89,7 +89,7 @@ export function trainingSteps(plan: ExperimentPlan, family: string, base: Model,
     const data = facts.dataIdentity(run);
     const key = stepKey("train", { run: withoutPlace(run), data, trl: engine });
     return {
-      ...{ kind: "train", key, label: `train ${name}`, needs: [], locations: base.locations },
+      ...{ kind: "train", key, name, label: `train ${name}`, needs: [], locations: base.locations },
       ...{ run, data },
       ...(trl ? { trl } : {}),
     } as const;
@@ -117,7 +117,7 @@ export function checkpointModel(
     // Those of the step have the base, which an adapter is added to.
     locations: { ...step.locations, [identity]: { step: step.key, path: checkpoint.path, ...adapter } },
     needs: [step.key],
-    origin: `${step.label.replace(/^train /, "")} after ${checkpoint.samples.toLocaleString("en-US")} samples`,
+    origin: `${step.name} after ${checkpoint.samples.toLocaleString("en-US")} samples`,
   };
 }
 

@@ -228,11 +228,6 @@ const executor = z.strictObject({
     .max(20)
     .default(3)
     .describe("how often a step is tried when its machine fails; errors are not repeated"),
-  flops: z
-    .number("must be a number")
-    .positive("must be positive")
-    .optional()
-    .describe("operations per second of one step, for estimates before anything was measured"),
 });
 
 export const planSchema = z.strictObject({
@@ -282,7 +277,8 @@ export type Training = NonNullable<Family["train"]>;
 export type Merge = ExperimentPlan["merges"][number];
 export type Executor = ExperimentPlan["executor"];
 export type Search = ExperimentPlan["search"];
-export type Json = z.output<ReturnType<typeof z.json>>;
+
+export type { Json } from "../steps/step.js";
 
 /** A name that a person gave, fit for folders and tables. */
 export function isName(word: string): boolean {

@@ -28,18 +28,18 @@ export function outlookLines(outlook: Outlook): string[] {
     ...(left.length > 0 ? ["", "now:", ...stepLines(outlook)] : []),
     ...(expansion.waiting.length > 0 ? ["", "later, when results say which:", ...laterLines(expansion.waiting)] : []),
     "",
-    ...(estimate === undefined
-      ? ["how long it will take is unknown without the base; give its sizes under assume"]
-      : left.length + estimate.waiting === 0
-        ? [`all ${done === 1 ? "is" : `${done.toLocaleString("en-US")} steps are`} done; nothing to do`]
-        : [
-            `about ${formatDuration(estimate.wallSeconds)} until the end, up to ${plural(estimate.workers, "step")} side by side and ` +
-              `each after what it waits for; ${formatBytes(estimate.bytes)} on the disk`,
-            estimate.isMeasured
-              ? "an estimate, from what the steps so far took"
-              : `an estimate, assuming ${formatSpeed(estimate.speed.evaluate)} for a step; from what they take as soon as some are done`,
-          ]),
+    ...(left.length + expansion.waiting.length === 0
+      ? [`all ${done === 1 ? "is" : `${done.toLocaleString("en-US")} steps are`} done; nothing to do`]
+      : [timeLeft(estimate), ...(estimate.bytes ? [`${formatBytes(estimate.bytes)} more on the disk`] : [])]),
   ];
+}
+
+/** From what steps took so far. */
+function timeLeft({ seconds, workers }: Outlook["estimate"]): string {
+  const side = `up to ${plural(workers, "step")} side by side`;
+  return seconds === undefined
+    ? `time left: unknown until a step of each kind is done; ${side}`
+    : `time left: about ${formatDuration(seconds)}, ${side}`;
 }
 
 /** Experts by family, and merges by what they are of. */
@@ -64,28 +64,18 @@ function namesOf(names: readonly string[]): string {
   return more > 0 ? `${names.slice(0, MOST_LISTED).join(", ")} and ${more} more` : names.join(", ");
 }
 
-function countLines({ steps, estimate }: Outlook): string[] {
-  const columns = ["step", ...["done", "now", "later", "time left, one after another"].map(right)];
+function countLines({ steps }: Outlook): string[] {
   const rows = KINDS.map(([kind, name]) => {
     const own = steps.filter(({ step }) => step.kind === kind);
     const done = own.filter(({ state }) => state.state === "done").length;
-    const later = estimate?.counts[kind].later;
-    return [
-      name,
-      String(done),
-      String(own.length - done),
-      later === undefined ? "?" : later === 0 ? "0" : `about ${later.toLocaleString("en-US")}`,
-      estimate ? (estimate.seconds[kind] > 0 ? formatDuration(estimate.seconds[kind]) : "-") : "?",
-    ];
+    return [name, String(done), String(own.length - done)];
   });
-  return terminalLines({ columns, rows });
+  return terminalLines({ columns: ["step", right("done"), right("now")], rows });
 }
 
 /** Steps that can be named and are not done: each training and analysis, and whom each task asks. */
 function stepLines({ steps, expansion }: Outlook): string[] {
   const left = new Set(steps.filter(({ state }) => state.state !== "done").map(({ step }) => step.key));
-  const named = (kind: StepKind) =>
-    steps.filter(({ step }) => step.kind === kind && left.has(step.key)).map(({ step }) => step.label);
   const tasks = new Map<string, Map<string, number>>();
   for (const { model, tasks: asked } of expansion.models) {
     const who = "group" in model ? model.group : model.name;
@@ -100,11 +90,11 @@ function stepLines({ steps, expansion }: Outlook): string[] {
     ([task, of]) =>
       `  ask ${task}: ${namesOf([...of].map(([who, count]) => (count > 1 ? `${count} times ${who}` : who)))}`,
   );
-  const trained = named("train").map((label) => label.replace(/^train /, ""));
-  const analysed = named("analyze").map((label) => label.replace(/^analyse /, ""));
+  const trained = steps.flatMap(({ step }) => (step.kind === "train" && left.has(step.key) ? [step.name] : []));
+  const analyzed = steps.filter(({ step }) => step.kind === "analyze" && left.has(step.key)).length;
   return [
     ...(trained.length > 0 ? [`  train ${namesOf(trained)}`] : []),
-    ...(analysed.length > 0 ? [`  analyse ${namesOf(analysed)}`] : []),
+    ...(analyzed > 0 ? [`  analyze ${plural(analyzed, "pair")}`] : []),
     ...asked.slice(0, MOST_LISTED),
     ...(asked.length > MOST_LISTED ? [`  ask ${plural(asked.length - MOST_LISTED, "more task")}`] : []),
   ];
@@ -118,10 +108,6 @@ function laterLines(waiting: Outlook["expansion"]["waiting"]): string[] {
     ...later.slice(0, MOST_LISTED).map(({ what, steps }) => `  about ${plural(steps, "step")}: ${what}`),
     ...(others.length > 0 ? [`  about ${plural(rest, "step")} of ${others.length} other kinds`] : []),
   ];
-}
-
-function formatSpeed(operations: number): string {
-  return operations >= 1e12 ? `${Math.round(operations / 1e12)} TFLOP/s` : `${Math.round(operations / 1e9)} GFLOP/s`;
 }
 
 /** What is done, running, left, and why steps failed. */
@@ -149,7 +135,7 @@ export function statusLines({ counts, steps, expansion, estimate, seconds }: Exp
   for (const line of laterLines(expansion.waiting)) lines.push(`later  ${line}`);
   if (seconds > 0) lines.push(`${formatDuration(seconds)} of work so far`);
   const rest = counts.left + counts.running + counts.waiting;
-  if (estimate && rest > 0) lines.push(`about ${formatDuration(estimate.wallSeconds)} to go`);
+  if (rest > 0) lines.push(timeLeft(estimate));
   return lines;
 }
 

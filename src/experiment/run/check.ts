@@ -1,7 +1,7 @@
 // Looks at a plan's world before anything runs: models, data, tasks, merges, room on the disk; collects every fault.
-import { readdir, stat, statfs } from "node:fs/promises";
+import { statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { RecipeError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
 import { formatBytes, plural } from "../../core/format.js";
@@ -13,7 +13,6 @@ import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/
 import type { InspectedPlan } from "../plan/plan-file.js";
 import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-models.js";
 import type { ExperimentPlan, Family } from "../plan/plan-schema.js";
-import { UNKNOWN } from "../plan/salvage.js";
 import { settleTraining, trainingRun } from "../plan/training-runs.js";
 import { ReadFacts } from "../steps/facts-reader.js";
 import { canonicalJson, type TaskRequest } from "../steps/step.js";
@@ -42,7 +41,7 @@ export async function checkWorld(inspected: InspectedPlan, options: CheckOptions
   const { out, data, signal } = options;
   // A plan with faults does not run, and bytes are read for what runs.
   const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes: inspected.faults.length === 0 });
-  if (plan.base !== UNKNOWN) await facts.readModel(plan.base, ["base"]);
+  await facts.readModel(plan.base, ["base"]);
   for (const [name, family] of Object.entries(plan.experts)) await readFamily(name, family, plan, facts);
   for (const { request, path } of requestsOf(plan)) await facts.readTask(request, path);
   const isFaulty = (path: readonly PropertyKey[]) => inspected.faults.some((fault) => isWithin(fault.path, path));
@@ -88,7 +87,7 @@ async function readFamily(name: string, family: Family, plan: ExperimentPlan, fa
   const path = ["experts", name];
   for (const [place, folder] of Object.entries(family.folders ?? {})) {
     const at = Array.isArray(family.folders) ? Number(place) : place;
-    if (folder !== UNKNOWN) await facts.readModel(folder, [...path, "folders", at]);
+    await facts.readModel(folder, [...path, "folders", at]);
   }
   if (!family.train) return;
   const { run } = settleTraining(plan, family.train);
@@ -112,7 +111,7 @@ function requestsOf(plan: ExperimentPlan): { request: TaskRequest; path: readonl
       .flatMap((task) => inLanguages(task, language === undefined ? languages : [language]))
       .map((task) => ({ request: requestOf(task, plan), path: ["experts", family, "select", "by"] })),
   );
-  return [...asked, ...selecting].filter(({ request }) => request.task !== UNKNOWN);
+  return [...asked, ...selecting];
 }
 
 /** Data sets that are not in the folder: what is missing of one kind is one fault. */
@@ -227,8 +226,8 @@ function familiesIn(plan: ExperimentPlan): ReadonlySet<string> {
 }
 
 /**
- * Whether the experiment has room, beside what it has written already.
- * @param bytes that it will have in the end
+ * Whether there is room for what the experiment will write.
+ * @param bytes that it will still write
  * @returns a fault, or undefined
  */
 export async function spaceFault(out: string, bytes: number): Promise<string | undefined> {
@@ -236,20 +235,8 @@ export async function spaceFault(out: string, bytes: number): Promise<string | u
   while (!(await exists(folder))) folder = dirname(folder);
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
-  const more = bytes - (folder === out ? await bytesIn(out) : 0);
-  if (more <= free) return undefined;
-  return `the experiment will need about ${formatBytes(more)} in ${out}, and ${formatBytes(free)} are free there`;
-}
-
-/** Bytes of a folder's files; one that has several names is counted once. */
-async function bytesIn(folder: string): Promise<number> {
-  const sizes = new Map<string, number>();
-  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile()) continue;
-    const found = await stat(join(entry.parentPath, entry.name)).catch(() => undefined); // gone meanwhile
-    if (found) sizes.set(`${found.dev} ${found.ino}`, found.size);
-  }
-  return [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  if (bytes <= free) return undefined;
+  return `the experiment will need about ${formatBytes(bytes)} in ${out}, and ${formatBytes(free)} are free there`;
 }
 
 /** @throws {RecipeError} with all of them, if there are any */

@@ -1,16 +1,16 @@
 // Whole experiments with an executor that runs nothing: all steps once, in order; failures, losses, kills and what a later
 // run makes of them.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "../execute/executor.js";
-import { Ledger } from "../ledger.js";
 import { fakeFacts, ITEMS } from "../plan/fake-world.test-util.js";
 import { parsePlan } from "../plan/plan-file.js";
 import { type StepResult, writeResult } from "../steps/result.js";
+import type { StepOrder } from "../steps/step-order.js";
+import { readAttempt } from "../steps/step-state.js";
 import { type RunEvent, type RunOptions, runExperiment } from "./run-experiment.js";
-import { type StepOrder, Store } from "./store.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-runner-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -119,7 +119,7 @@ describe("a run", () => {
     expect(second.executor().started).toEqual([]);
   });
 
-  it("tells scores, and about how many steps there will be from the beginning on", async () => {
+  it("reports scores, and counts steps that cannot be named yet", async () => {
     const told: { event: RunEvent; all: number }[] = [];
     await run(() => DONE, {
       onEvent: (event, { done, running, left, waiting }) => told.push({ event, all: done + running + left + waiting }),
@@ -127,8 +127,7 @@ describe("a run", () => {
     const ends = told.flatMap(({ event }) => (event.event === "done" ? [event] : []));
     expect(ends).toHaveLength(16);
     for (const { kind, score } of ends) expect(score).toBe(kind === "evaluate" ? 0.5 : undefined);
-    // Sixteen, or two more if another configuration than the default were the best.
-    for (const { all } of told) expect([16, 17, 18]).toContain(all);
+    expect(told[0]?.all).toBeGreaterThan(10);
     expect(told.at(-1)?.all).toBe(16);
   });
 
@@ -141,13 +140,15 @@ describe("a run", () => {
     expect(counts).toMatchObject({ failed: 1, left: 0 });
     expect(counts.waiting).toBeGreaterThan(0);
     expect(first.executor().started).toContain("ask math-1 mgsm_sw");
-    const state = (await Ledger.read(out)).steps;
-    expect([...state.values()].filter(({ state }) => state === "failed")).toHaveLength(1);
+    const [train] = first.executor().orders.filter(({ step }) => step.label === "train math-2");
+    const folder = join(out, "steps", train?.step.key ?? "");
+    expect(await readAttempt(folder)).toEqual({ state: "failed", reason: "diverged" });
 
     const second = run();
     expect((await second.summary).counts).toMatchObject({ failed: 0, left: 0, waiting: 0 });
     expect(second.executor().started[0]).toBe("train math-2");
     expect(second.executor().started).not.toContain("ask math-1 mgsm_sw");
+    expect(await readAttempt(folder)).toBeUndefined();
   });
 
   it("repeats what was lost, as often as is allowed", async () => {
@@ -179,32 +180,63 @@ describe("a run", () => {
         if (event === "started" && label === "ask swahili-1 mgsm_sw") setTimeout(() => controller.abort(), 20);
       },
     });
-    await expect(first.summary).rejects.toThrow(/stopped; \d+ steps are done and about \d+ left, go on with resume/);
+    await expect(first.summary).rejects.toThrow(
+      /stopped; \d+ steps are done and about \d+ left\. Run it again to resume/,
+    );
     expect(first.executor().stopped).toBe(1);
-    // The ledger says that it was running; its runner is gone.
+    // Its folder says that it was running; its runner is gone.
     const second = run();
     const { counts } = await second.summary;
     expect(counts).toMatchObject({ done: 16, left: 0, waiting: 0 });
     expect(second.executor().started).toContain("ask swahili-1 mgsm_sw");
   });
 
-  it("finds results that nobody noted, and misses those that were deleted", async () => {
-    await run().summary;
-    const ledger = join(out, "ledger.jsonl");
-    const lines = readFileSync(ledger, "utf8").trimEnd().split("\n");
-    writeFileSync(ledger, `${lines.slice(0, 9).join("\n")}\n`);
+  it("takes a result that a killed runner did not note, and misses one that was deleted", async () => {
+    const first = run();
+    await first.summary;
+    const [order] = first.executor().orders.filter(({ step }) => step.kind === "train");
+    const folder = join(out, "steps", order?.step.key ?? "");
+    const running = {
+      state: "running",
+      since: "2026-01-01T00:00:00Z",
+      runner: { kind: "local", host: "here", pid: 1 },
+    };
+    writeFileSync(join(folder, "attempt.json"), JSON.stringify(running));
     const second = run();
     await second.summary;
     expect(second.executor().started).toEqual([]);
 
-    const store = new Store(out);
-    const { step } = second.executor().orders[0] ?? { step: undefined };
-    expect(step).toBeUndefined();
-    const base = [...(await Ledger.read(out)).steps.keys()].find((key) => key.startsWith("train"));
-    rmSync(store.stepFolder(base ?? ""), { recursive: true });
+    rmSync(folder, { recursive: true });
     const third = run();
     await third.summary;
-    expect(third.executor().started).toHaveLength(1);
+    expect(third.executor().started).toEqual([order?.step.label]);
+  });
+
+  it("takes over a job of a cluster that an earlier runner submitted", async () => {
+    const first = run();
+    await first.summary;
+    const [order] = first.executor().orders;
+    if (!order) throw new Error("nothing ran");
+    const folder = join(out, "steps", order.step.key);
+    rmSync(join(folder, "result.json"));
+    const job = { state: "running", since: "2026-01-01T00:00:00Z", runner: { kind: "slurm", job: "12_3" } };
+    writeFileSync(join(folder, "attempt.json"), JSON.stringify(job));
+    const adopted: unknown[] = [];
+    const adopt =
+      (events: ExecutorEvents): Executor["adopt"] =>
+      async (steps) => {
+        for (const { step, runner } of steps) {
+          adopted.push([step.label, runner]);
+          await writeResult(step.folder, resultOf(order));
+          setImmediate(() => events.onFinished({ ...DONE, key: step.key }));
+        }
+        return new Set(steps.map(({ step }) => step.key));
+      };
+    const second = run(() => DONE, {
+      executor: (events) => Object.assign(new FakeExecutor(events, () => DONE), { adopt: adopt(events) }),
+    });
+    expect((await second.summary).counts).toMatchObject({ left: 0, done: 16 });
+    expect(adopted).toEqual([[order.step.label, { kind: "slurm", job: "12_3" }]]);
   });
 
   it("runs once at a time", async () => {
@@ -218,7 +250,7 @@ describe("a run", () => {
 
   it("refuses results that are none", async () => {
     await run().summary;
-    const key = [...(await Ledger.read(out)).steps.keys()].find((one) => one.startsWith("evaluate")) ?? "";
+    const key = readdirSync(join(out, "steps")).find((one) => one.startsWith("evaluate")) ?? "";
     writeFileSync(join(out, "steps", key, "result.json"), '{"kind":"evaluate","score":"high"}');
     await expect(run().summary).rejects.toThrow(/result\.json is not the result of a step; delete the folder/);
   });

@@ -1,16 +1,17 @@
-// Runs an experiment: expands its plan, gives what is ready to an executor, notes in the ledger what becomes of it, and
-// expands again, until nothing is left. Stopped at any moment, it goes on where it was.
+// Runs an experiment: expands its plan, gives steps that are ready to an executor, and expands again, until nothing is
+// left. Results and attempts are in the folders of the steps, so it can be stopped and resumed at any time.
 import { mkdir } from "node:fs/promises";
 import { CancelledError } from "../../core/errors.js";
 import { takeLock } from "../../core/lock.js";
 import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";
-import { Ledger } from "../ledger.js";
 import { type Expansion, expandPlan } from "../plan/expand.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { Facts } from "../steps/facts.js";
 import type { Step, StepKind } from "../steps/step.js";
-import { forecastExperiment } from "./forecast.js";
-import { type StepSettings, Store } from "./store.js";
+import type { StepSettings } from "../steps/step-order.js";
+import { type Attempt, noteAttempt, readAttempt, type StepRunnerId } from "../steps/step-state.js";
+import { waitingSteps } from "./estimate.js";
+import { Store } from "./store.js";
 
 /** What happens while an experiment runs. */
 export type RunEvent =
@@ -58,8 +59,6 @@ export interface RunOptions {
   readonly executor: (events: ExecutorEvents) => Executor;
   /** How often a step is tried whose machine fails. */
   readonly attempts: number;
-  /** Try steps again that failed in an earlier run. Default true: a person may have mended what was wrong. */
-  readonly retryFailed?: boolean;
   readonly signal?: AbortSignal | undefined;
   readonly onEvent?: ((event: RunEvent, counts: Counts) => void) | undefined;
 }
@@ -81,23 +80,14 @@ export async function runExperiment(options: RunOptions): Promise<RunSummary> {
   await mkdir(options.out, { recursive: true });
   const lock = await takeLock(options.out);
   try {
-    const ledger = await Ledger.open(options.out);
-    try {
-      return await new Run(options, ledger).run();
-    } finally {
-      await ledger.close();
-    }
+    return await new Run(options).run();
   } finally {
     await lock.release();
   }
 }
 
-/** How many times as long as a look ahead takes, nobody looks again. */
-const FORESEE_SHARE = 20;
-
 class Run {
   readonly #options: RunOptions;
-  readonly #ledger: Ledger;
   readonly #store: Store;
   readonly #executor: Executor;
   readonly #running = new Map<string, Step>();
@@ -109,18 +99,12 @@ class Run {
   #expansion: Expansion;
   /** Whether steps are done that the expansion does not know of. */
   #isStale = false;
-  /** How many steps were named when it was looked ahead, and how many more there will be. */
-  #foreseen = { named: 0, later: 0 };
-  /** When to look again. */
-  #foreseeAgain = 0;
 
-  constructor(options: RunOptions, ledger: Ledger) {
+  constructor(options: RunOptions) {
     this.#options = options;
-    this.#ledger = ledger;
     this.#store = new Store(options.out);
     this.#executor = options.executor({
-      onStarted: (key, runner) =>
-        ledger.add({ event: "started", key, label: this.#running.get(key)?.label ?? key, runner }),
+      onStarted: (key, runner) => this.#note(key, { state: "running", since: new Date().toISOString(), runner }),
       onFinished: (finished) => {
         this.#finished.push(finished);
         this.#wake();
@@ -167,43 +151,26 @@ class Run {
   async #expand(): Promise<void> {
     const { plan, facts } = this.#options;
     this.#expansion = await expandStored(plan, facts, this.#store, this.#running);
-    for (const { key } of this.#expansion.steps) {
-      // A result without a note of it: the process was killed between the two.
-      const isNoted = this.#running.has(key) || this.#ledger.stateOf(key).state === "done";
-      if (!isNoted && this.#store.result(key)) await this.#ledger.add({ event: "done", key, seconds: 0 });
-    }
-    this.#foresee();
   }
 
-  /** Finds out how much is to come after what can be named. Of a large plan that takes seconds, so it is done seldom. */
-  #foresee(): void {
-    const { plan, facts } = this.#options;
-    const { steps, waiting } = this.#expansion;
-    const began = performance.now();
-    let later = 0;
-    if (waiting.length > 0 && began < this.#foreseeAgain) {
-      // What has been named meanwhile is no longer to come.
-      later = Math.max(0, this.#foreseen.later - (steps.length - this.#foreseen.named));
-    } else if (waiting.length > 0) {
-      const isDone = (key: string) => this.#store.result(key) !== undefined;
-      later = forecastExperiment({ plan, facts, results: this.#store, isDone }).later.length;
-      this.#foreseeAgain = performance.now() + FORESEE_SHARE * (performance.now() - began);
-    }
-    this.#foreseen = { named: steps.length, later };
+  #note(key: string, attempt: Attempt | undefined): Promise<void> {
+    return noteAttempt(this.#store.stepFolder(key), attempt);
   }
 
   /** Takes over what an earlier runner began; what it cannot take over is pending again. */
   async #adopt(): Promise<void> {
-    const begun = this.#expansion.steps.flatMap((step) => {
-      const state = this.#ledger.stateOf(step.key);
-      return state.state === "running" && !this.#store.result(step.key) ? [{ step, runner: state.runner }] : [];
-    });
+    const begun: { readonly step: Step; readonly runner: StepRunnerId }[] = [];
+    for (const step of this.#expansion.steps) {
+      if (this.#store.result(step.key)) continue;
+      const attempt = await readAttempt(this.#store.stepFolder(step.key));
+      if (attempt?.state === "running") begun.push({ step, runner: attempt.runner });
+    }
     for (const { step } of begun) this.#running.set(step.key, step);
     const taken = await this.#executor.adopt(begun.map(({ step, runner }) => ({ step: this.#ready(step), runner })));
     for (const { step } of begun) {
       if (taken.has(step.key)) continue;
       this.#running.delete(step.key);
-      await this.#ledger.add({ event: "stopped", key: step.key, reason: "its runner went away" });
+      await this.#note(step.key, { state: "stopped", reason: "its process is gone" });
     }
   }
 
@@ -228,7 +195,6 @@ class Run {
     const isDone = (key: string) => this.#store.result(key) !== undefined;
     return this.#expansion.steps.filter(({ key, needs }) => {
       if (isDone(key) || this.#running.has(key) || this.#failed.has(key)) return false;
-      if (this.#options.retryFailed === false && this.#ledger.stateOf(key).state === "failed") return false;
       return needs.every(isDone);
     });
   }
@@ -254,9 +220,9 @@ class Run {
       if (finished.outcome === "lost") {
         await this.#lose(step, finished.reason);
       } else if (finished.outcome === "failed") {
-        await this.#fail(step, finished.reason, finished.seconds);
+        await this.#fail(step, finished.reason);
       } else if (await this.#store.load(key)) {
-        await this.#ledger.add({ event: "done", key, seconds: finished.seconds });
+        await this.#note(key, undefined);
         const score = this.#store.evaluated(key)?.score;
         this.#tell({
           ...{ event: "done", label: step.label, kind: step.kind, key, seconds: finished.seconds },
@@ -264,7 +230,7 @@ class Run {
         });
         this.#isStale = true;
       } else {
-        await this.#fail(step, "it ended without a result", finished.seconds);
+        await this.#fail(step, "it ended without a result");
       }
     }
   }
@@ -274,16 +240,16 @@ class Run {
     const times = (this.#lost.get(key) ?? 0) + 1;
     this.#lost.set(key, times);
     if (times >= this.#options.attempts && !this.#options.signal?.aborted) {
-      await this.#fail(step, `${reason}; tried ${times} times`, 0);
+      await this.#fail(step, `${reason}; tried ${times} times`);
       return;
     }
-    await this.#ledger.add({ event: "stopped", key, reason });
+    await this.#note(key, { state: "stopped", reason });
     this.#tell({ event: "lost", label, kind, key, reason });
   }
 
-  async #fail({ key, label, kind }: Step, reason: string, seconds: number): Promise<void> {
+  async #fail({ key, label, kind }: Step, reason: string): Promise<void> {
     this.#failed.set(key, reason);
-    await this.#ledger.add({ event: "failed", key, reason, seconds });
+    await this.#note(key, { state: "failed", reason });
     this.#tell({ event: "failed", label, kind, key, reason });
   }
 
@@ -293,7 +259,7 @@ class Run {
     const { done, left, waiting } = this.#counts();
     const are = done === 1 ? "step is" : "steps are";
     const rest = waiting > 0 ? `about ${left + waiting}` : `${left}`;
-    throw new CancelledError(`stopped; ${done} ${are} done and ${rest} left, go on with resume`);
+    throw new CancelledError(`stopped; ${done} ${are} done and ${rest} left. Run it again to resume.`);
   }
 
   #tell(event: RunEvent): void {
@@ -301,10 +267,9 @@ class Run {
   }
 
   #counts(): Counts {
-    const counts = countSteps(this.#expansion, (key) =>
+    return countSteps(this.#expansion, (key) =>
       this.#store.result(key) ? "done" : this.#failed.has(key) ? "failed" : this.#running.has(key) ? "running" : "left",
     );
-    return { ...counts, waiting: this.#foreseen.later };
   }
 }
 
@@ -331,10 +296,10 @@ export async function expandStored(
 
 /** Counts the steps of an expansion. */
 export function countSteps(
-  { steps, waiting }: Expansion,
+  expansion: Expansion,
   stateOf: (key: string) => "done" | "failed" | "running" | "left",
 ): Counts {
   const counts = { done: 0, failed: 0, running: 0, left: 0 };
-  for (const { key } of steps) counts[stateOf(key)]++;
-  return { ...counts, waiting: waiting.reduce((sum, { steps: some }) => sum + some, 0) };
+  for (const { key } of expansion.steps) counts[stateOf(key)]++;
+  return { ...counts, waiting: waitingSteps(expansion) };
 }

@@ -1,36 +1,15 @@
 // The folder of an experiment: where steps leave their results, and how these are read again.
-//   ledger.jsonl          what happened to each step
-//   steps/KEY/step.json   what the step does; log.txt, what it said; result.json, what came out: there only when whole
-//   jobs/                 scripts and lists that were given to a cluster
+//   steps/KEY/step.json     what the step does
+//   steps/KEY/attempt.json  how its last attempt went
+//   steps/KEY/result.json   what came out; there only when whole
+//   jobs/                   scripts and lists that were given to a cluster
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeFileAtomically } from "../../core/files.js";
 import type { Results } from "../steps/facts.js";
 import { readResult, type StepResult } from "../steps/result.js";
-import { kindOf, type Location, type ModelSource, type Step } from "../steps/step.js";
-
-/** A step as a process is told to run it: its models where they are on this machine. */
-export interface StepOrder {
-  readonly step: Step;
-  /** Absolute folders of the models that the step names by identity. */
-  readonly folders: Readonly<Record<string, string>>;
-  /** What else the step needs to know of the plan. */
-  readonly settings: StepSettings;
-}
-
-export interface StepSettings {
-  /** Absolute folder that relative paths of the plan start from. */
-  readonly folder: string;
-  /** Absolute folder of the data sets of evaluation. */
-  readonly data?: string;
-  readonly allowCode: boolean;
-  readonly unsafeCode?: boolean;
-  readonly threads?: number;
-  readonly memory?: number;
-}
-
-/** Names of the files in a step's folder. */
-export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json" } as const;
+import { kindOf, type Location, type Step } from "../steps/step.js";
+import { STEP_FILES, type StepOrder, type StepSettings } from "../steps/step-order.js";
 
 export class Store implements Results {
   readonly folder: string;
@@ -101,16 +80,4 @@ export class Store implements Results {
     const result = this.#results.get(key);
     return result?.kind === "evaluate" ? result : undefined;
   }
-}
-
-/** The source with the folders of this machine for the identities in it. */
-export function withFolders(source: ModelSource, folders: Readonly<Record<string, string>>): ModelSource {
-  return replaced(source, folders) as ModelSource;
-}
-
-function replaced(value: unknown, folders: Readonly<Record<string, string>>): unknown {
-  if (typeof value === "string") return Object.hasOwn(folders, value) ? folders[value] : value;
-  if (Array.isArray(value)) return value.map((inner) => replaced(inner, folders));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, replaced(inner, folders)]));
 }

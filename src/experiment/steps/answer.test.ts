@@ -1,4 +1,4 @@
-// Models that answer in steps: kept open while there is room, and, behind a server of the user's, as folders of links.
+// Models that answer in steps: kept open while there is room, and, behind a server of the user's, as folders.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,7 +10,6 @@ import { isStepBackend } from "./step.js";
 const root = mkdtempSync(join(tmpdir(), "layergraft-answer-"));
 afterAll(() => rmSync(root, { recursive: true }));
 const folder = join(root, "step");
-const pool = join(root, "layers");
 const [one, two] = [join(root, "one"), join(root, "two")];
 const swap = (bottom: number) => ({
   ...{ method: "swap", task: one, language: two, bottom, top: 0, bottom_transition: 0, top_transition: 0 },
@@ -28,7 +27,7 @@ const ask = { prompt: "asha had 4 mangoes .", maxNewTokens: 3, stop: [] };
 describe("models in our own engine", () => {
   it("stay open, and are merged once", async () => {
     const answerers = new AnswererPool();
-    const options = { backend: "engine", folder, pool, threads: 1 };
+    const options = { backend: "engine", folder, threads: 1 };
     const first = await answerers.get(swap(1), options);
     expect(first.openSeconds).toBeGreaterThan(0);
     expect(first.mergeSeconds).toBeGreaterThan(0);
@@ -40,7 +39,7 @@ describe("models in our own engine", () => {
     expect(again.backend).toBe(first.backend);
     expect(await again.backend.generate([ask])).toEqual(answers);
     await answerers.close();
-    expect(existsSync(pool)).toBe(false); // nothing was written
+    expect(readdirSync(folder)).toEqual([]); // nothing was written
   });
 });
 
@@ -61,19 +60,19 @@ createServer((request, response) => {
 process.on("SIGTERM", () => { appendFileSync(${JSON.stringify(join(root, "ended"))}, "ended\\n"); process.exit(0); });
 `;
 
-  it("are folders of links, and one server runs at a time", async () => {
+  it("are written for it, and one server runs at a time", async () => {
     const program = join(root, "server.mjs");
     writeFileSync(program, server);
     const backend = `serve:${process.execPath} ${program} {model} {port}`;
     expect(isStepBackend(backend)).toBe(true);
     const answerers = new AnswererPool();
-    const options = { backend, folder, pool };
+    const options = { backend, folder };
     const merged = await answerers.get(swap(2), options);
     const [answer] = await merged.backend.generate([{ ...ask, stop: ["\n"] }]);
     expect(answer).toMatchObject({ text: join(folder, "model") });
-    expect(readdirSync(join(folder, "model"))).toEqual(expect.arrayContaining(["config.json", "tokenizer.json"]));
-    const layers = readdirSync(pool).filter((name) => name.endsWith(".safetensors"));
-    expect(layers).toHaveLength(4); // three, and what is outside them
+    expect(readdirSync(join(folder, "model"))).toEqual(
+      expect.arrayContaining(["config.json", "tokenizer.json", "model.safetensors"]),
+    );
 
     const plain = await answerers.get(one, options);
     expect(readFileSync(join(root, "ended"), "utf8")).toBe("ended\n"); // the first server has made room

@@ -8,9 +8,8 @@ import { elementCount } from "../../core/shape.js";
 import { VERSION } from "../../core/version.js";
 import { openEngine } from "../../engine/index.js";
 import { type Backend, engineBackend, openOpenAI, startServer } from "../../evaluate/index.js";
-import { planRecipe, type RecipeInput } from "../../merge/index.js";
+import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
 import { type ChatTemplate, loadChatTemplate, loadTokenizer } from "../../text/index.js";
-import { writeLinked } from "../linked/write.js";
 import type { StepInputs } from "./inputs.js";
 import { canonicalJson, digestOf, type ModelSource } from "./step.js";
 
@@ -19,8 +18,6 @@ export interface AnswerOptions {
   readonly backend: string;
   /** The step's folder, for what a server needs and says. */
   readonly folder: string;
-  /** Folder of the layers that merged models share. */
-  readonly pool: string;
   readonly threads?: number | undefined;
   readonly memory?: number | undefined;
   /** The models' files as the step found them; undefined: they are not watched. */
@@ -105,7 +102,6 @@ async function openAnswerer(source: ModelSource, options: AnswerOptions): Promis
     const close = async () => {
       await opened.close();
       await server.stop();
-      // Its layers stay in the pool, for the next model that has them.
       if (model !== source) await rm(model, { recursive: true, force: true });
     };
     return { backend: closedBy(opened, close), openSeconds: seconds(), mergeSeconds, bytes: Number.POSITIVE_INFINITY };
@@ -166,15 +162,18 @@ function closedBy(backend: Backend, close: () => Promise<void>): Backend {
   });
 }
 
-/** The folder of a model that a server can open; a recipe is executed into the step's own folder. */
-async function asFolder(source: ModelSource, { folder, inputs, ...options }: AnswerOptions): Promise<string> {
+/** The folder of a model that a server can open; a merge is written into the step's own folder. */
+async function asFolder(source: ModelSource, options: AnswerOptions): Promise<string> {
   const isPlain = typeof source === "string" && !source.includes("+");
   if (isPlain) return source;
+  const { folder, threads, memory, signal } = options;
   const recipe = typeof source === "string" ? { method: "soup", models: [source] } : source;
   const out = join(folder, "model");
-  await writeLinked(await planRecipe(recipe as RecipeInput), {
-    ...{ out, ...options },
-    ...(inputs ? { identityOf: (model) => inputs.identityOf(model), check: () => inputs.check() } : {}),
+  await executePlan(await planRecipe(recipe as RecipeInput), {
+    ...{ out, force: true },
+    ...(threads === undefined ? {} : { threads }),
+    ...(memory === undefined ? {} : { memory }),
+    ...(signal ? { signal } : {}),
   });
   return out;
 }

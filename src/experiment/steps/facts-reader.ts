@@ -6,10 +6,10 @@ import { mkdir, readdir, readFile, stat } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
-import { LayergraftError } from "../../core/errors.js";
+import { LayergraftError, MismatchError, RecipeError } from "../../core/errors.js";
 import { exists, stampOf, writeFileAtomically } from "../../core/files.js";
 import type { Fault } from "../../core/settings-file.js";
-import { type Item, protocolTitle } from "../../evaluate/index.js";
+import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
 import type { Facts, TaskFacts } from "./facts.js";
 import { firstRowsErrors } from "./first-rows.js";
 import { dataAccess, openTask, taskDigest } from "./items.js";
@@ -25,22 +25,6 @@ export interface ModelFacts {
   /** Where the plan names it. */
   readonly path: readonly PropertyKey[];
 }
-
-/** Characters of what a task asks, for estimates of time. */
-export interface TaskSize {
-  /** Of all prompts, what they share counted once for each. */
-  readonly promptCharacters: number;
-  readonly newTokens: number;
-}
-
-/** Items, characters of a prompt and new tokens of tasks, for estimates where their data are not here. */
-const USUAL_SIZES: Readonly<Record<string, readonly [items: number, characters: number, tokens: number]>> = {
-  mgsm: [250, 4500, 512],
-  belebele: [900, 5000, 4],
-  flores: [1012, 200, 256],
-  mbpp: [500, 400, 512],
-  mmlu: [14_042, 3000, 4],
-};
 
 export interface ReadFactsOptions {
   /** Folder that relative paths start from. */
@@ -60,7 +44,7 @@ export class ReadFacts implements Facts {
   /** Tasks whose data are not in the folder of data sets, with what was looked for. */
   readonly lacking = new Map<string, string>();
   readonly models = new Map<string, ModelFacts>();
-  readonly tasks = new Map<string, TaskFacts & TaskSize>();
+  readonly tasks = new Map<string, TaskFacts>();
   /** Requests that were read, or could not be. */
   readonly #asked = new Set<string>();
   readonly #options: ReadFactsOptions;
@@ -123,10 +107,9 @@ export class ReadFacts implements Facts {
         scale: headline?.scale ?? "share",
         isMean: headline?.by === "mean",
         executes: task.executes,
-        ...sizeOf(items),
       });
     } catch (error) {
-      const isLacking = error instanceof Error && /^.* has no .*; expected /s.test(error.message);
+      const isLacking = error instanceof LayergraftError && error.code === MISSING_DATA;
       if (isLacking && this.#options.data !== undefined) this.lacking.set(request.task, error.message);
       else this.#note(path, error, `task ${request.task}: `);
     }
@@ -165,9 +148,9 @@ export class ReadFacts implements Facts {
 
   #note(path: readonly PropertyKey[], error: unknown, prefix = ""): void {
     if (!(error instanceof Error)) throw error;
-    // A list of faults is one of many here, and what looks for a model does not know which file names it.
-    const text = error.message.replace(/\n\s*- /g, (_, at: number) => (error.message[at - 1] === ":" ? " " : "; "));
-    const message = `${prefix}${text}`.replace("the recipe's paths start", "the plan's paths start");
+    const [summary = ""] = error.message.split("\n");
+    const faults = error instanceof RecipeError || error instanceof MismatchError ? error.faults : [];
+    const message = `${prefix}${[faults.length > 0 ? summary : error.message, faults.join("; ")].join(" ").trim()}`;
     this.faults.push({ path, message });
   }
 
@@ -180,16 +163,15 @@ export class ReadFacts implements Facts {
     return this.#data.get(canonicalJson([run.data, run.partition])) ?? "";
   }
 
-  task(request: TaskRequest): TaskFacts & TaskSize {
-    const found = this.tasks.get(canonicalJson(request));
-    if (found) return found;
-    // Of a task that cannot be read there is a fault; the rest of the plan is looked at all the same, by usual sizes.
-    const [all, characters, tokens] = USUAL_SIZES[/^[a-z]+/.exec(request.task)?.[0] ?? ""] ?? [1, 0, 0];
-    const items = Math.min(all, request.limit ?? all);
-    return {
-      ...{ name: request.task, title: request.task, protocol: "", digest: "", scale: "share", items },
-      ...{ isMean: true, executes: false, promptCharacters: items * characters, newTokens: items * tokens },
-    };
+  task(request: TaskRequest): TaskFacts {
+    const { task, limit = 1 } = request;
+    // A task that cannot be read is a fault; the rest of the plan is checked all the same.
+    return (
+      this.tasks.get(canonicalJson(request)) ?? {
+        ...{ name: task, title: task, protocol: "", digest: "", scale: "share", items: limit },
+        ...{ isMean: true, executes: false },
+      }
+    );
   }
 
   /** Keeps the digests for the next time. */
@@ -221,17 +203,6 @@ function sourcesIn(value: unknown): string[] {
     if (key === "source" && typeof inner === "string") return [inner];
     return sourcesIn(inner);
   });
-}
-
-function sizeOf(items: readonly Item[]): TaskSize {
-  let [promptCharacters, newTokens] = [0, 0];
-  for (const item of items) {
-    const { prompt } = item;
-    promptCharacters +=
-      prompt.form === "text" ? prompt.shared.length + prompt.own.length : JSON.stringify(prompt.messages).length;
-    newTokens += item.kind === "generate" ? item.maxNewTokens : 1;
-  }
-  return { promptCharacters, newTokens };
 }
 
 const CACHE_FILE = "digests.json";

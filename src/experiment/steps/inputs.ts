@@ -70,11 +70,6 @@ export class StepInputs {
     return inputs;
   }
 
-  /** The identity of the model in a folder, as the experiment knows it. */
-  identityOf(folder: string): string | undefined {
-    return Object.entries(this.#watched.folders).find(([, own]) => own === folder)?.[0];
-  }
-
   /** Models whose files were written to since `open`, even if they hold the same as before by now. */
   async touched(): Promise<string[]> {
     const now = await stampsOf(this.#watched.folders).catch(() => ({}) as Stamps); // one is gone: none is as it was

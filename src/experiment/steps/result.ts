@@ -16,19 +16,23 @@ const item = z.object({
   value: z.union([z.number(), z.array(z.number())]).nullable(),
 });
 
+/** Duration of the step; absent from results of earlier versions. */
+const seconds = z.number().optional();
+
 const resultSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("train"),
+    seconds,
     checkpoints: z.array(z.object({ path: z.string(), samples: z.number(), isAdapter: z.boolean().optional() })).min(1),
-    /** Tokens that were learned from. */
-    tokens: z.number().optional(),
   }),
   z.object({
     kind: z.literal("analyze"),
+    seconds,
     suggested: z.array(z.object({ name: z.string(), reason: z.string(), recipe: z.record(z.string(), z.unknown()) })),
   }),
   z.object({
     kind: z.literal("evaluate"),
+    seconds,
     items: z
       .array(item)
       .min(1, "there are no items")
@@ -51,7 +55,7 @@ export type EvaluationResult = Extract<StepResult, { kind: "evaluate" }>;
 
 /**
  * The result in a step's folder, if it is done.
- * @throws {LayergraftError} code `ledger` if the file is not what a step of this kind leaves
+ * @throws {LayergraftError} code `result` if the file is not what a step of this kind leaves
  */
 export async function readResult(folder: string, kind: StepKind): Promise<StepResult | undefined> {
   const path = join(folder, RESULT_FILE);
@@ -64,7 +68,7 @@ export async function readResult(folder: string, kind: StepKind): Promise<StepRe
   }
   const refuse = (why: string, cause?: unknown) =>
     new LayergraftError(
-      "ledger",
+      "result",
       `${path} is not the result of a step; delete the folder it is in, and the step runs again (${why})`,
       { file: path },
       cause,

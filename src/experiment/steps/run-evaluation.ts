@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { LayergraftError, OutputError } from "../../core/errors.js";
 import { formatShare } from "../../core/format.js";
 import { type EvaluateOptions, type Evaluation, evaluate, openSandbox } from "../../evaluate/index.js";
-import { withFolders } from "../run/store.js";
 import { AnswererPool } from "./answer.js";
 import { dataAccess, openTask, readItems } from "./items.js";
 import type { EvaluationResult } from "./result.js";
 import type { StepContext } from "./run-step.js";
 import type { EvaluateStep } from "./step.js";
+import { withFolders } from "./step-order.js";
 
 /** Where the answers of a step are, in its folder. */
 export const EVALUATION = "evaluation";
@@ -32,7 +32,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
   await inputs.begin(folder, () => rm(out, { recursive: true, force: true }));
   const pool = answerers ?? new AnswererPool();
   const { backend, openSeconds, mergeSeconds } = await pool.get(withFolders(step.model, folders), {
-    ...{ backend: step.backend, folder, pool: join(folder, "..", "..", "layers"), signal },
+    ...{ backend: step.backend, folder, signal },
     ...{ threads: settings.threads, memory: settings.memory, inputs, identity: step.model },
   });
   const began = performance.now();

@@ -17,13 +17,13 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { takeLock } from "../../core/lock.js";
 import { writeInitialModel } from "../demo/world/untrained-model.js";
-import type { StepOrder } from "../run/store.js";
 import { AnswererPool } from "./answer.js";
 import { ReadFacts } from "./facts-reader.js";
 import { type StepResult, writeResult } from "./result.js";
 import { type RunStepOptions, runStepFolder } from "./run-step.js";
 import type { EvaluateStep } from "./step.js";
 import { STEP_LOCK, takeStepLock } from "./step-lock.js";
+import type { StepOrder } from "./step-order.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-step-"));
 afterAll(() => rmSync(root, { recursive: true }));

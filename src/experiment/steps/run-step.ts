@@ -6,14 +6,13 @@ import { analyzeExperts, suggestRecipes } from "../../analysis/index.js";
 import { LayergraftError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
-import { checkCores } from "../execute/executor.js";
-import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "../run/store.js";
 import type { AnswererPool } from "./answer.js";
 import { StepInputs } from "./inputs.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
 import type { AnalyzeStep, Step, TrainStep } from "./step.js";
 import { takeStepLock } from "./step-lock.js";
+import { checkCores, STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-order.js";
 
 export { STEP_LOCK } from "./step-lock.js";
 
@@ -61,7 +60,8 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
       { folder: settings.folder, cache: resolve(folder, "..", "..") },
     );
     const context: StepContext = { ...options, folder: resolve(folder), folders, settings, inputs };
-    const result = await runKind(step, context);
+    const began = performance.now();
+    const result = { ...(await runKind(step, context)), seconds: (performance.now() - began) / 1000 };
     await writeResult(folder, result);
     return result;
   } finally {
@@ -108,7 +108,7 @@ async function runTraining(
   const made = step.trl ? TRL_FILES.out : "";
   const checkpoints = await checkpointsIn(join(out, made), join("run", made));
   const last = checkpoints.at(-1);
-  if (!last) throw new LayergraftError("ledger", `the run in ${out} ended without a checkpoint`, { file: out });
+  if (!last) throw new LayergraftError("result", `the run in ${out} ended without a checkpoint`, { file: out });
   // What a run keeps to be resumed is three times its model, and of no use any more.
   await rm(join(out, made, RUN_FILES.states), { recursive: true, force: true });
   // What the run was told to make at its end is what it is for.

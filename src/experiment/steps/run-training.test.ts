@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { writeInitialModel } from "../demo/world/untrained-model.js";
-import type { StepOrder } from "../run/store.js";
 import { ReadFacts } from "./facts-reader.js";
 import { runStepFolder } from "./run-step.js";
 import type { TrainStep } from "./step.js";
+import type { StepOrder } from "./step-order.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-train-step-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -31,7 +31,7 @@ beforeEach(async () => {
   expect(facts.faults).toEqual([]);
   const { identity } = facts.modelIdentity("base");
   const step: TrainStep = {
-    ...{ kind: "train", key: KEY, label: "train math", needs: [], locations: {} },
+    ...{ kind: "train", key: KEY, name: "math", label: "train math", needs: [], locations: {} },
     ...{ run: { ...run, base: identity }, data: facts.dataIdentity(run) },
   };
   const order: StepOrder = {

@@ -1,9 +1,11 @@
 // A step of an experiment as a value: what it does, with what, and the key that it is known by. Nothing is run here.
 import { createHash } from "node:crypto";
-import type { Json } from "../plan/plan-schema.js";
+import type { z } from "zod";
 
 /** Raised when a step's result would differ from an earlier version's, so that it is computed again. */
 const STEP_FORMAT = 1;
+
+export type Json = z.core.util.JSONType;
 
 /** Where a model is found: a folder of the user's, or what an earlier step left. */
 export type Location =
@@ -34,6 +36,8 @@ interface StepParts {
 export interface TrainStep extends StepParts {
   readonly kind: "train";
   readonly key: string;
+  /** Name of the run. */
+  readonly name: string;
   /** Fields of the run; `base` is an identity, and there is no `out`. */
   readonly run: Readonly<Record<string, Json>>;
   /** What identified the data of the run when the step was named; undefined: any data will do. */

@@ -1,0 +1,47 @@
+// What a process is told to run: a step, with its models where they are on this machine.
+import { RecipeError } from "../../core/errors.js";
+import { MOST_THREADS } from "../../core/threads.js";
+import type { ModelSource, Step } from "./step.js";
+
+export interface StepOrder {
+  readonly step: Step;
+  /** Absolute folders of the models that the step names by identity. */
+  readonly folders: Readonly<Record<string, string>>;
+  /** What else the step needs to know of the plan. */
+  readonly settings: StepSettings;
+}
+
+export interface StepSettings {
+  /** Absolute folder that relative paths of the plan start from. */
+  readonly folder: string;
+  /** Absolute folder of the data sets of evaluation. */
+  readonly data?: string;
+  readonly allowCode: boolean;
+  readonly unsafeCode?: boolean;
+  readonly threads?: number;
+  readonly memory?: number;
+}
+
+/** Names of the files in a step's folder. */
+export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json" } as const;
+
+/** The source with the folders of this machine for the identities in it. */
+export function withFolders(source: ModelSource, folders: Readonly<Record<string, string>>): ModelSource {
+  return replaced(source, folders) as ModelSource;
+}
+
+function replaced(value: unknown, folders: Readonly<Record<string, string>>): unknown {
+  if (typeof value === "string") return Object.hasOwn(folders, value) ? folders[value] : value;
+  if (Array.isArray(value)) return value.map((inner) => replaced(inner, folders));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, replaced(inner, folders)]));
+}
+
+/**
+ * @param what the number is, such as `executor.cores`
+ * @throws {RecipeError} if it is not a whole number from 1 to 256
+ */
+export function checkCores(cores: number, what: string): void {
+  if (Number.isSafeInteger(cores) && cores >= 1 && cores <= MOST_THREADS) return;
+  throw new RecipeError(`${what}: ${cores} is not a whole number from 1 to ${MOST_THREADS}`, [], { field: what });
+}
