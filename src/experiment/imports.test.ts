@@ -9,7 +9,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   plan: ["steps"],
   execute: ["steps"],
   run: ["steps", "plan", "execute"],
-  report: ["steps", "plan"],
+  report: ["steps", "plan", "run"],
   demo: ["steps", "plan", "run", "report"],
 };
 
