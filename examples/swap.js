@@ -12,13 +12,21 @@ const folder = join(root, "example-output");
 const LAYERS = 16;
 const HIDDEN = 32;
 
-/** Seeded values near those of a trained model. @param {number} count @param {number} seed */
-function values(count, seed) {
+/** Seeded values in [-1, 1). @param {number} seed */
+function random(seed) {
   let state = seed;
-  const patterns = Uint16Array.from({ length: count }, () => {
+  return () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return reference.encode("BF16", Math.fround((state / 2 ** 31 - 1) * 0.05));
-  });
+    return state / 2 ** 31 - 1;
+  };
+}
+
+/** Values as an expert has them: those of a base, moved by a tenth. @param {number} count @param {number} base @param {number} seed */
+function values(count, base, seed) {
+  const [from, change] = [random(base), random(seed)];
+  const patterns = Uint16Array.from({ length: count }, () =>
+    reference.encode("BF16", Math.fround((from() + 0.1 * change()) * 0.05)),
+  );
   return new Uint8Array(patterns.buffer);
 }
 
@@ -40,6 +48,7 @@ async function writeExpert(name, seed) {
     shape,
     data: values(
       shape.reduce((product, extent) => product * extent, 1),
+      i,
       seed * 1000 + i,
     ),
   }));

@@ -16,6 +16,7 @@ import {
 import { measureAll } from "../delta/measure.js";
 import type { NestedRecipe, SourceRecipe } from "../merge/fields.js";
 import { OperandBuilder } from "../merge/operand-builder.js";
+import { compareWeights } from "../merge/relatedness.js";
 import { type Leaf, leavesOf } from "../source/expression.js";
 import { pairsOf } from "../streaming/analyze.js";
 import type { RunOptions } from "../streaming/run.js";
@@ -142,6 +143,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
   });
   for (const [name, source, from] of located) await builder.open(source, name, from);
   await builder.requireCompatible(vocabulary, "compared");
+  const { unrelated } = compareWeights(builder.sources);
   const root = builder.operand(base, "base");
   const experts = located.map(([name, source]) => builder.operand(source, name));
   const measured = await measureAll([...builder.measurements.values()], builder.sources, run);
@@ -200,7 +202,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
       .sort((a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers)),
     total: figures(counted, names.length),
     skipped: all.filter((tensor) => !isUsable(tensor)).map(({ tensor }) => tensor),
-    warnings: warningsOf(deltas, names),
+    warnings: [...unrelated, ...warningsOf(deltas, names)],
   };
   const rows = new Map(
     deltas.flatMap(({ tensor, experts }) =>

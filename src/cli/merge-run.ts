@@ -46,9 +46,9 @@ export function withMergeOptions(command: Command): Command {
         "where vocabularies differ: whose tokens the result has, such as task or language, or union",
       )
       .option("--tokenizer-from <source>", "whose tokenizer, chat template and generation configuration to copy")
-      .option("--dry-run", "print the plan and stop; nothing is read but headers")
+      .option("--dry-run", "print the plan and stop; only headers and a sample of the weights are read")
       .option("--resume", "go on with what a stopped run has left")
-      .option("--force", "replace an earlier output of layergraft; discard what a stopped run has left"),
+      .option("--force", "replace an earlier output; discard an interrupted run; merge models that look unrelated"),
   );
 }
 
@@ -121,6 +121,7 @@ export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette
   const parameters = formatCount(summary.parameters);
   const measuring = summary.bytesToMeasure > 0 ? `, of which ${formatBytes(summary.bytesToMeasure)} to measure` : "";
   const averaged = summary.ownership.some(({ origins }) => origins.some((origin) => origin.length > 1));
+  const isCopy = plan.sources.length === 1 && summary.computed === 0 && plan.layerOrder === undefined;
   return [
     palette.bold(method.headline(recipe)),
     `${plan.architecture}, ${plan.layers} layers, ${parameters} parameters`,
@@ -133,6 +134,8 @@ export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette
     `${plural(summary.copied, "tensor")} copied, ${summary.computed} computed; tokenizer from ${plan.tokenizerFrom}`,
     `read ${formatBytes(summary.bytesToRead)}${measuring}; write ${formatBytes(summary.bytesToWrite)}`,
     ...plan.notes.map((note) => `note: ${note}`),
+    ...(isCopy ? ["note: nothing is merged; the result is a copy of the one model"] : []),
+    ...(plan.unrelated ?? []).map((sentence) => `${palette.yellow("warning:")} ${sentence}`),
   ];
 }
 

@@ -102,7 +102,7 @@ async function fromPlan({ plan, sources }: OpenedPlan): Promise<ModelSource> {
     measurements: plan.measurements,
     textFolders: textFoldersOf(requireSource(sources, plan.tokenizerFrom)),
     addedTokens: plan.vocabulary?.added ?? [],
-    notes: plan.notes,
+    notes: [...plan.notes, ...(plan.unrelated ?? [])],
   };
 }
 

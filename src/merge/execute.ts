@@ -4,7 +4,7 @@ import { open, stat, writeFile } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import { packBits, unpackBits } from "../core/bits.js";
 import { digestOfJson } from "../core/digest.js";
-import { CancelledError, DiskFullError, LayergraftError, OutputError } from "../core/errors.js";
+import { CancelledError, DiskFullError, LayergraftError, MismatchError, OutputError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
 import { measureAll } from "../delta/measure.js";
 import { type FolderLayout, layoutFolder } from "../safetensors/layout.js";
@@ -26,7 +26,7 @@ export interface ExecuteOptions {
   readonly out: string;
   /** Go on with what a stopped run left beside `out`; start anew if there is nothing. Default false. */
   readonly resume?: boolean | undefined;
-  /** Replace an existing output of layergraft, and discard what a stopped run left. Default false. */
+  /** Replace an existing output of layergraft, discard what a stopped run left, merge models that look unrelated. Default false. */
   readonly force?: boolean | undefined;
   /** Threads to use; by default the machine's cores, at most 8. The result does not depend on it. */
   readonly threads?: number | undefined;
@@ -138,6 +138,13 @@ class Execution {
     await this.#folder.recover();
     const earlier = await this.#earlierRun();
     if (resume && earlier === undefined && (await this.#isComplete())) return { earlier, isComplete: true };
+    const { unrelated = [] } = this.#plan;
+    if (unrelated.length > 0 && !force && !earlier) {
+      throw new MismatchError(
+        "These models look unrelated; check the paths, or merge them anyway with --force:",
+        unrelated,
+      );
+    }
     const folders = this.#plan.sources.flatMap(({ folder, adapter }) =>
       adapter === undefined ? [folder] : [folder, adapter],
     );

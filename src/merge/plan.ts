@@ -68,4 +68,6 @@ export interface Plan {
   readonly tokenizerFrom: string;
   /** What a person should know before it is executed. */
   readonly notes: readonly string[];
+  /** Why sources look unrelated, where they do; executing the plan then needs `force`. */
+  readonly unrelated?: readonly string[];
 }

@@ -1,11 +1,12 @@
 // From a recipe to a plan: opens the sources, checks that they fit together, lets the methods say what each tensor is
-// made of, nested recipes first. Reads headers and configurations, never weights.
+// made of, nested recipes first. Reads headers and configurations, and of the weights a sample.
 import { basename, resolve } from "node:path";
 import { alignVocabularies } from "../checkpoint/alignment.js";
 import { type Checkpoint, openCheckpoint } from "../checkpoint/checkpoint.js";
 import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../core/dtype.js";
 import { LayergraftError, MismatchError, RecipeError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
+import { groupBy } from "../core/group.js";
 import { measuredSources } from "../delta/measure.js";
 import { hasOperation, leavesOf } from "../source/expression.js";
 import { tokenizerNotes } from "./companions.js";
@@ -14,6 +15,7 @@ import { OperandBuilder } from "./operand-builder.js";
 import { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
 import { mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
+import { compareWeights, isBase, pathOf } from "./relatedness.js";
 
 /** A plan together with the opened checkpoints that it names. */
 export interface OpenedPlan {
@@ -66,7 +68,9 @@ class Planner {
     const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
     this.#checkArithmetic(steps);
     this.#noteUnused(steps);
-    if ("task" in recipe && recipe.task === recipe.language) builder.note("task and language are the same source");
+    this.#noteSame();
+    const { unrelated, notes } = compareWeights(builder.sources);
+    for (const note of notes) builder.note(note);
     const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
     if (packed.length > 0) {
       builder.note(
@@ -89,8 +93,19 @@ class Planner {
       configFrom: merged.lead.id,
       tokenizerFrom,
       notes: builder.notes,
+      ...(unrelated.length > 0 ? { unrelated } : {}),
     };
     return { plan, sources: builder.sources };
+  }
+
+  /** Says which sources of one recipe are the same model. The slices of a passthrough often are. */
+  #noteSame(): void {
+    const merged = [...this.#builder.sources].filter(([label]) => !/(^|\.)slices\[\d+\]$/.test(label));
+    const parentOf = (label: string) => label.slice(0, label.lastIndexOf(".") + 1);
+    for (const same of groupBy(merged, ([label, source]) => `${parentOf(label)} ${pathOf(source)}`).values()) {
+      const labels = same.map(([label]) => label);
+      if (labels.length > 1) this.#builder.note(`${labels.join(" and ")} are the same model`);
+    }
   }
 
   /** Says which sources are given and read by nothing. */
@@ -191,11 +206,6 @@ class Planner {
       { field: "tokenizer_from", actual: asked },
     );
   }
-}
-
-/** Whether a source is what changes are taken from, and not one of those that are merged. */
-function isBase(label: string): boolean {
-  return /(^|\.)base(\.|$)/.test(label);
 }
 
 /** The recipe, and the recipes inside it, with the defaults that a depth gives, so that what was done stands in the output. */

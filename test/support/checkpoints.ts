@@ -12,6 +12,8 @@ export interface TinyOptions {
   /** Number of layers; default 4. */
   layers?: number;
   seed?: number;
+  /** Seed of the model that it looks fine-tuned from; default 0, so that all fit together. */
+  root?: number;
   /** Default BF16. */
   dtype?: FloatDType;
   /** Default 24. */
@@ -61,15 +63,35 @@ export function decodeValues(bytes: Uint8Array, dtype: FloatDType): number[] {
   return Array.from(dtype === "F32" ? new Uint32Array(copy) : new Uint16Array(copy), (p) => reference.decode(dtype, p));
 }
 
-/** A tensor with seeded values. */
-export function seededTensor(name: string, shape: number[], seed: number, dtype: FloatDType = "BF16"): TensorData {
+/**
+ * A tensor with seeded values.
+ * @param root seed of values to which a fourth of the seeded ones is added, as if it were fine-tuned from there
+ */
+export function seededTensor(
+  name: string,
+  shape: number[],
+  seed: number,
+  dtype: FloatDType = "BF16",
+  root?: number,
+): TensorData {
   const count = shape.reduce((product, extent) => product * extent, 1);
-  return { name, dtype, shape, data: encodeValues(seededFloats(count, seed), dtype) };
+  const values = seededFloats(count, seed);
+  const from = root === undefined ? undefined : seededFloats(count, root);
+  const related = from ? values.map((value, i) => (from[i] ?? 0) * 0.75 + value / 4) : values;
+  return { name, dtype, shape, data: encodeValues(related, dtype) };
 }
 
 /** Writes a tiny checkpoint and returns its folder. */
 export async function writeTiny(folder: string, options: TinyOptions = {}): Promise<string> {
-  const { layers = 4, seed = 1, dtype = "BF16", vocabulary = 24, tied = false, modelType = "llama" } = options;
+  const {
+    layers = 4,
+    seed = 1,
+    root = 0,
+    dtype = "BF16",
+    vocabulary = 24,
+    tied = false,
+    modelType = "llama",
+  } = options;
   const shapes: [string, number[]][] = [["model.embed_tokens.weight", [vocabulary, HIDDEN]]];
   for (let layer = 0; layer < layers; layer++) {
     const at = `model.layers.${layer}`;
@@ -82,7 +104,9 @@ export async function writeTiny(folder: string, options: TinyOptions = {}): Prom
   }
   shapes.push(["model.norm.weight", [HIDDEN]]);
   if (!tied) shapes.push(["lm_head.weight", [vocabulary, HIDDEN]]);
-  const tensors = shapes.map(([name, shape], i) => seededTensor(name, shape, seed * 1000 + i, dtype));
+  const tensors = shapes.map(([name, shape], i) =>
+    seededTensor(name, shape, seed * 1000 + i, dtype, -1 - root * 1000 - i),
+  );
 
   mkdirSync(folder, { recursive: true });
   await writeSharded(folder, options.edit?.(tensors) ?? tensors, {

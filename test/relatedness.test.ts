@@ -1,0 +1,108 @@
+// Models that were not fine-tuned from one are refused until --force; others that hardly fit are noted.
+import { cpSync, existsSync } from "node:fs";
+import { join } from "node:path";
+import { executePlan, planRecipe } from "layergraft";
+import { beforeAll, describe, expect, it } from "vitest";
+import { encodeValues, seededFloats, temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { layergraft as run } from "./support/command.js";
+
+const root = temporaryFolder();
+const [math, swahili, base, random, copy] = ["math", "swahili", "base", "random", "copy"].map((name) =>
+  join(root, name),
+) as [string, string, string, string, string];
+const layergraft = (args: readonly string[]) => run(args, { cwd: root });
+beforeAll(async () => {
+  await writeTiny(base, { seed: 0 });
+  await writeTiny(math, { seed: 1 });
+  await writeTiny(swahili, { seed: 2 });
+  await writeTiny(random, { seed: 3, root: 3 });
+  cpSync(math, copy, { recursive: true });
+});
+
+const FIGURES = /have nothing in common: mean cosine -?0\.0\d, difference \d+\.\d% of the weights' size/;
+
+describe("unrelated models", () => {
+  const models = (...folders: string[]) => folders.map((folder) => `--model=${folder}`);
+  it.each([
+    ["swap", ["swap", "--task", math, "--language", random]],
+    ["swap by magnitude", ["swap", "--task", math, "--language", random, "--base", base, "--weights", "magnitude"]],
+    ["soup", ["soup", ...models(math, swahili, random)]],
+    ["revert", ["revert", "--expert", math, "--base", random, "--layers", "0"]],
+  ])("%s refuses them with figures, and merges them with --force", async (name, args) => {
+    const out = join(root, `out ${name}`);
+    const refused = await layergraft([...args, "--out", out]);
+    expect(refused.status).toBe(1);
+    expect(refused.stderr).toMatch(/look unrelated; .* --force/);
+    expect(refused.stderr).toMatch(FIGURES);
+    expect(existsSync(out)).toBe(false);
+    const forced = await layergraft([...args, "--out", out, "--force"]);
+    expect(forced.stderr).toMatch(/warning: the weights of/);
+    expect(forced.status).toBe(0);
+    // What was merged by force resumes without it.
+    expect((await layergraft([...args, "--out", out, "--resume"])).status).toBe(0);
+  });
+
+  it("a plan of the library says so, and needs force", async () => {
+    const opened = await planRecipe({ method: "soup", models: [math, random] });
+    expect(opened.plan.unrelated).toEqual([expect.stringMatching(FIGURES)]);
+    const out = join(root, "library");
+    await expect(executePlan(opened, { out })).rejects.toThrow(/look unrelated/);
+    expect((await executePlan(opened, { out, force: true })).out).toBe(out);
+  });
+
+  it("analyze and suggest warn", async () => {
+    const analyzed = await layergraft(["analyze", "--base", base, "--expert", `x=${random}`]);
+    expect(analyzed.stderr).toMatch(FIGURES);
+    const suggested = await layergraft(["suggest", "--base", base, "--task", math, "--language", random]);
+    expect(suggested.stderr).toMatch(FIGURES);
+  });
+});
+
+describe("related models", () => {
+  const notesOf = async (...models: string[]) => (await planRecipe({ method: "soup", models })).plan;
+
+  it("experts of one base need nothing", async () => {
+    const plan = await notesOf(math, swahili, base);
+    expect(plan.notes).toEqual([]);
+    expect(plan.unrelated).toBeUndefined();
+  });
+
+  it("a model further away than fine-tuning goes is noted, with figures", async () => {
+    const far = await writeTiny(join(root, "far"), {
+      edit: (tensors) =>
+        tensors.map((tensor, i) => {
+          const count = tensor.data.byteLength / 2;
+          const [x, y] = [seededFloats(count, -1 - i), seededFloats(count, 90 + i)];
+          return {
+            ...tensor,
+            data: encodeValues(
+              x.map((value, at) => value + (y[at] ?? 0)),
+              "BF16",
+            ),
+          };
+        }),
+    });
+    const plan = await notesOf(base, far);
+    expect(plan.unrelated).toBeUndefined();
+    expect(plan.notes).toEqual([expect.stringMatching(/further apart than fine-tuning .* mean cosine 0\.[67]\d/)]);
+  });
+
+  it("a model with itself, and a copy of one, are noted; slices of one model are not", async () => {
+    expect((await notesOf(math, swahili, math)).notes).toEqual(["models[0] and models[2] are the same model"]);
+    expect((await notesOf(math, copy)).notes).toEqual([
+      "models[1] (copy) equals models[0] (math) in every sampled weight; check that they are not the same model",
+    ]);
+    const slices = [
+      { model: math, layers: "0-2" },
+      { model: math, layers: "1-3" },
+    ];
+    expect((await planRecipe({ method: "passthrough", slices })).plan.notes).toEqual([]);
+  });
+
+  it("a soup of one is shown as a copy", async () => {
+    const { stdout } = await layergraft(["soup", "--model", math, "--dry-run"]);
+    expect(stdout).toContain("note: nothing is merged; the result is a copy of the one model");
+    const converted = await layergraft(["soup", "--model", math, "--dry-run", "--dtype", "float32"]);
+    expect(converted.stdout).not.toContain("nothing is merged");
+  });
+});
