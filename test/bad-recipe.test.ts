@@ -111,7 +111,59 @@ describe("recipes", () => {
     await merge(`${"- ".repeat(50_000)}x\n`, tooDeep);
     await merge(`merge_method: linear\nmodels: ${"{ a: ".repeat(50_000)}\n`, tooDeep);
     const deep = "{ method: soup, models: [ { model: ".repeat(3_000);
-    await merge(`method: swap\nlanguage: language\ntask: ${deep}task${" } ] }".repeat(3_000)}\n`, /recipe\.yaml/);
+    await merge(`method: swap\nlanguage: language\ntask: ${deep}task${" } ] }".repeat(3_000)}\n`, tooDeep);
+  });
+
+  it("that are too large: before anything looks at their entries", async () => {
+    const tooLong = /recipe\.yaml lists more than 10,000 entries at line \d+; write less/;
+    const keys = Array.from({ length: 100_000 }, (_, i) => `k${i}: 1`).join("\n");
+    await merge(`method: soup\nmodels: [task]\n${keys}\n`, tooLong);
+    await merge(`merge_method: slerp\nparameters: { t: [${"1, ".repeat(100_000)}1] }\n`, tooLong);
+    const lists = `  - [${"a, ".repeat(9_000)}a]\n`.repeat(12);
+    await merge(`method: soup\nmodels:\n${lists}`, /holds more than a settings file can/);
+  });
+
+  it("of more models or slices than anybody merges", async () => {
+    await merge(`method: soup\nmodels:\n${"  - task\n".repeat(5_000)}`, /line 2: models: must name at most 500 models/);
+    const slice = "  - sources: [{ model: task, layer_range: [0, 1] }]\n";
+    await merge(`merge_method: passthrough\nslices:\n${slice.repeat(3_000)}`, /slices: must name at most 500 slices/);
+  });
+
+  it("with more faults than a person reads: twenty, and how many more there are", async () => {
+    const keys = Array.from({ length: 5_000 }, (_, i) => `k${i}: 1`).join("\n");
+    const soup = "method: soup\nmodels: [task]\n";
+    const message = await merge(`${soup}${keys}\n`, /line 3: unknown field "k0"\n/, /\n {2}and 4,980 more\n/);
+    expect(message.match(/^ {2}- /gm)).toHaveLength(20);
+    const long = await merge(`${soup}${"x".repeat(900)}: 1\n`, /unknown field "x{77}\.\.\."/);
+    expect(long.length).toBeLessThan(300);
+  });
+
+  it("for mergekit-moe: what they are", async () => {
+    const mixture =
+      "base_model: task\ngate_mode: hidden\nexperts:\n  - source_model: task\n    positive_prompts: [x]\n";
+    await merge(mixture, /recipe\.yaml is a mergekit-moe configuration, which makes a mixture of experts/);
+  });
+
+  it("with a field or flag of a near name: the one that was meant, never the same word", async () => {
+    const metod = "metod: swap\ntask: task\nlanguage: language\n";
+    await merge(metod, /method: is missing; did you mean method where it says metod\?/);
+    await merge("method: swap\ntask: task\nlang: language\n", /unknown field "lang"; did you mean language\?/);
+    await refused(["swap", "--taks", "task"], WRONG_USAGE, /unknown option '--taks'; did you mean --task\?/);
+    await refused(["train", "--lr", "1"], WRONG_USAGE, /unknown option '--lr'; did you mean --optimizer\.lr\?/);
+    await refused(["help", "swpa"], WRONG_USAGE, /unknown command 'swpa'; did you mean swap\?/);
+    writeFileSync(at("run.yaml"), "base: b\nout: o\nlr: 1\nmethod: lora\nlora: { r: 8 }\n");
+    await refused(
+      ["train", "run.yaml"],
+      WRONG_USAGE,
+      /unknown field "lr"; it belongs under optimizer/,
+      /lora: unknown field "r"; did you mean rank\?/,
+    );
+    writeFileSync(at("task.yaml"), "task: t\ndata: d\nanswer: generate\nprompt: p\ngold: g\ncorrect: c\n");
+    await refused(
+      ["eval", "task", "--tasks", "task.yaml", "--out", "o"],
+      WRONG_USAGE,
+      /unknown field "correct"; it is for answer: choose/,
+    );
   });
 
   it("given as values of the library: the same faults, without lines", async () => {

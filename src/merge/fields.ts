@@ -39,6 +39,9 @@ function isWeight(w: number): boolean {
 /** A weight that may differ by layer, part and tensor. */
 export const weightField = parameterField.refine((weight) => numbersIn(weight).every(isWeight), WEIGHT);
 
+/** Models or slices of one recipe. Every one is opened and stands in every tensor's plan; nobody merges so many. */
+export const MOST_SOURCES = 500;
+
 /** A model of a list, with parameters of its own. */
 export function modelsField<Shape extends z.ZodRawShape>(description: string, parameters: Shape, atLeast = 1) {
   const entry = z.strictObject({ model: source, ...parameters });
@@ -51,6 +54,7 @@ export function modelsField<Shape extends z.ZodRawShape>(description: string, pa
       }),
     )
     .min(atLeast, `must name at least ${atLeast === 1 ? "one model" : `${atLeast} models`}`)
+    .max(MOST_SOURCES, `must name at most ${MOST_SOURCES} models`)
     .describe(description);
 }
 

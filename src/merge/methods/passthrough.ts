@@ -3,7 +3,7 @@ import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
 import { groupBy } from "../../core/group.js";
-import { sourceField, weightField } from "../fields.js";
+import { MOST_SOURCES, sourceField, weightField } from "../fields.js";
 import { layersField, listLayers } from "../layers.js";
 import { defineMethod } from "../method.js";
 import type { Operand, OperandTensor } from "../operand.js";
@@ -20,6 +20,7 @@ const schema = z.strictObject({
   slices: z
     .array(slice)
     .min(1, "must name at least one slice")
+    .max(MOST_SOURCES, `must name at most ${MOST_SOURCES} slices`)
     .describe("layers of models, one slice after the other, from the input to the output"),
 });
 
