@@ -20,7 +20,7 @@ export interface OverviewBar {
   readonly count: number;
   /** Such as the configuration. */
   readonly detail: string;
-  /** Whether it is the highest, and its lead over each other row is beyond chance. */
+  /** Whether it is the highest, and significantly above each other row. */
   readonly isBest: boolean;
 }
 
@@ -36,7 +36,7 @@ export interface Overview {
   readonly items: string;
   /** How configurations were chosen, in a sentence; empty where none were. */
   readonly choice: string;
-  /** Whether the highest is beyond chance above the others, in a sentence; empty where there is nothing to compare. */
+  /** Whether the highest is significantly above the others, in a sentence; empty where there is nothing to compare. */
   readonly verdict: string;
   /** Rows that there will be, in a sentence; empty where all are there. */
   readonly missing: string;

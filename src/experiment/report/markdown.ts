@@ -19,7 +19,7 @@ export function describeProgress({ progress: { done, failed, left, waiting } }: 
     ...(waiting > 0 ? [`about ${waiting.toLocaleString("en-US")} that depend on results`] : []),
     ...(failed > 0 ? [`${failed.toLocaleString("en-US")} failed`] : []),
   ];
-  return `Not complete: of its steps ${parts.join(", ")}. Numbers that are missing are written as …`;
+  return `Incomplete. Steps: ${parts.join(", ")}. A number that is not known yet is written as …`;
 }
 
 /** What merging cost, in a sentence. */

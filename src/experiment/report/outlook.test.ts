@@ -42,8 +42,8 @@ describe("an outlook", () => {
     // Two pairs in two configurations; each expert once.
     expect(text).toContain("  about 4 steps: scores of swap\n");
     expect(text).toContain("  about 1 step: scores of math-1\n");
-    expect(text).toContain("time left: unknown until a step of each kind is done; up to 2 steps side by side\n");
-    expect(text).toMatch(/28\.0 MB more on the disk$/);
+    expect(text).toContain("time left: unknown until a step of each kind is done; up to 2 steps in parallel\n");
+    expect(text).toMatch(/28\.0 MB more on disk$/);
   });
 
   it("says when nothing is left", () => {

@@ -26,17 +26,17 @@ export function outlookLines(outlook: Outlook): string[] {
     "",
     ...countLines(outlook),
     ...(left.length > 0 ? ["", "now:", ...stepLines(outlook)] : []),
-    ...(expansion.waiting.length > 0 ? ["", "later, when results say which:", ...laterLines(expansion.waiting)] : []),
+    ...(expansion.waiting.length > 0 ? ["", "later, depending on results:", ...laterLines(expansion.waiting)] : []),
     "",
     ...(left.length + expansion.waiting.length === 0
       ? [`all ${done === 1 ? "is" : `${done.toLocaleString("en-US")} steps are`} done; nothing to do`]
-      : [timeLeft(estimate), ...(estimate.bytes ? [`${formatBytes(estimate.bytes)} more on the disk`] : [])]),
+      : [timeLeft(estimate), ...(estimate.bytes ? [`${formatBytes(estimate.bytes)} more on disk`] : [])]),
   ];
 }
 
 /** From what steps took so far. */
 function timeLeft({ seconds, workers }: Outlook["estimate"]): string {
-  const side = `up to ${plural(workers, "step")} side by side`;
+  const side = `up to ${plural(workers, "step")} in parallel`;
   return seconds === undefined
     ? `time left: unknown until a step of each kind is done; ${side}`
     : `time left: about ${formatDuration(seconds)}, ${side}`;

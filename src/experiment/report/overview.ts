@@ -1,5 +1,5 @@
 // The main table of each task: every way of making models, with its uncertainty, how its configuration was chosen, and
-// whether the highest is beyond chance above the others.
+// whether the highest is significantly above the others.
 import { plural } from "../../core/format.js";
 import { signFlipTest } from "../../evaluate/index.js";
 import { inLanguages } from "../plan/plan-models.js";
@@ -89,7 +89,7 @@ export function describeChoice(task: string, sheet: Sheet, basis: Basis): string
   const others = sizes.filter((one) => one !== own);
   if (basis === "all" && own) {
     const further = others.map(({ name, all }) => ` and all ${all} items of ${titleOf(sheet, name)}`).join("");
-    return `Configurations were chosen on these very items${further}, as the paper did, so that the chosen one flatters itself.`;
+    return `Configurations were chosen on these same items${further}, as in the paper, so the chosen one's score is optimistic.`;
   }
   if (basis === "all") {
     const where = others.map(({ name, all }) => `all ${all} items of ${titleOf(sheet, name)}`);
@@ -107,33 +107,33 @@ interface Compared {
   readonly mean: number;
 }
 
-/** The highest, if its lead over each other way is beyond chance on the same items; and a sentence either way. */
+/** The highest, if its lead over each other way is significant on the same items; and a sentence either way. */
 function compareWays(rows: readonly Compared[], task: string, sheet: Sheet, basis: Basis) {
   const [first, ...rest] = rows.filter(({ way }) => !way.isSummary).toSorted((a, b) => b.mean - a.mean);
   if (!first || rest.length === 0) return { verdict: "" };
   const alike = rest.filter(({ mean }) => Math.abs(mean - first.mean) < 1e-9);
   if (alike.length > 0) {
     const names = [first, ...alike].map(({ way }) => way.label);
-    return { verdict: `No best is marked: ${listed(names)} are highest alike.` };
+    return { verdict: `No best is marked: ${listed(names)} are tied.` };
   }
   const top = sheet.itemMeans(first.way.models, task, basis);
   if (!top || top.size === 0)
-    return { verdict: "Whether the highest is beyond chance above the others cannot be told." };
+    return { verdict: "Whether the highest score is significantly above the others is unknown." };
   const unclear = rest.filter(({ way }) => {
     const own = sheet.itemMeans(way.models, task, basis) ?? new Map<string, number>();
     const differences = [...top].flatMap(([id, value]) => value - (own.get(id) ?? Number.NaN));
     return signFlipTest(differences.filter(Number.isFinite)) >= 0.05;
   });
-  const how = "on the same items, each by a sign-flip test at 5%";
+  const how = "sign-flip tests on the same items, at 5%";
   if (first.way.isChosen && basis === "all" && decidingOf(sheet, task).includes(task)) {
-    return { verdict: `No best is marked: ${first.way.label} is highest, but it was chosen for that.` };
+    return { verdict: `No best is marked: ${first.way.label} is highest, but it was chosen on these items.` };
   }
   if (unclear.length === 0) {
-    return { best: first.way, verdict: `${first.way.label} is above every other row beyond chance (${how}).` };
+    return { best: first.way, verdict: `${first.way.label} is significantly above every other row (${how}).` };
   }
   const names = listed(unclear.map(({ way }) => way.label));
   return {
-    verdict: `No best is marked: ${first.way.label} is highest, but not beyond chance above ${names} (${how}).`,
+    verdict: `No best is marked: ${first.way.label} is highest, but not significantly above ${names} (${how}).`,
   };
 }
 

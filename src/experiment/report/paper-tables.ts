@@ -78,7 +78,7 @@ function notesOf({ basis, sheet }: TableContext, tasks: readonly (string | undef
       ? `${held.size} items of each deciding task, which the search did not see; all items of others.`
       : "All items.",
     describeChoice(task, sheet, basis),
-    "Bold: the largest of a row, be its lead beyond chance or not.",
+    "Bold: the largest of a row, significant or not.",
     isPaper ? "" : NOT_PAPER,
   ]
     .filter((part) => part !== "")
@@ -230,7 +230,7 @@ function tableFive(context: TableContext): ReportTable {
   return {
     ...{ id: "table-5", kind: "paper" },
     title: "Table 5. Experts on every benchmark",
-    note: "Mean over the experts of each kind. All items. Bold: the largest of a row, be its lead beyond chance or not.",
+    note: "Mean over the experts of each kind. All items. Bold: the largest of a row, significant or not.",
     columns: ["", "base", "math experts", ...languages.map((language) => `${languageName(language)} experts`)],
     rows,
   };

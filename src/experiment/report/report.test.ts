@@ -137,14 +137,14 @@ describe("the data of a report", () => {
       ...["table-1", "table-2-sw", "table-5", "table-6", "table-1-all", "table-2-sw-all", "table-6-all"],
     ]);
     const all = both.tables.find(({ id }) => id === "table-2-sw-all");
-    expect(all?.note).toContain("chosen on these very items, as the paper did");
+    expect(all?.note).toContain("chosen on these same items, as in the paper");
     expect(rowOf(all, "Swahili mean").at(-1)?.value).toBeCloseTo(0.7, 12);
   });
 
   it("is a report before anything is done", async () => {
     const { report: early } = reportOf(PLAN, strength, { isFinished: false });
     expect(early.tables.find(({ id }) => id === "table-1")?.rows[0]?.[1]).toHaveProperty("value", undefined);
-    expect(experimentMarkdown(early)).toContain("Not complete: of its steps 0 done");
+    expect(experimentMarkdown(early)).toContain("Incomplete. Steps: 0 done");
     expect(await drawnPage(experimentPage(early))).toContain("no &lt;memory&gt;");
   });
 });

@@ -105,7 +105,7 @@ describe("how the best was chosen", () => {
   it("is said where it was chosen on the items that are reported", () => {
     const [own, english] = on("test").overviews;
     expect(own?.bars.map(({ label }) => label)).toContain("graft, chosen on these items");
-    expect(own?.choice).toContain("chosen on these very items, as the paper did");
+    expect(own?.choice).toContain("chosen on these same items, as in the paper");
     expect(own?.bars.at(-2)).toMatchObject({
       label: "graft, mean over 4 configurations",
       count: 4,
@@ -113,7 +113,7 @@ describe("how the best was chosen", () => {
     });
     expect(english?.bars.map(({ label }) => label)).toContain("graft, chosen on mgsm_sw");
     expect(english?.choice).toContain("all 20 items of mgsm_sw: the test items of that task");
-    expect(overviewLines(own as NonNullable<typeof own>).join("\n")).toContain("these very items");
+    expect(overviewLines(own as NonNullable<typeof own>).join("\n")).toContain("these same items");
   });
 
   it("is both, in tables of their own, where both are wanted", () => {
@@ -145,18 +145,18 @@ describe("what is beyond chance", () => {
     // 18 of 20 against 16: two items more are no more than chance.
     const close = reportOf(HEAD + MERGES + TASKS, (step) => Math.min(9, strength(step))).report.overviews[0];
     expect(close?.bars.some(({ isBest }) => isBest)).toBe(false);
-    expect(close?.verdict).toMatch(/^No best is marked: swap any is highest, but not beyond chance above swap outside/);
+    expect(close?.verdict).toMatch(/^No best is marked: swap any is highest, but not significantly above swap outside/);
     // 20 of 20 against at most 4.
     const clear = reportOf(HEAD + MERGES + TASKS, (step) => (strength(step) === 8 ? 10 : strength(step) / 5));
     expect(clear.report.overviews[0]?.bars.filter(({ isBest }) => isBest).map(({ label }) => label)).toEqual([
       "swap outside",
     ]);
-    expect(clear.report.overviews[0]?.verdict).toMatch(/^swap outside is above every other row beyond chance/);
+    expect(clear.report.overviews[0]?.verdict).toMatch(/^swap outside is significantly above every other row/);
   });
 
   it("says so where the highest are alike", () => {
     const alike = reportOf(HEAD + MERGES + TASKS, ({ model }) => (model === "id:m1" || model === "id:m2" ? 9 : 1));
-    expect(alike.report.overviews[0]?.verdict).toBe("No best is marked: math and other-math are highest alike.");
+    expect(alike.report.overviews[0]?.verdict).toBe("No best is marked: math and other-math are tied.");
   });
 });
 

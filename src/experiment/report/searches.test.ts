@@ -75,11 +75,11 @@ it("says where the choice was a tie, with the default in it", () => {
     .searches;
   expect([...(search?.ties ?? [])].sort()).toEqual(["bottom 1, top 0", "bottom 2, top 0", "bottom 3, top 0"]);
   expect(search?.summary).toMatch(
-    /A tie: bottom ., top 0; bottom ., top 0 did exactly as well; of equals, the default is taken\. /,
+    /Tied: bottom ., top 0; bottom ., top 0 did exactly as well; the default is preferred\. /,
   );
   const [alone] = reportOf(plan(GRID), strength).report.searches;
   expect(alone?.ties).toEqual([]);
-  expect(alone?.summary).not.toContain("tie");
+  expect(alone?.summary).not.toContain("Tied");
 });
 
 describe("figures of the grid", () => {

@@ -59,8 +59,8 @@ export function describeSearch({
     const shown = names.length > 4 ? `${names.slice(0, 3).join("; ")} and ${names.length - 3} more` : names.join("; ");
     const isTied = configurations.some(({ isDefault, label }) => isDefault && names.includes(label));
     const isTaken = configurations.some(({ isDefault, label }) => isDefault && label === chosen);
-    const standard = isTaken ? "; of equals, the default is taken" : isTied ? ", the default among them" : "";
-    parts.push(`A tie: ${shown} did exactly as well${standard}. The choice among them means nothing.`);
+    const standard = isTaken ? "; the default is preferred" : isTied ? ", the default among them" : "";
+    parts.push(`Tied: ${shown} did exactly as well${standard}. The choice among them is arbitrary.`);
   }
   if (chosenOnTest !== undefined && chooseOn !== "test") {
     parts.push(

@@ -58,7 +58,7 @@ export function roundsTable({ id, group, rounds }: SearchRow): ReportTable[] {
   return [
     {
       ...{ id: `${id}-rounds`, kind: "search", title: `Rounds of the search among ${group}` },
-      note: "Items are those that each configuration had been asked by then. Dropped: the worse ones, of equal ones the later in the plan, and those worse than the best beyond chance.",
+      note: "Items are those that each configuration had been asked by then. Dropped: the worse ones (of tied ones the later in the plan) and those significantly worse than the best.",
       columns: ["round", "configurations", "items", "dropped"],
       rows: rounds.map(({ configurations, items, dropped }, i) => [
         String(i + 1),
