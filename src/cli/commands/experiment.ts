@@ -35,16 +35,16 @@ export function addExperimentCommand(program: Command): void {
     .command("experiment")
     .summary("run a whole experiment from one file: experts, merges, scores, tables")
     .description(
-      "Reads a plan, checks all of it, and does what it says: trains or takes experts, merges them in every way that it " +
-        "lists, evaluates, chooses configurations, and writes tables. What is done stays done: stopped at any moment, " +
-        "run or resume goes on, and a changed plan computes only what is new.",
+      "Checks a plan and runs it: trains experts or takes existing ones, merges them in every way the plan lists, " +
+        "evaluates all models, chooses configurations and writes tables. Finished steps are kept: stop it at any time and " +
+        "run it again to resume. After a change of the plan, only what is new is computed.",
     )
     .argument("<plan>", "the plan, a YAML file")
     .argument("[action]", `${ACTIONS.join(", ")} (default: run)`)
     .addOption(new Option("-o, --out <folder>", "folder of the experiment (default: NAME.experiment beside the plan)"))
-    .option("-b, --base <model>", "base model, instead of the plan's")
+    .option("-b, --base <model>", "base model (default: the plan's)")
     .option("-d, --data <folder>", "folder with the data sets of evaluation (default: the plan's, or the hub)")
-    .option("--dry-run", "say what would be done, how long it takes and how much it writes, and do nothing");
+    .option("--dry-run", "show what would run and what is missing, without running it");
   withCommonOptions(command).action(async (plan: string, action: string | undefined, flags: ExperimentFlags) => {
     const chosen = actionOf(plan, action);
     const signal = interruptSignal();

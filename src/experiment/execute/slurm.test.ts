@@ -368,7 +368,7 @@ describe("commands that hang", () => {
     await withHanging(["scancel"], () => executor.stop());
     expect(finished[0]).toMatchObject({
       outcome: "lost",
-      reason: expect.stringMatching(/^stopped, but job 100_0 may go on: scancel gave no answer in 0.2 s/),
+      reason: expect.stringMatching(/^stopped, but job 100_0 may still run: scancel gave no answer in 0.2 s/),
     });
     await executor.close();
   });

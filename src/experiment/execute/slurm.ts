@@ -198,7 +198,7 @@ export class SlurmExecutor implements Executor {
       (error: unknown) => (/invalid job id/i.test(outputOf(error)) ? undefined : outputOf(error)),
     );
     for (const [id, { step }] of jobs) {
-      const reason = fault === undefined ? "stopped" : `stopped, but job ${id} may go on: ${fault}`;
+      const reason = fault === undefined ? "stopped" : `stopped, but job ${id} may still run: ${fault}`;
       this.#events.onFinished({ key: step.key, outcome: "lost", reason });
     }
   }

@@ -91,12 +91,12 @@ export function nameFaults(recipe: unknown, members: readonly Member[], path: re
   return placesOf(recipe, path).flatMap(({ path: at, word, inList }): Fault[] => {
     const meaning = meaningOf(word, members);
     if (meaning?.kind === "all" && !inList) {
-      return [{ path: at, message: `${word} is several models; put it in the list of a soup in this place` }];
+      return [{ path: at, message: `${word} means several models; use a soup here, with this in its list` }];
     }
     if (meaning) return [];
     const meant = closest(word, words);
     const hint = meant === undefined ? `; there are ${words.join(", ")}` : `; did you mean ${meant}?`;
-    return [{ path: at, message: `${JSON.stringify(word)} is no expert, family or role of this plan${hint}` }];
+    return [{ path: at, message: `${JSON.stringify(word)} is not an expert, family or role of this plan${hint}` }];
   });
 }
 

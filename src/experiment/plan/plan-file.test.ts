@@ -54,9 +54,9 @@ describe("plans", () => {
       .replace("[all math]", "[all maths]")
       .replace("  - name: soup of", "    pairs: [[math-1, swa], [math-9, swa]]\n  - name: soup of");
     expect(faultsOf(text)).toEqual([
-      'line 9: merges[0].recipe.task: "mathh" is no expert, family or role of this plan; did you mean math?',
+      'line 9: merges[0].recipe.task: "mathh" is not an expert, family or role of this plan; did you mean math?',
       "line 12: merges[0].pairs[1]: there is no expert math-9; did you mean math-1?",
-      expect.stringMatching(/^line 14: merges\[1\]\.recipe\.task\.models\[0\]: "all maths" is no expert/),
+      expect.stringMatching(/^line 14: merges\[1\]\.recipe\.task\.models\[0\]: "all maths" is not an expert/),
     ]);
     const wrong = GOOD.replace("bottom: [1, 2]", "bottom: [1, many]").replace(
       "method: soup, models: [all math]",
@@ -70,7 +70,7 @@ describe("plans", () => {
 
   it("say that several models need a list", () => {
     expect(faultsOf(GOOD.replace("language: swahili }", "language: all swahili }"))).toEqual([
-      "line 9: merges[0].recipe.language: all swahili is several models; put it in the list of a soup in this place",
+      "line 9: merges[0].recipe.language: all swahili means several models; use a soup here, with this in its list",
     ]);
   });
 
@@ -91,7 +91,7 @@ experts:
 evaluate: { tasks: [mgsm_en] }
 `;
     const faults = faultsOf(text);
-    expect(faults).toContain("line 5: experts.base: base has a meaning of its own; choose another name");
+    expect(faults).toContain("line 5: experts.base: base is a reserved name; choose another");
     expect(faults).toContain("line 6: experts.sw: must have either folders or train");
     expect(faults).toContain(
       "line 6: experts.sw.language: is missing; give the code of its language in tasks, such as sw",
@@ -100,7 +100,7 @@ evaluate: { tasks: [mgsm_en] }
       "line 7: experts.both.select: chooses among the checkpoints of training runs; it needs train",
     );
     expect(faults).toContain("line 8: experts.runs: r1 is the name of an expert of this family already");
-    expect(faults).toContain("line 13: experts.runs.train.seeds: cannot stand beside runs");
+    expect(faults).toContain("line 13: experts.runs.train.seeds: cannot be combined with runs");
     expect(faults.filter((fault) => fault.includes("optimizer.lr: must be positive"))).toHaveLength(1);
     expect(faults.some((fault) => fault.includes("shedule") && fault.includes("did you mean schedule?"))).toBe(true);
   });

@@ -42,7 +42,7 @@ import {
 } from "./plan-schema.js";
 import { countCheckpoints, runFaults, settleTraining, trainingRun } from "./training-runs.js";
 
-/** A plan and where it stands. */
+/** A plan and where it is. */
 export interface LocatedPlan extends Omit<SettingsText, "value"> {
   readonly plan: ExperimentPlan;
   /** The folder that relative paths start from. */
@@ -146,8 +146,7 @@ function expertFaults(plan: ExperimentPlan, members: readonly Member[]): Fault[]
   for (const [family, declared] of Object.entries(plan.experts)) {
     const path = ["experts", family];
     if (!isName(family)) add(path, `its name ${NAME_RULE}`);
-    if ((RESERVED as readonly string[]).includes(family))
-      add(path, `${family} has a meaning of its own; choose another name`);
+    if ((RESERVED as readonly string[]).includes(family)) add(path, `${family} is a reserved name; choose another`);
     for (const name of memberNames(family, declared)) {
       const other = taken.get(name);
       if (!isName(name)) add([...path, "folders", name], `a name ${NAME_RULE}`);
@@ -182,7 +181,7 @@ function familyFaults({ role, language, folders, train, select }: Family): { at:
   }
   if (select && !train)
     faults.push({ at: ["select"], message: "chooses among the checkpoints of training runs; it needs train" });
-  if (train?.runs && train.seeds) faults.push({ at: ["train", "seeds"], message: "cannot stand beside runs" });
+  if (train?.runs && train.seeds) faults.push({ at: ["train", "seeds"], message: "cannot be combined with runs" });
   return faults;
 }
 
@@ -224,7 +223,7 @@ function mergeFaults(
   if ((merge.recipe === undefined) === (merge.suggest === undefined)) add([], "must have either recipe or suggest");
   const { recipe, suggest, pairs } = merge;
   if (suggest && (Object.keys(merge.grid).length > 0 || merge.configurations.length > 0 || merge.default)) {
-    add(["suggest"], "comes with configurations of its own; leave out grid, configurations and default");
+    add(["suggest"], "has its own configurations; remove grid, configurations and default");
   }
   // A suggestion names its two experts where a swap has them.
   const named = recipe ?? (suggest ? { method: "swap", ...suggest } : {});

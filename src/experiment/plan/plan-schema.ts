@@ -30,13 +30,13 @@ export type Role = (typeof ROLES)[number];
 export const RESERVED = ["base", "all", ...ROLES] as const;
 
 const trl = z.strictObject({
-  python: text.optional().describe("interpreter that has TRL and PEFT; default python3"),
-  processes: count.optional().describe("processors, usually GPUs, of a run; default 1"),
+  python: text.optional().describe("Python interpreter with TRL and PEFT (default: python3)"),
+  processes: count.optional().describe("processes of a run, usually one for each GPU (default: 1)"),
   precision: z
     .enum(["float32", "bfloat16"], "must be float32 or bfloat16")
     .optional()
-    .describe("what products are computed in; weights and moments are float32 anyway; default float32"),
-  gradient_checkpointing: flag.optional().describe("compute activations a second time instead of keeping them"),
+    .describe("precision of matrix products; weights and moments are always float32 (default: float32)"),
+  gradient_checkpointing: flag.optional().describe("recompute activations instead of keeping them"),
 });
 
 /** What training runs may have in common. */
@@ -44,26 +44,28 @@ const common = {
   engine: z
     .enum(["embedded", "trl"], "must be embedded or trl")
     .optional()
-    .describe("who trains: layergraft itself (the default), or TRL on PyTorch"),
-  trl: trl.optional().describe("of engine trl"),
+    .describe("embedded: layergraft trains; trl: TRL on PyTorch (default: embedded)"),
+  trl: trl.optional().describe("settings of engine trl"),
 };
 
 const training = z.strictObject({
   like: z
     .union([name, z.array(name).min(1)], { error: "must be a name under `training`, or a list of them" })
     .optional()
-    .describe("settings under `training` that these runs have, later ones before earlier ones, their own before all"),
-  run: mapping.default({}).describe("fields of `layergraft train` that all runs have; base and out are filled in"),
+    .describe(
+      "settings under `training` to start from; later ones override earlier ones, the family's own override all",
+    ),
+  run: mapping.default({}).describe("fields of `layergraft train` for all runs; base and out are filled in"),
   runs: z
-    .array(z.looseObject({ name: name.describe("name of the run; its other fields go before the common ones") }))
+    .array(z.looseObject({ name: name.describe("name of the run; its other fields override the common ones") }))
     .min(1, "must list at least one run")
     .optional()
-    .describe("runs that differ in some fields: each a name and those fields, such as a preset, a seed, another lr"),
+    .describe("runs that differ in some fields: for each a name and those fields, such as preset, seed or optimizer"),
   seeds: z
     .array(whole)
     .min(1, "must list at least one seed")
     .optional()
-    .describe("runs that differ in the seed alone; instead of `runs`"),
+    .describe("one run for each seed; instead of `runs`"),
   ...common,
 });
 
@@ -71,26 +73,28 @@ const selection = z.strictObject({
   top: count
     .max(MOST_CHECKPOINTS, `must be at most ${inWords(MOST_CHECKPOINTS)}`)
     .default(3)
-    .describe("how many are kept"),
+    .describe("checkpoints to keep"),
   by: z
     .union([text, z.array(text).min(1)], { error: "must be a task, or a list of tasks whose scores are averaged" })
-    .describe("the tasks that decide, all with the same weight"),
+    .describe("task whose score decides, or tasks whose mean score does"),
   one_per_run: flag.default(true).describe("keep at most one checkpoint of each run"),
 });
 
 const family = z.strictObject({
   role: z
     .enum(ROLES, `must be one of ${ROLES.join(", ")}`)
-    .describe("task: knows the task; language: knows a language; joint: trained on both; other"),
-  language: name.optional().describe("code of a language expert's language in names of tasks, such as sw"),
+    .describe("task: trained on the task; language: trained on a language; joint: trained on both; other"),
+  language: name.optional().describe("language code of a language expert as task names use it, such as sw"),
   folders: z
     .union([z.array(text).min(1), z.record(z.string(), text)], {
       error: "must be a list of folders, or names with a folder each",
     })
     .optional()
-    .describe("experts that exist: a list, named FAMILY-1 and so on, or names with a folder each"),
+    .describe("folders of existing experts: a list (named FAMILY-1, FAMILY-2, ...) or a mapping from names to folders"),
   train: training.optional().describe("experts to train; instead of `folders`"),
-  select: selection.optional().describe("which of all their checkpoints are kept; default: the last of each run"),
+  select: selection
+    .optional()
+    .describe("how to choose among the checkpoints of all runs (default: the last of each run)"),
 });
 
 type Grid = Readonly<Record<string, readonly unknown[]>>;
@@ -100,19 +104,19 @@ function combinationsOf(grid: Grid): number {
 }
 
 const merge = z.strictObject({
-  name: text.describe("what tables call it"),
+  name: text.describe("name in tables"),
   recipe: mapping
     .optional()
     .describe(
-      "a recipe of any method, with names of experts for sources: of a family, each of its experts in turn (so that two families make all pairs); `all FAMILY` in a list, all of them at once; of a role, each family that has it; `base`",
+      "recipe of any method, with names for its sources: an expert; a family or role, for each of its experts in turn (two families make all pairs); `all FAMILY` in a list, for all of them at once; `base`",
     ),
   suggest: z
     .strictObject({
-      task: text.describe("task expert, or a family of them"),
-      language: text.describe("language expert, or a family of them"),
+      task: text.describe("task expert, or a family of task experts"),
+      language: text.describe("language expert, or a family of language experts"),
     })
     .optional()
-    .describe("configurations that the analysis of a pair suggests; instead of `recipe`"),
+    .describe("take the configurations that an analysis of the two experts suggests; instead of `recipe`"),
   grid: z
     .record(z.string(), z.array(z.json()).min(1, "must list at least one value"))
     // Counted before anything is made of them.
@@ -121,37 +125,35 @@ const merge = z.strictObject({
         `has ${inWords(combinationsOf(input as Grid))} combinations, and a merge may have ${inWords(MOST_CONFIGURATIONS)} configurations; list fewer values, or split it into several merges`,
     })
     .default({})
-    .describe("fields of the recipe and the values to try, in all combinations"),
+    .describe("recipe fields with the values to try; all combinations are tried"),
   configurations: z
     .array(mapping)
     .max(MOST_CONFIGURATIONS, `must be at most ${inWords(MOST_CONFIGURATIONS)}`)
     .default([])
-    .describe("further configurations: each the fields that it sets; tried beside those of the grid"),
-  default: mapping.optional().describe("the configuration that is reported without any search"),
+    .describe("more configurations to try; each lists the recipe fields that it sets"),
+  default: mapping.optional().describe("configuration that is always reported, without a search"),
   pairs: z
     .union([z.literal("all"), z.array(z.array(text).min(1)).min(1)], {
       error: "must be all, or a list of lists of experts",
     })
     .default("all")
-    .describe("which combinations of experts; each a list of their names"),
-  column: name
-    .optional()
-    .describe("column of the paper's tables that it fills: soup, ties, swap, language, multilingual"),
+    .describe("combinations of experts to merge; each is a list of names"),
+  column: name.optional().describe("column of the paper's tables: soup, ties, swap, language or multilingual"),
 });
 
 const task = z.union(
   [
     text,
     z.strictObject({
-      task: text.describe("name of a task, or the file of one's own"),
+      task: text.describe("name of a task, or the file of your own"),
       of: z
         .array(z.enum(["base", "experts", "merges"], "must be base, experts or merges"))
         .min(1)
         .default(["base", "experts", "merges"])
-        .describe("which models it is asked of"),
-      shots: whole.optional().describe("solved examples before an item; default the protocol's"),
-      limit: count.optional().describe("at most so many items"),
-      protocol: text.optional().describe("how it is asked; default the task's first protocol"),
+        .describe("models to evaluate"),
+      shots: whole.optional().describe("solved examples in each prompt (default: the protocol's)"),
+      limit: count.optional().describe("maximum number of items"),
+      protocol: text.optional().describe("protocol (default: the task's first)"),
     }),
   ],
   { error: "must be a task such as mgsm_sw, or { task, of, shots, limit, protocol }" },
@@ -161,37 +163,39 @@ const evaluation = z.strictObject({
   tasks: z
     .array(task)
     .min(1, "must list at least one task")
-    .describe("tasks; `{language}` in a name is the language of the model's language expert, or each of them"),
+    .describe(
+      "tasks; `{language}` in a name stands for the language of the model's language expert, or for every language in turn",
+    ),
   backend: text
     .default("engine")
     .describe(
-      "who answers: engine, or serve:COMMAND with {model} and {port}, which starts your own server for each model",
+      "backend that runs the models: engine, or serve:COMMAND with {model} and {port}, which starts your own server for each model",
     ),
-  data: text.optional().describe("folder with the data sets; default: read from the hub"),
-  allow_code: flag.default(false).describe("whether programs that models write may be executed, confined"),
+  data: text.optional().describe("folder with the data sets (default: read from the hub)"),
+  allow_code: flag.default(false).describe("execute programs that models write, in a sandbox"),
   unsafe_code: flag
     .default(false)
     .describe("with `allow_code`: execute them also where the kernel does not confine them"),
 });
 
 const search = z.strictObject({
-  by: text.optional().describe("the task that decides; default the first one"),
+  by: text.optional().describe("task that decides (default: the first one)"),
   how: z
     .enum(["grid", "halving"], "must be grid or halving")
     .default("grid")
     .describe(
-      "grid: every configuration on all items of the search; halving: on a few, then the better ones on more, and so on",
+      "grid: ask every configuration all items of the search; halving: ask all of them a few items, then the better ones more",
     ),
   choose_on: z
     .enum(["held-out", "test", "both"], "must be held-out, test or both")
     .default("held-out")
     .describe(
-      "held-out: choose on some items, compare on the others; test: choose on the items that are reported, as the paper did; both: report both",
+      "held-out: choose on some items, compare on the others; test: choose on the reported items, as the paper did; both: report both",
     ),
-  share: share.default(0.4).describe("held-out: share of the items that the search sees"),
-  rounds: count.max(10, "must be at most 10").default(3).describe("halving: rounds; each doubles the items"),
-  keep: share.default(0.5).describe("halving: share of the configurations that go on to the next round"),
-  seed: whole.default(0).describe("of the order in which items are drawn"),
+  share: share.default(0.4).describe("held-out: share of the items used for the search"),
+  rounds: count.max(10, "must be at most 10").default(3).describe("halving: number of rounds; each doubles the items"),
+  keep: share.default(0.5).describe("halving: share of the configurations kept for the next round"),
+  seed: whole.default(0).describe("random seed for drawing items"),
 });
 
 const bytes = z.union([z.string(), z.int().positive()]).transform((size, context): number => {
@@ -202,70 +206,73 @@ const bytes = z.union([z.string(), z.int().positive()]).transform((size, context
 });
 
 const resources = {
-  cores: count.max(MOST_THREADS, `must be at most ${MOST_THREADS}`).optional().describe("cores of one step; default 1"),
+  cores: count
+    .max(MOST_THREADS, `must be at most ${MOST_THREADS}`)
+    .optional()
+    .describe("cores of one step (default: 1)"),
   memory: bytes.optional().describe("memory of one step, such as 16GB"),
-  gpus: text.optional().describe("Slurm: what --gres asks for, such as gpu:1"),
+  gpus: text.optional().describe("Slurm: value of --gres, such as gpu:1"),
   time: text.optional().describe("Slurm: time limit of one step, such as 04:00:00"),
   partition: text.optional().describe("Slurm: partition"),
-  options: z.array(text).optional().describe("Slurm: further options of sbatch, passed on as they are"),
+  options: z.array(text).optional().describe("Slurm: more options for sbatch, passed unchanged"),
 };
 
 const executor = z.strictObject({
-  kind: z.enum(["local", "slurm"], "must be local or slurm").default("local").describe("where the steps run"),
+  kind: z.enum(["local", "slurm"], "must be local or slurm").default("local").describe("where steps run"),
   total_cores: count
     .max(4096, "must be at most 4096")
     .optional()
-    .describe("local: cores of all steps together; default those of the machine"),
+    .describe("local: cores of all steps together (default: all cores)"),
   total_memory: bytes
     .optional()
-    .describe("local: memory of all steps together; default three quarters of the machine's"),
+    .describe("local: memory of all steps together (default: three quarters of the machine's)"),
   ...resources,
-  train: z.strictObject(resources).optional().describe("what training steps ask for instead"),
-  evaluate: z.strictObject(resources).optional().describe("what evaluation steps ask for instead"),
-  setup: text.optional().describe("Slurm: shell lines before each step, such as module load"),
-  most_jobs: count.default(200).describe("Slurm: jobs that wait or run at once"),
+  train: z.strictObject(resources).optional().describe("resources of training steps; override the above"),
+  evaluate: z.strictObject(resources).optional().describe("resources of evaluation steps; override the above"),
+  setup: text.optional().describe("Slurm: shell lines to run before each step, such as module load"),
+  most_jobs: count.default(200).describe("Slurm: maximum number of queued and running jobs"),
   attempts: count
     .max(20)
     .default(3)
-    .describe("how often a step is tried when its machine fails; errors are not repeated"),
+    .describe("attempts at a step whose machine fails; a step that fails by itself is not retried in the same run"),
 });
 
 export const planSchema = z.strictObject({
-  name: name.describe("what the experiment is called; its folder has this name unless `out` says otherwise"),
-  out: text.optional().describe("folder of the experiment; default NAME.experiment beside the plan"),
-  base: text.describe("the pretrained model: a folder, or a name in the hub's local cache"),
+  name: name.describe("name of the experiment"),
+  out: text.optional().describe("folder of the experiment (default: NAME.experiment beside the plan)"),
+  base: text.describe("pretrained model: a folder, or a name in the hub's local cache"),
   assume: z
     .strictObject({
       parameters: z.number().positive().describe("parameters of the base"),
-      layers: count.describe("its transformer layers"),
-      bytes: bytes.describe("size of its weights, such as 16.1GB"),
+      layers: count.describe("transformer layers of the base"),
+      bytes: bytes.describe("size of the base's weights, such as 16.1GB"),
     })
     .optional()
-    .describe("of the base, for estimates on a machine that does not have it"),
+    .describe("sizes of the base, for estimates on a machine without it"),
   title: text.optional().describe("heading of the report"),
-  notes: text.optional().describe("what a reader of the report should know"),
+  notes: text.optional().describe("notes for readers of the report"),
   training: z
     .record(
       z.string(),
       z.strictObject({ ...common, run: mapping.default({}).describe("fields of `layergraft train`") }),
     )
     .default({})
-    .describe("settings of training runs by name, for `like`"),
+    .describe("named settings of training runs, for `like`"),
   experts: z
     .record(z.string(), family)
     .default({})
     .describe(
-      "families of experts by name; their experts are interchangeable. The names base, all, task, language, joint and other stand for something else in recipes",
+      "families of interchangeable experts by name; base, all, task, language, joint and other are reserved names",
     ),
-  merges: z.array(merge).default([]).describe("what is made of them"),
-  evaluate: evaluation.describe("what all of them are asked"),
-  search: search.prefault({}).describe("how configurations are chosen"),
+  merges: z.array(merge).default([]).describe("merges of the experts"),
+  evaluate: evaluation.describe("evaluation of every model"),
+  search: search.prefault({}).describe("how to choose among a merge's configurations"),
   tables: z
     .array(z.literal([1, 2, 5, 6, "1", "2", "5", "6"], "must be 1, 2, 5 or 6"))
     .transform((tables) => tables.map(Number))
     .default([])
-    .describe("tables of the paper to print in its own layout, beside its numbers"),
-  executor: executor.prefault({}).describe("where the steps run, and with what"),
+    .describe("tables of the paper to reproduce, beside the published numbers"),
+  executor: executor.prefault({}).describe("where steps run, and their resources"),
 });
 
 /** An experiment's plan, defaults filled in. */

@@ -1,5 +1,5 @@
 // The search among one merge's configurations, as far as it has come: asks what is to be asked next, and says which
-// configurations go on, which is chosen. How they compare is search.ts's.
+// configurations go on, which is chosen.
 import type { ItemResult } from "../steps/facts.js";
 import type { TaskRequest } from "../steps/step.js";
 import {

@@ -252,6 +252,6 @@ describe("a run", () => {
     await run().summary;
     const key = readdirSync(join(out, "steps")).find((one) => one.startsWith("evaluate")) ?? "";
     writeFileSync(join(out, "steps", key, "result.json"), '{"kind":"evaluate","score":"high"}');
-    await expect(run().summary).rejects.toThrow(/result\.json is not the result of a step; delete the folder/);
+    await expect(run().summary).rejects.toThrow(/result\.json is not a valid step result .* Delete its folder/);
   });
 });

@@ -230,7 +230,7 @@ class Run {
         });
         this.#isStale = true;
       } else {
-        await this.#fail(step, "it ended without a result");
+        await this.#fail(step, "ended without a result");
       }
     }
   }

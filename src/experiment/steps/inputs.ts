@@ -64,7 +64,7 @@ export class StepInputs {
     if (others.length > 0) {
       throw new LayergraftError(
         "changed",
-        `${formatSome(others)} changed since the experiment was begun or resumed; run it again, which looks at everything anew`,
+        `${formatSome(others)} changed since the experiment was started or resumed. Run it again; it reads everything again.`,
       );
     }
     return inputs;
@@ -114,7 +114,7 @@ export class StepInputs {
 
   /**
    * Notes in a step's folder what it is begun with. What an earlier try left there that was begun with other files is
-   * cleared first: answers to other bytes must not be gone on with.
+   * cleared first: answers to other bytes must not be resumed.
    */
   async begin(folder: string, clear: () => Promise<void>): Promise<void> {
     const path = join(folder, INPUTS_FILE);
@@ -131,7 +131,7 @@ function refuseChanged(changed: readonly string[]): void {
   const names = changed.map((path) => basename(path));
   throw new LayergraftError(
     "changed",
-    `${formatSome(names)} changed while the step ran, so its result is not kept; run the experiment again, and it is computed again`,
+    `${formatSome(names)} changed while the step ran, so its result was discarded. Run the experiment again to compute it.`,
     { file: changed[0] as string },
   );
 }

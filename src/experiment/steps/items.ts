@@ -53,7 +53,7 @@ export async function readItems(
   if (digest !== undefined && taskDigest(task, items) !== digest) {
     throw new LayergraftError(
       "changed",
-      `the items of ${task.name} changed since the experiment was begun or resumed; run it again, which looks at everything anew`,
+      `the items of ${task.name} changed since the experiment was started or resumed. Run it again; it reads everything again.`,
     );
   }
   const asked = places === null ? items : places.flatMap((place) => items[place] ?? []);

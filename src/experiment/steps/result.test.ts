@@ -25,23 +25,19 @@ it("is what was written", async () => {
 });
 
 it.each([
-  [
-    "another kind",
-    { kind: "analyze", suggested: [] },
-    /it is that of a step of kind analyze, and this one is evaluate/,
-  ],
+  ["another kind", { kind: "analyze", suggested: [] }, /its kind is analyze; expected evaluate/],
   ["no items", { ...SCORED, items: [] }, /items: there are no items/],
   ["an item twice", { ...SCORED, items: [SCORED.items[0], SCORED.items[0]] }, /items: an item is there twice/],
   ["a score that is none", { ...SCORED, score: null }, /score: /],
 ])("is not one of %s", async (_, result, message) => {
   writeFileSync(join(root, "result.json"), JSON.stringify(result));
   await expect(readResult(root, "evaluate")).rejects.toThrow(message);
-  await expect(readResult(root, "evaluate")).rejects.toThrow(/delete the folder it is in, and the step runs again/);
+  await expect(readResult(root, "evaluate")).rejects.toThrow(/Delete its folder to run the step again/);
 });
 
 it("is not one that was cut short, which can be put aside", async () => {
   writeFileSync(join(root, "result.json"), '{"kind":');
-  await expect(readResult(root, "evaluate")).rejects.toThrow(/it is no JSON/);
+  await expect(readResult(root, "evaluate")).rejects.toThrow(/not valid JSON/);
   await setResultAside(root);
   expect(await readResult(root, "evaluate")).toBeUndefined();
   expect(existsSync(join(root, "result.json.damaged"))).toBe(true);

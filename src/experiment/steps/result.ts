@@ -69,7 +69,7 @@ export async function readResult(folder: string, kind: StepKind): Promise<StepRe
   const refuse = (why: string, cause?: unknown) =>
     new LayergraftError(
       "result",
-      `${path} is not the result of a step; delete the folder it is in, and the step runs again (${why})`,
+      `${path} is not a valid step result (${why}). Delete its folder to run the step again.`,
       { file: path },
       cause,
     );
@@ -78,9 +78,9 @@ export async function readResult(folder: string, kind: StepKind): Promise<StepRe
     result = resultSchema.parse(JSON.parse(text));
   } catch (error) {
     const [issue] = error instanceof z.ZodError ? error.issues : [];
-    throw refuse(issue ? `${issue.path.join(".") || "it"}: ${issue.message}` : "it is no JSON", error);
+    throw refuse(issue ? `${issue.path.join(".") || "value"}: ${issue.message}` : "not valid JSON", error);
   }
-  if (result.kind !== kind) throw refuse(`it is that of a step of kind ${result.kind}, and this one is ${kind}`);
+  if (result.kind !== kind) throw refuse(`its kind is ${result.kind}; expected ${kind}`);
   return result;
 }
 

@@ -129,7 +129,7 @@ describe("what a step reads", () => {
     await prepare("model");
     flip(at("model", WEIGHTS));
     await expect(runStepFolder(folder)).rejects.toThrow(
-      /model changed since the experiment was begun or resumed; run it again/,
+      /model changed since the experiment was started or resumed\. Run it again/,
     );
     expect(existsSync(join(folder, "evaluation"))).toBe(false);
   });
@@ -143,7 +143,7 @@ describe("what a step reads", () => {
       if (flips++ === 0) for (let i = 0; i < 2; i++) flip(at("model", WEIGHTS));
     };
     await expect(runStepFolder(folder, { answerers, onProgress })).rejects.toThrow(
-      /model changed while the step ran, so its result is not kept/,
+      /model changed while the step ran, so its result was discarded/,
     );
     expect(existsSync(join(folder, "result.json"))).toBe(false);
     expect(existsSync(join(folder, "evaluation"))).toBe(false);
@@ -158,7 +158,7 @@ describe("what a step reads", () => {
     const before = readFileSync(at("items.jsonl"), "utf8");
     writeFileSync(at("items.jsonl"), before.replace("asha had 3", "asha has 3"));
     try {
-      await expect(runStepFolder(folder)).rejects.toThrow(/the items of items changed since the experiment was begun/);
+      await expect(runStepFolder(folder)).rejects.toThrow(/the items of items changed since the experiment was started/);
     } finally {
       writeFileSync(at("items.jsonl"), before);
     }

@@ -51,13 +51,13 @@ it("learns from data that stay, whatever their times", async () => {
 
 it("does not begin with other data than those that were looked at", async () => {
   changeRows();
-  await expect(runStepFolder(folder)).rejects.toThrow(/the training data changed since the experiment was begun/);
+  await expect(runStepFolder(folder)).rejects.toThrow(/the training data changed since the experiment was started/);
   expect(existsSync(join(folder, "run"))).toBe(false);
 });
 
 it("keeps nothing that was learned while data or base changed", async () => {
   await expect(runStepFolder(folder, { onProgress: changeRows })).rejects.toThrow(
-    /the training data changed while the step ran, so its result is not kept/,
+    /the training data changed while the step ran, so its result was discarded/,
   );
   expect(existsSync(join(folder, "run"))).toBe(false);
   writeFileSync(at("rows.jsonl"), ROWS.join(""));
