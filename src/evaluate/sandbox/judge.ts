@@ -174,14 +174,15 @@ def read_answer():
     if "error" not in message:
         return decode(message["value"])
     name, text, line = message["error"]
-    kind = getattr(builtins, str(name), None)
+    name, text = str(name)[:100], str(text)[:300]  # what of it reaches a report
+    kind = getattr(builtins, name, None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-        kind = type(str(name), (Exception,), {})
+        kind = type(name, (Exception,), {})
     try:
         error = kind(text)
     except TypeError:  # UnicodeError and its like take more than a message
-        error = type(str(name), (Exception,), {})(text)
-    error.program_line = line
+        error = type(name, (Exception,), {})(text)
+    error.program_line = line if type(line) is int else 0  # a NaN is not JSON
     raise error
 
 

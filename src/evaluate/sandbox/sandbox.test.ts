@@ -158,6 +158,14 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
     expect((await run(program, test)).outcome).not.toBe("passed");
   });
 
+  it.each([
+    ["a line that is not JSON", '["V", "x", float("nan")]', "program: V: x"],
+    ["a name of megabytes", '["V" * 4_000_000, "x", 3]', `program, line 3: ${"V".repeat(100)}: x`],
+  ])("reports an error that a program made up with %s", async (_, error, detail) => {
+    const program = `import __main__\n__main__.answer({"error": ${error}})`;
+    expect(await run(program)).toEqual({ outcome: "error", detail });
+  });
+
   it("does not let a program see its tests", async () => {
     const program =
       "import gc\ndef f(x):\n    seen = [o for o in gc.get_objects() if isinstance(o, (list, tuple, dict)) and len(o) < 99]\n" +
