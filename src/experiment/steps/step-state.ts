@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { writeFileAtomically } from "../../core/files.js";
 
-/** In a step's folder: how the last attempt went. Not there before the first one and once there is a result. */
+/** In a step's folder: how the last attempt went. Means nothing once there is a result. */
 const ATTEMPT_FILE = "attempt.json";
 
 /** What runs a step: a process of a machine, or a job of a cluster. */
