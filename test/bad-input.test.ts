@@ -337,6 +337,12 @@ describe("folders that are no checkpoint", () => {
     await refused(swap("task", folder), FAILED, message);
   });
 
+  it("whose configuration nests without end", async () => {
+    await variant("deep", {});
+    writeFileSync(at("deep/config.json"), `{"a":${"[".repeat(50_000)}${"]".repeat(50_000)}}`);
+    await refused(swap("deep", "language"), FAILED, /deep\/config\.json nests deeper than 500 levels/);
+  });
+
   it("whose configuration is no JSON, or a folder", async () => {
     writeFileSync(join(copy("broken"), "config.json"), '{"a": ');
     await refused(swap("task", "broken"), FAILED, /broken\/config\.json is not valid JSON/);

@@ -186,9 +186,7 @@ it.skipIf(!canMount)("a full disk: the former checkpoint and state stay", async 
   const there = join(disk, "out");
   const { status, stderr } = await train("run.yaml", "--out", there);
   expect(status).toBe(FAILED);
-  expect(stderr).toMatch(
-    /^error: no room for the (checkpoint|state) .*; free some space, then resume$/m,
-  );
+  expect(stderr).toMatch(/^error: no room for the (checkpoint|state) .*; free some space, then resume$/m);
   expectReadable(stderr);
   expect(readdirSync(there)).toContain("checkpoint-104");
   expect(readdirSync(join(there, "state"))).toEqual(["state-1"]);

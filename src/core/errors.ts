@@ -44,11 +44,14 @@ export class CheckpointError extends LayergraftError {
 
 /** More than a person reads; the message names so many and counts the others. */
 const MOST_FAULTS = 20;
+const MOST_CHARACTERS = 500;
 
 /** A summary with a line for each fault, and how many more there are. */
 function listed(summary: string, faults: readonly string[]): string {
   const more = faults.length - MOST_FAULTS;
-  const lines = faults.slice(0, MOST_FAULTS).map((fault) => `  - ${fault}`);
+  const lines = faults
+    .slice(0, MOST_FAULTS)
+    .map((fault) => `  - ${fault.length > MOST_CHARACTERS ? `${fault.slice(0, MOST_CHARACTERS)}...` : fault}`);
   return [summary, ...lines, ...(more > 0 ? [`  and ${more.toLocaleString("en-US")} more`] : [])].join("\n");
 }
 

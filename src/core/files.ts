@@ -5,6 +5,7 @@ import { lstat, open, readFile, rename, rm, stat, writeFile } from "node:fs/prom
 import { dirname } from "node:path";
 import { LosslessNumber, parse, stringify } from "lossless-json";
 import { CheckpointError, isSystemError } from "./errors.js";
+import { isDeeperThan } from "./json.js";
 
 /** Flushes a folder's entries (names, renames) to the disk. Does nothing where folders cannot be synced (Windows). */
 export async function syncFolder(path: string): Promise<void> {
@@ -52,6 +53,7 @@ export async function exists(path: string, options: { link?: boolean } = {}): Pr
 
 // A configuration or index of a published model is at most a few MB; this bounds what a hostile one can make us read.
 const MAX_JSON_BYTES = 100_000_000;
+const MAX_JSON_DEPTH = 500;
 
 /**
  * The stamp of a file: another one after any change of its bytes, even where size and modification time were put back.
@@ -91,6 +93,10 @@ export async function readJsonObject(
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new CheckpointError(`${path} does not hold a JSON object`, { file: path });
+  }
+  // Published files nest some ten levels, a plan of nested recipes some hundred; code that walks a value calls itself for each.
+  if (isDeeperThan(value, MAX_JSON_DEPTH)) {
+    throw new CheckpointError(`${path} nests deeper than ${MAX_JSON_DEPTH} levels`, { file: path });
   }
   return value as Record<string, unknown>;
 }

@@ -228,12 +228,6 @@ export function formatPath(path: readonly PropertyKey[]): string {
     .join("");
 }
 
-/** Whether a value nests deeper than so many levels; what contains itself does. */
-export function isDeeperThan(value: unknown, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));
-}
-
 /**
  * Names the field that a misspelt one was meant to be, or where a field belongs that is not one here.
  * @param known fields by their names, or by their paths, such as `optimizer.lr`

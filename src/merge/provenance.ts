@@ -9,7 +9,7 @@ import { folderName, locateSource, type SourceLocation } from "../checkpoint/loc
 import { isDType } from "../core/dtype.js";
 import { LayergraftError } from "../core/errors.js";
 import { readJsonObject } from "../core/files.js";
-import { recordOf } from "../core/json.js";
+import { recordOf } from "../core/schema.js";
 import { visible } from "../core/terminal.js";
 import { VERSION } from "../core/version.js";
 import { leavesOf, type Measured } from "../source/expression.js";

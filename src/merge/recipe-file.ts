@@ -4,12 +4,12 @@ import { dirname } from "node:path";
 import type { z } from "zod";
 import { RecipeError } from "../core/errors.js";
 import { closest, didYouMean, shorten } from "../core/format.js";
+import { isDeeperThan } from "../core/json.js";
 import {
   type Checked,
   type Fault,
   faultsOfIssues,
   formatFault,
-  isDeeperThan,
   lineOfField,
   parseSettings,
   readSettingsText,

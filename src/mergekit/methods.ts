@@ -1,6 +1,6 @@
 // Each of mergekit's methods as a recipe: which parameters it looks at, where, and with which defaults. What they do was
 // read from mergekit's documentation and behaviour; its defaults stand here even where a recipe has the same.
-import { closest } from "../core/format.js";
+import { closest, shorten } from "../core/format.js";
 import type { SourceRecipe } from "../merge/fields.js";
 import type { Parameter } from "../merge/parameter.js";
 import type { Range, Wanted } from "./settings.js";
@@ -85,7 +85,7 @@ export function refusalOf(method: string): string | undefined {
   const meant = closest(method, known);
   return UNSUPPORTED.includes(method)
     ? `${method} is not supported; supported are ${known.join(", ")}`
-    : `mergekit has no method ${method}; supported are ${known.join(", ")}${meant ? `; did you mean ${meant}?` : ""}`;
+    : `mergekit has no method ${shorten(method)}; supported are ${known.join(", ")}${meant ? `; did you mean ${meant}?` : ""}`;
 }
 
 /** Parameters of methods that are refused. */

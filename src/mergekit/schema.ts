@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { closest } from "../core/format.js";
 import { isObject } from "../core/json.js";
+import { recordOf } from "../core/schema.js";
 import { type Fault, formatPath } from "../core/settings-file.js";
 import { refusalOf } from "./methods.js";
 
@@ -121,7 +122,7 @@ export const configuration = z.object({
   merge_method: z.string({ error: "must be the name of a method" }),
   models: listed(model, "models").nullish(),
   slices: listed(slice, "slices").nullish(),
-  modules: z.record(z.string(), module, { error: "must be a mapping of modules" }).nullish(),
+  modules: recordOf(module).nullish(),
   base_model: optionalReference,
   parameters,
   dtype,

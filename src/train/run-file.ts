@@ -4,13 +4,12 @@ import { dirname } from "node:path";
 import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 import { RecipeError } from "../core/errors.js";
-import { own } from "../core/json.js";
+import { isDeeperThan, own } from "../core/json.js";
 import {
   type Checked,
   type Fault,
   faultsOfIssues,
   formatFault,
-  isDeeperThan,
   lineOfField,
   parseSettings,
   readSettingsText,

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { isSystemError, RecipeError } from "../../core/errors.js";
 import { readJsonObject } from "../../core/files.js";
 import { formatBytes, formatSome } from "../../core/format.js";
-import { recordOf } from "../../core/json.js";
+import { recordOf } from "../../core/schema.js";
 import { faultsOfIssues, formatFault } from "../../core/settings-file.js";
 import { keyOf } from "../backends/index.js";
 import type { JudgedItem } from "../scores.js";

@@ -7,7 +7,16 @@ import { findLanguage } from "../../core/languages.js";
 import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
 import { LETTER_CHOICES, LETTERS, readChoice, scoreChoice } from "./choosing.js";
 import { parseCsv } from "./csv.js";
-import { type DataAccess, dataError, hubRows, listFiles, missingDataError, type Row, readText, textField } from "./data.js";
+import {
+  type DataAccess,
+  dataError,
+  hubRows,
+  listFiles,
+  missingDataError,
+  type Row,
+  readText,
+  textField,
+} from "./data.js";
 import { type ChooseItem, limitItems, type Metric, type OpenOptions, type Task, type TaskFamily } from "./task.js";
 
 const DATASET = "cais/mmlu";

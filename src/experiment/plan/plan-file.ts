@@ -3,12 +3,12 @@
 import { dirname } from "node:path";
 import { RecipeError } from "../../core/errors.js";
 import { closest, formatSome } from "../../core/format.js";
+import { isDeeperThan } from "../../core/json.js";
 import {
   type Checked,
   type Fault,
   faultsOfIssues,
   formatFault,
-  isDeeperThan,
   openSettings,
   parseSettings,
   readSettingsText,

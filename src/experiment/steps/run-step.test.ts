@@ -158,7 +158,9 @@ describe("what a step reads", () => {
     const before = readFileSync(at("items.jsonl"), "utf8");
     writeFileSync(at("items.jsonl"), before.replace("asha had 3", "asha has 3"));
     try {
-      await expect(runStepFolder(folder)).rejects.toThrow(/the items of items changed since the experiment was started/);
+      await expect(runStepFolder(folder)).rejects.toThrow(
+        /the items of items changed since the experiment was started/,
+      );
     } finally {
       writeFileSync(at("items.jsonl"), before);
     }
