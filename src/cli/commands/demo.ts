@@ -67,10 +67,9 @@ export function addDemoCommand(program: Command): void {
     const result = await runWithProgress(flags, signal);
     const page = await writePage(result, signal);
     const rows = demoRows(result.report);
-    if (flags.json)
-      return printJson({ seed: flags.seed, pairs: flags.pairs, rows, answer: demoAnswer(result.report), page });
+    if (flags.json) return printJson({ seed: flags.seed, pairs: flags.pairs, rows, answer: demoAnswer(result), page });
     if (flags.quick) warn(QUICK_WARNING);
-    print([...tableLines(result), "", demoAnswer(result.report)]);
+    print([...tableLines(result), "", demoAnswer(result)]);
     say(flags, `${elapsed(start)}; page: ${page}`);
     say(
       flags,

@@ -3,6 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Analysis, analyzeExperts } from "../../analysis/index.js";
+import type { MergeModel } from "../plan/plan-models.js";
 import type { ExperimentReport, Overview, OverviewBar } from "../report/data.js";
 import { EVALUATION } from "../steps/run-evaluation.js";
 import { NAMES } from "./demo-plan.js";
@@ -25,7 +26,7 @@ export interface AskedProblem {
 const percent = (share: number) => `${(100 * share).toFixed(1)}%`;
 
 function overviewOf({ overviews }: ExperimentReport, language: "sw" | "en"): Overview | undefined {
-  return overviews.find(({ id }) => id === `main-problems_${language}`);
+  return overviews.find(({ task }) => task === `problems_${language}.yaml`);
 }
 
 /** Rows in the order of the plan. */
@@ -37,9 +38,10 @@ export function demoRows(report: ExperimentReport): DemoRow[] {
 }
 
 /** What came out: the swap's score beside the base's and the experts', and which of its leads may be chance. */
-export function demoAnswer(report: ExperimentReport): string {
+export function demoAnswer({ report, status }: Pick<DemoResult, "report" | "status">): string {
   const bars = overviewOf(report, "sw")?.bars ?? [];
-  const swap = bars.find(({ label }) => label.startsWith(`${NAMES.swap}, default`));
+  const name = swapModel(status)?.name ?? "";
+  const swap = bars.find(({ models }) => models.includes(name));
   const others = bars.filter(({ kind }) => kind === "base" || kind === "expert");
   if (!swap) return "";
   const scores = others.map(({ label, mean }) => `${label} ${percent(mean)}`).join(", ");
@@ -48,9 +50,7 @@ export function demoAnswer(report: ExperimentReport): string {
   // A test compares two models; of several pairs there is none for their mean.
   if (swap.count > 1) return first;
   const title = overviewOf(report, "sw")?.title;
-  const flips = report.flips.filter(
-    ({ model, task }) => task === title && model.startsWith(`${NAMES.swap}, `) && model.endsWith("bottom 2, top 0"),
-  );
+  const flips = report.flips.filter(({ model, task }) => task === title && model === name);
   const list = (holds: (difference: number, p: number) => boolean) =>
     flips.filter(({ difference, pValue = 1 }) => holds(difference, pValue)).map(({ against }) => against);
   const sentence = (text: string, names: readonly string[]) =>
@@ -72,14 +72,22 @@ export function demoAnswer(report: ExperimentReport): string {
   ].join(" ");
 }
 
+/** The swap that the demo reports on, of the first pair. */
+function swapModel({ expansion }: DemoResult["status"]): MergeModel | undefined {
+  return expansion.models
+    .map(({ model }) => model)
+    .find(
+      (model): model is MergeModel =>
+        "merge" in model && model.merge.name === NAMES.swap && model.configuration.isDefault,
+    );
+}
+
 /** All problems in Swahili, with the answers of the models of the first pair: base, experts, swap. */
 export async function askedProblems({ out, status }: DemoResult): Promise<AskedProblem[]> {
   const rows = await readLines(join(out, "data", "problems.jsonl"));
   const { store, expansion } = status;
-  const swap = expansion.models.find(
-    ({ model }) => "merge" in model && model.merge.name === NAMES.swap && model.configuration.isDefault,
-  );
-  const names = ["base", `${NAMES.math}-1`, `${NAMES.language}-1`, swap?.model.name ?? ""];
+  const swap = swapModel(status)?.name ?? "";
+  const names = ["base", `${NAMES.math}-1`, `${NAMES.language}-1`, swap];
   const answers = await Promise.all(
     names.map(async (name) => {
       const asked = expansion.models.find(({ model }) => model.name === name);
@@ -87,7 +95,7 @@ export async function askedProblems({ out, status }: DemoResult): Promise<AskedP
       if (!step) return [];
       const samples = await readLines(join(store.stepFolder(step.key), EVALUATION, "samples-problems_sw.jsonl"));
       return (store.evaluated(step.key)?.items ?? []).map(({ value }, i) => ({
-        ...{ name: name === swap?.model.name ? NAMES.swap : name, isRight: value === 1 },
+        ...{ name: name === swap ? NAMES.swap : name, isRight: value === 1 },
         text: String(samples[i]?.output ?? ""),
       }));
     }),
@@ -126,7 +134,7 @@ export async function demoPageData(result: DemoResult): Promise<Record<string, u
   const first = gained[0]?.swahili;
   const of = pairs > 1 ? `, ${pairs ** 2} pairs of experts` : "";
   return {
-    ...{ rows: demoRows(report), pairs, gained, lost, answer: demoAnswer(report) },
+    ...{ rows: demoRows(report), pairs, gained, lost, answer: demoAnswer(result) },
     example: problems.find(({ swahili }) => swahili === first) ?? problems[0],
     parameters: experiment.world.base?.parameters,
     warning: quick ? QUICK_WARNING : "",

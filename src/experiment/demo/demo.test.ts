@@ -9,7 +9,7 @@ import { readPlan } from "../plan/plan-file.js";
 import type { ExperimentReport, Flips, OverviewBar } from "../report/data.js";
 import { writePlan } from "./demo-plan.js";
 import { type AskedProblem, demoAnswer, demoRows, gainsAndLosses } from "./demo-report.js";
-import { runDemo } from "./run-demo.js";
+import { type DemoResult, runDemo } from "./run-demo.js";
 import { writeWorld } from "./world/world-files.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-demo-"));
@@ -62,17 +62,17 @@ describe("the demo's files", () => {
 
 describe("the demo's report", () => {
   const bar = (label: string, kind: OverviewBar["kind"], mean: number, count = 1): OverviewBar => ({
-    ...{ label, kind, mean, low: mean, high: mean, count, detail: "", isBest: false },
+    ...{ label, kind, mean, low: mean, high: mean, count, detail: "", models: [`model of ${label}`], isBest: false },
   });
   const flip = (against: string, difference: number, pValue: number): Flips => ({
-    ...{ model: "layer swap, math-1 x swahili-1, bottom 2, top 0", against, task: "word problems (sw)" },
+    ...{ model: "model of layer swap, default", against, task: "word problems (sw)" },
     ...{ scale: "share", difference, gained: [], lost: [], pValue },
   });
   const report = (count: number) =>
     ({
       overviews: [
         {
-          id: "main-problems_sw",
+          task: "problems_sw.yaml",
           title: "word problems (sw)",
           bars: [
             bar("base", "base", 0.352),
@@ -80,17 +80,23 @@ describe("the demo's report", () => {
             bar("layer swap, default", "swap", 0.408, count),
           ],
         },
-        { id: "main-problems_en", title: "word problems (en)", bars: [bar("base", "base", 0.856)] },
+        { task: "problems_en.yaml", title: "word problems (en)", bars: [bar("base", "base", 0.856)] },
       ],
       flips: [flip("base", 0.056, 0.003), flip("math-1", 0.024, 0.2), { ...flip("base", -0.1, 0.001), task: "other" }],
     }) as unknown as ExperimentReport;
 
+  const merge = { name: "layer swap" };
+  const models = [false, true].map((isDefault) => ({
+    model: { name: `model of layer swap, ${isDefault ? "default" : "other"}`, merge, configuration: { isDefault } },
+  }));
+  const status = { expansion: { models } } as unknown as DemoResult["status"];
+
   it("says what is beyond chance and what is not", () => {
-    expect(demoAnswer(report(1))).toBe(
+    expect(demoAnswer({ report: report(1), status })).toBe(
       "Taking the two bottom layers from the language expert solves 40.8% of the Swahili problems (base 35.2%, math 38.4%). " +
         "Beyond chance, that is better than base. Too close to call: math-1.",
     );
-    expect(demoAnswer(report(9))).toBe(
+    expect(demoAnswer({ report: report(9), status })).toBe(
       "Over 9 pairs of experts, taking the two bottom layers from the language expert solves 40.8% of the Swahili problems (base 35.2%, math 38.4%).",
     );
   });

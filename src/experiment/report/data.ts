@@ -16,8 +16,10 @@ export interface OverviewBar {
   readonly high: number;
   /** 95% interval of the mean over items; undefined of scores of whole corpora. */
   readonly interval?: Span | undefined;
-  /** Models that it is the mean of. */
+  /** Number of models that it is the mean of. */
   readonly count: number;
+  /** Names of these models. */
+  readonly models: readonly string[];
   /** Such as the configuration. */
   readonly detail: string;
   /** Whether it is the highest, and significantly above each other row. */
@@ -28,6 +30,8 @@ export interface OverviewBar {
 export interface Overview {
   /** For file names and links. */
   readonly id: string;
+  /** Name of the task in the plan. */
+  readonly task: string;
   /** Such as `MGSM Swahili`. */
   readonly title: string;
   readonly protocol: string;

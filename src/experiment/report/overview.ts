@@ -52,6 +52,7 @@ function overview(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis
   const isSearched = decidingOf(sheet, task).length > 0;
   const suffix = isOneOfTwo && isSearched ? `, chosen on ${basis === "all" ? "the test items" : "held-out items"}` : "";
   return {
+    task,
     id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}${isOneOfTwo && basis === "all" ? "-all" : ""}`,
     title: `${facts?.title ?? titleOf(sheet, task)}${suffix}`,
     protocol: facts?.protocol ?? "",
@@ -60,11 +61,11 @@ function overview(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis
     choice: choiceOf(task, ways, sheet, basis),
     verdict,
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
-    bars: known.map(({ way: { label, kind, detail }, cell: { value, range, interval } }): OverviewBar => {
+    bars: known.map(({ way: { label, kind, detail, models }, cell: { value, range, interval } }): OverviewBar => {
       const mean = value as number;
       return {
         ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
-        ...{ count: range?.count ?? 1, isBest: label === best?.label && detail === best.detail },
+        ...{ count: range?.count ?? 1, models, isBest: label === best?.label && detail === best.detail },
       };
     }),
   };
