@@ -34,7 +34,7 @@ import {
 } from "./plan-models.js";
 import type { ExperimentPlan, Family, Json, Merge } from "./plan-schema.js";
 import { type SearchOutcome, searchGroup } from "./search-configurations.js";
-import { checkpointCounts } from "./training-runs.js";
+import { countCheckpoints } from "./training-runs.js";
 
 /** A model, and the steps that ask it each task; several where items were asked in parts. */
 export interface AskedModel {
@@ -141,7 +141,7 @@ class Expander {
     if (!isTrained)
       this.#wait(
         `scores of checkpoints of ${family}`,
-        tasks.length * runs.reduce((sum, run) => sum + checkpointCounts(run).length, 0),
+        tasks.length * runs.reduce((sum, run) => sum + countCheckpoints(run), 0),
       );
     if (!isTrained || candidates.some(({ score }) => score === undefined)) {
       this.#wait(`scores of the ${rule.top} best of ${family}`, rule.top * tasksFor(future, this.#plan).length);

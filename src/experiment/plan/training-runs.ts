@@ -51,9 +51,7 @@ export function runFaults(run: Readonly<Record<string, unknown>>): readonly stri
 }
 
 // A run that gives no length has a pass over data of unknown size; this many samples are the paper's smallest runs.
-export const USUAL_SAMPLES = 30_000;
-/** Tokens of a sequence, of a run that leaves it to the model. */
-export const USUAL_LENGTH = 1024;
+const USUAL_SAMPLES = 30_000;
 
 /** The run of a step with presets and defaults filled in; for estimates. */
 export function settledRun({ run }: Pick<TrainStep, "run">): Run {
@@ -61,7 +59,7 @@ export function settledRun({ run }: Pick<TrainStep, "run">): Run {
 }
 
 /** Training samples that a run sees; those of a pass over data of unknown size are guessed. */
-export function samplesOf(step: Pick<TrainStep, "run">): number {
+function samplesOf(step: Pick<TrainStep, "run">): number {
   const { samples, steps, batch, accumulation } = settledRun(step);
   return samples ?? (steps === undefined ? USUAL_SAMPLES : steps * batch * accumulation);
 }
@@ -70,13 +68,4 @@ export function samplesOf(step: Pick<TrainStep, "run">): number {
 export function countCheckpoints(step: Pick<TrainStep, "run">): number {
   const { checkpoints } = settledRun(step);
   return checkpoints.keep === "all" ? Math.max(1, Math.ceil(samplesOf(step) / checkpoints.every_samples)) : 1;
-}
-
-/** Samples after which a run leaves its checkpoints: those that it keeps, the last one at its end. */
-export function checkpointCounts(step: Pick<TrainStep, "run">): number[] {
-  const { checkpoints } = settledRun(step);
-  const samples = samplesOf(step);
-  const count = countCheckpoints(step);
-  if (checkpoints.keep !== "all") return [samples];
-  return Array.from({ length: count }, (_, i) => Math.min(samples, (i + 1) * checkpoints.every_samples));
 }

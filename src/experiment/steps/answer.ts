@@ -19,7 +19,6 @@ export interface AnswerOptions {
   /** The step's folder, for what a server needs and says. */
   readonly folder: string;
   readonly threads?: number | undefined;
-  readonly memory?: number | undefined;
   /** The models' files as the step found them; undefined: they are not watched. */
   readonly inputs?: StepInputs | undefined;
   /** The source with identities for folders: what answers are kept by, wherever the models are. */
@@ -166,13 +165,12 @@ function closedBy(backend: Backend, close: () => Promise<void>): Backend {
 async function asFolder(source: ModelSource, options: AnswerOptions): Promise<string> {
   const isPlain = typeof source === "string" && !source.includes("+");
   if (isPlain) return source;
-  const { folder, threads, memory, signal } = options;
+  const { folder, threads, signal } = options;
   const recipe = typeof source === "string" ? { method: "soup", models: [source] } : source;
   const out = join(folder, "model");
   await executePlan(await planRecipe(recipe as RecipeInput), {
     ...{ out, force: true },
     ...(threads === undefined ? {} : { threads }),
-    ...(memory === undefined ? {} : { memory }),
     ...(signal ? { signal } : {}),
   });
   return out;

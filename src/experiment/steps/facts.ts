@@ -59,10 +59,3 @@ export interface Results {
   suggested(key: string): readonly SuggestedRecipe[] | undefined;
   evaluated(key: string): { readonly items: readonly ItemResult[]; readonly score: number } | undefined;
 }
-
-/** Of an experiment that has not begun. */
-export const NO_RESULTS: Results = {
-  trained: () => undefined,
-  suggested: () => undefined,
-  evaluated: () => undefined,
-};

@@ -8,7 +8,7 @@ import { writeFileAtomically } from "../../core/files.js";
 import type { StepKind } from "./step.js";
 
 /** In a step's folder; there only when the step is done. */
-export const RESULT_FILE = "result.json";
+const RESULT_FILE = "result.json";
 
 const item = z.object({
   index: z.int().min(0),

@@ -33,7 +33,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
   const pool = answerers ?? new AnswererPool();
   const { backend, openSeconds, mergeSeconds } = await pool.get(withFolders(step.model, folders), {
     ...{ backend: step.backend, folder, signal },
-    ...{ threads: settings.threads, memory: settings.memory, inputs, identity: step.model },
+    ...{ threads: settings.threads, inputs, identity: step.model },
   });
   const began = performance.now();
   try {

@@ -14,8 +14,6 @@ import type { AnalyzeStep, Step, TrainStep } from "./step.js";
 import { takeStepLock } from "./step-lock.js";
 import { checkCores, STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-order.js";
 
-export { STEP_LOCK } from "./step-lock.js";
-
 export interface RunStepOptions {
   /** Models that stay open for the next step; those of this step alone are closed without it. */
   readonly answerers?: AnswererPool | undefined;

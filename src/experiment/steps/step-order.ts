@@ -19,7 +19,6 @@ export interface StepSettings {
   readonly allowCode: boolean;
   readonly unsafeCode?: boolean;
   readonly threads?: number;
-  readonly memory?: number;
 }
 
 /** Names of the files in a step's folder. */
