@@ -4,7 +4,7 @@
 //   bash test/reference/slurm/cluster.sh stop CLUSTER
 // Needs what cluster.sh needs. Takes a few minutes: its models are trained first (layergraft demo --quick).
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -18,12 +18,8 @@ const run = (...args) =>
 
 mkdirSync(folder, { recursive: true });
 if (!existsSync(join(folder, "world"))) run("demo", "--quick", "--out", "world");
-const trained = (/** @type {string} */ name) => {
-  const found = readdirSync(join(folder, "world", name))
-    .filter((entry) => entry.startsWith("checkpoint-"))
-    .sort();
-  return `world/${name}/${found.at(-1)}`;
-};
+const swap = readFileSync(join(folder, "world", "swap.yaml"), "utf8");
+const expert = (/** @type {string} */ role) => `world/${new RegExp(`^${role}: (.*)$`, "m").exec(swap)?.[1]}`;
 const rows = Array.from({ length: 60 }, (_, i) => ({
   text: `asha alikuwa na maembe ${(i % 14) + 2} . asha ana maembe mangapi sasa ?`,
   answer: (i % 14) + 2,
@@ -43,10 +39,10 @@ const plan = (/** @type {string} */ name, /** @type {string} */ executor) =>
   writeFileSync(
     join(folder, `${name}.yaml`),
     `name: ${name}
-base: ${trained("base")}
+base: world/base/last
 experts:
-  math: { role: task, folders: [${trained("math-1")}] }
-  swahili: { role: language, language: sw, folders: [${trained("language-1")}] }
+  math: { role: task, folders: [${expert("task")}] }
+  swahili: { role: language, language: sw, folders: [${expert("language")}] }
 merges:
   - name: swap
     recipe: { method: swap, task: math, language: swahili, bottom_transition: 0, top_transition: 0 }
