@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The process of the command line: its pipes and its exit status. What it does is in run.ts.
-import { runCommandLine } from "./run.js";
+import { runCommandLine } from "./command-line.js";
 
 const FAILED = 1;
 

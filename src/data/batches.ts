@@ -3,9 +3,9 @@
 import { digestOfJson } from "../core/digest.js";
 import { Random } from "../core/random.js";
 import type { Encoded } from "./encode.js";
-import { DataError } from "./error.js";
 import { Mixture } from "./mixture.js";
 import { pack } from "./packing.js";
+import { DataError } from "./read/data-error.js";
 
 /** Examples of one or several sets, encoded. */
 export interface ExampleList {

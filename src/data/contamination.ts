@@ -3,9 +3,9 @@
 import { isAbsolute, join } from "node:path";
 import { z } from "zod";
 import { own } from "../core/json.js";
-import { DataError } from "./error.js";
 import type { Example } from "./example.js";
 import { HashTable } from "./hash-table.js";
+import { DataError } from "./read/data-error.js";
 import { formatOfName, localFiles, readRows } from "./read/index.js";
 
 export const contaminationSchema = z.strictObject({

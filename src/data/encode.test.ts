@@ -1,9 +1,9 @@
 // Templates, masks, BOS and EOS, what is cut; and previews of it.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { fixture } from "../engine/text/fixtures.test-util.js";
+import { type ChatTemplate, encodeReplies, makeChatTemplate, renderWithSpans } from "../engine/text/index.js";
 import { previewLegend, renderPreview } from "../report/preview.js";
-import { fixture } from "../text/fixtures.test-util.js";
-import { type ChatTemplate, encodeReplies, makeChatTemplate, renderWithSpans } from "../text/index.js";
 import { Encoder, type EncodingOptions } from "./encode.js";
 import type { Message, Role } from "./example.js";
 import { previewOf } from "./preview.js";

@@ -1,9 +1,9 @@
 // From a conversation to token ids, with a mask of those that are learned.
 import { z } from "zod";
 import { RecipeError } from "../core/errors.js";
-import type { Tokenizer } from "../text/index.js";
+import type { Tokenizer } from "../engine/text/index.js";
 import type { Example } from "./example.js";
-import { compileTemplate, type LossOn, type Part, type PromptTemplate, type Span } from "./template.js";
+import { compileTemplate, type LossOn, type Part, type PromptTemplate, type Span } from "./row-template.js";
 
 /** Fields of a declaration about how examples are written. */
 export const encodingFields = {

@@ -19,7 +19,6 @@ export {
   setFields,
 } from "./declaration.js";
 export { type Encoded, Encoder, type EncodingOptions, type EncodingResult } from "./encode.js";
-export { DataError } from "./error.js";
 export type { Example, Message, Role } from "./example.js";
 export { type DataField, dataFields } from "./fields.js";
 export { type HubDataset, type HubDatasetOptions, hubDataset, isHubName } from "./hub/index.js";
@@ -28,7 +27,8 @@ export { compileMapping, type Mapping, mappingSchema } from "./mapping.js";
 export { Mixture, type MixtureOptions } from "./mixture.js";
 export { checkData, type PreparedData, type PrepareOptions, type PrepareProgress, prepareData } from "./prepare.js";
 export { type ExamplePreview, type PreviewOptions, type PreviewPiece, previewExamples, previewOf } from "./preview.js";
+export { DataError } from "./read/data-error.js";
 export { type BadRow, type Format, type ReadOptions, type Row, type RowBatch, readRows } from "./read/index.js";
 export { READY, READY_NAMES, type ReadyName, type ReadySet, readySet } from "./ready.js";
+export type { LossOn, PromptTemplate } from "./row-template.js";
 export { findSource, type SourceDeclaration } from "./source.js";
-export type { LossOn, PromptTemplate } from "./template.js";

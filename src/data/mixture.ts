@@ -1,7 +1,7 @@
 // In which order examples of several sets are seen, pass after pass: a function of the seed and the sizes alone. Knows
 // nothing of what the examples are.
 import { Random } from "../core/random.js";
-import { DataError } from "./error.js";
+import { DataError } from "./read/data-error.js";
 
 export interface MixtureOptions {
   readonly sets: readonly {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { afterAll, describe, expect, it } from "vitest";
-import { makeChatTemplate } from "../text/index.js";
+import { makeChatTemplate } from "../engine/text/index.js";
 import { BatchStream, type ExampleList } from "./batches.js";
 import type { SetCounts } from "./counts.js";
 import { type PrepareOptions, prepareData } from "./prepare.js";

@@ -1,22 +1,22 @@
 // Everything from a declaration to examples that can be batched: finds the files, reads the sets, sets held-out examples
 // apart, and counts what became of each row.
 import { RecipeError } from "../core/errors.js";
-import { faultsOfIssues, formatFault } from "../core/settings-file.js";
-import type { ChatTemplate, Tokenizer } from "../text/index.js";
+import type { ChatTemplate, Tokenizer } from "../engine/text/index.js";
+import { faultsOfIssues, formatFault } from "../settings/settings-file.js";
 import type { ExampleList } from "./batches.js";
 import { type CollectedSet, collectSet } from "./collect.js";
 import { readEvaluationFiles } from "./contamination.js";
 import type { SetCounts } from "./counts.js";
 import { type DataDeclaration, type DataInput, dataSchema, planSet } from "./declaration.js";
 import { Encoder } from "./encode.js";
-import { DataError } from "./error.js";
 import { HashTable } from "./hash-table.js";
 import type { Environment } from "./hub/index.js";
 import type { MappingDeclaration } from "./mapping.js";
+import { DataError } from "./read/data-error.js";
+import type { LossOn, PromptTemplate } from "./row-template.js";
 import { findSource } from "./source.js";
 import { type HeldOut, listOf, splitSets } from "./split.js";
 import { ExampleStore } from "./store.js";
-import type { LossOn, PromptTemplate } from "./template.js";
 
 /** Where the work is. */
 export type PrepareProgress =

@@ -1,8 +1,8 @@
 // The mapping of rows whose columns have names that everybody uses, where a declaration gives none.
 import { formatSome } from "../core/format.js";
-import { DataError } from "./error.js";
 import { isPresent, valueAt } from "./field.js";
 import { type MappingDeclaration, mappingSchema } from "./mapping.js";
+import { DataError } from "./read/data-error.js";
 import type { RowBatch } from "./read/row.js";
 
 const CONVERSATIONS = ["messages", "conversations", "conversation"] as const;

@@ -1,7 +1,7 @@
 // The files of a set, wherever they are: on this machine, or on the hub.
 import { isAbsolute, join } from "node:path";
-import { DataError } from "./error.js";
 import { type Environment, hubDataset, isHubName } from "./hub/index.js";
+import { DataError } from "./read/data-error.js";
 import { localFiles } from "./read/files.js";
 import { isPattern, matcherOf } from "./read/glob.js";
 

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { ExampleList } from "./batches.js";
 import type { Kept } from "./collect.js";
-import { DataError } from "./error.js";
+import { DataError } from "./read/data-error.js";
 import type { ExampleStore } from "./store.js";
 
 /** How much is kept out of training. */

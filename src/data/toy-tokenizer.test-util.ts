@@ -1,5 +1,5 @@
 // A tokenizer for tests: one token a character, but for some longer ones, of which the longest that fits is taken.
-import type { Tokenizer } from "../text/index.js";
+import type { Tokenizer } from "../engine/text/index.js";
 
 export const BOS = 0;
 export const EOS = 1;

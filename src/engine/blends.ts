@@ -5,12 +5,12 @@ import { digestOf, digestOfJson } from "../core/digest.js";
 import { bytesPerElement } from "../core/dtype.js";
 import { CancelledError } from "../core/errors.js";
 import { stampOf } from "../core/files.js";
+import type { Measured } from "../merge/expressions/expression.js";
+import { Resolver, type Sources } from "../merge/expressions/resolve.js";
 import type { Step } from "../merge/index.js";
-import type { Measured } from "../source/expression.js";
-import { Resolver, type Sources } from "../source/resolve.js";
-import { Evaluator } from "../streaming/evaluate.js";
-import { InputFiles } from "../streaming/files.js";
-import { eachBlock, type Job, type Program, requireFloat } from "../streaming/program.js";
+import { Evaluator } from "../weights/streaming/evaluate.js";
+import { InputFiles } from "../weights/streaming/files.js";
+import { eachBlock, type Job, type Program, requireFloat } from "../weights/streaming/program.js";
 
 /** Computed tensors by what they are made of. The least recently used go first where `mostBytes` is exceeded. */
 export class BlendCache {

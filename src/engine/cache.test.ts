@@ -1,9 +1,9 @@
 // Rows that come, grow, move and go, against plain lists of what each holds.
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { FEEDS, pastKey, pastValue } from "../model/index.js";
-import { KeyValueCache } from "./cache.js";
 import { specOf } from "./golden.test-util.js";
+import { KeyValueCache } from "./key-value-cache.js";
+import { FEEDS, pastKey, pastValue } from "./model/index.js";
 
 const [LAYERS, HEADS, WIDTH] = [2, 2, 3];
 const spec = { ...specOf("llama"), kvHeads: HEADS, headDim: WIDTH };

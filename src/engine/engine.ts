@@ -2,15 +2,15 @@
 import { join } from "node:path";
 import { CheckpointError, LayergraftError } from "../core/errors.js";
 import { exists, readJsonObject } from "../core/files.js";
-import { loadRuntime } from "../runtime/index.js";
-import { type ChatTemplate, TextStream, type Tokenizer } from "../text/index.js";
 import { BlendCache } from "./blends.js";
 import { generateTokens } from "./generate.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
+import { loadRuntime } from "./runtime/index.js";
 import type { SamplingOptions } from "./sampling.js";
 import { type ScoreOptions, scoreTexts, topNext } from "./score.js";
 import { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
+import { type ChatTemplate, TextStream, type Tokenizer } from "./text/index.js";
 
 export interface OpenEngineOptions extends LoadOptions {
   /** Folder that relative paths start from; the working folder by default. */

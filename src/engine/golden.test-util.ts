@@ -2,8 +2,8 @@
 // Not a reader of checkpoints in general: expected.safetensors is read whole.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseConfig } from "../checkpoint/index.js";
-import { type DecoderSpec, readSpec } from "../model/index.js";
+import { parseConfig } from "../weights/checkpoint/index.js";
+import { type DecoderSpec, readSpec } from "./model/index.js";
 
 const FIXTURES = join(import.meta.dirname, "../../test/fixtures/decoders");
 

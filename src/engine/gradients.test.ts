@@ -1,12 +1,12 @@
 // Decoders that learn, in ONNX Runtime, against PyTorch: the loss, and its derivative by every weight.
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { readConfig } from "../checkpoint/index.js";
-import { gradients, reachable } from "../graph/index.js";
-import { buildDecoder, type DecoderSpec, FEEDS, locateWeights, readSpec } from "../model/index.js";
-import { lowerGraph, openSession, type TensorValue } from "../runtime/index.js";
+import { readConfig } from "../weights/checkpoint/index.js";
 import { type Array32, allGoldens, type Golden, golden, readTensors } from "./golden.test-util.js";
+import { gradients, reachable } from "./graph/index.js";
+import { buildDecoder, type DecoderSpec, FEEDS, locateWeights, readSpec } from "./model/index.js";
 import { RopeTables } from "./rope-tables.js";
+import { lowerGraph, openSession, type TensorValue } from "./runtime/index.js";
 
 // Relative to a gradient's norm: float32 in both, sums in another order.
 const GRADIENT = 1e-4;

@@ -1,6 +1,11 @@
 // A decoder with its weights in the runtime: new tokens and a cache in; logits, and the cache grown, out. Knows tokens,
 // not text.
-import { buildDecoder, type DecoderSpec, FEEDS, readSpec } from "../model/index.js";
+
+import type { BlendOptions } from "./blends.js";
+import { KeyValueCache, type NewPositions } from "./key-value-cache.js";
+import { buildDecoder, type DecoderSpec, FEEDS, readSpec } from "./model/index.js";
+import type { ModelSource } from "./model-source.js";
+import { RopeTables } from "./rope-tables.js";
 import {
   declaredFeeds,
   lowerGraph,
@@ -8,11 +13,7 @@ import {
   type Session,
   type SessionOptions,
   type TensorValue,
-} from "../runtime/index.js";
-import type { BlendOptions } from "./blends.js";
-import { KeyValueCache, type NewPositions } from "./cache.js";
-import type { ModelSource } from "./model-source.js";
-import { RopeTables } from "./rope-tables.js";
+} from "./runtime/index.js";
 import { bindWeights } from "./weights.js";
 
 export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers" | "spinning"> {}

@@ -2,15 +2,15 @@
 // to one form: for each tensor a value, as merges have it. Reads headers and configurations, never weights.
 import { stat } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
-import { type Checkpoint, type CheckpointConfig, openCheckpoint, parseConfig } from "../checkpoint/index.js";
-import type { AddedToken } from "../checkpoint/vocabulary.js";
 import { digestOfJson } from "../core/digest.js";
 import { MismatchError, RecipeError } from "../core/errors.js";
 import { stampOf } from "../core/files.js";
-import type { Measurement } from "../delta/measure.js";
+import type { Sources } from "../merge/expressions/index.js";
 import { type OpenedPlan, outputConfig, planRecipe, type RecipeInput, readRecipe, type Step } from "../merge/index.js";
-import { readMergekit } from "../mergekit/index.js";
-import type { Sources } from "../source/index.js";
+import type { Measurement } from "../merge/measurements/measure.js";
+import { readMergekit } from "../merge/mergekit/index.js";
+import { type Checkpoint, type CheckpointConfig, openCheckpoint, parseConfig } from "../weights/checkpoint/index.js";
+import type { AddedToken } from "../weights/checkpoint/vocabulary.js";
 
 /** A model that may be run. */
 export interface ModelSource {

@@ -1,6 +1,6 @@
 // Cosines and sines of rotary positions, as tables that grow with the longest text.
-import { type RopeSpec, ropeCos, ropeSin } from "../model/index.js";
-import type { TensorValue } from "../runtime/index.js";
+import { type RopeSpec, ropeCos, ropeSin } from "./model/index.js";
+import type { TensorValue } from "./runtime/index.js";
 
 /** Rows a table begins with; it doubles when a text is longer. */
 const FIRST_ROWS = 256;

@@ -1,5 +1,5 @@
 // Log-probabilities of given tokens: texts batched by length, their common beginning computed once.
-import type { KeyValueCache } from "./cache.js";
+import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Wanted } from "./loaded-decoder.js";
 import { requireWhole } from "./options.js";
 import { extend, sharedBeginning, sharedLength } from "./prefill.js";

@@ -1,8 +1,8 @@
 // The tokenizer and the chat template of what is run: from the first of its folders that has them.
 import { join } from "node:path";
 import { exists } from "../core/files.js";
-import { type ChatTemplate, loadChatTemplate, loadTokenizer, type Tokenizer } from "../text/index.js";
 import type { ModelSource } from "./model-source.js";
+import { type ChatTemplate, loadChatTemplate, loadTokenizer, type Tokenizer } from "./text/index.js";
 
 type TextSource = Pick<ModelSource, "textFolders" | "addedTokens">;
 

@@ -3,13 +3,13 @@
 import { MismatchError } from "../core/errors.js";
 import { formatSome, plural } from "../core/format.js";
 import { formatShape, sameShape } from "../core/shape.js";
-import { measureAll } from "../delta/measure.js";
+import { Resolver } from "../merge/expressions/index.js";
 import type { Step } from "../merge/index.js";
-import { type Decoder, type DecoderSpec, locateWeights, type StoredWeight } from "../model/index.js";
-import { externalLocation, type Weight } from "../runtime/index.js";
-import { Resolver } from "../source/index.js";
+import { measureAll } from "../merge/measurements/measure.js";
 import { type BlendOptions, computeBlends } from "./blends.js";
+import { type Decoder, type DecoderSpec, locateWeights, type StoredWeight } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
+import { externalLocation, type Weight } from "./runtime/index.js";
 
 /** Element types that the runtime reads where they lie; others are computed into float32 first. */
 const IN_PLACE = { F32: "f32", F16: "f16", BF16: "bf16" } as const;

@@ -13,7 +13,7 @@ import {
 } from "./backends/fake-server.test-util.js";
 import { type Backend, openOpenAI } from "./backends/index.js";
 import * as toy from "./backends/toy-model.test-util.js";
-import { type EvaluateOptions, evaluate } from "./run.js";
+import { type EvaluateOptions, evaluate } from "./evaluate.js";
 import type { ChooseItem, GenerateItem, Item, Task } from "./tasks/index.js";
 
 export const root = mkdtempSync(join(tmpdir(), "layergraft-run-"));

@@ -43,7 +43,8 @@ export {
   compareResults,
   type ResultsComparison,
   type TaskComparison,
-} from "./compare.js";
+} from "./compare-results.js";
+export { type EvaluateOptions, type Evaluation, evaluate } from "./evaluate.js";
 export {
   BLEU_TOKENIZERS,
   type BleuOptions,
@@ -58,7 +59,6 @@ export {
   type Pieces,
   type References,
 } from "./metrics/index.js";
-export { judgingDigest, type Protocol, promptsDigest, protocolId, protocolTitle } from "./protocol.js";
 export {
   type EvaluationSettings,
   type FaultCounts,
@@ -68,7 +68,6 @@ export {
   type Sample,
   type TaskResult,
 } from "./results/index.js";
-export { type EvaluateOptions, type Evaluation, evaluate } from "./run.js";
 export {
   type Execution,
   type ExecutionOutcome,
@@ -79,7 +78,7 @@ export {
   type SandboxIdentity,
   type SandboxOptions,
 } from "./sandbox/index.js";
-export { type Comparison, compareItems, type JudgedItem, type Score, scoreItems } from "./scores.js";
+export { type Comparison, compareItems, type JudgedItem, type Score, scoreItems } from "./scoring/scores.js";
 export {
   type BootstrapOptions,
   bootstrapInterval,
@@ -88,7 +87,7 @@ export {
   passAtK,
   signFlipTest,
   wilsonInterval,
-} from "./statistics.js";
+} from "./scoring/statistics.js";
 export type { EvaluationProgress } from "./task-run.js";
 export {
   customTask,
@@ -106,3 +105,4 @@ export {
   type Task,
   type TaskFamily,
 } from "./tasks/index.js";
+export { judgingDigest, type Protocol, promptsDigest, protocolId, protocolTitle } from "./tasks/protocol.js";

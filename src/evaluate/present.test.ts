@@ -1,6 +1,6 @@
 // Tables of scores and comparisons: to the letter, in all three formats.
 import { describe, expect, it } from "vitest";
-import type { ResultsComparison } from "./compare.js";
+import type { ResultsComparison } from "./compare-results.js";
 import { comparisonLines, progressDetail, scoreLines, scoreNotes } from "./present.js";
 import type { Results, TaskResult } from "./results/index.js";
 

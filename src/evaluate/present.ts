@@ -3,9 +3,9 @@
 import { formatDuration } from "../core/format.js";
 import { csvLines, markdownLines, terminalLines } from "../report/render.js";
 import { formatNumber, formatSpan, type NumberCell, plainCell, right, type Table } from "../report/table.js";
-import type { ResultsComparison } from "./compare.js";
+import type { ResultsComparison } from "./compare-results.js";
 import type { Results, TaskResult } from "./results/index.js";
-import type { Comparison, Score } from "./scores.js";
+import type { Comparison, Score } from "./scoring/scores.js";
 import type { EvaluationProgress } from "./task-run.js";
 
 export const SCORE_FORMATS = ["table", "markdown", "csv"] as const;

@@ -6,11 +6,11 @@ import { groupBy } from "../core/group.js";
 import { askItems, type ItemAnswer } from "./ask.js";
 import { type Backend, keyOf, withCache } from "./backends/index.js";
 import { stopped } from "./backends/stopped.js";
-import { judgingDigest, promptsDigest, protocolId } from "./protocol.js";
 import type { EvaluationSettings, ResultFolder, Sample, TaskResult } from "./results/index.js";
 import type { SandboxIdentity } from "./sandbox/index.js";
-import { scoreItems } from "./scores.js";
+import { scoreItems } from "./scoring/scores.js";
 import type { Executor, Item, Metric, Task, Verdict } from "./tasks/index.js";
+import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
 
 /** A sandbox: executes, and says how it is confined. */
 export type SandboxedExecutor = Executor & { readonly identity: SandboxIdentity };

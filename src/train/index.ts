@@ -2,12 +2,6 @@
 
 export { type DataField, dataFields } from "../data/index.js";
 export {
-  configurationDifferences,
-  type Difference,
-  type ResumeParts,
-  requireSameRun,
-} from "./configuration.js";
-export {
   adapterConfig,
   factorNames,
   factorShapes,
@@ -20,20 +14,37 @@ export {
   planLora,
   type WriteAdapterOptions,
   writeAdapter,
-} from "./lora.js";
-export { clipFactor, Optimizer, type OptimizerSettings, type Parameter, type StepResult } from "./optimizer.js";
-export { PRESET_NAMES, type PresetFields, presetFields, scaledPreset } from "./presets.js";
+} from "./loop/lora.js";
+export { clipFactor, Optimizer, type OptimizerSettings, type Parameter, type StepResult } from "./loop/optimizer.js";
 export {
-  batchSource,
-  type HandOverOptions,
-  handOverRun,
-  type PreparedRun,
-  type PreparedStream,
-  prepareRun,
-  type RunOptions,
-  type RunResult,
-  trainRun,
-} from "./run.js";
+  configurationDifferences,
+  type Difference,
+  type ResumeParts,
+  requireSameRun,
+} from "./loop/resume-check.js";
+export { DECAY_SHAPES, describeSchedule, learningRateFactor, SCHEDULES, type Schedule } from "./loop/schedule.js";
+export { formatSelection, parseSelection, resolveSelection, type Selection } from "./loop/selection.js";
+export {
+  findState,
+  type Progress,
+  restoreParameters,
+  type SavedState,
+  type StateToWrite,
+  writeState,
+} from "./loop/state.js";
+export { type BatchLoss, type TokenBatch, TrainableDecoder, type TrainableOptions } from "./loop/trainable.js";
+export {
+  type BatchSource,
+  type TrainingBatch,
+  type TrainingStream,
+  type TrainOptions,
+  type TrainProgress,
+  type TrainResult,
+  train,
+} from "./loop/trainer.js";
+export { RUN_FILES } from "./loop/training-folder.js";
+export type { RunSettings } from "./loop/training-settings.js";
+export { PRESET_NAMES, type PresetFields, presetFields, scaledPreset } from "./presets.js";
 export {
   checkRun,
   type FieldText,
@@ -46,32 +57,16 @@ export {
   runFields,
   runJsonSchema,
 } from "./run-file.js";
+export { type RunData, type RunModel, settleRun, trainedSelection } from "./run-settings.js";
 export {
-  type RunData,
-  type RunModel,
-  type RunSettings,
-  settleRun,
-  trainedSelection,
-} from "./run-settings.js";
-export { DECAY_SHAPES, describeSchedule, learningRateFactor, SCHEDULES, type Schedule } from "./schedule.js";
-export { formatSelection, parseSelection, resolveSelection, type Selection } from "./selection.js";
-export {
-  findState,
-  type Progress,
-  restoreParameters,
-  type SavedState,
-  type StateToWrite,
-  writeState,
-} from "./state.js";
-export { type BatchLoss, type TokenBatch, TrainableDecoder, type TrainableOptions } from "./trainable.js";
-export {
-  type BatchSource,
-  type TrainingBatch,
-  type TrainingStream,
-  type TrainOptions,
-  type TrainProgress,
-  type TrainResult,
-  train,
-} from "./trainer.js";
-export { RUN_FILES } from "./training-folder.js";
+  batchSource,
+  type HandOverOptions,
+  handOverRun,
+  type PreparedRun,
+  type PreparedStream,
+  prepareRun,
+  type RunOptions,
+  type RunResult,
+  trainRun,
+} from "./train-run.js";
 export { startTrlRun, TRL_FILES, type TrlCluster, type TrlFolder, type TrlRun, writeTrlRun } from "./trl/index.js";

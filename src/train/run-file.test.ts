@@ -1,10 +1,10 @@
 // Runs as people write them: defaults, presets, every fault at once with its line. Not what a trainer does with them.
 import { describe, expect, it } from "vitest";
 import { RecipeError } from "../core/errors.js";
+import { learningRateFactor } from "./loop/schedule.js";
 import { PRESET_NAMES } from "./presets.js";
 import { checkRun, type FieldText, parseRun, type Run, type RunInput, runFields, runJsonSchema } from "./run-file.js";
 import { settleRun, trainedSelection } from "./run-settings.js";
-import { learningRateFactor } from "./schedule.js";
 
 const DATA = [{ source: "train.jsonl", map: { prompt: "question", response: "answer" } }];
 const SMALL = { base: "base", out: "run", data: DATA, optimizer: { lr: 1e-4 } } as RunInput;

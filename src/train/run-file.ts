@@ -5,6 +5,7 @@ import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 import { RecipeError } from "../core/errors.js";
 import { isDeeperThan, own } from "../core/json.js";
+import { mixtureFields, setFields } from "../data/declaration.js";
 import {
   type Checked,
   type Fault,
@@ -14,8 +15,7 @@ import {
   parseSettings,
   readSettingsText,
   withHint,
-} from "../core/settings-file.js";
-import { mixtureFields, setFields } from "../data/declaration.js";
+} from "../settings/settings-file.js";
 import { type PresetFields, presetFields, unknownPreset } from "./presets.js";
 import { runSchema } from "./run-schema.js";
 

@@ -3,8 +3,8 @@
 import { z } from "zod";
 import { RecipeError } from "../core/errors.js";
 import { dataSchema } from "../data/declaration.js";
-import { DECAY_SHAPES, SCHEDULES } from "./schedule.js";
-import { parseSelection } from "./selection.js";
+import { DECAY_SHAPES, SCHEDULES } from "./loop/schedule.js";
+import { parseSelection } from "./loop/selection.js";
 
 export const METHODS = ["full", "lora"] as const;
 export const KEEP_RULES = ["best_and_last", "last", "all"] as const;

@@ -1,11 +1,12 @@
 // From what was written to what a trainer does: rates, lengths and steps, once the base and the data are known. Pure
 // arithmetic; opens nothing.
-import type { LoraSettings } from "./lora.js";
-import type { OptimizerSettings } from "./optimizer.js";
+
+import type { LoraSettings } from "./loop/lora.js";
+import type { Schedule } from "./loop/schedule.js";
+import type { RunSettings } from "./loop/training-settings.js";
 import { scaledPreset } from "./presets.js";
 import type { Run } from "./run-file.js";
 import { LORA_DEFAULTS, warmupShare } from "./run-schema.js";
-import type { Schedule } from "./schedule.js";
 
 /** Positions of a sequence where nothing is written: what the paper's language experts have. */
 const DEFAULT_LENGTH = 1024;
@@ -27,25 +28,6 @@ export interface RunData {
   readonly samples: number;
   /** Sequences that they make: as many, or fewer when packed. */
   readonly sequences: number;
-}
-
-export interface RunSettings {
-  /** Full learning rate. */
-  readonly learningRate: number;
-  /** T, positions of a sequence. */
-  readonly sequenceLength: number;
-  /** Optimizer steps of the whole run. */
-  readonly steps: number;
-  /** Sequences of a step: batch times accumulation. */
-  readonly sequencesPerStep: number;
-  readonly optimizer: OptimizerSettings;
-  readonly schedule: Schedule;
-  /** Of method lora. */
-  readonly lora: LoraSettings | undefined;
-  /** Samples between measurements on the holdout. */
-  readonly evaluateEvery: number;
-  /** What a person should know; usually empty. */
-  readonly notes: readonly string[];
 }
 
 /** What is trained, as text: of the whole run, or undefined for a partition, whose streams say it. */

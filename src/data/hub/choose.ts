@@ -3,7 +3,7 @@
 import { parseDocument } from "yaml";
 import { formatSome } from "../../core/format.js";
 import { groupBy } from "../../core/group.js";
-import { DataError } from "../error.js";
+import { DataError } from "../read/data-error.js";
 import { byName, type Format, formatOfName, isDataName } from "../read/files.js";
 import { matcherOf } from "../read/glob.js";
 

@@ -8,8 +8,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { CancelledError, DiskFullError, isAnySystemError, isSystemError } from "../../core/errors.js";
 import { syncFolder } from "../../core/files.js";
 import { formatBytes } from "../../core/format.js";
-import { DataError } from "../error.js";
-import { type DatasetCache, sizeOf } from "./cache.js";
+import { DataError } from "../read/data-error.js";
+import { type DatasetCache, sizeOf } from "./hub-cache.js";
 
 /** A file as the hub lists it. */
 export interface HubFile {

@@ -18,8 +18,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { hubRows } from "../hub-rows.js";
 import { findSource } from "../source.js";
 import { chooseFiles, missingShards } from "./choose.js";
+import { hubSettings } from "./hub-settings.js";
 import { type HubDatasetOptions, hubDataset } from "./index.js";
-import { hubSettings } from "./settings.js";
 
 const COMMIT = "0123456789abcdef0123456789abcdef01234567";
 const NAME = "org/data.set";

@@ -2,13 +2,13 @@
 // once they are fetched. Requests are made by @huggingface/hub; what is kept, and when it is right, is decided here.
 import { open, readFile } from "node:fs/promises";
 import { CancelledError } from "../../core/errors.js";
-import { DataError } from "../error.js";
-import { checkedPath, DatasetCache, isCommit, sizeOf } from "./cache.js";
+import { DataError } from "../read/data-error.js";
 import { type Choice, chooseFiles, missingShards } from "./choose.js";
 import { downloadFiles, type HubFile } from "./download.js";
-import { type Environment, type HubSettings, hubSettings } from "./settings.js";
+import { checkedPath, DatasetCache, isCommit, sizeOf } from "./hub-cache.js";
+import { type Environment, type HubSettings, hubSettings } from "./hub-settings.js";
 
-export { type Environment, type HubSettings, hubSettings } from "./settings.js";
+export { type Environment, type HubSettings, hubSettings } from "./hub-settings.js";
 
 export interface HubDatasetOptions extends Choice {
   /** `organisation/name`. */

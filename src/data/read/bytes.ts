@@ -4,7 +4,7 @@ import { open } from "node:fs/promises";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { isAnySystemError } from "../../core/errors.js";
-import { DataError } from "../error.js";
+import { DataError } from "./data-error.js";
 
 /** Large enough that a file is read in few steps, small enough to hold several. */
 const CHUNK_BYTES = 2 ** 18;

@@ -1,5 +1,5 @@
 // Rows of delimited files: TSV and CSV, with or without a header line and quotation marks.
-import { DataError } from "../error.js";
+import { DataError } from "./data-error.js";
 import { NOT_UTF8, readRecords } from "./records.js";
 import { type ReadContext, type RowBatch, RowCollector } from "./row.js";
 

@@ -4,7 +4,7 @@ import { join, sep } from "node:path";
 import { isSystemError } from "../../core/errors.js";
 import { formatSome } from "../../core/format.js";
 import { own } from "../../core/json.js";
-import { DataError } from "../error.js";
+import { DataError } from "./data-error.js";
 import { isPattern, matcherOf } from "./glob.js";
 
 export const FORMATS = ["parquet", "jsonl", "json", "csv", "tsv", "text"] as const;

@@ -1,6 +1,6 @@
 // Patterns of file names: * and ? within a name, ** across folders, [abc] and {a,b}. Patterns of data cards come from
 // strangers, so none may take long to match.
-import { DataError } from "../error.js";
+import { DataError } from "./data-error.js";
 
 /** More than any sensible pattern has; each one multiplies what a match can cost. */
 const MAX_WILDCARDS = 8;

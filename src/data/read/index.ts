@@ -1,10 +1,10 @@
 // Reads rows out of files of any known format, one file after the other, in batches.
 import { CancelledError, type ErrorWhere } from "../../core/errors.js";
-import { DataError } from "../error.js";
 import { readBytes } from "./bytes.js";
+import { DataError } from "./data-error.js";
 import { readDelimited } from "./delimited.js";
 import { type Format, formatOfName } from "./files.js";
-import { readJson } from "./json.js";
+import { readJson } from "./json-array.js";
 import { readJsonLines, readText } from "./json-lines.js";
 import { readParquet } from "./parquet.js";
 import { type BadRow, badRowError, type ReadContext, type RowBatch } from "./row.js";

@@ -4,7 +4,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import type { AsyncBuffer, FileMetaData } from "hyparquet";
 import { isAnySystemError } from "../../core/errors.js";
 import { formatBytes } from "../../core/format.js";
-import { DataError } from "../error.js";
+import { DataError } from "./data-error.js";
 import { NOT_UTF8 } from "./records.js";
 import { MAX_ROW_BYTES, type ReadContext, type RowBatch, RowCollector, TOO_LONG } from "./row.js";
 

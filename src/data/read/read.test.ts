@@ -11,7 +11,7 @@ import { readDelimited, splitQuoted } from "./delimited.js";
 import { formatOfName, isDataName, localFiles } from "./files.js";
 import { matcherOf } from "./glob.js";
 import { type BadRow, type ReadOptions, type Row, readRows } from "./index.js";
-import { readJson } from "./json.js";
+import { readJson } from "./json-array.js";
 import type { RowBatch } from "./row.js";
 
 const FIXTURES = join(import.meta.dirname, "../../../test/fixtures/data");

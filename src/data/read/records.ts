@@ -1,7 +1,7 @@
 // Cuts a stream of bytes into lines, or into the records of a delimited file, whose quoted fields may hold line breaks.
 // Works on bytes, so that a wrong encoding is found on the line where it is.
 import { isUtf8 } from "node:buffer";
-import { DataError } from "../error.js";
+import { DataError } from "./data-error.js";
 import { MAX_ROW_BYTES, SPLIT_IT, TOO_LONG } from "./row.js";
 
 /** One line or record, without its line break. */

@@ -1,6 +1,6 @@
 // What readers give: rows, in batches, with where each stood. And what they do with rows that cannot be read.
 import { formatBytes } from "../../core/format.js";
-import { DataError } from "../error.js";
+import { DataError } from "./data-error.js";
 
 /** One row: values by column name. Strings, finite numbers, booleans, null, lists and objects of these. */
 export type Row = Readonly<Record<string, unknown>>;

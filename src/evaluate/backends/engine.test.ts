@@ -1,7 +1,7 @@
 // The engine as a backend: what it is handed, in which company, and what becomes of prompts that do not fit.
 import { describe, expect, it } from "vitest";
 import { CancelledError } from "../../core/errors.js";
-import { type EvaluationEngine, engineBackend } from "./engine.js";
+import { type EvaluationEngine, engineBackend } from "./engine-backend.js";
 import * as toy from "./toy-model.test-util.js";
 
 interface Calls {

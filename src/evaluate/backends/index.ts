@@ -1,4 +1,6 @@
 // Who answers the prompts: the engine and servers. The public face of the folder.
+
+export { AnswerCache, keyOf, withCache } from "./answer-cache.js";
 export {
   type Answer,
   type AnswerOptions,
@@ -16,8 +18,7 @@ export {
   type Loglikelihood,
   type LoglikelihoodRequest,
 } from "./backend.js";
-export { AnswerCache, keyOf, withCache } from "./cache.js";
-export { type EngineBackendOptions, type EvaluationEngine, engineBackend } from "./engine.js";
+export { type EngineBackendOptions, type EvaluationEngine, engineBackend } from "./engine-backend.js";
 export { plainAddress, ServerError, withoutLogin } from "./http.js";
 export { openLlamaCpp } from "./llamacpp.js";
 export { type OllamaOptions, openOllama } from "./ollama.js";

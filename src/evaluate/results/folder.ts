@@ -7,7 +7,7 @@ import { exists, writeFileAtomically } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
 import { LOCK_FILE, type Lock, takeLock } from "../../core/lock.js";
 import { AnswerCache } from "../backends/index.js";
-import type { Results, RunRecord, Sample } from "./types.js";
+import type { Results, RunRecord, Sample } from "./result-types.js";
 
 const SETTINGS_FILE = "settings.json";
 const ANSWERS_FILE = "answers.jsonl";

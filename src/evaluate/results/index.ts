@@ -1,6 +1,6 @@
 // Result folders: writing and reading. The public face of the folder.
 export { ResultFolder, SERVER_LOG, samplesFile } from "./folder.js";
-export { type JudgedSample, readResults, readVerdicts } from "./read.js";
+export { type JudgedSample, readResults, readVerdicts } from "./read-results.js";
 export type {
   EvaluationSettings,
   FaultCounts,
@@ -10,5 +10,5 @@ export type {
   SamplePrompt,
   StoredMetric,
   TaskResult,
-} from "./types.js";
-export { FORMAT } from "./types.js";
+} from "./result-types.js";
+export { FORMAT } from "./result-types.js";

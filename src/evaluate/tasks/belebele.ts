@@ -2,10 +2,10 @@
 // arXiv 2308.16884.
 import { plural } from "../../core/format.js";
 import { type Language, requireLanguage } from "../../core/languages.js";
-import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
 import { LETTER_CHOICES, LETTERS, readChoice, scoreChoice } from "./choosing.js";
-import { type DataAccess, dataError, findFile, hubRows, type Row, readJsonLines, textField } from "./data.js";
+import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
 import { type ChooseItem, limitItems, type OpenOptions, type Task, type TaskFamily } from "./task.js";
+import { type DataAccess, dataError, findFile, hubRows, type Row, readJsonLines, textField } from "./task-data.js";
 
 interface BelebeleProtocol extends Protocol {
   readonly shotsIn: "native" | "eng_Latn";

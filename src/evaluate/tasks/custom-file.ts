@@ -9,7 +9,7 @@ import {
   parseSettings,
   readSettingsText,
   withHint,
-} from "../../core/settings-file.js";
+} from "../../settings/settings-file.js";
 import { BLEU_TOKENIZERS } from "../metrics/index.js";
 
 const template = z

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { scoreItems } from "../scores.js";
+import { scoreItems } from "../scoring/scores.js";
 import { type Output, openTasks, parseDeclaration, type Task } from "./index.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-test-"));

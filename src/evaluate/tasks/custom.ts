@@ -6,13 +6,13 @@ import { GuardError, guarded } from "../../core/guard/index.js";
 import { findLanguage } from "../../core/languages.js";
 import { isMgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
 import { bleuStatistics, CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/index.js";
-import { type Protocol, shotsOf } from "../protocol.js";
 import { LETTERS, readChoiceOfLength, scoreChoiceOfLength } from "./choosing.js";
 import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, readDeclaration } from "./custom-file.js";
-import { type DataAccess, dataError, findFile, type Row, readJsonLines } from "./data.js";
 import { bleuMetric, chrfMetric } from "./flores.js";
+import { fill, valueAt } from "./prompt-template.js";
+import { type Protocol, shotsOf } from "./protocol.js";
 import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
-import { fill, valueAt } from "./template.js";
+import { type DataAccess, dataError, findFile, type Row, readJsonLines } from "./task-data.js";
 
 const guardedPatterns = guarded<typeof import("../../core/guard/patterns.js")>("#guarded-patterns");
 

@@ -6,9 +6,9 @@ import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { LayergraftError } from "../../core/errors.js";
 import { parseCsv } from "./csv.js";
-import { readJsonLines, readLines } from "./data.js";
 import { openTasks } from "./index.js";
 import { parsePythonDictionary } from "./python-literal.js";
+import { readJsonLines, readLines } from "./task-data.js";
 
 const FIXTURES = new URL("../../../test/fixtures/evaluation/", import.meta.url);
 const root = mkdtempSync(join(tmpdir(), "layergraft-test-"));

@@ -12,9 +12,9 @@ import {
   chrfFromStatistics,
   chrfStatistics,
 } from "../metrics/index.js";
-import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
-import { type DataAccess, dataError, findFile, hubRows, readLines, textField } from "./data.js";
+import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
 import { type GenerateItem, limitItems, type Metric, type OpenOptions, type Task, type TaskFamily } from "./task.js";
+import { type DataAccess, dataError, findFile, hubRows, readLines, textField } from "./task-data.js";
 
 const DATASET = "openlanguagedata/flores_plus";
 const SENTENCES = 1012;

@@ -3,19 +3,18 @@ import { RecipeError } from "../../core/errors.js";
 import { closest } from "../../core/format.js";
 import { own } from "../../core/json.js";
 import type { BleuTokenizer, Pieces } from "../metrics/index.js";
-import { checkProtocols, type Protocol } from "../protocol.js";
 import { belebele } from "./belebele.js";
 import { openCustomTask } from "./custom.js";
 import { flores } from "./flores.js";
 import { mbpp } from "./mbpp.js";
 import { mgsm } from "./mgsm.js";
 import { mmlu } from "./mmlu.js";
+import { checkProtocols, type Protocol } from "./protocol.js";
 import type { Task, TaskFamily } from "./task.js";
 
 export { findLanguage, LANGUAGES, type Language } from "../../core/languages.js";
 export { customTask, openCustomTask } from "./custom.js";
 export { parseDeclaration, readDeclaration } from "./custom-file.js";
-export { type DataAccess, type LoadRows, MISSING_DATA, type Row, readLines } from "./data.js";
 export type {
   ChooseItem,
   Executor,
@@ -33,6 +32,7 @@ export type {
   TaskFamily,
   Verdict,
 } from "./task.js";
+export { type DataAccess, type LoadRows, MISSING_DATA, type Row, readLines } from "./task-data.js";
 
 export const TASK_FAMILIES: readonly TaskFamily[] = [mgsm, belebele, flores, mbpp, mmlu];
 

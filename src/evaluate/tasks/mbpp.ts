@@ -3,10 +3,10 @@
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
 import { type Language, requireLanguage } from "../../core/languages.js";
-import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
 import { asGenerate } from "./choosing.js";
-import { type DataAccess, dataError, findFile, hubRows, type Row, readJsonLines, textField } from "./data.js";
+import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
 import { type GenerateItem, limitItems, type OpenOptions, type Task, type TaskFamily } from "./task.js";
+import { type DataAccess, dataError, findFile, hubRows, type Row, readJsonLines, textField } from "./task-data.js";
 
 interface MbppProtocol extends Protocol {
   readonly form: "docstring" | "austin";

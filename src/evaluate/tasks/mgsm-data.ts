@@ -2,8 +2,8 @@
 // rows of the hub.
 import { plural } from "../../core/format.js";
 import { MGSM_LANGUAGES, type MgsmLanguage, parseDecimal } from "../answers/index.js";
-import { type DataAccess, dataError, findFile, hubRows, readLines, readText, textField } from "./data.js";
 import { parsePythonDictionary } from "./python-literal.js";
+import { type DataAccess, dataError, findFile, hubRows, readLines, readText, textField } from "./task-data.js";
 
 export interface MgsmProblem {
   readonly question: string;

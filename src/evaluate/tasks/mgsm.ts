@@ -3,9 +3,9 @@ import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
 import { findLanguage } from "../../core/languages.js";
 import { isMgsmLanguage, MGSM_LANGUAGES, type MgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
-import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
 import { MGSM_EXEMPLARS, MGSM_PROBLEMS, type MgsmExemplar, readMgsmExemplars, readMgsmProblems } from "./mgsm-data.js";
 import { MGSM_WORDS, type MgsmWords, prefixed } from "./mgsm-language.js";
+import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
 import {
   type GenerateItem,
   limitItems,

@@ -4,9 +4,10 @@ import { RecipeError } from "../../core/errors.js";
 import { closest, formatSome, plural } from "../../core/format.js";
 import { groupBy } from "../../core/group.js";
 import { findLanguage } from "../../core/languages.js";
-import { matchProtocol, type Protocol, shotsOf } from "../protocol.js";
 import { LETTER_CHOICES, LETTERS, readChoice, scoreChoice } from "./choosing.js";
 import { parseCsv } from "./csv.js";
+import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
+import { type ChooseItem, limitItems, type Metric, type OpenOptions, type Task, type TaskFamily } from "./task.js";
 import {
   type DataAccess,
   dataError,
@@ -16,8 +17,7 @@ import {
   type Row,
   readText,
   textField,
-} from "./data.js";
-import { type ChooseItem, limitItems, type Metric, type OpenOptions, type Task, type TaskFamily } from "./task.js";
+} from "./task-data.js";
 
 const DATASET = "cais/mmlu";
 

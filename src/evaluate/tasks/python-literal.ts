@@ -1,6 +1,6 @@
 // One literal out of a Python source file: dictionaries and lists of strings and numbers, read as data and never
 // executed. For data sets that are published as Python (MGSM's exemplars.py); not a Python parser.
-import { dataError } from "./data.js";
+import { dataError } from "./task-data.js";
 
 const TOKEN =
   /\s+|#[^\n]*|(?<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?<number>-?\d+(?:\.\d+)?)|(?<sign>[{}[\]():,])/y;

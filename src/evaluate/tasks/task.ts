@@ -1,8 +1,8 @@
 // What a task is: data that becomes items, outputs that become readings, readings that become verdicts and scores.
 // Tasks are plain objects, one file each beside this one; who answers the prompts is the backends' business.
 import type { BleuTokenizer, Pieces } from "../metrics/index.js";
-import type { Protocol } from "../protocol.js";
-import type { DataAccess } from "./data.js";
+import type { Protocol } from "./protocol.js";
+import type { DataAccess } from "./task-data.js";
 
 export interface Message {
   readonly role: "system" | "user" | "assistant";

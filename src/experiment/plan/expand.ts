@@ -2,7 +2,7 @@
 // results come in, because which checkpoints are kept, and which configurations go on, depends on them.
 import { plural } from "../../core/format.js";
 import { groupBy } from "../../core/group.js";
-import { mapSources } from "../../merge/recipe.js";
+import { mapSources } from "../../merge/plan/recipe.js";
 import type { Facts, Results } from "../steps/facts.js";
 import {
   type AnalyzeStep,

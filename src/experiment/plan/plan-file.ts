@@ -4,6 +4,8 @@ import { dirname } from "node:path";
 import { RecipeError } from "../../core/errors.js";
 import { closest, formatSome } from "../../core/format.js";
 import { isDeeperThan } from "../../core/json.js";
+import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/plan/recipe.js";
+import { recipeFaults as checkedRecipe } from "../../merge/plan/recipe-file.js";
 import {
   type Checked,
   type Fault,
@@ -13,9 +15,7 @@ import {
   parseSettings,
   readSettingsText,
   type SettingsText,
-} from "../../core/settings-file.js";
-import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/recipe.js";
-import { recipeFaults as checkedRecipe } from "../../merge/recipe-file.js";
+} from "../../settings/settings-file.js";
 import { isStepBackend } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
 import {

@@ -2,14 +2,14 @@
 // user's that is started for the step, on a folder.
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { openCheckpoint, parameterCount } from "../../checkpoint/index.js";
 import { exists } from "../../core/files.js";
 import { elementCount } from "../../core/shape.js";
 import { VERSION } from "../../core/version.js";
 import { openEngine } from "../../engine/index.js";
+import { type ChatTemplate, loadChatTemplate, loadTokenizer } from "../../engine/text/index.js";
 import { type Backend, engineBackend, openOpenAI, startServer } from "../../evaluate/index.js";
 import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
-import { type ChatTemplate, loadChatTemplate, loadTokenizer } from "../../text/index.js";
+import { openCheckpoint, parameterCount } from "../../weights/checkpoint/index.js";
 import type { StepInputs } from "./inputs.js";
 import { canonicalJson, digestOf, type ModelSource } from "./step.js";
 

@@ -2,10 +2,10 @@
 // its end. What identifies them is facts-reader.ts's; what a step does with them, run-step.ts's.
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { locateSource } from "../../checkpoint/index.js";
 import { LayergraftError } from "../../core/errors.js";
 import { stampOf, writeFileAtomically } from "../../core/files.js";
 import { formatSome } from "../../core/format.js";
+import { locateSource } from "../../weights/checkpoint/index.js";
 import { isModelFile, ReadFacts } from "./facts-reader.js";
 import { canonicalJson } from "./step.js";
 

@@ -1,7 +1,6 @@
 // Tasks as an experiment asks them: opened by what the plan says, whole or only some of their items.
 import { resolve } from "node:path";
 import { LayergraftError, RecipeError } from "../../core/errors.js";
-import { hubLoader } from "../../evaluate/hub-rows.js";
 import {
   type DataAccess,
   type Item,
@@ -10,6 +9,7 @@ import {
   promptsDigest,
   type Task,
 } from "../../evaluate/index.js";
+import { hubLoader } from "../../evaluate/task-rows.js";
 import type { TaskRequest } from "./step.js";
 
 /**

@@ -2,9 +2,9 @@
 // its result there. Whose process it is, and when, is execute/'s.
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { analyzeExperts, suggestRecipes } from "../../analysis/index.js";
 import { LayergraftError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
+import { analyzeExperts, suggestRecipes } from "../../merge/analysis/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
 import type { AnswererPool } from "./answer.js";
 import { StepInputs } from "./inputs.js";

@@ -2,10 +2,10 @@
 // vote of signs.
 import { z } from "zod";
 import { elementCount } from "../../core/shape.js";
-import type { Value } from "../../source/expression.js";
-import { defineMethod, type Sources } from "../method.js";
-import type { PlanContext } from "../operand.js";
+import type { Value } from "../expressions/expression.js";
 import { elect, normalizeElected } from "./elect.js";
+import { defineMethod, type Sources } from "./method.js";
+import type { PlanContext } from "./operand.js";
 import {
   type Change,
   headlineOf,

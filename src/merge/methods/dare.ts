@@ -1,10 +1,10 @@
 // DARE: changes dropped at random, the rest rescaled, and then added up (DARE linear) or put to a vote of signs (DARE TIES).
 import { z } from "zod";
-import type { Value } from "../../source/expression.js";
-import { seedField } from "../fields.js";
-import { defineMethod, type Sources } from "../method.js";
-import { type PlanContext, seedOf } from "../operand.js";
+import type { Value } from "../expressions/expression.js";
 import { elect, normalizeElected } from "./elect.js";
+import { seedField } from "./fields.js";
+import { defineMethod, type Sources } from "./method.js";
+import { type PlanContext, seedOf } from "./operand.js";
 import {
   type Change,
   headlineOf,

@@ -2,11 +2,11 @@
 // put to a vote of signs (DELLA).
 import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
-import type { Value } from "../../source/expression.js";
-import { seedField } from "../fields.js";
-import { defineMethod, type Sources } from "../method.js";
-import { seedOf } from "../operand.js";
+import type { Value } from "../expressions/expression.js";
 import { elect, normalizeElected } from "./elect.js";
+import { seedField } from "./fields.js";
+import { defineMethod, type Sources } from "./method.js";
+import { seedOf } from "./operand.js";
 import {
   type Change,
   headlineOf,

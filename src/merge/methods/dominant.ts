@@ -2,9 +2,9 @@
 // more. AraSwap, 2026.
 import { z } from "zod";
 import { plural } from "../../core/format.js";
-import { modelsField, sourceField } from "../fields.js";
-import { defineMethod } from "../method.js";
-import { average, requireBase, take } from "../operand.js";
+import { modelsField, sourceField } from "./fields.js";
+import { defineMethod } from "./method.js";
+import { average, requireBase, take } from "./operand.js";
 import { measureOwners } from "./owners.js";
 
 const schema = z.strictObject({

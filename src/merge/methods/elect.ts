@@ -1,6 +1,6 @@
 // Sign election, the second half of TIES: per element, only changes of the sign that prevails are averaged.
 import { z } from "zod";
-import type { Value, Weight } from "../../source/expression.js";
+import type { Value, Weight } from "../expressions/expression.js";
 
 export const normalizeElected = z
   .boolean()

@@ -1,9 +1,9 @@
 // NearSwap: each element of one model moved towards another model's by at most a step; where they are near, it becomes it.
 import { z } from "zod";
-import { sourceField } from "../fields.js";
-import { defineMethod } from "../method.js";
-import { computed, isEmpty, tensorOf } from "../operand.js";
-import { boundedParameter, resolveParameter } from "../parameter.js";
+import { sourceField } from "./fields.js";
+import { defineMethod } from "./method.js";
+import { computed, isEmpty, tensorOf } from "./operand.js";
+import { boundedParameter, resolveParameter } from "./parameter.js";
 
 const schema = z.strictObject({
   method: z.literal("nearswap"),

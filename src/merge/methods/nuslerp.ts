@@ -1,11 +1,11 @@
 // NuSLERP: SLERP by weights, of the changes where a base is given, of whole tensors or row by row.
 import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
-import type { Value, WeightedValue } from "../../source/expression.js";
-import { modelsField, parametersOf, sourceField, weightField } from "../fields.js";
-import { defineMethod } from "../method.js";
-import { computed, deltaOf, isEmpty, type Operand, plus, tensorOf } from "../operand.js";
-import { resolveParameter } from "../parameter.js";
+import type { Value, WeightedValue } from "../expressions/expression.js";
+import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
+import { defineMethod } from "./method.js";
+import { computed, deltaOf, isEmpty, type Operand, plus, tensorOf } from "./operand.js";
+import { resolveParameter } from "./parameter.js";
 
 /** Cosine beyond which the arc is taken for a straight line: at a ten-thousandth of a radian they differ by 1e-8. */
 const STRAIGHT = 1 - 5e-9;

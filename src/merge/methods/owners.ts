@@ -1,9 +1,10 @@
 // Layers or modules that are owned: who owns each is measured, and what it comes to is a weight per expert.
-import { blockOf } from "../../checkpoint/architectures.js";
+
 import { groupBy } from "../../core/group.js";
-import type { OwnershipMeasurement } from "../../delta/measurements/ownership.js";
-import type { Weight } from "../../source/expression.js";
-import { isMeasurable, type Operand, type OperandTensor, type PlanContext, tensorOf } from "../operand.js";
+import { blockOf } from "../../weights/checkpoint/architectures.js";
+import type { Weight } from "../expressions/expression.js";
+import type { OwnershipMeasurement } from "../measurements/ownership.js";
+import { isMeasurable, type Operand, type OperandTensor, type PlanContext, tensorOf } from "./operand.js";
 
 /** What has one owner: a layer, or the attention and the feed-forward of each layer by themselves. */
 export type OwnedBy = "layer" | "module";

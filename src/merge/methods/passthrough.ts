@@ -3,11 +3,11 @@ import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
 import { groupBy } from "../../core/group.js";
-import { MOST_SOURCES, sourceField, weightField } from "../fields.js";
-import { layersField, listLayers } from "../layers.js";
-import { defineMethod } from "../method.js";
-import type { Operand, OperandTensor } from "../operand.js";
-import { resolveParameter } from "../parameter.js";
+import { MOST_SOURCES, sourceField, weightField } from "./fields.js";
+import { layersField, listLayers } from "./layers.js";
+import { defineMethod } from "./method.js";
+import type { Operand, OperandTensor } from "./operand.js";
+import { resolveParameter } from "./parameter.js";
 
 const slice = z.strictObject({
   model: sourceField("the model of the slice"),

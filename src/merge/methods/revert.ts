@@ -2,14 +2,14 @@
 // Bandarkar et al., arXiv 2410.01335, section 3.3; "train everything, then revert" of arXiv 2505.18356.
 import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
-import { rowsAlong } from "../../delta/analyze.js";
-import { hasRows } from "../../delta/measurements/rows.js";
-import type { Value } from "../../source/expression.js";
-import { sourceField } from "../fields.js";
-import { layersField } from "../layers.js";
-import { defineMethod } from "../method.js";
-import { type OperandTensor, take, tensorOf } from "../operand.js";
-import { matcher } from "../parameter.js";
+import type { Value } from "../expressions/expression.js";
+import { rowsAlong } from "../measurements/row-changes.js";
+import { hasRows } from "../measurements/rows.js";
+import { sourceField } from "./fields.js";
+import { layersField } from "./layers.js";
+import { defineMethod } from "./method.js";
+import { type OperandTensor, take, tensorOf } from "./operand.js";
+import { matcher } from "./parameter.js";
 
 const schema = z.strictObject({
   method: z.literal("revert"),

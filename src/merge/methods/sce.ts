@@ -1,11 +1,11 @@
 // SCE: select the elements on which the experts differ most, calculate weights from what is left, erase the minority's.
 import { z } from "zod";
 import { plural } from "../../core/format.js";
-import type { Value } from "../../source/expression.js";
-import { lambdaField, modelsField, sourceField } from "../fields.js";
-import { defineMethod } from "../method.js";
-import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "../operand.js";
-import { resolveParameter } from "../parameter.js";
+import type { Value } from "../expressions/expression.js";
+import { lambdaField, modelsField, sourceField } from "./fields.js";
+import { defineMethod } from "./method.js";
+import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";
+import { resolveParameter } from "./parameter.js";
 import { shareField } from "./task-vectors.js";
 
 const schema = z.strictObject({

@@ -1,9 +1,9 @@
 // Share swap: layers or modules go to the expert for which they hold the larger share of its whole change; where the
 // shares are alike, they are blended. Shin & Hwang, EACL 2026, arXiv 2601.22620.
 import { z } from "zod";
-import { sourceField } from "../fields.js";
-import { defineMethod } from "../method.js";
-import { average, requireBase, take } from "../operand.js";
+import { sourceField } from "./fields.js";
+import { defineMethod } from "./method.js";
+import { average, requireBase, take } from "./operand.js";
 import { measureOwners } from "./owners.js";
 
 const schema = z.strictObject({

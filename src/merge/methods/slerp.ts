@@ -1,9 +1,9 @@
 // SLERP: two models, each tensor turned from the first towards the second along the arc between them.
 import { z } from "zod";
-import { modelsField } from "../fields.js";
-import { defineMethod } from "../method.js";
-import { computed, isEmpty, type Operand, tensorOf } from "../operand.js";
-import { resolveParameter } from "../parameter.js";
+import { modelsField } from "./fields.js";
+import { defineMethod } from "./method.js";
+import { computed, isEmpty, type Operand, tensorOf } from "./operand.js";
+import { resolveParameter } from "./parameter.js";
 import { shareField } from "./task-vectors.js";
 
 /** Above this cosine of the angle the arc is taken for a straight line. */

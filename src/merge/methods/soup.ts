@@ -2,9 +2,9 @@
 import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
 import { plural } from "../../core/format.js";
-import { sumOfWeights, type Weight } from "../../source/expression.js";
-import { modelsField, parametersOf, sourceField, weightField } from "../fields.js";
-import { defineMethod } from "../method.js";
+import { sumOfWeights, type Weight } from "../expressions/expression.js";
+import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
+import { defineMethod } from "./method.js";
 import {
   average,
   computed,
@@ -14,8 +14,8 @@ import {
   requireBase,
   take,
   tensorOf,
-} from "../operand.js";
-import { resolveParameter } from "../parameter.js";
+} from "./operand.js";
+import { resolveParameter } from "./parameter.js";
 
 const schema = z.strictObject({
   method: z.literal("soup"),

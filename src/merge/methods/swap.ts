@@ -4,12 +4,12 @@
 import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
 import { formatRanges } from "../../core/format.js";
-import { sumOfWeights, type Weight } from "../../source/expression.js";
-import { sourceField, weightField } from "../fields.js";
-import { layersField, parseLayers } from "../layers.js";
-import { defineMethod, type Sources } from "../method.js";
-import { average, inverseMagnitude, type OperandTensor, type PlanContext, requireBase, take } from "../operand.js";
-import { isOfPart, requireParts, resolveParameter } from "../parameter.js";
+import { sumOfWeights, type Weight } from "../expressions/expression.js";
+import { sourceField, weightField } from "./fields.js";
+import { layersField, parseLayers } from "./layers.js";
+import { defineMethod, type Sources } from "./method.js";
+import { average, inverseMagnitude, type OperandTensor, type PlanContext, requireBase, take } from "./operand.js";
+import { isOfPart, requireParts, resolveParameter } from "./parameter.js";
 
 const layerCount = z.int("must be a whole number").min(0, "must not be negative");
 

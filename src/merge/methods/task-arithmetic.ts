@@ -1,6 +1,6 @@
 // Task arithmetic: the experts' changes, added up and added to the base.
 import { z } from "zod";
-import { defineMethod } from "../method.js";
+import { defineMethod } from "./method.js";
 import { headlineOf, mergeTaskVectors, normalizeSum, taskVectorFields } from "./task-vectors.js";
 
 const schema = z.strictObject({

@@ -2,9 +2,9 @@
 // and added to the base. Task vectors: Ilharco et al., ICLR 2023, arXiv 2212.04089.
 import { z } from "zod";
 import { plural } from "../../core/format.js";
-import { sumOfWeights, type Value, type Weight } from "../../source/expression.js";
-import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "../fields.js";
-import type { Sources } from "../method.js";
+import { sumOfWeights, type Value, type Weight } from "../expressions/expression.js";
+import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "./fields.js";
+import type { Sources } from "./method.js";
 import {
   computed,
   deltaOf,
@@ -14,8 +14,8 @@ import {
   type PlanContext,
   plus,
   requireBase,
-} from "../operand.js";
-import { boundedParameter, type Parameter, type Resolved, resolveParameter } from "../parameter.js";
+} from "./operand.js";
+import { boundedParameter, type Parameter, type Resolved, resolveParameter } from "./parameter.js";
 
 /** A share from 0 to 1, perhaps different by layer, part or tensor. */
 export const shareField = boundedParameter(0, 1);

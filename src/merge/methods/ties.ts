@@ -2,11 +2,11 @@
 import { z } from "zod";
 import { RecipeError } from "../../core/errors.js";
 import { elementCount } from "../../core/shape.js";
-import type { Value } from "../../source/expression.js";
-import { parametersOf } from "../fields.js";
-import { defineMethod, type Sources } from "../method.js";
-import { deltaOf, isMeasurable, type Operand, type PlanContext, requireBase } from "../operand.js";
+import type { Value } from "../expressions/expression.js";
 import { elect, normalizeElected } from "./elect.js";
+import { parametersOf } from "./fields.js";
+import { defineMethod, type Sources } from "./method.js";
+import { deltaOf, isMeasurable, type Operand, type PlanContext, requireBase } from "./operand.js";
 import {
   type Change,
   headlineOf,

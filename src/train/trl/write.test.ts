@@ -7,10 +7,10 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { CancelledError, LayergraftError, OutputError, RecipeError } from "../../core/errors.js";
 import { type ModelSource, openModelSource } from "../../engine/model-source.js";
-import { openSafetensors } from "../../safetensors/reader.js";
-import { planLora } from "../lora.js";
-import { resolveSelection } from "../selection.js";
-import type { TrainingBatch, TrainingStream } from "../trainer.js";
+import { openSafetensors } from "../../weights/safetensors/reader.js";
+import { planLora } from "../loop/lora.js";
+import { resolveSelection } from "../loop/selection.js";
+import type { TrainingBatch, TrainingStream } from "../loop/trainer.js";
 import { startTrlRun } from "./start.js";
 import { TRL_FILES, type TrlRun, type WriteTrlOptions, writeTrlRun } from "./write.js";
 

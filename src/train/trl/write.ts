@@ -7,10 +7,10 @@ import { DTYPE_BY_TORCH_NAME } from "../../core/dtype.js";
 import { CancelledError, OutputError, RecipeError } from "../../core/errors.js";
 import { exists } from "../../core/files.js";
 import { writeFolder } from "../../core/run-folder.js";
-import { factorNames, factorShapes, initialFactors, writeAdapter } from "../lora.js";
-import { decaySteps, learningRateFactor } from "../schedule.js";
-import type { TokenBatch } from "../trainable.js";
-import type { TrainingStream, TrainOptions } from "../trainer.js";
+import { factorNames, factorShapes, initialFactors, writeAdapter } from "../loop/lora.js";
+import { decaySteps, learningRateFactor } from "../loop/schedule.js";
+import type { TokenBatch } from "../loop/trainable.js";
+import type { TrainingStream, TrainOptions } from "../loop/trainer.js";
 import { ENTRY, REQUIREMENTS } from "./entry.js";
 import { accelerateYaml, launchScript, slurmScript, type TrlCluster } from "./launch.js";
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { writeFileAtomically } from "../../../core/files.js";
 import { Random } from "../../../core/random.js";
 import { elementCount } from "../../../core/shape.js";
-import { type TensorData, writeSharded } from "../../../safetensors/index.js";
+import { type TensorData, writeSharded } from "../../../weights/safetensors/index.js";
 import { MAX_POSITIONS, SPECIAL_TOKENS, tokenizerConfigJson, tokenizerJson, vocabulary } from "./vocabulary.js";
 
 /** Sizes of a model. The default has 464 thousand parameters and learns its world in a few minutes on one core. */

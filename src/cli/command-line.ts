@@ -1,0 +1,175 @@
+// The command line. Commands are in commands/, one file each; errors become one message and an exit status here.
+import { Command, CommanderError, type ParseOptionsResult } from "commander";
+import {
+  CancelledError,
+  isAnySystemError,
+  LayergraftError,
+  MismatchError,
+  RecipeError,
+  systemMessage,
+} from "../core/errors.js";
+import { closest, didYouMean, shorten } from "../core/format.js";
+import { VERSION } from "../core/version.js";
+import { paletteFor, write } from "./shared/output.js";
+
+const FAILED = 1;
+const WRONG_USAGE = 2;
+/** Codes of errors that another command line would not have; `memory` is a --memory that is too small. */
+const USAGE_CODES = ["usage", "recipe", "memory"];
+const INTERRUPTED = 130; // what shells report for a program that Ctrl-C ended
+
+/** Commands by name, in the order of the help; loaded when needed, as each brings libraries that others do without. */
+const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
+  swap: async () => (await import("./commands/swap-command.js")).addSwapCommand,
+  soup: async () => (await import("./commands/soup-command.js")).addSoupCommand,
+  revert: async () => (await import("./commands/revert-command.js")).addRevertCommand,
+  merge: async () => (await import("./commands/merge-command.js")).addMergeCommand,
+  convert: async () => (await import("./commands/convert-command.js")).addConvertCommand,
+  inspect: async () => (await import("./commands/inspect-command.js")).addInspectCommand,
+  diff: async () => (await import("./commands/diff-command.js")).addDiffCommand,
+  analyze: async () => (await import("./commands/analyze-command.js")).addAnalyzeCommand,
+  suggest: async () => (await import("./commands/suggest-command.js")).addSuggestCommand,
+  methods: async () => (await import("./commands/methods-command.js")).addMethodsCommand,
+  train: async () => (await import("./commands/train-command.js")).addTrainCommand,
+  generate: async () => (await import("./commands/generate-command.js")).addGenerateCommand,
+  chat: async () => (await import("./commands/chat-command.js")).addChatCommand,
+  score: async () => (await import("./commands/score-command.js")).addScoreCommand,
+  graph: async () => (await import("./commands/graph-command.js")).addGraphCommand,
+  eval: async () => (await import("./commands/eval-command.js")).addEvalCommand,
+  compare: async () => (await import("./commands/compare-command.js")).addCompareCommand,
+  bleu: async () => (await import("./commands/bleu-command.js")).addBleuCommand,
+  experiment: async () => (await import("./commands/experiment-command.js")).addExperimentCommand,
+  demo: async () => (await import("./commands/demo-command.js")).addDemoCommand,
+  verify: async () => (await import("./commands/verify-command.js")).addVerifyCommand,
+};
+
+/** A command that reports a misspelt flag before anything that its absence leads to. */
+class ForgivingCommand extends Command {
+  override createCommand(name?: string): Command {
+    return new ForgivingCommand(name);
+  }
+
+  override parseOptions(args: string[]): ParseOptionsResult {
+    const parsed = super.parseOptions(args);
+    const [flag = ""] = parsed.unknown;
+    const isHelp = parsed.unknown.some((argument) => argument === "--help" || argument === "-h");
+    if (this.commands.length > 0 || !flag.startsWith("-") || isHelp) return parsed;
+    this.error(`error: unknown option '${shorten(flag)}'${flagHint(flag, this)}`, { code: "commander.unknownOption" });
+  }
+}
+
+/** The flag that was meant: with dashes or underscores, by its whole name or its last word, as lr of optimizer.lr. */
+function flagHint(flag: string, { options }: Command): string {
+  const plain = (text: string) => text.replace(/^-+/, "").replaceAll("-", "_");
+  const lastOf = (text: string) => text.slice(text.lastIndexOf(".") + 1);
+  const name = plain(flag.replace(/=.*/s, ""));
+  const names = options.flatMap(({ long }) => (long ? [{ long, name: plain(long) }] : []));
+  const words = names.flatMap((option) => [option.name, lastOf(option.name)]);
+  const meant = words.includes(name) ? name : closest(name, words);
+  const found = names.find((option) => option.name === meant) ?? names.find((option) => lastOf(option.name) === meant);
+  return found ? `; did you mean ${found.long}?` : "";
+}
+
+/** @throws {LayergraftError} for a command that does not exist, asked for by itself or after help */
+function requireCommand([first = "", second = ""]: readonly string[]): void {
+  const asked = first === "help" ? second : first;
+  if (asked === "" || asked.startsWith("-") || Object.hasOwn(COMMANDS, asked)) return;
+  const hint = didYouMean(asked, Object.keys(COMMANDS));
+  const message = `unknown command '${shorten(asked)}'${hint || ";"} layergraft --help lists them`;
+  throw new LayergraftError("usage", message);
+}
+
+/** The program with the command that is asked for, or with all of them where none is: for help, and for typing errors. */
+async function buildProgram(asked: string | undefined, asJson: boolean): Promise<Command> {
+  const program = new ForgivingCommand("layergraft")
+    .description("Compose language models out of fine-tuned experts.")
+    .version(VERSION)
+    .configureHelp({ showGlobalOptions: false, sortSubcommands: false })
+    .showHelpAfterError("(add --help to see the options)")
+    .exitOverride()
+    // What commander would print about an error is the message of the one JSON object instead.
+    .configureOutput(asJson ? { writeErr: () => undefined } : {});
+  const known = asked !== undefined && Object.hasOwn(COMMANDS, asked) ? COMMANDS[asked] : undefined;
+  for (const load of known ? [known] : Object.values(COMMANDS)) (await load())(program);
+  for (const command of program.commands) command.exitOverride();
+  return program;
+}
+
+/** An error as `--json` prints it. */
+interface ErrorReport {
+  /** The kind of error; stable across versions. */
+  readonly code: string;
+  readonly message: string;
+  /** The file or folder at fault, where one is known. */
+  readonly path?: string | undefined;
+  /** What else is known: tensor, field, expected, actual, faults. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
+}
+
+function errorReport(error: unknown): ErrorReport {
+  if (error instanceof CommanderError) {
+    return { code: "usage", message: error.message.replace(/^error: /, "") };
+  }
+  if (error instanceof LayergraftError) {
+    const { file, ...where } = error.where;
+    const faults = error instanceof RecipeError || error instanceof MismatchError ? error.faults : [];
+    const details = { ...where, ...(faults.length > 0 ? { faults } : {}) };
+    const { code, message } = error;
+    return { code, message, path: file, details: Object.keys(details).length > 0 ? details : undefined };
+  }
+  if (isAnySystemError(error)) {
+    return { code: "system", message: systemMessage(error), path: error.path, details: { errno: error.code } };
+  }
+  return { code: "internal", message: error instanceof Error ? error.message : String(error) };
+}
+
+/** The exit status that an error means. */
+function statusOf(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
+  if (error instanceof CancelledError) return INTERRUPTED;
+  return error instanceof LayergraftError && USAGE_CODES.includes(error.code) ? WRONG_USAGE : FAILED;
+}
+
+/** Prints an error for a person; commander has printed its own. */
+function tell(error: unknown): void {
+  if (error instanceof CommanderError) return;
+  const palette = paletteFor(process.stderr);
+  if (error instanceof CancelledError) {
+    write(process.stderr, `${palette.yellow("interrupted:")} ${error.message}\n`);
+    return;
+  }
+  if (error instanceof LayergraftError) {
+    write(process.stderr, `${palette.red("error:")} ${error.message}\n`);
+    return;
+  }
+  if (isAnySystemError(error)) {
+    write(process.stderr, `${palette.red("error:")} ${systemMessage(error)}\n`);
+    return;
+  }
+  // Anything else is a fault of ours, or of the system; the trace is what a report needs.
+  write(
+    process.stderr,
+    `${palette.red("unexpected error:")} ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
+  );
+}
+
+/**
+ * Does what a command line says, with results on stdout and all else on stderr; under `--json` an error is one JSON
+ * object on one line of stdout.
+ * @param args what stands after the program's name
+ * @returns the exit status, where the command did not set `process.exitCode` itself
+ */
+export async function runCommandLine(args: readonly string[]): Promise<number | undefined> {
+  const asJson = args.includes("--json");
+  try {
+    requireCommand(args);
+    const program = await buildProgram(args[0] === "help" ? args[1] : args[0], asJson);
+    await program.parseAsync(args, { from: "user" });
+    return undefined;
+  } catch (error) {
+    const status = statusOf(error);
+    if (!asJson) tell(error);
+    else if (status !== 0) process.stdout.write(`${JSON.stringify(errorReport(error))}\n`);
+    return status;
+  }
+}

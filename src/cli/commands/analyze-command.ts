@@ -1,0 +1,261 @@
+// layergraft analyze: where experts changed, as numbers and pictures.
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { isSystemError, LayergraftError, OutputError } from "../../core/errors.js";
+import { exists } from "../../core/files.js";
+import { formatPercent, formatSome } from "../../core/format.js";
+import { writeFolder } from "../../core/run-folder.js";
+import {
+  type Analysis,
+  type AnalysisWithRows,
+  analyzeExperts,
+  type LocatedRecipe,
+} from "../../merge/analysis/analysis.js";
+import { readShareTable } from "../../merge/analysis/csv.js";
+import { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "../../merge/analysis/thresholds.js";
+import { heatmapOf, pageData } from "../../merge/analysis/views.js";
+import { svgToPng } from "../../report/draw.js";
+import { type Heatmap, heatmapSvg } from "../../report/heatmap.js";
+import { heatmapLines } from "../../report/heatmap-terminal.js";
+import { pageWithData } from "../../report/page.js";
+import { terminalLines } from "../../report/render.js";
+import { right } from "../../report/table.js";
+import { writeSafetensors } from "../../weights/safetensors/writer.js";
+import { pairsOf } from "../../weights/streaming/row-statistics.js";
+import {
+  elapsed,
+  hasColors,
+  print,
+  printJson,
+  runWithProgress,
+  say,
+  type WorkOptions,
+  warn,
+  withWorkOptions,
+} from "../shared/output.js";
+
+/** What an analysis consists of; a folder with anything else in it is not replaced. */
+const FILES: readonly string[] = ["analysis.json", "rows.safetensors", "heatmap.svg", "heatmap.png", "report.html"];
+
+interface AnalyzeCommandOptions extends WorkOptions {
+  readonly base?: string;
+  readonly expert?: ReadonlyMap<string, string>;
+  readonly fromCsv?: readonly string[];
+  readonly rows?: "input" | "output";
+  readonly threshold?: readonly ThresholdSpec[];
+  readonly vocabulary?: string;
+  readonly out?: string;
+  readonly force?: boolean;
+}
+
+function parseExpert(text: string, earlier: ReadonlyMap<string, string> = new Map()): ReadonlyMap<string, string> {
+  const equals = text.indexOf("=");
+  const name = text.slice(0, equals);
+  if (equals < 1 || equals === text.length - 1)
+    throw new InvalidArgumentError("It must be NAME=SOURCE, such as math=./math-expert.");
+  if (!/^[\w.-]+$/.test(name) || name === "base")
+    throw new InvalidArgumentError(
+      `${name} is no name for an expert; use letters, digits, '.', '_' and '-', and not base.`,
+    );
+  if (earlier.has(name)) throw new InvalidArgumentError(`There are two experts called ${name}.`);
+  return new Map([...earlier, [name, text.slice(equals + 1)]]);
+}
+
+function parseThresholds(text: string, earlier: readonly ThresholdSpec[] = []): readonly ThresholdSpec[] {
+  try {
+    return [...earlier, parseThreshold(text)];
+  } catch (error) {
+    throw new InvalidArgumentError((error as Error).message);
+  }
+}
+
+export function addAnalyzeCommand(program: Command): void {
+  const command = program
+    .command("analyze")
+    .summary("see where experts changed, row by row")
+    .description(
+      "Compares experts with their base in one pass and shows, per layer and projection, the share of rows that changed " +
+        "by more than a threshold (Bandarkar et al., arXiv 2410.01335, section 3.2). Writes analysis.json, rows.safetensors, " +
+        "heatmap.svg, heatmap.png and an interactive report.html.",
+    )
+    .option("--base <source>", "the model that the experts were fine-tuned from")
+    .addOption(
+      new Option(
+        "--expert <name=source>",
+        "an expert, as often as there are experts; a source, or a recipe file (.yaml)",
+      ).argParser(parseExpert),
+    )
+    .option("--from-csv <files...>", "draw tables of shares instead, such as the published ones")
+    .addOption(
+      new Option("--rows <axis>", "what a row is: an input feature, or an output feature (default: input)").choices([
+        "input",
+        "output",
+      ]),
+    )
+    .addOption(
+      new Option(
+        "--threshold <value>",
+        `auto, a number, or ${Object.keys(THRESHOLD_PRESETS).join(", ")}; as often as you like (default: auto)`,
+      ).argParser(parseThresholds),
+    )
+    .option("--vocabulary <name>", "where vocabularies differ: whose tokens count, base, an expert's name, or union")
+    .option("-o, --out <folder>", "folder to write; without it, only the terminal shows the result")
+    .option("--force", "replace an earlier analysis");
+  withWorkOptions(command).action((options: AnalyzeCommandOptions) =>
+    options.fromCsv ? drawTables(options, options.fromCsv) : analyze(options),
+  );
+}
+
+async function analyze(options: AnalyzeCommandOptions): Promise<void> {
+  const start = performance.now();
+  const { base, expert, out, force = false } = options;
+  if (base === undefined || expert === undefined) {
+    throw new LayergraftError(
+      "usage",
+      "an analysis needs --base and at least one --expert NAME=SOURCE (or --from-csv FILE)",
+    );
+  }
+  if (out !== undefined) await checkFolder(out, force, [base, ...expert.values()]);
+  const experts = Object.fromEntries(
+    await Promise.all([...expert].map(async ([name, source]) => [name, await expertSource(source)] as const)),
+  );
+  const result = await runWithProgress(options, (controls) =>
+    analyzeExperts({
+      ...{ base, experts, rows: options.rows, thresholds: options.threshold, vocabulary: options.vocabulary },
+      ...controls,
+    }),
+  );
+  const { analysis } = result;
+  for (const warning of analysis.warnings) warn(warning);
+  if (analysis.skipped.length > 0) say(options, `not floating point and left out: ${formatSome(analysis.skipped)}`);
+  if (out !== undefined) {
+    const files = {
+      "analysis.json": `${JSON.stringify(analysis, null, 1)}\n`,
+      "report.html": await pageWithData("#analysis-page", pageData(result)),
+      ...(await pictures(heatmapOf(analysis))),
+    };
+    await writeAnalysis(out, force, files, result);
+  }
+  if (options.json) printJson(analysis);
+  else print(describe(analysis));
+  if (analysis.thresholds.some(({ name }) => name === "auto")) say(options, `auto: ${AUTO_RULE}`);
+  if (out !== undefined)
+    say(options, `Wrote ${join(out, "report.html")} and the rest of the analysis, ${elapsed(start)}`);
+}
+
+/** A source as given, or the recipe in the file it names; what the recipe says of an output does not matter here. */
+async function expertSource(source: string): Promise<string | LocatedRecipe> {
+  if (!/\.(ya?ml|json)$/.test(source)) return source;
+  const { readRecipe } = await import("../../merge/plan/recipe-file.js"); // brings the libraries that read recipes
+  const { recipe, folder } = await readRecipe(source);
+  return { recipe: { ...recipe }, folder };
+}
+
+async function pictures(heatmap: Heatmap): Promise<Record<string, string | Uint8Array>> {
+  const svg = await heatmapSvg(heatmap);
+  return { "heatmap.svg": svg, "heatmap.png": await svgToPng(svg) };
+}
+
+function describe(analysis: Analysis): string[] {
+  const { experts, total, thresholds } = analysis;
+  const number = (value: number | null) => (value === null ? "" : value.toExponential(2));
+  const rows = experts.map((name, i) => {
+    const figures = total.experts[i];
+    return [
+      name,
+      number(figures?.mean ?? null),
+      number(figures?.maximum ?? null),
+      number(figures?.relativeNorm ?? null),
+      formatPercent(figures?.exactZeroShare ?? 0),
+      ...thresholds.map(
+        (threshold, t) => `${formatPercent(figures?.shares[t] ?? 0)} > ${number(threshold.values[i] ?? 0)}`,
+      ),
+    ];
+  });
+  const columns = ["mean row", "largest row", "relative", "unchanged"];
+  const above = thresholds.map(({ name }) => `rows above (${name})`);
+  const pairs = pairsOf(experts.length).map(([i, j], index) => {
+    const { cosine = null, conflictShare = 0 } = total.pairs[index] ?? {};
+    return [`${experts[i]} and ${experts[j]}`, cosine === null ? "" : cosine.toFixed(3), formatPercent(conflictShare)];
+  });
+  return [
+    ...heatmapLines(heatmapOf(analysis), hasColors(process.stdout)),
+    "",
+    ...terminalLines({ columns: ["expert", ...[...columns, ...above].map(right)], rows }),
+    ...(pairs.length > 0
+      ? ["", ...terminalLines({ columns: ["pair", right("cosine"), right("opposed signs")], rows: pairs })]
+      : []),
+  ];
+}
+
+async function drawTables(options: AnalyzeCommandOptions, files: readonly string[]): Promise<void> {
+  const ignored = (["base", "expert", "rows", "threshold"] as const).filter((name) => options[name] !== undefined);
+  if (ignored.length > 0)
+    throw new LayergraftError("usage", `--from-csv draws tables as they are; leave out --${ignored.join(", --")}`);
+  const tables = await Promise.all(files.map(readShareTable));
+  const [first] = tables;
+  const columns = first?.columns ?? [];
+  const odd = tables.find(
+    (table) => table.columns.join() !== columns.join() || table.cells.length !== first?.cells.length,
+  );
+  if (odd)
+    throw new LayergraftError(
+      "usage",
+      `${odd.name} has other columns or layers than ${first?.name}; draw it by itself`,
+    );
+  const heatmap: Heatmap = {
+    title: tables.length > 1 ? "Where the experts changed" : `Where ${first?.name} changed`,
+    legend: "share of rows above the threshold",
+    columns,
+    panels: tables.map(({ name, cells }) => ({ title: name, cells })),
+  };
+  if (options.out !== undefined) {
+    await checkFolder(options.out, options.force ?? false, []);
+    await writeAnalysis(options.out, options.force ?? false, await pictures(heatmap));
+    say(options, `Wrote ${join(options.out, "heatmap.svg")} and heatmap.png`);
+  }
+  if (options.json) printJson(tables);
+  else print(heatmapLines(heatmap, hasColors(process.stdout)));
+}
+
+/** @throws {OutputError} if the folder exists and is no earlier analysis that may be replaced */
+async function checkFolder(out: string, force: boolean, inputs: readonly string[]): Promise<void> {
+  if (inputs.some((input) => resolve(input) === resolve(out))) {
+    throw new OutputError(`the output ${out} is one of the inputs; choose another folder`, { file: out });
+  }
+  if (!(await exists(out))) return;
+  if (!force)
+    throw new OutputError(`${out} exists already; choose another folder, or replace it with --force`, { file: out });
+  const names = await readdir(out).catch((error: unknown) => {
+    if (isSystemError(error, "ENOTDIR"))
+      throw new OutputError(`${out} is not a folder; choose another name`, { file: out });
+    throw error;
+  });
+  const foreign = names.filter((name) => !FILES.includes(name));
+  if (foreign.length > 0) {
+    throw new OutputError(
+      `${out} holds what is no analysis (${formatSome(foreign)}), so --force does not replace it; choose another folder`,
+      { file: out },
+    );
+  }
+}
+
+async function writeAnalysis(
+  out: string,
+  force: boolean,
+  files: Record<string, string | Uint8Array>,
+  result?: AnalysisWithRows,
+): Promise<void> {
+  await mkdir(dirname(resolve(out)), { recursive: true });
+  const fill = async (partial: string) => {
+    for (const [name, content] of Object.entries(files)) await writeFile(join(partial, name), content);
+    if (!result) return;
+    const tensors = [...result.rows].map(([name, rows]) => {
+      const data = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength);
+      return { name, dtype: "F32" as const, shape: [rows.length], data };
+    });
+    await writeSafetensors(join(partial, "rows.safetensors"), tensors);
+  };
+  await writeFolder(out, "the analysis", fill, { replace: force });
+}

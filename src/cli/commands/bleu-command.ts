@@ -1,0 +1,105 @@
+// layergraft bleu: BLEU, and chrF++ beside it, of a file of translations.
+import { type Command, InvalidArgumentError, Option } from "commander";
+import {
+  BLEU_TOKENIZERS,
+  type BleuOptions,
+  type BleuScore,
+  type BleuSmoothing,
+  type BleuTokenizer,
+  CHRF_PLUS_PLUS,
+  type ChrfScore,
+  corpusBleu,
+  corpusChrf,
+  loadPieces,
+} from "../../evaluate/metrics/index.js";
+import { readLines } from "../../evaluate/tasks/index.js";
+import { type CommonOptions, print, printJson, warn, withCommonOptions } from "../shared/output.js";
+
+interface BleuCommandOptions extends CommonOptions {
+  readonly tokenize: BleuTokenizer;
+  readonly tokenizerModel?: string;
+  readonly lowercase?: boolean;
+  readonly smoothing: BleuSmoothing;
+  readonly smoothingValue?: number;
+  readonly effectiveOrder?: boolean;
+  readonly chrf?: boolean;
+}
+
+export function addBleuCommand(program: Command): void {
+  const command = program
+    .command("bleu")
+    .summary("score translations by BLEU and chrF++, as sacreBLEU does")
+    .description(
+      "Scores a file of translations, one per line, against one or more files of references. " +
+        "Scores and signatures are those of sacreBLEU 2.6.0.",
+    )
+    .argument("<hypotheses>", "file with a translation on each line")
+    .argument("<references...>", "files with a reference on each line")
+    .addOption(
+      new Option("--tokenize <name>", "how lines are cut: zh for Chinese, char for Japanese and Thai")
+        .choices(BLEU_TOKENIZERS)
+        .default("13a"),
+    )
+    .option("--tokenizer-model <file>", "SentencePiece model for flores101 and flores200")
+    .option("--lowercase", "compare without case")
+    .addOption(
+      new Option("--smoothing <method>", "what an order without a match counts as")
+        .choices(["exp", "floor", "add-k", "none"])
+        .default("exp"),
+    )
+    .addOption(new Option("--smoothing-value <x>", "constant of floor (0.1) and add-k (1)").argParser(parseValue))
+    .option("--effective-order", "leave out orders that the translations are too short for")
+    .option("--chrf", "give chrF++ too");
+  withCommonOptions(command).action(async (file: string, others: string[], options: BleuCommandOptions) => {
+    const { tokenize, tokenizerModel, lowercase = false, smoothing, smoothingValue, effectiveOrder = false } = options;
+    const hypotheses = await readLines(file, { keepMark: true });
+    const references = await Promise.all(others.map((reference) => readLines(reference, { keepMark: true })));
+    const settings: BleuOptions = {
+      tokenize,
+      lowercase,
+      smoothing,
+      effectiveOrder,
+      ...(smoothingValue === undefined ? {} : { smoothingValue }),
+      ...(tokenizerModel === undefined ? {} : { pieces: await loadPieces(tokenizerModel) }),
+    };
+    if (tokenize === "13a" && isUnspaced(references.flat())) {
+      warn(
+        "the references have hardly any spaces, and 13a cuts at them; --tokenize zh is for Chinese, char for Japanese and Thai",
+      );
+    }
+    const bleu = corpusBleu(hypotheses, references, settings);
+    const chrf = options.chrf ? corpusChrf(hypotheses, references, { ...CHRF_PLUS_PLUS, lowercase }) : undefined;
+    if (options.json) printJson({ ...bleu, ...(chrf ? { chrf } : {}) });
+    else print([describeBleu(bleu), ...(chrf ? [describeChrf(chrf)] : [])]);
+  });
+}
+
+/** Whether most letters are of writings without spaces between words. */
+function isUnspaced(lines: readonly string[]): boolean {
+  const text = lines.slice(0, 1000).join("");
+  const letters = text.match(/\p{L}/gu)?.length ?? 0;
+  const unspaced =
+    text.match(/[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\p{sc=Thai}\p{sc=Laoo}\p{sc=Khmr}\p{sc=Mymr}]/gu)?.length ?? 0;
+  return unspaced > letters / 2;
+}
+
+function parseValue(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !(value >= 0)) throw new InvalidArgumentError("It must be a number, 0 or more.");
+  return value;
+}
+
+/** The line that sacreBLEU prints. */
+function describeBleu(bleu: BleuScore): string {
+  const { score, precisions, brevityPenalty, hypothesisLength, referenceLength, signature } = bleu;
+  const ratio = referenceLength === 0 ? 0 : hypothesisLength / referenceLength;
+  return (
+    `BLEU|${signature} = ${score.toFixed(2)} ${precisions.map((one) => one.toFixed(1)).join("/")} ` +
+    `(BP = ${brevityPenalty.toFixed(3)} ratio = ${ratio.toFixed(3)} hyp_len = ${hypothesisLength} ` +
+    `ref_len = ${referenceLength})`
+  );
+}
+
+function describeChrf({ name, signature, score }: ChrfScore): string {
+  return `${name}|${signature} = ${score.toFixed(2)}`;
+}

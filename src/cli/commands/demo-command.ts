@@ -1,0 +1,124 @@
+// layergraft demo: the effect in miniature, from nothing, offline.
+import { join, relative, resolve } from "node:path";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { writeFileAtomically } from "../../core/files.js";
+import {
+  analyzeDemo,
+  type DemoResult,
+  demoAnswer,
+  demoPageData,
+  demoRows,
+  QUICK_WARNING,
+  runDemo,
+} from "../../experiment/demo/index.js";
+import { progressOf } from "../../experiment/report/progress.js";
+import { heatmapOf } from "../../merge/analysis/index.js";
+import { heatmapSvg } from "../../report/heatmap.js";
+import { pageWithData } from "../../report/page.js";
+import { SILENT, showProgress } from "../../report/progress.js";
+import { terminalLines } from "../../report/render.js";
+import { formatSpan, right } from "../../report/table.js";
+import {
+  type CommonOptions,
+  elapsed,
+  interruptSignal,
+  paletteFor,
+  parseCount,
+  parseThreads,
+  print,
+  printJson,
+  say,
+  warn,
+  withCommonOptions,
+} from "../shared/output.js";
+
+interface DemoFlags extends CommonOptions {
+  readonly out: string;
+  readonly seed: number;
+  readonly pairs: number;
+  readonly threads?: number;
+  readonly quick?: boolean;
+  readonly resume?: boolean;
+  readonly force?: boolean;
+}
+
+export function addDemoCommand(program: Command): void {
+  const command = program
+    .command("demo")
+    .summary("see layer swapping work in miniature: train, merge, evaluate, all offline")
+    .description(
+      "Makes a small world of word problems in English and Swahili and trains a base of half a million parameters. Then " +
+        "runs an experiment: trains a math expert on English and a language expert on Swahili, merges them in every way " +
+        "the papers compare, and asks all of them held-out problems in Swahili. Needs no network and no GPU. Takes a few " +
+        "minutes on two cores.",
+    )
+    .option("-o, --out <folder>", "folder for models, answers and the page", "demo-output")
+    .addOption(new Option("--seed <n>", "random seed of weights and data").argParser(parseCount).default(0))
+    .addOption(new Option("--pairs <n>", "experts of each kind; all pairs are merged").argParser(parsePairs).default(1))
+    .addOption(
+      new Option("--threads <n>", "threads of each step; one is fastest for models this small").argParser(parseThreads),
+    )
+    .option("--quick", "a twentieth of the training: shows that everything runs, not that it works")
+    .option("--resume", "resume an interrupted demo")
+    .option("--force", "replace an earlier demo");
+  withCommonOptions(command).action(async (flags: DemoFlags) => {
+    const start = performance.now();
+    const signal = interruptSignal();
+    const result = await runWithProgress(flags, signal);
+    const page = await writePage(result, signal);
+    const rows = demoRows(result.report);
+    if (flags.json) return printJson({ seed: flags.seed, pairs: flags.pairs, rows, answer: demoAnswer(result), page });
+    if (flags.quick) warn(QUICK_WARNING);
+    print([...tableLines(result), "", demoAnswer(result)]);
+    say(flags, `${elapsed(start)}; page: ${page}`);
+    say(
+      flags,
+      `Change the comparison: npx layergraft experiment ${join(flags.out, "plan.yaml")} run\n` +
+        `Prompt the merge: npx layergraft generate ${join(flags.out, "swap.yaml")} --prompt "musa alikuwa na vitabu 12 . musa alibeba vitabu 6 . musa ana vitabu vingapi sasa ? [solve] :"`,
+    );
+  });
+}
+
+function parsePairs(text: string): number {
+  const value = parseCount(text);
+  if (value < 1 || value > 10) throw new InvalidArgumentError("It must be from 1 to 10.");
+  return value;
+}
+
+async function runWithProgress(flags: DemoFlags, signal: AbortSignal): Promise<DemoResult> {
+  const display = flags.quiet ? SILENT : showProgress();
+  try {
+    return await runDemo({
+      ...flags,
+      signal,
+      onTrainBase: ({ step, steps, loss }) =>
+        display.update({ phase: "training the base", done: step, total: steps, detail: `loss ${loss.toFixed(3)}` }),
+      onEvent: progressOf(display),
+    });
+  } finally {
+    display.stop();
+  }
+}
+
+function tableLines({ report, seed, pairs }: DemoResult): string[] {
+  const isOne = pairs === 1;
+  const share = (value: number | undefined) => (value === undefined ? "" : ({ value, scale: "share" } as const));
+  const rows = demoRows(report).map(({ label, detail, mean, low, high, interval, english }) => [
+    detail === "" ? label : `${label} (${detail})`,
+    share(mean),
+    ...(isOne ? [formatSpan(interval, { scale: "share" })] : [share(low), share(high)]),
+    share(english),
+  ]);
+  const columns = isOne ? ["Swahili", "95% interval", "English"] : ["Swahili mean", "min", "max", "English"];
+  const title = `Word problems solved, in percent (seed ${seed}${isOne ? "" : `, ${pairs ** 2} pairs of experts`})`;
+  return [paletteFor(process.stdout).bold(title), "", ...terminalLines({ columns: ["", ...columns.map(right)], rows })];
+}
+
+/** Writes the page. @returns its path from the working folder */
+async function writePage(result: DemoResult, signal: AbortSignal): Promise<string> {
+  const heatmap = heatmapOf(await analyzeDemo(result, signal));
+  const page = join(resolve(result.out), "index.html");
+  const data = { ...(await demoPageData(result)), heatmap: await heatmapSvg({ ...heatmap, title: "" }) };
+  await writeFileAtomically(page, await pageWithData("#demo-page", data));
+  return relative(process.cwd(), page);
+}

@@ -1,0 +1,130 @@
+// layergraft diff: which layers and parts of two checkpoints differ, and by how much.
+import type { Command } from "commander";
+import { formatPercent, formatRanges, formatSome, plural } from "../../core/format.js";
+import { columnName } from "../../merge/analysis/views.js";
+import {
+  type CheckpointComparison,
+  compareCheckpoints,
+  type TensorComparison,
+} from "../../merge/measurements/compare-checkpoints.js";
+import { terminalLines } from "../../report/render.js";
+import type { Palette } from "../../report/strip.js";
+import { right } from "../../report/table.js";
+import { compareParts } from "../../weights/checkpoint/architectures.js";
+import { openCheckpoint } from "../../weights/checkpoint/checkpoint.js";
+import { paletteFor, print, printJson, runWithProgress, type WorkOptions, withWorkOptions } from "../shared/output.js";
+
+interface DiffOptions extends WorkOptions {
+  readonly tensors?: boolean;
+}
+
+export function addDiffCommand(program: Command): void {
+  const command = program
+    .command("diff")
+    .summary("show which layers and parts of two checkpoints differ, and by how much")
+    .description(
+      "Compares B with A tensor by tensor. Numbers are the relative size of the change, ||B - A|| / ||A||; " +
+        "a dot stands for identical values. Exit status 0 if nothing differs, 1 if something does.",
+    )
+    .argument("<a>", "checkpoint: FOLDER or FOLDER+ADAPTER")
+    .argument("<b>", "checkpoint to compare with it")
+    .option("--tensors", "list every tensor that differs");
+  withWorkOptions(command).action(async (a: string, b: string, options: DiffOptions) => {
+    const [left, right] = [await openCheckpoint(a), await openCheckpoint(b)];
+    const comparison = await runWithProgress(options, (controls) => compareCheckpoints(left, right, controls));
+    if (options.json) printJson({ a: left.name, b: right.name, identical: isIdentical(comparison), ...comparison });
+    else print(describe(comparison, options.tensors ?? false, paletteFor(process.stdout)));
+    if (!isIdentical(comparison)) process.exitCode = 1;
+  });
+}
+
+function isIdentical({ tensors, onlyInA, onlyInB, reshaped }: CheckpointComparison): boolean {
+  return onlyInA.length + onlyInB.length + reshaped.length === 0 && tensors.every((tensor) => tensor.differing === 0);
+}
+
+function describe(comparison: CheckpointComparison, listTensors: boolean, palette: Palette): string[] {
+  const { tensors, onlyInA, onlyInB, reshaped } = comparison;
+  const differing = tensors.filter((tensor) => tensor.differing > 0);
+  const broken = tensors.filter((tensor) => tensor.nonFinite > 0);
+  const lines = [
+    differing.length === 0
+      ? `All ${plural(tensors.length, "common tensor")} are identical.`
+      : `${differing.length} of ${plural(tensors.length, "common tensor")} differ.`,
+    ...(onlyInA.length > 0 ? [`Only in A: ${formatSome(onlyInA)}`] : []),
+    ...(onlyInB.length > 0 ? [`Only in B: ${formatSome(onlyInB)}`] : []),
+    ...(reshaped.length > 0 ? [`Of another shape: ${formatSome(reshaped)}`] : []),
+    ...(broken.length > 0
+      ? [`Differences that are infinite or NaN in: ${formatSome(broken.map(({ tensor }) => tensor))}`]
+      : []),
+  ];
+  if (differing.length === 0) return lines;
+  lines.push("", ...grid(tensors, palette));
+  if (listTensors) {
+    const rows = differing.map(({ tensor, differing, elements, meanAbsolute, largest, relative }) => [
+      tensor,
+      formatPercent(differing / elements),
+      meanAbsolute === null ? "" : meanAbsolute.toExponential(2),
+      largest === null ? "" : largest.toExponential(2),
+      relative === null ? "" : relative.toExponential(2),
+    ]);
+    lines.push(
+      "",
+      ...terminalLines({ columns: ["tensor", ...["differs", "mean |B-A|", "largest", "relative"].map(right)], rows }),
+    );
+  }
+  return lines;
+}
+
+/** Layers down, top layer first, parts across; runs of identical layers are drawn together. */
+function grid(tensors: readonly TensorComparison[], palette: Palette): string[] {
+  const parts = [...new Set(tensors.filter(({ layer }) => layer !== null).map(({ part }) => part))].sort(compareParts);
+  const layers = [...new Set(tensors.map(({ layer }) => layer))]
+    .filter((layer) => layer !== null)
+    .sort((a, b) => b - a);
+  const rows: string[][] = [];
+  let untouched: number[] = [];
+  const flush = () => {
+    if (untouched.length > 0) rows.push([formatRanges(untouched.toReversed()), ...parts.map(() => palette.dim("."))]);
+    untouched = [];
+  };
+  for (const layer of layers) {
+    const inLayer = tensors.filter((tensor) => tensor.layer === layer);
+    if (inLayer.every((tensor) => tensor.differing === 0)) {
+      untouched.push(layer);
+      continue;
+    }
+    flush();
+    rows.push([
+      String(layer),
+      ...parts.map((part) =>
+        cell(
+          inLayer.filter((tensor) => tensor.part === part),
+          palette,
+        ),
+      ),
+    ]);
+  }
+  flush();
+  const outside = tensors.filter(({ layer }) => layer === null);
+  return [
+    ...terminalLines({ columns: ["layer", ...parts.map(columnName)].map(right), rows }),
+    "",
+    ...terminalLines({
+      columns: ["outside", right("")],
+      rows: outside.map((tensor) => [tensor.tensor, cell([tensor], palette)]),
+    }),
+  ];
+}
+
+function cell(tensors: readonly TensorComparison[], palette: Palette): string {
+  if (tensors.length === 0) return "";
+  if (tensors.every((tensor) => tensor.differing === 0)) return palette.dim(".");
+  const relative = tensors.map((tensor) => tensor.relative);
+  const largest = Math.max(...relative.map((value) => value ?? 0));
+  return palette.green(relative.includes(null) && largest === 0 ? "differs" : formatRelative(largest));
+}
+
+/** `0.47`, `0.03`, `5e-3`: two digits are enough to see where a model changed. */
+function formatRelative(value: number): string {
+  return value >= 0.0095 ? value.toFixed(2) : value.toExponential(0);
+}

@@ -1,0 +1,287 @@
+// layergraft eval: how well a model does, on tasks with named protocols, with our engine or through a server.
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { LayergraftError } from "../../core/errors.js";
+import { plural } from "../../core/format.js";
+import {
+  BLEU_TOKENIZERS,
+  type BleuTokenizer,
+  evaluate,
+  type Item,
+  loadPieces,
+  openSandbox,
+  openTasks,
+  protocolId,
+  protocolTitle,
+  type Results,
+  type Sample,
+  SUITES,
+  TASK_FAMILIES,
+  type Task,
+} from "../../evaluate/index.js";
+import { progressDetail, SCORE_FORMATS, type ScoreFormat, scoreLines, scoreNotes } from "../../evaluate/present.js";
+import { ResultFolder } from "../../evaluate/results/index.js";
+import { hubLoader } from "../../evaluate/task-rows.js";
+import { type ProgressDisplay, SILENT, showProgress } from "../../report/progress.js";
+import { terminalLines } from "../../report/render.js";
+import { right } from "../../report/table.js";
+import { parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
+import { BACKEND_HELP, type BackendFlags, openBackend } from "../shared/eval-backend.js";
+import {
+  interruptSignal,
+  paletteFor,
+  parseCount,
+  parseList,
+  print,
+  printJson,
+  say,
+  warn,
+  write,
+} from "../shared/output.js";
+
+interface EvalFlags extends BackendFlags {
+  readonly tasks?: string[];
+  readonly list?: boolean;
+  readonly protocol?: string[];
+  readonly shots?: number;
+  readonly limit?: number;
+  readonly data?: string;
+  readonly resume?: boolean;
+  readonly show?: number;
+  readonly allowCode?: boolean;
+  readonly unsafeCode?: boolean;
+  readonly python?: string;
+  readonly codeTimeout?: number;
+  readonly tokenize?: BleuTokenizer;
+  readonly spbleu?: string;
+  readonly resamples?: number;
+  readonly format: ScoreFormat;
+}
+
+export function addEvalCommand(program: Command): void {
+  const command = program
+    .command("eval")
+    .summary("evaluate a model: MGSM, Belebele, FLORES, MBPP, MMLU, or your own tasks")
+    .description(
+      "Asks a model what tasks ask, reads and judges its answers, and prints scores with their uncertainty and the " +
+        "full name of the protocol. With --out, results, every sample and every answer are kept, and --resume goes on " +
+        "after an interruption. --list shows the tasks.",
+    )
+    .argument("[source]", `${SOURCE_ARGUMENT}; with a server, its name for the model, or the model's folder`)
+    .addOption(
+      new Option(
+        "-t, --tasks <names>",
+        "tasks between commas: mgsm_sw, a suite such as paper, or a .yaml file",
+      ).argParser(parseList),
+    )
+    .option("--list", "list tasks, suites and protocols")
+    .option("-b, --backend <backend>", `who answers: ${BACKEND_HELP}`, "engine")
+    .addOption(new Option("--protocol <names>", "protocols to ask by, instead of each task's own").argParser(parseList))
+    .addOption(new Option("--shots <n>", "solved examples before each item").argParser(parseCount))
+    .addOption(new Option("--limit <n>", "at most so many items of each task").argParser(parsePositive))
+    .option("-d, --data <folder>", "folder with the tasks' data (default: data sets of the hub)")
+    .option("-o, --out <folder>", "folder for results, samples and answers")
+    .option("--resume", "go on with what a stopped run has left in --out")
+    .addOption(
+      new Option("--show <n>", "print the first n items of each task: prompt, answer, verdict").argParser(
+        parsePositive,
+      ),
+    )
+    .addOption(new Option("--format <format>", "of the scores").choices(SCORE_FORMATS).default("table"))
+    .addOption(
+      new Option("--seed <n>", "of the bootstrap and of waits between attempts").argParser(parseCount).default(0),
+    )
+    .addOption(new Option("--resamples <n>", "of the bootstrap (default: 1000)").argParser(parsePositive))
+    .addOption(
+      new Option("--batch <n>", "prompts computed at once by the engine (default: 8)").argParser(parsePositive),
+    )
+    .option("--allow-code", "execute programs that the model wrote, confined (MBPP)")
+    .option("--unsafe-code", "with --allow-code: execute them also where the kernel does not confine them")
+    .option("--python <path>", "Python that executes them (default: python3 on the PATH)")
+    .addOption(new Option("--code-timeout <seconds>", "for one of these programs (default: 3)").argParser(parseSeconds))
+    .addOption(new Option("--tokenize <name>", "how BLEU cuts text (default: by language)").choices(BLEU_TOKENIZERS))
+    .option("--spbleu <file>", "SentencePiece model of FLORES-200: adds spBLEU")
+    .option("--model <name>", "the server's name for the model (default: <source>, or the only one it has)")
+    .option("--tokenizer <folder>", "folder with the model's tokenizer.json, for servers that cannot tokenize")
+    .addOption(new Option("--concurrency <n>", "requests at once to a server (default: 8)").argParser(parsePositive))
+    .addOption(new Option("--timeout <seconds>", "for one answer of a server (default: 600)").argParser(parseSeconds))
+    .addOption(new Option("--retries <n>", "attempts after what may pass (default: 6)").argParser(parseCount))
+    .addOption(
+      new Option("--start-timeout <seconds>", "for serve: to become healthy (default: 900)").argParser(parseSeconds),
+    )
+    .addOption(
+      new Option("--context <n>", "for ollama: tokens of context (default: at most 8192)").argParser(parsePositive),
+    )
+    .option("--api-key-env <name>", "environment variable that holds the server's key");
+  withEngineOptions(command).action(async (source: string | undefined, flags: EvalFlags) => {
+    if (flags.list) return list(flags);
+    if (source === undefined) throw usage("say what to evaluate: a folder, a recipe, or a server's name for a model");
+    if (!flags.tasks) throw usage("say which tasks: --tasks mgsm_sw,mbpp; --list shows them");
+    if (flags.resume && flags.out === undefined) throw usage("--resume goes on in the folder of --out; name it");
+    await run(source, flags, flags.tasks);
+  });
+}
+
+async function run(source: string, flags: EvalFlags, names: readonly string[]): Promise<void> {
+  const signal = interruptSignal();
+  const display = flags.quiet ? SILENT : showProgress();
+  const tasks = await openTasks(names, {
+    protocols: flags.protocol,
+    shots: flags.shots,
+    tokenize: flags.tokenize,
+    pieces: flags.spbleu === undefined ? undefined : await loadPieces(flags.spbleu),
+  });
+  // Before the minutes that a model may take to load.
+  if (flags.out !== undefined) await ResultFolder.check(flags.out, flags.resume ?? false);
+  else say(flags, "note: nothing is kept, as there is no --out FOLDER");
+  const sandbox = tasks.some(({ executes }) => executes)
+    ? await openSandbox({
+        allowCode: flags.allowCode ?? false,
+        unsafeCode: flags.unsafeCode ?? false,
+        python: flags.python,
+        seconds: flags.codeTimeout,
+        signal,
+      })
+    : undefined;
+  const opened = await openBackend(source, flags, signal, (text) => display.note(text));
+  let results: Results;
+  try {
+    ({ results } = await evaluate({
+      tasks,
+      backend: opened.backend,
+      data: {
+        folder: flags.data,
+        loadRows: hubLoader({ onProgress: ({ dataset, done, total }) => tellFetch(display, dataset, done, total) }),
+      },
+      source,
+      out: flags.out,
+      resume: flags.resume,
+      limit: flags.limit,
+      seed: flags.seed,
+      resamples: flags.resamples,
+      sandbox,
+      url: opened.url,
+      signal,
+      onProgress: (progress) => {
+        const { number, title, done, total } = progress;
+        const phase = tasks.length > 1 ? `${number}/${tasks.length} ${title}` : title;
+        display.update({ phase, done, total, detail: progressDetail(progress) });
+      },
+      onSample: shower(flags, display),
+    }));
+  } finally {
+    display.stop();
+    await opened.close();
+  }
+  report(results, flags);
+}
+
+function report(results: Results, flags: EvalFlags): void {
+  if (flags.json) {
+    printJson(results);
+    return;
+  }
+  const lines = scoreLines(results, flags.format);
+  if (flags.format !== "table") {
+    print(lines);
+    for (const note of scoreNotes(results)) say(flags, `note: ${note}`);
+  } else {
+    const palette = paletteFor(process.stdout);
+    const { backend, server, model } = results.backend;
+    const who = server === null ? backend : `${server} (${backend})`;
+    const [header = "", ...rows] = lines;
+    const notes = scoreNotes(results).map((note) => palette.dim(note));
+    print([
+      palette.bold(`${model}, ${who}`),
+      palette.dim(header),
+      ...rows,
+      ...(notes.length > 0 ? ["", ...notes] : []),
+    ]);
+  }
+  const unscored = results.tasks.filter(({ faults }) => faults.unscored > 0);
+  for (const { task, faults, items } of unscored) {
+    warn(`${task}: ${faults.unscored} of ${plural(items, "item")} have no verdict and are in no score`);
+  }
+  if (flags.out !== undefined) say(flags, `Results and samples are in ${flags.out}`);
+}
+
+/** Prints the first items of each task, each when it is done. */
+function shower(
+  { show = 0, json }: EvalFlags,
+  display: ProgressDisplay,
+): ((task: Task, sample: Sample, item: Item, index: number) => void) | undefined {
+  if (show === 0) return undefined;
+  return (task, sample, item, index) => {
+    if (index >= show) return;
+    display.clear();
+    // The one JSON document of --json must stay alone on stdout.
+    const out = json ? process.stderr : process.stdout;
+    write(out, `${describe(task, sample, item).join("\n")}\n`);
+  };
+}
+
+function describe(task: Task, sample: Sample, { prompt }: Item): string[] {
+  const palette = paletteFor(process.stdout);
+  const asked =
+    prompt.form === "text"
+      ? prompt.shared + prompt.own
+      : prompt.messages.map(({ role, content }) => `[${role}]\n${content}`).join("\n");
+  const { output, fault, finish, execution } = sample;
+  const answer = typeof output === "string" ? output : JSON.stringify(output);
+  const title = (text: string) => palette.bold(`--- ${text}`);
+  return [
+    title(`${task.name}, item ${sample.id}: prompt (${protocolTitle(task.protocol, task.shots)})`),
+    asked,
+    title(`answer${finish === "length" ? ", cut at the bound of new tokens" : ""}`),
+    fault === undefined ? answer : `none: ${fault}`,
+    title("verdict"),
+    `read:    ${JSON.stringify(sample.reading)}`,
+    `gold:    ${JSON.stringify(sample.gold)}`,
+    ...(execution ? [`program: ${execution.outcome}${execution.detail ? `, ${execution.detail}` : ""}`] : []),
+    `worth:   ${JSON.stringify(sample.verdict)}`,
+    "",
+  ];
+}
+
+function tellFetch(display: ProgressDisplay, dataset: string, done: number, total: number): void {
+  if (done === total && total > 0) display.note(`fetched ${dataset}`);
+}
+
+function list(flags: EvalFlags): void {
+  if (flags.json) {
+    printJson({
+      families: TASK_FAMILIES.map(({ name, summary, pattern, names, protocols }) => ({
+        name,
+        summary,
+        pattern,
+        tasks: names,
+        protocols: protocols.map((protocol) => ({ ...protocol, id: protocolId(protocol) })),
+      })),
+      suites: SUITES,
+    });
+    return;
+  }
+  const families = TASK_FAMILIES.map(({ pattern, summary }) => [pattern, summary]);
+  const protocols = TASK_FAMILIES.flatMap(({ protocols }) =>
+    protocols.map((protocol) => [protocolId(protocol), String(protocol.shots.default), protocol.summary]),
+  );
+  const suites = Object.entries(SUITES).map(([name, tasks]) => [name, tasks.join(" ")]);
+  print([
+    ...terminalLines({ columns: ["tasks", ""], rows: families }),
+    "",
+    ...terminalLines({ columns: ["protocol", right("shots"), ""], rows: protocols }),
+    "",
+    ...terminalLines({ columns: ["suite", ""], rows: suites }),
+  ]);
+}
+
+function parseSeconds(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !(value > 0 && value <= 86_400)) {
+    throw new InvalidArgumentError("It must be a number of seconds, at most a day.");
+  }
+  return value;
+}
+
+function usage(message: string): LayergraftError {
+  return new LayergraftError("usage", message);
+}

@@ -1,0 +1,63 @@
+// The words of `layergraft experiment` that a person may get wrong, and what comes of a plan with faults.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Command } from "commander";
+import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
+import { addExperimentCommand } from "./experiment-command.js";
+
+const root = mkdtempSync(join(tmpdir(), "layergraft-experiment-cli-"));
+afterAll(() => rmSync(root, { recursive: true }));
+afterEach(() => void vi.restoreAllMocks());
+const plan = join(root, "plan.yaml");
+writeFileSync(
+  plan,
+  "name: small\nbase: nowhere\nassume: { parameters: 1e6, layers: 4, bytes: 2MB }\nevaluate: { tasks: [own.yaml] }\n",
+);
+
+/** Runs a command line in this process. @returns what it printed */
+async function run(...args: string[]): Promise<{ text: string; error: Error | undefined }> {
+  const program = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
+  addExperimentCommand(program);
+  let text = "";
+  vi.spyOn(process.stdout, "write").mockImplementation((chunk) => {
+    text += String(chunk);
+    return true;
+  });
+  vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  const error = await program.parseAsync(["experiment", ...args], { from: "user" }).then(
+    () => undefined,
+    (thrown: Error) => thrown,
+  );
+  return { text, error };
+}
+
+describe("actions", () => {
+  it.each([
+    [[plan, "stat"], "there is no action stat; did you mean status?"],
+    [[plan, "rum"], "there is no action rum; did you mean run?"],
+    [[plan, "frobnicate"], "there is no action frobnicate; it is one of run, resume, status, report"],
+    [["status", "plan.yaml"], "the plan comes first: layergraft experiment plan.yaml status"],
+    [[plan, "report"], "nothing of plan.yaml is done yet; run it before its report"],
+  ])("%j", async (args, message) => {
+    expect((await run(...args)).error?.message).toBe(message);
+  });
+});
+
+describe("a plan that lacks its world", () => {
+  it("is outlined all the same, and then refused with every fault and its line", async () => {
+    const { text, error } = await run(plan, "--dry-run");
+    expect(text).toMatch(/^models known now: base\n/);
+    expect(text).toMatch(/evaluation +0 +1\n/);
+    expect(text).toMatch(/time left: unknown/);
+    expect(error?.message).toMatch(
+      /^plan\.yaml cannot run here:\n {2}- line 2: base: nowhere does not exist in .*, where relative paths start/,
+    );
+    expect(error?.message).toMatch(/\n {2}- line 4: evaluate\.tasks\[0\]: task own\.yaml: .* does not exist$/);
+  });
+
+  it("has a status with seconds for programs", async () => {
+    const status = JSON.parse((await run(plan, "status", "--json")).text) as Record<string, unknown>;
+    expect(status).toMatchObject({ counts: { done: 0, left: 1 }, secondsDone: 0, secondsLeft: null });
+  });
+});

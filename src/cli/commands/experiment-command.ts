@@ -1,0 +1,146 @@
+// layergraft experiment: a whole pipeline from one file: experts, merges, evaluations, tables.
+import { basename, join, relative } from "node:path";
+import { type Command, Option } from "commander";
+import { LayergraftError } from "../../core/errors.js";
+import { closest } from "../../core/format.js";
+import {
+  type Experiment,
+  type ExperimentStatus,
+  gatherReport,
+  openExperiment,
+  previewExperiment,
+  refuseFaults,
+  runOpened,
+  statusOf,
+} from "../../experiment/index.js";
+import { writeReport } from "../../experiment/report/files.js";
+import { adviceOnFailures, outlookLines, statusLines } from "../../experiment/report/outlook.js";
+import { progressOf } from "../../experiment/report/progress.js";
+import { overviewLines } from "../../experiment/report/terminal.js";
+import { SILENT, showProgress } from "../../report/progress.js";
+import {
+  type CommonOptions,
+  interruptSignal,
+  print,
+  printJson,
+  say,
+  warn,
+  withCommonOptions,
+} from "../shared/output.js";
+
+const ACTIONS = ["run", "resume", "status", "report"] as const;
+type Action = (typeof ACTIONS)[number];
+
+interface ExperimentFlags extends CommonOptions {
+  readonly base?: string;
+  readonly out?: string;
+  readonly data?: string;
+  readonly dryRun?: boolean;
+}
+
+export function addExperimentCommand(program: Command): void {
+  const command = program
+    .command("experiment")
+    .summary("run a whole experiment from one file: experts, merges, scores, tables")
+    .description(
+      "Checks a plan and runs it: trains experts or takes existing ones, merges them in every way the plan lists, " +
+        "evaluates all models, chooses configurations and writes tables. Finished steps are kept: stop it at any time and " +
+        "run it again to resume. After a change of the plan, only what is new is computed.",
+    )
+    .argument("<plan>", "the plan, a YAML file")
+    .argument("[action]", `${ACTIONS.join(", ")} (default: run)`)
+    .addOption(new Option("-o, --out <folder>", "folder of the experiment (default: NAME.experiment beside the plan)"))
+    .option("-b, --base <model>", "base model (default: the plan's)")
+    .option("-d, --data <folder>", "folder with the data sets of evaluation (default: the plan's, or the hub)")
+    .option("--dry-run", "show what would run and what is missing, without running it");
+  withCommonOptions(command).action(async (plan: string, action: string | undefined, flags: ExperimentFlags) => {
+    const chosen = actionOf(plan, action);
+    const signal = interruptSignal();
+    const experiment = await openExperiment(plan, { base: flags.base, out: flags.out, data: flags.data, signal });
+    for (const note of experiment.world.notes) warn(note);
+    if (flags.dryRun) return preview(experiment, flags);
+    await act(chosen, experiment, flags, signal);
+  });
+}
+
+function actionOf(plan: string, action = "run"): Action {
+  const chosen = ACTIONS.find((one) => one === action);
+  if (chosen) return chosen;
+  if (ACTIONS.some((one) => one === plan)) {
+    throw new LayergraftError("usage", `the plan comes first: layergraft experiment ${action} ${plan}`);
+  }
+  const meant = closest(action, ACTIONS) ?? ACTIONS.find((one) => one.startsWith(action));
+  const hint = meant === undefined ? `; it is one of ${ACTIONS.join(", ")}` : `; did you mean ${meant}?`;
+  throw new LayergraftError("usage", `there is no action ${action}${hint}`);
+}
+
+async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {
+  const { expansion, estimate, steps, faults } = await previewExperiment(experiment);
+  if (flags.json) {
+    const models = expansion.models.map(({ model, tasks }) => ({
+      name: model.name,
+      tasks: tasks.map(({ request }) => request),
+    }));
+    const states = steps.map(({ step, state }) => ({ ...step, ...state }));
+    printJson({ estimate, faults, steps: states, models, waiting: expansion.waiting });
+  } else {
+    print(outlookLines({ expansion, estimate, steps, faults }));
+  }
+  refuseFaults(faults, basename(experiment.file));
+}
+
+async function act(action: Action, experiment: Experiment, flags: ExperimentFlags, signal: AbortSignal): Promise<void> {
+  if (action === "run" || action === "resume") await run(experiment, flags, signal);
+  const status = await statusOf(experiment);
+  if (action === "status") {
+    if (flags.json) {
+      const steps = status.steps.map(({ step, state }) => ({ ...step, ...state }));
+      const secondsLeft = status.estimate.seconds ?? null;
+      printJson({ counts: status.counts, secondsDone: status.seconds, secondsLeft, steps });
+    } else {
+      print(statusLines(status));
+    }
+    return;
+  }
+  await report(action, experiment, status, flags);
+}
+
+async function run(experiment: Experiment, flags: ExperimentFlags, signal: AbortSignal): Promise<void> {
+  const display = flags.quiet ? SILENT : showProgress();
+  try {
+    const { failures } = await runOpened(experiment, {
+      signal,
+      onEvent: progressOf(display),
+    });
+    if (failures.length === 0) return;
+    process.exitCode = 1;
+    display.stop();
+    // The display has said why each of them failed.
+    if (flags.quiet) for (const { label, reason } of failures) warn(`${label} failed: ${reason}`);
+    warn(adviceOnFailures(failures.length));
+  } finally {
+    display.stop();
+  }
+}
+
+async function report(
+  action: Action,
+  experiment: Experiment,
+  status: ExperimentStatus,
+  flags: ExperimentFlags,
+): Promise<void> {
+  if (status.counts.done === 0) {
+    if (action !== "report") return;
+    throw new LayergraftError("usage", `nothing of ${basename(experiment.file)} is done yet; run it before its report`);
+  }
+  const data = gatherReport(experiment, status);
+  const folder = join(experiment.out, "report");
+  await writeReport(folder, data);
+  if (flags.json) return printJson(data);
+  print(data.overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));
+  if (action === "report") for (const { label, reason } of data.failures) warn(`${label} failed: ${reason}`);
+  say(
+    flags,
+    `the whole report: ${relative(process.cwd(), join(folder, "index.html"))}, and beside it Markdown, CSV and LaTeX`,
+  );
+}

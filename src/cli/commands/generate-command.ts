@@ -1,0 +1,136 @@
+// layergraft generate: answers to prompts, from a checkpoint or from a recipe that nothing has executed.
+import { type Command, Option } from "commander";
+import { LayergraftError } from "../../core/errors.js";
+import { plural } from "../../core/format.js";
+import type { Engine, Generation } from "../../engine/index.js";
+import { SILENT, showProgress } from "../../report/progress.js";
+import {
+  brokenModel,
+  type EngineOptions,
+  encodeChat,
+  encodePrompt,
+  parsePositive,
+  readPrompts,
+  readTokenFile,
+  type SamplingFlags,
+  SOURCE_ARGUMENT,
+  samplingOf,
+  withEngine,
+  withEngineOptions,
+  withSamplingOptions,
+} from "../shared/engine-run.js";
+import { paletteFor, print, printJson, say, write } from "../shared/output.js";
+
+interface GenerateFlags extends EngineOptions, SamplingFlags {
+  readonly prompt?: string[];
+  readonly prompts?: string;
+  readonly ids?: string;
+  readonly chat?: boolean;
+  readonly system?: string;
+  readonly bos: boolean;
+}
+
+/** A prompt as it was given, and its tokens. */
+interface Prompt {
+  readonly text?: string;
+  readonly tokens: readonly number[];
+}
+
+export function addGenerateCommand(program: Command): void {
+  const command = program
+    .command("generate")
+    .summary("let a model answer prompts; a recipe need not be executed first")
+    .description(
+      "Answers prompts. The source may be a recipe that nothing has executed: what it copies is read where it lies, what " +
+        "it blends is computed into memory, and nothing is written. The text of one prompt is printed as it comes.",
+    )
+    .argument("<source>", SOURCE_ARGUMENT)
+    .option("-p, --prompt <text...>", "prompts")
+    .option("--prompts <file>", "prompts of a file: .json, .jsonl, or one a line; - for standard input")
+    .option("--ids <file>", "prompts as token ids: a JSON array of arrays; needs no tokenizer; - for standard input")
+    .option("--chat", "put each prompt into the model's chat template")
+    .option("--system <text>", "system message, with --chat")
+    .option("--no-bos", "do not let the tokenizer put its own marks (BOS) before a prompt")
+    .addOption(new Option("--batch <n>", "prompts answered at once (default: 8)").argParser(parsePositive));
+  withEngineOptions(withSamplingOptions(command, 256)).action(async (source: string, flags: GenerateFlags) => {
+    if (flags.system !== undefined && !flags.chat) throw usage("--system belongs to a chat; add --chat");
+    const texts = [...(flags.prompt ?? []), ...(flags.prompts ? await readPrompts(flags.prompts) : [])];
+    const tokens = flags.ids ? await readTokenFile(flags.ids) : [];
+    if (texts.length + tokens.length === 0)
+      throw usage("there is no prompt; give --prompt TEXT, --prompts FILE or --ids FILE");
+    await withEngine(source, flags, async (engine, signal) => {
+      const prompts: Prompt[] = tokens.map((list) => ({ tokens: list }));
+      for (const text of texts) prompts.push({ text, tokens: await encode(engine, text, flags) });
+      const start = performance.now();
+      const streams = prompts.length === 1 && !flags.json && texts.length === 1;
+      // Where answers appear on the terminal one after the other, they are the progress.
+      const isSeen = streams || (!flags.json && process.stdout.isTTY);
+      const progress = flags.quiet || isSeen || prompts.length === 1 ? SILENT : showProgress();
+      const inOrder = printInOrder(prompts);
+      let done = 0;
+      const tell = (i: number, answer: Generation): void => {
+        if (!flags.json && !streams) inOrder(i, answer);
+        progress.update({ phase: "answering", done: ++done, total: prompts.length });
+      };
+      const answers = await engine
+        .generate(
+          prompts.map((prompt) => prompt.tokens),
+          {
+            ...samplingOf(flags),
+            signal,
+            ...(streams ? { onText: (_: number, text: string) => write(process.stdout, text) } : {}),
+            onDone: (i, answer) => tell(i, answer),
+          },
+        )
+        .finally(() => progress.stop());
+      const seconds = (performance.now() - start) / 1000;
+      const count = answers.reduce((sum, { ids }) => sum + ids.length, 0);
+      const broken = answers.findIndex(({ finish }) => finish === "invalid");
+      // Nothing but the error may be on stdout then.
+      if (flags.json && broken < 0) printJson(report(engine, prompts, answers, seconds));
+      else if (streams) print("");
+      say(flags, `${plural(count, "token")} in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} a second)`);
+      if (broken >= 0) throw brokenModel(engine, `in its answer ${broken + 1}`);
+    });
+  });
+}
+
+async function encode(engine: Engine, text: string, { chat, system, bos }: GenerateFlags): Promise<number[]> {
+  if (!chat) return encodePrompt(engine, text, { bos });
+  const before = system === undefined ? [] : [{ role: "system", content: system }];
+  return encodeChat(engine, [...before, { role: "user", content: text }]);
+}
+
+function report(engine: Engine, prompts: readonly Prompt[], answers: readonly Generation[], seconds: number): unknown {
+  return {
+    model: engine.name,
+    seconds,
+    answers: answers.map(({ text, ids, finish }, i) => ({
+      ...(prompts[i]?.text === undefined ? {} : { prompt: prompts[i]?.text }),
+      promptTokens: prompts[i]?.tokens.length,
+      text,
+      ids,
+      finish,
+    })),
+  };
+}
+
+/** Prints each answer as soon as those before it are printed. */
+function printInOrder(prompts: readonly Prompt[]): (i: number, answer: Generation) => void {
+  const palette = paletteFor(process.stdout);
+  const waiting = new Map<number, Generation>();
+  let next = 0;
+  return (index, answer) => {
+    waiting.set(index, answer);
+    for (let ready = waiting.get(next); ready; ready = waiting.get(next)) {
+      const { text, tokens } = prompts[next] as Prompt;
+      print(palette.bold(`${next + 1}. ${text ?? tokens.join(" ")}`));
+      print(`${text === undefined ? ready.ids.join(" ") : ready.text}\n`);
+      waiting.delete(next++);
+    }
+  };
+}
+
+function usage(message: string): LayergraftError {
+  return new LayergraftError("usage", message);
+}

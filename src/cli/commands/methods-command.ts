@@ -1,0 +1,88 @@
+// layergraft methods: what recipes can say.
+import { type Command, Option } from "commander";
+import { LayergraftError } from "../../core/errors.js";
+import { closest } from "../../core/format.js";
+import {
+  type FieldReference,
+  type MethodReference,
+  methodReferences,
+  outputReferences,
+  recipeJsonSchema,
+} from "../../merge/plan/method-reference.js";
+import { terminalLines } from "../../report/render.js";
+import { paletteFor, print, printJson } from "../shared/output.js";
+
+interface MethodsOptions {
+  readonly json?: boolean;
+  readonly schema?: boolean;
+}
+
+export function addMethodsCommand(program: Command): void {
+  program
+    .command("methods")
+    .summary("list the merge methods, or explain one")
+    .description("Lists the methods of recipes; with a name, its formula, reference, fields and an example.")
+    .argument("[method]", "name of a method")
+    .option("--json", "print the result as one JSON document")
+    .addOption(new Option("--schema", "print the JSON Schema of recipes, for editors").conflicts("json"))
+    .action(async (name: string | undefined, options: MethodsOptions) => {
+      if (options.schema) return printJson(recipeJsonSchema());
+      const methods = methodReferences();
+      if (name === undefined) {
+        if (options.json) return printJson(methods);
+        return print([
+          ...terminalLines({
+            columns: ["method", "what it does"],
+            rows: methods.map((method) => [method.name, method.summary]),
+          }),
+          "",
+          "layergraft methods NAME explains one; docs/recipes.md has them all.",
+        ]);
+      }
+      const method = methods.find((one) => one.name === name);
+      if (!method) throw unknownMethod(name, methods);
+      if (options.json) printJson(method);
+      else print(await explain(method));
+    });
+}
+
+function unknownMethod(name: string, methods: readonly MethodReference[]): LayergraftError {
+  const known = methods.map((method) => method.name);
+  const meant = closest(name, known);
+  return new LayergraftError(
+    "usage",
+    `there is no method ${name}${meant === undefined ? "" : `; did you mean ${meant}?`} The methods are ${known.join(", ")}`,
+  );
+}
+
+async function explain(method: MethodReference): Promise<string[]> {
+  const { stringify } = await import("yaml");
+  const palette = paletteFor(process.stdout);
+  const { title, summary, formula, reference, fields, entryFields, example } = method;
+  return [
+    palette.bold(`${method.name}: ${title}`),
+    summary,
+    "",
+    formula,
+    palette.dim(reference),
+    "",
+    ...table(fields),
+    ...(entryFields.length > 0 ? ["", "Of each entry of the list, beside its model:", ...table(entryFields)] : []),
+    "",
+    "At the top of a recipe, whatever its method:",
+    ...table(outputReferences()),
+    "",
+    "A parameter is a number, a list of one per layer, { gradient: [...] }, or rules; see docs/recipes.md.",
+    "",
+    palette.dim("# example"),
+    stringify(example).trimEnd(),
+  ];
+}
+
+function table(fields: readonly FieldReference[]): string[] {
+  const rows = fields.map(({ name, type, required, default: value, description }) => {
+    const fallback = required ? "required" : value === undefined ? "" : JSON.stringify(value);
+    return [name, fallback, type.replaceAll("`", ""), description.replaceAll("`", "")];
+  });
+  return terminalLines({ columns: ["field", "default", "value", "meaning"], rows });
+}

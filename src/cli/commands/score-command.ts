@@ -1,0 +1,101 @@
+// layergraft score: log-probabilities of given tokens or continuations, and the most likely next tokens.
+import { type Command, Option } from "commander";
+import { LayergraftError } from "../../core/errors.js";
+import { terminalLines } from "../../report/render.js";
+import { right } from "../../report/table.js";
+import {
+  type EngineOptions,
+  encodePrompt,
+  parsePositive,
+  readTokenFile,
+  SOURCE_ARGUMENT,
+  withEngine,
+  withEngineOptions,
+} from "../shared/engine-run.js";
+import { print, printJson } from "../shared/output.js";
+
+interface ScoreFlags extends EngineOptions {
+  readonly ids?: string;
+  readonly prompt?: string;
+  readonly continuation?: string[];
+  readonly top?: number;
+  readonly bos: boolean;
+  readonly batch?: number;
+}
+
+export function addScoreCommand(program: Command): void {
+  const command = program
+    .command("score")
+    .summary("log-probabilities of tokens, of continuations, or of what comes next")
+    .description(
+      "Prints natural log-probabilities: of token ids (n - 1 for n, as nothing predicts the first), of continuations of a " +
+        "prompt, or of the most likely next tokens.",
+    )
+    .argument("<source>", SOURCE_ARGUMENT)
+    .option("--ids <file>", "JSON array of arrays of token ids; - for standard input")
+    .option("-p, --prompt <text>", "a prompt, with --continuation or --top")
+    .option("-c, --continuation <text...>", "texts that may follow the prompt")
+    .addOption(new Option("--top <n>", "how many of the most likely next tokens to print").argParser(parsePositive))
+    .option("--no-bos", "do not let the tokenizer put its own marks (BOS) before the prompt")
+    .addOption(new Option("--batch <n>", "texts computed at once (default: 8)").argParser(parsePositive));
+  withEngineOptions(command).action(async (source: string, flags: ScoreFlags) => {
+    const texts = flags.ids === undefined ? undefined : await readTokenFile(flags.ids);
+    if (!texts && flags.prompt === undefined)
+      throw usage("nothing says what to score; give --ids FILE, or --prompt TEXT");
+    if (!texts && !flags.continuation && !flags.top)
+      throw usage("say what to score of the prompt: --continuation or --top");
+    await withEngine(source, flags, async (engine, signal) => {
+      const batch = { signal, ...(flags.batch === undefined ? {} : { batch: flags.batch }) };
+      if (texts) {
+        const logprobs = await engine.score(texts, batch);
+        if (flags.json) return printJsonLine({ logprobs });
+        return print(logprobs.map((list) => list.map((logprob) => logprob.toFixed(4)).join(" ")));
+      }
+      const context = await encodePrompt(engine, flags.prompt ?? "", { bos: flags.bos });
+      const tokenizer = await engine.tokenizer();
+      const result: Record<string, unknown> = {};
+      if (flags.continuation) {
+        const requests = flags.continuation.map((text) => ({ context, continuation: tokenizer.encode(text) }));
+        const scores = await engine.scoreContinuations(requests, batch);
+        result.continuations = scores.map((score, i) => ({ text: flags.continuation?.[i], ...score }));
+        if (!flags.json) {
+          const rows = scores.map(({ logprob, tokens, greedy }, i) => [
+            JSON.stringify(flags.continuation?.[i]),
+            logprob.toFixed(4),
+            `${tokens.length}`,
+            greedy ? "yes" : "",
+          ]);
+          print(
+            terminalLines({
+              columns: ["continuation", right("log-probability"), right("tokens"), "most likely"],
+              rows,
+            }),
+          );
+        }
+      }
+      if (flags.top) {
+        const [next = []] = await engine.topNext([context], { count: flags.top, ...batch });
+        result.next = next.map(({ id, logprob }) => ({ id, token: tokenizer.tokenOf(id), logprob }));
+        if (!flags.json) {
+          const rows = next.map(({ id, logprob }) => [
+            JSON.stringify(tokenizer.decode([id])),
+            `${id}`,
+            logprob.toFixed(4),
+            `${(100 * Math.exp(logprob)).toFixed(2)}%`,
+          ]);
+          print(terminalLines({ columns: ["next", ...["id", "log-probability", "probability"].map(right)], rows }));
+        }
+      }
+      if (flags.json) printJson(result);
+    });
+  });
+}
+
+/** Numbers by the thousand are one line, not one line each. */
+function printJsonLine(value: unknown): void {
+  print(JSON.stringify(value));
+}
+
+function usage(message: string): LayergraftError {
+  return new LayergraftError("usage", message);
+}

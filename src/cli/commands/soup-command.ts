@@ -1,0 +1,42 @@
+// layergraft soup: the average of several models.
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
+
+interface SoupOptions extends MergeOptions {
+  readonly model: readonly { model: string; weight?: number }[];
+  readonly base?: string;
+  readonly weights?: "equal" | "magnitude";
+}
+
+/** SOURCE or SOURCE=WEIGHT; a path may hold a '=' itself, so only a number after the last one is a weight. */
+function parseModel(text: string, earlier: readonly { model: string; weight?: number }[] = []): typeof earlier {
+  const equals = text.lastIndexOf("=");
+  const weight = equals > 0 && equals < text.length - 1 ? Number(text.slice(equals + 1)) : Number.NaN;
+  if (text === "" || text.endsWith("=")) throw new InvalidArgumentError("It must be SOURCE or SOURCE=WEIGHT.");
+  return [...earlier, Number.isFinite(weight) ? { model: text.slice(0, equals), weight } : { model: text }];
+}
+
+export function addSoupCommand(program: Command): void {
+  const command = program
+    .command("soup")
+    .summary("average several models")
+    .description(
+      "Averages models tensor by tensor: uniformly, with weights, or by the inverse magnitude of their change.",
+    )
+    .addOption(
+      new Option("--model <source[=weight]>", "a model, as often as there are models")
+        .argParser(parseModel)
+        .makeOptionMandatory(),
+    )
+    .option("--base <source>", "the model all were fine-tuned from (for --weights magnitude)")
+    .addOption(
+      new Option("--weights <weights>", "equal, unless --model gives weights, or magnitude").choices([
+        "equal",
+        "magnitude",
+      ]),
+    );
+  withMergeOptions(command).action(async (options: SoupOptions) => {
+    const { model, base, weights } = options;
+    await runMerge({ method: "soup", models: [...model], base, weights, ...outputFields(options) }, ".", options);
+  });
+}

@@ -1,0 +1,139 @@
+// layergraft suggest: configurations worth trying for two experts, each with its reason.
+import { mkdir, readdir } from "node:fs/promises";
+import { isAbsolute, join, relative, resolve } from "node:path";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { stringify } from "yaml";
+import { OutputError } from "../../core/errors.js";
+import { exists, writeFileAtomically } from "../../core/files.js";
+import { plural } from "../../core/format.js";
+import { analyzeExperts } from "../../merge/analysis/analysis.js";
+import { type Suggestion, suggestRecipes } from "../../merge/analysis/suggest.js";
+import { locateSource } from "../../weights/checkpoint/locate.js";
+import {
+  paletteFor,
+  print,
+  printJson,
+  runWithProgress,
+  say,
+  type WorkOptions,
+  warn,
+  withWorkOptions,
+} from "../shared/output.js";
+
+interface SuggestCommandOptions extends WorkOptions {
+  readonly base: string;
+  readonly task: string;
+  readonly language: string;
+  readonly tau?: number;
+  readonly alpha?: number;
+  readonly vocabulary?: string;
+  readonly out?: string;
+  readonly force?: boolean;
+}
+
+const parseShare = (text: string) => {
+  const value = text.trim() === "" ? Number.NaN : Number(text);
+  if (!(value >= 0 && value <= 1)) throw new InvalidArgumentError("It must be a number from 0 to 1.");
+  return value;
+};
+
+export function addSuggestCommand(program: Command): void {
+  const command = program
+    .command("suggest")
+    .summary("configurations worth trying for two experts")
+    .description(
+      "Looks at where two experts changed, in one pass, and lists configurations to try, each with its reason: the paper's " +
+        "range scaled to the depth, shares of change by layer and by module, the experts' profiles, a reverse swap. A " +
+        "suggestion is where a search may start, never a result: evaluate what comes out.",
+    )
+    .requiredOption("--base <source>", "the model both were fine-tuned from")
+    .requiredOption("--task <source>", "the task expert")
+    .requiredOption("--language <source>", "the language expert")
+    .addOption(
+      new Option("--tau <share>", "difference of shares from which one expert owns a layer (default: 0.001)").argParser(
+        parseShare,
+      ),
+    )
+    .addOption(
+      new Option("--alpha <share>", "the task expert's weight where shares are alike (default: 0.5)").argParser(
+        parseShare,
+      ),
+    )
+    .option("--vocabulary <name>", "where vocabularies differ: whose tokens count, task, language, base, or union")
+    .option("-o, --out <folder>", "folder to write the recipes to, one YAML file each")
+    .option("--force", "write into a folder that is not empty, over recipes of the same names");
+  withWorkOptions(command).action(suggest);
+}
+
+async function suggest(options: SuggestCommandOptions): Promise<void> {
+  const { base, task, language, tau, alpha, vocabulary, out } = options;
+  if (out !== undefined && !options.force) await requireEmpty(out);
+  if (task === language) warn("task and language are the same source; swapping layers between them changes nothing");
+  const { analysis } = await runWithProgress(options, (controls) =>
+    analyzeExperts({ base, experts: { task, language }, vocabulary, ...controls }),
+  );
+  for (const warning of analysis.warnings) warn(warning);
+  const sources = { base, task, language };
+  if (out === undefined) {
+    const suggestions = suggestRecipes({ analysis, sources, tau, alpha, vocabulary });
+    if (options.json) printJson(suggestions);
+    else print(describe(suggestions));
+    say(
+      options,
+      "Each is where a search may start, not a result. --out FOLDER writes them as recipes for layergraft merge.",
+    );
+    return;
+  }
+  // Paths in a recipe start from the recipe's folder.
+  const moved = {
+    base: await fromFolder(base, out),
+    task: await fromFolder(task, out),
+    language: await fromFolder(language, out),
+  };
+  const suggestions = suggestRecipes({ analysis, sources: moved, tau, alpha, vocabulary });
+  await mkdir(out, { recursive: true });
+  for (const suggestion of suggestions) {
+    await writeFileAtomically(join(out, `${suggestion.name}.yaml`), recipeFile(suggestion));
+  }
+  if (options.json) printJson(suggestions.map((one) => ({ ...one, file: `${one.name}.yaml` })));
+  else print(describe(suggestions));
+  say(
+    options,
+    `Wrote ${plural(suggestions.length, "recipe")} to ${out}; try one: layergraft merge ${join(out, `${suggestions[0]?.name}.yaml`)} --out merged`,
+  );
+}
+
+function describe(suggestions: readonly Suggestion[]): string[] {
+  const palette = paletteFor(process.stdout);
+  return suggestions.flatMap(({ name, reason, reference, layers }) => [
+    palette.bold(name),
+    `  ${reason} ${palette.dim(`(${reference})`)}`,
+    `  ${layers}`,
+  ]);
+}
+
+function recipeFile({ reason, reference, layers, recipe }: Suggestion): string {
+  return `# ${reason}\n# ${reference}\n# ${layers}\n# A configuration to try, not a result.\n${stringify(recipe)}`;
+}
+
+/** A source as a recipe in another folder must name it. Names of models in the hub's cache stay as they are. */
+async function fromFolder(source: string, folder: string): Promise<string> {
+  if (
+    isAbsolute(source) ||
+    (!(await exists(resolve(source.split("+")[0] ?? ""))) && !(await exists(resolve(source))))
+  ) {
+    return source;
+  }
+  const { folder: found, adapter } = await locateSource(source);
+  const path = (absolute: string) => relative(resolve(folder), absolute);
+  return adapter === undefined ? path(found) : `${path(found)}+${path(adapter)}`;
+}
+
+async function requireEmpty(out: string): Promise<void> {
+  if (!(await exists(out))) return;
+  if ((await readdir(out).catch(() => ["?"])).length > 0) {
+    throw new OutputError(`${out} is there and not empty; choose another folder, or write into it with --force`, {
+      file: out,
+    });
+  }
+}

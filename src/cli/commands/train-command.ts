@@ -1,0 +1,304 @@
+// layergraft train: an expert from a base and data, as a run file says, with every field as a flag.
+import { readFile } from "node:fs/promises";
+import { basename, isAbsolute, join } from "node:path";
+import { type Command, Option } from "commander";
+import { LayergraftError } from "../../core/errors.js";
+import { writeFileAtomically } from "../../core/files.js";
+import { formatCount, formatRanges, plural } from "../../core/format.js";
+import { previewOf, type SetCounts } from "../../data/index.js";
+import { loadSourceTokenizer } from "../../engine/index.js";
+import { svgToPng } from "../../report/draw.js";
+import { type LogEntry, lossCurveSvg } from "../../report/loss-curve.js";
+import { previewLegend, renderPreview } from "../../report/preview.js";
+import { type Progress, SILENT, showProgress } from "../../report/progress.js";
+import { terminalLines } from "../../report/render.js";
+import { right } from "../../report/table.js";
+import {
+  checkRun,
+  describeSchedule,
+  type FieldText,
+  handOverRun,
+  type PreparedRun,
+  prepareRun,
+  type Run,
+  type RunResult,
+  readRun,
+  runFields,
+  startTrlRun,
+  TRL_FILES,
+  type TrainProgress,
+  trainRun,
+} from "../../train/index.js";
+import { parsePositive } from "../shared/engine-run.js";
+import {
+  type CommonOptions,
+  elapsed,
+  interruptSignal,
+  paletteFor,
+  print,
+  printJson,
+  say,
+  withCommonOptions,
+} from "../shared/output.js";
+
+interface TrainFlags extends CommonOptions {
+  readonly resume?: boolean;
+  readonly force?: boolean;
+  readonly dryRun?: boolean;
+  readonly preview?: number;
+  readonly engine: "embedded" | "trl";
+  readonly start?: boolean;
+  readonly python: string;
+  readonly gpus?: number;
+  readonly machines?: number;
+  readonly slurm?: string[];
+}
+
+/** Writes the run for PyTorch, and starts it if that is wanted. */
+async function handOver(
+  run: Run,
+  where: { readonly folder: string; readonly dataFolder: string; readonly signal: AbortSignal },
+  flags: TrainFlags,
+): Promise<void> {
+  const { gpus: processes, machines, slurm } = flags;
+  const cluster = { processes, machines, slurm };
+  const display = flags.quiet ? SILENT : showProgress();
+  const onWritten = (done: number, total: number) => display.update({ phase: "writing sequences", done, total });
+  const written = await handOverRun({ ...where, run, cluster, onWritten }).finally(() => display.stop());
+  if (flags.start) {
+    const onLine = (line: string) => say(flags, line);
+    await startTrlRun({ folder: written.folder, python: flags.python, signal: where.signal, onLine });
+  }
+  if (flags.json) return printJson({ ...written, started: flags.start ?? false });
+  const { folder, sequences, tokens, out } = written;
+  print([
+    `Wrote ${folder}: ${plural(sequences, "sequence")}, ${formatCount(tokens)} tokens, ${TRL_FILES.entry}, ${TRL_FILES.launch}, ${TRL_FILES.slurm}`,
+    flags.start
+      ? `Trained; its checkpoints are in ${out}`
+      : `Start it with: bash ${join(folder, TRL_FILES.launch)} (or sbatch ${join(folder, TRL_FILES.slurm)}); checkpoints come to ${out}`,
+  ]);
+}
+
+export function addTrainCommand(program: Command): void {
+  const command = program
+    .command("train")
+    .summary("fine-tune an expert: full, LoRA, parts of the model, or parts by turns")
+    .description(
+      "Trains as a run file says: base, data, output, method, what is trained. Every field of it is a flag, too, and goes " +
+        "before the file's; values are read as YAML. Relative paths in the file start from its folder, those of flags from the working folder.",
+    )
+    .argument("[run]", "YAML file; without it all comes from flags")
+    .option("--dry-run", "open base and data, say what would be trained, and stop")
+    .addOption(
+      new Option("--preview <n>", "show what the model will see of the first examples, and stop").argParser(
+        parsePositive,
+      ),
+    )
+    .option("--resume", "go on with a run that was stopped, to the same weights")
+    .option("--force", "replace an earlier run in the output folder")
+    .addOption(
+      new Option(
+        "--engine <engine>",
+        "who trains: the embedded engine, or PyTorch, for which the run is written as a folder",
+      )
+        .choices(["embedded", "trl"])
+        .default("embedded"),
+    )
+    .option("--start", "trl: start the folder that was written, here")
+    .option("--python <interpreter>", "trl: interpreter that has TRL and PEFT, for --start", "python3")
+    .addOption(new Option("--gpus <n>", "trl: processes of a machine").argParser(parsePositive))
+    .addOption(new Option("--machines <n>", "trl: machines").argParser(parsePositive))
+    .option("--slurm <option...>", "trl: options of sbatch, such as --slurm=--time=24:00:00");
+  for (const { field, description } of runFields()) command.option(`--${field} <value>`, description);
+  withCommonOptions(command).action(async (file: string | undefined, flags: TrainFlags & Record<string, unknown>) => {
+    const { run, ...folders } = await readRunOf(file, flags);
+    const signal = interruptSignal();
+    const start = performance.now();
+    const palette = paletteFor(process.stderr);
+    if (flags.dryRun || flags.preview !== undefined) {
+      const prepared = await prepareRun({ run, ...folders, signal });
+      try {
+        if (flags.preview !== undefined) await printPreview(prepared, flags.preview);
+        else if (flags.json) printJson(summaryOf(run, prepared));
+        else print(describeRun(run, prepared));
+      } finally {
+        prepared.close();
+      }
+      return;
+    }
+    if (flags.engine === "trl") return handOver(run, { ...folders, signal }, flags);
+    const display = flags.quiet ? SILENT : showProgress();
+    let result: RunResult;
+    try {
+      result = await trainRun({
+        ...{ run, ...folders, signal },
+        ...(flags.resume ? { resume: true } : {}),
+        ...(flags.force ? { force: true } : {}),
+        onReady: (prepared) => say(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),
+        onProgress: (progress) => display.update(stateOf(progress)),
+      });
+    } finally {
+      display.stop();
+    }
+    const pictures = await drawLoss(run.out, result.log);
+    if (flags.json) return printJson({ ...result, pictures });
+    print(describeResult(result, elapsed(start)));
+  });
+}
+
+/** The run, and where its relative paths start: those of the file from it, those of flags from where the person stands. */
+async function readRunOf(
+  file: string | undefined,
+  flags: Record<string, unknown>,
+): Promise<{ run: Run; folder: string; dataFolder: string }> {
+  const fields = runFields().flatMap(({ field }): FieldText[] => {
+    const value = flags[attributeOf(field)];
+    return typeof value === "string" ? [[field, value]] : [];
+  });
+  if (file === undefined) {
+    if (fields.length === 0)
+      throw new LayergraftError("usage", "there is nothing to train; give a run file, or --base, --data and --out");
+    return { run: checkRun({}, { fields }), folder: ".", dataFolder: "." };
+  }
+  const { run, folder } = await readRun(file, { fields });
+  const startOf = (...names: string[]) => (fields.some(([field]) => names.includes(field)) ? "." : folder);
+  return {
+    run: { ...run, out: isAbsolute(run.out) ? run.out : join(startOf("out"), run.out) },
+    folder: startOf("base"),
+    dataFolder: startOf("data", "partition"),
+  };
+}
+
+/** What commander calls a flag's value. */
+function attributeOf(field: string): string {
+  return field.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+function titleOf({ method, out, base }: Run): string {
+  return `${method === "lora" ? "LoRA" : "Full"} fine-tuning of ${base} into ${out}`;
+}
+
+function describeRun(run: Run, prepared: PreparedRun): string[] {
+  const { settings, trained, lora, source, streams, notes } = prepared;
+  const parameters = [...trained].reduce((sum, name) => sum + sizeOf(source.tensors.get(name)?.shape ?? []), 0);
+  const layers = [...new Set([...trained].flatMap((name) => source.tensors.get(name)?.layer ?? []))].sort(
+    (a, b) => a - b,
+  );
+  const factors = lora?.modules.reduce((sum, module) => sum + lora.settings.rank * (module.in + module.out), 0);
+  const what = lora
+    ? `factors of rank ${lora.settings.rank} for ${plural(lora.modules.length, "weight")}, ${formatCount(factors ?? 0)} parameters that learn`
+    : `${formatCount(parameters)} parameters learn`;
+  return [
+    `${what}, in layers ${formatRanges(layers) || "none"}`,
+    ...streams.flatMap(({ name, counts }) => [
+      ...(streams.length > 1 ? [`stream ${name}:`] : []),
+      ...terminalLines({ columns: ["set", ...COUNT_COLUMNS.map(right)], rows: counts.map(countRow) }),
+      ...counts.map(({ name, fields, template }) => `  ${name}: ${fields}; written with ${template}`),
+      ...counts.flatMap(lossesOf),
+    ]),
+    `${plural(settings.steps, "step")} of ${settings.sequencesPerStep} sequences of ${run.packing ? "" : "at most "}${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
+    `learning rate ${settings.learningRate}, ${describeSchedule(settings.schedule, settings.steps)}`,
+    ...notes.map((note) => `note: ${note}`),
+  ];
+}
+
+function sizeOf(shape: readonly number[]): number {
+  return shape.reduce((product, extent) => product * extent, 1);
+}
+
+function stateOf(progress: TrainProgress): Progress {
+  const { step, steps, loss, holdoutLoss, learningRate, gradientNorm, tokensPerSecond } = progress;
+  const detail = [
+    `loss ${loss.toFixed(4)}`,
+    ...(holdoutLoss === undefined ? [] : [`held-out loss ${holdoutLoss.toFixed(4)}`]),
+    `lr ${learningRate.toExponential(1)}`,
+    `|g| ${gradientNorm.toFixed(2)}`,
+    `${formatCount(tokensPerSecond)} tokens/s`,
+  ].join("  ");
+  return { phase: "training", done: step, total: steps, detail };
+}
+
+const COUNT_COLUMNS = ["rows", "examples", "kept", "held out", "cut", "tokens", "learned"];
+
+function countRow(counts: SetCounts): string[] {
+  const { name, rows, examples, kept, heldOut, cut, tokens, lossTokens } = counts;
+  return [
+    name,
+    ...[rows, examples, kept, heldOut, cut].map((n) => n.toLocaleString("en-US")),
+    formatCount(tokens),
+    formatCount(lossTokens),
+  ];
+}
+
+/** What became of rows that are not trained on; nothing is dropped in silence. */
+function lossesOf(counts: SetCounts): string[] {
+  const lost: [number, string][] = [
+    [counts.badRows, "could not be read"],
+    [counts.emptyRows, "without prompt or response"],
+    [counts.duplicates, "were there before"],
+    [counts.notSampled, "left out by the cap"],
+    [counts.tooLong, "too long"],
+    [counts.nothingToLearn, "with nothing to learn"],
+    [counts.refused, "refused by the chat template"],
+  ];
+  for (const [filter, count] of Object.entries({ ...counts.filteredRows, ...counts.filtered }))
+    lost.push([count, `not ${filter}`]);
+  for (const [file, count] of Object.entries(counts.contaminated)) lost.push([count, `share a passage with ${file}`]);
+  const told = lost.filter(([count]) => count > 0).map(([count, why]) => `${count.toLocaleString("en-US")} ${why}`);
+  return told.length > 0 ? [`  ${counts.name}: ${told.join("; ")}`] : [];
+}
+
+function summaryOf(run: Run, { settings, trained, lora, streams, notes }: PreparedRun): unknown {
+  return {
+    run,
+    settings,
+    trained: [...trained],
+    ...(lora ? { factors: lora.modules.map(({ module }) => module) } : {}),
+    data: Object.fromEntries(streams.map(({ name, counts }) => [name, counts])),
+    notes,
+  };
+}
+
+/** The first examples in the order of training, as the model sees them. */
+async function printPreview({ source, streams }: PreparedRun, count: number): Promise<void> {
+  const palette = paletteFor(process.stdout);
+  const tokenizer = await loadSourceTokenizer(source);
+  print(previewLegend(palette));
+  for (const { name, batches, data } of streams) {
+    for (let i = 0; i < Math.min(count, batches.mixture.size); i++) {
+      const { set, index } = batches.mixture.placeOf(batches.mixture.at(i));
+      const encoded = data.train.get(set, index);
+      print("");
+      print(
+        palette.bold(
+          `${streams.length > 1 ? `${name}, ` : ""}example ${i + 1} of ${data.train.sets[set]?.name}, ${plural(encoded.ids.length, "token")}`,
+        ),
+      );
+      print(renderPreview(previewOf(encoded, tokenizer), palette));
+    }
+  }
+}
+
+async function drawLoss(out: string, log: string): Promise<string[]> {
+  const entries = (await readFile(log, "utf8"))
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as LogEntry);
+  if (entries.length < 2) return [];
+  const svg = await lossCurveSvg(entries, `Loss of ${basename(out)}`);
+  const files = [join(out, "loss.svg"), join(out, "loss.png")];
+  await writeFileAtomically(files[0] as string, svg);
+  await writeFileAtomically(files[1] as string, await svgToPng(svg));
+  return files;
+}
+
+function describeResult(result: RunResult, time: string): string[] {
+  const { last, best, bestLoss, merged, reverted, steps, samples, tokens, loss, stoppedEarly, resumed } = result;
+  return [
+    `Trained ${plural(steps, "step")}, ${plural(samples, "sample")}, ${formatCount(tokens)} tokens${resumed ? " (resumed)" : ""} in ${time}${loss === null ? "" : `; loss ${loss.toFixed(4)}`}${stoppedEarly ? "; stopped early, as the held-out loss got no better" : ""}`,
+    `last  ${last}`,
+    ...(best ? [`best  ${best} (held-out loss ${bestLoss?.toFixed(4)})`] : []),
+    ...(merged ? [`merged  ${merged}`] : []),
+    ...(reverted ? [`reverted  ${reverted}`] : []),
+  ];
+}

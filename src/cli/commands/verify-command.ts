@@ -1,0 +1,67 @@
+// layergraft verify: recompute an output from its sources and compare.
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { formatBytes, plural } from "../../core/format.js";
+import { verifyOutput } from "../../merge/output/verify.js";
+import {
+  elapsed,
+  paletteFor,
+  print,
+  printJson,
+  runWithProgress,
+  type WorkOptions,
+  withWorkOptions,
+} from "../shared/output.js";
+
+interface VerifyCommandOptions extends WorkOptions {
+  readonly source?: ReadonlyMap<string, string>;
+}
+
+// Enough to see the pattern, few enough for a screen.
+const MOST_SHOWN = 20;
+
+function parseMoved(text: string, earlier: ReadonlyMap<string, string> = new Map()): ReadonlyMap<string, string> {
+  const equals = text.indexOf("=");
+  if (equals < 1 || equals === text.length - 1)
+    throw new InvalidArgumentError("It must be ID=FOLDER, such as task=./math.");
+  return new Map([...earlier, [text.slice(0, equals), text.slice(equals + 1)]]);
+}
+
+export function addVerifyCommand(program: Command): void {
+  const command = program
+    .command("verify")
+    .summary("recompute an output from its sources and name every tensor that differs")
+    .description(
+      "Reads layergraft.json of a folder that layergraft wrote, computes every tensor again, and compares it byte by " +
+        "byte. Exit status 0 if all are as planned, 1 if any differs.",
+    )
+    .argument("<folder>", "output of swap, soup or merge")
+    .addOption(new Option("--source <id=folder>", "where a source is now, if it was moved").argParser(parseMoved));
+  withWorkOptions(command).action(async (folder: string, options: VerifyCommandOptions) => {
+    const start = performance.now();
+    const verification = await runWithProgress(options, (controls) =>
+      verifyOutput(folder, { moved: options.source, ...controls }),
+    );
+    const { deviations, tensors, bytesRead, files } = verification;
+    const isVerified = deviations.length === 0 && files.length === 0;
+    if (options.json) printJson({ folder, verified: isVerified, ...verification });
+    else if (isVerified) {
+      const ok = paletteFor(process.stdout).green("Verified");
+      print(
+        `${ok} ${folder}: ${plural(tensors, "tensor")} equal to the last bit (${formatBytes(bytesRead)} read, ${elapsed(start)})`,
+      );
+    } else {
+      const bad = paletteFor(process.stdout).red("Not verified:");
+      const more = deviations.length - MOST_SHOWN;
+      print([
+        deviations.length > 0
+          ? `${bad} ${deviations.length} of ${plural(tensors, "tensor")} of ${folder} deviate from the plan`
+          : `${bad} the tensors of ${folder} are right, but not what goes with them`,
+        ...deviations.slice(0, MOST_SHOWN).map(({ tensor, what }) => `  ${tensor} ${what}`),
+        ...(more > 0 ? [`  and ${more} more; --json lists all`] : []),
+        ...files.map(({ file, what }) => `  ${file} ${what === "missing" ? "is missing" : "was changed"}`),
+        "Either the output was changed after it was written, or a source was.",
+      ]);
+    }
+    if (!isVerified) process.exitCode = 1;
+  });
+}

@@ -1,0 +1,223 @@
+// What commands that run a model share: opening it with its messages, options of sampling, prompts into tokens.
+import { readFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import { text as readStream } from "node:stream/consumers";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { isSystemError, LayergraftError } from "../../core/errors.js";
+import { formatBytes } from "../../core/format.js";
+import { type Engine, type GenerateOptions, openEngine } from "../../engine/index.js";
+import type { ChatMessage } from "../../engine/text/index.js";
+import {
+  type CommonOptions,
+  elapsed,
+  interruptSignal,
+  parseCount,
+  parseThreads,
+  say,
+  withCommonOptions,
+} from "./output.js";
+
+/** Options of every command that runs a model. */
+export interface EngineOptions extends CommonOptions {
+  readonly threads?: number;
+  readonly provider?: string[];
+}
+
+export const SOURCE_ARGUMENT =
+  "FOLDER, FOLDER+ADAPTER, a recipe that nothing has executed, or a model in the hub's local cache";
+
+/** Adds the options of `EngineOptions`. */
+export function withEngineOptions(command: Command): Command {
+  return withCommonOptions(
+    command
+      .addOption(
+        new Option(
+          "--threads <n>",
+          `threads to compute with (default: the cores, ${availableParallelism()} here)`,
+        ).argParser(parseThreads),
+      )
+      .option("--provider <name...>", "execution providers of ONNX Runtime, in order of preference, such as cuda cpu"),
+  );
+}
+
+/** Opens a model, runs some work with it, closes it; Ctrl-C fires the signal. */
+export async function withEngine<T>(
+  source: string,
+  options: EngineOptions,
+  work: (engine: Engine, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const start = performance.now();
+  const signal = interruptSignal();
+  let computed = 0;
+  const engine = await openEngine(source, {
+    signal,
+    onProgress: (_, total) => {
+      computed = total;
+    },
+    ...(options.threads === undefined ? {} : { threads: options.threads }),
+    ...(options.provider === undefined ? {} : { providers: options.provider }),
+  });
+  try {
+    for (const note of engine.notes) say(options, `note: ${note}`);
+    const blended = computed > 0 ? `, ${formatBytes(computed)} of it computed in memory` : "";
+    say(options, `${engine.name}: ${engine.family}, ready in ${elapsed(start)}${blended}`);
+    return await work(engine, signal);
+  } finally {
+    await engine.close();
+  }
+}
+
+export interface SamplingFlags {
+  readonly maxNewTokens: number;
+  readonly temperature: number;
+  readonly topK?: number;
+  readonly topP?: number;
+  readonly seed: number;
+  readonly stop?: string[];
+  readonly batch?: number;
+}
+
+/** Adds the options of `SamplingFlags`. */
+export function withSamplingOptions(command: Command, maxNewTokens: number): Command {
+  return command
+    .addOption(
+      new Option("--max-new-tokens <n>", "most tokens of an answer").argParser(parseCount).default(maxNewTokens),
+    )
+    .addOption(
+      new Option("--temperature <t>", "0 takes the most likely token, higher is more varied")
+        .argParser(parseShare(10))
+        .default(0),
+    )
+    .addOption(new Option("--top-k <k>", "draw from the k most likely tokens").argParser(parsePositive))
+    .addOption(
+      new Option("--top-p <p>", "draw from the most likely tokens of this probability together").argParser(
+        parseShare(1),
+      ),
+    )
+    .addOption(new Option("--seed <n>", "seed of the drawing").argParser(parseCount).default(0))
+    .option("--stop <text...>", "texts that end an answer");
+}
+
+export function samplingOf({
+  batch,
+  stop,
+  topK,
+  topP,
+  maxNewTokens,
+  temperature,
+  seed,
+}: SamplingFlags): GenerateOptions {
+  if (temperature === 0 && (topK !== undefined || topP !== undefined)) {
+    throw new LayergraftError(
+      "usage",
+      "--top-k and --top-p draw, and with temperature 0 nothing is drawn; add --temperature, such as 0.7",
+    );
+  }
+  return {
+    maxNewTokens,
+    temperature,
+    seed,
+    ...(topK === undefined ? {} : { topK }),
+    ...(topP === undefined ? {} : { topP }),
+    ...(stop === undefined ? {} : { stop }),
+    ...(batch === undefined ? {} : { batch }),
+  };
+}
+
+export function parsePositive(text: string): number {
+  const value = parseCount(text);
+  if (value < 1) throw new InvalidArgumentError("It must be at least 1.");
+  return value;
+}
+
+function parseShare(most: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (text.trim() === "" || !(value >= 0 && value <= most)) {
+      throw new InvalidArgumentError(`It must be a number from 0 to ${most}.`);
+    }
+    return value;
+  };
+}
+
+/** The tokens of a prompt: as it is, with what the tokenizer puts before a text (BOS), unless that is unwanted. */
+export async function encodePrompt(engine: Engine, prompt: string, options: { bos?: boolean } = {}): Promise<number[]> {
+  const tokenizer = await engine.tokenizer();
+  if (options.bos === false) return tokenizer.encode(prompt);
+  const tokens = tokenizer.encode(prompt, { specialTokens: true });
+  // Some tokenizers put a mark at the end, too, which would end the answer before it begins.
+  return tokens.at(-1) === tokenizer.eos && tokens.length > 1 ? tokens.slice(0, -1) : tokens;
+}
+
+/** The tokens of a conversation that the model is to go on with. */
+export async function encodeChat(engine: Engine, messages: readonly ChatMessage[]): Promise<number[]> {
+  const template = await engine.chatTemplate();
+  if (!template) {
+    throw new LayergraftError(
+      "usage",
+      `${engine.name} has no chat template, so how a conversation looks to it is not known; give its folder a chat_template.jinja, or use generate without --chat`,
+    );
+  }
+  const text = template.render(messages, { addGenerationPrompt: true });
+  return (await engine.tokenizer()).encode(text);
+}
+
+/** The error of a model whose scores are not numbers. @param where such as "in its answer 2" */
+export function brokenModel(engine: Engine, where: string): LayergraftError {
+  return new LayergraftError(
+    "broken-model",
+    `${engine.name} gave scores that are not numbers ${where}; its weights hold NaN or infinity, or run into it: find them with layergraft analyze`,
+  );
+}
+
+/** The text of a file, or of standard input for -. */
+async function readInput(path: string): Promise<string> {
+  if (path === "-") return readStream(process.stdin);
+  return readFile(path, "utf8").catch((error: unknown) => {
+    if (!isSystemError(error, "ENOENT")) throw error;
+    throw new LayergraftError("usage", `${path} does not exist`, { file: path }, error);
+  });
+}
+
+/** Prompts of a file: a JSON array of texts, JSON Lines of texts or of objects with a prompt, or one text a line. */
+export async function readPrompts(path: string): Promise<string[]> {
+  const text = await readInput(path);
+  const fault = (why: string) => new LayergraftError("usage", `${path}: ${why}`, { file: path });
+  const promptOf = (value: unknown, where: string): string => {
+    const prompt = typeof value === "object" && value !== null ? (value as { prompt?: unknown }).prompt : value;
+    if (typeof prompt !== "string") throw fault(`${where} is neither a text nor an object with a text "prompt"`);
+    return prompt;
+  };
+  if (/\.json$/i.test(path)) {
+    const list = parseJson(text, fault);
+    if (!Array.isArray(list)) throw fault("holds no JSON array of prompts");
+    return list.map((value, i) => promptOf(value, `entry ${i + 1}`));
+  }
+  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "");
+  if (!/\.jsonl$/i.test(path)) return lines;
+  return lines.map((line, i) =>
+    promptOf(
+      parseJson(line, (why) => fault(`line ${i + 1} ${why}`)),
+      `line ${i + 1}`,
+    ),
+  );
+}
+
+function parseJson(text: string, fault: (why: string) => Error): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw fault(`is not valid JSON: ${(error as Error).message}`);
+  }
+}
+
+/** Texts of tokens from a file, or from standard input for -: a JSON array of arrays of whole numbers. */
+export async function readTokenFile(path: string): Promise<number[][]> {
+  const fault = (why: string) => new LayergraftError("usage", `${path}: ${why}`, { file: path });
+  const value = parseJson(await readInput(path), fault);
+  const isTokens = (list: unknown): list is number[] => Array.isArray(list) && list.every(Number.isInteger);
+  if (!Array.isArray(value) || !value.every(isTokens)) {
+    throw fault("holds no array of arrays of token ids, such as [[1, 15, 27], [1, 9]]");
+  }
+  return value;
+}

@@ -1,0 +1,196 @@
+// From --backend and its companions to an open backend. Which requests it gets is no business of this file.
+import { mkdirSync } from "node:fs";
+import { mkdtemp, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { LayergraftError } from "../../core/errors.js";
+import { exists } from "../../core/files.js";
+import { formatDuration } from "../../core/format.js";
+import { own } from "../../core/json.js";
+import { VERSION } from "../../core/version.js";
+import { openEngine } from "../../engine/index.js";
+import { type ChatTemplate, loadChatTemplate, loadTokenizer } from "../../engine/text/index.js";
+import { plainAddress, withoutLogin } from "../../evaluate/backends/index.js";
+import {
+  type Backend,
+  engineBackend,
+  openLlamaCpp,
+  openOllama,
+  openOpenAI,
+  type ServerOptions,
+  startServer,
+} from "../../evaluate/index.js";
+import { SERVER_LOG } from "../../evaluate/results/index.js";
+import { openCheckpoint } from "../../weights/checkpoint/checkpoint.js";
+import type { EngineOptions } from "./engine-run.js";
+
+/** Options of the command line that say who answers. */
+export interface BackendFlags extends EngineOptions {
+  readonly backend: string;
+  readonly model?: string;
+  readonly tokenizer?: string;
+  readonly batch?: number;
+  readonly concurrency?: number;
+  readonly timeout?: number;
+  readonly retries?: number;
+  readonly startTimeout?: number;
+  readonly context?: number;
+  readonly apiKeyEnv?: string;
+  readonly seed: number;
+  readonly out?: string;
+}
+
+export interface OpenedBackend {
+  readonly backend: Backend;
+  /** Address of the server, where there is one. */
+  readonly url: string | undefined;
+  close(): Promise<void>;
+}
+
+export const BACKEND_HELP =
+  "engine, openai:URL (completions: vLLM, SGLang, ...), llamacpp:URL, ollama:URL, or serve:'COMMAND {model} {port}', " +
+  "which starts your own server and stops it afterwards";
+
+/**
+ * Opens what answers the prompts.
+ * @param say takes what a person should know while it opens
+ * @throws {LayergraftError} when the specification is wrong, or the backend cannot be opened
+ */
+export async function openBackend(
+  source: string,
+  flags: BackendFlags,
+  signal: AbortSignal,
+  say: (text: string) => void,
+): Promise<OpenedBackend> {
+  const kind = /^[a-z]+/.exec(flags.backend)?.[0] ?? "";
+  const rest = flags.backend.slice(kind.length + 1);
+  if (flags.backend === "engine") return openOwn(source, flags, signal, say);
+  if (!["openai", "llamacpp", "ollama", "serve"].includes(kind) || rest === "") {
+    throw usage(`--backend "${withoutLogin(flags.backend)}" is not known; it is ${BACKEND_HELP}`);
+  }
+  const isFolder = await isDirectory(source);
+  const folder = flags.tokenizer ?? (isFolder ? source : undefined);
+  const options = { ...(await serverOptions(flags, folder)), signal };
+  if (kind === "serve") return openServed(rest, source, isFolder, options, flags, signal, say);
+  const named = { ...options, url: rest, model: flags.model ?? (isFolder ? undefined : source) };
+  const backend =
+    kind === "openai"
+      ? await openOpenAI(named)
+      : kind === "llamacpp"
+        ? await openLlamaCpp({ ...named, model: flags.model })
+        : await openOllama({ ...named, contextLength: flags.context });
+  return { backend, url: plainAddress(new URL(rest)), close: () => backend.close() };
+}
+
+async function openOwn(
+  source: string,
+  flags: BackendFlags,
+  signal: AbortSignal,
+  say: (text: string) => void,
+): Promise<OpenedBackend> {
+  const engine = await openEngine(source, {
+    signal,
+    ...(flags.threads === undefined ? {} : { threads: flags.threads }),
+    ...(flags.provider === undefined ? {} : { providers: flags.provider }),
+  });
+  try {
+    for (const note of engine.notes) say(`note: ${note}`);
+    const template = await engine.chatTemplate();
+    const backend = engineBackend({
+      engine,
+      tokenizer: await engine.tokenizer(),
+      renderChat: rendererOf(template),
+      model: engine.name,
+      digest: engine.digest,
+      version: `layergraft ${VERSION}`,
+      batch: flags.batch,
+    });
+    return { backend, url: undefined, close: () => backend.close() };
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+}
+
+/** Starts the user's server, opens it, and stops it when the backend is closed, or cannot be opened. */
+async function openServed(
+  command: string,
+  source: string,
+  isFolder: boolean,
+  options: Omit<ServerOptions, "url">,
+  flags: BackendFlags,
+  signal: AbortSignal,
+  say: (text: string) => void,
+): Promise<OpenedBackend> {
+  const model = isFolder ? resolve(source) : source;
+  const digest = isFolder ? (await openCheckpoint(source)).digest : undefined;
+  const logFolder = flags.out ?? (await mkdtemp(join(tmpdir(), "layergraft-eval-")));
+  mkdirSync(logFolder, { recursive: true });
+  const log = join(logFolder, SERVER_LOG);
+  say(`starting the server; what it prints goes to ${log}`);
+  let told = 0;
+  const server = await startServer({
+    command,
+    model,
+    log,
+    apiKey: options.apiKey,
+    timeout: flags.startTimeout,
+    signal,
+    onProgress: ({ seconds, lastLine }) => {
+      if (seconds - told < 10) return;
+      told = seconds;
+      say(`waiting for the server, ${formatDuration(seconds)} so far${lastLine ? `: ${lastLine.slice(0, 120)}` : ""}`);
+    },
+  });
+  try {
+    const backend = await openOpenAI({ ...options, url: server.url, served: flags.model ?? model, digest });
+    return {
+      backend,
+      url: server.url,
+      close: async () => {
+        await backend.close();
+        await server.stop();
+      },
+    };
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+}
+
+async function serverOptions(flags: BackendFlags, folder: string | undefined): Promise<Omit<ServerOptions, "url">> {
+  const hasTokenizer = folder !== undefined && (await exists(join(folder, "tokenizer.json")));
+  if (flags.tokenizer !== undefined && !hasTokenizer) {
+    throw usage(`--tokenizer ${flags.tokenizer}: there is no tokenizer.json in it`);
+  }
+  const template = hasTokenizer ? await loadChatTemplate(folder) : undefined;
+  return {
+    concurrency: flags.concurrency,
+    timeout: flags.timeout,
+    retries: flags.retries,
+    seed: flags.seed,
+    apiKey: readKey(flags.apiKeyEnv),
+    tokenizer: hasTokenizer ? await loadTokenizer(folder) : undefined,
+    renderChat: rendererOf(template),
+  };
+}
+
+function rendererOf(template: ChatTemplate | undefined): Backend["renderChat"] {
+  return template && (async (messages) => template.render(messages, { addGenerationPrompt: true }));
+}
+
+/** A key comes from the environment alone: a command line is there for all to see. */
+function readKey(name: string | undefined): string | undefined {
+  if (name === undefined) return undefined;
+  const key = own(process.env, name);
+  if (key) return key;
+  throw usage(`--api-key-env ${name}: there is no such variable in the environment`);
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  return (await exists(path)) && (await stat(path)).isDirectory();
+}
+
+function usage(message: string): LayergraftError {
+  return new LayergraftError("usage", message);
+}

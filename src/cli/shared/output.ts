@@ -1,0 +1,140 @@
+// What commands share: where text goes, colours, options that several take. Results to stdout, all else to stderr.
+import { type Command, InvalidArgumentError, Option } from "commander";
+import pc from "picocolors";
+import { formatDuration, parseBytes } from "../../core/format.js";
+import { visible } from "../../core/terminal.js";
+import { MOST_THREADS } from "../../core/threads.js";
+import { type ProgressDisplay, SILENT, showProgress } from "../../report/progress.js";
+import type { Palette } from "../../report/strip.js";
+import type { RunOptions } from "../../weights/streaming/run-program.js";
+
+/** Options that every command with a long run has. */
+export interface CommonOptions {
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+}
+
+export interface WorkOptions extends CommonOptions {
+  readonly threads?: number;
+  readonly memory?: number;
+}
+
+/** Whether a stream is to be coloured: not if it is no terminal or NO_COLOR is set, in any case if FORCE_COLOR is. */
+export function hasColors(stream: NodeJS.WriteStream): boolean {
+  const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
+  const forced = FORCE_COLOR !== undefined && FORCE_COLOR !== "0" && FORCE_COLOR !== "";
+  return !NO_COLOR && (forced || (stream.isTTY === true && TERM !== "dumb"));
+}
+
+export function paletteFor(stream: NodeJS.WriteStream): Palette {
+  return pc.createColors(hasColors(stream));
+}
+
+/** Writes text for people: control characters in names, answers and messages are shown, not obeyed. */
+export function write(stream: NodeJS.WriteStream, text: string): void {
+  stream.write(visible(text));
+}
+
+/** Prints a result. */
+export function print(lines: readonly string[] | string): void {
+  write(process.stdout, `${typeof lines === "string" ? lines : lines.join("\n")}\n`);
+}
+
+/** Prints a value as the one JSON document of `--json`. */
+export function printJson(value: unknown): void {
+  // Exact for whoever parses it: JSON's own escapes, also for what JSON would leave raw.
+  const text = JSON.stringify(value, null, 2).replace(
+    /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+  process.stdout.write(`${text}\n`);
+}
+
+/** Tells a person something that is not a result. */
+export function say(options: CommonOptions, text: string): void {
+  if (!options.quiet) write(process.stderr, `${text}\n`);
+}
+
+/** Tells what a person must not miss, even with `--quiet`. */
+export function warn(text: string): void {
+  write(process.stderr, `${paletteFor(process.stderr).yellow("warning:")} ${text}\n`);
+}
+
+/** What a long operation of the library takes from the command line. */
+export type WorkControls = Required<Pick<RunOptions, "threads" | "memory" | "signal" | "onProgress">>;
+
+/** Runs a long operation under the options' bounds, with progress on stderr, until it ends or Ctrl-C stops it. */
+export async function runWithProgress<T>(
+  options: WorkOptions,
+  work: (controls: WorkControls) => Promise<T>,
+): Promise<T> {
+  const progress: ProgressDisplay = options.quiet ? SILENT : showProgress();
+  const { threads, memory } = options;
+  try {
+    return await work({
+      threads,
+      memory,
+      signal: interruptSignal(),
+      onProgress: ({ phase, doneBytes: done, totalBytes: total }) =>
+        progress.update({ phase, done, total, unit: "bytes" }),
+    });
+  } finally {
+    progress.stop();
+  }
+}
+
+/** An AbortSignal that Ctrl-C (or a polite kill) fires; a second Ctrl-C ends the process as soon as JavaScript lets it. */
+export function interruptSignal(): AbortSignal {
+  const controller = new AbortController();
+  const stop = () => controller.abort();
+  process.once("SIGINT", stop);
+  process.once("SIGTERM", stop);
+  return controller.signal;
+}
+
+export function elapsed(since: number): string {
+  return formatDuration((performance.now() - since) / 1000);
+}
+
+export function parseCount(text: string): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(value)) throw new InvalidArgumentError("It must be a whole number.");
+  return value;
+}
+
+/** Words between commas. */
+export function parseList(text: string): string[] {
+  const words = text.split(",").map((word) => word.trim());
+  if (words.some((word) => word === "")) throw new InvalidArgumentError("It must be words with commas between them.");
+  return words;
+}
+
+export function parseThreads(text: string): number {
+  const value = parseCount(text);
+  if (value < 1 || value > MOST_THREADS) {
+    throw new InvalidArgumentError(`It must be between 1 and ${MOST_THREADS}.`);
+  }
+  return value;
+}
+
+export function parseSize(text: string): number {
+  const bytes = parseBytes(text);
+  if (bytes === undefined) throw new InvalidArgumentError("It must be a size such as 500MB or 5GB.");
+  return bytes;
+}
+
+/** Adds --json and --quiet. */
+export function withCommonOptions(command: Command): Command {
+  return command
+    .option("--json", "print the result as one JSON document")
+    .option("-q, --quiet", "print the result alone: no progress, no messages");
+}
+
+/** Adds those and what bounds the work. */
+export function withWorkOptions(command: Command): Command {
+  return withCommonOptions(
+    command
+      .addOption(new Option("--threads <n>", "threads to use (default: the cores, at most 8)").argParser(parseThreads))
+      .addOption(new Option("--memory <size>", "bound of all buffers together (default: 256MB)").argParser(parseSize)),
+  );
+}

@@ -1,0 +1,114 @@
+// The cache folder of huggingface_hub, as that library lays it out: blobs by their hash, snapshots of links to them, and
+// refs that say which commit a branch or tag meant. Nothing here asks the network.
+import { copyFile, mkdir, readdir, readFile, stat, symlink } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import { isSystemError } from "../../core/errors.js";
+import { writeFileAtomically } from "../../core/files.js";
+import { DataError } from "../read/data-error.js";
+
+const COMMIT = /^[0-9a-f]{40}$/;
+
+/** Whether a text is a commit's full hash. */
+export function isCommit(text: string): boolean {
+  return COMMIT.test(text);
+}
+
+/** The cache of one data set. */
+export class DatasetCache {
+  readonly folder: string;
+
+  /** @param name `organisation/name` */
+  constructor(cache: string, name: string) {
+    this.folder = join(cache, `datasets--${name.replaceAll("/", "--")}`);
+  }
+
+  /** Where the content with this hash (git's or SHA-256) is kept. */
+  blob(hash: string): string {
+    return join(this.folder, "blobs", hash);
+  }
+
+  /** Where a file of a commit is found. */
+  snapshot(commit: string, path: string): string {
+    return join(this.folder, "snapshots", commit, ...checkedPath(path).split("/"));
+  }
+
+  /** The commit that a branch or tag meant when it was last asked for, or the commit itself if it is here. */
+  async commitOf(revision: string): Promise<string | undefined> {
+    if (isCommit(revision)) return revision;
+    try {
+      const commit = (await readFile(this.#ref(revision), "utf8")).trim();
+      return isCommit(commit) ? commit : undefined;
+    } catch (error) {
+      if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return undefined;
+      throw error;
+    }
+  }
+
+  /** Notes what a branch or tag means now. */
+  async remember(revision: string, commit: string): Promise<void> {
+    if (isCommit(revision) || (await this.commitOf(revision)) === commit) return;
+    const file = this.#ref(revision);
+    await mkdir(dirname(file), { recursive: true });
+    await writeFileAtomically(file, commit);
+  }
+
+  /** Makes a blob appear as a file of a commit: by a relative link, or by a copy where links are not allowed. */
+  async link(commit: string, path: string, hash: string): Promise<string> {
+    const file = this.snapshot(commit, path);
+    await mkdir(dirname(file), { recursive: true });
+    const blob = this.blob(hash);
+    try {
+      await symlink(relative(dirname(file), blob), file);
+    } catch (error) {
+      if (isSystemError(error, "EEXIST")) return file;
+      if (!isSystemError(error, "EPERM") && !isSystemError(error, "ENOTSUP")) throw error;
+      await copyFile(blob, file);
+    }
+    return file;
+  }
+
+  /** Paths of the files of a commit that are here, with forward slashes. */
+  async paths(commit: string): Promise<string[]> {
+    const found: string[] = [];
+    const root = join(this.folder, "snapshots", commit);
+    const visit = async (prefix: string): Promise<void> => {
+      for (const entry of await readdir(join(root, prefix), { withFileTypes: true })) {
+        const path = `${prefix}${entry.name}`;
+        if (entry.isDirectory()) await visit(`${path}/`);
+        else if ((await sizeOf(join(root, path))) !== undefined) found.push(path);
+      }
+    };
+    try {
+      await visit("");
+    } catch (error) {
+      if (!isSystemError(error, "ENOENT")) throw error;
+    }
+    return found;
+  }
+
+  #ref(revision: string): string {
+    return join(this.folder, "refs", ...checkedPath(revision).split("/"));
+  }
+}
+
+/** Size of a file in bytes, or undefined where there is none (or a link that leads nowhere). */
+export async function sizeOf(file: string): Promise<number | undefined> {
+  try {
+    const stats = await stat(file);
+    return stats.isFile() ? stats.size : undefined;
+  } catch (error) {
+    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Paths come from the hub, and are joined to a folder of this machine: none may lead out of it, on any system.
+ * @throws {DataError} if this one might
+ */
+export function checkedPath(path: string): string {
+  const parts = path.split("/");
+  const isSafe = parts.every((part) => part !== "" && part !== "." && part !== ".." && !/[\\:\0]/.test(part));
+  if (isSafe) return path;
+  throw new DataError(`the hub names a file ${JSON.stringify(path)}, which is not a path within a data set`);
+}

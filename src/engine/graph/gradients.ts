@@ -1,0 +1,86 @@
+// Reverse-mode differentiation as a transformation of graphs: the derivative is more nodes in the same graph.
+import { sameDims } from "./dim.js";
+import type { Graph } from "./graph.js";
+import { GraphError, type Node } from "./node.js";
+import { OPERATIONS } from "./operations.js";
+
+/**
+ * The gradients of a scalar with respect to tensors. Only what lies between them and the scalar is derived: below the
+ * lowest of them nothing is built.
+ * @returns one node per tensor, of its shape; undefined for a tensor that the scalar does not depend on
+ * @throws {GraphError} if `of` is not a float without axes
+ */
+export function gradients(graph: Graph, of: Node, withRespectTo: readonly Node[]): (Node | undefined)[] {
+  if (of.dtype !== "f32" || of.shape.length > 0) throw new GraphError("gradients", "takes a scalar", [of]);
+  const order = nodesBetween(of, withRespectTo);
+  const onPath = new Set(order);
+  const gradientOf = new Map<Node, Node>([[of, graph.constant(1)]]);
+  for (const node of order.reverse()) {
+    const gradient = gradientOf.get(node);
+    const operation = OPERATIONS.get(node.op);
+    if (!gradient || !operation) continue;
+    const wanted = node.inputs.map((input) => onPath.has(input));
+    if (!wanted.includes(true)) continue;
+    const parts = operation.derive(graph, node, gradient, wanted);
+    node.inputs.forEach((input, i) => {
+      const part = wanted[i] ? parts[i] : undefined;
+      if (!part) return;
+      if (!sameDims(part.shape, input.shape))
+        throw new GraphError(node.op, "its derivative has another shape", [part, input]);
+      const known = gradientOf.get(input);
+      gradientOf.set(input, known ? graph.add(known, part) : part);
+    });
+  }
+  return withRespectTo.map((node) => gradientOf.get(node));
+}
+
+/** Nodes that depend on one of the tensors and that the scalar depends on, in the order of computation. */
+function nodesBetween(of: Node, from: readonly Node[]): Node[] {
+  const sources = new Set(from);
+  return reachable([of]).filter((node) => {
+    if (!sources.has(node) && !node.inputs.some((input) => sources.has(input))) return false;
+    sources.add(node);
+    return true;
+  });
+}
+
+/** All nodes that some nodes are made of, inputs before what is made of them. */
+export function reachable(outputs: readonly Node[]): Node[] {
+  const seen = new Set<Node>();
+  const stack = [...outputs];
+  for (let node = stack.pop(); node; node = stack.pop()) {
+    if (seen.has(node)) continue;
+    seen.add(node);
+    stack.push(...node.inputs);
+  }
+  return [...seen].sort((a, b) => a.id - b.id);
+}
+
+/** Rows that are added to a table at ids. */
+export interface RowGradient {
+  /** [N] */
+  readonly ids: Node;
+  /** [N, D] */
+  readonly values: Node;
+}
+
+/** A gradient as what is dense of it and the rows that are added to that, so that no table of zeros need be made. */
+export interface SplitGradient {
+  readonly dense: Node | undefined;
+  readonly rows: readonly RowGradient[];
+}
+
+/** Takes the scattered rows out of a gradient: those of an embedding. What is added to them is dense. */
+export function splitRows(graph: Graph, gradient: Node): SplitGradient {
+  if (gradient.op === "scatterRows") {
+    const [ids, values] = gradient.inputs as [Node, Node];
+    return { dense: undefined, rows: [{ ids, values }] };
+  }
+  // A part that broadcasting repeats is more than itself.
+  const isSum = gradient.op === "add" && gradient.inputs.every(({ shape }) => sameDims(shape, gradient.shape));
+  if (!isSum) return { dense: gradient, rows: [] };
+  const [a, b] = gradient.inputs.map((input) => splitRows(graph, input)) as [SplitGradient, SplitGradient];
+  const rows = [...a.rows, ...b.rows];
+  if (rows.length === 0) return { dense: gradient, rows };
+  return { dense: a.dense && b.dense ? graph.add(a.dense, b.dense) : (a.dense ?? b.dense), rows };
+}

@@ -1,0 +1,279 @@
+// The builder of graphs. Equal nodes are made once, so common subexpressions are shared by construction; trivial ones
+// are simplified on the way. Holds no values but small constants, and knows no runtime.
+import { addDims, type Dim, isDim, multiplyDims, sameDims } from "./dim.js";
+import { type Attribute, type Attributes, type ElementType, GraphError, type Node } from "./node.js";
+import { OPERATIONS } from "./operations.js";
+
+/** Sizes in the one way in which they are written, so that equal shapes are equal. */
+function canonical(op: string, shape: readonly Dim[]): Dim[] {
+  return shape.map((dim) => {
+    if (!isDim(dim)) throw new GraphError(op, `${dim} is no size; a size is a whole number, or a text such as 2*batch`);
+    return addDims(dim);
+  });
+}
+
+/** What a key needs of a number: JSON has no infinities, no NaN and no -0. */
+function spell<T extends Attribute | Attributes>(value: T): T | string {
+  if (typeof value !== "number") return value;
+  return Object.is(value, -0) ? "-0" : Number.isFinite(value) ? value : `${value}`;
+}
+
+export class Graph {
+  readonly #nodes: Node[] = [];
+  readonly #interned = new Map<string, Node>();
+  readonly #inputs = new Map<string, Node>();
+
+  /** Number of nodes made so far. */
+  get size(): number {
+    return this.#nodes.length;
+  }
+
+  /** Tensors that come from outside, by name: feeds, and weights. */
+  get inputs(): ReadonlyMap<string, Node> {
+    return this.#inputs;
+  }
+
+  /**
+   * A tensor from outside.
+   * @throws {GraphError} if the name is taken by one of another type, or the shape holds what is no size
+   */
+  input(name: string, dtype: ElementType, sizes: readonly Dim[]): Node {
+    const shape = canonical("input", sizes);
+    const known = this.#inputs.get(name);
+    if (known) {
+      if (known.dtype === dtype && sameDims(known.shape, shape)) return known;
+      throw new GraphError("input", `${name} is declared twice, with different types`, [known, { dtype, shape }]);
+    }
+    const node = this.#intern("input", [], { name }, { dtype, shape });
+    this.#inputs.set(name, node);
+    return node;
+  }
+
+  /**
+   * A constant: a number, or the elements of a shape; floats by default.
+   * @throws {GraphError} if the values are not as many as the shape has, or not whole where they should be
+   */
+  constant(value: number | readonly number[], shape: readonly number[] = [], dtype: ElementType = "f32"): Node {
+    const values = typeof value === "number" ? [value] : value;
+    if (!shape.every(isDim) || values.length !== shape.reduce((product, extent) => product * extent, 1)) {
+      throw new GraphError("constant", `${values.length} values do not fill [${shape.join(", ")}]`);
+    }
+    if (dtype !== "f32" && !values.every(Number.isSafeInteger)) {
+      throw new GraphError("constant", `${dtype} takes whole numbers, not ${values.join(", ")}`);
+    }
+    const key = values.map(spell).join(" ");
+    return this.#intern("constant", [], { key, values }, { dtype, shape });
+  }
+
+  /**
+   * Applies an operation by its name.
+   * @throws {GraphError} if there is no such operation, or the operands do not fit
+   */
+  apply(name: string, inputs: readonly Node[], told: Attributes = {}): Node {
+    const operation = OPERATIONS.get(name);
+    if (!operation) throw new GraphError(name, "there is no such operation");
+    const attributes: Record<string, Attribute> = { ...told };
+    for (const key of ["shape", "range"]) {
+      if (attributes[key] !== undefined) attributes[key] = canonical(name, attributes[key] as readonly Dim[]);
+    }
+    const type = operation.infer(inputs, attributes);
+    return operation.simplify?.(this, inputs, attributes) ?? this.#intern(name, inputs, attributes, type);
+  }
+
+  #intern(
+    op: string,
+    inputs: readonly Node[],
+    attributes: Attributes,
+    { dtype, shape }: Pick<Node, "dtype" | "shape">,
+  ) {
+    const { values: _, ...distinguishing } = attributes;
+    const told = JSON.stringify(distinguishing, (_, value) => spell(value));
+    const key = `${op} ${inputs.map(({ id }) => id).join(" ")} ${told} ${dtype} ${shape.join()}`;
+    const known = this.#interned.get(key);
+    if (known) return known;
+    const node: Node = { id: this.#nodes.length, op, inputs, attributes, dtype, shape };
+    this.#nodes.push(node);
+    this.#interned.set(key, node);
+    return node;
+  }
+
+  // ---- elementwise, with broadcasting as NumPy does it ----
+
+  add(a: Node, b: Node | number): Node {
+    return this.apply("add", [a, this.#operand(b)]);
+  }
+  sub(a: Node | number, b: Node | number): Node {
+    return this.apply("sub", [this.#operand(a), this.#operand(b)]);
+  }
+  mul(a: Node, b: Node | number): Node {
+    return this.apply("mul", [a, this.#operand(b)]);
+  }
+  div(a: Node | number, b: Node | number): Node {
+    return this.apply("div", [this.#operand(a), this.#operand(b)]);
+  }
+  neg(x: Node): Node {
+    return this.apply("neg", [x]);
+  }
+  exp(x: Node): Node {
+    return this.apply("exp", [x]);
+  }
+  log(x: Node): Node {
+    return this.apply("log", [x]);
+  }
+  sqrt(x: Node): Node {
+    return this.apply("sqrt", [x]);
+  }
+  reciprocal(x: Node): Node {
+    return this.apply("reciprocal", [x]);
+  }
+  tanh(x: Node): Node {
+    return this.apply("tanh", [x]);
+  }
+  sigmoid(x: Node): Node {
+    return this.apply("sigmoid", [x]);
+  }
+  erf(x: Node): Node {
+    return this.apply("erf", [x]);
+  }
+  relu(x: Node): Node {
+    return this.apply("relu", [x]);
+  }
+  /** x sigmoid(x) */
+  silu(x: Node): Node {
+    return this.apply("silu", [x]);
+  }
+  /** x Phi(x), or its approximation by tanh */
+  gelu(x: Node, approximate: "none" | "tanh" = "none"): Node {
+    return this.apply("gelu", [x], { approximate });
+  }
+  less(a: Node, b: Node): Node {
+    return this.apply("less", [a, b]);
+  }
+  lessOrEqual(a: Node, b: Node): Node {
+    return this.apply("lessOrEqual", [a, b]);
+  }
+  equal(a: Node, b: Node): Node {
+    return this.apply("equal", [a, b]);
+  }
+  and(a: Node, b: Node): Node {
+    return this.apply("and", [a, b]);
+  }
+  /** a where the condition holds, b elsewhere */
+  where(condition: Node, a: Node | number, b: Node | number): Node {
+    return this.apply("where", [condition, this.#operand(a), this.#operand(b)]);
+  }
+  cast(x: Node, to: ElementType): Node {
+    return this.apply("cast", [x], { to });
+  }
+
+  // ---- matrices and sums ----
+
+  /** alpha op(a) op(b) over the last two axes; op transposes where asked. Leading axes are broadcast. */
+  matmul(a: Node, b: Node, options: { transA?: boolean; transB?: boolean; alpha?: number } = {}): Node {
+    const { transA = false, transB = false, alpha = 1 } = options;
+    return this.apply("matmul", [a, b], { transA, transB, alpha });
+  }
+  /** Sum over axes, which stay as axes of size 1 where `keep`. */
+  sum(x: Node, axes: readonly number[], keep = false): Node {
+    return this.apply("sum", [x], { axes: axes.map((axis) => (axis < 0 ? axis + x.shape.length : axis)), keep });
+  }
+  /** Mean over the last axis, kept, whose size must be a number. */
+  meanLast(x: Node): Node {
+    const extent = x.shape.at(-1);
+    if (typeof extent !== "number") throw new GraphError("meanLast", "the last axis has no fixed size", [x]);
+    return this.mul(this.sum(x, [-1], true), 1 / extent);
+  }
+  softmax(x: Node): Node {
+    return this.apply("softmax", [x]);
+  }
+  logSoftmax(x: Node): Node {
+    return this.apply("logSoftmax", [x]);
+  }
+
+  // ---- movement ----
+
+  reshape(x: Node, shape: readonly Dim[]): Node {
+    return this.apply("reshape", [x], { shape });
+  }
+  transpose(x: Node, axes: readonly number[]): Node {
+    return this.apply("transpose", [x], { axes });
+  }
+  slice(x: Node, axis: number, start: Dim, end: Dim): Node {
+    return this.apply("slice", [x], { axis: axis < 0 ? axis + x.shape.length : axis, range: [start, end] });
+  }
+  concat(parts: readonly Node[], axis: number): Node {
+    const [first] = parts;
+    return this.apply("concat", parts, { axis: axis < 0 ? axis + (first?.shape.length ?? 0) : axis });
+  }
+  expand(x: Node, shape: readonly Dim[]): Node {
+    return this.apply("expand", [x], { shape });
+  }
+  /** Zeros before and after, along an axis, so that x stands at `start` of `extent`. */
+  pad(x: Node, axis: number, start: Dim, extent: Dim): Node {
+    return this.apply("pad", [x], { axis: axis < 0 ? axis + x.shape.length : axis, range: [start, extent] });
+  }
+  /** Rows of x as one axis: [..., D] to [N, D]. */
+  flatten(x: Node): Node {
+    const width = x.shape.at(-1) ?? 1;
+    return this.reshape(x, [multiplyDims(...x.shape.slice(0, -1)), width]);
+  }
+
+  // ---- indices: from 0. Others are an error of the reference; ONNX Runtime counts negative ones from the end ----
+
+  /** Rows of a table [V, D] by ids [...], as [..., D]. */
+  gather(table: Node, ids: Node): Node {
+    return this.apply("gather", [table, ids]);
+  }
+  /** A table [rows, D] of zeros to which rows [N, D] are added at ids [N]. */
+  scatterRows(ids: Node, values: Node, rows: Dim): Node {
+    return this.apply("scatterRows", [ids, values], { shape: [rows] });
+  }
+  /** One element of each row of x [N, V], by ids [N]. */
+  pick(x: Node, ids: Node): Node {
+    return this.apply("pick", [x, ids]);
+  }
+  /** Where the largest element of the last axis stands, the first of equal ones. */
+  argMax(x: Node): Node {
+    return this.apply("argMax", [x]);
+  }
+  oneHot(ids: Node, depth: Dim): Node {
+    return this.apply("oneHot", [ids], { shape: [depth] });
+  }
+
+  // ---- parts of a decoder ----
+
+  /** x / rms(x) * weight over the last axis (arXiv 1910.07467). */
+  rmsNorm(x: Node, weight: Node, epsilon: number): Node {
+    return this.apply("rmsNorm", [x, weight], { epsilon });
+  }
+  /** 1 / sqrt(mean(x^2) + epsilon) over the last axis, kept. */
+  inverseRms(x: Node, epsilon: number): Node {
+    return this.apply("inverseRms", [x], { epsilon });
+  }
+  /**
+   * Rotates pairs of the last axis of x [B, H, T, D] (arXiv 2104.09864).
+   * @param positions rows [B, T] of the tables cos and sin [P, R/2]; only the first R of D are rotated
+   * @param interleaved whether neighbours are a pair, and not element i and i + R/2
+   */
+  rope(x: Node, positions: Node, cos: Node, sin: Node, interleaved: boolean): Node {
+    return this.apply("rope", [x, positions, cos, sin], { interleaved });
+  }
+  /** Minus the log-probability of labels [N] under logits [N, V]. */
+  crossEntropy(logits: Node, labels: Node): Node {
+    return this.apply("crossEntropy", [logits, labels]);
+  }
+
+  // ---- what derivatives need ----
+
+  /** Sums over the axes that were broadcast, so that x gets the shape of what was. */
+  sumTo(x: Node, shape: readonly Dim[]): Node {
+    if (sameDims(x.shape, shape)) return x;
+    const lead = x.shape.length - shape.length;
+    const axes = x.shape.flatMap((dim, axis) => (axis < lead || (shape[axis - lead] === 1 && dim !== 1) ? [axis] : []));
+    return this.reshape(axes.length > 0 ? this.sum(x, axes, true) : x, shape);
+  }
+
+  #operand(x: Node | number): Node {
+    return typeof x === "number" ? this.constant(x) : x;
+  }
+}

@@ -1,0 +1,219 @@
+// Operations that only move elements: other shapes, orders, parts, repetitions.
+import { product, spread, stridesOf } from "./broadcast.js";
+import { addDims, type Dim, sameDims, sizeOf, subtractDims } from "./dim.js";
+import { GraphError, type Node } from "./node.js";
+import { ANY, type Operation, requireOperands, type Value } from "./operation.js";
+
+type ShapeAttributes = { readonly shape: readonly Dim[] };
+
+const reshape: Operation<ShapeAttributes> = {
+  name: "reshape",
+  infer(inputs, { shape }) {
+    requireOperands("reshape", inputs, ANY);
+    const [x] = inputs as [Node];
+    if (sizeOf(x.shape) !== sizeOf(shape)) {
+      throw new GraphError("reshape", `[${shape.join(", ")}] does not hold as many elements`, inputs);
+    }
+    return { dtype: x.dtype, shape };
+  },
+  derive: (graph, { inputs: [x] }, gradient) => [graph.reshape(gradient, (x as Node).shape)],
+  evaluate: ([x], { shape }, { size }) => ({ shape: shape.map(size), data: (x as Value).data }),
+  simplify: (graph, [node], { shape }) => {
+    const x = node as Node;
+    if (sameDims(x.shape, shape)) return x;
+    return x.op === "reshape" ? graph.reshape(x.inputs[0] as Node, shape) : undefined;
+  },
+};
+
+type AxesAttributes = { readonly axes: readonly number[] };
+
+const transpose: Operation<AxesAttributes> = {
+  name: "transpose",
+  infer(inputs, { axes }) {
+    requireOperands("transpose", inputs, ANY);
+    const [x] = inputs as [Node];
+    if ([...axes].sort((a, b) => a - b).some((axis, i) => axis !== i) || axes.length !== x.shape.length) {
+      throw new GraphError("transpose", `[${axes.join(", ")}] is no order of its axes`, inputs);
+    }
+    return { dtype: x.dtype, shape: axes.map((axis) => x.shape[axis] as Dim) };
+  },
+  derive: (graph, { attributes }, gradient) => {
+    const { axes } = attributes as AxesAttributes;
+    return [
+      graph.transpose(
+        gradient,
+        axes.map((_, axis) => axes.indexOf(axis)),
+      ),
+    ];
+  },
+  evaluate([value], { axes }) {
+    const { shape, data } = value as Value;
+    const to = axes.map((axis) => shape[axis] as number);
+    const strides = stridesOf(shape);
+    const [from, out] = [stridesOf(to), new Float64Array(data.length)];
+    for (let i = 0; i < out.length; i++) {
+      let at = 0;
+      for (const [axis, stride] of from.entries()) {
+        at += (Math.floor(i / stride) % (to[axis] as number)) * (strides[axes[axis] as number] as number);
+      }
+      out[i] = data[at] as number;
+    }
+    return { shape: to, data: out };
+  },
+  simplify: (graph, [node], { axes }) => {
+    const x = node as Node;
+    if (axes.every((axis, i) => axis === i)) return x;
+    if (x.op !== "transpose") return undefined;
+    const inner = x.attributes.axes as readonly number[];
+    return graph.transpose(
+      x.inputs[0] as Node,
+      axes.map((axis) => inner[axis] as number),
+    );
+  },
+};
+
+type RangeAttributes = { readonly axis: number; readonly range: readonly Dim[] };
+
+/** A copy of the block [start, start + length) of an axis, from one array into another. */
+function copyBlock(from: Value, fromStart: number, to: Value, toStart: number, axis: number, length: number): void {
+  const inner = product(from.shape.slice(axis + 1));
+  const outer = product(from.shape.slice(0, axis));
+  const [stepFrom, stepTo] = [from.shape[axis] as number, to.shape[axis] as number];
+  for (let o = 0; o < outer; o++) {
+    const start = (o * stepFrom + fromStart) * inner;
+    to.data.set(from.data.subarray(start, start + length * inner), (o * stepTo + toStart) * inner);
+  }
+}
+
+function withAxis(shape: readonly number[], axis: number, extent: number): Value {
+  const changed = shape.map((dim, i) => (i === axis ? extent : dim));
+  return { shape: changed, data: new Float64Array(product(changed)) };
+}
+
+/** Whether a size is larger than another, whatever the symbols are. */
+function isBeyond(size: Dim, extent: Dim): boolean {
+  const more = subtractDims(size, extent);
+  return typeof more === "number" && more > 0;
+}
+
+const slice: Operation<RangeAttributes> = {
+  name: "slice",
+  infer(inputs, { axis, range }) {
+    requireOperands("slice", inputs, ANY);
+    const [x] = inputs as [Node];
+    const [start, end] = range as [Dim, Dim];
+    const extent = x.shape[axis];
+    if (extent === undefined) throw new GraphError("slice", `has no axis ${axis}`, inputs);
+    if (isBeyond(end, extent)) {
+      throw new GraphError("slice", `${start} to ${end} is out of range`, inputs);
+    }
+    const length = subtractDims(end, start);
+    if (length === undefined) throw new GraphError("slice", `the size from ${start} to ${end} is not known`, inputs);
+    return { dtype: x.dtype, shape: x.shape.map((dim, i) => (i === axis ? length : dim)) };
+  },
+  derive: (graph, { inputs, attributes }, gradient) => {
+    const { axis, range } = attributes as RangeAttributes;
+    const [x] = inputs as [Node];
+    return [graph.pad(gradient, axis, range[0] as Dim, x.shape[axis] as Dim)];
+  },
+  evaluate([value], { axis, range }, { size }) {
+    const x = value as Value;
+    const [start, end] = range.map(size) as [number, number];
+    if (start > end || end > (x.shape[axis] as number)) {
+      throw new GraphError("slice", `${start} to ${end} is out of range of [${x.shape.join(", ")}]`);
+    }
+    const out = withAxis(x.shape, axis, end - start);
+    copyBlock(x, start, out, 0, axis, end - start);
+    return out;
+  },
+  simplify: (_, [x], { axis, range }) => (range[0] === 0 && range[1] === x?.shape[axis] ? x : undefined),
+};
+
+const pad: Operation<RangeAttributes> = {
+  name: "pad",
+  infer(inputs, { axis, range }) {
+    requireOperands("pad", inputs, "f32");
+    const [x] = inputs as [Node];
+    const [start, extent] = range as [Dim, Dim];
+    const length = x.shape[axis];
+    if (length === undefined) throw new GraphError("pad", `has no axis ${axis}`, inputs);
+    if (isBeyond(addDims(start, length), extent)) {
+      throw new GraphError("pad", `does not fit into ${extent} from ${start}`, inputs);
+    }
+    return { dtype: "f32", shape: x.shape.map((dim, i) => (i === axis ? extent : dim)) };
+  },
+  derive: (graph, { inputs, attributes }, gradient) => {
+    const { axis, range } = attributes as RangeAttributes;
+    const [x] = inputs as [Node];
+    const start = range[0] as Dim;
+    return [graph.slice(gradient, axis, start, addDims(start, x.shape[axis] as Dim))];
+  },
+  evaluate([value], { axis, range }, { size }) {
+    const x = value as Value;
+    const [start, extent] = range.map(size) as [number, number];
+    const length = x.shape[axis] as number;
+    if (start + length > extent)
+      throw new GraphError("pad", `${length} elements do not fit into ${extent} from ${start}`);
+    const out = withAxis(x.shape, axis, extent);
+    copyBlock(x, 0, out, start, axis, length);
+    return out;
+  },
+  simplify: (_, [x], { axis, range }) => (range[0] === 0 && range[1] === x?.shape[axis] ? x : undefined),
+};
+
+const concat: Operation<{ readonly axis: number }> = {
+  name: "concat",
+  infer(inputs, { axis }) {
+    const [first] = inputs;
+    if (first?.shape[axis] === undefined) throw new GraphError("concat", `there is no axis ${axis}`, inputs);
+    const rest = (node: Node) => node.shape.filter((_, i) => i !== axis);
+    if (inputs.some((node) => node.dtype !== first.dtype || !sameDims(rest(node), rest(first)))) {
+      throw new GraphError("concat", "the parts do not fit together", inputs);
+    }
+    const extent = addDims(...inputs.map(({ shape }) => shape[axis] as Dim));
+    return { dtype: first.dtype, shape: first.shape.map((dim, i) => (i === axis ? extent : dim)) };
+  },
+  derive: (graph, { inputs, attributes }, gradient) => {
+    const axis = attributes.axis as number;
+    let end: Dim = 0;
+    return inputs.map(({ shape }) => {
+      const start = end;
+      end = addDims(start, shape[axis] as Dim);
+      return graph.slice(gradient, axis, start, end);
+    });
+  },
+  evaluate(inputs, { axis }) {
+    const extent = inputs.reduce((sum, { shape }) => sum + (shape[axis] as number), 0);
+    const out = withAxis(inputs[0]?.shape ?? [], axis, extent);
+    let at = 0;
+    for (const input of inputs) {
+      copyBlock(input, 0, out, at, axis, input.shape[axis] as number);
+      at += input.shape[axis] as number;
+    }
+    return out;
+  },
+  simplify: (_, inputs) => (inputs.length === 1 ? inputs[0] : undefined),
+};
+
+const expand: Operation<ShapeAttributes> = {
+  name: "expand",
+  infer(inputs, { shape }) {
+    requireOperands("expand", inputs, ANY);
+    const [x] = inputs as [Node];
+    const lead = shape.length - x.shape.length;
+    if (lead < 0 || x.shape.some((dim, axis) => dim !== 1 && dim !== shape[axis + lead])) {
+      throw new GraphError("expand", `cannot fill [${shape.join(", ")}]`, inputs);
+    }
+    return { dtype: x.dtype, shape };
+  },
+  derive: (graph, { inputs: [x] }, gradient) => [graph.sumTo(gradient, (x as Node).shape)],
+  evaluate: ([x], { shape }, { size }) => {
+    const to = shape.map(size);
+    return { shape: to, data: spread(x as Value, to) };
+  },
+  simplify: (_, [x], { shape }) => (x && sameDims(x.shape, shape) ? x : undefined),
+};
+
+export const MOVEMENT: readonly Operation[] = [reshape, transpose, slice, pad, concat, expand].map(
+  (operation) => operation as unknown as Operation,
+);

@@ -1,0 +1,263 @@
+// The one builder of decoders: from a specification to a graph, whatever the family. Knows no files and no runtime.
+// Letters in shapes: B rows of a batch, T new positions, P positions in the cache, N rows whose logits are wanted; D, H, K,
+// E, F, V as in spec.ts.
+import { Graph, type Node } from "../graph/index.js";
+import type { DecoderSpec, LayerSpec, LinearWeights, NormSpec, NormWeights, StoredWeight } from "./families/spec.js";
+
+/** Names of a decoder graph's feeds. Its other inputs are weights. */
+export const FEEDS = {
+  /** [B, T] tokens. */
+  ids: "ids",
+  /** [B, T] positions for rotation, windows and order; 0 for padding. */
+  positions: "positions",
+  /** [B, T] which text a token belongs to; attention stays within one. Padding has a number of its own. */
+  segments: "segments",
+  /** [N] rows of the flattened [B T] whose logits are computed. */
+  rows: "rows",
+  /** The same of what is cached, [B, P]. */
+  pastPositions: "past.positions",
+  pastSegments: "past.segments",
+} as const;
+
+/** A projection's result after something was added to it, such as the product of low-rank factors. */
+export type Adapt = (graph: Graph, weight: StoredWeight, x: Node, y: Node) => Node;
+
+export interface DecoderOptions {
+  /** Whether keys and values of earlier positions are fed; default false. */
+  readonly cached?: boolean;
+  /** Changes what projections compute; by default nothing. */
+  readonly adapt?: Adapt;
+}
+
+export interface Decoder {
+  readonly graph: Graph;
+  readonly spec: DecoderSpec;
+  /** Stored weights by the names of the inputs that they are bound to. */
+  readonly weights: ReadonlyMap<string, StoredWeight>;
+  /** [N, V] */
+  readonly logits: Node;
+  /** Rotated keys of the new positions, by layer: [B, K, T, E]. */
+  readonly keys: readonly Node[];
+  /** Values of the new positions, by layer: [B, K, T, E]. */
+  readonly values: readonly Node[];
+}
+
+/** Names of the feeds of a layer's cached keys and values, [B, K, P, E]. */
+export const pastKey = (layer: number): string => `past.${layer}.key`;
+export const pastValue = (layer: number): string => `past.${layer}.value`;
+/** Names of the feeds of a rotation's tables, [positions, dimensions / 2]. */
+export const ropeCos = (rope: number): string => `rope.${rope}.cos`;
+export const ropeSin = (rope: number): string => `rope.${rope}.sin`;
+
+/** The name of the input that a stored weight is bound to: of rows of a tensor another one than of the whole. */
+export function weightName({ name, rows }: StoredWeight): string {
+  return rows ? `${name}[${rows.from}]` : name;
+}
+
+/** Builds the graph of a decoder. */
+export function buildDecoder(spec: DecoderSpec, options: DecoderOptions = {}): Decoder {
+  return new Builder(spec, options).build();
+}
+
+// Added to the scores of what must not be seen: far below any score, far from overflow when a score is added.
+const UNSEEN = -1e30;
+
+class Builder {
+  readonly #graph = new Graph();
+  readonly #spec: DecoderSpec;
+  readonly #options: DecoderOptions;
+  readonly #weights = new Map<string, StoredWeight>();
+  readonly #keys: Node[] = [];
+  readonly #values: Node[] = [];
+
+  constructor(spec: DecoderSpec, options: DecoderOptions) {
+    this.#spec = spec;
+    this.#options = options;
+  }
+
+  build(): Decoder {
+    const graph = this.#graph;
+    const spec = this.#spec;
+    const embedding = this.#weight(spec.embedding);
+    const ids = graph.reshape(graph.input(FEEDS.ids, "i64", ["batch", "time"]), ["batch*time"]);
+    let x = graph.mul(graph.gather(embedding, ids), spec.embeddingScale);
+    for (const [index, layer] of spec.layers.entries()) x = this.#layer(x, layer, index);
+    const rows = graph.input(FEEDS.rows, "i64", ["rows"]);
+    const last = this.#norm(graph.gather(x, rows), spec.norm, spec.finalNorm);
+    const head = spec.head ? this.#weight(spec.head) : embedding;
+    const scaled = graph.mul(graph.matmul(last, head, { transB: true }), spec.logitScale);
+    return {
+      graph,
+      spec,
+      weights: this.#weights,
+      logits: this.#cap(scaled, spec.logitSoftcap),
+      keys: this.#keys,
+      values: this.#values,
+    };
+  }
+
+  /** x [B T, D] and what a layer adds to it. */
+  #layer(x: Node, layer: LayerSpec, index: number): Node {
+    const graph = this.#graph;
+    const { norm, layout, residualScale } = this.#spec;
+    const { beforeAttention, afterAttention, beforeFeedForward, afterFeedForward } = layer.weights;
+    const scaled = (y: Node, after: NormWeights | undefined) => graph.mul(this.#norm(y, norm, after), residualScale);
+    const read = this.#norm(x, norm, beforeAttention);
+    const attended = scaled(this.#attention(read, layer, index), afterAttention);
+    if (layout === "parallel") {
+      return graph.add(graph.add(x, attended), scaled(this.#feedForward(read, layer), afterFeedForward));
+    }
+    const between = graph.add(x, attended);
+    const fed = this.#feedForward(this.#norm(between, norm, beforeFeedForward), layer);
+    return graph.add(between, scaled(fed, afterFeedForward));
+  }
+
+  #feedForward(x: Node, { weights: { gate, up, down } }: LayerSpec): Node {
+    const graph = this.#graph;
+    const raised = this.#linear(x, up);
+    const hidden = gate ? graph.mul(this.#activation(this.#linear(x, gate)), raised) : this.#activation(raised);
+    return this.#linear(hidden, down);
+  }
+
+  #activation(x: Node): Node {
+    switch (this.#spec.activation) {
+      case "silu":
+        return this.#graph.silu(x);
+      case "relu":
+        return this.#graph.relu(x);
+      case "gelu":
+        return this.#graph.gelu(x);
+      case "gelu_tanh":
+        return this.#graph.gelu(x, "tanh");
+    }
+  }
+
+  /** Attention of x [B T, D] to itself and to what is cached. */
+  #attention(x: Node, layer: LayerSpec, index: number): Node {
+    const graph = this.#graph;
+    const { heads, kvHeads, headDim, attention } = this.#spec;
+    const { q, k, v, o, qNorm, kNorm } = layer.weights;
+    const query = this.#rotate(this.#heads(this.#linear(x, q), heads, qNorm), layer);
+    const key = this.#rotate(this.#heads(this.#linear(x, k), kvHeads, kNorm), layer);
+    const value = this.#heads(this.#linear(x, v), kvHeads);
+    this.#keys.push(key);
+    this.#values.push(value);
+
+    // Heads that share keys stand beside each other, so they are one longer matrix and no key is repeated.
+    const group = heads / kvHeads;
+    const grouped = graph.reshape(query, ["batch", kvHeads, group === 1 ? "time" : `${group}*time`, headDim]);
+    const mask = this.#mask(layer.window);
+    const past = this.#past(index);
+    const scoresWith = (keys: Node) => {
+      const scores = graph.matmul(grouped, keys, { transB: true, alpha: attention.scale });
+      const width = keys.shape[2] as string;
+      return graph.reshape(this.#cap(scores, attention.softcap), ["batch", heads, "time", width]);
+    };
+    const mixWith = (shares: Node, values: Node) => {
+      const width = values.shape[2] as string;
+      return graph.matmul(graph.reshape(shares, ["batch", kvHeads, grouped.shape[2] as string, width]), values);
+    };
+    let mixed: Node;
+    if (past) {
+      // Scores with the cache and with the new keys side by side; the cache itself is never copied.
+      const scores = graph.concat([scoresWith(past.key), scoresWith(key)], -1);
+      const shares = graph.softmax(graph.add(scores, mask));
+      const before = graph.slice(shares, -1, 0, "past");
+      const now = graph.slice(shares, -1, "past", "past+time");
+      mixed = graph.add(mixWith(before, past.value), mixWith(now, value));
+    } else {
+      mixed = mixWith(graph.softmax(graph.add(scoresWith(key), mask)), value);
+    }
+    const together = graph.transpose(graph.reshape(mixed, ["batch", heads, "time", headDim]), [0, 2, 1, 3]);
+    return this.#linear(graph.reshape(together, ["batch*time", heads * headDim]), o);
+  }
+
+  /** Cached keys and values of a layer. */
+  #past(layer: number): { readonly key: Node; readonly value: Node } | undefined {
+    if (!this.#options.cached) return undefined;
+    const { kvHeads, headDim } = this.#spec;
+    const shape = ["batch", kvHeads, "past", headDim];
+    return {
+      key: this.#graph.input(pastKey(layer), "f32", shape),
+      value: this.#graph.input(pastValue(layer), "f32", shape),
+    };
+  }
+
+  /** [B T, heads E] as [B, heads, T, E], normalised where the family does. */
+  #heads(x: Node, heads: number, weights?: NormWeights): Node {
+    const graph = this.#graph;
+    const { headDim, attention } = this.#spec;
+    const { qkNorm } = attention;
+    const wide = weights && qkNorm?.over === "width" ? this.#norm(x, qkNorm, weights) : x;
+    const apart = graph.reshape(wide, ["batch", "time", heads, headDim]);
+    const normal = weights && qkNorm && qkNorm.over !== "width" ? this.#norm(apart, qkNorm, weights) : apart;
+    return graph.transpose(normal, [0, 2, 1, 3]);
+  }
+
+  #rotate(x: Node, { rope }: LayerSpec): Node {
+    if (rope === null) return x;
+    const graph = this.#graph;
+    const { dimensions, pairs } = this.#spec.ropes[rope] as DecoderSpec["ropes"][number];
+    const table = (name: string) => graph.input(name, "f32", ["table", dimensions / 2]);
+    const positions = graph.input(FEEDS.positions, "i64", ["batch", "time"]);
+    return graph.rope(x, positions, table(ropeCos(rope)), table(ropeSin(rope)), pairs === "interleaved");
+  }
+
+  /** What is added to scores, [B, 1, T, P + T]: 0 where a query sees a key. */
+  #mask(window: number | null): Node {
+    const graph = this.#graph;
+    const now = { positions: FEEDS.positions, segments: FEEDS.segments, width: "time" };
+    const past = { positions: FEEDS.pastPositions, segments: FEEDS.pastSegments, width: "past" };
+    const keys = this.#options.cached ? [past, now] : [now];
+    const joined = (field: "positions" | "segments") => {
+      const parts = keys.map((part) => graph.input(part[field], "i64", ["batch", part.width]));
+      const all = graph.concat(parts, 1);
+      return graph.reshape(all, ["batch", 1, 1, all.shape[1] as string]);
+    };
+    const ofQueries = (name: string) =>
+      graph.reshape(graph.input(name, "i64", ["batch", "time"]), ["batch", 1, "time", 1]);
+    const [query, key] = [ofQueries(FEEDS.positions), joined("positions")];
+    let seen = graph.and(graph.equal(ofQueries(FEEDS.segments), joined("segments")), graph.lessOrEqual(key, query));
+    if (window !== null) {
+      // Positions are exact as float32 up to 16 million.
+      const distance = graph.sub(graph.cast(query, "f32"), graph.cast(key, "f32"));
+      seen = graph.and(seen, graph.less(distance, graph.constant(window)));
+    }
+    return graph.where(seen, 0, UNSEEN);
+  }
+
+  /** A norm over the last axis; x itself where there are no weights. */
+  #norm(x: Node, { kind, eps, offset }: NormSpec, weights: NormWeights | undefined): Node {
+    if (!weights) return x;
+    const graph = this.#graph;
+    const stored = this.#weight(weights.weight);
+    const weight = offset === 0 ? stored : graph.add(stored, offset);
+    const centred = kind === "rms" ? x : graph.sub(x, graph.meanLast(x));
+    const normal =
+      weight.shape.length === 1
+        ? graph.rmsNorm(centred, weight, eps)
+        : graph.mul(graph.mul(centred, graph.inverseRms(centred, eps)), weight);
+    return weights.bias ? graph.add(normal, this.#weight(weights.bias)) : normal;
+  }
+
+  /** x [N, in] times a stored matrix [out, in]. */
+  #linear(x: Node, { weight, bias }: LinearWeights): Node {
+    const graph = this.#graph;
+    const product = graph.matmul(x, this.#weight(weight), { transB: true });
+    const y = this.#options.adapt?.(graph, weight, x, product) ?? product;
+    return bias ? graph.add(y, this.#weight(bias)) : y;
+  }
+
+  /** c tanh(x / c) */
+  #cap(x: Node, cap: number | null): Node {
+    if (cap === null) return x;
+    const graph = this.#graph;
+    return graph.mul(graph.tanh(graph.mul(x, 1 / cap)), cap);
+  }
+
+  #weight(stored: StoredWeight): Node {
+    const name = weightName(stored);
+    this.#weights.set(name, stored);
+    return this.#graph.input(name, "f32", stored.shape);
+  }
+}

@@ -1,0 +1,134 @@
+// Reads the fields of a model's configuration, with the family's defaults, and collects every fault before anything is
+// refused. Not the place that knows what the fields mean: that is each family's page.
+import { isObject } from "../../../core/json.js";
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** Far above any size there is; a hostile number must not size an allocation, and products stay exact. */
+const MAX_COUNT = 2 ** 24;
+
+/**
+ * A view of one JSON object. A reader that finds a fault notes it and returns a harmless value, so that one pass finds
+ * all faults; nothing that was read may be used before `faults` is known to be empty.
+ */
+export class ConfigFields {
+  /** One sentence a fault. Shared with the views of nested objects. */
+  readonly faults: string[];
+  /** Name of the first field at fault. */
+  firstFault: string | undefined;
+  readonly #json: Json;
+  readonly #defaults: Json;
+  readonly #path: string;
+  readonly #root: ConfigFields;
+
+  /** defaults: what the family's configuration class in transformers has where the file says nothing. */
+  constructor(json: Json, defaults: Json = {}, parent?: { readonly of: ConfigFields; readonly field: string }) {
+    this.#json = json;
+    this.#defaults = defaults;
+    this.#root = parent ? parent.of.#root : this;
+    this.#path = parent ? `${parent.of.#path}${parent.field}.` : "";
+    this.faults = parent ? parent.of.faults : [];
+  }
+
+  /** The value of the file, else of the defaults; undefined where neither has one. Null is a value. */
+  get(field: string): unknown {
+    const value = this.#json[field];
+    return value === undefined ? this.#defaults[field] : value;
+  }
+
+  /** Whether the file itself has a value that is not null. */
+  has(field: string): boolean {
+    return this.#json[field] !== undefined && this.#json[field] !== null;
+  }
+
+  refuse(field: string, sentence: string): void {
+    this.#root.firstFault ??= `${this.#path}${field}`;
+    this.faults.push(`${this.#path}${field} ${sentence}`);
+  }
+
+  /** A whole number of at least 1, or of at least `least`. */
+  count(field: string, least = 1): number {
+    const value = this.get(field);
+    const isWhole = typeof value === "number" && Number.isSafeInteger(value);
+    if (isWhole && value >= least && value <= MAX_COUNT) return value;
+    return this.#wrong(field, value, `a whole number from ${least} to ${MAX_COUNT}`);
+  }
+
+  /** The same, null where the value is null or missing. */
+  countOrNull(field: string): number | null {
+    return this.#isNothing(field) ? null : this.count(field);
+  }
+
+  /** A finite number above 0, or above `bound`. */
+  positive(field: string, bound = 0): number {
+    const value = this.get(field);
+    if (typeof value === "number" && Number.isFinite(value) && value > bound) return value;
+    return this.#wrong(field, value, `a number above ${bound}`);
+  }
+
+  /** The same, null where the value is null or missing. */
+  positiveOrNull(field: string): number | null {
+    return this.#isNothing(field) ? null : this.positive(field);
+  }
+
+  /** Null and missing are false, as in Python's conditions. */
+  flag(field: string): boolean {
+    const value = this.get(field) ?? false;
+    if (typeof value === "boolean") return value;
+    this.#wrong(field, value, "true or false");
+    return false;
+  }
+
+  /** One of the keys of `choices`, as what it stands for. */
+  choice<T>(field: string, choices: Readonly<Record<string, T>>, fallback: T): T {
+    const value = this.get(field);
+    if (typeof value === "string" && Object.hasOwn(choices, value)) return choices[value] as T;
+    this.#wrong(field, value, `one of ${Object.keys(choices).join(", ")}`);
+    return fallback;
+  }
+
+  /** A list of exactly `length` numbers above 0. */
+  positives(field: string, length: number): number[] {
+    const value = this.get(field);
+    const isPositive = (x: unknown) => typeof x === "number" && Number.isFinite(x) && x > 0;
+    if (Array.isArray(value) && value.length === length && value.every(isPositive)) return value;
+    this.#wrong(field, value, `a list of ${length} numbers above 0`);
+    return [];
+  }
+
+  /** A list of exactly `length` entries, each one of the choices; null where the value is null or missing. */
+  choicesOrNull<T extends string>(field: string, length: number, choices: readonly T[]): T[] | null {
+    if (this.#isNothing(field)) return null;
+    const value = this.get(field);
+    if (Array.isArray(value) && value.length === length && value.every((x) => choices.includes(x))) return value;
+    this.#wrong(field, value, `a list of ${length} entries out of ${choices.join(", ")}`);
+    return null;
+  }
+
+  /** A view of the object in a field; undefined where the value is null, missing or empty, as Python's `or` has it. */
+  nested(field: string): ConfigFields | undefined {
+    const value = this.get(field);
+    if (value === undefined || value === null) return undefined;
+    if (isObject(value)) {
+      return Object.keys(value).length > 0 ? new ConfigFields(value, {}, { of: this, field }) : undefined;
+    }
+    this.#wrong(field, value, "an object");
+    return undefined;
+  }
+
+  #isNothing(field: string): boolean {
+    return (this.get(field) ?? null) === null;
+  }
+
+  #wrong(field: string, value: unknown, expected: string): number {
+    const found = value === undefined ? "is missing" : `is ${brief(value)}`;
+    this.refuse(field, `${found}, where ${expected} is expected`);
+    return 1;
+  }
+}
+
+/** JSON short enough for a message. */
+export function brief(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+}

@@ -1,0 +1,194 @@
+// What a family's page declares, and how it becomes the description of a decoder. Not a family itself: each has a page
+// of its own beside this file, and the list is index.ts.
+import type { CheckpointConfig } from "../../../weights/checkpoint/index.js";
+import type { ConfigFields, Json } from "./config-fields.js";
+import type {
+  Activation,
+  AttentionSpec,
+  DecoderSpec,
+  LayerSpec,
+  LayerWeights,
+  LinearWeights,
+  NormSpec,
+  NormWeights,
+  RopeSpec,
+} from "./spec.js";
+
+/** A family of decoders, as its page declares it. */
+export interface Family {
+  /** For people. */
+  readonly name: string;
+  /** Values of `model_type`. */
+  readonly modelTypes: readonly string[];
+  /** The paper or report, and the class in transformers that the page follows. */
+  readonly reference: string;
+  /** Values that the family's configuration class in transformers has where config.json says nothing. */
+  readonly defaults: Json;
+  readonly traits: (fields: ConfigFields, sizes: Sizes) => Traits;
+}
+
+/** Sizes that every family names alike; letters as in spec.ts. */
+export interface Sizes {
+  /** Number of layers. */
+  readonly layers: number;
+  readonly vocabularySize: number;
+  readonly hidden: number;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly feedForward: number;
+  readonly contextLength: number;
+}
+
+type LayerNorm = "beforeAttention" | "afterAttention" | "beforeFeedForward" | "afterFeedForward";
+
+/** What tells a family from the others; what is not given is as in Llama. */
+export interface Traits {
+  readonly norm: NormSpec;
+  /** Whether norms have a bias. */
+  readonly normBias?: boolean;
+  /** Names of a layer's norms, of those that it has. */
+  readonly norms: Readonly<Partial<Record<LayerNorm, string>>>;
+  readonly layout?: DecoderSpec["layout"];
+  readonly attention?: Partial<AttentionSpec>;
+  readonly activation: Activation;
+  /** Names of a layer's feed-forward projections; a family without a gate gives null for it. */
+  readonly feedForward?: { readonly gate: string | null; readonly up: string; readonly down: string };
+  /** Which projections have a bias. */
+  readonly biases?: { readonly qkv?: boolean; readonly o?: boolean; readonly feedForward?: boolean };
+  /** Names of projections that are stored as one: q above k above v, gate above up. */
+  readonly fused?: { readonly qkv: string; readonly gateUp: string };
+  readonly embeddingScale?: number;
+  readonly residualScale?: number;
+  readonly logitScale?: number;
+  readonly logitSoftcap?: number | null;
+  readonly ropes: readonly RopeSpec[];
+  /** Window and rotation of each layer; default no window and the first rotation. */
+  readonly layer?: (index: number) => Pick<LayerSpec, "window" | "rope">;
+}
+
+/** Norms before both halves, as Llama names them. */
+export const PRE_NORMS = { beforeAttention: "input_layernorm", beforeFeedForward: "post_attention_layernorm" } as const;
+
+/** Norms before and after both halves, as Gemma 2 names them. */
+export const SANDWICH_NORMS = {
+  beforeAttention: "input_layernorm",
+  afterAttention: "post_attention_layernorm",
+  beforeFeedForward: "pre_feedforward_layernorm",
+  afterFeedForward: "post_feedforward_layernorm",
+} as const;
+
+const GATED = { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" };
+
+/** The description of a decoder. Where `fields` has faults afterwards, it is of no use. */
+export function describe(family: Family, fields: ConfigFields, config: CheckpointConfig): DecoderSpec {
+  const sizes = readSizes(fields, config.layers);
+  const { vocabularySize, hidden } = sizes;
+  const traits = family.traits(fields, sizes);
+  const { attention, norm, normBias = false } = traits;
+  const tied = config.tied ?? fields.flag("tie_word_embeddings");
+  const layerOf = traits.layer ?? (() => ({ window: null, rope: 0 }));
+  const { layers, ...shape } = sizes;
+  return {
+    family: family.name,
+    ...shape,
+    embeddingScale: traits.embeddingScale ?? 1,
+    norm,
+    layout: traits.layout ?? "sequential",
+    attention: { scale: sizes.headDim ** -0.5, softcap: null, qkNorm: null, ...attention },
+    activation: traits.activation,
+    residualScale: traits.residualScale ?? 1,
+    logitScale: traits.logitScale ?? 1,
+    logitSoftcap: traits.logitSoftcap ?? null,
+    ropes: traits.ropes,
+    layers: Array.from({ length: layers }, (_, index) => ({
+      ...layerOf(index),
+      weights: layerWeights(`layers.${index}.`, sizes, traits),
+    })),
+    embedding: { name: "embed_tokens.weight", shape: [vocabularySize, hidden] },
+    finalNorm: normWeights("norm", [hidden], normBias),
+    head: tied ? null : { name: "lm_head.weight", shape: [vocabularySize, hidden] },
+  };
+}
+
+function readSizes(fields: ConfigFields, layers: number): Sizes {
+  const hidden = fields.count("hidden_size");
+  const heads = fields.count("num_attention_heads");
+  const kvHeads = fields.countOrNull("num_key_value_heads") ?? heads;
+  if (fields.faults.length === 0 && heads % kvHeads !== 0) {
+    fields.refuse("num_key_value_heads", `is ${kvHeads}, which does not divide the ${heads} heads of queries`);
+  }
+  return {
+    layers,
+    vocabularySize: fields.count("vocab_size"),
+    hidden,
+    heads,
+    kvHeads,
+    headDim: fields.countOrNull("head_dim") ?? Math.floor(hidden / heads),
+    feedForward: fields.count("intermediate_size"),
+    contextLength: fields.count("max_position_embeddings"),
+  };
+}
+
+function layerWeights(prefix: string, sizes: Sizes, traits: Traits): LayerWeights {
+  const { hidden, heads, kvHeads, headDim, feedForward } = sizes;
+  const { fused, biases = {}, normBias = false, norms, feedForward: names = GATED } = traits;
+  const [q, kv] = [heads * headDim, kvHeads * headDim];
+  const linear = (name: string, rows: number, columns: number, bias = false): LinearWeights => ({
+    weight: { name: `${prefix}${name}.weight`, shape: [rows, columns] },
+    ...(bias ? { bias: { name: `${prefix}${name}.bias`, shape: [rows] } } : {}),
+  });
+  /** Consecutive rows of one stored projection. */
+  const slices = (name: string, sizesOfParts: readonly number[]): LinearWeights[] => {
+    const of = sizesOfParts.reduce((sum, rows) => sum + rows, 0);
+    let end = 0;
+    return sizesOfParts.map((rows) => {
+      end += rows;
+      return { weight: { name: `${prefix}${name}.weight`, shape: [rows, hidden], rows: { from: end - rows, of } } };
+    });
+  };
+  const attentionParts = fused
+    ? slices(fused.qkv, [q, kv, kv])
+    : [["q", q] as const, ["k", kv] as const, ["v", kv] as const].map(([letter, rows]) =>
+        linear(`self_attn.${letter}_proj`, rows, hidden, biases.qkv),
+      );
+  const [gate, up] = fused
+    ? slices(fused.gateUp, [feedForward, feedForward])
+    : [names.gate, names.up].map((name) =>
+        name === null ? undefined : linear(name, feedForward, hidden, biases.feedForward),
+      );
+  const layerNorms = Object.entries(norms).map(([role, name]) => [
+    role,
+    normWeights(`${prefix}${name}`, [hidden], normBias),
+  ]);
+  return {
+    q: attentionParts[0] as LinearWeights,
+    k: attentionParts[1] as LinearWeights,
+    v: attentionParts[2] as LinearWeights,
+    o: linear("self_attn.o_proj", hidden, q, biases.o),
+    ...qkNormWeights(prefix, sizes, traits),
+    ...(gate ? { gate } : {}),
+    up: up as LinearWeights,
+    down: linear(names.down, hidden, feedForward, biases.feedForward),
+    ...Object.fromEntries(layerNorms),
+  };
+}
+
+function qkNormWeights(prefix: string, sizes: Sizes, { attention }: Traits): Pick<LayerWeights, "qNorm" | "kNorm"> {
+  if (!attention?.qkNorm) return {};
+  const { headDim } = sizes;
+  const shapes = {
+    head: () => [headDim],
+    eachHead: (heads: number) => [heads, headDim],
+    width: (heads: number) => [heads * headDim],
+  };
+  const shapeOf = shapes[attention.qkNorm.over];
+  return {
+    qNorm: normWeights(`${prefix}self_attn.q_norm`, shapeOf(sizes.heads), false),
+    kNorm: normWeights(`${prefix}self_attn.k_norm`, shapeOf(sizes.kvHeads), false),
+  };
+}
+
+function normWeights(name: string, shape: readonly number[], bias: boolean): NormWeights {
+  return { weight: { name: `${name}.weight`, shape }, ...(bias ? { bias: { name: `${name}.bias`, shape } } : {}) };
+}

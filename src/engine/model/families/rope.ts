@@ -1,0 +1,239 @@
+// Rotary position embedding: from the fields of a configuration, in the two layouts that transformers has written, to
+// inverse frequencies. Not the rotation itself, which the decoder's graph holds.
+
+import { own } from "../../../core/json.js";
+import { brief, type ConfigFields } from "./config-fields.js";
+import type { RopeSpec } from "./spec.js";
+
+export interface RopeOptions {
+  /** The decoder's configuration. */
+  readonly fields: ConfigFields;
+  /** E. */
+  readonly headDim: number;
+  /** `max_position_embeddings`. */
+  readonly contextLength: number;
+  /** Default "half". */
+  readonly pairs?: RopeSpec["pairs"];
+  /** Where no base is given; default 10000. */
+  readonly theta?: number;
+  /** Whether the family can turn a part of each head (`partial_rotary_factor`); default false. */
+  readonly partial?: boolean;
+  /** Other names that the family has for a type. */
+  readonly aliases?: Readonly<Record<string, string>>;
+}
+
+const DEFAULT_THETA = 10_000; // of transformers, where a class does not say otherwise
+
+/**
+ * The one rotation of a family whose layers all turn alike.
+ *
+ * New layout: `rope_parameters` holds rope_type, rope_theta and what the type needs. Old layout: `rope_theta` stands
+ * beside `rope_scaling`, which may be null. Where both are there, `rope_scaling` wins, and a base in either object wins
+ * over one beside it (transformers 5.18, modeling_rope_utils.py, convert_rope_params_to_dict). Faults are noted in
+ * `fields`, and then the result is of no use.
+ */
+export function readRope(options: RopeOptions): RopeSpec {
+  const { fields } = options;
+  const parameters = fields.nested("rope_scaling") ?? fields.nested("rope_parameters");
+  for (const type of LAYER_TYPES) {
+    if (parameters?.has(type)) {
+      parameters.refuse(type, "gives a kind of layer its own rotation, which this family does not have");
+    }
+  }
+  return makeRope(parameters, fields, options);
+}
+
+const LAYER_TYPES = ["full_attention", "sliding_attention"] as const;
+export type LayerType = (typeof LAYER_TYPES)[number];
+
+/**
+ * The rotations of a family that turns its local and its global layers differently (Gemma 3).
+ *
+ * New layout: `rope_parameters` nested by kind of layer. Old layout: `rope_theta` and `rope_scaling` for the global
+ * layers, `rope_local_base_freq` for the local ones (transformers 5.18, configuration_gemma3.py).
+ */
+export function readRopesByLayerType(
+  options: RopeOptions & { readonly thetas: Readonly<Record<LayerType, number>> },
+): Record<LayerType, RopeSpec> {
+  const { fields, thetas } = options;
+  const nested = fields.nested("rope_parameters");
+  if (nested && !LAYER_TYPES.some((type) => nested.has(type))) {
+    fields.refuse("rope_parameters", `has neither ${LAYER_TYPES.join(" nor ")}, the kinds of layers of this family`);
+  }
+  const one = (type: LayerType, beside: string, scaling: ConfigFields | undefined) => {
+    const theta = fields.positiveOrNull(beside) ?? thetas[type];
+    return makeRope(scaling ?? nested?.nested(type), undefined, { ...options, theta });
+  };
+  return {
+    full_attention: one("full_attention", "rope_theta", fields.nested("rope_scaling")),
+    sliding_attention: one("sliding_attention", "rope_local_base_freq", undefined),
+  };
+}
+
+/** What a type makes of its parameters. */
+interface Frequencies {
+  readonly frequencies: readonly number[];
+  readonly long?: RopeSpec["long"];
+  /** Default 1. */
+  readonly attentionFactor?: number;
+}
+
+interface TypeInput {
+  readonly fields: ConfigFields;
+  readonly theta: number;
+  /** Dimensions that turn. */
+  readonly dimensions: number;
+  /** `partial_rotary_factor`, at most 1. */
+  readonly part: number;
+  readonly contextLength: number;
+  /** Positions of the original training, before the context was stretched. */
+  readonly original: () => number;
+}
+
+// Far above any head there is; frequencies are allocated by it.
+const MAX_DIMENSIONS = 2 ** 16;
+
+function makeRope(
+  parameters: ConfigFields | undefined,
+  beside: ConfigFields | undefined,
+  options: RopeOptions,
+): RopeSpec {
+  const { headDim, contextLength, pairs = "half" } = options;
+  const where = parameters ?? options.fields;
+  const holder = (field: string) => [parameters, beside].find((fields) => fields?.has(field));
+
+  // A base of 1 would turn all pairs alike, and its logarithm divides.
+  const theta = holder("rope_theta")?.positive("rope_theta", 1) ?? options.theta ?? DEFAULT_THETA;
+
+  const named = parameters?.get("rope_type") ?? parameters?.get("type") ?? "default";
+  const type = typeof named === "string" ? (own(options.aliases ?? {}, named) ?? named) : "";
+  const make = own(TYPES, type);
+  if (!make) {
+    const known = Object.keys(TYPES).join(", ");
+    where.refuse("rope_type", `is ${brief(named)}, which is not known here; known are ${known}`);
+  }
+
+  const part = holder(PART)?.positive(PART) ?? 1;
+  if (part > 1 || (part < 1 && options.partial !== true && type !== "proportional")) {
+    holder(PART)?.refuse(PART, `is ${part}, where this family turns whole heads`);
+  }
+  const dimensions = type === "proportional" ? headDim : Math.trunc(headDim * part);
+  const canTurn = dimensions >= 2 && dimensions % 2 === 0 && dimensions <= MAX_DIMENSIONS;
+  if (!canTurn) {
+    const expected = `an even number up to ${MAX_DIMENSIONS} is expected`;
+    options.fields.refuse("head_dim", `leaves ${dimensions} dimensions of a head to turn, where ${expected}`);
+  }
+  if (!make || !canTurn) return { pairs, dimensions: 0, frequencies: new Float64Array(), attentionFactor: 1 };
+
+  // A length beside the scaling wins over one in it, as Phi-3 has it (standardize_rope_params).
+  const original = () =>
+    beside?.countOrNull(ORIGINAL_LENGTH) ?? parameters?.countOrNull(ORIGINAL_LENGTH) ?? contextLength;
+  const made = make({ fields: where, theta, dimensions, part, contextLength, original });
+  return {
+    pairs,
+    dimensions,
+    frequencies: Float64Array.from(made.frequencies),
+    ...(made.long ? { long: made.long } : {}),
+    attentionFactor: made.attentionFactor ?? 1,
+  };
+}
+
+const PART = "partial_rotary_factor";
+const ORIGINAL_LENGTH = "original_max_position_embeddings";
+
+/** theta^(-2 i / dimensions): Su et al. 2021, arXiv 2104.09864, section 3.2.2. */
+function plain({ theta, dimensions }: TypeInput): number[] {
+  return Array.from({ length: dimensions / 2 }, (_, i) => theta ** ((-2 * i) / dimensions));
+}
+
+/** By the names of transformers; the formulas as its modeling_rope_utils.py has them, in float64. */
+const TYPES: Readonly<Record<string, (input: TypeInput) => Frequencies>> = {
+  default: (input) => ({ frequencies: plain(input) }),
+  linear,
+  // Grows the base with a sequence that is longer than the context; up to there it is the default.
+  dynamic: (input) => ({ frequencies: plain(input) }),
+  yarn,
+  longrope,
+  llama3,
+  proportional,
+};
+
+/** Position interpolation: Chen et al. 2023, arXiv 2306.15595. */
+function linear(input: TypeInput): Frequencies {
+  const factor = input.fields.positive("factor");
+  return { frequencies: plain(input).map((frequency) => frequency / factor) };
+}
+
+/** Llama 3.1: long waves are stretched, short ones kept, those between blended. */
+function llama3(input: TypeInput): Frequencies {
+  const { fields } = input;
+  const factor = fields.positive("factor");
+  const low = fields.positive("low_freq_factor");
+  const high = fields.positive("high_freq_factor");
+  const length = input.original();
+  if (high <= low && fields.has("low_freq_factor") && fields.has("high_freq_factor")) {
+    fields.refuse("high_freq_factor", `is ${high}, where more than low_freq_factor, ${low}, is expected`);
+  }
+  const stretch = (frequency: number) => {
+    const turns = (length * frequency) / (2 * Math.PI); // of this wave in the original context
+    if (turns < low) return frequency / factor;
+    if (turns > high) return frequency;
+    const share = (turns - low) / (high - low);
+    return ((1 - share) * frequency) / factor + share * frequency;
+  };
+  return { frequencies: plain(input).map(stretch) };
+}
+
+/** YaRN: Peng et al. 2023, arXiv 2309.00071, sections 3.2 to 3.4. */
+function yarn(input: TypeInput): Frequencies {
+  const { fields, theta, dimensions } = input;
+  const length = input.original();
+  const factor = fields.positiveOrNull("factor") ?? input.contextLength / length;
+  // Where waves make more turns in the original context they are kept, where fewer stretched; the paper's for Llama.
+  const fast = positiveOrZero(fields, "beta_fast") || 32;
+  const slow = positiveOrZero(fields, "beta_slow") || 1;
+  const pairOf = (turns: number) => (dimensions * Math.log(length / (turns * 2 * Math.PI))) / (2 * Math.log(theta));
+  const truncate = fields.get("truncate") === undefined || fields.flag("truncate");
+  const first = Math.max(truncate ? Math.floor(pairOf(fast)) : pairOf(fast), 0);
+  const last = Math.min(truncate ? Math.ceil(pairOf(slow)) : pairOf(slow), dimensions - 1);
+  const span = first === last ? 0.001 : last - first; // transformers' guard against a division by zero
+  const frequencies = plain(input).map((frequency, i) => {
+    const stretched = Math.min(Math.max((i - first) / span, 0), 1);
+    return (frequency / factor) * stretched + frequency * (1 - stretched);
+  });
+
+  const growth = (scale: number) => (factor <= 1 ? 1 : 0.1 * scale * Math.log(factor) + 1);
+  const scale = positiveOrZero(fields, "mscale");
+  const scaleAll = positiveOrZero(fields, "mscale_all_dim");
+  const computed = scale > 0 && scaleAll > 0 ? growth(scale) / growth(scaleAll) : growth(1);
+  return { frequencies, attentionFactor: fields.positiveOrNull("attention_factor") ?? computed };
+}
+
+/** 0 where the value is null, missing or 0, which mean the same to transformers. */
+function positiveOrZero(fields: ConfigFields, field: string): number {
+  return fields.get(field) === 0 ? 0 : (fields.positiveOrNull(field) ?? 0);
+}
+
+/** LongRoPE: Ding et al. 2024, arXiv 2402.13753; a searched factor per frequency, others for long sequences. */
+function longrope(input: TypeInput): Frequencies {
+  const { fields, dimensions } = input;
+  const length = input.original();
+  if (length < 2) fields.refuse(ORIGINAL_LENGTH, `is ${length}, where a length of at least 2 is expected`);
+  const short = fields.positives("short_factor", dimensions / 2);
+  const long = fields.positives("long_factor", dimensions / 2);
+  const stretch = fields.positiveOrNull("factor") ?? input.contextLength / length;
+  const computed = stretch <= 1 ? 1 : Math.sqrt(1 + Math.log(stretch) / Math.log(length));
+  const divided = (factors: readonly number[]) => plain(input).map((frequency, i) => frequency / (factors[i] ?? 1));
+  return {
+    frequencies: divided(short),
+    long: { above: length, frequencies: Float64Array.from(divided(long)) },
+    attentionFactor: fields.positiveOrNull("attention_factor") ?? computed,
+  };
+}
+
+/** The first part of the pairs turns, with the frequencies of a whole head; the others have frequency 0. */
+function proportional(input: TypeInput): Frequencies {
+  const factor = input.fields.positiveOrNull("factor") ?? 1;
+  const turning = Math.floor((input.part * input.dimensions) / 2);
+  return { frequencies: plain(input).map((frequency, i) => (i < turning ? frequency / factor : 0)) };
+}

@@ -1,0 +1,37 @@
+// StarCoder 2: norms and projections with biases, and a feed-forward part without a gate.
+
+import { type Family, PRE_NORMS } from "./family.js";
+import { readRope } from "./rope.js";
+import { activation, sameWindow } from "./traits.js";
+
+export const starcoder2: Family = {
+  name: "StarCoder 2",
+  modelTypes: ["starcoder2"],
+  reference: "Lozhkov et al. 2024, arXiv 2402.19173; transformers Starcoder2ForCausalLM",
+  defaults: {
+    vocab_size: 49_152,
+    hidden_size: 3072,
+    intermediate_size: 12_288,
+    num_attention_heads: 24,
+    num_key_value_heads: 2,
+    hidden_act: "gelu_pytorch_tanh",
+    max_position_embeddings: 4096,
+    norm_epsilon: 1e-5,
+    tie_word_embeddings: true,
+    sliding_window: null,
+    use_bias: true,
+  },
+  traits: (fields, sizes) => {
+    const bias = fields.flag("use_bias");
+    return {
+      norm: { kind: "layer", eps: fields.positive("norm_epsilon"), offset: 0 },
+      normBias: true,
+      norms: PRE_NORMS,
+      activation: activation(fields),
+      feedForward: { gate: null, up: "mlp.c_fc", down: "mlp.c_proj" },
+      biases: { qkv: bias, o: bias, feedForward: bias },
+      ropes: [readRope({ fields, ...sizes })],
+      layer: sameWindow(fields),
+    };
+  },
+};

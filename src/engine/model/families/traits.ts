@@ -1,0 +1,87 @@
+// Readings of a configuration that several families share: norms, activations, windows. Not families.
+import type { ConfigFields } from "./config-fields.js";
+import type { LayerType } from "./rope.js";
+import type { Activation, NormSpec } from "./spec.js";
+
+/** Llama's norm: x / sqrt(mean(x^2) + eps) times the weight. */
+export function rmsNorm(fields: ConfigFields): NormSpec {
+  return { kind: "rms", eps: fields.positive("rms_norm_eps"), offset: 0 };
+}
+
+/** Gemma's: the same times 1 + weight. */
+export function centredRmsNorm(fields: ConfigFields): NormSpec {
+  return { ...rmsNorm(fields), offset: 1 };
+}
+
+/** By the names of transformers, several of which mean one function. */
+const ACTIVATIONS: Readonly<Record<string, Activation>> = {
+  silu: "silu",
+  swish: "silu",
+  gelu: "gelu",
+  gelu_python: "gelu",
+  gelu_pytorch_tanh: "gelu_tanh",
+  gelu_python_tanh: "gelu_tanh",
+  gelu_new: "gelu_tanh",
+  gelu_fast: "gelu_tanh",
+  relu: "relu",
+};
+
+export function activation(fields: ConfigFields, field = "hidden_act"): Activation {
+  return fields.choice(field, ACTIVATIONS, "silu");
+}
+
+/** `sliding_window` in every layer; no window where it is null. */
+export function sameWindow(fields: ConfigFields): () => { window: number | null; rope: number } {
+  const window = fields.countOrNull("sliding_window");
+  return () => ({ window, rope: 0 });
+}
+
+/**
+ * Kind and window of each layer: `layer_types`, or `pattern` where the file does not list them. Local layers
+ * ("sliding_attention") see `sliding_window` positions, global ones ("full_attention") all.
+ */
+export function layerKinds(
+  fields: ConfigFields,
+  layers: number,
+  pattern: (index: number) => LayerType,
+): { type: LayerType; window: number | null }[] {
+  const listed = fields.choicesOrNull<LayerType>("layer_types", layers, ["full_attention", "sliding_attention"]);
+  const types = listed ?? Array.from({ length: layers }, (_, index) => pattern(index));
+  if (!types.includes("sliding_attention")) return types.map((type) => ({ type, window: null }));
+  const window = fields.count("sliding_window");
+  return types.map((type) => ({ type, window: type === "sliding_attention" ? window : null }));
+}
+
+/** All layers local but every n-th: "sliding_window_pattern" n in older files. */
+export function everyNthGlobal(n: number): (index: number) => LayerType {
+  return (index) => ((index + 1) % n === 0 ? "full_attention" : "sliding_attention");
+}
+
+/** Gemma's `use_bidirectional_attention`, with which tokens see what follows them: no decoder. */
+export function requireCausal(fields: ConfigFields): void {
+  if (fields.flag("use_bidirectional_attention")) {
+    fields.refuse("use_bidirectional_attention", "is true; only causal decoders are computed here");
+  }
+}
+
+/**
+ * sqrt(hidden) as Gemma multiplies its embedded tokens by it: rounded to the dtype of the weights, which `dtype` names
+ * (transformers 5.18, modeling_gemma.py, GemmaTextScaledWordEmbedding); float32 where no dtype is named.
+ */
+export function gemmaEmbeddingScale(fields: ConfigFields, hidden: number): number {
+  const scale = Math.fround(Math.sqrt(hidden));
+  const dtype = fields.get("dtype") ?? fields.get("torch_dtype");
+  if (dtype === "bfloat16") return roundToBits(scale, 8);
+  if (dtype === "float16") return roundToBits(scale, 11);
+  return scale;
+}
+
+/** To so many significant bits, ties to even. */
+function roundToBits(value: number, bits: number): number {
+  const unit = 2 ** (Math.floor(Math.log2(value)) - bits + 1);
+  const steps = value / unit;
+  const down = Math.floor(steps);
+  const rest = steps - down;
+  const up = rest > 0.5 || (rest === 0.5 && down % 2 === 1);
+  return (up ? down + 1 : down) * unit;
+}

@@ -1,0 +1,401 @@
+// Descriptions of the tiny decoders: computed with plain loops they give transformers' logits, so every field that
+// matters there is right; the fields themselves; both layouts of configurations; and what is refused.
+import fc from "fast-check";
+import { describe, expect, it, test } from "vitest";
+import { CheckpointError } from "../../core/errors.js";
+import { FAMILIES } from "./families/index.js";
+import type { DecoderSpec } from "./families/spec.js";
+import { CASES, configOf, readJson, readTensors } from "./fixtures.test-util.js";
+import { readSpec } from "./read-spec.js";
+import { referenceLogits } from "./reference-decoder.test-util.js";
+import { locateWeights } from "./weight-names.js";
+
+const specOf = (name: string, changes: Record<string, unknown> = {}) =>
+  readSpec(configOf({ ...readJson(`${name}/config.json`), ...changes }));
+
+/** The rows of a [rows, T, ...] tensor where a [rows, T] mask is 1. */
+function unpadded(values: readonly number[], mask: readonly number[], rows: number, row: number): number[] {
+  const length = mask.length / rows;
+  const width = values.length / mask.length;
+  const kept = mask.slice(row * length, (row + 1) * length).flatMap((on, t) => (on === 1 ? [row * length + t] : []));
+  return kept.flatMap((at) => values.slice(at * width, (at + 1) * width));
+}
+
+function logitsOf(name: string, spec: DecoderSpec): (ids: readonly number[]) => number[] {
+  const tensors = readTensors(`${name}/model.safetensors`);
+  const { stored } = locateWeights(spec, tensors.keys(), name);
+  const weights = (weight: string) => tensors.get(stored.get(weight) ?? "") as { shape: number[]; values: number[] };
+  return (ids) => referenceLogits(spec, weights, ids).flat();
+}
+
+const largestDifference = (a: readonly number[], b: readonly number[]) => {
+  expect(a.length).toBe(b.length);
+  return a.reduce((most, value, i) => Math.max(most, Math.abs(value - (b[i] as number))), 0);
+};
+
+describe("descriptions computed with plain loops", () => {
+  const TOLERANCE = 2e-5; // float32 in transformers against float64 here, logits up to 6
+
+  it.each(CASES)("%s gives the logits of transformers, with padding on the left or without", (name) => {
+    const expected = readTensors(`${name}/expected.safetensors`);
+    const read = (tensor: string) => expected.get(tensor)?.values ?? [];
+    const logits = logitsOf(name, specOf(name));
+    const mask = read("attention_mask");
+    for (const row of [0, 1]) {
+      const ids = unpadded(read("input_ids"), mask, 2, row);
+      expect(largestDifference(logits(ids), unpadded(read("logits"), mask, 2, row))).toBeLessThan(TOLERANCE);
+    }
+  });
+
+  it("phi3-longrope turns short sequences by the short factors", () => {
+    const expected = readTensors("phi3-longrope/expected.safetensors");
+    const ids = expected.get("input_ids")?.values.slice(0, 6) ?? [];
+    const logits = logitsOf("phi3-longrope", specOf("phi3-longrope"))(ids);
+    expect(largestDifference(logits, expected.get("short.logits")?.values ?? [])).toBeLessThan(TOLERANCE);
+  });
+
+  it("the greedy text of gemma3 follows, beyond its window", () => {
+    const expected = readTensors("gemma3/expected.safetensors");
+    const greedy = expected.get("greedy")?.values.slice(0, 20) ?? [];
+    const logits = logitsOf("gemma3", specOf("gemma3"))(greedy.slice(0, 19));
+    const best = Array.from({ length: 19 }, (_, t) => {
+      const row = logits.slice(t * 20, (t + 1) * 20);
+      return row.indexOf(Math.max(...row));
+    });
+    expect(best.slice(11)).toEqual(greedy.slice(12));
+  });
+});
+
+const shapes = (spec: DecoderSpec) => spec.layers.map(({ window, rope }) => [window, rope]);
+const rolesOf = (spec: DecoderSpec) => Object.keys(spec.layers[0]?.weights ?? {});
+
+describe("fields", () => {
+  it("llama: grouped queries, an untied head, sizes as they stand", () => {
+    const spec = specOf("llama");
+    const { hidden, heads, kvHeads, headDim, feedForward, vocabularySize, contextLength } = spec;
+    expect({ hidden, heads, kvHeads, headDim, feedForward, vocabularySize, contextLength }).toEqual({
+      ...{ hidden: 8, heads: 4, kvHeads: 2, headDim: 6, feedForward: 8, vocabularySize: 20, contextLength: 256 },
+    });
+    expect(spec).toMatchObject({
+      ...{ family: "Llama", layout: "sequential", activation: "silu", embeddingScale: 1, residualScale: 1 },
+      ...{ logitScale: 1, logitSoftcap: null, norm: { kind: "rms", eps: 1e-5, offset: 0 } },
+      attention: { scale: 6 ** -0.5, softcap: null, qkNorm: null },
+      head: { name: "lm_head.weight", shape: [20, 8] },
+    });
+    expect(shapes(spec)).toEqual([
+      [null, 0],
+      [null, 0],
+    ]); // prettier-ignore
+    expect(spec.layers[1]?.weights).toEqual({
+      q: { weight: { name: "layers.1.self_attn.q_proj.weight", shape: [24, 8] } },
+      k: { weight: { name: "layers.1.self_attn.k_proj.weight", shape: [12, 8] } },
+      v: { weight: { name: "layers.1.self_attn.v_proj.weight", shape: [12, 8] } },
+      o: { weight: { name: "layers.1.self_attn.o_proj.weight", shape: [8, 24] } },
+      gate: { weight: { name: "layers.1.mlp.gate_proj.weight", shape: [8, 8] } },
+      up: { weight: { name: "layers.1.mlp.up_proj.weight", shape: [8, 8] } },
+      down: { weight: { name: "layers.1.mlp.down_proj.weight", shape: [8, 8] } },
+      beforeAttention: { weight: { name: "layers.1.input_layernorm.weight", shape: [8] } },
+      beforeFeedForward: { weight: { name: "layers.1.post_attention_layernorm.weight", shape: [8] } },
+    });
+  });
+
+  it("llama with biases: on all seven projections, and a tied head", () => {
+    const spec = specOf("llama-bias-linear");
+    const { q, k, v, o, gate, up, down } = spec.layers[0]?.weights ?? {};
+    expect([q, k, v, o, gate, up, down].map((weights) => weights?.bias?.shape)).toEqual([
+      ...[[12], [4], [4], [12], [8], [8], [12]],
+    ]);
+    expect(spec.head).toBeNull();
+  });
+
+  it("mistral and phi3: one window in all layers; none where it is null", () => {
+    expect(shapes(specOf("mistral"))).toEqual([
+      [5, 0],
+      [5, 0],
+    ]); // prettier-ignore
+    expect(shapes(specOf("phi3"))).toEqual([
+      [6, 0],
+      [6, 0],
+    ]); // prettier-ignore
+    expect(shapes(specOf("mistral", { sliding_window: null }))).toEqual([
+      [null, 0],
+      [null, 0],
+    ]); // prettier-ignore
+  });
+
+  it("qwen2: biases on queries, keys and values; windows only where they are used", () => {
+    const spec = specOf("qwen2");
+    expect(spec.layers[0]?.weights.k.bias).toEqual({ name: "layers.0.self_attn.k_proj.bias", shape: [4] });
+    expect(spec.layers[0]?.weights.o.bias).toBeUndefined();
+    expect(shapes(spec)).toEqual([
+      [null, 0],
+      [4, 0],
+    ]); // prettier-ignore
+    const unused = { use_sliding_window: false, layer_types: null };
+    expect(shapes(specOf("qwen2", unused))).toEqual([
+      [null, 0],
+      [null, 0],
+    ]); // prettier-ignore
+  });
+
+  it("norms of queries and keys: of one head, of each, of all together", () => {
+    const normOf = (name: string) => {
+      const { attention, layers } = specOf(name);
+      const { qNorm, kNorm } = layers[0]?.weights ?? {};
+      return [attention.qkNorm, qNorm?.weight.shape, kNorm?.weight.shape];
+    };
+    expect(normOf("qwen3")).toEqual([{ kind: "rms", eps: 1e-6, offset: 0, over: "head" }, [4], [4]]);
+    expect(normOf("gemma3")).toEqual([{ kind: "rms", eps: 1e-6, offset: 1, over: "head" }, [4], [4]]);
+    expect(normOf("cohere")).toEqual([{ kind: "layer", eps: 1e-5, offset: 0, over: "eachHead" }, [4, 4], [2, 4]]);
+    expect(normOf("olmo2")).toEqual([{ kind: "rms", eps: 1e-5, offset: 0, over: "width" }, [16], [8]]);
+    expect(normOf("llama")).toEqual([null, undefined, undefined]);
+  });
+
+  it("cohere: a parallel block behind one norm, neighbouring dimensions turn", () => {
+    const spec = specOf("cohere");
+    expect(spec).toMatchObject({
+      layout: "parallel",
+      logitScale: 0.25,
+      norm: { kind: "layer", eps: 1e-5 },
+      head: null,
+    });
+    expect(spec.ropes.map(({ pairs }) => pairs)).toEqual(["interleaved"]);
+    expect(rolesOf(spec).filter((role) => /^(before|after)/.test(role))).toEqual(["beforeAttention"]);
+  });
+
+  it("cohere2: global layers have no positions", () => {
+    expect(shapes(specOf("cohere2"))).toEqual([
+      [5, 0],
+      [5, 0],
+      [null, null],
+    ]); // prettier-ignore
+  });
+
+  it("gemma: embeddings scaled by sqrt(hidden), rounded to the dtype of the weights", () => {
+    const scaleOf = (hidden: number, dtype: string | null) =>
+      specOf("gemma", { hidden_size: hidden, dtype }).embeddingScale;
+    expect(scaleOf(3072, "float32")).toBe(Math.fround(Math.sqrt(3072)));
+    expect(scaleOf(3072, "bfloat16")).toBe(55.5); // as transformers' own comment has it, modeling_gemma2.py
+    expect(scaleOf(2304, "bfloat16")).toBe(48);
+    expect(scaleOf(2560, "bfloat16")).toBe(50.5); // sqrt 50.596; bfloat16 has 50.5 and 50.75 around it
+    expect(scaleOf(3072, "float16")).toBe(55.4375); // and float16 55.40625 and 55.4375 around 55.4256
+    expect(scaleOf(3072, null)).toBe(Math.fround(Math.sqrt(3072)));
+    expect(specOf("gemma").norm.offset).toBe(1);
+  });
+
+  it('gemma: "gelu" means the approximation, in gemma alone', () => {
+    expect(specOf("gemma", { hidden_act: "gelu" }).activation).toBe("gelu_tanh");
+    expect(specOf("gemma2", { hidden_activation: "gelu" }).activation).toBe("gelu");
+    expect(specOf("llama", { hidden_act: "gelu" }).activation).toBe("gelu");
+  });
+
+  it("gemma2: norms on both sides, softcaps, windows in every other layer", () => {
+    const spec = specOf("gemma2");
+    expect(spec.attention).toEqual({ scale: 3 ** -0.5, softcap: 2, qkNorm: null });
+    expect(spec.logitSoftcap).toBe(3);
+    expect(rolesOf(spec).filter((role) => /^(before|after)/.test(role))).toEqual([
+      ...["beforeAttention", "afterAttention", "beforeFeedForward", "afterFeedForward"],
+    ]);
+    expect(spec.layers[0]?.weights.afterAttention?.weight.name).toBe("layers.0.post_attention_layernorm.weight");
+    expect(shapes(spec)).toEqual([
+      [5, 0],
+      [null, 0],
+    ]); // prettier-ignore
+    const silent = { attn_logit_softcapping: undefined, final_logit_softcapping: undefined };
+    expect(specOf("gemma2", silent)).toMatchObject({ attention: { softcap: 50 }, logitSoftcap: 30 });
+    const none = { attn_logit_softcapping: null, final_logit_softcapping: null };
+    expect(specOf("gemma2", none)).toMatchObject({ attention: { softcap: null }, logitSoftcap: null });
+  });
+
+  it("gemma3: local layers turn by frequencies of their own", () => {
+    const spec = specOf("gemma3");
+    expect(shapes(spec)).toEqual([
+      [5, 1],
+      [5, 1],
+      [null, 0],
+    ]); // prettier-ignore
+    expect(spec.ropes.map(({ frequencies }) => [...frequencies])).toEqual([
+      [1 / 8, 1000 ** -0.5 / 8],
+      [1, 50 ** -0.5],
+    ]);
+  });
+
+  it("granite: four scales, of which the one of logits divides", () => {
+    const spec = specOf("granite");
+    expect(spec).toMatchObject({
+      embeddingScale: 1.5,
+      residualScale: 0.7,
+      logitScale: 1 / 1.7,
+      attention: { scale: 0.4 },
+    });
+  });
+
+  it("phi3: rows of fused projections", () => {
+    const { q, k, v, gate, up } = specOf("phi3").layers[0]?.weights ?? {};
+    const qkv = "layers.0.self_attn.qkv_proj.weight";
+    expect([q, k, v].map((linear) => linear?.weight)).toEqual([
+      { name: qkv, shape: [12, 12], rows: { from: 0, of: 20 } },
+      { name: qkv, shape: [4, 12], rows: { from: 12, of: 20 } },
+      { name: qkv, shape: [4, 12], rows: { from: 16, of: 20 } },
+    ]);
+    expect([gate, up].map((linear) => linear?.weight.rows)).toEqual([
+      { from: 0, of: 16 },
+      { from: 8, of: 16 },
+    ]); // prettier-ignore
+  });
+
+  it("starcoder2: no gate, biases also in norms", () => {
+    const spec = specOf("starcoder2");
+    expect(rolesOf(spec)).not.toContain("gate");
+    expect(spec.finalNorm.bias).toEqual({ name: "norm.bias", shape: [12] });
+    expect(spec.layers[0]?.weights.up.bias).toEqual({ name: "layers.0.mlp.c_fc.bias", shape: [8] });
+  });
+});
+
+describe("configurations", () => {
+  const OLD = ["llama", "llama-yarn", "qwen2", "cohere2", "gemma3", "phi3-longrope"];
+
+  it.each(OLD)("%s reads the same in the layout of transformers 4", (name) => {
+    expect(readSpec(configOf(name, "config.old.json"))).toEqual(specOf(name));
+  });
+
+  it("what config.json does not say is as the class of transformers has it", () => {
+    const expected = readJson("defaults.json") as Record<string, Record<string, unknown>>;
+    // Fields that transformers fills in from others, or drops, when it makes a configuration.
+    const derived = new Set(["num_key_value_heads", "head_dim"]);
+    const renamed: Record<string, string> = { "gemma3_text.sliding_window_pattern": "_sliding_window_pattern" };
+    const different = FAMILIES.flatMap(({ modelTypes, defaults }) =>
+      Object.entries(defaults).flatMap(([field, value]) => {
+        const [modelType = ""] = modelTypes;
+        const theirs = expected[modelType]?.[renamed[`${modelType}.${field}`] ?? field];
+        const same = theirs === value || (value === null && derived.has(field));
+        return same ? [] : [`${modelType}.${field}: ${value}, in transformers ${theirs}`];
+      }),
+    );
+    expect(different).toEqual([
+      "qwen2.sliding_window: 4096, in transformers null", // nulled there, as use_sliding_window is false
+      "qwen3.sliding_window: 4096, in transformers null",
+      "cohere2.sliding_window_pattern: 4, in transformers undefined", // popped; configuration_cohere2.py
+    ]);
+  });
+
+  it("the text tower of a multimodal checkpoint, with the defaults that its configuration relies on", () => {
+    // As google/gemma-3-4b-it has it, shortened.
+    const text = { hidden_size: 2560, intermediate_size: 10_240, num_hidden_layers: 34, sliding_window: 1024 };
+    const spec = readSpec(
+      configOf({
+        ...{ model_type: "gemma3", torch_dtype: "bfloat16", vision_config: { hidden_size: 1152 } },
+        text_config: { ...text, model_type: "gemma3_text", rope_scaling: { factor: 8, rope_type: "linear" } },
+      }),
+    );
+    expect(spec).toMatchObject({
+      ...{ vocabularySize: 262_208, hidden: 2560, heads: 8, kvHeads: 4, headDim: 256, embeddingScale: 50.5 },
+      ...{ contextLength: 131_072, head: null, attention: { scale: 1 / 16 } },
+    });
+    expect(spec.layers.map(({ window }) => window === null)).toEqual(
+      Array.from({ length: 34 }, (_, i) => (i + 1) % 6 === 0),
+    );
+    expect(spec.ropes.map(({ frequencies }) => frequencies[0])).toEqual([1 / 8, 1]);
+  });
+
+  it("null counts as absent where transformers derives the value", () => {
+    const spec = specOf("llama", { head_dim: null, num_key_value_heads: null });
+    expect([spec.headDim, spec.kvHeads]).toEqual([2, 4]);
+  });
+});
+
+describe("refusals", () => {
+  const refused = (name: string, changes: Record<string, unknown>): CheckpointError => {
+    try {
+      specOf(name, changes);
+    } catch (error) {
+      if (error instanceof CheckpointError) return error;
+      throw error;
+    }
+    throw new Error("not refused");
+  };
+
+  test("an unknown family: names the known ones, and what works all the same", () => {
+    const error = refused("llama", { model_type: "mamba" });
+    expect(error.message).toMatch(
+      /"mamba".*known are llama, mistral, qwen2.*Merging and analysing.* works all the same/s,
+    );
+    expect(error.where).toMatchObject({ file: "checkpoint/config.json", field: "model_type", actual: "mamba" });
+  });
+
+  test.each([
+    ["llama", { hidden_act: "xielu" }, "hidden_act", /hidden_act is "xielu", where one of silu, .*relu is expected/],
+    ["llama", { quantization_config: { bits: 4 } }, "quantization_config", /quantised/],
+    ["llama", { rope_parameters: { rope_type: "axial" } }, "rope_parameters.rope_type", /"axial".*known are default, /],
+    ["llama", { rope_parameters: { rope_type: "linear" } }, "rope_parameters.factor", /factor is missing/],
+    ["llama", { partial_rotary_factor: 0.5 }, "partial_rotary_factor", /0.5, where this family turns whole heads/],
+    ["llama", { rope_parameters: { rope_theta: 0.5 } }, "rope_parameters.rope_theta", /is 0.5, where a number above 1/],
+    ["llama", { head_dim: 5 }, "head_dim", /leaves 5 dimensions/],
+    ["llama", { head_dim: 2 ** 20 }, "head_dim", /up to 65536/],
+    ["llama", { num_attention_heads: 2 ** 40 }, "num_attention_heads", /from 1 to 16777216/],
+    ["llama", { num_key_value_heads: 3 }, "num_key_value_heads", /3, which does not divide the 4 heads/],
+    ["llama", { attention_bias: "yes" }, "attention_bias", /"yes", where true or false/],
+    ["llama", { rms_norm_eps: -1 }, "rms_norm_eps", /number above 0/],
+    ["mistral", { sliding_window: 0 }, "sliding_window", /is 0/],
+    ["qwen2", { use_sliding_window: false }, "use_sliding_window", /layer_types lists sliding_attention/],
+    ["gemma2", { sliding_window: null }, "sliding_window", /is null/],
+    ["gemma2", { layer_types: ["full_attention"] }, "layer_types", /a list of 2 entries out of full_attention/],
+    ["gemma3", { use_bidirectional_attention: true }, "use_bidirectional_attention", /only causal/],
+    ["gemma3", { rope_parameters: { rope_type: "default" } }, "rope_parameters", /neither full_attention nor sliding/],
+    ["llama", { num_local_experts: 8 }, "num_local_experts", /is 8; mixtures of experts are not computed here/],
+    ["llama", { alibi: true }, "alibi", /is true; only rotary positions/],
+    ["cohere2", { rope_parameters: { full_attention: {} } }, "rope_parameters.full_attention", /rotation/],
+    ["phi3-longrope", { original_max_position_embeddings: 1 }, "original_max_position_embeddings", /at least 2/],
+  ])("%s with %j", (name, changes, field, message) => {
+    const error = refused(name, changes);
+    expect(error.message).toMatch(message);
+    expect(error.where.field).toContain(field);
+    expect(error.message).toContain("works all the same");
+  });
+
+  test("whatever stands in a field, the answer is a description or a sentence", () => {
+    const fields = [...new Set(CASES.flatMap((name) => Object.keys(readJson(`${name}/config.json`))))];
+    const nested = [
+      "factor",
+      "rope_type",
+      "rope_theta",
+      "long_factor",
+      "original_max_position_embeddings",
+      "beta_fast",
+    ];
+    const change = (inside: string[]) =>
+      fc.dictionary(fc.constantFrom(...inside), fc.jsonValue({ maxDepth: 1 }), { maxKeys: 3 });
+    const property = fc.property(
+      fc.constantFrom(...CASES),
+      change(fields.filter((field) => field !== "num_hidden_layers")),
+      change(nested),
+      (name, changes, rope) => {
+        const json = readJson(`${name}/config.json`);
+        const parameters = { ...(json.rope_parameters as object), ...rope };
+        try {
+          const spec = readSpec(configOf({ ...json, rope_parameters: parameters, ...changes }));
+          expect(spec.ropes.map((one) => one.frequencies.length * 2)).toEqual(spec.ropes.map((one) => one.dimensions));
+          expect(spec.ropes.every((one) => one.dimensions >= 2)).toBe(true);
+        } catch (error) {
+          if (!(error instanceof CheckpointError)) throw error;
+        }
+      },
+    );
+    fc.assert(property, { numRuns: 300 });
+  });
+
+  test("all reasons at once", () => {
+    const error = refused("llama", {
+      hidden_act: "tanh",
+      rms_norm_eps: null,
+      rope_parameters: { rope_type: "llama3" },
+    });
+    expect(error.message.split("\n").slice(1, -1)).toEqual([
+      "  - rms_norm_eps is null, where a number above 0 is expected",
+      expect.stringContaining('  - hidden_act is "tanh"'),
+      ...["factor", "low_freq_factor", "high_freq_factor"].map(
+        (field) => `  - rope_parameters.${field} is missing, where a number above 0 is expected`,
+      ),
+    ]);
+  });
+});

@@ -1,0 +1,34 @@
+// Where external initializers stand, in the words of ONNX Runtime: it refuses absolute paths and paths that leave the
+// model's folder, so every model is loaded as if it stood at the root of the drive. Reads no tensor itself.
+import { realpath } from "node:fs/promises";
+import { parse, relative, sep } from "node:path";
+import { isSystemError } from "../../core/errors.js";
+import { RuntimeError } from "./errors.js";
+
+/** The folder that locations of external initializers are relative to: the root of the working folder's drive. */
+export function externalRoot(): string {
+  return parse(process.cwd()).root;
+}
+
+/**
+ * The location of a file for `OnnxModel.external`, relative to `externalRoot`. Symbolic links are resolved, as ONNX
+ * Runtime asks that the file itself stands below the root.
+ * @throws {RuntimeError} if there is no such file, or it stands on another drive (Windows).
+ */
+export async function externalLocation(path: string): Promise<{ readonly location: string }> {
+  let file: string;
+  try {
+    file = await realpath(path);
+  } catch (error) {
+    if (!isSystemError(error, "ENOENT") && !isSystemError(error, "ENOTDIR")) throw error;
+    throw new RuntimeError(`${path} does not exist, and weights of a graph should stand in it`, { file: path }, error);
+  }
+  const root = externalRoot();
+  if (parse(file).root.toLowerCase() !== root.toLowerCase()) {
+    throw new RuntimeError(
+      `${path} stands on another drive than the working folder, and ONNX Runtime reads weights from one drive only; start from a folder on ${parse(file).root}`,
+      { file: path, expected: root, actual: parse(file).root },
+    );
+  }
+  return { location: relative(root, file).split(sep).join("/") };
+}

@@ -1,0 +1,283 @@
+// A model in ONNX's file format, built node by node. Not a graph library: it writes what it is told and infers nothing;
+// only what would make a file that says something else than was meant is refused.
+// Field numbers: onnx/onnx.proto of ONNX 1.18 (IR version 11 and before share them), https://github.com/onnx/onnx
+import { elementCount, formatShape, type Shape } from "../../core/shape.js";
+import { RuntimeError } from "./errors.js";
+import { ProtoWriter } from "./protobuf.js";
+
+/**
+ * Version of ONNX's own operators: Gelu needs 20, and 21 is the one that IR version 10 came with. ONNX Runtime 1.30
+ * computes and fuses what we write of 21, 23 and 24 alike; the older runs on older releases too.
+ */
+export const OPSET_VERSION = 21;
+/** The file format that came with opset 21 (ONNX 1.16). */
+const IR_VERSION = 10;
+/** ONNX Runtime's own operators: FusedMatMul, RotaryEmbedding, QuickGelu ... */
+export const MICROSOFT = "com.microsoft";
+
+/** Element types: their code in ONNX, and their bytes. */
+const ELEMENTS = {
+  f32: { code: 1, bytes: 4 },
+  i64: { code: 7, bytes: 8 },
+  bool: { code: 9, bytes: 1 },
+  f16: { code: 10, bytes: 2 },
+  bf16: { code: 16, bytes: 2 },
+} as const;
+
+export type OnnxDType = keyof typeof ELEMENTS;
+
+/** A tensor's values: little-endian, row-major, one byte per bool. */
+export interface OnnxTensor {
+  readonly dtype: OnnxDType;
+  readonly shape: Shape;
+  readonly data: Uint8Array;
+}
+
+/** Where an external initializer's bytes stand. */
+export interface ExternalData {
+  /** Path from the folder that the session reads external data from; see `externalLocation`. */
+  readonly location: string;
+  /** Bytes before the tensor. */
+  readonly offset: number;
+  /** Bytes of the tensor. */
+  readonly length: number;
+}
+
+/** An attribute. Plain numbers are integers; floats are always written as such, `{ float: 1 }`: ONNX tells them apart. */
+export type OnnxAttribute =
+  | number
+  | bigint
+  | string
+  | readonly number[]
+  | { readonly int: number | bigint }
+  | { readonly ints: readonly (number | bigint)[] }
+  | { readonly float: number }
+  | { readonly floats: readonly number[] }
+  | { readonly strings: readonly string[] }
+  | { readonly tensor: OnnxTensor };
+
+// AttributeProto.AttributeType
+const FLOAT = 1;
+const INT = 2;
+const STRING = 3;
+const TENSOR = 4;
+const FLOATS = 6;
+const INTS = 7;
+const STRINGS = 8;
+
+// TensorProto.DataLocation
+const EXTERNAL = 1;
+
+/** A model under construction: ai.onnx operators of opset 21, com.microsoft ones of version 1, IR version 10. */
+export class OnnxModel {
+  readonly #graph = new ProtoWriter();
+  /** Names that a value has been given by an input, an initializer or a node. */
+  readonly #defined = new Set<string>();
+
+  constructor(options: { name?: string } = {}) {
+    this.#graph.string(2, options.name ?? "layergraft");
+  }
+
+  /**
+   * Appends a node; nodes come in the order in which they can be computed. The node is called as its first output.
+   * @param inputs names, "" for an optional input that is left out
+   * @param outputs names, "" for an optional output that is not wanted
+   * @param domain default ai.onnx
+   * @throws {RuntimeError} if an output's name is taken, an input is not defined yet, or an attribute is not exact.
+   */
+  node(
+    opType: string,
+    inputs: readonly string[],
+    outputs: readonly string[],
+    attributes: Readonly<Record<string, OnnxAttribute>> = {},
+    domain = "",
+  ): void {
+    const name = outputs.find((output) => output !== "") ?? opType;
+    const missing = inputs.find((input) => input !== "" && !this.#defined.has(input));
+    if (missing !== undefined) {
+      throw new RuntimeError(`node ${name} (${opType}) reads ${missing}, which nothing before it computes`, {
+        tensor: missing,
+      });
+    }
+    const node = new ProtoWriter();
+    for (const input of inputs) node.string(1, input);
+    for (const output of outputs) {
+      if (output !== "") this.#define(output);
+      node.string(2, output);
+    }
+    node.string(3, name);
+    node.string(4, opType);
+    for (const [key, value] of Object.entries(attributes)) {
+      node.message(5, encodeAttribute(key, value, `${name} (${opType})`));
+    }
+    if (domain !== "") node.string(7, domain);
+    this.#graph.message(1, node);
+  }
+
+  /**
+   * A constant whose values are part of the model. They are read at `encode`, and must not change until then.
+   * @throws {RuntimeError} if the name is taken or the data has another length than dtype and shape say.
+   */
+  initializer(name: string, dtype: OnnxDType, shape: Shape, data: Uint8Array): void {
+    this.#define(name);
+    this.#graph.message(5, encodeTensor(name, { dtype, shape, data }));
+  }
+
+  /**
+   * A constant whose values stand in a file.
+   * @throws {RuntimeError} if the name is taken or the length is not what dtype and shape say.
+   */
+  external(name: string, dtype: OnnxDType, shape: Shape, { location, offset, length }: ExternalData): void {
+    this.#define(name);
+    checkLength(name, dtype, shape, length);
+    const tensor = tensorHead(name, dtype, shape);
+    for (const [key, value] of Object.entries({ location, offset, length })) {
+      const entry = new ProtoWriter();
+      entry.string(1, key);
+      entry.string(2, String(value));
+      tensor.message(13, entry);
+    }
+    tensor.integer(14, EXTERNAL);
+    this.#graph.message(5, tensor);
+  }
+
+  /** An input of the model. Extents are numbers, or names for those known only at a run; equal names, equal extents. */
+  input(name: string, dtype: OnnxDType, shape: readonly (number | string)[]): void {
+    this.#define(name);
+    this.#graph.message(11, encodeValueInfo(name, dtype, shape));
+  }
+
+  /**
+   * An output of the model: a value that is defined already.
+   * @throws {RuntimeError} if it is not.
+   */
+  output(name: string, dtype: OnnxDType, shape: readonly (number | string)[]): void {
+    if (!this.#defined.has(name)) {
+      throw new RuntimeError(`the output ${name} is nothing that the graph computes`, { tensor: name });
+    }
+    this.#graph.message(12, encodeValueInfo(name, dtype, shape));
+  }
+
+  /**
+   * The model as a file's bytes (ModelProto).
+   * @throws {RuntimeError} if they would be more than 2 GiB, the most that ONNX files hold.
+   */
+  encode(): Uint8Array {
+    const model = new ProtoWriter();
+    model.integer(1, IR_VERSION);
+    model.string(2, "layergraft");
+    model.message(7, this.#graph);
+    for (const [domain, version] of [
+      ["", OPSET_VERSION],
+      [MICROSOFT, 1],
+    ] as const) {
+      const operators = new ProtoWriter();
+      operators.string(1, domain);
+      operators.integer(2, version);
+      model.message(8, operators);
+    }
+    return model.finish();
+  }
+
+  #define(name: string): void {
+    if (name === "") throw new RuntimeError("a value of a graph needs a name");
+    if (this.#defined.has(name)) {
+      throw new RuntimeError(`two values of the graph are called ${name}; names must differ`, { tensor: name });
+    }
+    this.#defined.add(name);
+  }
+}
+
+/** The bytes of a typed array, without a copy. */
+export function bytesOf(values: Float32Array | BigInt64Array | Uint16Array | Uint8Array): Uint8Array {
+  return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+}
+
+function encodeAttribute(name: string, value: OnnxAttribute, node: string): ProtoWriter {
+  const attribute = new ProtoWriter();
+  attribute.string(1, name);
+  const integers = (values: readonly (number | bigint)[]) => {
+    const broken = values.find((one) => typeof one === "number" && !Number.isSafeInteger(one));
+    if (broken === undefined) return values;
+    throw new RuntimeError(
+      `attribute ${name} of node ${node} is ${broken}, not an integer; write floats as { float }`,
+      {
+        field: name,
+        expected: "an integer",
+        actual: String(broken),
+      },
+    );
+  };
+  const write = (type: number) => attribute.integer(20, type);
+  if (typeof value === "number" || typeof value === "bigint") {
+    for (const one of integers([value])) attribute.integer(3, one);
+    write(INT);
+  } else if (typeof value === "string") {
+    attribute.string(4, value);
+    write(STRING);
+  } else if ("int" in value) {
+    for (const one of integers([value.int])) attribute.integer(3, one);
+    write(INT);
+  } else if ("float" in value) {
+    attribute.float(2, value.float);
+    write(FLOAT);
+  } else if ("floats" in value) {
+    attribute.floats(7, value.floats);
+    write(FLOATS);
+  } else if ("strings" in value) {
+    for (const one of value.strings) attribute.string(9, one);
+    write(STRINGS);
+  } else if ("tensor" in value) {
+    attribute.message(5, encodeTensor("", value.tensor));
+    write(TENSOR);
+  } else {
+    attribute.integers(8, integers("ints" in value ? value.ints : value));
+    write(INTS);
+  }
+  return attribute;
+}
+
+function encodeTensor(name: string, { dtype, shape, data }: OnnxTensor): ProtoWriter {
+  checkLength(name, dtype, shape, data.length);
+  const tensor = tensorHead(name, dtype, shape);
+  tensor.bytes(9, data);
+  return tensor;
+}
+
+function tensorHead(name: string, dtype: OnnxDType, shape: Shape): ProtoWriter {
+  const tensor = new ProtoWriter();
+  tensor.integers(1, shape);
+  tensor.integer(2, ELEMENTS[dtype].code);
+  if (name !== "") tensor.string(8, name);
+  return tensor;
+}
+
+function checkLength(name: string, dtype: OnnxDType, shape: Shape, length: number): void {
+  const expected = elementCount(shape) * ELEMENTS[dtype].bytes;
+  if (length === expected) return;
+  const called = name === "" ? "a constant" : name;
+  throw new RuntimeError(`${called} has ${length} bytes; ${dtype} of shape ${formatShape(shape)} has ${expected}`, {
+    tensor: called,
+    expected: `${expected} bytes`,
+    actual: `${length} bytes`,
+  });
+}
+
+function encodeValueInfo(name: string, dtype: OnnxDType, extents: readonly (number | string)[]): ProtoWriter {
+  const shape = new ProtoWriter();
+  for (const extent of extents) {
+    const dimension = new ProtoWriter();
+    if (typeof extent === "number") dimension.integer(1, extent);
+    else dimension.string(2, extent);
+    shape.message(1, dimension);
+  }
+  const tensorType = new ProtoWriter();
+  tensorType.integer(1, ELEMENTS[dtype].code);
+  tensorType.message(2, shape);
+  const type = new ProtoWriter();
+  type.message(1, tensorType);
+  const info = new ProtoWriter();
+  info.string(1, name);
+  info.message(2, type);
+  return info;
+}

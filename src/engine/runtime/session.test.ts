@@ -1,0 +1,279 @@
+// Graphs that ONNX Runtime reads and runs, against values computed by hand; feeds, errors, and weights left in their files.
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { LayergraftError } from "../../core/errors.js";
+import { externalLocation, externalRoot } from "./external.js";
+import {
+  bytesOf,
+  MICROSOFT,
+  OnnxModel,
+  openSession,
+  RuntimeError,
+  RuntimeMissingError,
+  type Session,
+  type TensorValue,
+} from "./index.js";
+import { loadRuntime } from "./load.js";
+
+const f32 = (shape: number[], values: number[]): TensorValue => ({
+  dtype: "f32",
+  shape,
+  data: Float32Array.from(values),
+});
+const i64 = (shape: number[], values: number[]): TensorValue => ({
+  dtype: "i64",
+  shape,
+  data: BigInt64Array.from(values, BigInt),
+});
+const thread = { threads: 1 };
+
+let folder = "";
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "layergraft-runtime-"));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+describe("a session", () => {
+  let session: Session;
+  beforeAll(async () => {
+    const model = new OnnxModel();
+    model.input("x", "f32", ["rows", 3]);
+    model.input("ids", "i64", ["rows"]);
+    model.input("keep", "bool", ["rows", 1]);
+    model.initializer("w", "f32", [2, 3], bytesOf(Float32Array.of(1, 2, 3, -1, 0, 1)));
+    model.initializer("zero", "f32", [], bytesOf(Float32Array.of(0)));
+    model.initializer("one", "i64", [1], bytesOf(BigInt64Array.of(1n)));
+    model.node("FusedMatMul", ["x", "w"], ["product"], { transB: 1, alpha: { float: 0.5 } }, MICROSOFT);
+    model.node("Where", ["keep", "product", "zero"], ["kept"]);
+    model.node("Add", ["ids", "one"], ["next"]);
+    model.node("Not", ["keep"], ["dropped"]);
+    model.output("kept", "f32", ["rows", 2]);
+    model.output("next", "i64", ["rows"]);
+    model.output("dropped", "bool", ["rows", 1]);
+    session = await openSession(model.encode(), thread);
+  });
+  afterAll(() => session.close());
+
+  const feeds = {
+    x: f32([2, 3], [1, 1, 1, 2, 4, 6]),
+    ids: i64([2], [5, -7]),
+    keep: { dtype: "bool", shape: [2, 1], data: Uint8Array.of(0, 1) },
+  } as const satisfies Record<string, TensorValue>;
+
+  it("computes values of every type", async () => {
+    expect(await session.run(feeds, ["kept", "next", "dropped"])).toEqual({
+      kept: f32([2, 2], [0, 0, 14, 2]),
+      next: i64([2], [6, -6]),
+      dropped: { dtype: "bool", shape: [2, 1], data: Uint8Array.of(1, 0) },
+    });
+  });
+
+  it("gives the outputs that were asked for, in any order and number", async () => {
+    expect(Object.keys(await session.run(feeds, ["dropped"]))).toEqual(["dropped"]);
+    expect(Object.keys(await session.run(feeds, ["next", "kept"]))).toEqual(["next", "kept"]);
+  });
+
+  it("writes outputs to memory of the caller's, and refuses what has another shape", async () => {
+    const memory = new Float32Array(6).fill(9);
+    const into = { kept: { dtype: "f32", shape: [2, 2], data: memory.subarray(1, 5) } } as const;
+    const { kept, next } = await session.run(feeds, ["next", "kept"], into);
+    expect([...memory]).toEqual([9, 0, 0, 14, 2, 9]);
+    expect([kept, next]).toEqual([f32([2, 2], [0, 0, 14, 2]), i64([2], [6, -6])]);
+    const other = { kept: { ...into.kept, shape: [4, 1] } };
+    await expect(session.run(feeds, ["kept"], other)).rejects.toThrow(RuntimeError);
+  });
+
+  it("runs on no rows, and on windows of larger arrays", async () => {
+    const none = {
+      x: f32([0, 3], []),
+      ids: i64([0], []),
+      keep: { ...feeds.keep, shape: [0, 1], data: new Uint8Array() },
+    };
+    expect((await session.run(none, ["kept"])).kept).toEqual(f32([0, 2], []));
+    const window = Float32Array.of(9, 9, 1, 1, 1, 2, 4, 6, 9).subarray(2, 8);
+    const { kept } = await session.run({ ...feeds, x: { dtype: "f32", shape: [2, 3], data: window } }, ["kept"]);
+    expect(kept).toEqual(f32([2, 2], [0, 0, 14, 2]));
+  });
+
+  it("says what it takes and gives", () => {
+    expect(session.inputs).toEqual([
+      { name: "x", dtype: "f32", shape: ["rows", 3] },
+      { name: "ids", dtype: "i64", shape: ["rows"] },
+      { name: "keep", dtype: "bool", shape: ["rows", 1] },
+    ]);
+    expect(session.outputs[0]).toEqual({ name: "kept", dtype: "f32", shape: ["rows", 2] });
+  });
+
+  it("checks feeds before it runs", async () => {
+    const { x, ids, keep } = feeds;
+    const fault = (wrong: Record<string, TensorValue>, fetches = ["kept"]) =>
+      session.run(wrong, fetches).catch((error: RuntimeError) => [error.message, error.where.tensor]);
+    expect(await fault({ x, ids })).toEqual(["the graph's input keep is not fed", "keep"]);
+    expect(await fault({ ...feeds, y: x })).toEqual(["the graph has no input y; it has x, ids, keep", "y"]);
+    expect(await fault({ ...feeds, ids: x })).toEqual(["ids is f32, and the graph declares i64", "ids"]);
+    const bytes = { ...x, data: Uint8Array.of(1) } as unknown as TensorValue;
+    expect(await fault({ ...feeds, x: bytes })).toEqual(["x is Uint8Array, and the graph declares f32", "x"]);
+    expect(await fault({ ...feeds, x: f32([3, 2], [1, 2, 3, 4, 5, 6]) })).toEqual([
+      "x has shape [3, 2], and the graph declares [rows, 3]",
+      "x",
+    ]);
+    expect(await fault({ ...feeds, x: f32([2, 3], [1]) })).toEqual(["x has 1 element; shape [2, 3] has 6", "x"]);
+    const shared: TensorValue = { dtype: "f32", shape: [2, 3], data: new Float32Array(new SharedArrayBuffer(24)) };
+    expect(await fault({ ...feeds, x: shared })).toEqual([expect.stringContaining("x stands in shared memory"), "x"]);
+    expect(await fault({ ...feeds, ids: i64([1], [1]) })).toEqual([
+      "axis 0 of the input ids is rows, and has 1; in x rows is 2",
+      "ids",
+    ]);
+    expect(await fault(feeds, ["kopt"])).toEqual(["the graph has no output kopt; is kept meant?", "kopt"]);
+    expect(await fault(feeds, [])).toEqual(["a run needs the name of at least one output", undefined]);
+    expect(keep.data).toEqual(Uint8Array.of(0, 1));
+  });
+});
+
+describe("errors of ONNX Runtime", () => {
+  it("name the node that failed in a run", async () => {
+    const model = new OnnxModel();
+    model.input("ids", "i64", ["n"]);
+    model.initializer("table", "f32", [2, 1], bytesOf(Float32Array.of(1, 2)));
+    model.node("Gather", ["table", "ids"], ["embedded"]);
+    model.output("embedded", "f32", ["n", 1]);
+    const session = await openSession(model.encode(), thread);
+    const error = await session.run({ ids: i64([1], [9]) }, ["embedded"]).catch((caught: unknown) => caught);
+    expect(error).toBeInstanceOf(RuntimeError);
+    expect(error).toMatchObject({ code: "runtime", where: { tensor: "embedded" } });
+    expect((error as Error).message).toBe(
+      "the run failed: embedded (Gather): indices element out of data bounds, idx=9 must be within the inclusive range [-2,1]",
+    );
+    await session.close();
+  });
+
+  it("name the node of a graph that is refused", async () => {
+    const model = new OnnxModel();
+    model.input("x", "f32", [1]);
+    model.node("NoSuchOperator", ["x"], ["y"]);
+    model.output("y", "f32", [1]);
+    await expect(openSession(model.encode())).rejects.toMatchObject({ code: "runtime", where: { tensor: "y" } });
+    await expect(openSession(Uint8Array.of(1, 2, 3))).rejects.toThrow(/ONNX Runtime refuses the graph: .*protobuf/);
+  });
+
+  it("are foreseen for options and types that cannot work", async () => {
+    const model = new OnnxModel();
+    model.input("x", "f16", [1]);
+    model.node("Neg", ["x"], ["y"]);
+    model.output("y", "f16", [1]);
+    await expect(openSession(model.encode())).rejects.toThrow(
+      "x is float16; inputs and outputs of a graph are float32",
+    );
+    await expect(openSession(model.encode(), { threads: 0 })).rejects.toThrow("threads is 0; a session takes 1 to 256");
+    await expect(openSession(model.encode(), { providers: ["abacus"] })).rejects.toThrow(
+      /^ONNX Runtime has no execution provider abacus on \S+; it has cpu\b.*: choose another, or none for the CPU$/,
+    );
+  });
+});
+
+it("writes a profile, and runs no more once it is closed", async () => {
+  const model = new OnnxModel();
+  model.input("x", "f32", ["n"]);
+  model.node("Neg", ["x"], ["minus"]);
+  model.output("minus", "f32", ["n"]);
+  const options = { ...thread, profile: join(folder, "profile"), spinning: false, memoryArena: false };
+  const session = await openSession(model.encode(), { ...options, memoryPattern: false, optimization: "basic" });
+  await session.run({ x: f32([1], [1]) }, ["minus"]);
+  await session.close();
+  await session.close();
+  const [profile] = readdirSync(folder).filter((name) => name.startsWith("profile"));
+  const events = JSON.parse(readFileSync(join(folder, profile ?? ""), "utf8")) as { name: string }[];
+  expect(events.map(({ name }) => name)).toContain("minus_kernel_time");
+  await expect(session.run({ x: f32([1], [1]) }, ["minus"])).rejects.toThrow("the session is closed");
+});
+
+describe("weights left in their files", () => {
+  /** A safetensors file with bf16 values, which start at a byte that is a multiple of nothing. */
+  function writeExpert(name: string, bits: readonly number[]): { path: string; offset: number; length: number } {
+    mkdirSync(join(folder, name));
+    const path = join(folder, name, "model.safetensors");
+    const values = bytesOf(Uint16Array.from(bits));
+    const entry = { dtype: "BF16", shape: [bits.length], data_offsets: [0, values.length] };
+    const json = JSON.stringify({ w: entry });
+    const header = json.padEnd(json.length + (json.length % 2 === 0 ? 1 : 0));
+    const size = new Uint8Array(8);
+    new DataView(size.buffer).setBigUint64(0, BigInt(header.length), true);
+    writeFileSync(path, Buffer.concat([size, Buffer.from(header), values]));
+    return { path, offset: 8 + header.length, length: values.length };
+  }
+
+  async function difference(
+    a: ReturnType<typeof writeExpert>,
+    b: ReturnType<typeof writeExpert>,
+  ): Promise<TensorValue> {
+    const model = new OnnxModel();
+    for (const [name, { path, offset, length }] of Object.entries({ a, b })) {
+      const { location } = await externalLocation(path);
+      model.external(name, "bf16", [length / 2], { location, offset, length });
+      model.node("Cast", [name], [`${name}32`], { to: 1 });
+    }
+    model.node("Sub", ["a32", "b32"], ["difference"]);
+    model.output("difference", "f32", [a.length / 2]);
+    const session = await openSession(model.encode(), thread);
+    const { difference } = await session.run({}, ["difference"]);
+    await session.close();
+    return difference as TensorValue;
+  }
+
+  it("are read from sibling folders, by several sessions, through links", async () => {
+    const a = writeExpert("a", [0x3f80, 0x4040, 0xbf00]); // 1, 3, -0.5
+    const b = writeExpert("b", [0x3f00, 0x4000, 0x3e80]); // 0.5, 2, 0.25
+    expect(a.offset % 2).toBe(1);
+    expect(await difference(a, b)).toEqual(f32([3], [0.5, 1, -0.75]));
+    const link = join(folder, "linked");
+    symlinkSync(join(folder, "a"), link);
+    expect(await difference(b, { ...a, path: join(link, "model.safetensors") })).toEqual(f32([3], [-0.5, -1, 0.75]));
+  });
+
+  it("are refused where the file is missing or too short", async () => {
+    await expect(externalLocation(join(folder, "nowhere"))).rejects.toThrow(RuntimeError);
+    const short = writeExpert("short", [0x3f80]);
+    const model = new OnnxModel();
+    model.external("w", "bf16", [9], { ...(await externalLocation(short.path)), offset: short.offset, length: 18 });
+    model.node("Cast", ["w"], ["y"], { to: 1 });
+    model.output("y", "f32", [9]);
+    await expect(openSession(model.encode())).rejects.toThrow(RuntimeError);
+  });
+
+  it("stand below the root of the drive", async () => {
+    const { location } = await externalLocation(import.meta.filename);
+    expect(resolve(externalRoot(), location)).toBe(import.meta.filename);
+  });
+});
+
+describe("where ONNX Runtime is missing", () => {
+  const refusal = (load: () => unknown) =>
+    loadRuntime(async () => load() as never).catch((error: unknown) => error as RuntimeMissingError);
+
+  it("says what to install, and what works without", async () => {
+    const require = createRequire(import.meta.url);
+    const absent = await refusal(() => require("onnxruntime-that-is-not-there"));
+    expect(absent).toBeInstanceOf(RuntimeMissingError);
+    expect(absent).toBeInstanceOf(LayergraftError);
+    expect(absent).toMatchObject({ code: "runtime", name: "RuntimeMissingError" });
+    expect((absent as Error).message).toMatch(
+      /npm install onnxruntime-node@1\.30 .*merging and analysis work without it/,
+    );
+  });
+
+  it("says for which platforms there are binaries", async () => {
+    const require = createRequire(import.meta.url);
+    const error = await refusal(() => require("./bin/plan9-mips/onnxruntime_binding.node"));
+    expect((error as Error).message).toContain(`no binary for ${process.platform}-${process.arch}`);
+  });
+
+  it("says why a binary does not load", async () => {
+    const path = join(folder, "broken.node");
+    writeFileSync(path, "not a library");
+    const error = await refusal(() => process.dlopen({ exports: {} }, path));
+    expect((error as Error).message).toMatch(/does not load on .*broken\.node/);
+  });
+});

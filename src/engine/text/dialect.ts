@@ -1,0 +1,142 @@
+// Parts of a tokenizer.json said again so that @huggingface/tokenizers 0.2.0 does what `tokenizers` does with the original.
+// Not a normalizer or a splitter itself: what has no exact equivalent is refused, not approximated.
+import { isObject } from "../../core/json.js";
+import { countField, fault, type Part, partsOf, textField } from "./tokenizer-json.js";
+import { escapePattern, WORD_CLASS } from "./unicode.js";
+
+// ASCII punctuation and Unicode's class P: what `tokenizers` takes for punctuation.
+const PUNCTUATION = "[\\p{P}!-/:-@\\[-`{-~]";
+
+// GPT-2's pattern, which a ByteLevel pre-tokenizer splits by unless it is told not to (pre_tokenizers/byte_level.rs).
+const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+/** A normalizer in words that the package takes as `tokenizers` takes the original. */
+export function sayNormalizer(part: Part): Part {
+  switch (part.type) {
+    case "Sequence":
+      return { ...part, normalizers: partsOf(part.normalizers, "normalizers").map(sayNormalizer) };
+    case "Replace":
+      return replacement(part);
+    case "Prepend":
+      // An empty text stays empty.
+      return prepend(literal(textField(part, "prepend")), "[\\s\\S]");
+    case "Strip":
+      return { type: "Sequence", normalizers: strips(part) };
+    default:
+      return part;
+  }
+}
+
+/**
+ * Puts a content before a text that starts with such a character. The pattern takes that character: V8 finds a pattern
+ * of no width after `\A` between the halves of a surrogate pair too.
+ */
+function prepend(content: string, first: string): Part {
+  return { type: "Replace", pattern: { Regex: `\\A(${first})` }, content: `${content}$1` };
+}
+
+/** JavaScript's trim also takes U+FEFF, which is not white space. */
+function strips(part: Part): Part[] {
+  const strip = (pattern: string): Part => ({ type: "Replace", pattern: { Regex: pattern }, content: "" });
+  return [...(part.strip_left ? [strip("\\A\\s+")] : []), ...(part.strip_right ? [strip("\\s+\\z")] : [])];
+}
+
+/** A pre-tokenizer in words that the package takes as `tokenizers` takes the original. */
+export function sayPreTokenizer(part: Part): Part {
+  switch (part.type) {
+    case "Sequence":
+      return sequence(partsOf(part.pretokenizers, "pretokenizers").map(sayPreTokenizer));
+    case "Split":
+      return split(patternOf(part), textField(part, "behavior"), part.invert === true);
+    case "Whitespace":
+      return split(`[${WORD_CLASS}]+|[^${WORD_CLASS}\\s]+`, "Removed", true);
+    case "WhitespaceSplit":
+      return split("\\s+", "Removed");
+    case "CharDelimiterSplit":
+      return split(escapePattern(textField(part, "delimiter")), "Removed");
+    case "Punctuation":
+      return split(PUNCTUATION, textField(part, "behavior", "Isolated"));
+    case "Digits":
+      return split("\\p{N}", part.individual_digits === true ? "Isolated" : "Contiguous");
+    case "FixedLength":
+      return split(`[\\s\\S]{1,${Math.max(countField(part, "length"), 1)}}`, "Isolated");
+    case "Metaspace":
+      return metaspace(part);
+    case "ByteLevel":
+      return byteLevel(part);
+    case "BertPreTokenizer":
+      return sequence([split("\\s+", "Removed"), split(PUNCTUATION, "Isolated")]);
+    default:
+      throw fault(`its pre-tokenizer ${part.type} is not supported`, "pre_tokenizer");
+  }
+}
+
+function sequence(pretokenizers: Part[]): Part {
+  return { type: "Sequence", pretokenizers };
+}
+
+/**
+ * A split by a regular expression. The package has the behaviours Isolated and Removed only; the others are said as a
+ * pattern whose matches are the wanted pieces: after the last match, a gap is what starts where the pattern does not.
+ */
+function split(pattern: string, behavior: string, invert = false): Part {
+  const isolated = (regex: string): Part => ({ type: "Split", pattern: { Regex: regex }, behavior: "Isolated" });
+  const gap = `(?:(?!(?:${pattern}))[\\s\\S])`;
+  if (invert && behavior.startsWith("Merged")) {
+    throw fault(`splits that are inverted and ${behavior} are not supported`, "pre_tokenizer");
+  }
+  switch (behavior) {
+    case "Isolated":
+      return isolated(pattern);
+    case "Removed":
+      return { type: "Split", pattern: { Regex: pattern }, behavior: "Removed", invert };
+    case "Contiguous":
+      return isolated(`(?:${pattern})+`);
+    case "MergedWithPrevious":
+      return isolated(`${gap}*(?:${pattern})|${gap}+`);
+    case "MergedWithNext":
+      return isolated(`(?:${pattern})${gap}*|${gap}+`);
+    default:
+      throw fault(`a split cannot be ${JSON.stringify(behavior)}`, "behavior");
+  }
+}
+
+/** What a text or a regular expression to search for is as a regular expression. */
+function patternOf(part: Part): string {
+  const { pattern } = part;
+  if (isObject(pattern) && typeof pattern.Regex === "string") return pattern.Regex;
+  if (isObject(pattern) && typeof pattern.String === "string") return escapePattern(pattern.String);
+  throw fault(`the pattern of ${part.type} is neither a String nor a Regex`, "pattern");
+}
+
+/** A replacement, with a content that JavaScript does not read references such as `$&` into. */
+export function replacement(part: Part): Part {
+  return { type: "Replace", pattern: { Regex: patternOf(part) }, content: literal(textField(part, "content")) };
+}
+
+function literal(content: string): string {
+  return content.replaceAll("$", "$$$$");
+}
+
+/** When a metaspace is put before the first character; files of early versions say it as `add_prefix_space`. */
+export function prependScheme(part: Part): string {
+  if (part.add_prefix_space === false) return "never";
+  return textField(part, "prepend_scheme", "always");
+}
+
+/** Metaspace, and the split before each metaspace, which the package leaves out. */
+function metaspace(part: Part): Part {
+  const sign = textField(part, "replacement", "▁");
+  const spaces: Part = { type: "Metaspace", replacement: sign, prepend_scheme: prependScheme(part) };
+  return part.split === false ? spaces : sequence([spaces, split(escapePattern(sign), "MergedWithNext")]);
+}
+
+/** ByteLevel, its split said as one: `\s` of the package's own pattern is JavaScript's. */
+function byteLevel(part: Part): Part {
+  const bytes: Part = { type: "ByteLevel", add_prefix_space: false, use_regex: false };
+  return sequence([
+    ...(part.add_prefix_space === true ? [prepend(" ", "[^ ]")] : []),
+    ...(part.use_regex === false ? [] : [split(GPT2, "Isolated")]),
+    bytes,
+  ]);
+}

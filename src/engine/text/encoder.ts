@@ -1,0 +1,182 @@
+// Text to ids: added tokens, normalization, splitting, the model, and what the post-processor puts around it.
+// The pieces of the model, regular expressions and normal forms are @huggingface/tokenizers'; the way through is ours,
+// as its own differs from `tokenizers` in added tokens, unknown ones and byte fallback.
+import { CheckpointError } from "../../core/errors.js";
+import { isObject, own } from "../../core/json.js";
+import type { AddedTokens } from "./added-tokens.js";
+import { sayNormalizer, sayPreTokenizer } from "./dialect.js";
+import { type Model, makeParts } from "./package.js";
+import { type CheckedJson, fault, idField, type Part, partsOf, textField } from "./tokenizer-json.js";
+import { makeNormalizer, makeSplitter } from "./trusted.js";
+
+export class Encoder {
+  /** Ids that the post-processor puts before and after a text. */
+  readonly before: readonly number[];
+  readonly after: readonly number[];
+  readonly #added: AddedTokens;
+  readonly #vocabulary: ReadonlyMap<string, number>;
+  readonly #tokens: string[] = [];
+  readonly #normalize: (text: string) => string;
+  readonly #split: (text: string, isFirst: boolean) => string[];
+  readonly #idsOf: (word: string) => number[];
+
+  /** @throws {CheckpointError} if a part is not valid or not supported. */
+  constructor(json: CheckedJson, added: AddedTokens) {
+    this.#added = added;
+    this.#vocabulary = json.vocabulary;
+    for (const [token, id] of json.vocabulary) this.#tokens[id] = token;
+    this.#normalize = makeNormalizer(json.normalizer, json.normalizer && sayNormalizer(json.normalizer));
+    this.#split = makeSplitter(json.preTokenizer, json.preTokenizer && sayPreTokenizer(json.preTokenizer));
+    this.#idsOf = idsByModel(json, makeParts({ model: json.model }).model);
+    added.normalizeWith(this.#normalize);
+    [this.before, this.after] = surroundings(json, (token) => added.byContent.get(token)?.id ?? this.idOf(token));
+  }
+
+  idOf(token: string): number | undefined {
+    return this.#vocabulary.get(token);
+  }
+
+  tokenOf(id: number): string | undefined {
+    return this.#tokens[id];
+  }
+
+  /** Ids of a text, without what the post-processor adds. */
+  encode(text: string): number[] {
+    const ids: number[] = [];
+    let isFirst = true;
+    for (const section of this.#added.split(text)) {
+      const parts = section.id === undefined ? this.#added.splitNormalized(this.#normalize(section.text)) : [section];
+      for (const part of parts) {
+        if (part.id !== undefined) ids.push(part.id);
+        else for (const word of this.#split(part.text, isFirst)) for (const id of this.#idsOf(word)) ids.push(id);
+        isFirst = false;
+      }
+    }
+    return ids;
+  }
+}
+
+/** How the model turns a word (a piece of split text) into ids. */
+function idsByModel(json: CheckedJson, model: Model): (word: string) => number[] {
+  const { model: settings, vocabulary } = json;
+  const unknown = unknownOf(json);
+  const orUnknown = (id: number | undefined, word: string): number => {
+    if (id !== undefined) return id;
+    if (unknown !== undefined) return unknown;
+    throw new CheckpointError(`the tokenizer has no token for ${JSON.stringify(word)}, and none for the unknown`);
+  };
+  const bytesOf = settings.byte_fallback === true ? byteIds(vocabulary) : () => undefined;
+  switch (settings.type) {
+    case "BPE":
+      if (settings.continuing_subword_prefix) {
+        throw fault("byte pairs with a continuing_subword_prefix are not supported", "model");
+      }
+      return (word) => {
+        const ids = model.encode([word]).map((piece) => orUnknown(vocabulary.get(piece), word));
+        return settings.fuse_unk === true ? ids.filter((id, i) => id !== unknown || ids[i - 1] !== unknown) : ids;
+      };
+    case "Unigram":
+      // Neighbours that are unknown are one unknown token, or the bytes of all of them.
+      return (word) =>
+        joinUnknown(model.encode([word]), vocabulary).flatMap((piece) => {
+          const id = vocabulary.get(piece);
+          return (id === undefined ? bytesOf(piece) : undefined) ?? orUnknown(id, word);
+        });
+    case "WordPiece":
+      return (word) => model.encode([word]).map((piece) => orUnknown(vocabulary.get(piece), word));
+    case "WordLevel":
+      return (word) => [orUnknown(vocabulary.get(word), word)];
+  }
+}
+
+/** Id of the token for what the vocabulary lacks. */
+function unknownOf({ model, vocabulary }: CheckedJson): number | undefined {
+  if (model.type !== "Unigram") {
+    return model.unk_token === undefined || model.unk_token === null
+      ? undefined
+      : vocabulary.get(textField(model, "unk_token"));
+  }
+  if (model.unk_id === undefined || model.unk_id === null) return undefined;
+  const id = idField(model.unk_id, "the unknown token");
+  if (id >= vocabulary.size) throw fault(`its unknown token, ${id}, is not in its vocabulary`, "model.unk_id");
+  return id;
+}
+
+function joinUnknown(pieces: string[], vocabulary: ReadonlyMap<string, number>): string[] {
+  const joined: string[] = [];
+  let open = false;
+  for (const piece of pieces) {
+    const isUnknown = !vocabulary.has(piece);
+    if (isUnknown && open) joined.push(`${joined.pop()}${piece}`);
+    else joined.push(piece);
+    open = isUnknown;
+  }
+  return joined;
+}
+
+/** The ids of a text's bytes, where the vocabulary has them all (models/unigram/model.rs). */
+function byteIds(vocabulary: ReadonlyMap<string, number>): (text: string) => number[] | undefined {
+  const ids = Array.from({ length: 256 }, (_, byte) =>
+    vocabulary.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
+  );
+  return (text) => {
+    const found = [...new TextEncoder().encode(text)].map((byte) => ids[byte]);
+    return found.every((id) => id !== undefined) ? found : undefined;
+  };
+}
+
+/** What a post-processor puts before and after a single text. */
+function surroundings(json: CheckedJson, idOf: (token: string) => number | undefined): [number[], number[]] {
+  const [before, after]: [number[], number[]] = [[], []];
+  const add = (part: Part) => {
+    switch (part.type) {
+      case "ByteLevel":
+        return;
+      case "Sequence":
+        for (const each of partsOf(part.processors, "processors")) add(each);
+        return;
+      case "BertProcessing":
+      case "RobertaProcessing":
+        before.unshift(pairId(part.cls));
+        after.push(pairId(part.sep));
+        return;
+      case "TemplateProcessing": {
+        const [first, last] = template(part, idOf);
+        before.unshift(...first);
+        after.push(...last);
+        return;
+      }
+      default:
+        throw fault(`its post-processor ${part.type} is not supported`, "post_processor");
+    }
+  };
+  if (json.postProcessor) add(json.postProcessor);
+  return [before, after];
+}
+
+/** A special token that is given with its id. */
+function pairId(pair: unknown): number {
+  if (!Array.isArray(pair)) throw fault("a post-processor's special token is not [token, id]", "post_processor");
+  return idField(pair[1], String(pair[0]));
+}
+
+function template(part: Part, idOf: (token: string) => number | undefined): [number[], number[]] {
+  if (!Array.isArray(part.single)) throw fault("the template of a post-processor is not a list", "post_processor");
+  const sides: [number[], number[]] = [[], []];
+  let side = 0;
+  for (const item of part.single as unknown[]) {
+    const special = isObject(item) ? item.SpecialToken : undefined;
+    if (isObject(special)) sides[side === 0 ? 0 : 1].push(...specialIds(part, String(special.id), idOf));
+    else side++;
+  }
+  if (side !== 1) throw fault("the template of a post-processor does not hold the text once", "post_processor");
+  return sides;
+}
+
+function specialIds(part: Part, token: string, idOf: (token: string) => number | undefined): number[] {
+  const listed = isObject(part.special_tokens) ? own(part.special_tokens, token) : undefined;
+  if (isObject(listed) && Array.isArray(listed.ids)) return listed.ids.map((id: unknown) => idField(id, token));
+  const id = idOf(token);
+  if (id === undefined) throw fault(`a post-processor adds ${token}, which is no token`, "post_processor");
+  return [id];
+}

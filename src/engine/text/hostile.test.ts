@@ -1,0 +1,167 @@
+// Files that someone broke: a tokenizer or a template of any values is refused in words, or works.
+import fc from "fast-check";
+import { describe, expect, it, vi } from "vitest";
+import { LayergraftError } from "../../core/errors.js";
+import { makeChatTemplate } from "./chat-template.js";
+import { NAMES, readFixture, TEXTS, tokenizerJson } from "./fixtures.test-util.js";
+import { makeTokenizer } from "./tokenizer.js";
+
+// A twentieth of the time, for what never ends anyway.
+vi.mock("../../core/guard/index.js", async (original) => {
+  const all = await original<typeof import("../../core/guard/index.js")>();
+  const guarded = (module: string) => {
+    const call = all.guarded(module) as (name: string, args: unknown[], seconds: number) => unknown;
+    return (name: string, args: unknown[], seconds = all.GUARD_SECONDS) => call(name, args, seconds / 20);
+  };
+  return { ...all, guarded };
+});
+
+/** A copy of a value in which one place, found by following numbers down, holds another value. */
+function changed(value: unknown, path: number[], other: unknown): unknown {
+  const [step, ...rest] = path;
+  if (step === undefined || typeof value !== "object" || value === null) return other;
+  const keys = Object.keys(value);
+  if (keys.length === 0) return other;
+  const key = keys[step % keys.length] ?? "";
+  const copy = (Array.isArray(value) ? [...value] : { ...value }) as Record<string, unknown>;
+  copy[key] = changed((value as Record<string, unknown>)[key], rest, other);
+  return copy;
+}
+
+/** Calls, and fails on errors that are not ours to give. */
+function works(call: () => unknown): void {
+  try {
+    call();
+  } catch (error) {
+    if (!(error instanceof LayergraftError)) throw error;
+  }
+}
+
+const strange = fc.oneof(
+  fc.constantFrom<unknown>(
+    null,
+    undefined,
+    true,
+    -1,
+    1.5,
+    1e9,
+    "",
+    "a",
+    "##",
+    "Sequence",
+    "Metaspace",
+    [],
+    {},
+    [[]],
+    [{}],
+  ),
+  fc.constantFrom<unknown>({ type: "Sequence" }, { type: "Replace", pattern: { Regex: "(" } }, { type: "Precompiled" }),
+  fc.jsonValue(),
+);
+const path = fc.array(fc.nat({ max: 600 }), { minLength: 1, maxLength: 5 });
+
+describe("broken tokenizers", () => {
+  it.each(NAMES)("like %s are refused or work", (name) => {
+    const json = tokenizerJson(name);
+    fc.assert(
+      fc.property(path, strange, fc.constantFrom(...TEXTS), (where, value, text) => {
+        works(() => {
+          const broken = changed(json, where, value) as Record<string, unknown>;
+          const tokenizer = makeTokenizer(broken);
+          const ids = tokenizer.encode(text, { specialTokens: true });
+          for (const id of ids) expect(Number.isSafeInteger(id)).toBe(true);
+          tokenizer.decode([...ids, 0, 1, 2, 300]);
+        });
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it("do not hang", () => {
+    const pattern = { Regex: "^(a+)+$" };
+    const json = { ...tokenizerJson("words"), normalizer: { type: "Replace", pattern, content: "b" } };
+    const text = `${"a".repeat(60)}!`;
+    expect(() => makeTokenizer(json).encode(text)).toThrow(
+      /^the tokenizer took longer than 0\.\d+ s over "a{40}\.\.\."; an expression in its tokenizer\.json is broken/,
+    );
+    const decoding = makeTokenizer({ ...tokenizerJson("words"), decoder: { type: "Replace", pattern, content: "b" } });
+    const the = decoding.encode("the");
+    expect(decoding.decode(the)).toBe("the");
+    const trap = { type: "Replace", pattern: { Regex: "^(t|h|e|the)+$" }, content: "" };
+    const many = Array.from({ length: 40 }, () => the).flat();
+    expect(() =>
+      makeTokenizer({
+        ...tokenizerJson("words"),
+        decoder: { type: "Sequence", decoders: [{ type: "Fuse" }, trap] },
+      }).decode([...many, 0, ...decoding.encode("sea")]),
+    ).toThrow(/^the tokenizer took longer than/);
+    expect(makeTokenizer(json).encode("aaa")).toEqual(makeTokenizer(json).encode("b"));
+  });
+
+  it("have settings of any kind", () => {
+    const json = tokenizerJson("words");
+    const names = ["bos_token", "added_tokens_decoder", "extra_special_tokens", "clean_up_tokenization_spaces"];
+    const settings = fc.dictionary(fc.constantFrom(...names), fc.oneof(strange, fc.constant({ content: 1 })));
+    fc.assert(fc.property(settings, (some) => works(() => makeTokenizer(json, some).encode("the [BOS] sea"))));
+  });
+});
+
+describe("broken templates", () => {
+  const { templates } = readFixture("templates") as { templates: Record<string, string> };
+  const chat = [
+    { role: "user", content: "a" },
+    { role: "assistant", content: "b" },
+  ];
+
+  it.each(Object.entries(templates))("like %s are refused or work", (_, source) => {
+    const cut = fc.tuple(
+      fc.nat({ max: source.length }),
+      fc.nat({ max: 6 }),
+      fc.constantFrom("", "}", "{{", "%}", "'", "("),
+    );
+    fc.assert(
+      fc.property(cut, ([at, length, put]) => {
+        works(() => makeChatTemplate(source.slice(0, at) + put + source.slice(at + length)).render(chat));
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  it("do not hang", () => {
+    const loop = (body: string) => `{% for i in range(100000) %}${body}{% endfor %}`;
+    const template = makeChatTemplate(`${loop(loop("{% if i < 0 %}a{% endif %}"))}{{ messages[0].content }}`);
+    expect(() => template.render(chat)).toThrow(
+      /^the chat template took longer than 0\.5 s; it is broken or was made to hang$/,
+    );
+    expect(makeChatTemplate("{{ messages[0].content }}").render(chat)).toBe("a");
+  });
+
+  const long = "a".repeat(20_000);
+  const repeat = (count: number, body: string) => `{% for i in range(${count}) %}${body}{% endfor %}`;
+  it.each([
+    [
+      "replace",
+      `{% set s = "${long}" %}{% set s = s|replace("a", s) %}{% set n = namespace(l=[]) %}${repeat(99, '{% set n.l = n.l + [s|replace("a", "b" ~ i)] %}')}`,
+    ],
+    ["a list that grows", `{% set n = namespace(l=[1]) %}${repeat(40, "{% set n.l = n.l + n.l %}")}`],
+    ["a text that grows", `{% set n = namespace(s="é") %}${repeat(40, "{% set n.s = n.s ~ n.s %}")}{{ n.s }}`],
+    ["what it writes", `{% set s = "${long}" %}{{ s|replace("a", s) }}`],
+    ["nested loops", repeat(100_000, repeat(100_000, "x"))],
+    ["join", `{% set l = range(100000)|list %}${repeat(1000, `{{ l|join("${long}") }}`)}`],
+    ["a range", "{{ range(10 ** 9)|length }}"],
+    ["recursion", "{% macro m(n) %}{{ m(n + 1) }}{{ m(n + 2) }}{% endmacro %}{{ m(0) }}"],
+  ])("that amplify by %s end in words, and the next one works", (_, source) => {
+    const before = process.memoryUsage().rss;
+    expect(() => makeChatTemplate(source).render(chat)).toThrow(
+      /^the chat template (took (longer than 0\.5 s|more than 512 MiB of memory); it is broken|failed: )/,
+    );
+    expect(process.memoryUsage().rss - before).toBeLessThan(300e6);
+    expect(makeChatTemplate("{{ messages[0].content }}").render(chat)).toBe("a");
+  });
+
+  it("of 30 MB are refused before they are parsed", () => {
+    expect(() => makeChatTemplate("x".repeat(30_000_000))).toThrow(
+      "the chat template has 30000000 characters; at most 1000000 are read. Replace it by the template of the original model",
+    );
+  });
+});

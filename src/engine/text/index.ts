@@ -1,0 +1,22 @@
+// Text: tokenizers and chat templates of checkpoints.
+
+export {
+  type ChatMessage,
+  type ChatTemplate,
+  makeChatTemplate,
+  type RenderOptions,
+  TemplateError,
+} from "./chat-template.js";
+export { loadEndIds, loadTokenizer } from "./load.js";
+export { loadChatTemplate } from "./load-template.js";
+export {
+  encodeReplies,
+  type MaskedTokens,
+  type RenderedReplies,
+  type ReplySpan,
+  renderWithSpans,
+} from "./replies.js";
+export { TextStream } from "./stream.js";
+export { type DecodeOptions, type IncrementalDecoder, makeTokenizer, type Tokenizer } from "./tokenizer.js";
+export type { TokenizerJson } from "./tokenizer-json.js";
+export type { TokenizerSettings } from "./tokenizer-settings.js";

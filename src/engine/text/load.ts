@@ -1,0 +1,85 @@
+// The tokenizer of a checkpoint folder, from the files that transformers saves.
+// Not chat templates: load-template.ts has those.
+import { join } from "node:path";
+import { CheckpointError } from "../../core/errors.js";
+import { exists, readJsonObject } from "../../core/files.js";
+import { JsonTokenizer, type Tokenizer } from "./tokenizer.js";
+import type { TokenizerSettings } from "./tokenizer-settings.js";
+
+// Of the largest vocabularies there are, a quarter of a million tokens, the file takes 35 MB.
+const MOST_BYTES = 300_000_000;
+
+// What other programs save a tokenizer as. All of these hold what a tokenizer.json is made of.
+const OTHER_FORMS = ["tokenizer.model", "tekken.json", "tiktoken.model", "vocab.json", "vocab.txt", "spiece.model"];
+
+/**
+ * Loads the tokenizer of a folder: `tokenizer.json`, and its special tokens from `tokenizer_config.json`,
+ * `special_tokens_map.json` (read where the former does not list its added tokens, as transformers does) and, for what
+ * those do not name, `generation_config.json`.
+ * @param options.addedTokens tokens beside those of the file, as entries of its `added_tokens`; default none
+ * @throws {CheckpointError} if the folder has no tokenizer.json, or one that cannot be used.
+ */
+export async function loadTokenizer(
+  folder: string,
+  options: { readonly addedTokens?: readonly object[] } = {},
+): Promise<Tokenizer> {
+  const file = join(folder, "tokenizer.json");
+  if (!(await exists(file))) throw await missing(folder, file);
+  const stored = await readJsonObject(file, MOST_BYTES);
+  const own: unknown[] = Array.isArray(stored.added_tokens) ? stored.added_tokens : [];
+  const { addedTokens = [] } = options;
+  const json = addedTokens.length > 0 ? { ...stored, added_tokens: [...own, ...addedTokens] } : stored;
+  const settings = await readSettings(folder);
+  const generation = await readOptional(folder, "generation_config.json");
+  const ids = {
+    bos: idsOf(generation.bos_token_id)[0],
+    eos: idsOf(generation.eos_token_id)[0],
+    pad: idsOf(generation.pad_token_id)[0],
+  };
+  try {
+    return new JsonTokenizer(json, settings, ids);
+  } catch (error) {
+    if (!(error instanceof CheckpointError)) throw error;
+    throw new CheckpointError(`${file}: ${error.message}`, { ...error.where, file }, error);
+  }
+}
+
+/**
+ * The ids that end a reply: the tokenizer's EOS, and all that `generation_config.json` names, of which chat models have
+ * several.
+ */
+export async function loadEndIds(folder: string, tokenizer: Tokenizer): Promise<number[]> {
+  const generation = await readOptional(folder, "generation_config.json");
+  const ids = [...(tokenizer.eos === undefined ? [] : [tokenizer.eos]), ...idsOf(generation.eos_token_id)];
+  return [...new Set(ids)].filter((id) => tokenizer.tokenOf(id) !== undefined);
+}
+
+/** What the files of a folder say of its tokenizer, besides tokenizer.json. */
+export async function readSettings(folder: string): Promise<TokenizerSettings> {
+  const settings = await readOptional(folder, "tokenizer_config.json");
+  if (settings.added_tokens_decoder !== undefined) return settings;
+  return { ...settings, ...(await readOptional(folder, "special_tokens_map.json")) };
+}
+
+async function readOptional(folder: string, name: string): Promise<Readonly<Record<string, unknown>>> {
+  const file = join(folder, name);
+  return (await exists(file)) ? readJsonObject(file) : {};
+}
+
+/** One id, or several. */
+function idsOf(value: unknown): number[] {
+  const list: unknown[] = Array.isArray(value) ? value : [value];
+  return list.filter((id): id is number => Number.isSafeInteger(id) && (id as number) >= 0);
+}
+
+async function missing(folder: string, file: string): Promise<CheckpointError> {
+  if (!(await exists(folder))) return new CheckpointError(`${folder} does not exist`, { file: folder });
+  const found: string[] = [];
+  for (const name of OTHER_FORMS) if (await exists(join(folder, name))) found.push(name);
+  const advice =
+    found.length > 0
+      ? `it has ${found.join(", ")}, which transformers turns into one: ` +
+        "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
+      : "copy tokenizer.json and tokenizer_config.json of the model that this one was made from into it";
+  return new CheckpointError(`${folder} has no tokenizer.json; ${advice}`, { file, expected: "tokenizer.json" });
+}

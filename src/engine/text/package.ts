@@ -1,0 +1,58 @@
+// What is used of @huggingface/tokenizers: normalizers, splitters and models, made from parts of a tokenizer.json.
+// The only importer of it, and the only place that knows its shapes: its own types do not resolve under NodeNext.
+import { Tokenizer } from "@huggingface/tokenizers";
+import { CheckpointError } from "../../core/errors.js";
+import type { Part } from "./tokenizer-json.js";
+
+export interface Normalizer {
+  normalize(text: string): string;
+}
+
+export interface PreTokenizer {
+  /** @param options.section_index 0 for what stands first in the text; Metaspace may put its sign before that only */
+  pre_tokenize_text(text: string, options: { section_index: number }): string[];
+}
+
+export interface Model {
+  /** The pieces of words; what the vocabulary lacks comes as it is (Unigram) or as the unknown token. */
+  encode(words: string[]): string[];
+}
+
+interface Parts {
+  readonly model: Model;
+  readonly normalizer: Normalizer | null;
+  readonly preTokenizer: PreTokenizer | null;
+}
+
+const NO_MODEL: Part = { type: "WordPiece", vocab: {}, unk_token: "" };
+
+/**
+ * Makes parts. It is made without added tokens, decoder and post-processor, which are ours.
+ * @throws {CheckpointError} if the package does not know a part or cannot read its pattern.
+ */
+export function makeParts(parts: {
+  model?: Part;
+  normalizer?: Part | undefined;
+  preTokenizer?: Part | undefined;
+}): Parts {
+  try {
+    const made = new Tokenizer(
+      {
+        model: parts.model ?? NO_MODEL,
+        normalizer: parts.normalizer ?? null,
+        pre_tokenizer: parts.preTokenizer ?? null,
+        post_processor: null,
+        decoder: null,
+        added_tokens: [],
+      },
+      {},
+    );
+    return {
+      model: made.model as Model,
+      normalizer: made.normalizer as Normalizer | null,
+      preTokenizer: made.pre_tokenizer as PreTokenizer | null,
+    };
+  } catch (error) {
+    throw new CheckpointError(`the tokenizer cannot be used: ${(error as Error).message}`, {}, error);
+  }
+}

@@ -1,0 +1,254 @@
+// Tokens to text, a token at a time: the decoders of a tokenizer.json as stages that hold back what may still change.
+// Follows src/decoders of Hugging Face `tokenizers` (at 3ba8ad0), whose stages take all tokens at once.
+import { isObject } from "../../core/json.js";
+import { prependScheme, replacement } from "./dialect.js";
+import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
+import { countField, fault, type Part, partsOf, textField } from "./tokenizer-json.js";
+import { makeNormalizer } from "./trusted.js";
+import { BYTE_OF } from "./unicode.js";
+
+/** Takes the tokens of one text in order. */
+export interface PieceDecoder {
+  push(token: string): string;
+  end(): string;
+}
+
+/** Tokens to tokens; may hold some back. */
+interface TokenStage {
+  push(token: string): readonly string[];
+  end(): readonly string[];
+}
+
+/** What a decoder is made of, new for every text. */
+interface Plan {
+  readonly tokens: (() => TokenStage)[];
+  /** Joins the tokens into one text. */
+  join: (() => PieceDecoder) | undefined;
+  readonly texts: (() => TextStage)[];
+}
+
+/**
+ * Reads the decoder of a tokenizer.json.
+ * @param cleanUp whether blanks before punctuation and contractions are removed at the end, as transformers may
+ * @returns a function that opens a decoder for one text.
+ * @throws {CheckpointError} if it is not valid or not supported.
+ */
+export function planDecoder(part: Part | undefined, cleanUp: boolean): () => PieceDecoder {
+  const plan: Plan = { tokens: [], join: undefined, texts: [] };
+  if (part) add(plan, part);
+  else plan.tokens.push(spaced);
+  if (cleanUp) for (const [from, to] of CLEAN_UP) plan.texts.push(() => replaceText(from, to));
+  const join = plan.join ?? concatenate;
+  return () =>
+    chain(
+      plan.tokens.map((open) => open()),
+      join(),
+      plan.texts.map((open) => open()),
+    );
+}
+
+function chain(stages: TokenStage[], join: PieceDecoder, texts: TextStage[]): PieceDecoder {
+  /** Sends tokens through the stages from one on, and their text through all text stages. */
+  const send = (tokens: readonly string[], from: number): string => {
+    let current = tokens;
+    for (const stage of stages.slice(from)) current = current.flatMap((token) => stage.push(token));
+    return write(current.map((token) => join.push(token)).join(""), 0);
+  };
+  const write = (text: string, from: number): string => {
+    let current = text;
+    for (const stage of texts.slice(from)) current = current === "" ? "" : stage.push(current);
+    return current;
+  };
+  return {
+    push: (token) => send([token], 0),
+    end: () => {
+      let text = "";
+      for (const [i, stage] of stages.entries()) text += send(stage.end(), i + 1);
+      text += write(join.end(), 0);
+      for (const [i, stage] of texts.entries()) text += write(stage.end(), i + 1);
+      return text;
+    },
+  };
+}
+
+function add(plan: Plan, part: Part): void {
+  if (part.type === "Sequence") {
+    for (const each of partsOf(part.decoders, "decoders")) add(plan, each);
+  } else if (plan.join) {
+    addAfterJoin(plan, part);
+  } else {
+    addStage(plan, part);
+  }
+}
+
+/** A decoder of tokens. */
+function addStage(plan: Plan, part: Part): void {
+  switch (part.type) {
+    case "ByteLevel":
+      plan.join = byteLevel;
+      return;
+    case "Fuse":
+      plan.join = concatenate;
+      return;
+    case "ByteFallback":
+      plan.tokens.push(byteFallback);
+      return;
+    case "Replace": {
+      const replace = replacer(part);
+      plan.tokens.push(() => each(replace));
+      return;
+    }
+    case "Metaspace": {
+      const sign = textField(part, "replacement", "▁");
+      const drops = prependScheme(part) !== "never";
+      plan.tokens.push(() => each((token, i) => token.replaceAll(sign, i === 0 && drops ? "" : " ")));
+      return;
+    }
+    case "WordPiece":
+      plan.tokens.push(wordPiece(textField(part, "prefix", "##"), part.cleanup !== false));
+      return;
+    case "BPEDecoder":
+      plan.tokens.push(wordEnds(textField(part, "suffix", "</w>")));
+      return;
+    case "Strip": {
+      const open = stripOf(part);
+      plan.tokens.push(() =>
+        each((token) => {
+          const stage = open();
+          return stage.push(token) + stage.end();
+        }),
+      );
+      return;
+    }
+    default:
+      throw fault(`its decoder ${part.type} is not supported`, "decoder");
+  }
+}
+
+/** A decoder after the tokens were joined: it sees the whole text as one token. */
+function addAfterJoin(plan: Plan, part: Part): void {
+  switch (part.type) {
+    case "Fuse":
+      return;
+    case "Strip":
+      plan.texts.push(stripOf(part));
+      return;
+    case "Replace": {
+      const { pattern } = part;
+      if (isObject(pattern) && typeof pattern.String === "string" && pattern.String !== "") {
+        const from = pattern.String;
+        const to = textField(part, "content");
+        plan.texts.push(() => replaceText(from, to));
+      } else {
+        // Where a regular expression may still match is not known before all text is.
+        const replace = replacer(part);
+        plan.texts.push(() => holdAll(replace));
+      }
+      return;
+    }
+    default:
+      throw fault(`its decoder ${part.type} after the tokens are joined is not supported`, "decoder");
+  }
+}
+
+function stripOf(part: Part): () => TextStage {
+  const content = textField(part, "content");
+  const [start, stop] = [countField(part, "start"), countField(part, "stop")];
+  if ([...content].length !== 1) throw fault("Strip takes one character", "decoder");
+  return () => stripText(content, start, stop);
+}
+
+function replacer(part: Part): (token: string) => string {
+  return makeNormalizer(part, replacement(part));
+}
+
+/** A stage that changes each token by itself. */
+function each(change: (token: string, index: number) => string): TokenStage {
+  let index = 0;
+  return { push: (token) => [change(token, index++)], end: () => [] };
+}
+
+/** Without a decoder, tokens stand apart. */
+function spaced(): TokenStage {
+  return each((token, i) => (i === 0 ? token : ` ${token}`));
+}
+
+function wordPiece(prefix: string, cleanUp: boolean): () => TokenStage {
+  return () =>
+    each((token, i) => {
+      const continues = prefix !== "" && token.startsWith(prefix);
+      const piece = i === 0 ? token : continues ? token.slice(prefix.length) : ` ${token}`;
+      if (!cleanUp) return piece;
+      // One more than transformers' list, before " 's" (decoders/wordpiece.rs).
+      const contract = (text: string, [from, to]: readonly [string, string]) => text.replaceAll(from, to);
+      const [first, last] = [CLEAN_UP.slice(0, 7), CLEAN_UP.slice(7)];
+      return [...first, [" do not", " don't"] as const, ...last].reduce(contract, piece);
+    });
+}
+
+/** Tokens that end with a suffix end words; the last token ends the text. */
+function wordEnds(suffix: string): () => TokenStage {
+  return () => {
+    let held: string | undefined;
+    return {
+      push: (token) => {
+        const before = held;
+        held = token;
+        return before === undefined ? [] : [before.replaceAll(suffix, " ")];
+      },
+      end: () => (held === undefined ? [] : [held.replaceAll(suffix, "")]),
+    };
+  };
+}
+
+/**
+ * Tokens such as `<0xE0>` are bytes. A run of them is text if it is UTF-8 as a whole, else one U+FFFD a byte; so a run is
+ * held back until it ends.
+ */
+function byteFallback(): TokenStage {
+  let run: number[] = [];
+  const flush = (): string[] => {
+    if (run.length === 0) return [];
+    const bytes = Uint8Array.from(run);
+    run = [];
+    try {
+      return [new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)];
+    } catch {
+      return Array.from(bytes, () => "\ufffd");
+    }
+  };
+  return {
+    push: (token) => {
+      const byte = /^<0x([0-9A-Fa-f]{2})>$/.exec(token)?.[1];
+      if (byte === undefined) return [...flush(), token];
+      run.push(Number.parseInt(byte, 16));
+      return [];
+    },
+    end: flush,
+  };
+}
+
+function concatenate(): PieceDecoder {
+  return { push: (token) => token, end: () => "" };
+}
+
+/** The characters of tokens stand for bytes of UTF-8; a token with other characters is taken as it is written. */
+function byteLevel(): PieceDecoder {
+  // ignoreBOM keeps U+FEFF, which is text here.
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  return {
+    push: (token) => decoder.decode(bytesOf(token), { stream: true }),
+    end: () => decoder.decode(),
+  };
+}
+
+function bytesOf(token: string): Uint8Array {
+  const bytes = new Uint8Array(token.length);
+  let length = 0;
+  for (const character of token) {
+    const byte = BYTE_OF.get(character);
+    if (byte === undefined) return new TextEncoder().encode(token);
+    bytes[length++] = byte;
+  }
+  return bytes;
+}

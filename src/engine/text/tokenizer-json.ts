@@ -1,0 +1,182 @@
+// The value of a tokenizer.json, checked: what a stranger's file may not make us do is ruled out here.
+// Not its meaning: encoder.ts and decoder.ts have that.
+import { CheckpointError } from "../../core/errors.js";
+import { isObject } from "../../core/json.js";
+
+/** The value of a tokenizer.json. */
+export type TokenizerJson = Readonly<Record<string, unknown>>;
+
+/** A part of it, such as a normalizer; `type` says which. */
+export interface Part {
+  readonly type: string;
+  readonly [field: string]: unknown;
+}
+
+/** A token that stands outside the model's vocabulary, or is matched before the model sees the text. */
+export interface AddedToken {
+  readonly id: number;
+  readonly content: string;
+  /** Whether it only counts between characters that are not of words. */
+  readonly singleWord: boolean;
+  /** Whether it takes the blanks before it. */
+  readonly lstrip: boolean;
+  /** Whether it takes the blanks after it. */
+  readonly rstrip: boolean;
+  /** Whether it is looked for in the normalized text. */
+  readonly normalized: boolean;
+  /** Whether it is left out when special tokens are skipped. */
+  readonly special: boolean;
+}
+
+export type ModelType = "BPE" | "Unigram" | "WordPiece" | "WordLevel";
+
+export interface CheckedJson {
+  readonly model: Part & { readonly type: ModelType };
+  /** Id by token, without added tokens. */
+  readonly vocabulary: ReadonlyMap<string, number>;
+  readonly highestId: number;
+  readonly added: readonly AddedToken[];
+  readonly normalizer: Part | undefined;
+  readonly preTokenizer: Part | undefined;
+  readonly postProcessor: Part | undefined;
+  readonly decoder: Part | undefined;
+}
+
+// Well above the largest vocabularies, of about a quarter of a million tokens; tables are as long as the highest id.
+const MOST_IDS = 10_000_000;
+
+const MODEL_TYPES: readonly string[] = ["BPE", "Unigram", "WordPiece", "WordLevel"] satisfies ModelType[];
+
+/** An error about a tokenizer.json; load.ts says of which. */
+export function fault(message: string, field: string): CheckpointError {
+  return new CheckpointError(`the tokenizer cannot be used: ${message}`, { field });
+}
+
+/** Checks the value of a tokenizer.json. */
+export function readJson(json: TokenizerJson): CheckedJson {
+  const model = modelOf(json.model);
+  const vocabulary = vocabularyOf(model);
+  return {
+    model,
+    vocabulary,
+    highestId: highest(vocabulary.values()),
+    added: addedOf(json.added_tokens),
+    normalizer: partOf(json.normalizer, "normalizer"),
+    preTokenizer: partOf(json.pre_tokenizer, "pre_tokenizer"),
+    postProcessor: partOf(json.post_processor, "post_processor"),
+    decoder: partOf(json.decoder, "decoder"),
+  };
+}
+
+/** The highest of some ids, -1 where there are none; a spread of a large vocabulary would not fit the stack. */
+export function highest(ids: Iterable<number>): number {
+  let most = -1;
+  for (const id of ids) most = Math.max(most, id);
+  return most;
+}
+
+/** A part with its type; undefined where there is none. */
+export function partOf(value: unknown, field: string): Part | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (!isObject(value) || typeof value.type !== "string") throw fault(`${field} is not an object with a type`, field);
+  return value as Part;
+}
+
+/** The parts of a sequence of parts. */
+export function partsOf(value: unknown, field: string): Part[] {
+  if (!Array.isArray(value)) throw fault(`${field} is not a list`, field);
+  return value.map((item: unknown, index) => {
+    const part = partOf(item, `${field}[${index}]`);
+    if (part === undefined) throw fault(`${field}[${index}] is null`, field);
+    return part;
+  });
+}
+
+/** A string field; the default stands in for a missing one. */
+export function textField(part: Readonly<Record<string, unknown>>, name: string, missing?: string): string {
+  const value = part[name] ?? missing;
+  if (typeof value !== "string") throw fault(`${name} of ${String(part.type)} is not a string`, name);
+  return value;
+}
+
+/** A count that a part gives, such as how many characters to strip. */
+export function countField(part: Part, name: string): number {
+  const value = part[name];
+  if (!Number.isSafeInteger(value) || (value as number) < 0) {
+    throw fault(`${name} of ${part.type} is not a whole number from 0`, name);
+  }
+  return value as number;
+}
+
+/** An id, checked. */
+export function idField(value: unknown, token: string): number {
+  if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > MOST_IDS) {
+    throw fault(`${JSON.stringify(token)} has the id ${String(value)}, not a whole number up to ${MOST_IDS}`, "vocab");
+  }
+  return value as number;
+}
+
+function modelOf(value: unknown): Part & { type: ModelType } {
+  if (!isObject(value)) throw fault("tokenizer.json has no model", "model");
+  const type = value.type ?? guessType(value);
+  if (typeof type !== "string" || !MODEL_TYPES.includes(type)) {
+    throw fault(`its model is ${JSON.stringify(type)}; known are ${MODEL_TYPES.join(", ")}`, "model.type");
+  }
+  return { ...value, type: type as ModelType };
+}
+
+/** Files of early versions do not name the type of their model. */
+function guessType(model: Readonly<Record<string, unknown>>): ModelType {
+  if (Array.isArray(model.merges)) return "BPE";
+  if (Array.isArray(model.vocab)) return "Unigram";
+  return "max_input_chars_per_word" in model || "continuing_subword_prefix" in model ? "WordPiece" : "WordLevel";
+}
+
+function vocabularyOf(model: Part): Map<string, number> {
+  const vocabulary = new Map<string, number>();
+  if (model.type === "Unigram") {
+    if (!Array.isArray(model.vocab)) throw fault("the vocabulary of a Unigram model must be a list", "model.vocab");
+    for (const [id, entry] of (model.vocab as unknown[]).entries()) {
+      if (!Array.isArray(entry) || typeof entry[0] !== "string" || typeof entry[1] !== "number") {
+        throw fault(`entry ${id} of the vocabulary is not [token, score]`, "model.vocab");
+      }
+      vocabulary.set(entry[0], id);
+    }
+    return vocabulary;
+  }
+  if (!isObject(model.vocab)) throw fault("its vocabulary is not an object of ids by token", "model.vocab");
+  for (const [token, id] of Object.entries(model.vocab)) vocabulary.set(token, idField(id, token));
+  if (model.type === "BPE") checkMerges(model.merges);
+  return vocabulary;
+}
+
+function checkMerges(merges: unknown): void {
+  if (!Array.isArray(merges)) throw fault("its merges are not a list", "model.merges");
+  const isPair = (merge: unknown) =>
+    Array.isArray(merge) && merge.length === 2 && merge.every((token) => typeof token === "string");
+  const paired = Array.isArray(merges[0]);
+  const wrong = merges.findIndex((merge: unknown) => (paired ? !isPair(merge) : typeof merge !== "string"));
+  if (wrong >= 0) throw fault(`merge ${wrong} is not a pair of tokens`, "model.merges");
+}
+
+function addedOf(value: unknown): AddedToken[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value)) throw fault("added_tokens is not a list", "added_tokens");
+  return value.map((entry: unknown, index) => {
+    if (!isObject(entry) || typeof entry.content !== "string" || entry.content === "") {
+      throw fault(`added token ${index} has no content`, "added_tokens");
+    }
+    return { ...traitsOf(entry), content: entry.content, id: idField(entry.id, entry.content) };
+  });
+}
+
+/** What an added token says of itself; missing fields have the defaults of `tokenizers`. */
+export function traitsOf(entry: Readonly<Record<string, unknown>>, special = entry.special === true) {
+  return {
+    singleWord: entry.single_word === true,
+    lstrip: entry.lstrip === true,
+    rstrip: entry.rstrip === true,
+    normalized: typeof entry.normalized === "boolean" ? entry.normalized : !special,
+    special,
+  };
+}

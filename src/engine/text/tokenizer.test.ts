@@ -1,0 +1,218 @@
+// Tokenizers against Hugging Face `tokenizers` and `transformers`: see test/fixtures/tokenizers/make_tokenizers.py.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { CheckpointError } from "../../core/errors.js";
+import { EXPECTED, fixture, NAMES, readFixture, TEXTS, tokenizerJson } from "./fixtures.test-util.js";
+import { makeTokenizer } from "./tokenizer.js";
+import type { TokenizerJson } from "./tokenizer-json.js";
+import type { TokenizerSettings } from "./tokenizer-settings.js";
+
+describe.each(NAMES)("the %s tokenizer", (name) => {
+  const tokenizer = fixture(name);
+  const { around, ids, decoded, noise, size } = EXPECTED[name] as (typeof EXPECTED)[string];
+
+  it("encodes as the reference", () => {
+    for (const [i, text] of TEXTS.entries()) expect(tokenizer.encode(text), JSON.stringify(text)).toEqual(ids[i]);
+  });
+
+  it("adds the special tokens of its post-processor when asked", () => {
+    for (const [i, text] of TEXTS.entries()) {
+      expect(tokenizer.encode(text, { specialTokens: true })).toEqual([...around[0], ...(ids[i] ?? []), ...around[1]]);
+    }
+  });
+
+  it("decodes as the reference", () => {
+    for (const [i, text] of TEXTS.entries()) expect(tokenizer.decode(ids[i] ?? [])).toBe(decoded[i] ?? text);
+    for (const [some, whole, bare] of noise) {
+      expect(tokenizer.decode(some)).toBe(whole);
+      expect(tokenizer.decode(some, { skipSpecialTokens: true })).toBe(bare);
+    }
+  });
+
+  it("knows its tokens by id and by name", () => {
+    expect(tokenizer.vocabularySize).toBe(size);
+    for (let id = 0; id < size; id++) {
+      const token = tokenizer.tokenOf(id);
+      expect(token).toBeTypeOf("string");
+      expect(tokenizer.idOf(token ?? "")).toBe(id);
+    }
+    expect(tokenizer.tokenOf(size)).toBeUndefined();
+    expect(tokenizer.idOf("no such token")).toBeUndefined();
+  });
+});
+
+describe("byte-level tokenizers", () => {
+  const text = fc.string({ unit: "binary", maxLength: 40 });
+  const scripts = fc.array(fc.constantFrom(...TEXTS), { maxLength: 6 }).map((texts) => texts.join(""));
+
+  it.each(["llama3", "qwen"])("lose nothing of any text: %s", (name) => {
+    const tokenizer = fixture(name);
+    fc.assert(
+      fc.property(fc.oneof(text, scripts), (some) => {
+        const normal = name === "qwen" ? normalBetweenTokens(some) : some;
+        expect(tokenizer.decode(tokenizer.encode(some))).toBe(normal);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+/** NFC of what stands between added tokens, which are found first. */
+function normalBetweenTokens(text: string): string {
+  const tokens = /(<\|endoftext\|>|<\|im_start\|>|<\|im_end\|>|<\/?tool_call>)/;
+  const parts = text.split(tokens);
+  return parts.map((part) => (tokens.test(part) ? part : part.normalize("NFC"))).join("");
+}
+
+interface SettingsCase {
+  of: string;
+  settings: TokenizerSettings;
+  text: string;
+  size: number;
+  special: (number | null)[];
+  decoded: [ids: number[], whole: string, bare: string][];
+}
+
+describe("settings of tokenizer_config.json", () => {
+  const cases = readFixture("parts").settings as SettingsCase[];
+
+  it.each(cases)(
+    "are taken as transformers takes them: $settings",
+    ({ of, settings, text, size, special, decoded }) => {
+      const tokenizer = makeTokenizer(tokenizerJson(of), settings);
+      expect(tokenizer.encode(text)).toEqual(decoded[0]?.[0]);
+      for (const [ids, whole, bare] of decoded) {
+        expect(tokenizer.decode(ids)).toBe(whole);
+        expect(tokenizer.decode(ids, { skipSpecialTokens: true })).toBe(bare);
+      }
+      expect(tokenizer.vocabularySize).toBe(size);
+      expect([tokenizer.bos, tokenizer.eos, tokenizer.pad]).toEqual(special.map((id) => id ?? undefined));
+    },
+  );
+});
+
+describe("a tokenizer made in memory", () => {
+  const vocab = { "[PAD]": 0, "[BOS]": 1, "[EOS]": 2, "[UNK]": 3, two: 4, "+": 5, four: 6 };
+  const words = {
+    model: { type: "WordLevel", vocab, unk_token: "[UNK]" },
+    pre_tokenizer: { type: "WhitespaceSplit" },
+  };
+  const names = { bos_token: "[BOS]", eos_token: { content: "[EOS]" }, pad_token: "[PAD]" };
+
+  it("needs a model only", () => {
+    const tokenizer = makeTokenizer(words, names);
+    expect(tokenizer.encode("two + two[EOS] five")).toEqual([4, 5, 4, 2, 3]);
+    expect(tokenizer.decode([1, 4, 5, 4, 2])).toBe("[BOS] two + two [EOS]");
+    expect(tokenizer.decode([1, 4, 5, 4, 2], { skipSpecialTokens: true })).toBe("two + two");
+    expect([tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.vocabularySize]).toEqual([1, 2, 0, 7]);
+    expect(makeTokenizer(words).bos).toBeUndefined();
+    expect(tokenizer.decode([])).toBe("");
+  });
+
+  it("refuses a text that it has no tokens for", () => {
+    const tokenizer = makeTokenizer({ ...words, model: { type: "WordLevel", vocab: { two: 4 } } });
+    expect(tokenizer.encode("two")).toEqual([4]);
+    expect(() => tokenizer.encode("two five")).toThrow('has no token for "five", and none for the unknown');
+  });
+
+  it("reads files of early versions, which do not name their model", () => {
+    const { type: _, ...bare } = words.model;
+    expect(makeTokenizer({ ...words, model: bare }).encode("four")).toEqual([6]);
+    const bpe = tokenizerJson("llama3");
+    const { type: __, ...model } = bpe.model as Record<string, unknown>;
+    const merges = (model.merges as [string, string][]).map((pair) => pair.join(" "));
+    const [text, ids] = [TEXTS[11] ?? "", EXPECTED.llama3?.ids[11]];
+    expect(makeTokenizer({ ...bpe, model: { ...model, merges } }).encode(text)).toEqual(ids);
+    const { type: ___, ...unigram } = tokenizerJson("unigram").model as Record<string, unknown>;
+    expect(makeTokenizer({ ...tokenizerJson("unigram"), model: unigram }).encode(text)).toEqual(
+      EXPECTED.unigram?.ids[11],
+    );
+  });
+
+  it.each<[string, TokenizerJson, RegExp]>([
+    ["no model", {}, /no model/],
+    ["an unknown model", { model: { type: "Neural", vocab: {} } }, /its model is "Neural"; known are BPE, Unigram/],
+    ["no vocabulary", { model: { type: "BPE", merges: [] } }, /vocabulary is not an object/],
+    ["ids that are none", { model: { type: "WordLevel", vocab: { a: -1 } } }, /"a" has the id -1/],
+    ["ids without bound", { model: { type: "WordLevel", vocab: { a: 4e9 } } }, /has the id 4000000000/],
+    ["merges that are none", { model: { type: "BPE", vocab: { a: 0 }, merges: [["a"]] } }, /merge 0 is not a pair/],
+    ["mixed merges", { model: { type: "BPE", vocab: { a: 0 }, merges: [["a", "a"], "a a"] } }, /merge 1 is not/],
+    ["a list that is none", { model: { type: "Unigram", vocab: { a: 0 } } }, /must be a list/],
+    ["scores that are none", { model: { type: "Unigram", vocab: [["a", "b"]] } }, /entry 0 .* not \[token, score\]/],
+    ["an unknown token that is none", { model: { type: "Unigram", unk_id: 4, vocab: [["a", 0]] } }, /unknown token, 4/],
+    ["added tokens without content", { ...words, added_tokens: [{ id: 3 }] }, /added token 0 has no content/],
+    ["added tokens without id", { ...words, added_tokens: [{ content: "x" }] }, /"x" has the id undefined/],
+    ["a part without type", { ...words, decoder: { suffix: "" } }, /decoder is not an object with a type/],
+    ["an unknown normalizer", { ...words, normalizer: { type: "Nmt" } }, /Unknown Normalizer type: Nmt/],
+    [
+      "an unknown split",
+      { ...words, pre_tokenizer: { type: "UnicodeScripts" } },
+      /pre-tokenizer UnicodeScripts is not/,
+    ],
+    ["an unknown decoder", { ...words, decoder: { type: "CTC" } }, /its decoder CTC is not supported/],
+    ["an unknown post-processor", { ...words, post_processor: { type: "X" } }, /post-processor X is not supported/],
+    [
+      "a split by no pattern",
+      { ...words, pre_tokenizer: { type: "Split", pattern: {}, behavior: "Removed" } },
+      /neither/,
+    ],
+    [
+      "a pattern that is none",
+      { ...words, pre_tokenizer: { type: "Split", pattern: { Regex: "(" }, behavior: "Removed" } },
+      /cannot be used: Invalid regular expression/,
+    ],
+    [
+      "an inverted merge",
+      {
+        ...words,
+        pre_tokenizer: { type: "Split", pattern: { String: "-" }, behavior: "MergedWithNext", invert: true },
+      },
+      /inverted and MergedWithNext/,
+    ],
+    [
+      "a template that adds no token",
+      {
+        ...words,
+        post_processor: { type: "TemplateProcessing", single: [{ SpecialToken: { id: "<s>" } }, { Sequence: {} }] },
+      },
+      /adds <s>, which is no token/,
+    ],
+    [
+      "a template without the text",
+      { ...words, post_processor: { type: "TemplateProcessing", single: [] } },
+      /text once/,
+    ],
+    [
+      "a decoder that splits again",
+      { ...words, decoder: { type: "Sequence", decoders: [{ type: "Fuse" }, { type: "WordPiece" }] } },
+      /decoder WordPiece after the tokens are joined/,
+    ],
+    [
+      "byte pairs within words only",
+      { model: { type: "BPE", vocab: { a: 0 }, merges: [], continuing_subword_prefix: "##" } },
+      /continuing_subword_prefix are not supported/,
+    ],
+  ])("refuses %s", (_, json, message) => {
+    expect(() => makeTokenizer(json)).toThrow(CheckpointError);
+    expect(() => makeTokenizer(json)).toThrow(message);
+  });
+});
+
+describe("limits", () => {
+  // The package lowers a whole text, and so a sigma that ends a word to its final form; the reference goes letter by letter.
+  it.fails("capital sigma at the end of a word becomes a plain sigma", () => {
+    const vocab = { οδοσ: 0, "[UNK]": 1 };
+    const model = { type: "WordLevel", vocab, unk_token: "[UNK]" };
+    expect(makeTokenizer({ model, normalizer: { type: "Lowercase" } }).encode("ΟΔΟΣ")).toEqual([0]);
+  });
+
+  // The package normalizes as NFKC in place of the table of a SentencePiece model. This one has 256 empty places and no
+  // texts, so it maps nothing; the reference leaves the ligature as it is.
+  it.fails("a Precompiled normalizer follows its table", () => {
+    const model = { type: "WordLevel", vocab: { ﬁ: 0, fi: 1 } };
+    const table = Buffer.alloc(4 + 1024 + 1);
+    table.writeUInt32LE(1024);
+    const normalizer = { type: "Precompiled", precompiled_charsmap: table.toString("base64") };
+    expect(makeTokenizer({ model, normalizer }).encode("ﬁ")).toEqual([0]);
+  });
+});

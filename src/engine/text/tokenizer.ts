@@ -1,0 +1,135 @@
+// A tokenizer: text to ids and back, as Hugging Face `tokenizers` and `transformers` do it for the same tokenizer.json.
+// Not where its files are found: load.ts does that.
+import { AddedTokens } from "./added-tokens.js";
+import { Encoder } from "./encoder.js";
+import { type PieceDecoder, planDecoder } from "./token-decoder.js";
+import { readJson, type TokenizerJson } from "./tokenizer-json.js";
+import { namedTokens, type SpecialName, type TokenizerSettings } from "./tokenizer-settings.js";
+
+export interface DecodeOptions {
+  /** Whether special tokens, such as BOS and the ends of turns, are left out. Default false. */
+  readonly skipSpecialTokens?: boolean;
+}
+
+/** Takes ids one at a time and gives the text that later ids cannot change any more. */
+export interface IncrementalDecoder {
+  /** Adds an id; ids that the tokenizer does not have add nothing. */
+  push(id: number): string;
+  /** What was still held back. The decoder then starts anew. */
+  end(): string;
+}
+
+export interface Tokenizer {
+  /** Ids run from 0 to vocabularySize - 1 (added tokens included). */
+  readonly vocabularySize: number;
+  /** Ids of the special tokens, undefined where the tokenizer has none. */
+  readonly bos: number | undefined;
+  readonly eos: number | undefined;
+  readonly pad: number | undefined;
+  /**
+   * The ids of a text. Special tokens written in it are recognised.
+   * @param options.specialTokens whether the tokenizer's own post-processor adds BOS and the like; default false
+   * @throws {CheckpointError} if the text holds what the tokenizer has no token for, and it has no unknown token either.
+   */
+  encode(text: string, options?: { specialTokens?: boolean }): number[];
+  /** The text of ids; those that the tokenizer does not have are left out. */
+  decode(ids: readonly number[], options?: DecodeOptions): string;
+  idOf(token: string): number | undefined;
+  /** The token as the vocabulary writes it, such as `Ġthe`. */
+  tokenOf(id: number): string | undefined;
+  /** For streaming. A tokenizer of another make may lack it; TextStream then gives all text at its end. */
+  incremental?(options?: DecodeOptions): IncrementalDecoder;
+}
+
+/**
+ * Makes a tokenizer of the values of its files.
+ *
+ * Reproduces `tokenizers` 0.23 and `transformers` 5. BPE-dropout, and truncation and padding that a tokenizer.json asks
+ * for, are not applied.
+ * @param json the value of a tokenizer.json; only `model` must be there
+ * @param settings the value of a tokenizer_config.json: names special tokens (`bos_token`, ... as a string or
+ *   `{ content }`), which are added where the vocabulary lacks them; default none
+ * @throws {CheckpointError} if it is not valid, or of a kind that cannot be reproduced.
+ */
+export function makeTokenizer(json: TokenizerJson, settings: TokenizerSettings = {}): Tokenizer {
+  return new JsonTokenizer(json, settings);
+}
+
+/** Ids that other files of a checkpoint give; they count where the settings name no token. */
+export interface SpecialIds {
+  readonly bos?: number | undefined;
+  readonly eos?: number | undefined;
+  readonly pad?: number | undefined;
+}
+
+export class JsonTokenizer implements Tokenizer {
+  readonly vocabularySize: number;
+  readonly bos: number | undefined;
+  readonly eos: number | undefined;
+  readonly pad: number | undefined;
+  readonly #encoder: Encoder;
+  readonly #added: AddedTokens;
+  readonly #openDecoder: () => PieceDecoder;
+
+  constructor(value: TokenizerJson, settings: TokenizerSettings, ids: SpecialIds = {}) {
+    const json = readJson(value);
+    const named = namedTokens(settings);
+    this.#added = new AddedTokens(json, named, settings);
+    this.#encoder = new Encoder(json, this.#added);
+    this.vocabularySize = 1 + Math.max(json.highestId, this.#added.highestId);
+    // As transformers: the clean-up is made for word pieces, and would damage what byte pairs decode to.
+    const cleanUp =
+      settings.clean_up_tokenization_spaces === true &&
+      (json.model.type !== "BPE" ||
+        settings.clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output === true);
+    this.#openDecoder = planDecoder(json.decoder, cleanUp);
+    const idOf = (name: SpecialName, other: number | undefined) => {
+      const content = named.get(name)?.content;
+      if (content !== undefined) return this.idOf(content);
+      return other !== undefined && this.tokenOf(other) !== undefined ? other : undefined;
+    };
+    this.bos = idOf("bos_token", ids.bos);
+    this.eos = idOf("eos_token", ids.eos);
+    this.pad = idOf("pad_token", ids.pad);
+  }
+
+  encode(text: string, options: { specialTokens?: boolean } = {}): number[] {
+    const ids = this.#encoder.encode(text);
+    if (options.specialTokens !== true) return ids;
+    return [...this.#encoder.before, ...ids, ...this.#encoder.after];
+  }
+
+  decode(ids: readonly number[], options: DecodeOptions = {}): string {
+    const decoder = this.incremental(options);
+    let text = "";
+    for (const id of ids) text += decoder.push(id);
+    return text + decoder.end();
+  }
+
+  idOf(token: string): number | undefined {
+    return this.#added.byContent.get(token)?.id ?? this.#encoder.idOf(token);
+  }
+
+  tokenOf(id: number): string | undefined {
+    return this.#added.byId.get(id)?.content ?? this.#encoder.tokenOf(id);
+  }
+
+  incremental(options: DecodeOptions = {}): IncrementalDecoder {
+    const skip = options.skipSpecialTokens === true;
+    let decoder = this.#openDecoder();
+    return {
+      push: (id) => {
+        const added = this.#added.byId.get(id);
+        if (added?.special && skip) return "";
+        // What was matched in normalized text is decoded from its normalized form.
+        const piece = added?.pattern ?? this.#encoder.tokenOf(id);
+        return piece === undefined ? "" : decoder.push(piece);
+      },
+      end: () => {
+        const rest = decoder.end();
+        decoder = this.#openDecoder();
+        return rest;
+      },
+    };
+  }
+}

@@ -1,0 +1,123 @@
+// Two evaluations side by side, item by item: only what was asked alike is compared. Statistics are scores.ts's.
+import { dirname } from "node:path";
+import { RecipeError } from "../core/errors.js";
+import { own } from "../core/json.js";
+import { bleuFromStatistics, CHRF_PLUS_PLUS, chrfFromStatistics } from "./metrics/index.js";
+import {
+  type JudgedSample,
+  type Results,
+  readResults,
+  readVerdicts,
+  type StoredMetric,
+  type TaskResult,
+} from "./results/index.js";
+import { type Comparison, compareItems } from "./scoring/scores.js";
+import type { Metric } from "./tasks/index.js";
+
+export interface CompareResultsOptions {
+  /** Folders of results. Differences are those of the second against the first. */
+  readonly first: string;
+  readonly second: string;
+  /** Of the bootstrap; default 0. */
+  readonly seed?: number | undefined;
+  /** Of the bootstrap; default 1000. */
+  readonly resamples?: number | undefined;
+}
+
+export interface TaskComparison {
+  readonly task: string;
+  readonly title: string;
+  readonly protocol: string;
+  readonly shots: number;
+  readonly comparisons: readonly Comparison[];
+}
+
+export interface ResultsComparison {
+  readonly first: Results;
+  readonly second: Results;
+  readonly tasks: readonly TaskComparison[];
+  /** Tasks that are not compared, each with the reason. */
+  readonly skipped: readonly { readonly task: string; readonly reason: string }[];
+}
+
+/** How scores of whole corpora are made of the sums in the verdicts. */
+const CORPUS_SCORES: Readonly<Record<string, (sums: readonly number[]) => number>> = {
+  bleu: (sums) => bleuFromStatistics(sums).score,
+  spbleu: (sums) => bleuFromStatistics(sums).score,
+  "chrf++": (sums) => chrfFromStatistics(sums, CHRF_PLUS_PLUS).score,
+};
+
+/**
+ * Compares two evaluations on the items that both have.
+ * @throws {RecipeError} when a folder has no results, or no task was asked alike in both
+ */
+export async function compareResults(options: CompareResultsOptions): Promise<ResultsComparison> {
+  const [first, second] = [await readResults(options.first), await readResults(options.second)];
+  const tasks: TaskComparison[] = [];
+  const skipped: { task: string; reason: string }[] = [];
+  for (const one of first.tasks) {
+    const other = second.tasks.find(({ task }) => task === one.task);
+    const reason = other ? differenceOf(one, other) : "only the first has it";
+    if (other && reason === undefined) {
+      const [before, after] = [
+        await readVerdicts(folderOf(options.first), one.task),
+        await readVerdicts(folderOf(options.second), one.task),
+      ];
+      const changed = changedQuestions(before, after);
+      if (changed === 0) tasks.push(compareTask(one, before, after, options));
+      else skipped.push({ task: one.task, reason: `${changed} of the items were asked differently` });
+    } else skipped.push({ task: one.task, reason: reason ?? "" });
+  }
+  for (const { task } of second.tasks) {
+    if (!first.tasks.some((one) => one.task === task)) skipped.push({ task, reason: "only the second has it" });
+  }
+  if (tasks.length === 0) {
+    throw new RecipeError(
+      "the two evaluations have no task that was asked alike in both:",
+      skipped.map(({ task, reason }) => `${task}: ${reason}`),
+    );
+  }
+  return { first, second, tasks, skipped };
+}
+
+function folderOf(path: string): string {
+  return path.endsWith(".json") ? dirname(path) : path;
+}
+
+function differenceOf(one: TaskResult, other: TaskResult): string | undefined {
+  if (one.protocol !== other.protocol) return `the protocols are ${one.protocol} and ${other.protocol}`;
+  if (one.shots !== other.shots) return `one has ${one.shots} shots, the other ${other.shots}`;
+  if (one.judgingDigest !== other.judgingDigest && one.judgingDigest && other.judgingDigest) {
+    const signatures = [one, other].map(({ metrics }) =>
+      metrics.flatMap(({ signature }) => signature ?? []).join(", "),
+    );
+    return signatures[0] === signatures[1]
+      ? "answers were read or scored in different ways"
+      : `the scores are ${signatures.join(" and ")}`;
+  }
+  return undefined;
+}
+
+function changedQuestions(first: readonly JudgedSample[], second: readonly JudgedSample[]): number {
+  const asked = new Map(first.map(({ id, asked }) => [id, asked]));
+  return second.filter((sample) => asked.has(sample.id) && asked.get(sample.id) !== sample.asked).length;
+}
+
+function compareTask(
+  { task, title, protocol, shots, metrics }: TaskResult,
+  first: readonly JudgedSample[],
+  second: readonly JudgedSample[],
+  { seed = 0, resamples = 1000 }: CompareResultsOptions,
+): TaskComparison {
+  const comparisons = metrics.flatMap((metric) => {
+    const whole = withScore(metric);
+    return whole ? [compareItems(whole, first, second, { seed, resamples })] : [];
+  });
+  return { task, title, protocol, shots, comparisons };
+}
+
+function withScore(metric: StoredMetric): Metric | undefined {
+  if (metric.by !== "corpus") return metric;
+  const score = own(CORPUS_SCORES, metric.of);
+  return score && { ...metric, score };
+}

@@ -1,0 +1,176 @@
+// Reading results back: for tables and for comparisons. Files of others are data: what does not fit is said, not guessed.
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { isSystemError, RecipeError } from "../../core/errors.js";
+import { readJsonObject } from "../../core/files.js";
+import { formatBytes, formatSome } from "../../core/format.js";
+import { recordOf } from "../../settings/record-schema.js";
+import { faultsOfIssues, formatFault } from "../../settings/settings-file.js";
+import { keyOf } from "../backends/index.js";
+import type { JudgedItem } from "../scoring/scores.js";
+import { samplesFile } from "./folder.js";
+import { FORMAT, type Results } from "./result-types.js";
+
+/** Of 14,042 MMLU questions with their prompts' own parts there are some 20 MB. */
+const MOST_SAMPLE_BYTES = 500_000_000;
+
+/** JSON has no NaN; files hold null in its place. */
+const number = z.union([z.number(), z.null().transform(() => Number.NaN)]);
+
+const INTERVAL = z.object({
+  low: number,
+  high: number,
+  level: z.number(),
+  deviation: number,
+  resamples: z.number().optional(),
+  seed: z.number().optional(),
+});
+
+const SCORE = z.object({
+  metric: z.string(),
+  title: z.string(),
+  scale: z.enum(["share", "points"]),
+  value: number,
+  standardError: number,
+  interval: INTERVAL.optional(),
+  items: z.number(),
+  unscored: z.number(),
+  signature: z.string().optional(),
+  groups: recordOf(z.object({ value: number, items: z.number() })).optional(),
+});
+
+const METRIC = z.object({
+  name: z.string(),
+  title: z.string(),
+  of: z.string(),
+  by: z.enum(["mean", "group mean", "corpus"]),
+  scale: z.enum(["share", "points"]),
+  signature: z.string().optional(),
+});
+
+const TASK = z.object({
+  task: z.string(),
+  title: z.string(),
+  protocol: z.string(),
+  shots: z.number(),
+  promptsDigest: z.string(),
+  judgingDigest: z.string().optional(),
+  items: z.number(),
+  notes: z.array(z.string()),
+  answeredBy: recordOf(z.number()),
+  faults: z.object({
+    refused: z.number(),
+    missing: z.number(),
+    unscored: z.number(),
+    cut: z.number(),
+    executions: recordOf(z.number()).optional(),
+  }),
+  metrics: z.array(METRIC),
+  scores: z.array(SCORE),
+});
+
+const RESULTS = z.object({
+  format: z.literal(FORMAT),
+  layergraft: z.string(),
+  source: z.string(),
+  backend: z.object({
+    backend: z.string(),
+    server: z.string().nullable(),
+    model: z.string(),
+    digest: z.string().nullable(),
+    bos: z.enum(["tokenizer", "server"]),
+  }),
+  sandbox: z
+    .object({
+      python: z.string(),
+      network: z.enum(["kernel", "python", "none"]),
+      processes: z.enum(["kernel", "python", "none"]),
+      files: z.enum(["kernel", "python", "none"]),
+      isolation: z.enum(["kernel", "none"]).default("none"), // earlier versions had none
+      memory: z.enum(["kernel", "python", "none"]),
+      seconds: z.number(),
+      memoryBytes: z.number(),
+    })
+    .nullable(),
+  settings: z.object({ limit: z.number().nullable(), seed: z.number(), resamples: z.number() }),
+  tasks: z.array(TASK),
+});
+
+const VERDICT = z.object({
+  id: z.string(),
+  group: z.string().optional(),
+  prompt: z.unknown(),
+  gold: z.string(),
+  verdict: recordOf(z.union([z.number(), z.array(z.number())])).nullable(),
+});
+
+/**
+ * Reads the results of an evaluation.
+ * @param path its folder, or the results.json in it
+ * @throws {RecipeError} when it is none, with every fault of the file
+ */
+export async function readResults(path: string): Promise<Results> {
+  const file = path.endsWith(".json") ? path : join(path, "results.json");
+  let value: unknown;
+  try {
+    value = await readJsonObject(file);
+  } catch (error) {
+    throw new RecipeError(`${path} has no results of an evaluation: ${(error as Error).message}`, [], { file });
+  }
+  const parsed = RESULTS.safeParse(value, { reportInput: true });
+  if (parsed.success) return parsed.data as Results;
+  const format = (value as { format?: unknown }).format;
+  if (typeof format === "number" && format > FORMAT) {
+    throw new RecipeError(`${file} was written by a later version of layergraft; update this one`, [], { file });
+  }
+  const faults = faultsOfIssues(parsed.error.issues).map(formatFault);
+  throw new RecipeError(`${file} is no file of results (layergraft eval --out writes one):`, faults.slice(0, 10), {
+    file,
+  });
+}
+
+/** What a sample was worth, and what was asked: equal digests, equal questions. */
+export interface JudgedSample extends JudgedItem {
+  readonly asked: string;
+}
+
+/**
+ * Reads what the samples of a task were worth.
+ * @param folder of the results
+ * @throws {RecipeError} when the file is missing, or a line in it is none of ours
+ */
+export async function readVerdicts(folder: string, task: string): Promise<JudgedSample[]> {
+  const file = join(folder, samplesFile(task));
+  let text: string;
+  try {
+    const { size } = await stat(file);
+    if (size > MOST_SAMPLE_BYTES) throw new RecipeError(`${file} has ${formatBytes(size)}, too many for samples`);
+    text = await readFile(file, "utf8");
+  } catch (error) {
+    if (!isSystemError(error, "ENOENT")) throw error;
+    throw new RecipeError(
+      `${folder} lacks ${samplesFile(task)}, the samples of ${task}; they are needed to compare`,
+      [],
+      {
+        file,
+      },
+    );
+  }
+  return text.split("\n").flatMap((line, i): JudgedSample[] => {
+    if (line === "") return [];
+    let value: unknown;
+    try {
+      value = JSON.parse(line);
+    } catch {
+      throw new RecipeError(`${file}, line ${i + 1} is not JSON`, [], { file });
+    }
+    const parsed = VERDICT.safeParse(value, { reportInput: true });
+    if (parsed.success) {
+      const { prompt, gold, ...judged } = parsed.data;
+      return [{ ...judged, asked: keyOf(prompt, gold) }];
+    }
+    const faults = faultsOfIssues(parsed.error.issues).map(formatFault);
+    throw new RecipeError(`${file}, line ${i + 1} is no sample: ${formatSome(faults)}`, [], { file });
+  });
+}

@@ -1,0 +1,127 @@
+// Scores and comparisons of verdicts, by hand.
+import { describe, expect, it } from "vitest";
+import { bleuStatistics, corpusBleu } from "../metrics/index.js";
+import { bleuMetric } from "../tasks/flores.js";
+import type { Metric } from "../tasks/index.js";
+import { compareItems, type JudgedItem, scoreItems } from "./scores.js";
+
+const accuracy: Metric = { name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" };
+const bySubject: Metric = { ...accuracy, name: "by_subject", by: "group mean" };
+const items = (verdicts: string, group?: string): JudgedItem[] =>
+  [...verdicts].map((sign, i) => ({
+    id: `${group ?? ""}${i}`,
+    group,
+    verdict: sign === "?" ? undefined : { accuracy: Number(sign) },
+  }));
+
+describe("scoreItems", () => {
+  it("averages, and names what was not judged", () => {
+    const [score] = scoreItems([accuracy], items("1101?"));
+    expect(score).toMatchObject({ metric: "accuracy", value: 0.75, items: 4, unscored: 1 });
+    // Deviations 1/4, 1/4, 3/4, 1/4: squares sum to 3/4; sqrt(3/4 / 3 / 4).
+    expect(score?.standardError).toBeCloseTo(0.25, 12);
+    expect(score?.groups).toBeUndefined();
+    // Wilson's: (3/4 + z^2 / 8) / (1 + z^2 / 4), plus or minus z / (1 + z^2 / 4) sqrt(3 / 64 + z^2 / 64).
+    expect(score?.interval).toMatchObject({
+      ...{ level: 0.95, low: expect.closeTo(0.30064, 5), high: expect.closeTo(0.95441, 5) },
+    });
+    const [wider] = scoreItems([accuracy], items("1101?"), { level: 0.9, seed: 3 });
+    expect(wider?.interval).toMatchObject({ level: 0.9, seed: 3, high: 1 });
+  });
+
+  it("weighs groups alike where the metric says so", () => {
+    const all = [...items("1111", "a"), ...items("10", "b")];
+    const scores = scoreItems([accuracy, bySubject], all, { seed: 7 });
+    expect(scores.map(({ value }) => value)).toEqual([5 / 6, 0.75]);
+    expect(scores[1]?.groups).toEqual({ a: { value: 1, items: 4 }, b: { value: 0.5, items: 2 } });
+    // Group b is 0, 1/2 or 1 when it is resampled, so the mean of both is from 1/2 to 1.
+    expect(scores[1]?.interval).toMatchObject({ low: 0.5, high: 1, seed: 7 });
+    expect(scores[1]?.standardError).toBeCloseTo(Math.sqrt(1 / 8) / 2, 1);
+  });
+
+  it("makes a corpus score of sums, not a mean of sentences", () => {
+    const pairs = [
+      ["the cat is on the mat now", "the cat is on the mat now"],
+      ["a dog", "it is a dog"],
+      ["we saw a red house there", "we saw the red house there today"],
+    ] as const;
+    const count = bleuStatistics({ tokenize: "13a" });
+    const judged = pairs.map(([own, other], i) => ({ id: String(i), verdict: { bleu: count(own, [other]) } }));
+    const [score] = scoreItems([bleuMetric("bleu", "BLEU", { tokenize: "13a" })], judged);
+    const expected = corpusBleu(
+      pairs.map(([own]) => own),
+      pairs.map(([, other]) => other),
+    );
+    expect(score?.value).toBeCloseTo(expected.score, 12);
+    expect(score?.signature).toBe(expected.signature);
+    expect(score?.interval?.low).toBeLessThan(expected.score);
+    expect(score?.standardError).toBe(score?.interval?.deviation);
+  });
+
+  it("has no number where nothing was judged", () => {
+    const [score] = scoreItems([accuracy], items("??"));
+    expect(score).toMatchObject({ value: Number.NaN, items: 0, unscored: 2, interval: undefined });
+  });
+});
+
+describe("compareItems", () => {
+  it("finds what flipped, and how sure the difference is", () => {
+    const [first, second] = [items("110000000011"), items("011111110011")];
+    const found = compareItems(accuracy, first, second, { seed: 1 });
+    expect(found).toMatchObject({ items: 12, first: 4 / 12, second: 9 / 12, leftOut: 0 });
+    expect(found.difference).toBeCloseTo(5 / 12, 12);
+    expect(found.gained).toEqual(["2", "3", "4", "5", "6", "7"]);
+    expect(found.lost).toEqual(["0"]);
+    expect(found.pValue).toBeCloseTo((2 * (1 + 7)) / 2 ** 7, 12);
+    expect(found.interval?.low).toBeGreaterThan(-0.1);
+    expect(found.interval?.high).toBeLessThanOrEqual(1);
+  });
+
+  it("takes the same items of both, in whatever order, and leaves out what one lacks", () => {
+    const first = items("1011?");
+    const second = [...items("0111")].reverse();
+    const found = compareItems(accuracy, first, [...second, { id: "9", verdict: { accuracy: 1 } }]);
+    expect(found).toMatchObject({ items: 4, gained: ["1"], lost: ["0"], difference: 0, leftOut: 2 });
+  });
+
+  it("resamples both models together", () => {
+    // Both right on the same items: the difference is 0 in every sample, though each score varies.
+    const same = compareItems(accuracy, items("1010"), items("1010"), { level: 0.9 });
+    expect(same.interval).toBeUndefined();
+    expect(same.pValue).toBe(1);
+  });
+
+  it("is not certain of two zero scores", () => {
+    const [first, second] = [items("0".repeat(20), "a"), items("0".repeat(20), "a")];
+    const reach = 3.841459 / 23.841459;
+    const width = { low: expect.closeTo(-reach, 6), high: expect.closeTo(reach, 6) };
+    expect(compareItems(accuracy, first, second)).toMatchObject({ difference: 0, interval: width, pValue: 1 });
+    expect(compareItems(bySubject, first, second)).toMatchObject({ difference: 0, interval: width });
+    expect(scoreItems([bySubject], first)[0]).toMatchObject({ value: 0, interval: { low: 0, high: width.high } });
+    // A group of 4 weighs as much as one of 20, so there is less to be certain of than 24 items tell.
+    const [uneven] = scoreItems([bySubject], [...first, ...items("0000", "b")]);
+    const few = 4 / (1 / 20 + 1 / 4);
+    expect(uneven?.interval?.high).toBeCloseTo(3.841459 / (few + 3.841459), 6);
+    const count = bleuStatistics({});
+    const none = ["x", "y"].map((line, i) => ({ id: String(i), verdict: { bleu: count(line, ["a b c d"]) } }));
+    const bleu = bleuMetric("bleu", "BLEU", {});
+    expect(scoreItems([bleu], none)[0]).toMatchObject({ value: 0, interval: undefined });
+    expect(compareItems(bleu, none, none).interval).toBeUndefined();
+  });
+
+  it("compares corpus scores, of which no single item is right or wrong", () => {
+    const count = bleuStatistics({});
+    const judged = (lines: readonly string[]) =>
+      lines.map((line, i) => ({ id: String(i), verdict: { bleu: count(line, ["a b c d e f"]) } }));
+    const metric = bleuMetric("bleu", "BLEU", {});
+    const found = compareItems(metric, judged(["a b c d x f", "a b c d e f"]), judged(["a b c d e f", "a b c d e f"]));
+    expect(found.second).toBeCloseTo(100, 9);
+    expect(found.difference).toBeGreaterThan(0);
+    expect(found).toMatchObject({ gained: [], lost: [], pValue: undefined });
+  });
+
+  it("refuses samples of different tasks, and items that stand twice", () => {
+    expect(() => compareItems(accuracy, items("10", "x"), items("10", "y"))).toThrow(/no judged items in common/);
+    expect(() => compareItems(accuracy, [...items("1"), ...items("1")], items("1"))).toThrow(/item 0 twice/);
+  });
+});

@@ -1,0 +1,259 @@
+// From verdicts on items to scores with their uncertainty, and to the comparison of two models on the same items.
+// What a verdict is, the tasks say; the statistics are statistics.ts's.
+import { RecipeError } from "../../core/errors.js";
+import { formatSome, plural } from "../../core/format.js";
+import { groupBy } from "../../core/group.js";
+import { own } from "../../core/json.js";
+import type { Metric, Verdict } from "../tasks/task.js";
+import {
+  type BootstrapOptions,
+  bootstrapInterval,
+  type Interval,
+  mcnemarExact,
+  meanWithError,
+  pairedInterval,
+  wilsonInterval,
+} from "./statistics.js";
+
+/** What is left of a sample for scoring: which item it is of, and what it is worth. */
+export interface JudgedItem {
+  readonly id: string;
+  readonly group?: string | undefined;
+  /** Undefined (or null) where nothing could be judged. */
+  readonly verdict?: Verdict | null | undefined;
+}
+
+export interface Score {
+  /** Name of the metric. */
+  readonly metric: string;
+  readonly title: string;
+  /** share: from 0 to 1; points: from 0 to 100. */
+  readonly scale: Metric["scale"];
+  /** NaN where no item was judged. */
+  readonly value: number;
+  /** Of a mean from the deviation of its items, of other scores from the bootstrap; NaN of fewer than two items. */
+  readonly standardError: number;
+  /**
+   * Over items: Wilson's where each is right or wrong, else the percentile bootstrap; where that has no width, Wilson's of
+   * values from 0 to 1, and undefined of others and of fewer than two.
+   */
+  readonly interval: Interval | undefined;
+  /** Items that were judged. */
+  readonly items: number;
+  /** Items without a verdict: not in the score, and to be named beside it. */
+  readonly unscored: number;
+  readonly signature?: string;
+  /** The score of each group, where items have groups. */
+  readonly groups?: Readonly<Record<string, { readonly value: number; readonly items: number }>>;
+}
+
+/** The level that Wilson's and Newcombe's intervals are of. */
+const WILSON_LEVEL = 0.95;
+
+/**
+ * How many items, all of one kind, would make the mean as certain as these strata do: all of them, or fewer where groups
+ * of unequal size count alike.
+ */
+function effectiveItems(strata: readonly (readonly unknown[])[]): number {
+  return strata.length ** 2 / strata.reduce((sum, stratum) => sum + 1 / stratum.length, 0);
+}
+
+const hasWidth = ({ low, high }: Interval): boolean => low < high;
+
+/** The scores of a task's samples, one per metric. */
+export function scoreItems(
+  metrics: readonly Metric[],
+  items: readonly JudgedItem[],
+  options: BootstrapOptions = {},
+): Score[] {
+  return metrics.map((metric): Score => {
+    const judged = items.flatMap((item) => vectorsOf(metric, item));
+    const strata = strataOf(metric, judged);
+    const all = judged.map(({ vector }) => vector);
+    const value = judged.length === 0 ? Number.NaN : combine(metric, strata.map(sumsOf), strata.map(countOf));
+    const isMean = metric.by === "mean";
+    const { standardError } = meanWithError(all.map(([first = Number.NaN]) => first));
+    const isRightOrWrong = isMean && all.every(([first]) => first === 0 || first === 1);
+    const wilson = (deviation: number): Interval => {
+      return { ...wilsonInterval(value, effectiveItems(strata)), level: WILSON_LEVEL, deviation };
+    };
+    const isUsual = (options.level ?? WILSON_LEVEL) === WILSON_LEVEL;
+    const intervalOf = (): Interval | undefined => {
+      if (isRightOrWrong && isUsual) return wilson(standardError);
+      const drawn = bootstrapInterval(strata, (sums, counts) => combine(metric, sums, counts), options);
+      if (hasWidth(drawn)) return drawn;
+      const isShare = metric.by !== "corpus" && all.every(([first = -1]) => first >= 0 && first <= 1);
+      return isShare && isUsual ? wilson(drawn.deviation) : undefined;
+    };
+    const interval = judged.length < 2 ? undefined : intervalOf();
+    return {
+      metric: metric.name,
+      title: metric.title,
+      scale: metric.scale,
+      value,
+      standardError: isMean ? standardError : (interval?.deviation ?? Number.NaN),
+      interval,
+      items: judged.length,
+      unscored: items.length - judged.length,
+      ...(metric.signature === undefined ? {} : { signature: metric.signature }),
+      ...(judged.some(({ group }) => group !== undefined) ? { groups: scoresOfGroups(metric, judged) } : {}),
+    };
+  });
+}
+
+interface Judged {
+  readonly id: string;
+  readonly group: string | undefined;
+  readonly vector: readonly number[];
+}
+
+function vectorsOf(metric: Metric, { id, group, verdict }: JudgedItem): Judged[] {
+  const found = verdict ? own(verdict, metric.of) : undefined;
+  return found === undefined ? [] : [{ id, group, vector: typeof found === "number" ? [found] : found }];
+}
+
+/** Items that are resampled among themselves: those of each group where groups count alike, else all. */
+function strataOf(metric: Metric, judged: readonly Judged[]): (readonly (readonly number[])[])[] {
+  if (metric.by !== "group mean") return judged.length === 0 ? [] : [judged.map(({ vector }) => vector)];
+  return [...groupBy(judged, ({ group }) => group ?? "").values()].map((items) => items.map(({ vector }) => vector));
+}
+
+function sumsOf(vectors: readonly (readonly number[])[]): number[] {
+  const sums: number[] = [];
+  for (const vector of vectors) for (const [i, value] of vector.entries()) sums[i] = (sums[i] ?? 0) + value;
+  return sums;
+}
+
+const countOf = (vectors: readonly unknown[]) => vectors.length;
+
+function combine(metric: Metric, sums: readonly (readonly number[])[], counts: readonly number[]): number {
+  if (metric.by === "corpus") return metric.score?.(sums[0] ?? []) ?? Number.NaN;
+  const means = sums.map(([sum = 0], i) => sum / (counts[i] ?? 1));
+  return means.reduce((total, mean) => total + mean, 0) / means.length;
+}
+
+function scoresOfGroups(metric: Metric, judged: readonly Judged[]): NonNullable<Score["groups"]> {
+  const groups = groupBy(judged, ({ group }) => group ?? "");
+  return Object.fromEntries(
+    [...groups].map(([group, items]) => {
+      const vectors = items.map(({ vector }) => vector);
+      return [group, { value: combine(metric, [sumsOf(vectors)], [vectors.length]), items: items.length }];
+    }),
+  );
+}
+
+export interface Comparison {
+  readonly metric: string;
+  readonly title: string;
+  readonly scale: Metric["scale"];
+  /** Items that both have a verdict on; all numbers here are of these. */
+  readonly items: number;
+  readonly first: number;
+  readonly second: number;
+  /** Second less first. */
+  readonly difference: number;
+  /**
+   * Of the difference: Newcombe's where each item is right or wrong, else a bootstrap of both models on the same
+   * resampled items; undefined where that has no width, or of fewer than two items.
+   */
+  readonly interval: Interval | undefined;
+  /** Items that only the second got right, and that only the first did; of metrics that are right or wrong per item. */
+  readonly gained: readonly string[];
+  readonly lost: readonly string[];
+  /** McNemar's exact test of these; undefined where verdicts are not right or wrong. */
+  readonly pValue: number | undefined;
+  /** Items left out: in one of the two only, or without a verdict in one. */
+  readonly leftOut: number;
+}
+
+/**
+ * Compares two models on the same items of a task.
+ * @throws {RecipeError} where they have no item in common, or an id stands twice
+ */
+export function compareItems(
+  metric: Metric,
+  first: readonly JudgedItem[],
+  second: readonly JudgedItem[],
+  options: BootstrapOptions = {},
+): Comparison {
+  const [before, after] = [first, second].map((items, side) => byId(metric, items, side));
+  const pairs = [...(before ?? [])].flatMap(([id, one]) => {
+    const other = after?.get(id);
+    return other ? [{ id, one, other }] : [];
+  });
+  if (pairs.length === 0) {
+    throw new RecipeError(
+      `the two have no judged items in common (${plural(first.length, "item")}, such as ${formatSome(
+        first.map(({ id }) => id),
+        2,
+      )}; ${plural(second.length, "item")}, such as ${formatSome(
+        second.map(({ id }) => id),
+        2,
+      )}); compare results of the same task and protocol`,
+    );
+  }
+  const width = pairs[0]?.one.vector.length ?? 0;
+  // Each item has both models' sums side by side, so that a resampled item is resampled for both.
+  const joined = pairs.map(({ id, one, other }) => ({
+    id,
+    group: one.group,
+    vector: [...one.vector, ...other.vector],
+  }));
+  const strata = strataOf(metric, joined);
+  const side = (sums: readonly (readonly number[])[], counts: readonly number[], from: number) =>
+    combine(
+      metric,
+      sums.map((sum) => sum.slice(from, from + width)),
+      counts,
+    );
+  const [sums, counts] = [strata.map(sumsOf), strata.map(countOf)];
+  const [own, others] = [side(sums, counts, 0), side(sums, counts, width)];
+  const isRightOrWrong =
+    metric.by !== "corpus" && joined.every(({ vector }) => vector.every((value) => value === 0 || value === 1));
+  const flips = (from: number) =>
+    isRightOrWrong ? pairs.filter(({ one, other }) => one.vector[0] === from && other.vector[0] === 1 - from) : [];
+  const [gained, lost] = [flips(0), flips(1)];
+  const intervalOf = (): Interval | undefined => {
+    if (isRightOrWrong && (options.level ?? WILSON_LEVEL) === WILSON_LEVEL) {
+      const right = strata.map((items) => [items.filter(([one, other]) => one === 1 && other === 1).length]);
+      const shares = { first: own, second: others, both: combine(metric, right, counts) };
+      const { standardError } = meanWithError(joined.map(({ vector: [one = 0, other = 0] }) => other - one));
+      return { ...pairedInterval(shares, effectiveItems(strata)), level: WILSON_LEVEL, deviation: standardError };
+    }
+    const drawn = bootstrapInterval(
+      strata,
+      (sums, counts) => side(sums, counts, width) - side(sums, counts, 0),
+      options,
+    );
+    return hasWidth(drawn) ? drawn : undefined;
+  };
+  const ids = new Set([...first, ...second].map(({ id }) => id));
+  return {
+    metric: metric.name,
+    title: metric.title,
+    scale: metric.scale,
+    items: pairs.length,
+    first: own,
+    second: others,
+    difference: others - own,
+    interval: pairs.length < 2 ? undefined : intervalOf(),
+    gained: gained.map(({ id }) => id),
+    lost: lost.map(({ id }) => id),
+    pValue: isRightOrWrong ? mcnemarExact(gained.length, lost.length) : undefined,
+    leftOut: ids.size - pairs.length,
+  };
+}
+
+function byId(metric: Metric, items: readonly JudgedItem[], side: number): Map<string, Judged> {
+  const found = new Map<string, Judged>();
+  const seen = new Set<string>();
+  for (const item of items) {
+    if (seen.has(item.id)) {
+      throw new RecipeError(`the ${side === 0 ? "first" : "second"} samples have item ${item.id} twice`);
+    }
+    seen.add(item.id);
+    const [judged] = vectorsOf(metric, item);
+    if (judged) found.set(item.id, judged);
+  }
+  return found;
+}

@@ -1,0 +1,221 @@
+// How sure a score is, and whether one differs from another: standard errors, seeded bootstrap, exact tests.
+// Every function gives the same result for the same input and seed, on every machine.
+import { RecipeError } from "../../core/errors.js";
+import { Random } from "../../core/random.js";
+
+/** Mean of values and its standard error: sample deviation (n - 1) / sqrt(n); NaN of fewer than one, two values. */
+export function meanWithError(values: readonly number[]): { readonly mean: number; readonly standardError: number } {
+  const count = values.length;
+  const mean = values.reduce((sum, value) => sum + value, 0) / count;
+  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return { mean, standardError: count < 2 ? Number.NaN : Math.sqrt(squares / (count - 1) / count) };
+}
+
+export interface BootstrapOptions {
+  /** Samples drawn; default 1000. */
+  readonly resamples?: number;
+  /** Default 0. */
+  readonly seed?: number;
+  /** Share of the resampled scores that lie within the interval; default 0.95. */
+  readonly level?: number;
+}
+
+export interface Interval {
+  readonly low: number;
+  readonly high: number;
+  readonly level: number;
+  /** Standard deviation of the resampled scores; of Wilson's interval the standard error. */
+  readonly deviation: number;
+  /** Of a bootstrap; absent from Wilson's interval. */
+  readonly resamples?: number | undefined;
+  readonly seed?: number | undefined;
+}
+
+/** Items of one stratum: resampling draws as many of them as there are. Each is a vector of sums. */
+export type Stratum = readonly (readonly number[])[];
+
+/**
+ * Percentile bootstrap (Efron 1979) of a score made of sums over items, each stratum resampled within itself.
+ * @param strata at least one, none of them empty: all items together, or the items of each group
+ * @param score of the sums of each stratum and the number of its items
+ */
+export function bootstrapInterval(
+  strata: readonly Stratum[],
+  score: (sums: readonly (readonly number[])[], counts: readonly number[]) => number,
+  options: BootstrapOptions = {},
+): Interval {
+  const { resamples = 1000, seed = 0, level = 0.95 } = options;
+  if (!Number.isInteger(resamples) || resamples < 2) {
+    throw new RecipeError(`a bootstrap needs at least 2 resamples, not ${resamples}`, [], { field: "resamples" });
+  }
+  if (!(level > 0 && level < 1)) {
+    throw new RecipeError(`the level of an interval is between 0 and 1, not ${level}`, [], { field: "level" });
+  }
+  if (strata.length === 0 || strata.some((stratum) => stratum.length === 0)) {
+    throw new RecipeError("there are no items to resample");
+  }
+  const random = Random.of(seed, "bootstrap");
+  const counts = strata.map((stratum) => stratum.length);
+  const tables = strata.map(tableOf);
+  const scores = Float64Array.from({ length: resamples }, () =>
+    score(
+      tables.map((table) => drawSums(table, random)),
+      counts,
+    ),
+  ).sort();
+  const outside = (1 - level) / 2;
+  return {
+    low: quantile(scores, outside),
+    high: quantile(scores, 1 - outside),
+    level,
+    deviation: meanWithError([...scores]).standardError * Math.sqrt(resamples),
+    resamples,
+    seed,
+  };
+}
+
+/** The items of a stratum side by side: millions of draws go over them. */
+interface Table {
+  readonly values: Float64Array;
+  readonly items: number;
+  readonly width: number;
+}
+
+function tableOf(stratum: Stratum): Table {
+  const width = stratum[0]?.length ?? 0;
+  const values = new Float64Array(stratum.length * width);
+  for (const [i, item] of stratum.entries()) values.set(item.slice(0, width), i * width);
+  return { values, items: stratum.length, width };
+}
+
+function drawSums({ values, items, width }: Table, random: Random): number[] {
+  const sums = new Float64Array(width);
+  for (let i = 0; i < items; i++) {
+    const from = random.below(items) * width;
+    for (let entry = 0; entry < width; entry++) sums[entry] = (sums[entry] ?? 0) + (values[from + entry] ?? 0);
+  }
+  return [...sums];
+}
+
+/** Of sorted values, with linear interpolation between them. */
+function quantile(sorted: Float64Array, share: number): number {
+  const place = share * (sorted.length - 1);
+  const below = Math.floor(place);
+  const [low, high] = [sorted[below] ?? Number.NaN, sorted[Math.min(below + 1, sorted.length - 1)] ?? Number.NaN];
+  return low === high ? low : low + (place - below) * (high - low);
+}
+
+/**
+ * Wilson's score interval of a share (Wilson 1927, JASA 22; at 95%, z = 1.959964): within 0 and 1, and of some width
+ * even where all items are right, or none, where the bootstrap has none.
+ * @param share of the items that are right, from 0 to 1
+ * @param items at least one
+ */
+export function wilsonInterval(share: number, items: number): { readonly low: number; readonly high: number } {
+  const z = 1.959964;
+  const scale = 1 + z ** 2 / items;
+  const centre = (share + z ** 2 / (2 * items)) / scale;
+  const half = (z / scale) * Math.sqrt((share * (1 - share)) / items + z ** 2 / (4 * items ** 2));
+  // At both ends exactly what it is: rounding would leave a trace of it.
+  return { low: share === 0 ? 0 : centre - half, high: share === 1 ? 1 : centre + half };
+}
+
+/** How two models did on the same items: shares of the items, from 0 to 1. */
+export interface PairedShares {
+  readonly first: number;
+  readonly second: number;
+  /** Right in both. */
+  readonly both: number;
+}
+
+/**
+ * 95% interval of second less first, two shares of the same items (Newcombe 1998, Statistics in Medicine 17, method 10:
+ * Wilson's intervals squared and added, less what the pairing explains). It has a width where the models do alike, too,
+ * where a bootstrap has none.
+ */
+export function pairedInterval(shares: PairedShares, items: number): { readonly low: number; readonly high: number } {
+  const { first, second, both } = shares;
+  const [one, other] = [wilsonInterval(first, items), wilsonInterval(second, items)];
+  const agreement = both * (1 - first - second + both) - (first - both) * (second - both);
+  // With the continuity correction, n / 2 of counts.
+  const corrected = agreement > 0 ? Math.max(agreement - 1 / (2 * items), 0) : agreement;
+  const scale = Math.sqrt(first * (1 - first) * second * (1 - second));
+  const correlation = scale === 0 ? 0 : corrected / scale;
+  const reach = (a: number, b: number) => Math.sqrt(Math.max(0, a * a - 2 * correlation * a * b + b * b));
+  const difference = second - first;
+  return {
+    low: difference - reach(second - other.low, one.high - first),
+    high: difference + reach(other.high - second, first - one.low),
+  };
+}
+
+/** Sign patterns that are all looked at; of more, as many are drawn. */
+const MOST_PATTERNS = 2 ** 14;
+
+/**
+ * Two-sided sign-flip test of paired differences (Fisher, The Design of Experiments, 1935): the probability, were neither
+ * side better, of a mean at least as far from 0. Exact where all differences other than 0 are of one size, as those of right and wrong answers
+ * are, and for up to 14 of them; else of 16,384 drawn patterns.
+ * @param differences one for each item
+ * @param seed of the patterns; default 0
+ */
+export function signFlipTest(differences: readonly number[], seed = 0): number {
+  const values = differences.filter((value) => value !== 0);
+  const found = Math.abs(values.reduce((sum, value) => sum + value, 0));
+  // Sums of the same numbers differ in their last bits with the order of their signs.
+  const least = found * (1 - 1e-12);
+  const [size = 0] = values.map(Math.abs);
+  // Right or wrong on every item: the sums of all patterns are a binomial distribution, known without drawing any.
+  if (values.every((value) => Math.abs(value) === size)) {
+    const gained = values.filter((value) => value > 0).length;
+    return mcnemarExact(gained, values.length - gained);
+  }
+  const isExact = 2 ** values.length <= MOST_PATTERNS;
+  const patterns = isExact ? 2 ** values.length : MOST_PATTERNS;
+  const random = Random.of(seed, "signs");
+  let asFar = 0;
+  for (let pattern = 0; pattern < patterns; pattern++) {
+    let sum = 0;
+    for (const [i, value] of values.entries()) {
+      const isFlipped = isExact ? (pattern >> i) & 1 : random.chance(0.5);
+      sum += isFlipped ? -value : value;
+    }
+    if (Math.abs(sum) >= least) asFar++;
+  }
+  // Of drawn patterns the one that was found is one more.
+  return isExact ? asFar / patterns : (asFar + 1) / (patterns + 1);
+}
+
+/**
+ * Two-sided exact McNemar test: the probability, were neither side better, of flips at least as uneven as these.
+ * McNemar 1947; exact form: the binomial test of the discordant pairs at 1/2.
+ * @param gained items that only the second side got right
+ * @param lost items that only the first side got right
+ */
+export function mcnemarExact(gained: number, lost: number): number {
+  const flips = gained + lost;
+  // Terms in logarithms: 2 ** -flips underflows from 1,075 flips on.
+  let logTerm = -flips * Math.LN2;
+  let tail = 0;
+  for (let k = 0; k <= Math.min(gained, lost); k++) {
+    tail += Math.exp(logTerm);
+    logTerm += Math.log((flips - k) / (k + 1));
+  }
+  return Math.min(1, 2 * tail);
+}
+
+/**
+ * Unbiased estimate of pass@k: 1 - C(n - c, k) / C(n, k). Chen et al. 2021, arXiv 2107.03374, section 2.1.
+ * @param samples n, generated for one problem
+ * @param correct c, of them
+ * @throws {RecipeError} unless 0 <= c <= n and 1 <= k <= n
+ */
+export function passAtK(samples: number, correct: number, k: number): number {
+  const areWhole = [samples, correct, k].every(Number.isInteger);
+  if (!areWhole || correct < 0 || correct > samples || k < 1 || k > samples) {
+    throw new RecipeError(`pass@${k} of ${samples} samples, ${correct} of them right, is not defined`);
+  }
+  let none = 1;
+  for (let i = samples - correct + 1; i <= samples; i++) none *= Math.max(0, 1 - k / i);
+  return 1 - none;
+}

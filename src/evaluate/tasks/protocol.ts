@@ -1,0 +1,122 @@
+// Protocols: how exactly a data set is asked, under a name and a version that stand beside every score.
+// Which protocols there are is each task's to say; this file knows what one is.
+import { createHash } from "node:crypto";
+import { digestOfJson } from "../../core/digest.js";
+import { RecipeError } from "../../core/errors.js";
+import { closest } from "../../core/format.js";
+import type { Item, Task } from "./task.js";
+
+/** A way of asking. Whatever changes a prompt, a stop or a reading makes a new version. */
+export interface Protocol {
+  /** Such as `layergraft/mgsm-native-cot`; what comes before the stroke says whose it is. */
+  readonly name: string;
+  readonly version: number;
+  /** One sentence. */
+  readonly summary: string;
+  /** Where it comes from: paper and section, or program and version. */
+  readonly reference: string;
+  /** How many solved examples stand before an item, unless asked otherwise, and how many there can be. */
+  readonly shots: { readonly default: number; readonly most: number };
+  /** Whether prompts begin with the special tokens that the tokenizer puts there itself (BOS); chats have their own. */
+  readonly specialTokens: boolean;
+}
+
+/** `layergraft/mgsm-native-cot@1`. */
+export function protocolId({ name, version }: Protocol): string {
+  return `${name}@${version}`;
+}
+
+/** `layergraft/mgsm-native-cot@1, 8-shot`: two scores may stand in a column only if this is the same. */
+export function protocolTitle(protocol: Protocol, shots: number): string {
+  return `${protocolId(protocol)}, ${shots}-shot`;
+}
+
+/**
+ * The protocol that a person means, among those of a family: by full name, with or without its version; by what follows
+ * the stroke; or by what precedes it, as `lm-eval`.
+ * @param asked several may be given, for tasks of several families
+ * @returns undefined where none of them is of this family
+ * @throws {RecipeError} where two of them are
+ */
+export function matchProtocol<P extends Protocol>(asked: readonly string[], protocols: readonly P[]): P | undefined {
+  const found = new Set(asked.flatMap((name) => namedProtocol(name, protocols) ?? []));
+  if (found.size > 1) {
+    const names = [...found].map(protocolId).join(" and ");
+    throw new RecipeError(`${names} are protocols of the same tasks; run them one after the other`, [], {
+      field: "protocol",
+    });
+  }
+  return [...found][0];
+}
+
+function namedProtocol<P extends Protocol>(asked: string, protocols: readonly P[]): P | undefined {
+  const parts = ({ name }: Protocol) => name.split("/");
+  return (
+    protocols.find((protocol) => asked === protocol.name || asked === protocolId(protocol)) ??
+    // "mmlu" alone is ours, which comes first, where a harness has one of the same name.
+    protocols.find((protocol) => parts(protocol).includes(asked))
+  );
+}
+
+/**
+ * Checks that every protocol that is asked for is one of these.
+ * @throws {RecipeError} naming those that are not
+ */
+export function checkProtocols(asked: readonly string[], protocols: readonly Protocol[]): void {
+  const faults = asked
+    .filter((name) => namedProtocol(name, protocols) === undefined)
+    .map((name) => {
+      const meant = closest(name, [
+        ...protocols.map(protocolId),
+        ...protocols.flatMap(({ name }) => [name, name.split("/")[1] ?? ""]),
+      ]);
+      return `${name}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
+    });
+  if (faults.length === 0) return;
+  // Tasks of one's own are their files' to say how they are asked.
+  if (protocols.length === 0) {
+    throw new RecipeError(`These tasks are asked in one way only; leave the protocol ${asked.join(", ")} out`, [], {
+      field: "protocol",
+    });
+  }
+  const known = protocols.map(protocolId).join(", ");
+  throw new RecipeError(`There is no such protocol for these tasks, which have ${known}:`, faults, {
+    field: "protocol",
+  });
+}
+
+/**
+ * The number of shots to use.
+ * @throws {RecipeError} where the protocol has no such number
+ */
+export function shotsOf(protocol: Protocol, asked: number | undefined): number {
+  const { default: usual, most } = protocol.shots;
+  if (asked === undefined) return usual;
+  if (Number.isInteger(asked) && asked >= 0 && asked <= most) return asked;
+  const range = most === 0 ? "has no shots" : `has from 0 to ${most} shots`;
+  throw new RecipeError(`${protocolId(protocol)} ${range}, not ${asked}`, [], { field: "shots" });
+}
+
+/**
+ * SHA-256 of everything that is asked and expected: prompts, choices, stops, gold answers, in their order. Two runs
+ * with the same digest asked the same.
+ */
+export function promptsDigest(items: readonly Item[]): string {
+  const hash = createHash("sha256");
+  for (const item of items) {
+    const { prompt } = item;
+    const asked = prompt.form === "text" ? prompt.shared + prompt.own : prompt.messages.map((m) => [m.role, m.content]);
+    const rest = item.kind === "generate" ? [item.stop, item.maxNewTokens] : [item.choices, item.correct];
+    hash.update(`${JSON.stringify([item.id, item.kind, asked, ...rest, item.gold])}\n`);
+  }
+  return hash.digest("hex");
+}
+
+/**
+ * SHA-256 of how answers are read and scored, and of what a prompt begins with. Two scores are comparable only where it is
+ * the same.
+ */
+export function judgingDigest({ protocol, judging, metrics }: Pick<Task, "protocol" | "judging" | "metrics">): string {
+  const measured = metrics.map(({ score: _, ...metric }) => metric);
+  return digestOfJson([protocol.specialTokens, judging ?? null, measured]);
+}

@@ -1,9 +1,0 @@
-// The public face of graph/.
-export { addDims, type Dim, multiplyDims, resolveDim, symbolsOf, termsOf } from "./dim.js";
-export { evaluate } from "./evaluate.js";
-export { gradients, type RowGradient, reachable, type SplitGradient, splitRows } from "./gradients.js";
-export { Graph } from "./graph.js";
-export { type Attributes, type ElementType, formatType, GraphError, type Node, type TensorType } from "./node.js";
-export type { Operation, Value } from "./operation.js";
-export { OPERATIONS } from "./operations/index.js";
-export { printGraph } from "./print.js";

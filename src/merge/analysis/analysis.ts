@@ -1,0 +1,322 @@
+// Where experts changed: an analysis as a typed value, from a base and any number of experts, each of which may be a
+// recipe. Section 3.2 of Bandarkar et al., arXiv 2410.01335. Pictures are drawn from this by report/.
+
+import { RecipeError } from "../../core/errors.js";
+import { plural } from "../../core/format.js";
+import { groupBy } from "../../core/group.js";
+import { elementCount, type Shape } from "../../core/shape.js";
+import { blockOf, compareParts, type Part } from "../../weights/checkpoint/architectures.js";
+import { pairsOf } from "../../weights/streaming/row-statistics.js";
+import type { RunOptions } from "../../weights/streaming/run-program.js";
+import { type Leaf, leavesOf } from "../expressions/expression.js";
+import { measureAll } from "../measurements/measure.js";
+import {
+  analyzeTensors,
+  type ExpertDelta,
+  isAnalyzable,
+  type RowAxis,
+  type TensorDelta,
+  type TensorToAnalyze,
+} from "../measurements/row-changes.js";
+import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
+import { OperandBuilder } from "../plan/operand-builder.js";
+import { compareWeights } from "../plan/relatedness.js";
+import { autoThreshold, countRows, type ThresholdSpec } from "./thresholds.js";
+
+export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint" | "onPiece"> {
+  /** The model that the experts were fine-tuned from: FOLDER, or FOLDER+ADAPTER. */
+  readonly base: string;
+  /** The experts by name: folders, adapters on a folder, or recipes (a soup is analysed without being written). */
+  readonly experts: Readonly<Record<string, SourceRecipe | LocatedRecipe>>;
+  /** What a row is: an input feature (default, the paper's), or an output feature. */
+  readonly rows?: RowAxis | undefined;
+  /** Thresholds of the shares; `auto` by default. */
+  readonly thresholds?: readonly ThresholdSpec[] | undefined;
+  /** Where vocabularies differ: `base`, `union`, or the name of an expert, by whose tokens rows are aligned. */
+  readonly vocabulary?: string | undefined;
+  /** Folder that relative paths start from; the working folder by default. */
+  readonly folder?: string | undefined;
+}
+
+/** A recipe whose relative paths start from a folder of its own. */
+export interface LocatedRecipe {
+  readonly recipe: NestedRecipe;
+  readonly folder: string;
+}
+
+/** Figures of one expert over a tensor, a layer's part, a layer, or the whole model. */
+export interface DeltaFigures {
+  /** Number of rows. */
+  readonly rows: number;
+  /** Mean of the rows' mean absolute change. */
+  readonly mean: number;
+  /** Largest row. */
+  readonly maximum: number;
+  /** Largest change of a single element. */
+  readonly largest: number;
+  /** Share of elements that did not change at all; of a bfloat16 expert often most. */
+  readonly exactZeroShare: number;
+  /** Frobenius norm of the change. */
+  readonly norm: number;
+  /** That norm over the base's; null where the base is zero. */
+  readonly relativeNorm: number | null;
+  /** Elements whose change is infinite or NaN: left out of every figure, and their rows out of those of rows. */
+  readonly nonFinite: number;
+  /** Share of rows above each threshold, in the order of `Analysis.thresholds`. */
+  readonly shares: readonly number[];
+}
+
+/** How two experts' changes relate over a tensor, a part, a layer, or the model. */
+export interface PairFigures {
+  /** Cosine of the angle between the changes; null where one of them is zero. */
+  readonly cosine: number | null;
+  /** Share of elements that both moved, in opposite directions. */
+  readonly conflictShare: number;
+}
+
+export interface Figures {
+  /** In the order of `Analysis.experts`. */
+  readonly experts: readonly DeltaFigures[];
+  /** Pairs of experts in the order (0,1), (0,2), ..., (1,2), ... */
+  readonly pairs: readonly PairFigures[];
+}
+
+export interface TensorAnalysis extends Figures {
+  readonly tensor: string;
+  readonly shape: Shape;
+  readonly layer: number | null;
+  readonly part: Part;
+}
+
+export interface Analysis {
+  readonly format: 1;
+  readonly base: string;
+  readonly architecture: string;
+  readonly layers: number;
+  readonly rowAxis: RowAxis;
+  readonly experts: readonly string[];
+  /** One value per expert; all the same but for `auto`. */
+  readonly thresholds: readonly { readonly name: string; readonly values: readonly number[] }[];
+  readonly tensors: readonly TensorAnalysis[];
+  /** Every part of every layer, a matrix without its bias; `layer` null for tensors outside. */
+  readonly parts: readonly ({ readonly layer: number | null; readonly part: Part } & Figures)[];
+  readonly byLayer: readonly ({ readonly layer: number | null } & Figures)[];
+  readonly total: Figures;
+  /** Tensors that are not floating point and so enter no figure. */
+  readonly skipped: readonly string[];
+  /** What a person must know, such as experts equal to the base, or values that are not finite. */
+  readonly warnings: readonly string[];
+}
+
+/** An analysis and the value of every row, from which other thresholds need no second pass. */
+export interface AnalysisWithRows {
+  readonly analysis: Analysis;
+  /** Row MAVs by `EXPERT/TENSOR`. */
+  readonly rows: ReadonlyMap<string, Float32Array>;
+}
+
+/**
+ * Analyses experts against their base in one streaming pass.
+ * @throws {MismatchError} if the checkpoints do not fit together
+ * @throws {RecipeError} if no expert is given
+ */
+export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisWithRows> {
+  const {
+    base,
+    rows: rowAxis = "input",
+    thresholds = [{ name: "auto", value: "auto" }],
+    folder = ".",
+    vocabulary,
+    ...run
+  } = options;
+  const names = Object.keys(options.experts);
+  if (names.length === 0) throw new RecipeError("an analysis needs at least one expert", [], { field: "experts" });
+  requireDistinct(names);
+
+  const builder = new OperandBuilder(folder);
+  await builder.open(base, "base");
+  const hasRecipes = Object.values(options.experts).some((source) => typeof source !== "string");
+  const { checkRecipe } = hasRecipes ? await import("../plan/recipe-file.js") : {}; // brings the library that reads YAML
+  const located = names.map((name): [name: string, source: SourceRecipe, folder: string] => {
+    const source = options.experts[name] as SourceRecipe | LocatedRecipe;
+    const [value, from] = isLocated(source) ? [source.recipe, source.folder] : [source, folder];
+    return [name, typeof value === "string" || !checkRecipe ? value : { ...checkRecipe(value) }, from];
+  });
+  for (const [name, source, from] of located) await builder.open(source, name, from);
+  await builder.requireCompatible(vocabulary, "compared");
+  const { unrelated } = compareWeights(builder.sources);
+  const root = builder.operand(base, "base");
+  const experts = located.map(([name, source]) => builder.operand(source, name));
+  const measured = await measureAll([...builder.measurements.values()], builder.sources, run);
+
+  const all = [...root.tensors].map(
+    ([tensor, { shape, layer, part, value }]): TensorToAnalyze => ({
+      tensor,
+      shape,
+      layer,
+      part,
+      base: value as Leaf, // the base is a checkpoint, so its values are leaves
+      experts: experts.map((expert) => expert.tensors.get(tensor)?.value ?? value),
+    }),
+  );
+  const isUsable = (tensor: TensorToAnalyze) =>
+    isAnalyzable(tensor, [tensor.base, ...tensor.experts.flatMap(leavesOf)], builder.sources);
+  const deltas = await analyzeTensors(all.filter(isUsable), builder.sources, measured, rowAxis, run);
+  const resolved = resolveThresholds(thresholds, deltas, names.length);
+  const counted = deltas.map((delta): CountedTensor => {
+    const counts = delta.experts.map(({ rows }, expert) =>
+      countRows(
+        rows,
+        resolved.map(({ values }) => values[expert] ?? 0),
+      ),
+    );
+    return { ...delta, counts };
+  });
+  const grouped = (of: readonly CountedTensor[], key: (delta: TensorDelta) => string) => {
+    return [...groupBy(of, key).values()].map((group) => ({
+      layer: group[0]?.layer ?? null,
+      part: group[0]?.part ?? "other",
+      ...figures(group, names.length),
+    }));
+  };
+
+  const analysis: Analysis = {
+    format: 1,
+    base: root.lead.checkpoint.name,
+    architecture: root.lead.checkpoint.architecture,
+    layers: root.layers,
+    rowAxis,
+    experts: names,
+    thresholds: resolved,
+    tensors: counted.map((delta) => ({
+      tensor: delta.tensor,
+      shape: delta.shape,
+      layer: delta.layer,
+      part: delta.part,
+      ...figures([delta], names.length),
+    })),
+    parts: grouped(counted.filter(isNoBias), ({ layer, part }) => `${layer} ${part}`).sort(
+      (a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers) || compareParts(a.part, b.part),
+    ),
+    byLayer: grouped(counted, ({ layer }) => `${layer}`)
+      .map(({ part: _, ...rest }) => rest)
+      .sort((a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers)),
+    total: figures(counted, names.length),
+    skipped: all.filter((tensor) => !isUsable(tensor)).map(({ tensor }) => tensor),
+    warnings: [...unrelated, ...warningsOf(deltas, names)],
+  };
+  const rows = new Map(
+    deltas.flatMap(({ tensor, experts }) =>
+      names.map((name, i) => [`${name}/${tensor}`, experts[i]?.rows ?? new Float32Array()] as const),
+    ),
+  );
+  return { analysis, rows };
+}
+
+function isLocated(source: SourceRecipe | LocatedRecipe): source is LocatedRecipe {
+  return typeof source === "object" && "recipe" in source;
+}
+
+/** Names are labels of sources, beside `base` and those of the sources within a recipe, such as `soup.models[0]`. */
+function requireDistinct(names: readonly string[]): void {
+  const faults = names.flatMap((name) => {
+    if (name === "base" || name === "") return [`${JSON.stringify(name)} is no name for an expert`];
+    const other = names.find((prefix) => name.startsWith(`${prefix}.`));
+    return other === undefined ? [] : [`${name} could be a source within ${other}; call one of them otherwise`];
+  });
+  if (faults.length > 0) throw new RecipeError("The experts need other names:", faults, { field: "experts" });
+}
+
+function resolveThresholds(
+  specs: readonly ThresholdSpec[],
+  deltas: readonly TensorDelta[],
+  experts: number,
+): Analysis["thresholds"] {
+  return specs.map(({ name, value }) => ({
+    name,
+    values: Array.from({ length: experts }, (_, expert) => {
+      if (value !== "auto") return value;
+      return autoThreshold(
+        deltas.filter(isProjection).map((delta) => delta.experts[expert]?.rows ?? new Float32Array()),
+      );
+    }),
+  }));
+}
+
+/** A bias is one row beside a matrix of thousands, and would stand for as much as any of them in a part's figures. */
+function isNoBias({ tensor, shape }: TensorDelta): boolean {
+  return shape.length > 1 || !tensor.endsWith(".bias");
+}
+
+/** Matrices of attention and feed-forward; norms and biases have single rows, which say little. */
+function isProjection({ layer, part, shape }: TensorDelta): boolean {
+  return layer !== null && shape.length > 1 && blockOf(part) !== "other";
+}
+
+/** A tensor whose rows have been counted, once for all the groups that it is in. */
+interface CountedTensor extends TensorDelta {
+  readonly counts: readonly ReturnType<typeof countRows>[];
+}
+
+function figures(deltas: readonly CountedTensor[], experts: number): Figures {
+  const elements = deltas.reduce((sum, { shape }) => sum + elementCount(shape), 0);
+  return {
+    experts: Array.from({ length: experts }, (_, expert) => deltaFigures(deltas, expert, elements)),
+    pairs: pairsOf(experts).map(([i, j], pair): PairFigures => {
+      const norm = (expert: number) => Math.hypot(...deltas.map((delta) => delta.experts[expert]?.norm ?? 0));
+      const size = norm(i) * norm(j);
+      const dot = deltas.reduce((sum, delta) => sum + (delta.pairs[pair]?.dot ?? 0), 0);
+      const conflicts = deltas.reduce(
+        (sum, { pairs, shape }) => sum + (pairs[pair]?.conflictShare ?? 0) * elementCount(shape),
+        0,
+      );
+      return { cosine: size > 0 ? dot / size : null, conflictShare: conflicts / elements };
+    }),
+  };
+}
+
+function deltaFigures(deltas: readonly CountedTensor[], expert: number, elements: number): DeltaFigures {
+  const own = deltas.map((delta) => delta.experts[expert] as ExpertDelta);
+  const above: number[] = [];
+  let [rows, finite, sum, equal] = [0, 0, 0, 0];
+  own.forEach((delta, i) => {
+    const counts = deltas[i]?.counts[expert] ?? { finite: 0, above: [] };
+    rows += delta.rows.length;
+    finite += counts.finite;
+    sum += counts.finite > 0 ? delta.mean * counts.finite : 0;
+    equal += delta.exactZeroShare * elementCount(deltas[i]?.shape ?? []);
+    counts.above.forEach((count, t) => {
+      above[t] = (above[t] ?? 0) + count;
+    });
+  });
+  const norm = Math.hypot(...own.map((delta) => delta.norm));
+  const baseNorm = Math.hypot(...own.map((delta) => delta.baseNorm));
+  return {
+    rows,
+    mean: finite > 0 ? sum / finite : Number.NaN,
+    maximum: own.reduce((most, delta) => Math.max(most, delta.maximum), 0),
+    largest: own.reduce((most, delta) => Math.max(most, delta.largest), 0),
+    exactZeroShare: elements > 0 ? equal / elements : 0,
+    norm,
+    relativeNorm: baseNorm > 0 ? norm / baseNorm : null,
+    nonFinite: own.reduce((count, delta) => count + delta.nonFinite, 0),
+    shares: above.map((count) => (finite > 0 ? count / finite : 0)),
+  };
+}
+
+function warningsOf(deltas: readonly TensorDelta[], names: readonly string[]): string[] {
+  return names.flatMap((name, expert) => {
+    const warnings: string[] = [];
+    if (deltas.every((delta) => delta.experts[expert]?.largest === 0 && delta.experts[expert]?.nonFinite === 0)) {
+      warnings.push(`${name} is identical to the base in every tensor`);
+    }
+    for (const { tensor, experts } of deltas) {
+      const { nonFinite = 0, firstNonFinite = -1 } = experts[expert] ?? {};
+      if (nonFinite === 0) continue;
+      warnings.push(
+        `${tensor} of ${name} has ${plural(nonFinite, "infinite or NaN change")}, the first at index ${firstNonFinite}; the rows with them are left out`,
+      );
+    }
+    return warnings;
+  });
+}

@@ -1,0 +1,64 @@
+// Tables of shares as CSV: the published heatmaps, or anyone's. First column the layer, then one per projection.
+import { readFile } from "node:fs/promises";
+import { basename } from "node:path";
+import { isSystemError, RecipeError } from "../../core/errors.js";
+
+export interface ShareTable {
+  /** The file's name without its ending. */
+  readonly name: string;
+  readonly columns: readonly string[];
+  /** `cells[layer][column]` */
+  readonly cells: readonly (readonly (number | null)[])[];
+}
+
+// A table of 10,000 layers is far beyond any model; more is no table.
+const MAX_BYTES = 10_000_000;
+
+/**
+ * Reads a table `layer,q_proj,k_proj,...` of shares between 0 and 1; an empty cell is null.
+ * @throws {RecipeError} naming file and line
+ */
+export async function readShareTable(file: string): Promise<ShareTable> {
+  const text = await readFile(file, "utf8").catch((error: unknown) => {
+    if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
+    if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a CSV file`, [], { file });
+    throw error;
+  });
+  if (text.length > MAX_BYTES) throw new RecipeError(`${file} is too large to be a table of shares`, [], { file });
+  return parseShareTable(text, file);
+}
+
+export function parseShareTable(text: string, file: string): ShareTable {
+  const [header = "", ...lines] = text
+    .replace(/^\uFEFF/, "")
+    .trimEnd()
+    .split(/\r?\n/);
+  const [first, ...columns] = header.split(",").map((name) => name.trim());
+  if (first !== "layer" || columns.length === 0 || columns.includes("") || new Set(columns).size < columns.length) {
+    throw new RecipeError(`${file} must begin with a line layer,q_proj,k_proj,... that names each column once`, [], {
+      file,
+    });
+  }
+  const faults: string[] = [];
+  const rows = new Map<number, (number | null)[]>();
+  lines.forEach((line, i) => {
+    const [layer = "", ...values] = line.split(",").map((value) => value.trim());
+    const numbers = values.map((value) => (value === "" ? null : Number(value)));
+    const isShare = (value: number | null) => value === null || (value >= 0 && value <= 1);
+    if (!/^\d+$/.test(layer) || Number(layer) >= lines.length)
+      faults.push(`line ${i + 2}: ${JSON.stringify(layer)} is not a layer from 0 to ${lines.length - 1}`);
+    else if (rows.has(Number(layer))) faults.push(`line ${i + 2}: layer ${layer} stands there twice`);
+    else if (numbers.length !== columns.length)
+      faults.push(`line ${i + 2}: ${numbers.length} values for ${columns.length} columns`);
+    else if (!numbers.every(isShare)) faults.push(`line ${i + 2}: a value is not a share between 0 and 1`);
+    else rows.set(Number(layer), numbers);
+  });
+  if (lines.length === 0) faults.push("there is no layer");
+  if (faults.length > 0) throw new RecipeError(`${file} is not a table of shares:`, faults, { file });
+  const cells = Array.from({ length: lines.length }, (_, layer) => rows.get(layer) ?? []);
+  return {
+    name: basename(file).replace(/\.[^.]*$/, ""),
+    columns: columns.map((name) => name.replace(/_proj$/, "")),
+    cells,
+  };
+}

@@ -1,0 +1,272 @@
+// Configurations worth trying for a pair of experts, from the depth of the model and from where the experts changed. Each
+// is a recipe with its reason. None is a result: the size of a change is weak evidence of what it does, and only an
+// evaluation tells.
+
+import { RecipeError } from "../../core/errors.js";
+import { formatRanges } from "../../core/format.js";
+import { groupBy } from "../../core/group.js";
+import { blockOf } from "../../weights/checkpoint/architectures.js";
+import { sharesOf, shareWeights } from "../measurements/ownership.js";
+import { defaultSwapLayers, ownerOfLayer, PAPER_DEPTH } from "../methods/swap.js";
+import type { RecipeInput } from "../plan/recipe.js";
+import type { Analysis } from "./analysis.js";
+
+/** A configuration to try. */
+export interface Suggestion {
+  /** Short and unique, such as `paper-default`. */
+  readonly name: string;
+  /** Why one might try it. */
+  readonly reason: string;
+  /** Who did so first. */
+  readonly reference: string;
+  /** Which layers come from where, for people. */
+  readonly layers: string;
+  readonly recipe: RecipeInput;
+}
+
+export interface SuggestOptions {
+  /** An analysis in which both experts are. */
+  readonly analysis: Analysis;
+  /** Names of the experts in the analysis; `task` and `language` by default. */
+  readonly names?: { readonly task: string; readonly language: string };
+  /** Sources for the recipes. */
+  readonly sources: { readonly base: string; readonly task: string; readonly language: string };
+  /** Difference of shares from which one expert owns a layer or module; default 0.001. */
+  readonly tau?: number | undefined;
+  /** The task expert's weight where shares are alike; default 0.5. */
+  readonly alpha?: number | undefined;
+  /** For the recipes, where vocabularies differ. */
+  readonly vocabulary?: string | undefined;
+}
+
+const SWAP = "Bandarkar et al., arXiv 2410.01335";
+const SHARES = "Shin & Hwang, arXiv 2601.22620";
+
+/**
+ * Suggests configurations, those without the analysis first.
+ * @throws {RecipeError} if an expert is not in the analysis
+ */
+export function suggestRecipes(options: SuggestOptions): Suggestion[] {
+  const { analysis } = options;
+  const names = options.names ?? { task: "task", language: "language" };
+  const experts = [names.task, names.language].map((name) => analysis.experts.indexOf(name));
+  const missing = [names.task, names.language].find((_, i) => experts[i] === -1);
+  if (missing !== undefined) {
+    throw new RecipeError(`${missing} is not in the analysis; it has ${analysis.experts.join(", ")}`, [], {
+      field: "names",
+    });
+  }
+  const [task = 0, language = 1] = experts;
+  return [
+    ...paperRange(analysis.layers, options),
+    ...byShares(analysis, task, language, options),
+    ...byProfile(analysis, task, language, options),
+    ...otherSwaps(analysis.layers, options),
+  ]
+    .filter(isFirstOfItsKind)
+    .map((one) => (options.vocabulary === undefined ? one : withVocabulary(one, options.vocabulary)));
+}
+
+function withVocabulary(one: Suggestion, vocabulary: string): Suggestion {
+  return { ...one, recipe: { ...one.recipe, vocabulary } };
+}
+
+/** Configurations that come to the same at a small depth are named once. */
+function isFirstOfItsKind({ recipe }: Suggestion, index: number, all: readonly Suggestion[]): boolean {
+  const same = JSON.stringify(recipe);
+  return all.findIndex((other) => JSON.stringify(other.recipe) === same) === index;
+}
+
+interface Counts {
+  readonly bottom: number;
+  readonly top: number;
+  readonly bottom_transition: number;
+  readonly top_transition: number;
+}
+
+/** The configurations that the paper found effective at 32 layers, in proportion to a depth. */
+function paperRange(depth: number, { sources }: SuggestOptions): Suggestion[] {
+  const scaled = (count: number) => Math.round((count * depth) / PAPER_DEPTH);
+  const fitting = (counts: Counts): Counts | undefined => {
+    const { bottom, top, bottom_transition, top_transition } = counts;
+    return bottom + top + bottom_transition + top_transition < depth ? counts : undefined;
+  };
+  const of = (bottom: number, top: number, transitions = 0) =>
+    fitting({
+      bottom: Math.max(1, scaled(bottom)),
+      top: scaled(top),
+      bottom_transition: scaled(transitions),
+      top_transition: scaled(transitions),
+    });
+  const swap = (name: string, counts: Counts | undefined, reason: string, weights?: "magnitude"): Suggestion[] => {
+    if (!counts) return [];
+    const { task, language, base } = sources;
+    const recipe = { method: "swap" as const, task, language, ...counts };
+    return [
+      {
+        name,
+        reason,
+        reference: SWAP,
+        layers: `${describeCounts(counts, depth)}; averaged outside the layers`,
+        recipe: weights ? { ...recipe, base, weights } : recipe,
+      },
+    ];
+  };
+  const standard = { ...defaultSwapLayers(depth), bottom_transition: 0, top_transition: 0 };
+  const grid = [5, 4, 3].flatMap((bottom) => [2, 1, 0].map((top) => [bottom, top] as const));
+  const at = depth === PAPER_DEPTH ? "" : ` of ${PAPER_DEPTH} layers, in proportion`;
+  return [
+    ...swap("paper-default", standard, `the paper's default: bottom 5, top 2${at}`),
+    ...swap(
+      "paper-magnitude",
+      standard,
+      `the paper's default with averages, of what lies outside the layers, weighted by the inverse magnitude of the change`,
+      "magnitude",
+    ),
+    ...swap("paper-largest", of(5, 2, 2), `the largest configuration that worked: bottom 5, top 2, transitions 2${at}`),
+    ...grid.flatMap(([bottom, top]) =>
+      swap(
+        `paper-${bottom}-${top}`,
+        of(bottom, top),
+        `in the paper's effective range: bottom ${bottom}, top ${top}${at}`,
+      ),
+    ),
+  ];
+}
+
+function describeCounts(counts: Counts, depth: number): string {
+  const swap = {
+    ...{ bottom: counts.bottom, top: counts.top },
+    ...{ bottomTransition: counts.bottom_transition, topTransition: counts.top_transition },
+  };
+  const layers = Array.from({ length: depth }, (_, layer) => layer);
+  return describeOwners(layers.map((layer) => ownerOfLayer(layer, depth, swap)));
+}
+
+/** `language 0-4, 30-31; task 5-29` */
+function describeOwners(owners: readonly string[]): string {
+  const byOwner = groupBy([...owners.keys()], (layer) => owners[layer] ?? "");
+  return ["language", "average", "task"]
+    .flatMap((owner) => {
+      const layers = byOwner.get(owner);
+      return layers ? [`${owner === "average" ? "averaged" : owner} ${formatRanges(layers)}`] : [];
+    })
+    .join("; ");
+}
+
+/** How far an expert moved each group of matrices and norms of the layers, relative to the base. */
+function relativeChanges(
+  analysis: Analysis,
+  experts: readonly number[],
+  groupOf: (tensor: Analysis["tensors"][number]) => string,
+  sum: "sum" | "root",
+): Map<string, number[]> {
+  const inLayers = analysis.tensors
+    .filter(({ layer }) => layer !== null)
+    .sort((a, b) => (a.layer ?? 0) - (b.layer ?? 0));
+  const groups = groupBy(inLayers, groupOf);
+  return new Map(
+    [...groups].map(([name, tensors]) => [
+      name,
+      experts.map((expert) => {
+        const ratios = tensors.map((tensor) => tensor.experts[expert]?.relativeNorm ?? 0);
+        return sum === "sum" ? ratios.reduce((total, ratio) => total + ratio, 0) : Math.hypot(...ratios);
+      }),
+    ]),
+  );
+}
+
+function byShares(analysis: Analysis, task: number, language: number, options: SuggestOptions): Suggestion[] {
+  const { sources, tau = 0.001, alpha = 0.5 } = options;
+  return (["layer", "module"] as const).map((by) => {
+    const changes = relativeChanges(
+      analysis,
+      [task, language],
+      ({ layer, part }) => (by === "layer" ? `${layer}` : `${layer} ${blockOf(part)}`),
+      by === "layer" ? "sum" : "root",
+    );
+    const weights = shareWeights([...changes.values()], tau, alpha);
+    const owner = (i: number) => (weights[i * 2] === 1 ? "task" : weights[i * 2 + 1] === 1 ? "language" : "average");
+    const groups = [...changes.keys()];
+    const count = (who: string) => groups.filter((_, i) => owner(i) === who).length;
+    const layers =
+      by === "layer"
+        ? describeOwners(groups.map((_, i) => owner(i)))
+        : ["attention", "mlp"]
+            .map((block) => {
+              const owners: string[] = [];
+              groups.forEach((group, i) => {
+                const [layer, name] = group.split(" ");
+                if (name === block) owners[Number(layer)] = owner(i);
+              });
+              return `${block}: ${describeOwners(owners)}`;
+            })
+            .join(" | ");
+    return {
+      name: `shares-by-${by}`,
+      reason:
+        `each ${by} from the expert for which it holds a share of the change that is larger by ${tau}: ` +
+        `${count("task")} from the task expert, ${count("language")} from the language expert, ${count("average")} blended`,
+      reference: SHARES,
+      layers,
+      recipe: { method: "share_swap", ...sources, by, tau, alpha },
+    };
+  });
+}
+
+/** Layers in which the language expert's share of its change exceeds the task expert's. */
+function byProfile(analysis: Analysis, task: number, language: number, { sources }: SuggestOptions): Suggestion[] {
+  const changes = relativeChanges(analysis, [task, language], ({ layer }) => `${layer}`, "root");
+  const shares = sharesOf([...changes.values()]);
+  const above = [...changes.keys()].map(Number).filter((_, i) => (shares[i]?.[1] ?? 0) > (shares[i]?.[0] ?? 0));
+  if (above.length === 0 || above.length === analysis.layers) return [];
+  const owners = Array.from({ length: analysis.layers }, (_, layer) => (above.includes(layer) ? "language" : "task"));
+  return [
+    {
+      name: "profile",
+      reason: "the layers in which the language expert's profile of change exceeds the task expert's",
+      reference: "arXiv 2410.01335, section 3.2, read as a rule",
+      layers: `${describeOwners(owners)}; averaged outside the layers`,
+      recipe: {
+        ...{ method: "swap", task: sources.task, language: sources.language },
+        layers: { language: formatRanges(above).replaceAll(" ", "") },
+      },
+    },
+  ];
+}
+
+// Layers 13 to 22 of 36 in LightOn's swap.
+const REVERSE = { from: 13, to: 22, depth: 36 };
+
+function otherSwaps(depth: number, { sources }: SuggestOptions): Suggestion[] {
+  const { task, language } = sources;
+  const from = Math.round((REVERSE.from * depth) / REVERSE.depth);
+  const until = Math.max(from + 1, Math.round(((REVERSE.to + 1) * depth) / REVERSE.depth));
+  const outer = Array.from({ length: depth }, (_, layer) => layer).filter((layer) => layer < from || layer >= until);
+  const owners = Array.from({ length: depth }, (_, layer) => (layer >= from && layer < until ? "task" : "language"));
+  const reverse: Suggestion[] =
+    outer.length === 0 || outer.length === depth
+      ? []
+      : [
+          {
+            name: "reverse",
+            reason: `the reverse: the language expert with middle layers of the task expert (${REVERSE.from} to ${REVERSE.to} of ${REVERSE.depth}, in proportion)`,
+            reference: "LightOn, arXiv 2605.26735",
+            layers: `${describeOwners(owners)}; language outside the layers`,
+            recipe: {
+              ...{ method: "swap", task, language, outside: "language" },
+              layers: { language: formatRanges(outer).replaceAll(" ", "") },
+            },
+          },
+        ];
+  return [
+    ...reverse,
+    {
+      name: "attention-from-language",
+      reason: "attention of all layers from the language expert, feed-forward from the task expert",
+      reference: "Tran et al., ACL Findings 2026",
+      layers: `attention: language 0-${depth - 1} | mlp: task 0-${depth - 1}; averaged outside the layers`,
+      recipe: { method: "swap", task, language, layers: { language: "all" }, parts: "attention" },
+    },
+  ];
+}

@@ -1,0 +1,178 @@
+// An analysis as what pictures need: tables of shares, and for the page the shares at every step of its slider.
+
+import type { Heatmap } from "../../report/heatmap.js";
+import { compareParts, type Part } from "../../weights/checkpoint/architectures.js";
+import type { Analysis, AnalysisWithRows, DeltaFigures } from "./analysis.js";
+
+/** The columns of the paper's figure; fused matrices stand where their parts would. */
+const COLUMNS: readonly Part[] = [
+  "q_proj",
+  "k_proj",
+  "v_proj",
+  "qkv_proj",
+  "o_proj",
+  "gate_proj",
+  "up_proj",
+  "gate_up_proj",
+  "down_proj",
+];
+
+/** Projections that the model has, in the order of the figure. */
+export function projectionColumns({ parts }: Analysis): Part[] {
+  const present = new Set(parts.filter(({ layer }) => layer !== null).map(({ part }) => part));
+  return COLUMNS.filter((part) => present.has(part)).sort(compareParts);
+}
+
+/** `q`, `gate_up`: how the figure calls a projection. */
+export function columnName(part: Part): string {
+  return part.replace(/_proj$/, "");
+}
+
+/** One expert's figures as `cells[layer][column]`; null where the model has no such matrix. */
+export function cellsOf<T>(analysis: Analysis, expert: number, pick: (figures: DeltaFigures) => T): (T | null)[][] {
+  const columns = projectionColumns(analysis);
+  return Array.from({ length: analysis.layers }, (_, layer) =>
+    columns.map((column) => {
+      const cell = analysis.parts.find((part) => part.layer === layer && part.part === column);
+      const figures = cell?.experts[expert];
+      return figures ? pick(figures) : null;
+    }),
+  );
+}
+
+/** What the interactive page is made from; plain data. */
+export interface PageData {
+  readonly base: string;
+  readonly architecture: string;
+  readonly layers: number;
+  readonly rowAxis: string;
+  readonly experts: readonly string[];
+  readonly columns: readonly string[];
+  /** Thresholds of the slider, ascending. */
+  readonly steps: readonly number[];
+  /** Step that the slider begins at. */
+  readonly start: number;
+  /** Named thresholds and their nearest steps. */
+  readonly marks: readonly { readonly name: string; readonly step: number }[];
+  /** `cells[expert][layer][column]` */
+  readonly cells: readonly (readonly (readonly (PageCell | null)[])[])[];
+  /** Over all projections of an expert. */
+  readonly totals: readonly { readonly rows: number; readonly above: readonly number[] }[];
+  readonly warnings: readonly string[];
+}
+
+interface PageCell {
+  readonly rows: number;
+  /** Rows above each step. */
+  readonly above: readonly number[];
+  readonly mean: number;
+  readonly maximum: number;
+  readonly relative: number | null;
+  readonly zero: number;
+}
+
+// Enough that neighbouring steps differ by a few percent over the four decades that changes usually span.
+const STEPS = 200;
+
+/** Shares at thresholds spread evenly, in the logarithm, over the values that rows have. */
+export function pageData({ analysis, rows }: AnalysisWithRows): PageData {
+  const columns = projectionColumns(analysis);
+  const tensorsAt = (layer: number, column: Part) =>
+    analysis.tensors.filter((tensor) => tensor.layer === layer && tensor.part === column && tensor.shape.length > 1);
+  const sortedRows = (expert: string, layer: number, column: Part) => {
+    const lists = tensorsAt(layer, column).map(({ tensor }) => rows.get(`${expert}/${tensor}`) ?? new Float32Array());
+    const all = new Float32Array(lists.reduce((sum, list) => sum + list.length, 0));
+    let at = 0;
+    for (const list of lists) {
+      all.set(list, at);
+      at += list.length;
+    }
+    return all.filter((row) => !Number.isNaN(row)).sort();
+  };
+  const sorted = analysis.experts.map((expert) =>
+    Array.from({ length: analysis.layers }, (_, layer) => columns.map((column) => sortedRows(expert, layer, column))),
+  );
+  const steps = slider(analysis, sorted.flat(2));
+  const nearest = (value: number) =>
+    steps.reduce((best, step, i) => (closer(step, steps[best] ?? 0, value) ? i : best), 0);
+  const cells = analysis.experts.map((_, expert) => {
+    const figures = cellsOf(analysis, expert, (one) => one);
+    return (sorted[expert] ?? []).map((layer, l) =>
+      layer.map((values, column): PageCell | null => {
+        const one = figures[l]?.[column];
+        if (!one) return null;
+        const { mean, maximum, relativeNorm, exactZeroShare } = one;
+        const above = countsAbove(values, steps);
+        return { rows: values.length, above, mean, maximum, relative: relativeNorm, zero: exactZeroShare };
+      }),
+    );
+  });
+  const totals = cells.map((layers) => {
+    const all = layers.flat().filter((cell) => cell !== null);
+    const above = steps.map((_, step) => all.reduce((sum, cell) => sum + (cell.above[step] ?? 0), 0));
+    return { rows: all.reduce((sum, cell) => sum + cell.rows, 0), above };
+  });
+  const marks = analysis.thresholds.flatMap(({ name, values }) =>
+    name === "auto" && values.length > 1
+      ? values.map((value, i) => ({ name: `auto for ${analysis.experts[i]}`, step: nearest(value) }))
+      : [{ name, step: nearest(values[0] ?? 0) }],
+  );
+  const { base, architecture, layers, rowAxis, experts, warnings } = analysis;
+  const names = columns.map(columnName);
+  return {
+    base,
+    architecture,
+    layers,
+    rowAxis,
+    experts,
+    columns: names,
+    steps,
+    start: marks[0]?.step ?? 0,
+    marks,
+    cells,
+    totals,
+    warnings,
+  };
+}
+
+/** Thresholds from just below the smallest changed row to the largest. */
+function slider(analysis: Analysis, lists: readonly Float32Array[]): number[] {
+  const smallest = lists.reduce(
+    (least, list) => Math.min(least, list.find((row) => row > 0) ?? least),
+    Number.POSITIVE_INFINITY,
+  );
+  const largest = lists.reduce((most, list) => Math.max(most, list.at(-1) ?? 0), 0);
+  const asked = analysis.thresholds.flatMap(({ values }) => values).filter((value) => value > 0);
+  const high = Math.max(largest, ...asked) || 1;
+  const low = Math.max(Math.min(smallest, ...asked), high * 1e-6);
+  const even = Array.from({ length: STEPS }, (_, i) => low * (high / low) ** (i / (STEPS - 1)));
+  return [...new Set([...even, ...asked])].sort((a, b) => a - b);
+}
+
+function closer(a: number, b: number, value: number): boolean {
+  return Math.abs(Math.log(a / value)) < Math.abs(Math.log(b / value));
+}
+
+/** How many of ascending values exceed each of ascending thresholds. */
+function countsAbove(sorted: Float32Array, thresholds: readonly number[]): number[] {
+  let at = 0;
+  return thresholds.map((threshold) => {
+    while (at < sorted.length && (sorted[at] ?? 0) <= threshold) at++;
+    return sorted.length - at;
+  });
+}
+
+/** The paper's figure of an analysis, at its first threshold. */
+export function heatmapOf(analysis: Analysis): Heatmap {
+  const [threshold] = analysis.thresholds;
+  return {
+    title: "Where the experts changed",
+    legend: "share of rows above the threshold",
+    columns: projectionColumns(analysis).map(columnName),
+    panels: analysis.experts.map((title, expert) => ({
+      title,
+      subtitle: `threshold ${(threshold?.values[expert] ?? 0).toExponential(2)}`,
+      cells: cellsOf(analysis, expert, (figures) => figures.shares[0] ?? 0),
+    })),
+  };
+}

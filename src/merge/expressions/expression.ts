@@ -1,0 +1,218 @@
+// What a tensor of a merge is made of, as a tree of plain data: tensors of sources, averages and sums of such, and the
+// operations that methods are composed of. A soup inside a swap is an average inside a copy or an average; nothing is
+// written in between.
+import {
+  type Approach,
+  type Consensus,
+  type Drop,
+  type DropByMagnitude,
+  mapOperation,
+  numbersOf,
+  type Select,
+  type SlerpRows,
+  type Subtract,
+  type Trim,
+  type TrimBy,
+  type Variance,
+} from "../../weights/streaming/value-operation.js";
+
+/** A tensor of an opened checkpoint. */
+export interface Leaf {
+  /** Id of the source in the plan. */
+  readonly source: string;
+  readonly tensor: string;
+}
+
+/** A number, or one that a measurement of the plan finds: its `at`-th result (default 0), or 1 over it. */
+export type Weight = number | MeasuredNumber;
+
+export interface MeasuredNumber {
+  readonly measured: string;
+  readonly at?: number;
+  readonly inverse?: true;
+}
+
+/** sum(weight * value) / sum(weight) */
+export interface Blend {
+  readonly blend: readonly WeightedValue[];
+}
+
+/** sum(weight * value) */
+export interface Sum {
+  readonly sum: readonly WeightedValue[];
+}
+
+export interface WeightedValue {
+  readonly weight: Weight;
+  readonly value: Value;
+}
+
+/**
+ * An operation over values, `Operation<Weight, Value, string>`; its mask is the id of the measurement that finds it.
+ * Written out, as an alias cannot be an argument of itself.
+ */
+export type ValueOperation =
+  | Subtract<Value>
+  | Trim<Weight, Value>
+  | TrimBy<Weight, Value>
+  | Drop<Weight, Value>
+  | DropByMagnitude<Value>
+  | Consensus<Weight, Value>
+  | Variance<Value>
+  | Approach<Value>
+  | Select<Value, string>
+  | SlerpRows<Weight, Value>;
+
+export type Value = Leaf | Blend | Sum | ValueOperation;
+
+/** What measurements found, by id: numbers, or a mask of one byte per row, 1 where it marks. */
+export type Measured = ReadonlyMap<string, MeasuredResult>;
+export type MeasuredResult = readonly number[] | Uint8Array;
+
+export type FlatTerm = (Leaf & { readonly weight: number }) | (AtomicOperation & { readonly weight: number });
+
+/** An operation as a term of a sum. */
+interface AtomicOperation {
+  readonly operation: ValueOperation;
+}
+
+/** A value without nested averages and sums: sum(weight * term) / divisor. */
+export interface WeightedSum {
+  readonly terms: readonly FlatTerm[];
+  readonly divisor: number;
+}
+
+export function isLeaf(value: Value | FlatTerm): value is Leaf {
+  return "source" in value;
+}
+
+/** Every leaf of a value, repeated ones repeated. */
+export function leavesOf(value: Value): Leaf[] {
+  return isLeaf(value) ? [value] : childrenOf(value).flatMap(leavesOf);
+}
+
+/** The values that a value is made of. */
+export function childrenOf(value: Exclude<Value, Leaf>): readonly Value[] {
+  if ("blend" in value) return value.blend.map((term) => term.value);
+  if ("sum" in value) return value.sum.map((term) => term.value);
+  return value.of;
+}
+
+/** Whether a value holds an operation, and so is no mere average or copy. */
+export function hasOperation(value: Value): boolean {
+  return "op" in value || (!isLeaf(value) && childrenOf(value).some(hasOperation));
+}
+
+/** Ids of the measurements that a value waits for. */
+export function measurementsOf(value: Value): string[] {
+  if (isLeaf(value)) return [];
+  const weights = weightsOf(value);
+  return [
+    ...weights.flatMap((weight) => (typeof weight === "number" ? [] : [weight.measured])),
+    ...("op" in value && value.op === "select" ? [value.mask] : []),
+    ...childrenOf(value).flatMap(measurementsOf),
+  ];
+}
+
+function weightsOf(value: Exclude<Value, Leaf>): readonly Weight[] {
+  if ("blend" in value) return value.blend.map(({ weight }) => weight);
+  if ("sum" in value) return value.sum.map(({ weight }) => weight);
+  return numbersOf(value);
+}
+
+/** The sum of weights; 0 where all that is left is rounding, as of 0.1 + 0.2 - 0.3. */
+export function sumOfWeights(weights: readonly number[]): number {
+  const sum = weights.reduce((total, weight) => total + weight, 0);
+  const size = weights.reduce((total, weight) => total + Math.abs(weight), 0);
+  return Math.abs(sum) <= ROUNDING * size ? 0 : sum;
+}
+
+// Well above the rounding of sums of a few hundred float64 weights, well below what a person writes.
+const ROUNDING = 1e-12;
+
+/**
+ * Multiplies nested averages and sums out into one weighted sum over distinct tensors and operations.
+ *
+ * An average of averages is one average with products of normalised weights, so nesting costs no rounding. Terms of
+ * weight 0 are left out, and so are never read. A plain average keeps the weights it was given; where all weights are
+ * equal they become 1, so that equal averages are sums divided by their count, whatever the nesting.
+ * @throws {RangeError} if the weights of an average sum to zero
+ */
+export function flatten(value: Value, measured: Measured = new Map()): WeightedSum {
+  const expanded = expand(value, measured);
+  const merged = new Map<string, FlatTerm>();
+  for (const term of expanded.terms) {
+    const key = JSON.stringify(isLeaf(term) ? [term.source, term.tensor] : term.operation);
+    const known = merged.get(key);
+    merged.set(key, { ...term, weight: term.weight + (known?.weight ?? 0) });
+  }
+  let terms = [...merged.values()].filter((term) => term.weight !== 0);
+  if (!expanded.isAverage) {
+    // A sum of nothing is zero, which only a tensor times zero can say.
+    return { terms: terms.length > 0 ? terms : [...merged.values()].slice(0, 1), divisor: 1 };
+  }
+  const [first] = terms;
+  if (first && terms.every((term) => Math.abs(term.weight - first.weight) <= ROUNDING * Math.abs(first.weight))) {
+    terms = terms.map((term) => ({ ...term, weight: 1 }));
+  }
+  const divisor = requireSum(terms);
+  // One term is that tensor, whatever its weight.
+  return terms.length === 1 && first ? { terms: [{ ...first, weight: 1 }], divisor: 1 } : { terms, divisor };
+}
+
+/** Terms to be added up, and then, in an average, divided by the sum of their weights. */
+interface Expansion {
+  readonly terms: readonly FlatTerm[];
+  readonly isAverage: boolean;
+}
+
+function expand(value: Value, measured: Measured): Expansion {
+  if (isLeaf(value)) return { terms: [{ ...value, weight: 1 }], isAverage: true };
+  if ("op" in value) return { terms: [{ operation: value, weight: 1 }], isAverage: true };
+  const isAverage = "blend" in value;
+  const weighted = isAverage ? value.blend : value.sum;
+  let ofAverages = true;
+  const terms = weighted.flatMap(({ weight, value: inner }) => {
+    const expanded = expand(inner, measured);
+    ofAverages &&= expanded.isAverage;
+    const divisor = expanded.isAverage ? requireSum(expanded.terms) : 1;
+    const factor = numberOf(weight, measured);
+    return expanded.terms.map((term) => ({ ...term, weight: factor * (term.weight / divisor) }));
+  });
+  if (!isAverage || ofAverages) return { terms, isAverage };
+  // Weights of sums within an average need not sum to those of the average.
+  const divisor = requireSum(weighted.map(({ weight }) => ({ weight: numberOf(weight, measured) })));
+  return { terms: terms.map((term) => ({ ...term, weight: term.weight / divisor })), isAverage: false };
+}
+
+function requireSum(terms: readonly { weight: number }[]): number {
+  const sum = sumOfWeights(terms.map((term) => term.weight));
+  if (sum === 0) throw new RangeError("the weights of an average sum to zero");
+  return sum;
+}
+
+/** A weight as a number. */
+export function numberOf(weight: Weight, measured: Measured): number {
+  if (typeof weight === "number") return weight;
+  const result = measured.get(weight.measured);
+  const value = result?.[weight.at ?? 0];
+  if (value === undefined) throw new Error(`measurement ${weight.measured} has not been made`);
+  return weight.inverse ? 1 / value : value;
+}
+
+/** A mask that was measured. */
+export function maskOf(id: string, measured: Measured): Uint8Array {
+  const mask = measured.get(id);
+  if (!(mask instanceof Uint8Array)) throw new Error(`measurement ${id} has not been made`);
+  return mask;
+}
+
+/** The same value with its leaves replaced, such as by tensors of another name. */
+export function mapLeaves(value: Value, to: (leaf: Leaf) => Value): Value {
+  if (isLeaf(value)) return to(value);
+  const inner = (terms: readonly WeightedValue[]) =>
+    terms.map((term) => ({ ...term, value: mapLeaves(term.value, to) }));
+  if ("blend" in value) return { blend: inner(value.blend) };
+  if ("sum" in value) return { sum: inner(value.sum) };
+  return mapOperation(value, { value: (one) => mapLeaves(one, to), number: (x) => x, mask: (mask) => mask });
+}

@@ -1,0 +1,35 @@
+// Results of measurements as they stand in files: numbers as they are, infinity by its name, masks as packed bits.
+import { z } from "zod";
+import { packBits, unpackBits } from "../../core/bits.js";
+import { recordOf } from "../../settings/record-schema.js";
+import type { Measured, MeasuredResult } from "./expression.js";
+
+export const packedResult = z.union([
+  z.array(z.union([z.number(), z.literal("Infinity")])),
+  z
+    .object({ rows: z.int().min(0), mask: z.string() })
+    .refine(({ rows, mask }) => rows <= mask.length * 6, "says more rows than its mask has bits"),
+]);
+
+export const packedMeasured = recordOf(packedResult);
+
+export type PackedResult = z.output<typeof packedResult>;
+export type PackedMeasured = Readonly<Record<string, PackedResult>>;
+
+export function packResult(result: MeasuredResult): PackedResult {
+  if (result instanceof Uint8Array) return { rows: result.length, mask: packBits(result) };
+  return result.map((x) => (x === Number.POSITIVE_INFINITY ? "Infinity" : x));
+}
+
+export function unpackResult(packed: PackedResult): MeasuredResult {
+  if (!Array.isArray(packed)) return unpackBits(packed.mask, packed.rows);
+  return packed.map((x) => (x === "Infinity" ? Number.POSITIVE_INFINITY : x));
+}
+
+export function packMeasured(measured: Measured): PackedMeasured {
+  return Object.fromEntries([...measured].map(([id, result]) => [id, packResult(result)]));
+}
+
+export function unpackMeasured(packed: PackedMeasured): Map<string, MeasuredResult> {
+  return new Map(Object.entries(packed).map(([id, result]) => [id, unpackResult(result)]));
+}

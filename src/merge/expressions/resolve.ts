@@ -1,0 +1,142 @@
+// From values to bytes: binds the tensors of an expression to files and offsets of opened checkpoints, as a streaming
+// program wants them.
+
+import { elementCount } from "../../core/shape.js";
+import type { Checkpoint, CheckpointTensor } from "../../weights/checkpoint/checkpoint.js";
+import type { SafetensorsFile } from "../../weights/safetensors/reader.js";
+import {
+  type Combination,
+  type Evaluation,
+  type InputFile,
+  isStored,
+  type LowRankTerm,
+  type Stored,
+  type StoredTerm,
+  storedTerms,
+  type Term,
+} from "../../weights/streaming/program.js";
+import { mapOperation } from "../../weights/streaming/value-operation.js";
+import { flatten, isLeaf, type Leaf, leavesOf, type Measured, maskOf, numberOf, type Value } from "./expression.js";
+
+/** Opened checkpoints by the ids that leaves name. */
+export type Sources = ReadonlyMap<string, Checkpoint>;
+
+/** Collects the input files of a program while values are bound to them. */
+export class Resolver {
+  readonly #sources: Sources;
+  readonly #measured: Measured;
+  readonly #inputs: InputFile[] = [];
+  readonly #indexOf = new Map<string, number>();
+
+  constructor(sources: Sources, measured: Measured = new Map()) {
+    this.#sources = sources;
+    this.#measured = measured;
+  }
+
+  /** The files that were named so far, for `Program.inputs`. */
+  get inputs(): readonly InputFile[] {
+    return this.#inputs;
+  }
+
+  /** The tensor that a leaf names. */
+  tensor(leaf: Leaf): CheckpointTensor {
+    const tensor = this.#sources.get(leaf.source)?.tensors.get(leaf.tensor);
+    if (!tensor) throw new Error(`source ${leaf.source} has no tensor ${leaf.tensor}`);
+    return tensor;
+  }
+
+  /** The one stored tensor that a value is, byte for byte, if it is one. */
+  stored(value: Value): CheckpointTensor | undefined {
+    const { terms } = flatten(value, this.#measured);
+    const [only] = terms;
+    if (!only || terms.length > 1 || only.weight !== 1 || !isLeaf(only)) return undefined;
+    const tensor = this.tensor(only);
+    return tensor.lowRank || tensor.gathered ? undefined : tensor;
+  }
+
+  /** How to compute a value. */
+  evaluation(value: Value): Evaluation {
+    const [first] = leavesOf(value);
+    const shape = first ? this.tensor(first).shape : [];
+    const elements = elementCount(shape);
+    const combination = shareRepeated(this.#combination(value));
+    return { ...combination, elements, columns: shape.length > 1 ? (shape.at(-1) ?? 1) : Math.max(1, elements) };
+  }
+
+  #combination(value: Value): Combination {
+    const { terms, divisor } = flatten(value, this.#measured);
+    return {
+      divisor,
+      terms: terms.map((term): Term => {
+        if (isLeaf(term)) return this.#term(this.tensor(term), term.weight);
+        const operation = mapOperation(term.operation, {
+          value: (inner) => this.#combination(inner),
+          number: (number) => numberOf(number, this.#measured),
+          mask: (id) => maskOf(id, this.#measured),
+        });
+        return { operation, weight: term.weight };
+      }),
+    };
+  }
+
+  /** Where a stored tensor's bytes lie. */
+  place(tensor: { readonly file: SafetensorsFile; readonly offset: number; readonly dtype: Stored["dtype"] }): Stored {
+    return { file: this.file(tensor.file), offset: tensor.offset, dtype: tensor.dtype };
+  }
+
+  /** Index of an input file. */
+  file({ path, bytes }: SafetensorsFile): number {
+    let index = this.#indexOf.get(path);
+    if (index === undefined) {
+      index = this.#inputs.push({ path, bytes }) - 1;
+      this.#indexOf.set(path, index);
+    }
+    return index;
+  }
+
+  #term(tensor: CheckpointTensor, weight: number): StoredTerm {
+    const { gathered } = tensor;
+    const parts = gathered?.parts.map(({ file, offset }) => ({ file: this.file(file), offset }));
+    const stored = {
+      ...this.place(tensor),
+      weight,
+      ...(gathered && parts ? { gathered: { ...gathered, parts } } : {}),
+    };
+    return tensor.lowRank ? { ...stored, lowRank: this.#lowRank(tensor.lowRank) } : stored;
+  }
+
+  #lowRank(delta: NonNullable<CheckpointTensor["lowRank"]>): LowRankTerm {
+    const { a, b, rank, scale, transposed, file } = delta;
+    return {
+      a: this.place({ ...a, file }),
+      b: this.place({ ...b, file }),
+      rank,
+      input: a.shape[1] ?? 0,
+      output: b.shape[0] ?? 0,
+      scale,
+      transposed,
+    };
+  }
+}
+
+/** Numbers the stored terms that occur more than once, so that each is read once; the base of several deltas is one. */
+function shareRepeated(combination: Combination): Combination {
+  const keyOf = ({ file, offset, lowRank }: StoredTerm) =>
+    `${file} ${offset} ${lowRank?.a.file} ${lowRank?.a.offset} ${lowRank?.b.offset}`;
+  const counts = new Map<string, number>();
+  for (const term of storedTerms(combination)) counts.set(keyOf(term), (counts.get(keyOf(term)) ?? 0) + 1);
+  const repeated = [...counts].filter(([, count]) => count > 1).map(([key]) => key);
+  if (repeated.length === 0) return combination;
+  const numbered = ({ terms, divisor }: Combination): Combination => ({
+    divisor,
+    terms: terms.map((term) => {
+      if (!isStored(term)) {
+        const mapped = { value: numbered, number: (x: number) => x, mask: (mask: Uint8Array) => mask };
+        return { ...term, operation: mapOperation(term.operation, mapped) };
+      }
+      const shared = repeated.indexOf(keyOf(term));
+      return shared < 0 ? term : { ...term, shared };
+    }),
+  });
+  return numbered(combination);
+}

@@ -1,0 +1,209 @@
+// Makes the measurements that a plan waits for: those that do not wait for each other together, in the same passes.
+
+import { countBytes, type Evaluation, type Job, type Payload } from "../../weights/streaming/program.js";
+import { addCounts, addUp, Collector, resultsByJob } from "../../weights/streaming/results.js";
+import type { AnalyzedPiece } from "../../weights/streaming/row-statistics.js";
+import { type RunOptions, runProgram } from "../../weights/streaming/run-program.js";
+import { leavesOf, type Measured, type MeasuredResult, measurementsOf, type Value } from "../expressions/expression.js";
+import { Resolver, type Sources } from "../expressions/resolve.js";
+import { type MagnitudeMeasurement, measureMagnitude } from "./magnitude.js";
+import type { Binding, Measuring, Pass } from "./measurement.js";
+import { type LargestMeasurement, measureLargest, measureOrder, type OrderMeasurement } from "./order.js";
+import { measureOwnership, type OwnershipMeasurement } from "./ownership.js";
+import {
+  type EnergyMeasurement,
+  measureEnergy,
+  measureSlerp,
+  measureStock,
+  type SlerpMeasurement,
+  type StockMeasurement,
+} from "./products.js";
+import { joinAnalyzed } from "./row-changes.js";
+import { measureRows, type RowsMeasurement } from "./rows.js";
+import { type MajorityMeasurement, measureMajority, measureRescale, type RescaleMeasurement } from "./signs.js";
+
+/** Numbers that must be read from the weights before the steps of a plan can be executed. */
+export type Measurement =
+  | MagnitudeMeasurement
+  | OrderMeasurement
+  | LargestMeasurement
+  | SlerpMeasurement
+  | StockMeasurement
+  | EnergyMeasurement
+  | MajorityMeasurement
+  | RescaleMeasurement
+  | RowsMeasurement
+  | OwnershipMeasurement;
+
+function begin(measurement: Measurement, binding: Binding): Measuring<MeasuredResult> {
+  switch (measurement.kind) {
+    case "magnitude":
+      return measureMagnitude(measurement, binding);
+    case "order":
+      return measureOrder(measurement, binding);
+    case "largest":
+      return measureLargest(measurement, binding);
+    case "slerp":
+      return measureSlerp(measurement, binding);
+    case "stock":
+      return measureStock(measurement, binding);
+    case "energy":
+      return measureEnergy(measurement, binding);
+    case "majority":
+      return measureMajority(measurement, binding);
+    case "rescale":
+      return measureRescale(measurement, binding);
+    case "rows":
+      return measureRows(measurement, binding);
+    case "ownership":
+      return measureOwnership(measurement, binding);
+  }
+}
+
+/** Every value that a measurement reads. */
+function valuesOf(measurement: Measurement): readonly Value[] {
+  switch (measurement.kind) {
+    case "magnitude":
+      return measurement.tensors.flatMap(({ value, base }) => [value, base]);
+    case "rescale":
+      return [measurement.before, measurement.after];
+    case "rows":
+      return [measurement.value, measurement.base];
+    case "ownership":
+      return measurement.groups.flatMap(({ tensors }) => tensors.flatMap(({ base, experts }) => [base, ...experts]));
+    default:
+      return measurement.values;
+  }
+}
+
+/** How many times a measurement reads its values. */
+function passesOf({ kind }: Measurement): number {
+  return kind === "order" ? 2 : kind === "largest" ? 3 : 1;
+}
+
+export interface MeasureOptions extends Omit<RunOptions, "phase"> {
+  /** Values that an earlier run has found. */
+  readonly known?: Measured | undefined;
+  /** Takes all values found so far, each time there are more. */
+  readonly onMeasured?: ((values: Measured) => Promise<void>) | undefined;
+}
+
+/**
+ * Measures.
+ * @returns results by measurement id
+ * @throws {CheckpointError} if a quantity is undefined, such as the magnitude of no change
+ */
+export async function measureAll(
+  measurements: readonly Measurement[],
+  sources: Sources,
+  options: MeasureOptions,
+): Promise<Map<string, MeasuredResult>> {
+  const { known = [], onMeasured, ...run } = options;
+  const measured = new Map(known);
+  for (;;) {
+    const waiting = measurements.filter(({ id }) => !measured.has(id));
+    // In the order of the plan, whatever order they were made in.
+    if (waiting.length === 0) {
+      return new Map(measurements.map(({ id }) => [id, measured.get(id) as MeasuredResult]));
+    }
+    const ready = waiting.filter((one) =>
+      valuesOf(one)
+        .flatMap(measurementsOf)
+        .every((id) => measured.has(id)),
+    );
+    if (ready.length === 0) throw new Error("measurements wait for each other");
+    for (const [id, result] of await measureTogether(ready, sources, measured, run)) measured.set(id, result);
+    await onMeasured?.(measured);
+  }
+}
+
+/** Measurements that wait for none of each other, one program per round of passes. */
+async function measureTogether(
+  measurements: readonly Measurement[],
+  sources: Sources,
+  measured: Measured,
+  run: Omit<RunOptions, "phase">,
+): Promise<Map<string, MeasuredResult>> {
+  const resolver = new Resolver(sources, measured);
+  const evaluation = memoized((value) => resolver.evaluation(value));
+  const binding: Binding = { evaluation, tensor: (leaf) => resolver.tensor(leaf) };
+  let active = measurements.map((measurement) => ({ id: measurement.id, steps: begin(measurement, binding) }));
+  const results = new Map<string, MeasuredResult>();
+  const phase = `measuring ${nameOf(measurements)}`;
+  while (active.length > 0) {
+    const passes: Pass[] = [];
+    active = active.filter(({ id, steps }) => {
+      const step = steps.next();
+      if (step.done) results.set(id, step.value);
+      else passes.push(step.value);
+      return !step.done;
+    });
+    await runPasses(passes, resolver, { ...run, phase });
+  }
+  return results;
+}
+
+/** What is measured, in a word. */
+function nameOf(measurements: readonly Measurement[]): string {
+  const labels = new Set(measurements.map(({ label }) => label));
+  return labels.size <= 2 ? [...labels].join(", ") : `${measurements.length} quantities`;
+}
+
+function memoized(bind: (value: Value) => Evaluation): (value: Value) => Evaluation {
+  const known = new Map<Value, Evaluation>();
+  return (value) => {
+    const evaluation = known.get(value) ?? bind(value);
+    known.set(value, evaluation);
+    return evaluation;
+  };
+}
+
+async function runPasses(passes: readonly Pass[], resolver: Resolver, options: RunOptions): Promise<void> {
+  const owners = passes.flatMap((pass) => pass.jobs.map((_, job) => ({ pass, job })));
+  const jobs: Job[] = passes.flatMap((pass) => pass.jobs);
+  const collector = new Collector<Payload>(
+    jobs,
+    (total, piece, job) => join(total, piece, jobs[job] as Job),
+    (index, total) => {
+      const { pass, job } = owners[index] as (typeof owners)[number];
+      pass.take(job, total);
+    },
+  );
+  const program = { inputs: resolver.inputs, outputs: [], jobs };
+  const outcome = await runProgram(program, { ...options, onPiece: (index, payload) => collector.add(index, payload) });
+  resultsByJob(outcome, jobs.length).forEach((pieces, index) => {
+    const kind = jobs[index]?.kind;
+    if (kind === "analyze" || kind === "count" || kind === "gram") return;
+    const { pass, job } = owners[index] as (typeof owners)[number];
+    pass.take(job, pieces);
+  });
+}
+
+function join(total: Payload, piece: Payload, job: Job): Payload {
+  if (job.kind === "analyze") return joinAnalyzed(total as AnalyzedPiece, piece as AnalyzedPiece, job);
+  if (job.kind === "count") return addCounts(total as Uint32Array, piece as Uint32Array);
+  return addUp(total as Float64Array, piece as Float64Array);
+}
+
+/** Bytes that measuring reads. */
+export function measuringBytes(measurements: readonly Measurement[], sources: Sources, placeholders: Measured): number {
+  const resolver = new Resolver(sources, placeholders);
+  return measurements.reduce((sum, measurement) => {
+    const jobs = valuesOf(measurement)
+      .filter((value) => leavesOf(value).every((leaf) => resolver.tensor(leaf).shape.every((extent) => extent > 0)))
+      .map((value): Job => ({ kind: "delta", name: "", value: resolver.evaluation(value) }));
+    return sum + passesOf(measurement) * countBytes(jobs).read;
+  }, 0);
+}
+
+/** Ids of the sources that measurements read. */
+export function measuredSources(measurements: readonly Measurement[]): Set<string> {
+  return new Set(measurements.flatMap(valuesOf).flatMap((value) => leavesOf(value).map(({ source }) => source)));
+}
+
+/** Results of the right kind for measurements not made yet; which bytes are read does not depend on them. */
+export function placeholders(measurements: readonly Measurement[]): Map<string, MeasuredResult> {
+  const most = Math.max(1, ...measurements.map((one) => (one.kind === "ownership" ? one.groups.length * 64 : 64)));
+  const numbers = Array.from({ length: most }, () => 1);
+  return new Map(measurements.map(({ id, kind }) => [id, kind === "rows" ? new Uint8Array() : numbers]));
+}

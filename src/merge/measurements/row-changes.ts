@@ -1,0 +1,220 @@
+// How experts differ from their base, tensor by tensor and row by row, in one streaming pass over all of them together.
+// Definitions: Bandarkar et al., arXiv 2410.01335, section 3.2. A row is an input feature (a column of the stored
+// [out, in] matrix) by default, which is what the paper's figures show, or an output feature; a vector is one row.
+
+import { isFloatDType } from "../../core/dtype.js";
+import { elementCount, type Shape } from "../../core/shape.js";
+import type { Part } from "../../weights/checkpoint/architectures.js";
+import { type AnalyzeJob, type Evaluation, partOf } from "../../weights/streaming/program.js";
+import { Collector } from "../../weights/streaming/results.js";
+import { type AnalyzedPiece, pairsOf } from "../../weights/streaming/row-statistics.js";
+import { type RunOptions, runProgram } from "../../weights/streaming/run-program.js";
+import type { Leaf, Measured, Value } from "../expressions/expression.js";
+import { Resolver, type Sources } from "../expressions/resolve.js";
+
+/** Which features the rows are: inputs of a matrix (the paper's), or its outputs. */
+export type RowAxis = "input" | "output";
+
+/** A tensor of the base and of every expert. */
+export interface TensorToAnalyze {
+  readonly tensor: string;
+  readonly shape: Shape;
+  readonly layer: number | null;
+  readonly part: Part;
+  readonly base: Leaf;
+  /** One value per expert, in the order of the experts. */
+  readonly experts: readonly Value[];
+}
+
+/** How one tensor of one expert differs from the base. */
+export interface ExpertDelta {
+  /** Mean absolute value of each row's change, float32; NaN for a row that holds a non-finite difference. */
+  readonly rows: Float32Array;
+  /** Mean of the finite rows. */
+  readonly mean: number;
+  /** Largest row. */
+  readonly maximum: number;
+  /** Largest absolute difference of a single element. */
+  readonly largest: number;
+  /** Share of elements that equal the base's exactly. */
+  readonly exactZeroShare: number;
+  /** Frobenius norm of the change. */
+  readonly norm: number;
+  /** Frobenius norm of the base, over the elements that are counted. */
+  readonly baseNorm: number;
+  /** Elements whose difference is infinite or NaN. */
+  readonly nonFinite: number;
+  /** Row-major index of the first of them, or -1. */
+  readonly firstNonFinite: number;
+}
+
+/** How the changes of two experts relate in one tensor. */
+export interface PairDelta {
+  /** Sum of the products of their changes. */
+  readonly dot: number;
+  /** Share of elements that both changed, in opposite directions. */
+  readonly conflictShare: number;
+}
+
+export interface TensorDelta extends Pick<TensorToAnalyze, "tensor" | "shape" | "layer" | "part"> {
+  readonly experts: readonly ExpertDelta[];
+  /** In the order of `pairsOf`. */
+  readonly pairs: readonly PairDelta[];
+}
+
+/**
+ * Analyses tensors of several experts against their base.
+ *
+ * Differences are float32, taken from the stored values; sums are float64 (in part float32 over at most eight
+ * elements), formed in a fixed order: the same on any number of threads. Memory holds one value per row and the
+ * buffers of the pass.
+ * @param tensors floating-point tensors with at least one element
+ */
+export async function analyzeTensors(
+  tensors: readonly TensorToAnalyze[],
+  sources: Sources,
+  measured: Measured,
+  axis: RowAxis,
+  options: Omit<RunOptions, "phase" | "onPiece">,
+): Promise<TensorDelta[]> {
+  const resolver = new Resolver(sources, measured);
+  const jobs: AnalyzeJob[] = [];
+  /** Jobs of each tensor: one, or one per matrix of a stack (the experts of a mixture in one tensor). */
+  const jobsOf = tensors.map((tensor) => {
+    const experts = tensor.experts.map((value) => resolver.evaluation(value));
+    const transposed = resolver.tensor(tensor.base).transposed === true;
+    const made = analyzeJobs({ ...tensor, transposed }, resolver.evaluation(tensor.base), experts, axis);
+    jobs.push(...made);
+    return made;
+  });
+
+  const totals: AnalyzedPiece[] = [];
+  const collector = new Collector<AnalyzedPiece>(
+    jobs,
+    (total, piece, index) => joinAnalyzed(total, piece, jobs[index] as AnalyzeJob),
+    (index, total) => {
+      totals[index] = total;
+    },
+  );
+  await runProgram(
+    { inputs: resolver.inputs, outputs: [], jobs },
+    { ...options, phase: "analysing", onPiece: (index, piece) => collector.add(index, piece as AnalyzedPiece) },
+  );
+  let job = 0;
+  return tensors.map((tensor, i): TensorDelta => {
+    const parts = (jobsOf[i] ?? []).map((analyzed) => ({
+      job: analyzed,
+      sums: totals[job++] ?? { experts: [], pairs: [] },
+    }));
+    const { tensor: name, shape, layer, part } = tensor;
+    const experts = tensor.experts.map((_, expert) => expertDelta(parts, expert));
+    const pairs = pairsOf(experts.length).map((_, pair): PairDelta => {
+      const sums = parts.map(({ sums }) => sums.pairs[pair] ?? { dot: 0, opposed: 0 });
+      const opposed = sums.reduce((sum, { opposed }) => sum + opposed, 0);
+      return { dot: sums.reduce((sum, { dot }) => sum + dot, 0), conflictShare: opposed / elementCount(shape) };
+    });
+    return { tensor: name, shape, layer, part, experts, pairs };
+  });
+}
+
+/** The jobs that analyse one tensor: one, or one per matrix of a stack. */
+export function analyzeJobs(
+  tensor: { readonly tensor: string; readonly shape: Shape; readonly transposed: boolean },
+  base: Evaluation,
+  experts: readonly Evaluation[],
+  rows: RowAxis,
+): AnalyzeJob[] {
+  const matrices = tensor.shape.slice(0, -2).reduce((product, extent) => product * extent, 1);
+  const axis = tensor.shape.length < 2 ? "vector" : rowsAlong(rows, tensor.transposed);
+  return Array.from({ length: matrices }, (_, i) => ({
+    kind: "analyze",
+    name: tensor.tensor,
+    base: partOf(base, i, matrices),
+    experts: experts.map((evaluation) => partOf(evaluation, i, matrices)),
+    axis,
+  }));
+}
+
+/** Which axis of the stored matrix, [out, in] or else transposed, the features lie along. */
+export function rowsAlong(rows: RowAxis, transposed: boolean): "rows" | "columns" {
+  return (rows === "input") === transposed ? "rows" : "columns";
+}
+
+/** Mean absolute change of every row of a tensor, from the totals of its jobs. */
+export function rowMeans(jobs: readonly AnalyzeJob[], totals: readonly AnalyzedPiece[], expert: number): Float32Array {
+  const lists = totals.map((total, i) => {
+    const sums = total.experts[expert]?.rows ?? new Float64Array();
+    const length = (jobs[i]?.base.elements ?? 0) / sums.length;
+    return Float32Array.from(sums, (sum) => sum / length);
+  });
+  const rows = new Float32Array(lists.reduce((count, list) => count + list.length, 0));
+  let at = 0;
+  for (const list of lists) {
+    rows.set(list, at);
+    at += list.length;
+  }
+  return rows;
+}
+
+/** Whether a tensor can be analysed: floating point, in all of its sources, and not empty. */
+export function isAnalyzable(tensor: TensorToAnalyze, leaves: readonly Leaf[], sources: Sources): boolean {
+  const dtypes = leaves.map((leaf) => sources.get(leaf.source)?.tensors.get(leaf.tensor)?.dtype);
+  return elementCount(tensor.shape) > 0 && dtypes.every((dtype) => dtype !== undefined && isFloatDType(dtype));
+}
+
+/** The sums of two ranges of a tensor together. */
+export function joinAnalyzed(total: AnalyzedPiece, piece: AnalyzedPiece, { axis }: AnalyzeJob): AnalyzedPiece {
+  return {
+    experts: total.experts.map((x, i) => {
+      const y = piece.experts[i] ?? x;
+      return {
+        squares: x.squares + y.squares,
+        own: x.own + y.own,
+        equal: x.equal + y.equal,
+        largest: Math.max(x.largest, y.largest),
+        nonFinite: x.nonFinite + y.nonFinite,
+        firstNonFinite: x.firstNonFinite >= 0 ? x.firstNonFinite : y.firstNonFinite,
+        rows: axis === "rows" ? concatenate(x.rows, y.rows) : x.rows.map((sum, row) => sum + (y.rows[row] ?? 0)),
+      };
+    }),
+    pairs: total.pairs.map((x, i) => {
+      const y = piece.pairs[i] ?? { dot: 0, opposed: 0 };
+      return { dot: x.dot + y.dot, opposed: x.opposed + y.opposed };
+    }),
+  };
+}
+
+function concatenate(a: Float64Array, b: Float64Array): Float64Array {
+  const joined = new Float64Array(a.length + b.length);
+  joined.set(a);
+  joined.set(b, a.length);
+  return joined;
+}
+
+/** What the sums of a tensor's matrices say of one expert. */
+function expertDelta(parts: readonly { job: AnalyzeJob; sums: AnalyzedPiece }[], expert: number): ExpertDelta {
+  const sums = parts.map(({ sums }) => sums.experts[expert]);
+  const add = (pick: (one: NonNullable<(typeof sums)[number]>) => number) =>
+    sums.reduce((total, one) => total + (one ? pick(one) : 0), 0);
+  const elements = parts.reduce((total, { job }) => total + job.base.elements, 0);
+  const rows = rowMeans(
+    parts.map(({ job }) => job),
+    parts.map((part) => part.sums),
+    expert,
+  );
+  const broken = sums.findIndex((one) => (one?.firstNonFinite ?? -1) >= 0);
+  const firstNonFinite =
+    broken < 0 ? -1 : broken * (parts[0]?.job.base.elements ?? 0) + (sums[broken]?.firstNonFinite ?? 0);
+  const finite = rows.filter((row) => !Number.isNaN(row));
+  return {
+    rows,
+    mean: finite.length > 0 ? finite.reduce((sum, row) => sum + row, 0) / finite.length : Number.NaN,
+    maximum: finite.reduce((most, row) => Math.max(most, row), 0),
+    largest: sums.reduce((most, one) => Math.max(most, one?.largest ?? 0), 0),
+    exactZeroShare: add((one) => one.equal) / elements,
+    norm: Math.sqrt(add((one) => one.squares)),
+    baseNorm: Math.sqrt(add((one) => one.own)),
+    nonFinite: add((one) => one.nonFinite),
+    firstNonFinite,
+  };
+}

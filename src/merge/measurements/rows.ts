@@ -1,0 +1,42 @@
+// Which rows of a tensor an expert changed by more than a threshold, as a mask.
+import { isFloatDType } from "../../core/dtype.js";
+import type { Shape } from "../../core/shape.js";
+import type { AnalyzedPiece } from "../../weights/streaming/row-statistics.js";
+import { type Leaf, leavesOf, type Value } from "../expressions/expression.js";
+import type { Binding, Measuring } from "./measurement.js";
+import { analyzeJobs, type RowAxis, rowMeans } from "./row-changes.js";
+
+/** Marks the rows whose mean absolute change is at least `threshold`. */
+export interface RowsMeasurement {
+  readonly id: string;
+  readonly kind: "rows";
+  readonly label: string;
+  readonly tensor: string;
+  readonly shape: Shape;
+  readonly value: Value;
+  readonly base: Value;
+  readonly axis: RowAxis;
+  readonly threshold: number;
+}
+
+/** One byte per row: 1 where the mean absolute change is at least the threshold, or is not a number. */
+export function* measureRows(measurement: RowsMeasurement, binding: Binding): Measuring<Uint8Array> {
+  const { tensor, shape, value, base, axis, threshold } = measurement;
+  const experts = [binding.evaluation(value)];
+  const transposed = leavesOf(base).some((leaf: Leaf) => binding.tensor(leaf).transposed === true);
+  const jobs = analyzeJobs({ tensor, shape, transposed }, binding.evaluation(base), experts, axis);
+  const totals: AnalyzedPiece[] = [];
+  yield {
+    jobs,
+    take: (job, total) => {
+      totals[job] = total as AnalyzedPiece;
+    },
+  };
+  const rows = rowMeans(jobs, totals, 0);
+  return Uint8Array.from(rows, (row) => (row < threshold ? 0 : 1));
+}
+
+/** Whether a tensor's rows can be told from its values. */
+export function hasRows(dtype: Parameters<typeof isFloatDType>[0], shape: Shape): boolean {
+  return isFloatDType(dtype) && shape.every((extent) => extent > 0);
+}

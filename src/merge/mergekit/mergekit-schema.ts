@@ -1,0 +1,219 @@
+// A mergekit configuration as it may be written: its fields, and what a model and a number look like. What they mean is
+// not said here. Read from mergekit's documentation and behaviour at version 0.1.4; no code of it is used.
+import { z } from "zod";
+import { closest } from "../../core/format.js";
+import { isObject } from "../../core/json.js";
+import { recordOf } from "../../settings/record-schema.js";
+import { type Fault, formatPath } from "../../settings/settings-file.js";
+import { refusalOf } from "./method-translations.js";
+
+/** Where something stands in the configuration. */
+export type Path = readonly PropertyKey[];
+
+// YAML 1.1, which mergekit reads, takes 1e-4 for a text; pydantic makes a number of it again, and of truth values.
+const number = z.union([
+  z.number(),
+  z.boolean().transform(Number),
+  z
+    .string()
+    .regex(/^\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*$/i)
+    .transform(Number),
+]);
+
+/** One number for all layers, or several that are spread over them. */
+const spread = z.union([number, z.array(number).min(1)], {
+  error: "must be a number, or a list of numbers (a gradient)",
+});
+
+const conditional = z.strictObject({ filter: z.string().nullish(), value: spread });
+
+const setting = z.union([number, z.array(number).min(1), z.array(conditional).min(1)], {
+  error: "must be a number, a list of numbers (a gradient), or a list of { filter, value }",
+});
+
+export type Spread = z.output<typeof spread>;
+export type Setting = z.output<typeof setting>;
+
+const parameters = z
+  .record(z.string(), setting, { error: "must be a mapping of parameters" })
+  .nullish()
+  .transform((value) => value ?? undefined);
+
+export type Parameters = z.output<typeof parameters>;
+
+const REFERENCE = "must be a model: a folder, a name on the hub, or one of these + a LoRA adapter";
+const located = z.union([z.string().min(1), z.object({ path: z.string().min(1), revision: z.string().nullish() })]);
+
+/** A model by its canonical name, as a source of a recipe. */
+const reference = z
+  .union(
+    [
+      z.string().min(1),
+      z.object({ model: located, lora: located.nullish(), override_architecture: z.unknown().optional() }),
+    ],
+    { error: REFERENCE },
+  )
+  .transform((written, context): string => {
+    if (typeof written !== "string" && written.override_architecture != null) {
+      const message = "override_architecture is not supported; the architecture is the one of the model's config.json";
+      context.addIssue({ code: "custom", message });
+    }
+    const places =
+      typeof written === "string" ? written.split("+") : [written.model, ...(written.lora ? [written.lora] : [])];
+    return places.map((place) => nameOf(place, (message) => context.addIssue({ code: "custom", message }))).join("+");
+  });
+
+function nameOf(place: z.output<typeof located>, fault: (message: string) => void): string {
+  const [path = "", revision, ...more] =
+    typeof place === "string" ? place.split("@") : [place.path, ...(place.revision ? [place.revision] : [])];
+  if (path === "" || more.length > 0) fault(REFERENCE);
+  else if (revision !== undefined && revision !== "main") {
+    fault(
+      `${path}@${revision}: revisions are not supported; give the folder of that snapshot in the hub's cache, or fetch it into a folder`,
+    );
+  }
+  return path;
+}
+
+const optionalReference = reference.nullish().transform((value) => value ?? undefined);
+
+const layerRange = z
+  .tuple([z.int().min(0), z.int().min(0)], { error: "must be [first, last + 1], such as [0, 16]" })
+  .refine(([first, end]) => first < end, "must hold at least one layer: [first, last + 1]");
+
+const listed = <T extends z.ZodType>(of: T, what: string) =>
+  z.array(of, { error: `must be a list of ${what}` }).min(1, `must name at least one of its ${what}`);
+
+const source = z.object(
+  { model: reference, layer_range: layerRange, parameters },
+  { error: "must be { model, layer_range }" },
+);
+
+const slice = z.object(
+  {
+    sources: listed(source, "sources"),
+    base_model: optionalReference,
+    parameters,
+  },
+  { error: "must be { sources }" },
+);
+
+const model = z.object({ model: reference, parameters }, { error: "must be { model, parameters }" });
+
+const module = z.object(
+  { models: listed(model, "models").nullish(), slices: listed(slice, "slices").nullish(), parameters },
+  { error: "must hold models or slices" },
+);
+
+const tokenizerSource = z
+  .union([z.literal("base"), z.literal("union"), reference], { error: "must be base, union, or one of the models" })
+  .nullish()
+  .transform((value) => value ?? undefined);
+
+const DTYPES = ["bfloat16", "float16", "float32"] as const;
+const dtype = z
+  .string()
+  .transform((name) => name.replace(/^torch\./, ""))
+  .pipe(z.enum(DTYPES, { error: `is not supported; it must be one of ${DTYPES.join(", ")}` }))
+  .nullish()
+  .transform((value) => value ?? undefined);
+
+export const configuration = z.object({
+  merge_method: z.string({ error: "must be the name of a method" }),
+  models: listed(model, "models").nullish(),
+  slices: listed(slice, "slices").nullish(),
+  modules: recordOf(module).nullish(),
+  base_model: optionalReference,
+  parameters,
+  dtype,
+  out_dtype: dtype,
+  tokenizer_source: tokenizerSource,
+  tokenizer: z
+    .object({ source: tokenizerSource, tokens: z.unknown().optional(), pad_to_multiple_of: z.unknown().optional() })
+    .nullish(),
+  chat_template: z.unknown().optional(),
+});
+
+export type Configuration = z.output<typeof configuration>;
+export type ModelEntry = z.output<typeof model>;
+export type SliceEntry = z.output<typeof slice>;
+
+/** Whether a document is meant for mergekit. */
+export function isMergekit(value: unknown): value is { merge_method: unknown } {
+  return typeof value === "object" && value !== null && "merge_method" in value && !("method" in value);
+}
+
+/** What a file for another program of mergekit's is; undefined if it is not one. */
+export function mixtureOf(value: unknown): string | undefined {
+  if (!isObject(value) || "method" in value || "merge_method" in value) return undefined;
+  const { experts } = value;
+  const isOfExperts = Array.isArray(experts) && experts.some((expert) => isObject(expert) && "source_model" in expert);
+  if (!isOfExperts && !("gate_mode" in value)) return undefined;
+  return "is a mergekit-moe configuration, which makes a mixture of experts. layergraft does not make mixtures; merge the experts into one model instead, or use mergekit-moe";
+}
+
+/** Checks a document: says what is wrong with it, what of it is not supported, and which fields mergekit passes over. */
+export function readConfiguration(value: object): { config?: Configuration; faults: Fault[]; notes: string[] } {
+  const parsed = configuration.safeParse(value, { reportInput: true });
+  const faults = [...(parsed.success ? [] : parsed.error.issues.map(faultOf)), ...refusals(value)];
+  const notes: string[] = [];
+  for (const { path, field, known } of strays(value, configuration)) {
+    const meant = closest(field, known);
+    if (meant !== undefined) faults.push({ path: [...path, field], message: `unknown field; did you mean ${meant}?` });
+    else notes.push(`${formatPath([...path, field])} is passed over: mergekit makes nothing of it`);
+  }
+  return parsed.success ? { config: parsed.data, faults, notes } : { faults, notes };
+}
+
+const ROWS = "is not supported: embeddings are merged row by row. Bring the vocabularies to one size first";
+const TEMPLATE =
+  "is not supported; the result has the template of its tokenizer. Take the field out, and put another template into the result's tokenizer_config.json";
+
+/** What is refused by name, whatever else is wrong. */
+function refusals(value: object): Fault[] {
+  const at = (...path: string[]) =>
+    path.reduce<unknown>((found, field) => (found as Record<string, unknown> | null | undefined)?.[field], value);
+  const { merge_method: method } = value as { merge_method?: unknown };
+  const refusal = typeof method === "string" ? refusalOf(method) : undefined;
+  const isEmpty = (found: unknown) =>
+    found == null || found === "" || (typeof found === "object" && Object.keys(found).length === 0);
+  const fields: [string[], string][] = [
+    [["tokenizer", "tokens"], ROWS],
+    [["tokenizer", "pad_to_multiple_of"], ROWS],
+    [["chat_template"], TEMPLATE],
+  ];
+  return [
+    ...(refusal === undefined ? [] : [{ path: ["merge_method"], message: refusal }]),
+    ...fields.flatMap(([path, message]) => (isEmpty(at(...path)) ? [] : [{ path, message }])),
+  ];
+}
+
+function faultOf({ path, message, ...issue }: z.core.$ZodIssue): Fault {
+  if (issue.code === "unrecognized_keys") return { path, message: `unknown field ${JSON.stringify(issue.keys[0])}` };
+  return { path, message: issue.input === undefined && issue.code !== "custom" ? "is missing" : message };
+}
+
+interface Stray {
+  readonly path: Path;
+  readonly field: string;
+  readonly known: readonly string[];
+}
+
+/** Fields that a schema does not have. */
+function* strays(value: unknown, schema: z.core.$ZodType, path: Path = []): Generator<Stray> {
+  if (schema instanceof z.ZodPipe) yield* strays(value, schema.in, path);
+  else if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable) {
+    yield* strays(value, schema.unwrap(), path);
+  } else if (schema instanceof z.ZodArray && Array.isArray(value)) {
+    for (const [i, entry] of value.entries()) yield* strays(entry, schema.element, [...path, i]);
+  } else if (typeof value !== "object" || value === null || Array.isArray(value)) return;
+  else if (schema instanceof z.ZodRecord) {
+    for (const [key, entry] of Object.entries(value)) yield* strays(entry, schema.valueType, [...path, key]);
+  } else if (schema instanceof z.ZodObject) {
+    const known = Object.keys(schema.shape);
+    for (const [field, inner] of Object.entries(value)) {
+      if (Object.hasOwn(schema.shape, field)) yield* strays(inner, schema.shape[field], [...path, field]);
+      else yield { path, field, known };
+    }
+  }
+}

@@ -1,0 +1,278 @@
+// Each of mergekit's methods as a recipe: which parameters it looks at, where, and with which defaults. What they do was
+// read from mergekit's documentation and behaviour; its defaults stand here even where a recipe has the same.
+import { closest, shorten } from "../../core/format.js";
+import type { SourceRecipe } from "../methods/fields.js";
+import type { Parameter } from "../methods/parameter.js";
+import type { Range, Wanted } from "./mergekit-settings.js";
+
+/** A model of a slice: the layers that the slice takes of it. */
+export interface Operand {
+  readonly recipe: SourceRecipe;
+}
+
+/** One slice of the result, as a method sees it. */
+export interface SliceMerge {
+  readonly models: readonly Operand[];
+  /** The one that is base_model. */
+  readonly base: Operand | undefined;
+  /** Whether a base_model is named that is not among the models. */
+  readonly lacksBase: boolean;
+  /** Those that are not base_model. */
+  readonly others: readonly Operand[];
+  /** A parameter of the merge. */
+  readonly common: (wanted: Wanted) => Parameter;
+  /** A parameter of a model. */
+  readonly own: (operand: Operand, wanted: Wanted) => Parameter;
+  /** A parameter of the merge that is true or false. */
+  readonly flag: (name: string, fallback: boolean) => boolean;
+  /** Adds a fault; `parameter` is the one at fault. */
+  readonly fault: (message: string, parameter?: string) => void;
+  readonly note: (text: string) => void;
+}
+
+export interface Translation {
+  /** Parameters that a model has. */
+  readonly own: readonly string[];
+  /** Parameters of the merge. */
+  readonly common: readonly string[];
+  /** Whether mergekit rounds more than once where its dtype is narrower than float32. */
+  readonly isRounded: boolean;
+  readonly isRandom?: true;
+  /** What stands for the slice; undefined where a fault was found. */
+  readonly make: (slice: SliceMerge) => SourceRecipe | undefined;
+}
+
+const SHARE: Range = { low: 0, high: 1 };
+const SIZE: Range = { low: -1e9, high: 1e9 };
+const WEIGHT: Wanted = { name: "weight", range: SIZE };
+
+/** Methods by mergekit's name. */
+export const TRANSLATIONS: Readonly<Record<string, Translation>> = {
+  linear: { own: ["weight"], common: ["normalize"], isRounded: true, make: linear },
+  slerp: { own: [], common: ["t"], isRounded: false, make: slerp },
+  nuslerp: {
+    own: ["weight"],
+    common: ["nuslerp_flatten", "nuslerp_row_wise"],
+    ...{ isRounded: true, make: nuslerp },
+  },
+  task_arithmetic: taskVectors("task_arithmetic", {}),
+  ties: taskVectors("ties", { own: { density: 1 }, normalize: true, fixed: { trim: "tensor" }, rescale: noRescale }),
+  dare_linear: taskVectors("dare_linear", { own: { density: 1 }, rescale: rescaleDare, isRandom: true }),
+  dare_ties: taskVectors("dare_ties", { own: { density: 1 }, rescale: rescaleDare, isRandom: true }),
+  breadcrumbs: taskVectors("breadcrumbs", { own: { density: 1, gamma: 0.01 }, rescale: noRescale }),
+  breadcrumbs_ties: taskVectors("breadcrumbs_ties", { own: { density: 1, gamma: 0.01 }, rescale: noRescale }),
+  della: taskVectors("della", {
+    own: { density: 1, epsilon: 0.15 },
+    ...{ normalize: true, rescale: rescaleDella, isRandom: true },
+  }),
+  della_linear: taskVectors("della_linear", {
+    own: { density: 1, epsilon: 0.15 },
+    ...{ rescale: rescaleDella, isRandom: true },
+  }),
+  model_stock: { own: [], common: ["filter_wise"], isRounded: true, make: modelStock },
+  sce: { own: [], common: ["select_topk", "int8_mask"], isRounded: true, make: sce },
+  nearswap: { own: [], common: ["t"], isRounded: true, make: nearswap },
+  passthrough: { own: ["scale"], common: [], isRounded: false, make: passthrough },
+};
+
+/** Methods of mergekit that have no equal here. */
+const UNSUPPORTED = ["multislerp", "karcher", "arcee_fusion", "ram", "ramplus_tl"];
+
+/** Why a method cannot be translated; undefined if it can. */
+export function refusalOf(method: string): string | undefined {
+  if (Object.hasOwn(TRANSLATIONS, method)) return undefined;
+  const known = Object.keys(TRANSLATIONS);
+  const meant = closest(method, known);
+  return UNSUPPORTED.includes(method)
+    ? `${method} is not supported; supported are ${known.join(", ")}`
+    : `mergekit has no method ${shorten(method)}; supported are ${known.join(", ")}${meant ? `; did you mean ${meant}?` : ""}`;
+}
+
+/** Parameters of methods that are refused. */
+const OTHER_PARAMETERS = ["normalize_weights", "eps", "max_iter", "tol", "r", "alpha"];
+
+/** Every parameter that some method of mergekit has. */
+export const PARAMETERS: readonly string[] = [
+  ...new Set(Object.values(TRANSLATIONS).flatMap(({ own, common }) => [...own, ...common])),
+  ...OTHER_PARAMETERS,
+];
+
+function linear(slice: SliceMerge): SourceRecipe {
+  const { models, own } = slice;
+  const isNormalized = slice.flag("normalize", true);
+  const weights = models.map((model) => own(model, WEIGHT));
+  const [first] = models;
+  if (isNormalized && first && models.length === 1) return first.recipe;
+  return {
+    method: "soup",
+    models: models.map(({ recipe }, i) => ({ model: recipe, weight: weights[i] })),
+    ...(isNormalized ? {} : { normalize: false }),
+  };
+}
+
+function slerp(slice: SliceMerge): SourceRecipe | undefined {
+  const { models, base, others, common } = slice;
+  const t = common({ name: "t", range: SHARE });
+  const [only, other] = [models[0], others[0]];
+  if (only && models.length === 1) return only.recipe;
+  if (!base || !other || others.length > 1) {
+    slice.fault("slerp takes two models, of which one is base_model");
+    return undefined;
+  }
+  return { method: "slerp", models: [base.recipe, other.recipe], t };
+}
+
+function nuslerp(slice: SliceMerge): SourceRecipe | undefined {
+  const { models, base, others, own } = slice;
+  const isFlat = slice.flag("nuslerp_flatten", true);
+  // Of a matrix [out, in], mergekit calls the interpolation along the outputs the one of rows.
+  if (slice.flag("nuslerp_row_wise", false) && !isFlat) {
+    const message = "nuslerp_row_wise is not supported; leave it out, for an interpolation of each stored row";
+    slice.fault(message, "nuslerp_row_wise");
+  }
+  const weights = others.map((model) => own(model, WEIGHT));
+  const [only] = models;
+  if (only && models.length === 1) return only.recipe;
+  if (others.length !== 2 || slice.lacksBase) {
+    slice.fault("nuslerp takes two models, and perhaps a base_model that is neither of them, in every slice");
+    return undefined;
+  }
+  return {
+    method: "nuslerp",
+    models: others.map(({ recipe }, i) => ({ model: recipe, weight: weights[i] })),
+    ...(base ? { base: base.recipe } : {}),
+    ...(isFlat ? {} : { rows: true }),
+  };
+}
+
+interface TaskVectorMethod {
+  /** Parameters of a model besides its weight, and their defaults. */
+  readonly own?: Readonly<Record<string, number>>;
+  /** Default of `normalize`. */
+  readonly normalize?: boolean;
+  /** Fields that the recipe has in any case. */
+  readonly fixed?: object;
+  /** What `rescale` comes to. */
+  readonly rescale?: (slice: SliceMerge, method: string) => object;
+  readonly isRandom?: true;
+}
+
+function taskVectors(
+  method: string,
+  { own = {}, normalize = false, fixed = {}, rescale, isRandom }: TaskVectorMethod,
+): Translation {
+  return {
+    own: ["weight", ...Object.keys(own)],
+    common: ["normalize", "lambda", "int8_mask", ...(rescale ? ["rescale"] : [])],
+    isRounded: true,
+    ...(isRandom ? { isRandom } : {}),
+    make: (slice) => {
+      const { base, others } = slice;
+      if (!base) {
+        slice.fault(`${method} needs base_model, among the sources of every slice`);
+        return undefined;
+      }
+      const weights = others.map((model) => slice.own(model, WEIGHT));
+      const parameters = Object.entries(own).map(([name, fallback]): [string, readonly Parameter[]] => {
+        // The share that is kept may be written as more than all.
+        const range: Range = name === "density" ? { ...SHARE, clamps: true } : SHARE;
+        return [name, others.map((model) => slice.own(model, { name, fallback, range }))];
+      });
+      const rescaled = rescale?.(slice, method) ?? {};
+      const lambda = slice.common({ name: "lambda", fallback: 1, range: SIZE });
+      const isNormalized = slice.flag("normalize", normalize);
+      if (others.length === 0) return base.recipe;
+      const shared = parameters.filter(([, values]) => areSame(values));
+      const single = parameters.filter(([, values]) => !areSame(values));
+      return {
+        method,
+        models: others.map(({ recipe }, i) => ({
+          model: recipe,
+          weight: weights[i],
+          ...Object.fromEntries(single.map(([name, values]) => [name, values[i]])),
+        })),
+        base: base.recipe,
+        ...Object.fromEntries(shared.map(([name, values]) => [name, values[0]])),
+        ...fixed,
+        ...rescaled,
+        normalize: isNormalized,
+        ...(lambda === 1 ? {} : { lambda }),
+      };
+    },
+  };
+}
+
+function areSame(values: readonly Parameter[]): boolean {
+  return new Set(values.map((value) => JSON.stringify(value))).size === 1;
+}
+
+function noRescale(slice: SliceMerge, method: string): object {
+  if (slice.flag("rescale", false)) {
+    slice.fault(`rescale is not supported for ${method}, which keeps the changes as large as they are`, "rescale");
+  }
+  return {};
+}
+
+function rescaleDare(slice: SliceMerge): object {
+  return { rescale: slice.flag("rescale", true) ? "norm" : "none" };
+}
+
+function rescaleDella(slice: SliceMerge, method: string): object {
+  if (slice.flag("rescale", true)) {
+    slice.note(
+      `${method} divides the changes that are kept by their probability, as the paper does; mergekit scales them to the L1 norm of all`,
+    );
+  } else {
+    const message = `rescale: false is not supported for ${method}, which divides the changes that are kept by their probability`;
+    slice.fault(message, "rescale");
+  }
+  return {};
+}
+
+function modelStock(slice: SliceMerge): SourceRecipe | undefined {
+  const { models, base, others } = slice;
+  if (slice.flag("filter_wise", false)) {
+    slice.fault("filter_wise is not supported; leave it out, for one angle per tensor", "filter_wise");
+  }
+  if (base && models.length === 1) return base.recipe;
+  if (!base || others.length < 2) {
+    slice.fault("model_stock needs base_model and at least two other models in every slice");
+    return undefined;
+  }
+  return { method: "model_stock", models: others.map(({ recipe }) => recipe), base: base.recipe };
+}
+
+function sce(slice: SliceMerge): SourceRecipe | undefined {
+  const { models, base, others, common } = slice;
+  const select = common({ name: "select_topk", fallback: 1, range: { ...SHARE, clamps: true } });
+  if (base && models.length === 1) return base.recipe;
+  if (!base || others.length < 2) {
+    slice.fault("sce needs base_model and at least two other models in every slice");
+    return undefined;
+  }
+  return { method: "sce", models: others.map(({ recipe }) => recipe), base: base.recipe, select };
+}
+
+function nearswap(slice: SliceMerge): SourceRecipe | undefined {
+  const { models, base, others, common } = slice;
+  const t = common({ name: "t", range: { low: 0, high: 1e9 } });
+  const [other] = others;
+  if (base && models.length === 1) return base.recipe;
+  if (!base || !other || others.length > 1) {
+    slice.fault("nearswap takes two models, of which one is base_model");
+    return undefined;
+  }
+  return { method: "nearswap", task: base.recipe, language: other.recipe, t };
+}
+
+function passthrough(slice: SliceMerge): SourceRecipe | undefined {
+  const { models, own } = slice;
+  const [only] = models;
+  const scales = models.map((model) => own(model, { name: "scale", fallback: 1, range: SIZE }));
+  if (!only || models.length > 1) {
+    slice.fault("passthrough takes one model per slice");
+    return undefined;
+  }
+  const [scale = 1] = scales;
+  return scale === 1 ? only.recipe : { method: "passthrough", slices: [{ model: only.recipe, scale }] };
+}

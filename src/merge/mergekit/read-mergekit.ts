@@ -1,0 +1,91 @@
+// Reading mergekit configurations from text and files: faults all at once, with their lines.
+import type { DocumentOptions, SchemaOptions } from "yaml";
+import { RecipeError } from "../../core/errors.js";
+import { openSettings, readSettingsText } from "../../settings/settings-file.js";
+import { readConfig } from "../../weights/checkpoint/config.js";
+import { locateSource } from "../../weights/checkpoint/locate.js";
+import { isMergekit, mixtureOf, readConfiguration } from "./mergekit-schema.js";
+import { refusalOf } from "./method-translations.js";
+import { type MergekitRecipe, translate } from "./translate.js";
+
+export interface MergekitOptions {
+  /** What to call the text in messages; default "mergekit configuration". */
+  readonly file?: string;
+  /** How many layers the models have; slices that cover them all are then written as one merge. */
+  readonly layers?: number | undefined;
+}
+
+/**
+ * The recipe that does what a mergekit configuration says.
+ * @returns undefined if the text is no mergekit configuration: a YAML mapping with a merge_method
+ * @throws {RecipeError} with every fault and all that is not supported, by line
+ */
+export function parseMergekit(text: string, options: MergekitOptions = {}): MergekitRecipe | undefined {
+  const { file = "mergekit configuration", layers } = options;
+  const opened = open(text, file);
+  return opened?.translate(layers).translated;
+}
+
+/**
+ * The recipe that does what the mergekit configuration in a file says. Of the models only the depth of the first is
+ * looked up; relative paths start from the working folder, as mergekit's do.
+ * @returns undefined if the file is not a mergekit configuration
+ * @throws {RecipeError} with every fault and all that is not supported, by line; or if it cannot be read
+ */
+export async function readMergekit(file: string): Promise<MergekitRecipe | undefined> {
+  const opened = open(await readSettingsText(file, "recipe"), file);
+  if (!opened) return undefined;
+  const first = opened.translate(undefined);
+  const layers = await depthOf(first.models[0] ?? "");
+  return layers === undefined ? first.translated : opened.translate(layers).translated;
+}
+
+/** As PyYAML reads, which mergekit uses: `yes` is true and `<<` merges mappings, but `y` and `n` are texts. */
+const AS_PYYAML: DocumentOptions & SchemaOptions = {
+  version: "1.1",
+  customTags: (tags) =>
+    tags.map((tag) => {
+      if (typeof tag === "string" || tag.collection || tag.tag !== "tag:yaml.org,2002:bool" || !tag.test) return tag;
+      return { ...tag, test: new RegExp(`(?=..)${tag.test.source}`) };
+    }),
+};
+
+interface Translated {
+  readonly translated: MergekitRecipe;
+  readonly models: readonly string[];
+}
+
+interface Opened {
+  /** @param layers how many the models have, where that is known */
+  readonly translate: (layers: number | undefined) => Translated;
+}
+
+/** A text as a mergekit configuration; undefined if it is meant for something else. */
+function open(text: string, file: string): Opened | undefined {
+  const { value, inLines } = openSettings(text, file, AS_PYYAML);
+  const mixture = mixtureOf(value);
+  if (mixture !== undefined) throw new RecipeError(`${file} ${mixture}`, [], { file });
+  if (!isMergekit(value)) return undefined;
+  const { config, faults, notes } = readConfiguration(value);
+  const isKnown = config !== undefined && refusalOf(config.merge_method) === undefined;
+  const nothing = { translated: undefined, models: [], faults: [] };
+  return {
+    translate: (layers) => {
+      const { translated, models, faults: more } = isKnown ? translate(config, layers) : nothing;
+      if (translated && faults.length === 0) {
+        return { models, translated: { ...translated, notes: [...notes, ...translated.notes] } };
+      }
+      throw new RecipeError(`${file} cannot be merged as it is:`, inLines([...faults, ...more]), { file });
+    },
+  };
+}
+
+/** How many layers a model has; undefined where its folder does not say. */
+async function depthOf(model: string): Promise<number | undefined> {
+  try {
+    const { folder } = await locateSource(model);
+    return (await readConfig(folder)).layers;
+  } catch {
+    return undefined; // the planner says what is wrong with it
+  }
+}

@@ -1,0 +1,148 @@
+// The slices that a configuration puts together, whichever way it lists them: which layers of which models, and where
+// their parameters are looked up.
+import type { Fault } from "../../settings/settings-file.js";
+import type { Configuration, ModelEntry, Path, SliceEntry } from "./mergekit-schema.js";
+import { hasGradient, type Level } from "./mergekit-settings.js";
+
+export interface SliceSource {
+  readonly model: string;
+  /** First layer and the one after the last; undefined for all. */
+  readonly range?: readonly [number, number];
+  readonly level: Level;
+}
+
+export interface OutputSlice {
+  readonly path: Path;
+  readonly sources: readonly SliceSource[];
+  readonly base: string | undefined;
+  /** Where parameters are set for all models, the closest place first. */
+  readonly levels: readonly Level[];
+  /** How many layers of the result go before. */
+  readonly offset: number;
+  /** How many layers it has; undefined where only the models' files say. */
+  readonly layers: number | undefined;
+}
+
+interface Content {
+  readonly models?: readonly ModelEntry[] | null | undefined;
+  readonly slices?: readonly SliceEntry[] | null | undefined;
+}
+
+/** The slices of a configuration. `depth` is how many layers its models have, where that is known. */
+export function slicesOf(
+  config: Configuration,
+  depth: number | undefined,
+  fault: (fault: Fault) => void,
+): readonly OutputSlice[] {
+  const given = (["models", "slices", "modules"] as const).filter((field) => config[field] != null);
+  if (given.length !== 1) {
+    const found = given.length === 0 ? "none is there" : `${given.join(" and ")} are there`;
+    fault({ path: [], message: `exactly one of models, slices and modules must be there; ${found}` });
+    return [];
+  }
+  const whole: Level = { parameters: config.parameters, path: [] };
+  if (!config.modules) return contentSlices(config, config, [], [whole], depth, fault);
+  const [[name, module] = ["", undefined], ...others] = Object.entries(config.modules);
+  if (!module || others.length > 0 || name !== "default") {
+    const message = `modules are supported of plain decoders only, whose one module is called default; found ${Object.keys(config.modules).join(", ")}`;
+    fault({ path: ["modules"], message });
+    return [];
+  }
+  const path = ["modules", name];
+  if (Boolean(module.models) === Boolean(module.slices)) {
+    fault({ path, message: "must hold either models or slices" });
+    return [];
+  }
+  const levels = [{ parameters: module.parameters, path }, whole];
+  return contentSlices(module, config, path, levels, depth, fault);
+}
+
+function contentSlices(
+  { models, slices }: Content,
+  config: Configuration,
+  path: Path,
+  levels: readonly Level[],
+  depth: number | undefined,
+  fault: (fault: Fault) => void,
+): readonly OutputSlice[] {
+  if (!slices) return [modelsSlice(models ?? [], config.base_model, path, levels, depth, fault)];
+  let offset = 0;
+  const written = slices.map((slice, i): OutputSlice => {
+    const at = [...path, "slices", i];
+    const sources = slice.sources.map((source, k): SliceSource => {
+      const level = { parameters: source.parameters, path: [...at, "sources", k] };
+      return { model: source.model, range: source.layer_range, level };
+    });
+    const lengths = slice.sources.map(({ layer_range: [first, end] }) => end - first);
+    const [layers = 0] = lengths;
+    if (lengths.some((length) => length !== layers)) {
+      fault({ path: at, message: `its sources must have equally many layers, not ${lengths.join(" and ")}` });
+    }
+    checkRepetition(sources, fault);
+    const base = slice.base_model ?? config.base_model;
+    const own = { parameters: slice.parameters, path: at };
+    const result = { path: at, sources, base, levels: [own, ...levels], offset, layers };
+    offset += layers;
+    return result;
+  });
+  return joined(written, depth) ?? written;
+}
+
+/** All layers of all models, and of the base, which need not be listed. */
+function modelsSlice(
+  models: readonly ModelEntry[],
+  base: string | undefined,
+  path: Path,
+  levels: readonly Level[],
+  layers: number | undefined,
+  fault: (fault: Fault) => void,
+): OutputSlice {
+  const sources = models.map(({ model, parameters }, i): SliceSource => {
+    return { model, level: { parameters, path: [...path, "models", i] } };
+  });
+  checkRepetition(sources, fault);
+  if (base !== undefined && !sources.some(({ model }) => model === base)) {
+    sources.push({ model: base, level: { parameters: undefined, path: ["base_model"] } });
+  }
+  return { path: [...path, "models"], sources, base, levels, offset: 0, layers };
+}
+
+function checkRepetition(sources: readonly SliceSource[], fault: (fault: Fault) => void): void {
+  const seen = new Set<string>();
+  for (const { model, level } of sources) {
+    if (seen.has(model)) fault({ path: level.path, message: `${model} is there twice; mergekit would take it once` });
+    seen.add(model);
+  }
+}
+
+/** One slice of all layers, where that is what the slices come to. */
+function joined(slices: readonly OutputSlice[], depth: number | undefined): readonly OutputSlice[] | undefined {
+  const [first] = slices;
+  const end = slices.reduce((sum, { layers = 0 }) => sum + layers, 0);
+  if (!first || end !== depth) return undefined;
+  const isAlike = slices.every(
+    (slice) =>
+      JSON.stringify(settingsOf(slice)) === JSON.stringify(settingsOf(first)) &&
+      slice.sources.every(
+        ({ range }) => range?.[0] === slice.offset && range[1] === slice.offset + (slice.layers ?? 0),
+      ),
+  );
+  if (!isAlike || (slices.length > 1 && isGraded(first))) return undefined;
+  const sources = first.sources.map(({ model, level }) => ({ model, level }));
+  return [{ ...first, sources, layers: depth }];
+}
+
+function settingsOf({ sources, base, levels }: OutputSlice) {
+  return [
+    sources.map(({ model, level }) => [model, level.parameters]),
+    base,
+    levels.map(({ parameters }) => parameters),
+  ];
+}
+
+/** Whether anything in a slice depends on where it begins and ends. */
+function isGraded({ sources, levels }: OutputSlice): boolean {
+  return [...sources.map(({ level }) => level), ...levels].some((level) =>
+    Object.keys(level.parameters ?? {}).some((name) => hasGradient(name, [level])),
+  );
+}

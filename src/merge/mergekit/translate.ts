@@ -1,0 +1,222 @@
+// From a mergekit configuration to the recipe that does the same, and to what a person should know about the difference.
+// Reads nothing; faults are collected, not thrown.
+import { closest, formatSome } from "../../core/format.js";
+import { type Fault, formatFault } from "../../settings/settings-file.js";
+import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
+import type { Parameter } from "../methods/parameter.js";
+import { type RecipeInput, sourcesOf } from "../plan/recipe.js";
+import type { Configuration } from "./mergekit-schema.js";
+import { flagOf, type Level, parameterOf, type Stretch } from "./mergekit-settings.js";
+import { type Operand, PARAMETERS, type SliceMerge, TRANSLATIONS, type Translation } from "./method-translations.js";
+import { type OutputSlice, type SliceSource, slicesOf } from "./slices.js";
+
+/** A recipe that does what a mergekit configuration says. */
+export interface MergekitRecipe {
+  readonly recipe: RecipeInput;
+  /** What is passed over, and what is different on purpose. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Translates a configuration.
+ * @param depth how many layers its models have, where that is known: slices that cover them all then become one
+ */
+export function translate(
+  config: Configuration,
+  depth?: number,
+): { readonly translated?: MergekitRecipe; readonly faults: readonly Fault[]; readonly models: readonly string[] } {
+  const translator = new Translator(config, depth);
+  const translated = translator.translate();
+  const models = [...translator.models];
+  return translated && translator.faults.length === 0
+    ? { translated, faults: [], models }
+    : { faults: translator.faults, models };
+}
+
+class Translator {
+  readonly models = new Set<string>();
+  /** By its text: each is told once, however many slices have it. */
+  readonly #faults = new Map<string, Fault>();
+  readonly #config: Configuration;
+  readonly #depth: number | undefined;
+  readonly #notes = new Set<string>();
+
+  constructor(config: Configuration, depth: number | undefined) {
+    this.#config = config;
+    this.#depth = depth;
+  }
+
+  translate(): MergekitRecipe | undefined {
+    const config = this.#config;
+    const slices = slicesOf(config, this.#depth, this.#fault);
+    for (const { sources } of slices) for (const { model } of sources) this.models.add(model);
+    const method = TRANSLATIONS[config.merge_method] as Translation;
+    const tokenizer = this.#tokenizerSource();
+    this.#checkParameters(method, slices);
+    const pieces = slices.map((slice) => method.make(this.#view(slice)));
+    const dtype = this.#dtype(method);
+    if (pieces.length === 0 || pieces.some((piece) => piece === undefined)) return undefined;
+    const recipe = assemble(pieces as SourceRecipe[]);
+    return {
+      recipe: {
+        ...recipe,
+        ...(dtype === undefined ? {} : { dtype }),
+        ...this.#tokenizer(tokenizer, recipe),
+      } as RecipeInput,
+      notes: [...this.#notes],
+    };
+  }
+
+  get faults(): readonly Fault[] {
+    return [...this.#faults.values()];
+  }
+
+  readonly #fault = (fault: Fault): void => {
+    this.#faults.set(formatFault(fault), fault);
+  };
+
+  /** Notes parameters that do nothing, and refuses those that are misspelt. */
+  #checkParameters({ own, common }: Translation, slices: readonly OutputSlice[]): void {
+    const { merge_method: method } = this.#config;
+    const check = ({ parameters, path }: Level, used: readonly string[]) => {
+      for (const name of Object.keys(parameters ?? {})) {
+        if (used.includes(name)) {
+          if (name === "int8_mask")
+            this.#notes.add("int8_mask is passed over; it saves memory that is not needed here");
+          continue;
+        }
+        const at = [...path, "parameters", name];
+        const meant = PARAMETERS.includes(name) ? undefined : closest(name, [...own, ...common]);
+        if (meant !== undefined) this.#fault({ path: at, message: `unknown parameter; did you mean ${meant}?` });
+        else if ([...own, ...common].includes(name)) {
+          this.#notes.add(`${name} is passed over at a model: mergekit looks for it in the parameters of all`);
+        } else this.#notes.add(`${name} is passed over: it means nothing to ${method}`);
+      }
+    };
+    for (const { sources, levels } of slices) {
+      for (const { level } of sources) check(level, own);
+      for (const level of levels) check(level, [...own, ...common]);
+    }
+  }
+
+  /** The dtype of the result; says where the arithmetic is another than mergekit's. */
+  #dtype({ isRounded, isRandom }: Translation): RecipeInput["dtype"] {
+    const { dtype, out_dtype: out } = this.#config;
+    if (isRounded && dtype !== "float32") {
+      const theirs = dtype === undefined ? "the dtype of the files, where no dtype is given" : dtype;
+      this.#notes.add(`arithmetic is in float32, with one rounding at the end; mergekit computes in ${theirs}`);
+    }
+    if (isRandom) {
+      this.#notes.add(
+        "the random choice is layergraft's own: as many elements as mergekit keeps, but not the same ones",
+      );
+    }
+    return out ?? dtype;
+  }
+
+  /** Whose tokens the result is to have: one of the models, or `union`; undefined where nothing says so. */
+  #tokenizerSource(): string | undefined {
+    const { base_model: base, tokenizer, tokenizer_source: source } = this.#config;
+    const [asked, path] =
+      tokenizer == null ? [source, ["tokenizer_source"]] : [tokenizer.source ?? "union", ["tokenizer", "source"]];
+    if (tokenizer != null && source !== undefined) {
+      this.#fault({ path: ["tokenizer_source"], message: "tokenizer says so, too; leave one of them out" });
+    }
+    if (asked === undefined || asked === "union") return asked;
+    const model = asked === "base" ? (base ?? [...this.models][0]) : asked;
+    if (model !== undefined && !this.models.has(model)) {
+      this.#fault({ path, message: `${model} is none of the models (${formatSome([...this.models], 8)})` });
+    }
+    return model;
+  }
+
+  /** The fields that say so in a recipe. Where nothing does, mergekit merges rows as they stand, with the base's tokenizer. */
+  #tokenizer(source: string | undefined, recipe: NestedRecipe): Pick<RecipeInput, "vocabulary" | "tokenizer_from"> {
+    const { base_model: base } = this.#config;
+    if (source !== undefined) return { vocabulary: source === "union" ? source : (labelOf(recipe, source) ?? source) };
+    if (base === undefined) return {};
+    if (this.models.has(base)) return { tokenizer_from: base };
+    this.#notes.add(
+      `base_model ${base} is not among the sources; configuration and tokenizer are those of the first one`,
+    );
+    return {};
+  }
+
+  #view(slice: OutputSlice): SliceMerge {
+    const { sources, base, levels, path, offset, layers } = slice;
+    const operands = sources.map((source): Operand => ({ recipe: operandOf(source) }));
+    const levelOf = new Map(operands.map((operand, i) => [operand, sources[i] as SliceSource]));
+    const isBase = (operand: Operand) => levelOf.get(operand)?.model === base;
+    const resolve = (
+      wanted: Parameters<SliceMerge["common"]>[0],
+      from: readonly Level[],
+      stretch: Stretch,
+    ): Parameter => parameterOf(wanted, from, stretch, this.#fault) ?? 1;
+    return {
+      models: operands,
+      base: operands.find(isBase),
+      lacksBase: base !== undefined && !operands.some(isBase),
+      others: operands.filter((operand) => !isBase(operand)),
+      common: (wanted) => resolve(wanted, levels, { layers, shift: offset }),
+      own: (operand, wanted) => {
+        const { level, range } = levelOf.get(operand) as SliceSource;
+        return resolve(wanted, [level, ...levels], { layers, shift: range?.[0] ?? 0 });
+      },
+      flag: (name, fallback) => flagOf(name, fallback, levels, this.#fault),
+      fault: (message, parameter) => {
+        const level = levels.find(({ parameters }) => parameter !== undefined && parameter in (parameters ?? {}));
+        const at = level && parameter !== undefined ? [...level.path, "parameters", parameter] : path;
+        this.#fault({ path: at, message });
+      },
+      note: (text) => this.#notes.add(text),
+    };
+  }
+}
+
+/** What a recipe calls one of its models: the path to the first place where it stands. */
+function labelOf(recipe: NestedRecipe, model: string, prefix = ""): string | undefined {
+  for (const [name, source] of sourcesOf(recipe)) {
+    const label = `${prefix}${name}`;
+    const found =
+      typeof source === "string" ? (source === model ? label : undefined) : labelOf(source, model, `${label}.`);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** The layers of one model that a slice takes, as a model. */
+function operandOf({ model, range }: SliceSource): SourceRecipe {
+  if (!range) return model;
+  const [first, end] = range;
+  const layers = end - first === 1 ? `${first}` : `${first}-${end - 1}`;
+  return { method: "passthrough", slices: [{ model, layers }] };
+}
+
+interface PassthroughSlice {
+  readonly model: SourceRecipe;
+  readonly layers?: string;
+  readonly scale?: Parameter;
+}
+
+/** One recipe of what the slices came to, the slices put one after the other where there are several. */
+function assemble(pieces: readonly SourceRecipe[]): NestedRecipe {
+  const [first] = pieces;
+  if (pieces.length === 1 && typeof first === "object" && first.method !== "passthrough") return first;
+  return { method: "passthrough", slices: pieces.flatMap((piece) => passthroughSlices(piece).map(inlined)) };
+}
+
+function passthroughSlices(piece: SourceRecipe): readonly PassthroughSlice[] {
+  const isPassthrough = typeof piece === "object" && piece.method === "passthrough";
+  return isPassthrough ? (piece.slices as readonly PassthroughSlice[]) : [{ model: piece }];
+}
+
+/** A scaled slice of a slice in one, unless the scale is a gradient over the layers of the inner one. */
+function inlined(slice: PassthroughSlice): PassthroughSlice {
+  const { model, layers, scale } = slice;
+  if (typeof model === "string" || layers !== undefined || JSON.stringify(scale ?? 1).includes("gradient"))
+    return slice;
+  const inner = model.method === "passthrough" ? passthroughSlices(model) : [];
+  const [only] = inner;
+  if (!only || inner.length > 1 || only.scale !== undefined) return slice;
+  return { ...only, ...(scale === undefined ? {} : { scale }) };
+}

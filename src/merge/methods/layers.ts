@@ -1,0 +1,49 @@
+// Lists of layers as people write them: `0-4,30-31`, `all`, a number, or a list of such.
+import { z } from "zod";
+import { RecipeError } from "../../core/errors.js";
+
+const text = z.string().regex(/^\s*(all|\d+(\s*-\s*\d+)?(\s*,\s*\d+(\s*-\s*\d+)?)*)\s*$/, {
+  error: "must be layers such as 0-4,30-31, or all",
+});
+const one = z.int("must be a whole number").min(0, "must not be negative");
+
+/** Layers, counted from 0 at the input, ends included. */
+export const layersField = z.union([one, text, z.array(z.union([one, text])).min(1, "must name at least one layer")], {
+  error: "must be layers such as 0-4,30-31, a list of numbers, or all",
+});
+
+export type Layers = z.output<typeof layersField>;
+
+/**
+ * The layers that are meant.
+ * @throws {RecipeError} if one is beyond the model's, or a range runs backwards
+ */
+export function parseLayers(written: Layers, layers: number, field: string): ReadonlySet<number> {
+  return new Set(listLayers(written, layers, field));
+}
+
+/** The layers as they are written: in their order, repeated ones repeated. */
+export function listLayers(written: Layers, layers: number, field: string): number[] {
+  const entries = Array.isArray(written) ? written : [written];
+  return entries.flatMap((entry) => parseEntry(entry, layers, field));
+}
+
+function parseEntry(entry: number | string, layers: number, field: string): number[] {
+  if (typeof entry === "string" && entry.trim() === "all") return Array.from({ length: layers }, (_, layer) => layer);
+  return String(entry)
+    .split(",")
+    .flatMap((range) => {
+      const [first = 0, last = first] = range.split("-").map(Number);
+      if (first > last) {
+        throw new RecipeError(`${field}: ${range.trim()} runs backwards; write ${last}-${first}`, [], { field });
+      }
+      if (last >= layers) {
+        throw new RecipeError(
+          `${field}: there is no layer ${last}; the model has ${layers}, counted 0 to ${layers - 1}`,
+          [],
+          { field, expected: `at most ${layers - 1}`, actual: String(last) },
+        );
+      }
+      return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+    });
+}

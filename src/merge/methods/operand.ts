@@ -1,0 +1,178 @@
+// What a method takes and gives: a model whose tensors are values, be it a checkpoint on the disk or another merge.
+import { createHash } from "node:crypto";
+import { type DType, isFloatDType } from "../../core/dtype.js";
+import { RecipeError } from "../../core/errors.js";
+import { elementCount, formatShape, type Shape, sameShape } from "../../core/shape.js";
+import type { Part } from "../../weights/checkpoint/architectures.js";
+import type { Checkpoint } from "../../weights/checkpoint/checkpoint.js";
+import type { Seed } from "../../weights/streaming/value-operation.js";
+import type { Value, Weight, WeightedValue } from "../expressions/expression.js";
+import type { Measurement } from "../measurements/measure.js";
+
+export interface OperandTensor {
+  readonly dtype: DType;
+  readonly shape: Shape;
+  readonly layer: number | null;
+  readonly part: Part;
+  /** Stored [in, out]. */
+  readonly transposed?: true;
+  /** Names of the method's sources that it comes from. */
+  readonly origin: readonly string[];
+  readonly value: Value;
+}
+
+export interface Operand {
+  /** Name within the recipe, such as `task`. */
+  readonly label: string;
+  /** Number of transformer layers. */
+  readonly layers: number;
+  readonly tensors: ReadonlyMap<string, OperandTensor>;
+  /** Which layer of the lead stands at each place, where layers were repeated or left out. */
+  readonly layerOrder?: readonly number[] | undefined;
+  /** The checkpoint that stands for it in configuration and tokenizer: its own, or that of its first source. */
+  readonly lead: { readonly id: string; readonly checkpoint: Checkpoint };
+}
+
+/** What methods ask of the planner. */
+export interface PlanContext {
+  /** Makes a measurement part of the plan, once. */
+  measure(measurement: Measurement): { readonly measured: string };
+  /** Adds a note to the plan, once. */
+  note(text: string): void;
+}
+
+/** The weight 1 / magnitude of an expert against its base. */
+export function inverseMagnitude(expert: Operand, base: Operand, context: PlanContext): Weight {
+  const id = `magnitude of ${expert.label} against ${base.label}`;
+  const tensors = [...expert.tensors].map(([tensor, { shape, value }]) => {
+    return { tensor, shape, value, base: tensorOf(base, tensor).value };
+  });
+  return { ...context.measure({ id, kind: "magnitude", label: expert.label, tensors }), inverse: true };
+}
+
+/** The same tensor of several operands, averaged; a tensor that cannot be averaged is taken from the first. */
+export function average(
+  name: string,
+  terms: readonly { operand: Operand; weight: Weight }[],
+  context: PlanContext,
+): OperandTensor {
+  const used = terms.filter((term) => term.weight !== 0);
+  const tensors = used.map(({ operand }) => tensorOf(operand, name));
+  const [first] = tensors;
+  if (!first || used[0] === undefined) throw new RangeError("an average needs at least one weight that is not zero");
+  if (used.length === 1) return { ...first, origin: [used[0].operand.label] };
+  if (!hasArithmetic(first.dtype)) return takeUncomputed(name, used[0].operand, context);
+  return {
+    ...first,
+    origin: used.map(({ operand }) => operand.label),
+    value: { blend: used.map(({ weight }, i) => ({ weight, value: (tensors[i] as OperandTensor).value })) },
+  };
+}
+
+/** A tensor of one operand, as it is. */
+export function take(name: string, operand: Operand): OperandTensor {
+  return { ...tensorOf(operand, name), origin: [operand.label] };
+}
+
+/** A tensor that has no arithmetic, from the first of several operands; says so. */
+function takeUncomputed(name: string, operand: Operand, context: PlanContext): OperandTensor {
+  context.note(`integer tensors are not averaged but taken from ${operand.label}`);
+  return take(name, operand);
+}
+
+export function tensorOf(operand: Operand, name: string): OperandTensor {
+  const tensor = operand.tensors.get(name);
+  if (!tensor) throw new Error(`${operand.label} has no tensor ${name}, though the checkpoints were found compatible`);
+  return tensor;
+}
+
+/** Integers and truth values (masks, position ids) have no average; packed floats have one, but no arithmetic here. */
+function hasArithmetic(dtype: DType): boolean {
+  return isFloatDType(dtype) || dtype.startsWith("F") || dtype.startsWith("C");
+}
+
+/**
+ * A model like `lead`, whose tensors `compute` makes, with `origin`. Tensors that cannot be computed with are the lead's.
+ * @param compute gives the value of a tensor, or undefined for the lead's own
+ */
+export function computed(
+  lead: Operand,
+  origin: readonly Operand[],
+  context: PlanContext,
+  compute: (name: string, tensor: OperandTensor) => Value | undefined,
+): Map<string, OperandTensor> {
+  return new Map(
+    [...lead.tensors].map(([name, tensor]): [string, OperandTensor] => {
+      if (!hasArithmetic(tensor.dtype)) return [name, takeUncomputed(name, lead, context)];
+      const value = compute(name, tensor);
+      if (value === undefined) return [name, take(name, lead)];
+      return [name, { ...tensor, origin: origin.map(({ label }) => label), value }];
+    }),
+  );
+}
+
+/** Whether a tensor's changes can be ordered and counted: floating point, with elements. */
+export function isMeasurable({ dtype, shape }: OperandTensor): boolean {
+  return isFloatDType(dtype) && elementCount(shape) > 0;
+}
+
+/** Whether a tensor has no elements, and so nothing to compute. */
+export function isEmpty({ shape }: OperandTensor): boolean {
+  return elementCount(shape) === 0;
+}
+
+/** expert - base. */
+export function deltaOf(name: string, expert: Operand, base: Operand): Value {
+  return { op: "subtract", of: [tensorOf(expert, name).value, tensorOf(base, name).value] };
+}
+
+/** base + sum(weight * change). */
+export function plus(base: Value, changes: readonly WeightedValue[]): Value {
+  return { sum: [{ weight: 1, value: base }, ...changes.filter(({ weight }) => weight !== 0)] };
+}
+
+/**
+ * The seed of one model's choice in one tensor, so that it depends on neither threads nor order.
+ * @param model its path in the whole recipe, so that recipes within recipes choose by themselves
+ */
+export function seedOf(seed: number, model: string, tensor: string): Seed {
+  const digest = createHash("sha256").update(`${seed} ${model} ${tensor}`).digest();
+  return [digest.readInt32LE(0), digest.readInt32LE(4)];
+}
+
+/** @throws {RecipeError} if there is none */
+export function requireBase(base: Operand | undefined, what: string): Operand {
+  if (base) return base;
+  throw new RecipeError(
+    `${what} the base that the experts were fine-tuned from; give it with --base, or as base in the recipe`,
+    [],
+    { field: "base" },
+  );
+}
+
+/** @throws {RecipeError} unless all have the same number of layers, and tensors of the same names and shapes */
+export function requireSameShape(operands: readonly Operand[]): void {
+  const [first, ...others] = operands;
+  for (const other of first ? others : []) {
+    if (other.layers !== first?.layers) {
+      throw new RecipeError(
+        `${first?.label} has ${first?.layers} layers, ${other.label} has ${other.layers}; sources of one merge need the same depth`,
+        [],
+        { expected: `${first?.layers} layers`, actual: `${other.layers} layers` },
+      );
+    }
+    // Checkpoints were compared; layers that were moved may meet others of another shape.
+    const differing = [...first.tensors].find(([name, { shape }]) => {
+      const twin = other.tensors.get(name);
+      return !twin || !sameShape(twin.shape, shape);
+    });
+    const [name] = differing ?? [...other.tensors].find(([tensor]) => !first.tensors.has(tensor)) ?? [];
+    if (name === undefined) continue;
+    const of = ({ tensors }: Operand) => (tensors.has(name) ? formatShape(tensors.get(name)?.shape ?? []) : "none");
+    throw new RecipeError(
+      `${first.label} and ${other.label} do not fit together: ${name} is ${of(first)} and ${of(other)}; their layers were put in places of other layers' shapes`,
+      [],
+      { tensor: name },
+    );
+  }
+}

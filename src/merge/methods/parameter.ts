@@ -1,0 +1,206 @@
+// Numbers of a recipe that may differ by layer, by part, or by tensor: how they are written, and what they come to for
+// each tensor of a model. What matches nothing, or has the wrong length, is an error.
+import { z } from "zod";
+import { RecipeError } from "../../core/errors.js";
+import { closest, formatSome } from "../../core/format.js";
+import { blockOf, compareParts, type Part } from "../../weights/checkpoint/architectures.js";
+import { layersField, parseLayers } from "./layers.js";
+import type { Operand } from "./operand.js";
+
+const number = z.number();
+
+/** Numbers spread evenly over the layers, the first at the input, with straight lines between them. */
+const gradient = z.strictObject({
+  gradient: z.array(number).min(1, "must hold at least one number"),
+  outside: number.optional(),
+});
+
+const perLayer = z.array(number).min(1, "must hold one number per layer");
+
+const simple = z.union([number, perLayer, gradient], {
+  error: "must be a number, a list of one number per layer, or { gradient: [...] }",
+});
+
+const rule = z.strictObject({
+  layers: layersField.optional(),
+  parts: z.union([z.string(), z.array(z.string()).min(1)]).optional(),
+  tensors: z.string().optional(),
+  value: simple,
+});
+
+/** A number, one per layer, a gradient over the layers, or rules of which the first that fits a tensor holds. */
+export const parameterField = z.union([number, perLayer, gradient, z.array(rule).min(1), rule], {
+  error:
+    "must be a number, a list of one number per layer, { gradient: [...] }, or a list of rules such as { parts: mlp, value: 0.5 }",
+});
+
+export type Parameter = z.output<typeof parameterField>;
+
+/** A number between bounds wherever it is written. */
+export function boundedParameter(low: number, high: number): typeof parameterField {
+  return parameterField.refine((parameter) => numbersIn(parameter).every((x) => x >= low && x <= high), {
+    error: `must be from ${low} to ${high}`,
+  });
+}
+
+/** Every number that a parameter can come to; a gradient stays between its own. */
+export function numbersIn(parameter: Parameter): number[] {
+  if (typeof parameter === "number") return [parameter];
+  if (Array.isArray(parameter)) {
+    return parameter.flatMap((entry) => (typeof entry === "number" ? [entry] : numbersIn(entry.value)));
+  }
+  if ("value" in parameter) return numbersIn(parameter.value);
+  return [...parameter.gradient, ...(parameter.outside === undefined ? [] : [parameter.outside])];
+}
+
+/** What a parameter comes to, by tensor name. */
+export type Resolved = (tensor: string) => number;
+
+/**
+ * Resolves a parameter for the tensors of a model.
+ * @param field its path in the recipe, for errors
+ * @param fallback its value where nothing is written, or no rule fits
+ * @throws {RecipeError} if a list has not one number per layer, or a rule fits no tensor
+ */
+export function resolveParameter(
+  parameter: Parameter | undefined,
+  fallback: number,
+  field: string,
+  operand: Operand,
+): Resolved {
+  if (parameter === undefined) return () => fallback;
+  if (typeof parameter === "number") return () => parameter;
+  // A rule alone is a list of one.
+  if (typeof parameter === "object" && "value" in parameter) {
+    return resolveParameter([parameter], fallback, field, operand);
+  }
+  if (!Array.isArray(parameter) || typeof parameter[0] === "number") {
+    const at = spread(parameter as z.output<typeof simple>, field, operand);
+    return (tensor) => at(operand.tensors.get(tensor)?.layer ?? null);
+  }
+  const left = new Set(operand.tensors.keys());
+  const rules = (parameter as readonly z.output<typeof rule>[]).map((one, i) => {
+    const fits = matcher(one, `${field}[${i}]`, operand);
+    const own = [...left].filter(fits);
+    if (own.length === 0) {
+      throw new RecipeError(
+        `${field}[${i}] never holds: the rules before it fit all of its tensors, and the first that fits counts; put it before them`,
+        [],
+        { field: `${field}[${i}]` },
+      );
+    }
+    for (const tensor of own) left.delete(tensor);
+    return { fits, at: spread(one.value, `${field}[${i}].value`, operand) };
+  });
+  return (tensor) => {
+    const found = rules.find(({ fits }) => fits(tensor));
+    return found ? found.at(operand.tensors.get(tensor)?.layer ?? null) : fallback;
+  };
+}
+
+function spread(
+  parameter: z.output<typeof simple>,
+  field: string,
+  { layers }: Operand,
+): (layer: number | null) => number {
+  if (typeof parameter === "number") return () => parameter;
+  if (!Array.isArray(parameter)) {
+    const { gradient: anchors, outside = anchors[0] ?? 0 } = parameter;
+    return (layer) => (layer === null ? outside : interpolate(anchors, layers > 1 ? layer / (layers - 1) : 0));
+  }
+  if (parameter.length !== layers) {
+    throw new RecipeError(
+      `${field} has ${parameter.length} numbers, but the model has ${layers} layers; give one per layer, or { gradient: [...] } to spread them`,
+      [],
+      { field, expected: `${layers} numbers`, actual: `${parameter.length} numbers` },
+    );
+  }
+  // Outside the layers: the number of the layer at the input, as merging tools have it.
+  return (layer) => parameter[layer ?? 0] ?? 0;
+}
+
+/** The value at a position from 0 to 1 along numbers that stand at equal distances. */
+export function interpolate(anchors: readonly number[], position: number): number {
+  const at = position * (anchors.length - 1);
+  const below = Math.min(Math.floor(at), anchors.length - 1);
+  const above = Math.min(below + 1, anchors.length - 1);
+  const low = anchors[below] ?? 0;
+  return low + (at - below) * ((anchors[above] ?? 0) - low);
+}
+
+export interface Selection {
+  readonly layers?: z.output<typeof layersField> | undefined;
+  readonly parts?: string | readonly string[] | undefined;
+  /** A name in which each * stands for anything. */
+  readonly tensors?: string | undefined;
+}
+
+/**
+ * Whether a tensor is of given layers, parts and name.
+ * @throws {RecipeError} if no tensor is
+ */
+export function matcher(selection: Selection, field: string, operand: Operand): (tensor: string) => boolean {
+  const { layers, parts, tensors } = selection;
+  const within = (name: string) => (field === "" ? name : `${field}.${name}`);
+  const chosen = layers === undefined ? undefined : parseLayers(layers, operand.layers, within("layers"));
+  const names = parts === undefined ? undefined : typeof parts === "string" ? [parts] : parts;
+  if (names) requireParts(names, within("parts"), operand);
+  const fits = (tensor: string): boolean => {
+    const place = operand.tensors.get(tensor);
+    if (!place) return false;
+    if (chosen && (place.layer === null || !chosen.has(place.layer))) return false;
+    if (names && !names.some((name) => isOfPart(place, name))) return false;
+    return tensors === undefined || matchesPattern(tensor, tensors);
+  };
+  if (![...operand.tensors.keys()].some(fits)) {
+    const example = formatSome([...operand.tensors.keys()].slice(-3));
+    const written = tensors === undefined ? "" : ` (${tensors})`;
+    throw new RecipeError(
+      `${field || "the choice"}${written} fits no tensor of the model; its tensors are called ${example}, and so on`,
+      [],
+      {
+        field,
+      },
+    );
+  }
+  return fits;
+}
+
+/** `attention`, `mlp`, `outside`, or the name of a part such as `q_proj`. */
+export function isOfPart(
+  { layer, part }: { readonly layer: number | null; readonly part: Part },
+  name: string,
+): boolean {
+  if (name === "outside") return layer === null;
+  if (name === "attention" || name === "mlp") return layer !== null && blockOf(part) === name;
+  return part === name;
+}
+
+/** @throws {RecipeError} if the model has no such part */
+export function requireParts(names: readonly string[], field: string, operand: Operand): void {
+  const places = [...operand.tensors.values()];
+  const missing = names.filter((name) => !places.some((place) => isOfPart(place, name)));
+  if (missing.length === 0) return;
+  const known = [...new Set(places.map(({ part }) => part))].sort(compareParts);
+  const [meant] = missing.flatMap((name) => closest(name, [...known, "attention", "outside"]) ?? []);
+  throw new RecipeError(
+    `${field}: the model has no part ${formatSome(missing)}${meant === undefined ? "" : `, did you mean ${meant}?`}; it has attention, mlp, outside, ${known.join(", ")}`,
+    [],
+    { field },
+  );
+}
+
+/** Whether a name fits a pattern in which each * stands for anything; in time that is linear in both. */
+export function matchesPattern(name: string, pattern: string): boolean {
+  const [head = "", ...rest] = pattern.split("*");
+  if (rest.length === 0) return name === pattern;
+  const tail = rest.pop() ?? "";
+  if (!name.startsWith(head) || !name.endsWith(tail) || name.length < head.length + tail.length) return false;
+  let at = head.length;
+  for (const piece of rest) {
+    const found = name.indexOf(piece, at);
+    if (found < 0) return false;
+    at = found + piece.length;
+  }
+  return at <= name.length - tail.length;
+}

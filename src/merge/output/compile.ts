@@ -1,0 +1,66 @@
+// From a plan to streaming programs: one that writes the output's files, one that compares them with what they should be.
+
+import type { DType } from "../../core/dtype.js";
+import type { CheckpointTensor } from "../../weights/checkpoint/checkpoint.js";
+import type { FolderLayout } from "../../weights/safetensors/layout.js";
+import type { SafetensorsFile } from "../../weights/safetensors/reader.js";
+import type { Job, Program, Stored, Target } from "../../weights/streaming/program.js";
+import type { Measured } from "../expressions/expression.js";
+import { Resolver, type Sources } from "../expressions/resolve.js";
+import type { Plan, Step } from "../plan/plan.js";
+
+/** The stored tensor that a step copies byte for byte; undefined where it is computed. */
+export function copied(step: Step, resolver: Resolver): CheckpointTensor | undefined {
+  const stored = resolver.stored(step.value);
+  return stored?.dtype === step.dtype ? stored : undefined;
+}
+
+/** The program that writes a plan's tensors into files laid out like this. */
+export function compileWrite(
+  plan: Plan,
+  sources: Sources,
+  measured: Measured,
+  layout: FolderLayout,
+  paths: readonly string[],
+): Program {
+  const resolver = new Resolver(sources, measured);
+  const stepOf = new Map(plan.steps.map((step) => [step.tensor, step]));
+  const jobs = layout.shards.flatMap((shard, file) =>
+    shard.tensors.map((tensor): Job => {
+      const step = stepOf.get(tensor.name) as Step;
+      const to: Target = { file, offset: tensor.offset, dtype: tensor.dtype };
+      const stored = copied(step, resolver);
+      if (stored) {
+        return { kind: "copy", name: step.tensor, bytes: stored.bytes, from: resolver.place(stored), to };
+      }
+      return { kind: "write", name: step.tensor, value: resolver.evaluation(step.value), to };
+    }),
+  );
+  return { inputs: resolver.inputs, outputs: paths, jobs };
+}
+
+/** A tensor of a written checkpoint. */
+export interface WrittenTensor {
+  readonly file: SafetensorsFile;
+  readonly offset: number;
+  readonly dtype: DType;
+}
+
+/** The program that compares written tensors with the plan; its jobs stand in the order of `steps`. */
+export function compileCompare(
+  steps: readonly Step[],
+  sources: Sources,
+  measured: Measured,
+  written: ReadonlyMap<string, WrittenTensor>,
+): Program {
+  const resolver = new Resolver(sources, measured);
+  const jobs = steps.map((step): Job => {
+    const against: Stored = resolver.place(written.get(step.tensor) as WrittenTensor);
+    const stored = copied(step, resolver);
+    if (stored) {
+      return { kind: "compare-copy", name: step.tensor, bytes: stored.bytes, from: resolver.place(stored), against };
+    }
+    return { kind: "compare", name: step.tensor, value: resolver.evaluation(step.value), against };
+  });
+  return { inputs: resolver.inputs, outputs: [], jobs };
+}

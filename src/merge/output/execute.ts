@@ -1,0 +1,312 @@
+// Executes a plan into a folder: measures what must be measured, streams the tensors, writes what goes with them, and
+// makes the folder appear under its name when all of it is on the disk.
+import { open, stat, writeFile } from "node:fs/promises";
+import { basename, join, relative } from "node:path";
+import { packBits, unpackBits } from "../../core/bits.js";
+import { digestOfJson } from "../../core/digest.js";
+import { CancelledError, DiskFullError, LayergraftError, MismatchError, OutputError } from "../../core/errors.js";
+import { formatSome, plural } from "../../core/format.js";
+import { type FolderLayout, layoutFolder } from "../../weights/safetensors/layout.js";
+import { cutIntoPieces, type Program } from "../../weights/streaming/program.js";
+import { resultsByJob } from "../../weights/streaming/results.js";
+import { type Progress, type RunOptions, type RunResult, runProgram } from "../../weights/streaming/run-program.js";
+import type { Measured } from "../expressions/expression.js";
+import { packMeasured, unpackMeasured } from "../expressions/measured.js";
+import { measureAll } from "../measurements/measure.js";
+import { digestCompanions, writeCompanions } from "../plan/companions.js";
+import { type Plan, PROVENANCE_FILE } from "../plan/plan.js";
+import type { OpenedPlan } from "../plan/planner.js";
+import { compileWrite } from "./compile.js";
+import { OutputFolder, type RunState } from "./output-folder.js";
+import { modelCard, provenanceOf } from "./provenance.js";
+import { changedShare } from "./summary.js";
+
+export interface ExecuteOptions {
+  /** Folder to write; it appears when it is complete. */
+  readonly out: string;
+  /** Go on with what a stopped run left beside `out`; start anew if there is nothing. Default false. */
+  readonly resume?: boolean | undefined;
+  /** Replace an existing output of layergraft, discard what a stopped run left, merge models that look unrelated. Default false. */
+  readonly force?: boolean | undefined;
+  /** Threads to use; by default the machine's cores, at most 8. The result does not depend on it. */
+  readonly threads?: number | undefined;
+  /** Bound of all buffers together, in bytes; 256 MB by default. */
+  readonly memory?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+}
+
+export interface ExecuteResult {
+  /** Absolute path of the folder. */
+  readonly out: string;
+  /** Weight files, in order. */
+  readonly files: readonly string[];
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+  /** Measured numbers by measurement; of a mask how many rows it marks, and how many there are. */
+  readonly measured: Readonly<Record<string, readonly number[]>>;
+  /** Share of the parameters that come from the expert where the rest went back to its base; of other methods null. */
+  readonly changedShare: number | null;
+  /** Bytes of tensors that an earlier, stopped run had written already. */
+  readonly resumed: boolean;
+  /** Whether nothing was done because the folder was complete already. */
+  readonly alreadyComplete: boolean;
+  /** What a person should know of the result, such as values that exceeded float16. */
+  readonly warnings: readonly string[];
+}
+
+/**
+ * Executes a plan into `out`.
+ *
+ * Memory is bounded by `memory`, whatever the size of the models. A run stopped by its signal, an error of the disk or
+ * a kill leaves `OUT.partial`, from which `resume` goes on to the same bytes.
+ * @throws {OutputError} if the output cannot be written there, or the disk fills up
+ * @throws {CancelledError} if the signal fires
+ * @throws {LayergraftError} if a source changes meanwhile, or a resumed run is not the one that was stopped
+ */
+export async function executePlan(opened: OpenedPlan, options: ExecuteOptions): Promise<ExecuteResult> {
+  return new Execution(opened, options).run();
+}
+
+/**
+ * Checks, without writing anything, that a plan's output could be written: the place, what stands there, the room.
+ * @throws {OutputError} if not
+ */
+export async function checkOutput(opened: OpenedPlan, options: ExecuteOptions): Promise<void> {
+  await new Execution(opened, options).check();
+}
+
+class Execution {
+  readonly #opened: OpenedPlan;
+  readonly #plan: Plan;
+  readonly #options: ExecuteOptions;
+  readonly #folder: OutputFolder;
+  readonly #layout: FolderLayout;
+  readonly #digest: string;
+
+  constructor(opened: OpenedPlan, options: ExecuteOptions) {
+    this.#opened = opened;
+    this.#plan = opened.plan;
+    this.#options = options;
+    this.#folder = new OutputFolder(options.out);
+    const { recipe, sources, steps } = this.#plan;
+    const lead = opened.sources.get(this.#plan.configFrom);
+    const declarations = steps.map(({ tensor, dtype, shape }) => ({ name: tensor, dtype, shape }));
+    this.#layout = layoutFolder(declarations, {
+      ...(recipe.shard_size === undefined ? {} : { shardBytes: recipe.shard_size }),
+      metadata: lead?.files[0]?.metadata ?? {},
+    });
+    // Where a source lies belongs to it: another model of its family has the same headers.
+    const places = sources.map(({ id, folder, adapter, digest }) => [
+      id,
+      ...[folder, adapter].map((path) => path && relative(this.#folder.path, path)),
+      digest,
+    ]);
+    this.#digest = digestOfJson([recipe, places, steps, this.#plan.vocabulary?.digest]);
+  }
+
+  async run(): Promise<ExecuteResult> {
+    const { earlier, isComplete } = await this.check();
+    if (isComplete) return this.#result([], 0, 0, new Map(), false, true);
+
+    // As they were when their headers were read: a plan may be older than the files it is executed on.
+    const inputs = this.#plannedTimes();
+    await this.#checkInputs(inputs);
+    await this.#folder.open({ resume: earlier !== undefined });
+    try {
+      const measured = await this.#measure(earlier, (values) =>
+        this.#folder.saveState({ plan: this.#digest, inputs, measured: packMeasured(values), done: "" }),
+      );
+      const { program, wasThere } = await this.#prepare(measured);
+      const done = (wasThere && earlier?.done) || "";
+      const state: RunState = { plan: this.#digest, inputs, measured: packMeasured(measured), done };
+      await this.#folder.saveState(state);
+      const outcome = await this.#write(program, state);
+      await this.#checkInputs(inputs);
+      const warnings = [...overflowWarnings(program, outcome), ...(await this.#finish(measured))];
+      return this.#result(warnings, outcome.bytesRead, outcome.bytesWritten, measured, earlier !== undefined, false);
+    } catch (error) {
+      // What was read of a file that changed is of no use, not even if the file changes back.
+      const isUseless = error instanceof LayergraftError && error.code === "changed";
+      throw this.#explain(error, await this.#folder.abandon(isUseless));
+    }
+  }
+
+  /** Whether the output can be written, and what there is to go on from. Writes nothing. */
+  async check(): Promise<{ earlier: RunState | undefined; isComplete: boolean }> {
+    const { resume = false, force = false } = this.#options;
+    await this.#folder.recover();
+    const earlier = await this.#earlierRun();
+    if (resume && earlier === undefined && (await this.#isComplete())) return { earlier, isComplete: true };
+    const { unrelated = [] } = this.#plan;
+    if (unrelated.length > 0 && !force && !earlier) {
+      throw new MismatchError(
+        "These models look unrelated; check the paths, or merge them anyway with --force:",
+        unrelated,
+      );
+    }
+    const folders = this.#plan.sources.flatMap(({ folder, adapter }) =>
+      adapter === undefined ? [folder] : [folder, adapter],
+    );
+    await this.#folder.check(folders, force);
+    await this.#folder.checkSpace(this.#layout.shards.reduce((sum, shard) => sum + shard.bytes, 0));
+    return { earlier, isComplete: false };
+  }
+
+  /** State of a stopped run to go on from. */
+  async #earlierRun(): Promise<RunState | undefined> {
+    const { resume, force } = this.#options;
+    const { partial, path } = this.#folder;
+    const left = await this.#folder.hasPartial(this.#digest);
+    if (!left || (force && !resume)) return undefined;
+    await this.#folder.requireUnlocked();
+    if (!resume) {
+      throw new OutputError(
+        `${partial} holds what a stopped run has written; go on with it with --resume, or discard it with --force`,
+        { file: partial },
+      );
+    }
+    const state = await this.#folder.state();
+    if (!state) return undefined;
+    if (state.plan !== this.#digest) {
+      throw new OutputError(
+        `${partial} was begun with another recipe, options or sources, so it cannot become ${path}; repeat that run's options, or discard it with --force`,
+        { file: partial },
+      );
+    }
+    await this.#checkInputs(state.inputs);
+    return state;
+  }
+
+  /** Whether the output is there already, whole, and made by this very plan. */
+  async #isComplete(): Promise<boolean> {
+    if ((await this.#folder.planDigest()) !== this.#digest) return false;
+    // Sources that are newer may hold other values under the same headers.
+    const { mtimeMs } = await stat(join(this.#folder.path, PROVENANCE_FILE));
+    return Object.values(this.#plannedTimes()).every((modified) => modified <= mtimeMs);
+  }
+
+  /** Modification times of the input files when they were opened. */
+  #plannedTimes(): Record<string, number> {
+    const files = [...this.#opened.sources.values()].flatMap((checkpoint) => checkpoint.files);
+    return Object.fromEntries(files.map(({ path, modified }) => [path, modified]));
+  }
+
+  /** @throws {LayergraftError} if an input file is not the one it was */
+  async #checkInputs(then: Readonly<Record<string, number>>): Promise<void> {
+    const changed: string[] = [];
+    for (const path of Object.keys(this.#plannedTimes())) {
+      const now = await stat(path).catch(() => undefined);
+      if (now?.mtimeMs !== then[path]) changed.push(path);
+    }
+    if (changed.length === 0) return;
+    throw new LayergraftError(
+      "changed",
+      `${formatSome(changed)} changed since the run began, so its output would mix old and new; start anew with --force`,
+      { file: changed[0] ?? "" },
+    );
+  }
+
+  /** The caller's bounds of a pass. */
+  get #bounds(): Omit<RunOptions, "phase"> {
+    const { threads, memory, signal, onProgress } = this.#options;
+    return { threads, memory, signal, onProgress };
+  }
+
+  #measure(earlier: RunState | undefined, onMeasured: (values: Measured) => Promise<void>): Promise<Measured> {
+    const known = unpackMeasured(earlier?.measured ?? {});
+    return measureAll(this.#plan.measurements, this.#opened.sources, { ...this.#bounds, known, onMeasured });
+  }
+
+  async #prepare(measured: Measured): Promise<{ program: Program; wasThere: boolean }> {
+    const shards: { path: string; wasThere: boolean }[] = [];
+    for (const shard of this.#layout.shards) shards.push(await this.#folder.prepareShard(shard));
+    const paths = shards.map(({ path }) => path);
+    const program = compileWrite(this.#plan, this.#opened.sources, measured, this.#layout, paths);
+    return { program, wasThere: shards.every(({ wasThere }) => wasThere) };
+  }
+
+  async #write(program: Program, state: RunState): Promise<RunResult> {
+    const pieces = cutIntoPieces(program.jobs).length;
+    const handles = await Promise.all(program.outputs.map((path) => open(path, "r+")));
+    try {
+      return await runProgram(program, {
+        ...this.#bounds,
+        phase: "reading and writing",
+        done: unpackBits(state.done, pieces),
+        // Data first, then the note that it is there: the note must never be ahead, not even after a power cut.
+        onCheckpoint: async (done) => {
+          for (const handle of handles) await handle.datasync();
+          await this.#folder.saveState({ ...state, done: packBits(done) });
+        },
+      });
+    } finally {
+      await Promise.all(handles.map((handle) => handle.close()));
+    }
+  }
+
+  async #finish(measured: Measured): Promise<string[]> {
+    const { partial, path } = this.#folder;
+    const { sources } = this.#opened;
+    const { index } = this.#layout;
+    if (index) await writeFile(join(partial, index.name), index.content);
+    const warnings = await writeCompanions(this.#plan, sources, partial);
+    await writeFile(join(partial, "README.md"), await modelCard(this.#plan, sources, basename(path)));
+    const companions = await digestCompanions(
+      partial,
+      this.#layout.shards.map(({ name }) => name),
+    );
+    const provenance = provenanceOf(this.#plan, this.#digest, measured, companions, path);
+    await writeFile(join(partial, PROVENANCE_FILE), provenance);
+    await this.#folder.commit({ replace: this.#options.force ?? false });
+    return warnings;
+  }
+
+  #result(
+    warnings: string[],
+    bytesRead: number,
+    bytesWritten: number,
+    found: Measured,
+    resumed: boolean,
+    alreadyComplete: boolean,
+  ): ExecuteResult {
+    const files = this.#layout.shards.map(({ name }) => name);
+    const measured = Object.fromEntries(
+      [...found].map(([id, result]) => {
+        const marked = result instanceof Uint8Array ? result.reduce((sum, mark) => sum + mark, 0) : undefined;
+        return [id, marked === undefined ? (result as readonly number[]) : [marked, result.length]];
+      }),
+    );
+    const share = changedShare(this.#plan, found);
+    const { path: out } = this.#folder;
+    return { out, files, bytesRead, bytesWritten, measured, changedShare: share, resumed, alreadyComplete, warnings };
+  }
+
+  /** Says what is left behind and how to go on. */
+  #explain(error: unknown, isResumable: boolean): unknown {
+    const { partial } = this.#folder;
+    const left = isResumable ? `what was written so far is in ${partial}, go on with --resume` : "nothing was written";
+    if (error instanceof CancelledError) return new CancelledError(`stopped; ${left}`, { file: partial });
+    if (error instanceof DiskFullError || DiskFullError.isMeantBy(error)) {
+      const rest = isResumable ? "then go on with --resume" : "then start again";
+      return new DiskFullError(`the disk is full; free some room, ${rest}`, { file: partial }, error);
+    }
+    return error;
+  }
+}
+
+/** Finite values that float16 cannot hold have become infinite; a person must know, as the model may be broken. */
+function overflowWarnings(program: Program, outcome: RunResult): string[] {
+  const results = resultsByJob(outcome, program.jobs.length);
+  const overflowed: string[] = [];
+  let values = 0;
+  program.jobs.forEach((job, i) => {
+    const count = job.kind === "write" ? (results[i] ?? []).reduce((sum, piece) => sum + (piece[0] ?? 0), 0) : 0;
+    if (count > 0) overflowed.push(job.name);
+    values += count;
+  });
+  if (values === 0) return [];
+  return [
+    `${plural(values, "value")} in ${plural(overflowed.length, "tensor")} (${formatSome(overflowed)}) exceed the range of float16 and became infinite; bfloat16 would hold them`,
+  ];
+}

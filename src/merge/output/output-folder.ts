@@ -1,0 +1,179 @@
+// The output folder of a merge: where it may be written, what it may replace, and the journal from which it resumes.
+import { open, readdir, realpath, stat, statfs } from "node:fs/promises";
+import { basename, dirname, join, sep } from "node:path";
+import { isSystemError, OutputError } from "../../core/errors.js";
+import { exists, readJsonObject, writeFileAtomically } from "../../core/files.js";
+import { formatBytes } from "../../core/format.js";
+import { LOCK_FILE } from "../../core/lock.js";
+import { RunFolder } from "../../core/run-folder.js";
+import type { ShardLayout } from "../../weights/safetensors/layout.js";
+import { type PackedMeasured, packedMeasured } from "../expressions/measured.js";
+import { PROVENANCE_FILE } from "../plan/plan.js";
+
+/** A plan of 70,000 tensors, as a mixture of experts may have, with an operation for each, takes some 300 MB. */
+export const MOST_PROVENANCE_BYTES = 500_000_000;
+
+/** What a stopped run leaves for the next. */
+export interface RunState {
+  /** Digest of what is being written; a run with another one cannot go on from here. */
+  readonly plan: string;
+  /** Modification times of the input files. */
+  readonly inputs: Readonly<Record<string, number>>;
+  /** Measured values by measurement id. */
+  readonly measured: PackedMeasured;
+  /** Pieces of the program that are on the disk, one bit each, base64; empty before the first. */
+  readonly done: string;
+}
+
+const STATE_FILE = ".layergraft-run.json";
+
+/** The output folder of a merge: a run folder that knows what a merge may replace and what it can resume from. */
+export class OutputFolder extends RunFolder {
+  /** Digest of the plan that made a folder, if it is a whole output of layergraft. */
+  async planDigest(folder = this.path): Promise<unknown> {
+    const json = await readJsonObject(join(folder, PROVENANCE_FILE), MOST_PROVENANCE_BYTES).catch(() => undefined);
+    return json?.planDigest;
+  }
+
+  /**
+   * Whether an earlier run has left something to go on from or to discard.
+   * @throws {OutputError} if what stands there is not of layergraft's making, and so not to be touched
+   */
+  async hasPartial(planDigest: string): Promise<boolean> {
+    if (!(await exists(this.partial, { link: true }))) return false;
+    const names = await readdir(this.partial).catch(() => undefined);
+    // A run that was killed just before it gave the folder its name has removed its own files from it already.
+    const isOurs =
+      names &&
+      (names.length === 0 ||
+        names.includes(STATE_FILE) ||
+        names.includes(LOCK_FILE) ||
+        (await this.planDigest(this.partial)) === planDigest);
+    if (isOurs) return true;
+    throw new OutputError(
+      `${this.partial} was not made by layergraft, but that is where ${this.path} would be prepared; move it away or choose another output`,
+      { file: this.partial },
+    );
+  }
+
+  /**
+   * Checks that the output may be written here, before anything is read or written.
+   * @param inputs folders that are read
+   * @throws {OutputError} if it exists (unless `force`, and it is one of ours or empty), would overwrite an input, or
+   *   has no folder to stand in
+   */
+  async check(inputs: readonly string[], force: boolean): Promise<void> {
+    const parent = dirname(this.path);
+    if (!(await exists(parent))) {
+      throw new OutputError(`${parent} does not exist, so ${this.path} cannot be made; create it first`, {
+        file: this.path,
+      });
+    }
+    if (!(await stat(parent)).isDirectory()) {
+      throw new OutputError(`${parent} is a file, so ${this.path} cannot be made in it; choose another folder`, {
+        file: this.path,
+      });
+    }
+    // The folder that is filled will be the output, and --force would empty it.
+    for (const output of [this.path, this.partial]) {
+      const target = join(await realpath(parent), basename(output));
+      for (const input of inputs) {
+        const source = await realpath(input);
+        if (source === target) {
+          throw new OutputError(`the output ${output} is one of the inputs; choose another folder`, { file: output });
+        }
+        if (source.startsWith(join(target, sep))) {
+          throw new OutputError(`the input ${input} lies inside the output ${output}; choose another folder`, {
+            file: output,
+          });
+        }
+      }
+    }
+    if (!(await exists(this.path, { link: true }))) return;
+    const names = await readdir(this.path).catch((error: unknown) => {
+      if (isSystemError(error, "ENOTDIR") || isSystemError(error, "ENOENT"))
+        throw new OutputError(`${this.path} exists already and is not a folder; choose another name`, {
+          file: this.path,
+        });
+      throw error;
+    });
+    const isOurs = names.length === 0 || names.includes(PROVENANCE_FILE);
+    if (force && isOurs) return;
+    const what = isOurs
+      ? "exists already; choose another folder, or replace it with --force"
+      : `exists already and was not made by layergraft (it has no ${PROVENANCE_FILE}), so --force does not replace it; choose another folder`;
+    throw new OutputError(`${this.path} ${what}`, { file: this.path });
+  }
+
+  /** What an earlier run has left, if anything that can be read. */
+  async state(): Promise<RunState | undefined> {
+    const file = join(this.partial, STATE_FILE);
+    if (!(await exists(file))) return undefined;
+    const json = await readJsonObject(file);
+    const strings = typeof json.plan === "string" && typeof json.done === "string";
+    const objects = typeof json.inputs === "object" && packedMeasured.safeParse(json.measured).success;
+    return strings && objects && json.inputs ? (json as unknown as RunState) : undefined;
+  }
+
+  /**
+   * Leaves what was written to a later run, or removes the folder if nothing worth keeping was.
+   * @returns whether there is something to go on from
+   */
+  async abandon(isUseless = false): Promise<boolean> {
+    const state = await this.state().catch(() => undefined);
+    const hasPieces = Buffer.from(state?.done ?? "", "base64").some((bits) => bits !== 0);
+    const isResumable = !isUseless && (hasPieces || Object.keys(state?.measured ?? {}).length > 0);
+    if (isResumable) await this.close();
+    else await this.discard();
+    return isResumable;
+  }
+
+  async saveState(state: RunState): Promise<void> {
+    await writeFileAtomically(join(this.partial, STATE_FILE), JSON.stringify(state));
+  }
+
+  /**
+   * Refuses a run that the disk has no room for.
+   * @param bytes what the output needs in all; what is there of it already counts
+   */
+  async checkSpace(bytes: number): Promise<void> {
+    const { bavail, bsize } = await statfs(dirname(this.path));
+    const present = (await exists(this.partial)) ? await allocatedBytes(this.partial) : 0;
+    const free = bavail * bsize + present;
+    if (free < bytes) {
+      throw new OutputError(
+        `the output needs ${formatBytes(bytes)}, but the disk of ${dirname(this.path)} has only ${formatBytes(free)} free; make room or choose another disk`,
+        { file: this.path, expected: `${bytes} bytes`, actual: `${free} bytes` },
+      );
+    }
+  }
+
+  /**
+   * Creates a weight file at its full size, its header written, or leaves one that is there as it is.
+   * @returns its path, and whether it was there at its full size; else nothing in it has been done
+   */
+  async prepareShard(shard: ShardLayout): Promise<{ path: string; wasThere: boolean }> {
+    const path = join(this.partial, shard.name);
+    const handle = await open(path, (await exists(path)) ? "r+" : "wx+");
+    try {
+      const { size } = await handle.stat();
+      await handle.write(shard.header, 0, shard.header.byteLength, 0);
+      await handle.truncate(shard.bytes);
+      return { path, wasThere: size === shard.bytes };
+    } finally {
+      await handle.close();
+    }
+  }
+}
+
+async function allocatedBytes(folder: string): Promise<number> {
+  let sum = 0;
+  for (const name of await readdir(folder)) {
+    // Another run may be writing here; that is refused later, in better words.
+    sum += await stat(join(folder, name)).then(
+      ({ blocks }) => blocks * 512,
+      () => 0,
+    );
+  }
+  return sum;
+}

@@ -1,0 +1,130 @@
+// What a plan comes to, as numbers: tensors copied and computed, bytes to read and write, and who owns each layer.
+import { DTYPE_BITS } from "../../core/dtype.js";
+import { groupBy } from "../../core/group.js";
+import { elementCount } from "../../core/shape.js";
+import { countBytes, type Job } from "../../weights/streaming/program.js";
+import { flatten, hasOperation, isLeaf, type Measured, type Value } from "../expressions/expression.js";
+import { Resolver } from "../expressions/resolve.js";
+import { measuringBytes, placeholders } from "../measurements/measure.js";
+import type { Plan } from "../plan/plan.js";
+import type { OpenedPlan } from "../plan/planner.js";
+import { copied } from "./compile.js";
+
+/** Where the tensors of one layer, or those outside all layers, come from. */
+export interface Ownership {
+  /** Layer number; null for the tensors outside the layers. */
+  readonly layer: number | null;
+  /**
+   * The distinct origins of its tensors. One: all of it is that source's, or an average of those. Several: its tensors
+   * come from different sources.
+   */
+  readonly origins: readonly (readonly string[])[];
+  /** Whether what comes from several sources is put together by more than an average. */
+  readonly combined?: boolean;
+}
+
+export interface PlanSummary {
+  readonly tensors: number;
+  readonly parameters: number;
+  /** Tensors copied byte for byte. */
+  readonly copied: number;
+  /** Tensors computed: averaged, converted, or with an adapter's product added. */
+  readonly computed: number;
+  /** Bytes read while writing the output, plus those of the measurements. */
+  readonly bytesToRead: number;
+  /** Of these, bytes read to measure magnitudes. */
+  readonly bytesToMeasure: number;
+  /** Bytes of the output's tensors. */
+  readonly bytesToWrite: number;
+  /** One entry per layer, from the input, and last the one of the tensors outside. */
+  readonly ownership: readonly Ownership[];
+}
+
+/** Sums a plan up; reads nothing. */
+export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
+  const assumed = placeholders(plan.measurements);
+  const resolver = new Resolver(sources, assumed);
+  let copies = 0;
+  let bytesToRead = 0;
+  let bytesToWrite = 0;
+  for (const step of plan.steps) {
+    const bytes = (elementCount(step.shape) * DTYPE_BITS[step.dtype]) / 8;
+    const stored = copied(step, resolver);
+    if (stored) copies++;
+    const read: Job[] = stored ? [] : [{ kind: "delta", name: step.tensor, value: resolver.evaluation(step.value) }];
+    bytesToRead += stored ? stored.bytes : countBytes(read).read;
+    bytesToWrite += bytes;
+  }
+  const bytesToMeasure = measuringBytes(plan.measurements, sources, assumed);
+  return {
+    tensors: plan.steps.length,
+    parameters: plan.steps.reduce((sum, step) => sum + elementCount(step.shape), 0),
+    copied: copies,
+    computed: plan.steps.length - copies,
+    bytesToRead: bytesToRead + bytesToMeasure,
+    bytesToMeasure,
+    bytesToWrite,
+    ownership: ownershipOf(plan),
+  };
+}
+
+/** Where layers come from once it is measured who owns them. */
+export function measuredOwnership(plan: Plan, measured: Measured): Ownership[] {
+  const steps = plan.steps.map((step) => {
+    if (hasOperation(step.value)) return step;
+    const sources = flatten(step.value, measured).terms.flatMap((term) => (isLeaf(term) ? [term.source] : []));
+    // A source within a nested recipe counts as that recipe.
+    const isUsed = (label: string) => sources.some((id) => id === label || id.startsWith(`${label}.`));
+    const weighted = { blend: sources.map((source) => ({ weight: 1, value: { source, tensor: step.tensor } })) };
+    return { ...step, origin: step.origin.filter(isUsed), value: weighted };
+  });
+  return ownershipOf({ ...plan, steps });
+}
+
+function ownershipOf(plan: Plan): Ownership[] {
+  const byLayer = groupBy(plan.steps, ({ layer }) => layer);
+  const layers: (number | null)[] = Array.from({ length: plan.layers }, (_, layer) => layer);
+  return [...layers, null].map((layer) => {
+    const steps = byLayer.get(layer) ?? [];
+    const distinct = new Map(steps.map(({ origin }) => [origin.join(" "), origin] as const));
+    const combined = steps.some(({ value }) => !isAverage(value));
+    return {
+      layer,
+      ...(combined ? { combined } : {}),
+      origins: [...distinct.values()].sort((a, b) => a.length - b.length || compare(a[0], b[0])),
+    };
+  });
+}
+
+/** Whether a value is a tensor or an average, and not an operation or a choice that is yet to be measured. */
+function isAverage(value: Value): boolean {
+  if (isLeaf(value)) return true;
+  if (!("blend" in value)) return false;
+  return value.blend.every(
+    ({ weight, value: inner }) => (typeof weight === "number" || weight.inverse === true) && isAverage(inner),
+  );
+}
+
+function compare(a = "", b = ""): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/**
+ * Share of the parameters that are the expert's in a plan that gives part of it back to its base. Null for other methods,
+ * and where rows have yet to be measured.
+ */
+export function changedShare({ recipe, steps }: Plan, measured: Measured): number | null {
+  if (recipe.method !== "revert") return null;
+  let [kept, all] = [0, 0];
+  for (const { value, shape, origin } of steps) {
+    const elements = elementCount(shape);
+    all += elements;
+    if ("op" in value && value.op === "select") {
+      const mask = measured.get(value.mask);
+      if (!(mask instanceof Uint8Array)) return null;
+      const marked = mask.reduce((sum, mark) => sum + mark, 0) / mask.length;
+      kept += elements * (!recipe.keep ? marked : 1 - marked);
+    } else if (origin[0] === "expert") kept += elements;
+  }
+  return all > 0 ? kept / all : 0;
+}

@@ -1,0 +1,136 @@
+// Recomputes an output from its sources and compares it, byte for byte, with what lies on the disk.
+import { isFloatDType } from "../../core/dtype.js";
+import { CheckpointError, LayergraftError } from "../../core/errors.js";
+import { plural } from "../../core/format.js";
+import { formatShape, sameShape } from "../../core/shape.js";
+import { openShards } from "../../weights/safetensors/sharded.js";
+import { type Evaluation, operationsOf } from "../../weights/streaming/program.js";
+import { resultsByJob, totalDifferences } from "../../weights/streaming/results.js";
+import { type RunOptions, runProgram } from "../../weights/streaming/run-program.js";
+import { hasOperation, leavesOf, type Measured, measurementsOf, type Value } from "../expressions/expression.js";
+import { Resolver, type Sources } from "../expressions/resolve.js";
+import { digestFiles } from "../plan/companions.js";
+import { type Plan, PROVENANCE_FILE } from "../plan/plan.js";
+import { openPlan } from "../plan/planner.js";
+import { compileCompare, type WrittenTensor } from "./compile.js";
+import { readProvenance } from "./provenance.js";
+
+/** How one tensor of an output deviates from its plan. */
+export interface Deviation {
+  readonly tensor: string;
+  /** In words. */
+  readonly what: string;
+  /** Elements that differ, where dtype and shape are as planned. */
+  readonly differing?: number;
+  /** Index of the first of them, in row-major order. */
+  readonly first?: number;
+}
+
+export interface Verification {
+  /** Tensors compared. */
+  readonly tensors: number;
+  readonly bytesRead: number;
+  /** Empty if the output is what its plan says, to the last bit. */
+  readonly deviations: readonly Deviation[];
+  /** Other files (configuration, tokenizer, model card) that are not as they were written, each with what became of it. */
+  readonly files: readonly { readonly file: string; readonly what: "changed" | "missing" }[];
+}
+
+export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint"> {
+  /** New folders of sources that were moved since, by their id in layergraft.json. */
+  readonly moved?: ReadonlyMap<string, string> | undefined;
+}
+
+/**
+ * Verifies a folder that layergraft wrote.
+ * @throws {LayergraftError} if it has no layergraft.json, or its sources are gone or changed
+ */
+export async function verifyOutput(folder: string, options: VerifyOptions = {}): Promise<Verification> {
+  const { plan, measured, companions } = await readProvenance(folder, options.moved);
+  const { sources } = await openPlan(plan).catch((error: unknown) => {
+    if (!(error instanceof CheckpointError)) throw error;
+    throw new LayergraftError(
+      "moved",
+      `a source of ${folder} cannot be opened: ${error.message}; if it was moved, say where with --source ID=FOLDER (${plan.sources.map(({ id }) => id).join(", ")})`,
+      error.where,
+      error,
+    );
+  });
+  requireSound(plan, sources, measured, folder);
+  const written = new Map<string, WrittenTensor & { shape: readonly number[] }>();
+  for (const file of await openShards(folder)) {
+    for (const tensor of file.tensors) written.set(tensor.name, { ...tensor, file });
+  }
+
+  const deviations: Deviation[] = [];
+  const steps = plan.steps.filter((step) => {
+    const found = written.get(step.tensor);
+    if (!found) deviations.push({ tensor: step.tensor, what: "is missing" });
+    else if (found.dtype !== step.dtype || !sameShape(found.shape, step.shape)) {
+      const what = `is ${found.dtype} ${formatShape(found.shape)}, planned ${step.dtype} ${formatShape(step.shape)}`;
+      deviations.push({ tensor: step.tensor, what });
+    } else return true;
+    return false;
+  });
+  const planned = new Set(plan.steps.map((step) => step.tensor));
+  for (const name of written.keys())
+    if (!planned.has(name)) deviations.push({ tensor: name, what: "is not in the plan" });
+
+  const program = compileCompare(steps, sources, measured, written);
+  const { moved: _, ...runOptions } = options;
+  const outcome = await runProgram(program, { ...runOptions, phase: "verifying" });
+  resultsByJob(outcome, program.jobs.length).forEach((pieces, i) => {
+    const { differing, first } = totalDifferences(pieces);
+    if (differing === 0) return;
+    const what = `differs in ${plural(differing, "element")}, the first at index ${first}`;
+    deviations.push({ tensor: steps[i]?.tensor ?? "", what, differing, first });
+  });
+  const files = await compareCompanions(folder, companions);
+  return { tensors: plan.steps.length, bytesRead: outcome.bytesRead, deviations, files };
+}
+
+/** @throws {LayergraftError} if a step says what cannot be computed from the sources, as only an edited file can */
+function requireSound(plan: Plan, sources: Sources, measured: Measured, folder: string): void {
+  const broken = plan.steps.find(({ value, dtype, shape }) => {
+    const stored = leavesOf(value).map(({ source, tensor }) => sources.get(source)?.tensors.get(tensor));
+    if (stored.length === 0 || stored.some((tensor) => !tensor || !sameShape(tensor.shape, shape))) return true;
+    const isCopied = stored.length === 1 && !hasOperation(value) && stored[0]?.dtype === dtype;
+    if (!isCopied && ![dtype, ...stored.map((tensor) => tensor?.dtype)].every((name) => name && isFloatDType(name)))
+      return true;
+    return measurementsOf(value).some((id) => !measured.has(id)) || !isDefined(value, sources, measured);
+  });
+  if (!broken) return;
+  throw new LayergraftError(
+    "provenance",
+    `${PROVENANCE_FILE} of ${folder} says of ${broken.tensor} what cannot be computed from its sources; it was edited, or a source is another one`,
+    { file: folder, tensor: broken.tensor },
+  );
+}
+
+/** Whether a value's weights have a sum to divide by, its numbers were measured, and its masks are as long as its rows. */
+function isDefined(value: Value, sources: Sources, measured: Measured): boolean {
+  let evaluation: Evaluation;
+  try {
+    evaluation = new Resolver(sources, measured).evaluation(value);
+  } catch {
+    return false; // whatever stands there, it is not what a plan says
+  }
+  const { elements, columns } = evaluation;
+  return (
+    evaluation.terms.every(({ weight }) => Number.isFinite(weight)) &&
+    operationsOf(evaluation).every(
+      (operation) =>
+        operation.op !== "select" ||
+        operation.mask.length ===
+          (operation.axis === "rows" ? elements / columns : (elements / operation.matrix) * columns),
+    )
+  );
+}
+
+async function compareCompanions(folder: string, written: ReadonlyMap<string, string>): Promise<Verification["files"]> {
+  const now = new Map(Object.entries(await digestFiles(folder, [...written.keys()])));
+  return [...written].flatMap(([file, digest]) => {
+    if (now.get(file) === digest) return [];
+    return [{ file, what: now.has(file) ? ("changed" as const) : ("missing" as const) }];
+  });
+}

@@ -1,0 +1,51 @@
+// The configuration of an output, where it is not a copy of a source's.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { writeTiny } from "../../../test/support/checkpoints.js";
+import { CASES } from "../../engine/model/fixtures.test-util.js";
+import { writeCheckpoint } from "../../train/loop/checkpoint-writer.js";
+import { executePlan, planRecipe, planSoup } from "../index.js";
+
+const DECODERS = join(import.meta.dirname, "../../../test/fixtures/decoders");
+const root = mkdtempSync(join(tmpdir(), "layergraft-companions-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+/** Numbers of a JSON text as they are written there. */
+const numbersOf = (...path: string[]) =>
+  readFileSync(join(...path), "utf8")
+    .replace(/"[^"]*"/g, "")
+    .match(/-?\d[\d.eE+-]*/g);
+
+test.each(CASES)("a rewritten config.json of %s keeps the source text of its numbers", async (name) => {
+  const folder = join(DECODERS, name);
+  const wanted = numbersOf(folder, "config.json");
+  expect(wanted?.some((number) => /\.0$|e-0/.test(number))).toBe(true);
+  const merged = join(root, `${name}-merged`);
+  await executePlan(await planSoup({ models: [folder], dtype: "bfloat16" }), { out: merged });
+  expect(numbersOf(merged, "config.json")).toEqual(wanted);
+  const trained = join(root, `${name}-trained`);
+  await writeCheckpoint(trained, {
+    ...{ base: await planSoup({ models: [folder] }), parameters: new Map(), baseName: folder, provenance: {} },
+    dtype: "bfloat16",
+  });
+  expect(numbersOf(trained, "config.json")).toEqual(wanted);
+});
+
+test("values of layers that move keep their source text", async () => {
+  const folder = await writeTiny(join(root, "tiny"), { layers: 3 });
+  const path = join(folder, "config.json");
+  const text = readFileSync(path, "utf8");
+  writeFileSync(path, text.replace(/^\{/, '{"sparsity": [0.0, 1.50, 3e0], "factor": 1000000000000000019884624838656,'));
+  const out = join(root, "tiny-passthrough");
+  const slices = [
+    { model: folder, layers: "1-2" },
+    { model: folder, layers: "0-1" },
+  ];
+  await executePlan(await planRecipe({ method: "passthrough", slices }), { out });
+  expect(numbersOf(out, "config.json")?.slice(0, 5)).toEqual(
+    "1.50 3e0 0.0 1.50 1000000000000000019884624838656".split(" "),
+  );
+  expect(JSON.parse(readFileSync(join(out, "config.json"), "utf8"))).toMatchObject({ num_hidden_layers: 4 });
+});

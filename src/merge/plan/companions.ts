@@ -1,0 +1,207 @@
+// The small files that make a folder of weights a model: configuration, tokenizer, templates, licences.
+import { copyFile, lstat, readdir, readFile, realpath, stat } from "node:fs/promises";
+import { basename, dirname, join, sep } from "node:path";
+import { digestOf } from "../../core/digest.js";
+import type { TorchDTypeName } from "../../core/dtype.js";
+import { exists, readJsonObject, rewriteJson } from "../../core/files.js";
+import type { Checkpoint } from "../../weights/checkpoint/checkpoint.js";
+import type { AddedToken } from "../../weights/checkpoint/vocabulary.js";
+import { type Plan, PROVENANCE_FILE } from "./plan.js";
+
+/** What makes a tokenizer, as transformers, sentencepiece and Mistral name it. */
+const TOKENIZER_FILES = [
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "special_tokens_map.json",
+  "added_tokens.json",
+  "tokenizer.model",
+  "spiece.model",
+  "vocab.json",
+  "vocab.txt",
+  "merges.txt",
+  "tekken.json",
+];
+
+/** What goes with it: templates, defaults of generation, processors of a multimodal model. */
+const PROMPTING_FILES = [
+  "chat_template.jinja",
+  "chat_template.json",
+  "generation_config.json",
+  "preprocessor_config.json",
+  "processor_config.json",
+  "video_preprocessor_config.json",
+];
+
+/** Files of the lead checkpoint that the result inherits whatever its tokenizer: terms of use, and code it names. */
+const INHERITED = /^(LICENSE|LICENCE|NOTICE|USE_POLICY)(\.(md|txt))?$/i;
+
+/**
+ * Copies and writes the companions of a plan's output into a folder.
+ * @returns what a person should know, such as that there was no tokenizer to copy
+ */
+export async function writeCompanions(
+  plan: Plan,
+  sources: ReadonlyMap<string, Checkpoint>,
+  folder: string,
+): Promise<string[]> {
+  const lead = sources.get(plan.configFrom) as Checkpoint;
+  const tokenizer = sources.get(plan.tokenizerFrom) as Checkpoint;
+  await writeConfig(lead, plan, join(folder, basename(lead.config.file)));
+  const copied = new Set<string>();
+  // PEFT saves the tokenizer that was trained with beside the adapter; it then goes before the base's.
+  for (const home of [tokenizer.folder, ...(tokenizer.adapter ? [tokenizer.adapter.path] : [])]) {
+    const isWanted = (name: string) => TOKENIZER_FILES.includes(name) || PROMPTING_FILES.includes(name);
+    for (const name of await copyFiles(home, folder, isWanted)) copied.add(name);
+  }
+  if (plan.vocabulary && plan.vocabulary.added.length > 0) await addTokens(folder, plan.vocabulary.added);
+  // A model with code of its own (`auto_map`) cannot be opened without it. It is copied as text and never run here.
+  const hasCode = "auto_map" in lead.config.json;
+  await copyFiles(lead.folder, folder, (name) => INHERITED.test(name) || (hasCode && name.endsWith(".py")));
+  if (TOKENIZER_FILES.some((name) => copied.has(name))) return [];
+  return [
+    `${tokenizer.name} has no tokenizer files, so the result has none; copy those of its model into it, or name another source with --tokenizer-from`,
+  ];
+}
+
+/** What is wrong with a checkpoint's tokenizer files, for the plan's notes. */
+export async function tokenizerNotes({ folder, name }: Pick<Checkpoint, "folder" | "name">): Promise<string[]> {
+  const notes: string[] = [];
+  for (const file of await readdir(folder)) {
+    if (!TOKENIZER_FILES.includes(file) && !PROMPTING_FILES.includes(file)) continue;
+    const path = join(folder, file);
+    if (await leadsElsewhere(folder, file)) {
+      notes.push(
+        `${file} of ${name} is a symbolic link out of its folder, so it is not copied; replace the link with the file`,
+      );
+    } else if ((await stat(path)).size === 0) {
+      notes.push(`${file} of ${name} is empty; download it again`);
+    } else if (file.endsWith(".json")) {
+      await readJsonObject(path).catch(() => notes.push(`${file} of ${name} is not valid JSON; download it again`));
+    }
+  }
+  return notes;
+}
+
+/** Whether a file is a symbolic link out of its model. Snapshots in a hub cache link to the blobs beside them. */
+async function leadsElsewhere(folder: string, name: string): Promise<boolean> {
+  if (!(await lstat(join(folder, name))).isSymbolicLink()) return false;
+  const [home, target] = await Promise.all([realpath(folder), realpath(join(folder, name))]);
+  const snapshots = dirname(home);
+  const homes = basename(snapshots) === "snapshots" ? [home, join(dirname(snapshots), "blobs")] : [home];
+  return !homes.some((allowed) => target.startsWith(join(allowed, sep)));
+}
+
+/** Copies the files of a folder whose names are wanted, and names them. */
+async function copyFiles(from: string, to: string, isWanted: (name: string) => boolean): Promise<string[]> {
+  const wanted = (await readdir(from)).filter(isWanted);
+  const copied: string[] = [];
+  for (const name of wanted) {
+    if (!(await stat(join(from, name))).isFile() || (await leadsElsewhere(from, name))) continue;
+    await copyFile(join(from, name), join(to, name));
+    copied.push(name);
+  }
+  return copied;
+}
+
+/** The lead's configuration: as it is, byte for byte, where nothing in it changes. */
+async function writeConfig({ config }: Checkpoint, plan: Plan, path: string): Promise<void> {
+  if (outputConfig(plan, config) === config.json) return copyFile(config.file, path);
+  await rewriteJson(config.file, path, (json) => outputConfig(plan, { ...config, json }));
+}
+
+/** What the configuration of a plan's output says: the lead's, but for layers, vocabulary and dtype that the plan changes. */
+export function outputConfig(
+  { recipe, layerOrder, vocabulary }: Plan,
+  config: Checkpoint["config"],
+): Readonly<Record<string, unknown>> {
+  let { json } = config;
+  if (layerOrder) json = withLayers(json, config.layers, layerOrder);
+  if (vocabulary) json = withVocabulary(json, vocabulary.rows);
+  return recipe.dtype === "keep" ? json : withDType(json, recipe.dtype);
+}
+
+/** Fields that count layers, as families call them. */
+const LAYER_COUNTS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
+
+/** A configuration for other layers: their count, and every list that has an entry per layer. */
+function withLayers(
+  json: Readonly<Record<string, unknown>>,
+  layers: number,
+  order: readonly number[],
+): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(json).map(([key, value]): [string, unknown] => {
+      if (LAYER_COUNTS.includes(key) && Number(value) === layers) return [key, order.length];
+      if (Array.isArray(value) && value.length === layers && key !== "architectures") {
+        return [key, order.map((layer) => value[layer])];
+      }
+      return [key, isTextTower(key, value) ? withLayers(value as Record<string, unknown>, layers, order) : value];
+    }),
+  );
+}
+
+/** Where a multimodal configuration holds that of its decoder. */
+function isTextTower(key: string, value: unknown): boolean {
+  return (key === "text_config" || key === "llm_config") && typeof value === "object" && value !== null;
+}
+
+function withVocabulary(json: Readonly<Record<string, unknown>>, rows: number): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(json).map(([key, value]): [string, unknown] => {
+      if (key === "vocab_size") return [key, rows];
+      return [key, isTextTower(key, value) ? withVocabulary(value as Record<string, unknown>, rows) : value];
+    }),
+  );
+}
+
+/** Adds tokens to the tokenizer files of a folder, in the rows that the weights have for them. */
+async function addTokens(folder: string, added: readonly AddedToken[]): Promise<void> {
+  const edit = async (name: string, change: (json: Record<string, unknown>) => Record<string, unknown>) => {
+    const path = join(folder, name);
+    if (await exists(path)) await rewriteJson(path, path, change);
+  };
+  await edit("tokenizer.json", (json) => {
+    const known = Array.isArray(json.added_tokens) ? json.added_tokens : [];
+    return { ...json, added_tokens: [...known, ...added] };
+  });
+  await edit("tokenizer_config.json", (json) => {
+    const known = (json.added_tokens_decoder ?? {}) as Record<string, unknown>;
+    const described = Object.fromEntries(added.map(({ id, ...token }) => [String(id), token]));
+    return { ...json, added_tokens_decoder: { ...known, ...described } };
+  });
+  await edit("added_tokens.json", (json) => {
+    return { ...json, ...Object.fromEntries(added.map(({ id, content }) => [content, id])) };
+  });
+}
+
+/** transformers 4 calls the field torch_dtype, 5 dtype; text towers may repeat it. */
+function withDType(json: Readonly<Record<string, unknown>>, dtype: TorchDTypeName): Record<string, unknown> {
+  const changed = Object.entries(json).map(([key, value]): [string, unknown] => {
+    if (key === "torch_dtype" || key === "dtype") return [key, dtype];
+    return [key, isTextTower(key, value) ? withDType(value as Record<string, unknown>, dtype) : value];
+  });
+  const named = changed.some(([key]) => key === "torch_dtype" || key === "dtype");
+  return Object.fromEntries(named || !("model_type" in json) ? changed : [...changed, ["torch_dtype", dtype]]);
+}
+
+/** The model card is for people to go on writing. */
+const UNCHECKED = [PROVENANCE_FILE, "README.md"];
+
+/** SHA-256 of every file of an output but its weights, its journal, layergraft.json itself and the model card, by name. */
+export async function digestCompanions(folder: string, weights: readonly string[]): Promise<Record<string, string>> {
+  const names = (await readdir(folder)).filter(
+    (name) => !weights.includes(name) && !name.startsWith(".layergraft-") && !UNCHECKED.includes(name),
+  );
+  return digestFiles(folder, names.sort());
+}
+
+/** SHA-256 of files by name; those that are not there, or lead out of the folder, are left out. */
+export async function digestFiles(folder: string, names: readonly string[]): Promise<Record<string, string>> {
+  const digests = new Map<string, string>();
+  for (const name of names) {
+    if (name !== basename(name)) continue;
+    const content = await readFile(join(folder, name)).catch(() => undefined);
+    if (content) digests.set(name, digestOf(content));
+  }
+  return Object.fromEntries(digests);
+}

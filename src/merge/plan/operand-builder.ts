@@ -1,0 +1,136 @@
+// Opens the sources of recipes and makes operands of them: checkpoints as they are, recipes by their methods, the nested
+// ones first. Collects on the way what the methods ask to be measured, and what a person should know.
+
+import { RecipeError } from "../../core/errors.js";
+import { type Alignment, alignVocabularies } from "../../weights/checkpoint/alignment.js";
+import { type Checkpoint, openCheckpoint } from "../../weights/checkpoint/checkpoint.js";
+import { compareVocabularies, type Labelled, requireCompatible } from "../../weights/checkpoint/compatibility.js";
+import { childrenOf, isLeaf, type Value } from "../expressions/expression.js";
+import type { Measurement } from "../measurements/measure.js";
+import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
+import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "../methods/operand.js";
+import { type MergeRecipe, methodOf, sourcesOf } from "./recipe.js";
+
+/** A recipe that was checked. */
+type AnyRecipe = MergeRecipe | NestedRecipe;
+
+export class OperandBuilder implements PlanContext {
+  /** Opened checkpoints by label, which is their path within the recipe. */
+  readonly sources = new Map<string, Checkpoint>();
+  /** By id. */
+  readonly measurements = new Map<string, Measurement>();
+  readonly notes: string[] = [];
+  readonly folder: string;
+
+  /** @param folder folder that relative paths start from */
+  constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  note(text: string): void {
+    if (!this.notes.includes(text)) this.notes.push(text);
+  }
+
+  measure(measurement: Measurement): { measured: string } {
+    if (!this.measurements.has(measurement.id)) this.measurements.set(measurement.id, measurement);
+    return { measured: measurement.id };
+  }
+
+  /** Opens a source, a checkpoint or all those of a recipe. */
+  async open(source: SourceRecipe, label: string, folder = this.folder): Promise<void> {
+    if (typeof source !== "string") return this.openAll(source, `${label}.`, folder);
+    this.sources.set(label, await openCheckpoint(source, { base: folder }));
+  }
+
+  /**
+   * @param vocabulary `union`, or the label of the source whose vocabulary the others are brought to
+   * @throws {MismatchError} if the checkpoints opened so far do not fit together
+   */
+  async requireCompatible(vocabulary?: string, purpose = "merged"): Promise<Alignment | undefined> {
+    const alignment = vocabulary === undefined ? undefined : await alignVocabularies(this.sources, vocabulary);
+    for (const [label, checkpoint] of alignment?.checkpoints ?? []) this.sources.set(label, checkpoint);
+    for (const note of alignment?.notes ?? []) this.note(note);
+    const labelled = [...this.sources].map(([label, checkpoint]): Labelled => ({ label, checkpoint }));
+    const differences = alignment ? { faults: [], notes: [] } : await compareVocabularies(labelled);
+    requireCompatible(labelled, differences.faults, purpose);
+    for (const note of differences.notes) this.note(note);
+    for (const { label, checkpoint } of labelled) for (const note of checkpoint.notes) this.note(`${label}: ${note}`);
+    return alignment;
+  }
+
+  /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
+  async openAll(recipe: AnyRecipe, prefix: string, folder = this.folder): Promise<void> {
+    for (const [name, source] of sourcesOf(recipe)) await this.open(source, `${prefix}${name}`, folder);
+  }
+
+  /** The operand that a recipe makes. */
+  merge(recipe: AnyRecipe, prefix: string): Operand {
+    const direct = sourcesOf(recipe);
+    const operands = new Map(direct.map(([name, source]) => [name, this.operand(source, `${prefix}${name}`)] as const));
+    const [lead] = operands.values();
+    if (!lead) throw new Error("a recipe needs at least one source");
+    const method = methodOf(recipe);
+    // Slices are put one after the other; all other sources are combined layer by layer.
+    if (!("slices" in recipe)) requireSameShape([...operands.values()]);
+    const get = (field: string): Operand => operands.get(field) as Operand;
+    const models = direct.flatMap(([name]) => (/^(models|slices)\[/.test(name) ? [get(name)] : []));
+    const made = within(prefix, () => method.tensors(recipe, { get, models, base: operands.get("base") }, this));
+    const { tensors, layerOrder } = made instanceof Map ? { tensors: made, layerOrder: lead.layerOrder } : made;
+    const layers = layerOrder?.length ?? lead.layers;
+    if (layers > MOST_LAYERS)
+      throw new RecipeError(`${prefix || "the recipe"} makes ${layers} layers, more than any model has`);
+    for (const [name, { value }] of tensors) {
+      if (countLeaves(value) > MOST_LEAVES) {
+        throw new RecipeError(
+          `${prefix || "the recipe"} makes ${name} of more than ${MOST_LEAVES} tensors, as recipes within recipes multiply; write one part to a folder first`,
+          [],
+          { tensor: name },
+        );
+      }
+    }
+    return { label: prefix.replace(/\.$/, ""), layers, tensors, layerOrder, lead: lead.lead };
+  }
+
+  operand(source: SourceRecipe, label: string): Operand {
+    if (typeof source !== "string") return this.merge(source, `${label}.`);
+    const checkpoint = this.sources.get(label) as Checkpoint;
+    const tensors = [...checkpoint.tensors.values()].map(
+      ({ name, dtype, shape, layer, part, transposed }): [string, OperandTensor] => [
+        name,
+        {
+          ...{ dtype, shape, layer, part, origin: [label], value: { source: label, tensor: name } },
+          ...(transposed ? { transposed } : {}),
+        },
+      ],
+    );
+    return { label, layers: checkpoint.layers, tensors: new Map(tensors), lead: { id: label, checkpoint } };
+  }
+}
+
+const MOST_LAYERS = 10_000;
+const MOST_LEAVES = 10_000;
+
+/** Leaves by value: what several values share is counted once, though it stands in each. */
+const COUNTED = new WeakMap<object, number>();
+
+/** How many tensors a value is made of, repeated ones repeated. */
+function countLeaves(value: Value): number {
+  const known = COUNTED.get(value);
+  if (known !== undefined) return known;
+  const count = isLeaf(value) ? 1 : childrenOf(value).reduce((sum, inner) => sum + countLeaves(inner), 0);
+  COUNTED.set(value, count);
+  return count;
+}
+
+/** Runs `make`; a fault of a recipe within another is told with the path to it. */
+function within<T>(prefix: string, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    const isTold = error instanceof RecipeError && error.where.field?.startsWith(prefix) === true;
+    if (!(error instanceof RecipeError) || isTold) throw error;
+    const path = prefix.replace(/\.$/, "");
+    const field = error.where.field === undefined ? path : `${prefix}${error.where.field}`;
+    throw new RecipeError(`${path}: ${error.message}`, [], { ...error.where, field });
+  }
+}

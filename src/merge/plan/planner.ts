@@ -1,0 +1,255 @@
+// From a recipe to a plan: opens the sources, checks that they fit together, lets the methods say what each tensor is
+// made of, nested recipes first. Reads headers and configurations, and of the weights a sample.
+import { basename, resolve } from "node:path";
+import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../../core/dtype.js";
+import { LayergraftError, MismatchError, RecipeError } from "../../core/errors.js";
+import { formatSome, plural } from "../../core/format.js";
+import { groupBy } from "../../core/group.js";
+import { alignVocabularies } from "../../weights/checkpoint/alignment.js";
+import { type Checkpoint, openCheckpoint } from "../../weights/checkpoint/checkpoint.js";
+import { hasOperation, leavesOf } from "../expressions/expression.js";
+import { measuredSources } from "../measurements/measure.js";
+import type { OperandTensor } from "../methods/operand.js";
+import { tokenizerNotes } from "./companions.js";
+import { OperandBuilder } from "./operand-builder.js";
+import { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
+import { mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
+import { checkRecipe } from "./recipe-file.js";
+import { compareWeights, isBase, pathOf } from "./relatedness.js";
+
+/** A plan together with the opened checkpoints that it names. */
+export interface OpenedPlan {
+  readonly plan: Plan;
+  readonly sources: ReadonlyMap<string, Checkpoint>;
+}
+
+/**
+ * Makes the plan of a recipe.
+ * @param options.folder folder that relative paths start from; the working folder by default
+ * @throws {RecipeError} if the recipe asks for what cannot be
+ * @throws {MismatchError} if the sources do not fit together, with every reason
+ * @throws {CheckpointError | FormatError} if a source cannot be used
+ */
+export async function planRecipe(recipe: RecipeInput, options: { folder?: string } = {}): Promise<OpenedPlan> {
+  return new Planner(checkRecipe(recipe), options.folder ?? ".").plan();
+}
+
+/** Plans a layer swap; see `SwapRecipe` for the options and their defaults. */
+export function planSwap(
+  options: Omit<Extract<RecipeInput, { method: "swap" }>, "method">,
+  folder?: string,
+): Promise<OpenedPlan> {
+  return planRecipe({ method: "swap", ...options }, folder === undefined ? {} : { folder });
+}
+
+/** Plans a soup; see `SoupRecipe` for the options and their defaults. */
+export function planSoup(
+  options: Omit<Extract<RecipeInput, { method: "soup" }>, "method">,
+  folder?: string,
+): Promise<OpenedPlan> {
+  return planRecipe({ method: "soup", ...options }, folder === undefined ? {} : { folder });
+}
+
+class Planner {
+  readonly #recipe: Recipe;
+  readonly #builder: OperandBuilder;
+
+  constructor(recipe: Recipe, folder: string) {
+    this.#recipe = recipe;
+    this.#builder = new OperandBuilder(folder);
+  }
+
+  async plan(): Promise<OpenedPlan> {
+    const builder = this.#builder;
+    await builder.openAll(this.#recipe, "");
+    const alignment = await builder.requireCompatible(this.#recipe.vocabulary);
+    const merged = builder.merge(this.#recipe, "");
+    const recipe = withDefaults(this.#recipe, merged.layers);
+    const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
+    this.#checkArithmetic(steps);
+    this.#noteUnused(steps);
+    this.#noteSame();
+    const { unrelated, notes } = compareWeights(builder.sources);
+    for (const note of notes) builder.note(note);
+    const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
+    if (packed.length > 0) {
+      builder.note(
+        `${plural(packed.length, "packed tensor")} (${packed[0]?.dtype}) cannot be converted and keep their dtype`,
+      );
+    }
+    const tokenizerFrom = this.#tokenizerFrom(alignment?.leader ?? merged.lead.id);
+    const tokenizer = builder.sources.get(tokenizerFrom);
+    if (tokenizer) for (const note of await tokenizerNotes(tokenizer)) builder.note(note);
+    const plan: Plan = {
+      format: PLAN_FORMAT,
+      recipe,
+      layers: merged.layers,
+      ...(merged.layerOrder ? { layerOrder: merged.layerOrder } : {}),
+      architecture: merged.lead.checkpoint.architecture,
+      sources: [...builder.sources].map(([id, checkpoint]) => describe(id, checkpoint)),
+      measurements: [...builder.measurements.values()],
+      steps,
+      ...(alignment ? { vocabulary: { rows: alignment.rows, digest: alignment.digest, added: alignment.added } } : {}),
+      configFrom: merged.lead.id,
+      tokenizerFrom,
+      notes: builder.notes,
+      ...(unrelated.length > 0 ? { unrelated } : {}),
+    };
+    return { plan, sources: builder.sources };
+  }
+
+  /** Says which sources of one recipe are the same model. The slices of a passthrough often are. */
+  #noteSame(): void {
+    const merged = [...this.#builder.sources].filter(([label]) => !/(^|\.)slices\[\d+\]$/.test(label));
+    const parentOf = (label: string) => label.slice(0, label.lastIndexOf(".") + 1);
+    for (const same of groupBy(merged, ([label, source]) => `${parentOf(label)} ${pathOf(source)}`).values()) {
+      const labels = same.map(([label]) => label);
+      if (labels.length > 1) this.#builder.note(`${labels.join(" and ")} are the same model`);
+    }
+  }
+
+  /** Says which sources are given and read by nothing. */
+  #noteUnused(steps: readonly Step[]): void {
+    const used = new Set(steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
+    for (const source of measuredSources([...this.#builder.measurements.values()])) used.add(source);
+    for (const label of this.#builder.sources.keys()) {
+      if (isBase(label) && !used.has(label)) this.#builder.note(`${label} is given but not needed`);
+    }
+  }
+
+  #step(tensor: string, { dtype, shape, layer, part, origin, value }: OperandTensor): Step {
+    const { dtype: asked } = this.#recipe;
+    const convert = asked !== "keep" && isFloatDType(dtype);
+    return { tensor, dtype: convert ? DTYPE_BY_TORCH_NAME[asked] : dtype, shape, layer, part, origin, value };
+  }
+
+  /** Refuses what the arithmetic cannot do, before anything is read. */
+  #checkArithmetic(steps: readonly Step[]): void {
+    const faults = [...this.#mixedDTypes(steps), ...this.#uncomputable(steps)];
+    if (faults.length > 0) throw new MismatchError("This merge cannot be computed:", faults);
+  }
+
+  /** With `dtype: keep` there must be one dtype to keep: the same for a tensor in all sources, used in it or not. */
+  #mixedDTypes(steps: readonly Step[]): string[] {
+    if (this.#recipe.dtype !== "keep") return [];
+    const entering = new Set(steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
+    const [first, ...others] = [...this.#builder.sources].filter(([label]) => !isBase(label) || entering.has(label));
+    if (!first) return [];
+    return others.flatMap(([label, checkpoint]) => {
+      const differing = steps.filter(({ tensor }) => {
+        const [a, b] = [first[1].tensors.get(tensor)?.dtype, checkpoint.tensors.get(tensor)?.dtype];
+        return a !== b;
+      });
+      const [example] = differing;
+      if (!example) return [];
+      const [a, b] = [first[1].tensors.get(example.tensor)?.dtype, checkpoint.tensors.get(example.tensor)?.dtype];
+      return [
+        `${plural(differing.length, "tensor")} of ${first[0]} and ${label} differ in dtype, such as ${example.tensor} (${a} against ${b}); ` +
+          "say which the result shall have, with --dtype bfloat16, float16 or float32",
+      ];
+    });
+  }
+
+  #uncomputable(steps: readonly Step[]): string[] {
+    const packed = new Map<string, string[]>();
+    const quantized: string[] = [];
+    for (const { tensor, dtype, value } of steps) {
+      const leaves = leavesOf(value);
+      // The arithmetic of float64 adds no products.
+      const double = leaves.some(
+        (leaf) => this.#builder.sources.get(leaf.source)?.tensors.get(leaf.tensor)?.dtype === "F64",
+      );
+      for (const leaf of leaves) {
+        const stored = this.#builder.sources.get(leaf.source)?.tensors.get(leaf.tensor);
+        const computed =
+          leaves.length > 1 || hasOperation(value) || stored?.lowRank !== undefined || stored?.dtype !== dtype;
+        if (!computed || !stored) continue;
+        if (!isFloatDType(stored.dtype)) packed.set(stored.dtype, [...(packed.get(stored.dtype) ?? []), tensor]);
+        else if (stored.lowRank && double)
+          packed.set("F64 with an adapter", [...(packed.get("F64 with an adapter") ?? []), tensor]);
+        if (this.#builder.sources.get(leaf.source)?.config.quantized && leaves.length > 1) quantized.push(tensor);
+      }
+    }
+    const faults = [...packed].map(
+      ([dtype, tensors]) =>
+        `${plural(new Set(tensors).size, "tensor")} of dtype ${dtype} would have to be computed with, which is not supported (${formatSome([...new Set(tensors)])}); ` +
+        "use unquantised checkpoints in bfloat16, float16 or float32",
+    );
+    if (quantized.length > 0 && faults.length === 0) {
+      faults.push(
+        `the checkpoints are quantised (quantization_config), so averaging ${formatSome([...new Set(quantized)])} would be wrong; use the unquantised checkpoints`,
+      );
+    }
+    return faults;
+  }
+
+  #tokenizerFrom(lead: string): string {
+    const asked = this.#recipe.tokenizer_from;
+    if (asked === undefined) return lead;
+    if (this.#recipe.vocabulary !== undefined) {
+      throw new RecipeError(
+        "vocabulary says whose tokenizer fits the rows of the result, so tokenizer_from cannot name another; leave it out",
+        [],
+        { field: "tokenizer_from", actual: asked },
+      );
+    }
+    // A nested recipe stands for its own lead, whose label begins with the recipe's.
+    const path = resolve(this.#builder.folder, asked);
+    const found = [...this.#builder.sources].find(
+      ([label, { source, folder }]) =>
+        label === asked || label.startsWith(`${asked}.`) || source === asked || folder === path,
+    );
+    if (found) return found[0];
+    throw new RecipeError(
+      `tokenizer_from names ${JSON.stringify(asked)}, which is none of the sources (${formatSome([...this.#builder.sources.keys()], 8)})`,
+      [],
+      { field: "tokenizer_from", actual: asked },
+    );
+  }
+}
+
+/** The recipe, and the recipes inside it, with the defaults that a depth gives, so that what was done stands in the output. */
+function withDefaults<R extends { readonly method: string }>(recipe: R, layers: number): R {
+  const complete = (methodOf(recipe).complete?.(recipe, layers) ?? recipe) as R;
+  return mapSources(complete, (source) => (typeof source === "string" ? source : withDefaults(source, layers)));
+}
+
+function describe(id: string, checkpoint: Checkpoint): PlanSource {
+  return {
+    id,
+    folder: checkpoint.folder,
+    ...(checkpoint.adapter ? { adapter: checkpoint.adapter.path } : {}),
+    name: checkpoint.name,
+    digest: checkpoint.digest,
+    files: checkpoint.files.map(({ path, bytes, headerDigest }) => ({ name: basename(path), bytes, headerDigest })),
+  };
+}
+
+/**
+ * Opens the sources of a plan that was saved or sent.
+ * @throws {LayergraftError} if a source's files are no longer those that the plan was made for
+ */
+export async function openPlan(plan: Plan): Promise<OpenedPlan> {
+  const sources = new Map<string, Checkpoint>();
+  for (const { id, folder, adapter, digest } of plan.sources) {
+    const checkpoint = await openCheckpoint(adapter === undefined ? folder : `${folder}+${adapter}`);
+    if (checkpoint.digest !== digest) {
+      throw new LayergraftError(
+        "changed",
+        `${folder} is no longer what the plan was made for: its weight files differ in size or header; plan again`,
+        {
+          file: folder,
+          expected: digest,
+          actual: checkpoint.digest,
+        },
+      );
+    }
+    sources.set(id, checkpoint);
+  }
+  if (plan.recipe.vocabulary === undefined) return { plan, sources };
+  const alignment = await alignVocabularies(sources, plan.recipe.vocabulary);
+  if (alignment.digest !== plan.vocabulary?.digest) {
+    throw new LayergraftError("changed", "the tokenizers of the sources are no longer those of the plan; plan again");
+  }
+  return { plan, sources: alignment.checkpoints };
+}

@@ -1,0 +1,115 @@
+// The recipe: what a person writes to say what to merge. Its fields are those of its method (methods/) and of its output.
+import { z } from "zod";
+import { parseBytes } from "../../core/format.js";
+import { modelOf, type SourceRecipe } from "../methods/fields.js";
+import { METHODS } from "../methods/index.js";
+import type { AnyMethod } from "../methods/method.js";
+
+type Schemas = (typeof METHODS)[number]["schema"];
+
+/** A merge without its output: what can stand in place of a checkpoint. */
+export type MergeRecipe = z.output<Schemas>;
+export type MergeRecipeInput = z.input<Schemas>;
+
+/** Element type of the output: as the sources have it, or converted. */
+export const OUTPUT_DTYPES = ["keep", "bfloat16", "float16", "float32"] as const;
+
+const byteSize = z.union([z.string(), z.int().positive()]).transform((size, context): number => {
+  const bytes = typeof size === "number" ? size : parseBytes(size);
+  if (bytes !== undefined) return bytes;
+  context.addIssue({ code: "custom", message: "must be a size such as 5GB" });
+  return z.NEVER;
+});
+
+/** Fields that stand at the top of a recipe, whatever its method. */
+export const outputFields = {
+  dtype: z
+    .enum(OUTPUT_DTYPES)
+    .default("keep")
+    .describe("element type of the result; `keep`: every tensor keeps the dtype it has in the sources"),
+  shard_size: byteSize.optional().describe("largest weight file; default 5GB"),
+  vocabulary: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "where vocabularies differ: the source (such as `task` or `language`) whose tokens and rows the result has, or `union`; default: they must agree",
+    ),
+  tokenizer_from: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "source whose tokenizer, chat template and generation configuration are copied; default the task expert, or the first model",
+    ),
+};
+
+interface OutputFields {
+  readonly dtype: (typeof OUTPUT_DTYPES)[number];
+  readonly shard_size?: number | undefined;
+  readonly vocabulary?: string | undefined;
+  readonly tokenizer_from?: string | undefined;
+}
+
+type OutputFieldsInput = {
+  readonly [Field in keyof typeof outputFields]?: z.input<(typeof outputFields)[Field]> | undefined;
+};
+
+/** A whole recipe, defaults filled in. */
+export type Recipe = MergeRecipe & OutputFields;
+/** A recipe as it may be written. */
+export type RecipeInput = MergeRecipeInput & OutputFieldsInput;
+
+const BY_NAME: ReadonlyMap<string, AnyMethod> = new Map(
+  METHODS.map((method) => [method.name, method as unknown as AnyMethod]),
+);
+
+/** The method of a name, if there is one. */
+export function findMethod(name: string): AnyMethod | undefined {
+  return BY_NAME.get(name);
+}
+
+/** The method of a recipe that was checked. */
+export function methodOf(recipe: { readonly method: string }): AnyMethod {
+  return BY_NAME.get(recipe.method) as AnyMethod;
+}
+
+/** Fields that name one source each, whatever the method. */
+export const SOURCE_FIELDS = ["task", "language", "expert", "base"] as const;
+/** Fields that list sources, bare or as `{ model, ... }`. */
+export const LIST_FIELDS = ["models", "slices"] as const;
+
+/** The direct sources of a recipe: where each stands, and what stands there. */
+export function sourcesOf(recipe: object): [label: string, source: SourceRecipe, path: PropertyKey[]][] {
+  const fields = recipe as Record<string, unknown>;
+  const named = SOURCE_FIELDS.flatMap((field): [string, SourceRecipe, PropertyKey[]][] =>
+    fields[field] === undefined ? [] : [[field, fields[field] as SourceRecipe, [field]]],
+  );
+  const listed = LIST_FIELDS.flatMap((field) => {
+    const entries = fields[field];
+    if (!Array.isArray(entries)) return [];
+    return entries.map((entry, i): [string, SourceRecipe, PropertyKey[]] => {
+      const isEntry = typeof entry === "object" && entry !== null && "model" in entry;
+      return [`${field}[${i}]`, modelOf(entry), isEntry ? [field, i, "model"] : [field, i]];
+    });
+  });
+  // The base last: the sources that make up the result come first.
+  return [...named.filter(([label]) => label !== "base"), ...listed, ...named.filter(([label]) => label === "base")];
+}
+
+/** The same recipe with its direct sources replaced. */
+export function mapSources<R extends object>(recipe: R, to: (source: SourceRecipe, label: string) => unknown): R {
+  const replaced = { ...recipe } as Record<string, unknown>;
+  for (const [label, source, [field, index, inner]] of sourcesOf(recipe)) {
+    const name = field as string;
+    if (index === undefined) {
+      replaced[name] = to(source, label);
+      continue;
+    }
+    const list = [...(replaced[name] as unknown[])];
+    list[index as number] =
+      inner === undefined ? to(source, label) : { ...(list[index as number] as object), model: to(source, label) };
+    replaced[name] = list;
+  }
+  return replaced as R;
+}

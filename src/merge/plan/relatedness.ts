@@ -1,0 +1,150 @@
+// Whether models were fine-tuned from one: their weights are sampled and compared while a merge is planned. Fine-tuning
+// moves weights little, so two experts of one base point the same way; models trained apart are at right angles.
+import { closeSync, openSync, readSync } from "node:fs";
+import { DTYPE_BITS, type DType } from "../../core/dtype.js";
+import { formatPercent } from "../../core/format.js";
+import { elementCount, sameShape } from "../../core/shape.js";
+import type { Checkpoint, CheckpointTensor } from "../../weights/checkpoint/checkpoint.js";
+import { Converter } from "../../weights/kernels/convert.js";
+import type { KernelDType } from "../../weights/kernels/kernels.js";
+
+/** At most this many matrices are sampled, spread over the model, each by one short range: at most 1 MB of a model. */
+const MATRICES = 256;
+const ELEMENTS = 1024;
+
+/**
+ * Mean cosine of weights below which models look unrelated. Models that were initialized or trained apart have 0.00; at
+ * 0.2 a fine-tuned model would have changed its weights by five times their size.
+ */
+const UNRELATED = 0.2;
+
+/**
+ * Mean cosine below which models are further apart than fine-tuning takes them: by three quarters of the weights' size.
+ * Published experts change less than a tenth (cosine above 0.99); small models fine-tuned hard stay above 0.9.
+ */
+const FAR = 0.8;
+
+export interface Relatedness {
+  /** One sentence per model that looks unrelated to the others, with figures. */
+  readonly unrelated: readonly string[];
+  /** What a person should know of the others. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Compares sampled weights of each model with those of the base, or of the first where there is no base.
+ *
+ * Only matrices of the layers count: norms are near 1 in every model, and embeddings may have other rows. The sample is
+ * the same each time.
+ */
+export function compareWeights(sources: ReadonlyMap<string, Checkpoint>): Relatedness {
+  const labelled = [...sources];
+  const reference = labelled.find(([label]) => isBase(label)) ?? labelled[0];
+  const unrelated: string[] = [];
+  const notes: string[] = [];
+  if (!reference) return { unrelated, notes };
+  const sampler = new Sampler();
+  try {
+    for (const other of labelled) {
+      if (pathOf(other[1]) === pathOf(reference[1])) continue;
+      const found = sampler.compare(reference[1], other[1]);
+      if (!found) continue;
+      const [a, b] = [reference, other].map(([label, { name }]) => `${label} (${name})`);
+      const figures = `mean cosine ${found.cosine.toFixed(2)}, difference ${formatPercent(found.difference)} of the weights' size`;
+      const expected = "experts of one base have a cosine above 0.9";
+      if (found.cosine < UNRELATED) {
+        unrelated.push(`the weights of ${b} and ${a} have nothing in common: ${figures}; ${expected}`);
+      } else if (found.cosine < FAR) {
+        notes.push(`${b} and ${a} are further apart than fine-tuning takes them: ${figures}; ${expected}`);
+      } else if (found.equal && !reference[1].adapter && !other[1].adapter) {
+        notes.push(`${b} equals ${a} in every sampled weight; check that they are not the same model`);
+      }
+    }
+  } finally {
+    sampler.close();
+  }
+  return { unrelated, notes };
+}
+
+/** Whether a source is what changes are taken from, and not one of those that are merged. */
+export function isBase(label: string): boolean {
+  return /(^|\.)base(\.|$)/.test(label);
+}
+
+/** What tells sources apart that are not the same model. */
+export function pathOf({ folder, adapter }: Checkpoint): string {
+  return adapter ? `${folder}+${adapter.path}` : folder;
+}
+
+interface Comparison {
+  /** Mean over the matrices of the cosine between their samples. */
+  readonly cosine: number;
+  /** Norm of the difference of all samples over that of the first model's. */
+  readonly difference: number;
+  readonly equal: boolean;
+}
+
+/** Reads and compares samples; keeps files open until it is closed. */
+class Sampler {
+  readonly #converter = new Converter();
+  readonly #descriptors = new Map<string, number>();
+
+  /** Undefined where the models have nothing that can be compared. */
+  compare(a: Checkpoint, b: Checkpoint): Comparison | undefined {
+    const pairs = [...a.tensors.values()].flatMap((tensor) => {
+      const twin = b.tensors.get(tensor.name);
+      return twin && isMatrix(tensor) && isMatrix(twin) && sameShape(tensor.shape, twin.shape) ? [[tensor, twin]] : [];
+    }) as [CheckpointTensor, CheckpointTensor][];
+    const step = Math.max(1, pairs.length / MATRICES);
+    const cosines: number[] = [];
+    let [changed, size, equal] = [0, 0, true];
+    for (let at = 0; at < pairs.length; at += step) {
+      const [x, y] = (pairs[Math.floor(at)] ?? []).map((tensor) => this.#sample(tensor));
+      if (!x || !y) continue;
+      let [xx, yy, xy] = [0, 0, 0];
+      x.forEach((value, i) => {
+        const other = y[i] ?? 0;
+        xx += value * value;
+        yy += other * other;
+        xy += value * other;
+        equal &&= value === other;
+      });
+      const cosine = xy / Math.sqrt(xx * yy);
+      // Of zeros, or of what is not finite, there is no angle.
+      if (!Number.isFinite(cosine)) continue;
+      cosines.push(cosine);
+      size += xx;
+      changed += xx + yy - 2 * xy;
+    }
+    if (cosines.length === 0) return undefined;
+    const cosine = cosines.reduce((sum, value) => sum + value, 0) / cosines.length;
+    return { cosine, difference: Math.sqrt(Math.max(0, changed) / size), equal };
+  }
+
+  /** The values in the middle of a tensor. */
+  #sample({ file, offset, shape, dtype }: CheckpointTensor): Float32Array {
+    const elements = elementCount(shape);
+    const count = Math.min(elements, ELEMENTS);
+    const width = DTYPE_BITS[dtype] / 8;
+    const bytes = new Uint8Array(count * width);
+    const from = Math.floor((elements - count) / 2) * width;
+    readSync(this.#descriptor(file.path), bytes, 0, bytes.length, offset + from);
+    return this.#converter.decode(dtype as KernelDType, bytes);
+  }
+
+  #descriptor(path: string): number {
+    const descriptor = this.#descriptors.get(path) ?? openSync(path, "r");
+    this.#descriptors.set(path, descriptor);
+    return descriptor;
+  }
+
+  close(): void {
+    for (const descriptor of this.#descriptors.values()) closeSync(descriptor);
+  }
+}
+
+const SAMPLED: readonly DType[] = ["F32", "F16", "BF16"];
+
+function isMatrix({ layer, shape, dtype }: CheckpointTensor): boolean {
+  return layer !== null && shape.length >= 2 && SAMPLED.includes(dtype);
+}

@@ -1,0 +1,11 @@
+// Pieces of schemas that several formats share.
+import { z } from "zod";
+import { isObject } from "../core/json.js";
+
+/** The schema of a mapping by names from elsewhere. `z.record` drops the name `__proto__`. */
+export function recordOf<T extends z.ZodType>(value: T) {
+  const entries = z.map(z.string(), value);
+  return z
+    .preprocess((json) => (isObject(json) ? new Map(Object.entries(json)) : json), entries)
+    .transform((map): Record<string, z.output<T>> => Object.fromEntries(map));
+}

@@ -1,0 +1,225 @@
+// LoRA as data: which matrices get factors, how the factors start, and the folder in which PEFT finds them again.
+// Not the arithmetic: W + s B A is a graph in model/, and folding it in is a merge of FOLDER+ADAPTER.
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { RecipeError } from "../../core/errors.js";
+import { formatSome, plural } from "../../core/format.js";
+import { Random } from "../../core/random.js";
+import type { Part } from "../../weights/checkpoint/architectures.js";
+import { Converter } from "../../weights/kernels/convert.js";
+import type { KernelDType } from "../../weights/kernels/kernels.js";
+import { type TensorData, writeSafetensors } from "../../weights/safetensors/writer.js";
+
+/** How wide the factors are, and what their product counts. */
+export interface LoraSettings {
+  readonly rank: number;
+  readonly alpha: number;
+  /** Whether the product is scaled by alpha / sqrt(rank) and not alpha / rank (Kalajdzievski, arXiv 2312.03732). */
+  readonly rankStabilised: boolean;
+  /** Probability with which an element of what A reads is dropped in training. */
+  readonly dropout: number;
+}
+
+/** A matrix [out, in] that gets factors A [rank, in] and B [out, rank]. */
+export interface LoraModule {
+  /** Name of the matrix in the base, such as `model.layers.0.self_attn.q_proj.weight`. */
+  readonly tensor: string;
+  /** The same without `.weight`. */
+  readonly module: string;
+  readonly layer: number;
+  readonly part: Part;
+  readonly out: number;
+  readonly in: number;
+}
+
+export interface LoraPlan {
+  readonly settings: LoraSettings;
+  /** s of W + s B A. */
+  readonly scale: number;
+  /** In the order of the base's tensors. */
+  readonly modules: readonly LoraModule[];
+  /** Which modules these are, in PEFT's words. */
+  readonly targets: PeftTargets;
+}
+
+/** PEFT's `target_modules` and `layers_to_transform`. */
+export interface PeftTargets {
+  readonly targetModules: readonly string[];
+  readonly layersToTransform: readonly number[] | null;
+}
+
+/** A tensor of the base, as far as a plan needs it. */
+export interface LoraBaseTensor {
+  readonly layer: number | null;
+  readonly part: Part;
+  readonly shape: readonly number[];
+  readonly transposed?: true;
+}
+
+/** Hu et al., arXiv 2106.09685, section 4.1: alpha / r. */
+export function loraScale({ rank, alpha, rankStabilised }: LoraSettings): number {
+  return alpha / (rankStabilised ? Math.sqrt(rank) : rank);
+}
+
+/**
+ * Chooses the matrices that get factors: those of a selection that stand in layers. Norms, biases and routers of the
+ * selection are left as they are, as in PEFT.
+ * @param chosen names of the selected tensors; see selection.ts
+ * @param tensors all tensors of the base
+ * @throws {RecipeError} if the selection has no matrices, or has some that layergraft makes no factors for
+ */
+export function planLora(
+  chosen: ReadonlySet<string>,
+  tensors: ReadonlyMap<string, LoraBaseTensor>,
+  settings: LoraSettings,
+): LoraPlan {
+  const field = "train";
+  const outside = [...chosen].filter((name) => tensors.get(name)?.layer === null && isMatrix(name, tensors));
+  if (outside.length > 0) {
+    throw new RecipeError(
+      `${field}: LoRA makes factors for matrices in layers, and the selection has ${formatSome(outside)} outside of them; write "layers", or add "but outside"`,
+      [],
+      { field },
+    );
+  }
+  const modules = [...tensors].flatMap(([name, tensor]) => (chosen.has(name) ? moduleOf(name, tensor) : []));
+  if (modules.length === 0) {
+    throw new RecipeError(
+      `${field}: the selection has no matrix that LoRA could make factors for, only ${formatSome([...chosen])}`,
+      [],
+      { field },
+    );
+  }
+  return { settings, scale: loraScale(settings), modules, targets: peftTargets(modules, tensors) };
+}
+
+function isMatrix(name: string, tensors: ReadonlyMap<string, LoraBaseTensor>): boolean {
+  return name.endsWith(".weight") && (tensors.get(name)?.shape.length ?? 0) > 1;
+}
+
+// They decide which expert sees a token; PEFT's own choice of linear modules leaves them out, too.
+const ROUTERS: readonly Part[] = ["router", "shared_expert_gate"];
+
+function moduleOf(name: string, { layer, part, shape, transposed }: LoraBaseTensor): LoraModule[] {
+  if (layer === null || ROUTERS.includes(part) || !name.endsWith(".weight") || shape.length < 2) return [];
+  const [out = 0, input = 0] = shape;
+  if (shape.length > 2 || transposed) {
+    const what = transposed ? "is stored [in, out]" : "holds several matrices in one tensor";
+    throw new RecipeError(
+      `train: ${name} ${what}, and layergraft makes no LoRA factors for such; train it with PEFT`,
+      [],
+      { field: "train" },
+    );
+  }
+  return [{ tensor: name, module: name.replace(/\.weight$/, ""), layer, part, out, in: input }];
+}
+
+/** Last names and layers if they mean exactly these modules to PEFT, else the modules' whole names. */
+function peftTargets(modules: readonly LoraModule[], tensors: ReadonlyMap<string, LoraBaseTensor>): PeftTargets {
+  const lastName = (module: string) => module.slice(module.lastIndexOf(".") + 1);
+  const names = new Set(modules.map(({ module }) => lastName(module)));
+  const layers = new Set(modules.map(({ layer }) => layer));
+  const named = [...tensors].flatMap(([name, { layer }]) => {
+    const module = name.replace(/\.weight$/, "");
+    return name.endsWith(".weight") && names.has(lastName(module)) ? [{ module, layer }] : [];
+  });
+  const own = new Set(modules.map(({ module }) => module));
+  if (named.every(({ module }) => own.has(module))) return { targetModules: [...names], layersToTransform: null };
+  const inLayers = named.filter(({ layer }) => layer !== null && layers.has(layer));
+  if (inLayers.every(({ module }) => own.has(module))) {
+    return { targetModules: [...names], layersToTransform: [...layers].sort((a, b) => a - b) };
+  }
+  return { targetModules: [...own], layersToTransform: null };
+}
+
+/** Both factors of a module, float32, row-major. */
+export interface LoraFactors {
+  /** [rank, in] */
+  readonly a: Float32Array;
+  /** [out, rank] */
+  readonly b: Float32Array;
+}
+
+/** Names of a module's factors, as PEFT saves them; also their names as parameters that are trained. */
+export function factorNames({ module }: Pick<LoraModule, "module">): { readonly a: string; readonly b: string } {
+  const prefix = `base_model.model.${module}`;
+  return { a: `${prefix}.lora_A.weight`, b: `${prefix}.lora_B.weight` };
+}
+
+/** Shapes of a module's factors. */
+export function factorShapes(
+  module: LoraModule,
+  rank: number,
+): { readonly a: [number, number]; readonly b: [number, number] } {
+  return { a: [rank, module.in], b: [module.out, rank] };
+}
+
+/**
+ * How the factors start, as PEFT's `init_lora_weights=True`: B zero, A uniform between -1 / sqrt(in) and 1 / sqrt(in),
+ * which is torch's kaiming_uniform_ with a = sqrt(5). Not torch's own numbers: a function of seed and module, so that
+ * the choice of other modules changes nothing.
+ */
+export function initialFactors(module: LoraModule, rank: number, seed: number): LoraFactors {
+  const random = Random.of(seed, `lora ${module.module}`);
+  const bound = 1 / Math.sqrt(module.in);
+  const a = Float32Array.from({ length: rank * module.in }, () => (2 * random.float() - 1) * bound);
+  return { a, b: new Float32Array(module.out * rank) };
+}
+
+export interface WriteAdapterOptions {
+  readonly plan: LoraPlan;
+  /** Factors of every module of the plan, by the name of its tensor. */
+  readonly factors: (module: LoraModule) => LoraFactors;
+  /** What the adapter was trained on: a folder or a name on the hub. */
+  readonly base: string;
+  /** Element type of the factors; default F32, as PEFT saves them. */
+  readonly dtype?: KernelDType;
+}
+
+/**
+ * Writes adapter_config.json and adapter_model.safetensors into a folder that exists, as PEFT's `save_pretrained` does.
+ * @throws {RecipeError} if a factor does not fit float16
+ */
+export async function writeAdapter(folder: string, options: WriteAdapterOptions): Promise<void> {
+  const { plan, factors, base, dtype = "F32" } = options;
+  const converter = new Converter();
+  const tensors = plan.modules.flatMap((module): TensorData[] => {
+    const names = factorNames(module);
+    const shapes = factorShapes(module, plan.settings.rank);
+    const values = factors(module);
+    return (["a", "b"] as const).map((factor) => {
+      const { bytes, overflowed } = converter.encode(dtype, values[factor]);
+      if (overflowed > 0) {
+        throw new RecipeError(
+          `${plural(overflowed, "value")} of ${names[factor]} do not fit float16; save as bfloat16 or float32`,
+          [],
+          { field: "save_dtype" },
+        );
+      }
+      return { name: names[factor], dtype, shape: shapes[factor], data: bytes };
+    });
+  });
+  await writeSafetensors(join(folder, "adapter_model.safetensors"), tensors);
+  await writeFile(join(folder, "adapter_config.json"), `${JSON.stringify(adapterConfig(plan, base), undefined, 2)}\n`);
+}
+
+/** What PEFT reads; fields that it knows besides have their defaults. */
+export function adapterConfig({ settings, targets }: LoraPlan, base: string): Record<string, unknown> {
+  return {
+    peft_type: "LORA",
+    task_type: "CAUSAL_LM",
+    base_model_name_or_path: base,
+    r: settings.rank,
+    lora_alpha: settings.alpha,
+    lora_dropout: settings.dropout,
+    use_rslora: settings.rankStabilised,
+    use_dora: false,
+    target_modules: targets.targetModules,
+    layers_to_transform: targets.layersToTransform,
+    modules_to_save: null,
+    bias: "none",
+    fan_in_fan_out: false,
+    init_lora_weights: true,
+    inference_mode: true,
+  };
+}

@@ -1,0 +1,62 @@
+// Which fields of two configurations differ, and that a run refuses to resume with them. Not a test of their meaning.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { digestOfValue } from "../../core/digest.js";
+import { configurationDifferences, requireSameRun } from "./resume-check.js";
+
+const one = { base: "a", data: [{ source: "x", weight: 1 }], optimizer: { lr: 0.1, betas: [0.9, 0.99] }, threads: 2 };
+
+describe("configurationDifferences", () => {
+  it("names each field once, with both values", () => {
+    const other = {
+      ...{ base: "a", data: [{ source: "x", weight: 2 }, { source: "y" }], seed: 1 },
+      ...{ optimizer: { lr: 0.1, betas: [0.9, 0.999] }, threads: 2 },
+    };
+    expect(configurationDifferences(one, other)).toEqual([
+      { field: "data[0].weight", saved: 1, current: 2 },
+      { field: "data[1]", saved: undefined, current: { source: "y" } },
+      { field: "optimizer.betas[1]", saved: 0.99, current: 0.999 },
+      { field: "seed", saved: undefined, current: 1 },
+    ]);
+  });
+
+  it("finds none in a copy, whatever the order of its fields, and so does the digest", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const copy = reversed(value);
+        expect(configurationDifferences(value, copy)).toEqual([]);
+        expect(digestOfValue(copy)).toBe(digestOfValue(value));
+      }),
+      { numRuns: 200 },
+    );
+    expect(digestOfValue({ a: 1 })).not.toBe(digestOfValue({ a: 2 }));
+    expect(digestOfValue([1, 2])).not.toBe(digestOfValue([2, 1]));
+  });
+});
+
+/** A copy whose mappings have their fields the other way round. */
+function reversed(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(reversed);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).map(([key, inner]) => [key, reversed(inner)] as const);
+  return Object.fromEntries(entries.toReversed());
+}
+
+describe("requireSameRun", () => {
+  const run = (changes: object = {}, inputs: Record<string, string> = { base: "1", "x.jsonl": "2" }) => ({
+    configuration: { ...one, ...changes },
+    inputs,
+  });
+
+  it("lets change what no weight depends on", () => {
+    expect(() => requireSameRun(run(), run({ threads: 4, out: "elsewhere" }))).not.toThrow();
+  });
+
+  it("names all that differs", () => {
+    const changed = run({ optimizer: { lr: 0.2, betas: [0.9, 0.99] }, seed: 3 }, { base: "1", "x.jsonl": "3", y: "4" });
+    expect(() => requireSameRun(run(), changed)).toThrow(
+      /- optimizer\.lr was 0\.1 and is 0\.2\n.*- seed was not there and is 3\n.*- x\.jsonl has changed since\n.*- y was not read before$/,
+    );
+    expect(() => requireSameRun(run(), run({}, { base: "1" }))).toThrow("x.jsonl was read before and is not now");
+  });
+});

@@ -1,0 +1,80 @@
+// Sessions for parts of one graph. ONNX Runtime computes all of a session's outputs, whatever is fetched of them, so what is
+// wanted without the rest, such as a loss without its gradients, needs a session of its own.
+import type { Node } from "../../engine/graph/index.js";
+import {
+  declaredFeeds,
+  lowerGraph,
+  openSession,
+  type Session,
+  type TensorValue,
+  type Weight,
+} from "../../engine/runtime/index.js";
+
+/** Frozen weights beyond this many bytes are not held twice; rather too much is computed. */
+const MOST_REPEATED_BYTES = 1e9;
+
+/** Opens a session for each set of outputs that is asked for, when it first is. */
+export class Sessions {
+  readonly #outputs: Readonly<Record<string, Node>>;
+  readonly #weights: ReadonlyMap<string, Weight>;
+  readonly #threads: number | undefined;
+  readonly #open = new Map<string, { readonly outputs: ReadonlySet<string>; readonly session: Session }>();
+  readonly #isHeavy: boolean;
+
+  /** @param weights those that are part of every session; others are fed */
+  constructor(
+    outputs: Readonly<Record<string, Node>>,
+    weights: ReadonlyMap<string, Weight>,
+    threads: number | undefined,
+  ) {
+    this.#outputs = outputs;
+    this.#weights = weights;
+    this.#threads = threads;
+    const bytes = [...weights.values()].reduce((sum, { values }) => {
+      return sum + (values instanceof Uint8Array ? values.byteLength : values.length);
+    }, 0);
+    this.#isHeavy = bytes > MOST_REPEATED_BYTES;
+  }
+
+  /**
+   * Computes outputs.
+   * @param feeds may hold more than is needed
+   * @param into memory that some of the outputs are written to
+   * @throws {RuntimeMissingError} if there is no runtime for this platform
+   */
+  async run(
+    feeds: Readonly<Record<string, TensorValue>>,
+    fetches: readonly string[],
+    into: Readonly<Record<string, TensorValue>> = {},
+  ): Promise<Record<string, TensorValue>> {
+    const session = await this.#sessionFor(fetches);
+    return session.run(declaredFeeds(session, feeds), fetches, into);
+  }
+
+  async close(): Promise<void> {
+    for (const { session } of this.#open.values()) await session.close();
+    this.#open.clear();
+  }
+
+  async #sessionFor(fetches: readonly string[]): Promise<Session> {
+    const key = fetches.join(" ");
+    const known = this.#open.get(key);
+    if (known) return known.session;
+    if (this.#isHeavy) {
+      const wider = [...this.#open.values()].find(({ outputs }) => fetches.every((name) => outputs.has(name)));
+      if (wider) return wider.session;
+    }
+    const outputs = Object.fromEntries(fetches.map((name) => [name, this.#outputs[name] as Node]));
+    const model = lowerGraph(outputs, { weights: this.#weights });
+    const session = await openSession(model, {
+      // A plan of memory for each shape of a batch would be kept beside the memory of all others.
+      memoryPattern: false,
+      // Packed for one product each, frozen weights would be held once more for the forward pass and for the backward
+      // one; packing them anew costs little beside the products of whole batches.
+      config: { "session.disable_prepacking": "1" },
+      ...(this.#threads === undefined ? {} : { threads: this.#threads }),
+    });
+    this.#open.set(key, { outputs: new Set(fetches), session });
+    return session;
+  }
+}

@@ -1,0 +1,222 @@
+// The complete state of a run as a folder: weights and moments in float32, and a page that says how far it was. Enough
+// to go on as if nothing had happened. Not a checkpoint to use: that is in Hugging Face layout, in the dtype asked for.
+import { mkdir, open, readdir, rm, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { z } from "zod";
+import { canonicalJson } from "../../core/digest.js";
+import { CheckpointError } from "../../core/errors.js";
+import { exists, readJsonObject } from "../../core/files.js";
+import { formatSome } from "../../core/format.js";
+import { own } from "../../core/json.js";
+import { writeFolder } from "../../core/run-folder.js";
+import { formatShape, sameShape } from "../../core/shape.js";
+import { recordOf } from "../../settings/record-schema.js";
+import type { TensorInfo } from "../../weights/safetensors/header.js";
+import { openSafetensors, type SafetensorsFile } from "../../weights/safetensors/reader.js";
+import { type TensorData, writeSafetensors } from "../../weights/safetensors/writer.js";
+import type { Parameter } from "./optimizer.js";
+
+const VERSION = 1;
+const PAGE = "state.json";
+const TENSORS = "tensors.safetensors";
+
+const count = z.int().min(0);
+
+const progressSchema = z.strictObject({
+  /** Optimizer steps made. */
+  step: count,
+  /** Samples and tokens seen. */
+  samples: count,
+  tokens: count,
+  /** Where each data stream goes on; what stands there is the stream's own. */
+  position: z.json(),
+  /** Bytes of the log that belong to these steps; what follows them was lost with the run. */
+  logBytes: count,
+  /** The best score on the held-out data, and the samples after which it was measured. */
+  best: z.strictObject({ score: z.number(), samples: count }).nullable(),
+  /** Measurements since then that were not better, for early stopping. */
+  sinceBest: count,
+});
+
+/**
+ * How far a run is. There are no states of random generators in it: chance is a function of the seed and of what it is
+ * for (core/random.ts), such as the epoch that is shuffled or the step whose activations are dropped.
+ */
+export type Progress = z.output<typeof progressSchema>;
+
+const pageSchema = z.strictObject({
+  version: z.literal(VERSION),
+  progress: progressSchema,
+  /** The run's configuration, defaults filled in. */
+  configuration: z.json(),
+  /** Digests of what is read: base, data files, by a name for people. */
+  inputs: recordOf(z.string()),
+  /** Steps that each parameter has made. */
+  parameterSteps: recordOf(count),
+});
+
+type Page = z.output<typeof pageSchema>;
+
+export interface StateToWrite {
+  readonly progress: Progress;
+  readonly configuration: Page["configuration"];
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly parameters: Iterable<Parameter>;
+}
+
+/** A state that was found whole; its tensors are still on the disk. */
+export interface SavedState extends Omit<Page, "version" | "parameterSteps"> {
+  readonly folder: string;
+  readonly parameterSteps: Readonly<Record<string, number>>;
+  readonly file: SafetensorsFile;
+}
+
+/** What of a parameter is kept, and under which prefix; names of tensors hold dots of their own, so a prefix is first. */
+const ARRAYS = ["weights", "first", "second"] as const;
+
+const tensorName = (array: (typeof ARRAYS)[number], parameter: string) => `${array}.${parameter}`;
+
+/** States are numbered, and the highest number is the newest: a step may be saved twice, before and after a resume. */
+const FOLDER = /^state-(\d{1,15})$/;
+
+const folderName = (number: number) => `state-${number}`;
+
+/** Numbers of the whole states in a folder, the newest last. */
+async function stateNumbers(states: string): Promise<number[]> {
+  if (!(await exists(states))) return [];
+  const names = await readdir(states);
+  return names
+    .flatMap((name) => Number(FOLDER.exec(name)?.[1] ?? Number.NaN))
+    .filter(Number.isFinite)
+    .sort((a, b) => a - b);
+}
+
+/**
+ * Writes a state into a folder of states and then removes the earlier ones. Whatever happens meanwhile, one whole state
+ * is there: the new one gets its name when all of it is on the disk.
+ * @param states the folder of states; made if it is not there
+ * @returns the new state's folder
+ * @throws {DiskFullError} if there is no room; the former state stays
+ */
+export async function writeState(states: string, state: StateToWrite): Promise<string> {
+  const { progress, configuration, inputs } = state;
+  const parameters = [...state.parameters];
+  const former = await stateNumbers(states);
+  const final = join(states, folderName((former.at(-1) ?? 0) + 1));
+  await mkdir(states, { recursive: true });
+  const fill = async (partial: string) => {
+    const tensors = parameters.flatMap((parameter) => ARRAYS.map((array) => tensorOf(array, parameter)));
+    await writeSafetensors(join(partial, TENSORS), tensors);
+    const parameterSteps = Object.fromEntries(parameters.map(({ name, steps }) => [name, steps]));
+    const page: Page = { version: VERSION, progress, configuration, inputs: { ...inputs }, parameterSteps };
+    await writeFile(join(partial, PAGE), `${JSON.stringify(JSON.parse(canonicalJson(page)), undefined, 1)}\n`);
+  };
+  await writeFolder(final, `the state of step ${progress.step}`, fill, { retry: "resume" });
+  for (const number of former) await rm(join(states, folderName(number)), { recursive: true, force: true });
+  return final;
+}
+
+function tensorOf(array: (typeof ARRAYS)[number], parameter: Parameter): TensorData {
+  return {
+    name: tensorName(array, parameter.name),
+    dtype: "F32",
+    shape: parameter.shape,
+    data: bytesOf(parameter[array]),
+  };
+}
+
+/** The same memory, as bytes. */
+function bytesOf(values: Float32Array): Uint8Array {
+  return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+}
+
+/**
+ * Finds the newest state in a folder of states and checks it; reads no tensor.
+ * @returns undefined if there is none
+ * @throws {CheckpointError | FormatError} if what is there is damaged, or of another version
+ */
+export async function findState(states: string): Promise<SavedState | undefined> {
+  const newest = (await stateNumbers(states)).at(-1);
+  if (newest === undefined) return undefined;
+  const folder = join(states, folderName(newest));
+  const path = join(folder, PAGE);
+  const json = await readJsonObject(path);
+  if (json.version !== VERSION) {
+    throw new CheckpointError(
+      `${path} is of version ${JSON.stringify(json.version)}, and this layergraft reads version ${VERSION}; resume with the layergraft that wrote it`,
+      { file: path, field: "version", expected: String(VERSION), actual: String(json.version) },
+    );
+  }
+  const parsed = pageSchema.safeParse(json);
+  if (!parsed.success) {
+    const fields = parsed.error.issues.map((issue) => issue.path.join(".") || "the whole page");
+    throw new CheckpointError(
+      `${path} is damaged: ${formatSome(fields)}; remove ${folder} to start from the beginning`,
+      {
+        file: path,
+        field: fields[0] ?? "",
+      },
+    );
+  }
+  const { version: _, ...page } = parsed.data;
+  return { ...page, folder, file: await openSafetensors(join(folder, TENSORS)) };
+}
+
+/**
+ * Fills parameters from a state: weights, moments, steps.
+ * @throws {CheckpointError} if the state is not of exactly these parameters, in their shapes; nothing is changed then
+ */
+export async function restoreParameters(
+  { file, folder, parameterSteps }: SavedState,
+  parameters: ReadonlyMap<string, Parameter>,
+): Promise<void> {
+  const stored = new Map(file.tensors.map((tensor) => [tensor.name, tensor]));
+  const wanted = [...parameters.values()].flatMap((parameter) =>
+    ARRAYS.map((array) => ({ parameter, array, name: tensorName(array, parameter.name) })),
+  );
+  const faults = wanted.flatMap(({ parameter, name }) => {
+    const found = stored.get(name);
+    if (!found) return [`${name} is missing`];
+    if (found.dtype === "F32" && sameShape(found.shape, parameter.shape)) return [];
+    return [`${name} is ${found.dtype} ${formatShape(found.shape)}, not F32 ${formatShape(parameter.shape)}`];
+  });
+  const known = new Set(wanted.map(({ name }) => name));
+  faults.push(...file.tensors.filter(({ name }) => !known.has(name)).map(({ name }) => `${name} is not trained now`));
+  faults.push(
+    ...[...parameters.keys()]
+      .filter((name) => !Object.hasOwn(parameterSteps, name))
+      .map((name) => `the steps of ${name} are missing`),
+  );
+  if (faults.length > 0) {
+    throw new CheckpointError(
+      `${folder} is not the state of this run: ${formatSome(faults)}; remove it to start from the beginning`,
+      { file: file.path },
+    );
+  }
+  const handle = await open(file.path, "r");
+  try {
+    for (const { parameter, array, name } of wanted) {
+      await readInto(handle, stored.get(name) as TensorInfo, bytesOf(parameter[array]), file.path);
+    }
+  } finally {
+    await handle.close();
+  }
+  for (const parameter of parameters.values()) parameter.steps = own(parameterSteps, parameter.name) ?? 0;
+}
+
+// A single read takes at most 2 GiB less a page on Linux.
+const MOST_BYTES_A_READ = 2 ** 30;
+
+async function readInto(
+  handle: Awaited<ReturnType<typeof open>>,
+  { offset }: TensorInfo,
+  to: Uint8Array,
+  path: string,
+): Promise<void> {
+  for (let at = 0; at < to.byteLength; ) {
+    const { bytesRead } = await handle.read(to, at, Math.min(to.byteLength - at, MOST_BYTES_A_READ), offset + at);
+    if (bytesRead === 0)
+      throw new CheckpointError(`${basename(dirname(path))} became shorter while it was read`, { file: path });
+    at += bytesRead;
+  }
+}

@@ -1,0 +1,391 @@
+// A decoder whose parameters learn: the loss of a batch and its gradients, computed by the runtime. Parameters are fed from
+// the optimizer's own arrays; what is frozen is bound where it lies. Knows neither schedules nor data sets.
+import { CheckpointError, RecipeError } from "../../core/errors.js";
+import type { Random } from "../../core/random.js";
+import { type Graph, gradients, type Node, splitRows } from "../../engine/graph/index.js";
+import { bindWeights, computeBlends, type ModelSource, RopeTables } from "../../engine/index.js";
+import {
+  type Adapt,
+  buildDecoder,
+  type DecoderSpec,
+  FEEDS,
+  locateWeights,
+  readSpec,
+  type StoredWeight,
+} from "../../engine/model/index.js";
+import type { TensorValue } from "../../engine/runtime/index.js";
+import { measureAll } from "../../merge/measurements/measure.js";
+import { factorNames, factorShapes, initialFactors, type LoraModule, type LoraPlan } from "./lora.js";
+import type { Optimizer, ParameterShape } from "./optimizer.js";
+import { Sessions } from "./sessions.js";
+
+/** Tokens of a batch of B rows and T positions, all [B T] row-major. */
+export interface TokenBatch {
+  readonly rows: number;
+  readonly time: number;
+  readonly ids: Int32Array;
+  /** Places within their text, for rotation and order. */
+  readonly positions: Int32Array;
+  /** Which text of its row a token belongs to, from 1; 0 for padding. Attention stays within a text. */
+  readonly segments: Int32Array;
+  /** The token that comes next and is to be learned; -1 where nothing is. */
+  readonly labels: Int32Array;
+}
+
+export interface TrainableOptions {
+  /** Tensors that learn, by their names in the checkpoint; ignored with LoRA. */
+  readonly trained: ReadonlySet<string>;
+  /** Factors that learn instead of the tensors. */
+  readonly lora?: LoraPlan | undefined;
+  readonly threads?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What a batch gave. */
+export interface BatchLoss {
+  /** Sum over the labels of minus the log-probability, in nats. */
+  readonly loss: number;
+  /** Labels that were summed over. */
+  readonly labels: number;
+}
+
+/** Where a gradient is found among the outputs of the session. */
+interface GradientOutputs {
+  readonly shape: readonly number[];
+  /** First row of the parameter that it is for, of how many; undefined where it is for all of it. */
+  readonly rows?: StoredWeight["rows"];
+  readonly dense?: string;
+  readonly scattered: readonly { readonly ids: string; readonly values: string }[];
+}
+
+const LABELS = "labels";
+const LOSS = "loss";
+const maskName = (module: LoraModule) => `dropout.${module.module}`;
+
+export class TrainableDecoder {
+  readonly spec: DecoderSpec;
+  /** What learns, in the order of the checkpoint's tensors. */
+  readonly parameters: readonly ParameterShape[];
+  readonly #source: ModelSource;
+  readonly #sessions: Sessions;
+  readonly #ropes: RopeTables;
+  readonly #lora: LoraPlan | undefined;
+  /** By parameter. */
+  readonly #outputs: ReadonlyMap<string, readonly GradientOutputs[]>;
+  /** Feeds of trained weights: the parameter and its rows. */
+  readonly #feeds: ReadonlyMap<string, { readonly parameter: string; readonly stored: StoredWeight }>;
+
+  private constructor(parts: {
+    source: ModelSource;
+    spec: DecoderSpec;
+    sessions: Sessions;
+    parameters: readonly ParameterShape[];
+    lora: LoraPlan | undefined;
+    outputs: ReadonlyMap<string, readonly GradientOutputs[]>;
+    feeds: ReadonlyMap<string, { readonly parameter: string; readonly stored: StoredWeight }>;
+  }) {
+    this.#source = parts.source;
+    this.spec = parts.spec;
+    this.#sessions = parts.sessions;
+    this.parameters = parts.parameters;
+    this.#lora = parts.lora;
+    this.#outputs = parts.outputs;
+    this.#feeds = parts.feeds;
+    this.#ropes = new RopeTables(parts.spec.ropes);
+  }
+
+  /**
+   * Builds the graph of loss and gradients; what runs it is opened when it is first asked for.
+   * @throws {CheckpointError} if the family is unknown, or a tensor that is to learn is no part of its decoder
+   * @throws {RuntimeMissingError} if there is no runtime for this platform
+   */
+  static async open(source: ModelSource, options: TrainableOptions): Promise<TrainableDecoder> {
+    const { lora, threads, signal } = options;
+    const spec = readSpec(source.config);
+    const factors = lora ? new FactorGraph(lora, locate(spec, source)) : undefined;
+    const decoder = buildDecoder(spec, factors ? { adapt: factors.adapt } : {});
+    const { graph } = decoder;
+    const names = locate(spec, source);
+    const trained = new Map<string, { parameter: string; stored: StoredWeight; node: Node }>();
+    if (!factors) {
+      for (const [input, stored] of decoder.weights) {
+        const parameter = names.get(stored.name) ?? stored.name;
+        const node = graph.inputs.get(input);
+        if (options.trained.has(parameter) && node) trained.set(input, { parameter, stored, node });
+      }
+      requireKnown(options.trained, new Set([...trained.values()].map(({ parameter }) => parameter)), source);
+    }
+    const learning: (readonly [parameter: string, node: Node, stored?: StoredWeight])[] = factors
+      ? [...factors.inputs]
+      : [...trained.values()].map(({ parameter, node, stored }) => [parameter, node, stored] as const);
+
+    const labels = graph.input(LABELS, "i64", ["rows"]);
+    const loss = graph.sum(graph.crossEntropy(decoder.logits, labels), [0]);
+    const found = gradients(
+      graph,
+      loss,
+      learning.map(([, node]) => node),
+    );
+    const outputs: Record<string, Node> = { [LOSS]: loss };
+    const gradientOutputs = new Map<string, GradientOutputs[]>();
+    for (const [i, [parameter, , stored]] of learning.entries()) {
+      const gradient = found[i];
+      if (!gradient)
+        throw new CheckpointError(`the loss of ${source.name} does not depend on ${parameter}`, { tensor: parameter });
+      const list = gradientOutputs.get(parameter) ?? [];
+      list.push(declareOutputs(graph, outputs, gradient, i, stored));
+      gradientOutputs.set(parameter, list);
+    }
+    const frozen = new Map([...decoder.weights].filter(([input]) => !trained.has(input)));
+    const bound = await bindWeights({ spec, weights: frozen }, source, { signal });
+    const sessions = new Sessions(outputs, bound.weights, threads);
+    const parameters = lora
+      ? lora.modules.flatMap((module) => {
+          const [name, shape] = [factorNames(module), factorShapes(module, lora.settings.rank)];
+          return [
+            { name: name.a, shape: shape.a },
+            { name: name.b, shape: shape.b },
+          ];
+        })
+      : [...new Set([...trained.values()].map(({ parameter }) => parameter))].map((name) => ({
+          name,
+          shape: source.tensors.get(name)?.shape ?? [],
+        }));
+    const order = new Map([...source.tensors.keys()].map((name, i) => [name, i]));
+    if (!lora) parameters.sort((a, b) => (order.get(a.name) ?? 0) - (order.get(b.name) ?? 0));
+    return new TrainableDecoder({ source, spec, sessions, parameters, lora, outputs: gradientOutputs, feeds: trained });
+  }
+
+  /** Fills the optimizer's weights with the values that training starts from. */
+  async initialise(optimizer: Optimizer, seed: number): Promise<void> {
+    if (this.#lora) {
+      for (const module of this.#lora.modules) {
+        const { a, b } = initialFactors(module, this.#lora.settings.rank, seed);
+        const names = factorNames(module);
+        optimizer.parameters.get(names.a)?.weights.set(a);
+        optimizer.parameters.get(names.b)?.weights.set(b);
+      }
+      return;
+    }
+    const { sources, measurements, tensors } = this.#source;
+    const measured = await measureAll(measurements, sources, {});
+    for (const { name } of this.parameters) {
+      // One at a time: together they would be a second copy of the model.
+      const step = tensors.get(name);
+      if (!step) continue;
+      const floats = await computeBlends([{ ...step, dtype: "F32" }], sources, measured);
+      const bytes = floats.get(name);
+      if (bytes)
+        optimizer.parameters
+          .get(name)
+          ?.weights.set(new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4));
+    }
+  }
+
+  /** The loss of a batch, nothing learned. */
+  async evaluate(batch: TokenBatch, optimizer: Optimizer): Promise<BatchLoss> {
+    const { feeds, labels } = this.#feed(batch, optimizer, undefined);
+    if (labels === 0) return { loss: 0, labels };
+    const results = await this.#sessions.run(feeds, [LOSS]);
+    return { loss: Number(results[LOSS]?.data[0]), labels };
+  }
+
+  /**
+   * The loss of a batch; its gradients are added to those of the optimizer.
+   * @param options.only parameters that learn from this batch; by default all
+   * @param options.random chance that dropout draws from; without it nothing is dropped
+   */
+  async accumulate(
+    batch: TokenBatch,
+    optimizer: Optimizer,
+    options: { readonly only?: ReadonlySet<string> | undefined; readonly random?: Random | undefined } = {},
+  ): Promise<BatchLoss> {
+    const { feeds, labels } = this.#feed(batch, optimizer, options.random);
+    if (labels === 0) return { loss: 0, labels };
+    const wanted = [...this.#outputs].filter(([name]) => options.only?.has(name) ?? true);
+    const fetches = wanted.flatMap(([, list]) =>
+      list.flatMap(({ dense, scattered }) => [
+        ...(dense === undefined ? [] : [dense]),
+        ...scattered.flatMap(({ ids, values }) => [ids, values]),
+      ]),
+    );
+    // Of the first batch of a step the gradients are written where the step wants them; those of others are added.
+    const targets = new Map(wanted.map(([name, list]) => [name, placesOf(list, optimizer.target(name))]));
+    const into = Object.fromEntries([...targets.values()].flat());
+    const results = await this.#sessions.run(feeds, [LOSS, ...new Set(fetches)], into);
+    for (const [name, list] of wanted) {
+      const isInPlace = (targets.get(name) ?? []).length > 0;
+      if (isInPlace) optimizer.wrote(name);
+      else collectDense(name, list, results, optimizer);
+      for (const { ids, values } of list.flatMap(({ scattered }) => scattered)) {
+        const rows = Array.from(results[ids]?.data as BigInt64Array, Number);
+        optimizer.accumulateRows(name, rows, results[values]?.data as Float32Array);
+      }
+    }
+    return { loss: Number(results[LOSS]?.data[0]), labels };
+  }
+
+  close(): Promise<void> {
+    return this.#sessions.close();
+  }
+
+  #feed(
+    batch: TokenBatch,
+    optimizer: Optimizer,
+    random: Random | undefined,
+  ): { feeds: Record<string, TensorValue>; labels: number } {
+    const { rows, time } = batch;
+    const integers = (values: ArrayLike<number>, shape: readonly number[]): TensorValue => ({
+      dtype: "i64",
+      shape,
+      data: BigInt64Array.from(values as Int32Array, BigInt),
+    });
+    const places: number[] = [];
+    const labels: number[] = [];
+    for (const [at, label] of batch.labels.entries()) {
+      if (label < 0) continue;
+      places.push(at);
+      labels.push(label);
+    }
+    const longest = batch.positions.reduce((most, position) => Math.max(most, position), 0) + 1;
+    const feeds: Record<string, TensorValue> = {
+      [FEEDS.ids]: integers(batch.ids, [rows, time]),
+      [FEEDS.positions]: integers(batch.positions, [rows, time]),
+      [FEEDS.segments]: integers(batch.segments, [rows, time]),
+      [FEEDS.rows]: integers(places, [places.length]),
+      [LABELS]: integers(labels, [labels.length]),
+      // The tables must have as many rows as a batch has positions, whatever those are.
+      ...this.#ropes.feeds(longest, time),
+    };
+    for (const [input, { parameter, stored }] of this.#feeds) {
+      const values = optimizer.parameters.get(parameter)?.weights ?? new Float32Array();
+      const width = stored.rows ? values.length / stored.rows.of : 0;
+      const from = (stored.rows?.from ?? 0) * width;
+      const data = stored.rows ? values.subarray(from, from + (stored.shape[0] ?? 0) * width) : values;
+      feeds[input] = { dtype: "f32", shape: stored.shape, data };
+    }
+    if (this.#lora) this.#feedFactors(this.#lora, feeds, optimizer, rows * time, random);
+    return { feeds, labels: labels.length };
+  }
+
+  #feedFactors(
+    { modules, settings }: LoraPlan,
+    feeds: Record<string, TensorValue>,
+    optimizer: Optimizer,
+    tokens: number,
+    random: Random | undefined,
+  ): void {
+    for (const module of modules) {
+      const [names, shapes] = [factorNames(module), factorShapes(module, settings.rank)];
+      for (const factor of ["a", "b"] as const) {
+        const data = optimizer.parameters.get(names[factor])?.weights ?? new Float32Array();
+        feeds[names[factor]] = { dtype: "f32", shape: shapes[factor], data };
+      }
+      if (settings.dropout === 0) continue;
+      const kept = 1 / (1 - settings.dropout);
+      const draw = random ? () => (random.float() < settings.dropout ? 0 : kept) : () => 1;
+      const mask = Float32Array.from({ length: tokens * module.in }, draw);
+      feeds[maskName(module)] = { dtype: "f32", shape: [tokens, module.in], data: mask };
+    }
+  }
+}
+
+/** Names in the checkpoint of the decoder's weights. */
+function locate(spec: DecoderSpec, source: ModelSource): ReadonlyMap<string, string> {
+  return locateWeights(spec, source.tensors.keys(), source.name).stored;
+}
+
+/** Refuses to leave out in silence what was to learn. */
+function requireKnown(trained: ReadonlySet<string>, found: ReadonlySet<string>, source: ModelSource): void {
+  const lost = [...trained].filter((name) => !found.has(name));
+  if (lost.length === 0) return;
+  throw new RecipeError(`${source.name} has tensors that are to be trained and are no part of its decoder:`, lost, {
+    field: "train",
+  });
+}
+
+/** Names a gradient's parts as outputs. */
+function declareOutputs(
+  graph: Graph,
+  outputs: Record<string, Node>,
+  gradient: Node,
+  index: number,
+  stored: StoredWeight | undefined,
+): GradientOutputs {
+  const { dense, rows } = splitRows(graph, gradient);
+  const name = (part: string) => `gradient.${index}.${part}`;
+  if (dense) outputs[name("dense")] = dense;
+  const scattered = rows.map(({ ids, values }, i) => {
+    outputs[name(`ids.${i}`)] = ids;
+    outputs[name(`values.${i}`)] = values;
+    return { ids: name(`ids.${i}`), values: name(`values.${i}`) };
+  });
+  return {
+    shape: gradient.shape.map(Number),
+    ...(dense ? { dense: name("dense") } : {}),
+    scattered,
+    ...(stored?.rows ? { rows: stored.rows } : {}),
+  };
+}
+
+/** Where in a parameter's gradient its dense parts belong: by their outputs, as memory to write to. */
+function placesOf(list: readonly GradientOutputs[], gradient: Float32Array | undefined): [string, TensorValue][] {
+  if (!gradient) return [];
+  return list.flatMap(({ dense, rows, shape }): [string, TensorValue][] => {
+    if (dense === undefined) return [];
+    const from = rows ? (gradient.length / rows.of) * rows.from : 0;
+    const length = shape.reduce((product, extent) => product * extent, 1);
+    return [[dense, { dtype: "f32", shape, data: gradient.subarray(from, from + length) }]];
+  });
+}
+
+/** Adds the dense parts of a gradient to what a parameter has already. */
+function collectDense(
+  name: string,
+  list: readonly GradientOutputs[],
+  results: Readonly<Record<string, TensorValue>>,
+  optimizer: Optimizer,
+): void {
+  const parts = list.flatMap(({ dense, rows }) => (dense === undefined ? [] : [{ dense, rows }]));
+  const floats = (dense: string) => results[dense]?.data as Float32Array;
+  const [first] = parts;
+  if (!first) return;
+  if (!first.rows) {
+    optimizer.accumulate(name, floats(first.dense));
+    return;
+  }
+  // Rows of one stored tensor, each with a gradient of its own.
+  const whole = new Float32Array(optimizer.parameters.get(name)?.weights.length ?? 0);
+  for (const { dense, rows } of parts) if (rows) whole.set(floats(dense), (whole.length / rows.of) * rows.from);
+  optimizer.accumulate(name, whole);
+}
+
+/** Adds s B A x to projections (Hu et al., arXiv 2106.09685, section 4.1), A and B being inputs of the graph. */
+class FactorGraph {
+  readonly #plan: LoraPlan;
+  readonly #moduleOf: ReadonlyMap<string, LoraModule>;
+  readonly #names: ReadonlyMap<string, string>;
+  readonly inputs = new Map<string, Node>();
+
+  constructor(plan: LoraPlan, names: ReadonlyMap<string, string>) {
+    this.#plan = plan;
+    this.#names = names;
+    this.#moduleOf = new Map(plan.modules.map((module) => [module.tensor, module]));
+  }
+
+  readonly adapt: Adapt = (graph, stored, x, y) => {
+    const module = this.#moduleOf.get(this.#names.get(stored.name) ?? "");
+    if (!module) return y;
+    const { settings, scale } = this.#plan;
+    const [names, shapes] = [factorNames(module), factorShapes(module, settings.rank)];
+    const a = graph.input(names.a, "f32", shapes.a);
+    const b = graph.input(names.b, "f32", shapes.b);
+    this.inputs.set(names.a, a);
+    this.inputs.set(names.b, b);
+    const read =
+      settings.dropout === 0 ? x : graph.mul(x, graph.input(maskName(module), "f32", [x.shape[0] ?? 0, module.in]));
+    const low = graph.matmul(read, a, { transB: true });
+    const rows = stored.rows ? graph.slice(b, 0, stored.rows.from, stored.rows.from + (stored.shape[0] ?? 0)) : b;
+    return graph.add(y, graph.matmul(low, rows, { transB: true, alpha: scale }));
+  };
+}

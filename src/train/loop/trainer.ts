@@ -1,0 +1,423 @@
+// The loop of training: batches in, steps, log, measurements on held-out data, checkpoints, state to resume from. Takes
+// batches from whoever has them; what a run file means is run.ts.
+import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { AppendLog } from "../../core/append-log.js";
+import { CancelledError, LayergraftError } from "../../core/errors.js";
+import { exists } from "../../core/files.js";
+import { formatSome } from "../../core/format.js";
+import { Random } from "../../core/random.js";
+import type { ModelSource } from "../../engine/index.js";
+import type { OpenedPlan } from "../../merge/index.js";
+import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js";
+import type { LoraPlan } from "./lora.js";
+import { Optimizer } from "./optimizer.js";
+import { requireSameRun } from "./resume-check.js";
+import { learningRateFactor } from "./schedule.js";
+import { findState, type Progress, restoreParameters, writeState } from "./state.js";
+import { type BatchLoss, type TokenBatch, TrainableDecoder } from "./trainable.js";
+import { type KeepRule, RUN_FILES, TrainingFolder } from "./training-folder.js";
+import type { RunSettings } from "./training-settings.js";
+
+/** A batch, and what it stands for. */
+export interface TrainingBatch extends TokenBatch {
+  /** Samples that end in it. */
+  readonly samples: number;
+  /** Tokens, padding not counted. */
+  readonly tokens: number;
+  /** For people: which one it is, and how its samples begin. */
+  readonly name: string;
+}
+
+type Json = Progress["position"];
+
+/** Batches without end, in an order that depends on nothing but the seed. */
+export interface BatchSource {
+  readonly name: string;
+  next(): TrainingBatch;
+  /** Where it is, as JSON. */
+  position(): Json;
+  seek(position: Json): void;
+}
+
+/** A stream, and what of the model learns from it; undefined for all that is trained. */
+export interface TrainingStream {
+  readonly batches: BatchSource;
+  readonly trained?: ReadonlySet<string> | undefined;
+}
+
+export interface TrainOptions {
+  readonly base: OpenedPlan;
+  readonly source: ModelSource;
+  /** What adapters name as their base. */
+  readonly baseName: string;
+  /** Folder of the run. */
+  readonly out: string;
+  /** Taken in turn, step by step. */
+  readonly streams: readonly TrainingStream[];
+  /** Names of all tensors that learn. */
+  readonly trained: ReadonlySet<string>;
+  readonly lora?: LoraPlan | undefined;
+  readonly settings: Pick<RunSettings, "learningRate" | "steps" | "optimizer" | "schedule" | "evaluateEvery">;
+  /** Batches of a step. */
+  readonly accumulation: number;
+  /** Batches whose loss is measured and that nothing learns from. */
+  readonly holdout?: readonly TokenBatch[] | undefined;
+  readonly earlyStopping?: { readonly patience: number; readonly least: number } | undefined;
+  readonly checkpointEvery: number;
+  readonly keep: KeepRule;
+  readonly saveDType: CheckpointToWrite["dtype"];
+  readonly revert?: ReadonlySet<string> | undefined;
+  readonly seed: number;
+  readonly threads?: number | undefined;
+  /** What the run is, for provenance and to know it again. */
+  readonly configuration: unknown;
+  /** Digests of what is read. */
+  readonly inputs: Readonly<Record<string, string>>;
+  readonly resume?: boolean | undefined;
+  /** Whether to replace what an earlier run left. */
+  readonly force?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
+}
+
+interface Rates {
+  readonly tokensPerSecond: number;
+  readonly secondsLeft: number;
+  /** The last that was measured. */
+  readonly holdoutLoss?: number;
+}
+
+/** After a step, and the measurement that followed it, if one was due. */
+export interface TrainProgress extends Rates {
+  readonly step: number;
+  readonly steps: number;
+  readonly samples: number;
+  /** Mean over the step's labels, in nats. */
+  readonly loss: number;
+  readonly learningRate: number;
+  readonly gradientNorm: number;
+}
+
+export interface TrainResult {
+  readonly steps: number;
+  readonly samples: number;
+  readonly tokens: number;
+  /** Folders of checkpoints that were kept. */
+  readonly last: string;
+  readonly best: string | null;
+  readonly reverted: string | null;
+  readonly loss: number | null;
+  readonly bestLoss: number | null;
+  readonly stoppedEarly: boolean;
+  readonly resumed: boolean;
+  readonly log: string;
+  readonly seconds: number;
+}
+
+// A kill should cost no more than a moment of work, nor saving more than a twentieth of the time.
+const STATE_SECONDS = 20;
+const STATE_SHARE = 20;
+
+/**
+ * Trains.
+ * @throws {CancelledError} if the signal fires; the state is saved, and `resume` goes on to the same weights
+ * @throws {LayergraftError} with code "diverged" if a loss or gradient is not finite; the last good checkpoint stays
+ * @throws {OutputError} if the folder holds another run, or another process trains into it
+ * @throws {RecipeError} if a run is to be resumed that differs in its configuration or its inputs
+ */
+export async function train(options: TrainOptions): Promise<TrainResult> {
+  const { source } = options;
+  const folder = new TrainingFolder(options.out);
+  const folders = [...source.sources.values()].flatMap(({ folder: one, adapter }) => [one, adapter?.path ?? one]);
+  await folder.requireOutside(folders);
+  await folder.take();
+  try {
+    const trainer = await Trainer.open(options, folder);
+    try {
+      return await trainer.run();
+    } finally {
+      await trainer.close();
+    }
+  } finally {
+    await folder.release();
+  }
+}
+
+/** What a trainer is made of. */
+interface TrainerParts {
+  readonly options: TrainOptions;
+  readonly folder: TrainingFolder;
+  readonly model: TrainableDecoder;
+  readonly optimizer: Optimizer;
+  readonly log: AppendLog;
+  readonly progress: Progress;
+  readonly resumed: boolean;
+}
+
+class Trainer {
+  readonly #options: TrainOptions;
+  readonly #folder: TrainingFolder;
+  readonly #model: TrainableDecoder;
+  readonly #optimizer: Optimizer;
+  readonly #log: AppendLog;
+  readonly #resumed: boolean;
+  readonly #start = performance.now();
+  #progress: Progress;
+  #loss = Number.NaN;
+  /** The latest measurement on held-out data, and after how many samples. */
+  #measured: { readonly loss: number; readonly samples: number } | undefined;
+  /** Samples after which this process wrote its latest checkpoint. */
+  #written = -1;
+  #stateSaved = performance.now();
+  #stateCost = 0;
+  #tokensHere = 0;
+
+  private constructor({ options, folder, model, optimizer, log, progress, resumed }: TrainerParts) {
+    this.#options = options;
+    this.#folder = folder;
+    this.#model = model;
+    this.#optimizer = optimizer;
+    this.#log = log;
+    this.#progress = progress;
+    this.#resumed = resumed;
+  }
+
+  static async open(options: TrainOptions, folder: TrainingFolder): Promise<Trainer> {
+    const { source, trained, lora, threads, settings, seed, streams, configuration, inputs, resume } = options;
+    const saved = resume ? await findState(folder.states) : undefined;
+    if (saved) requireSameRun(saved, { configuration, inputs });
+    else await folder.requireFree(options);
+    const model = await TrainableDecoder.open(source, { trained, lora, threads, signal: options.signal });
+    try {
+      const optimizer = new Optimizer(model.parameters, settings.optimizer);
+      if (saved) await restoreParameters(saved, optimizer.parameters);
+      else await model.initialise(optimizer, seed);
+      // Only now: what could not begin takes nothing away.
+      if (!saved) await folder.clear();
+      const progress: Progress = saved?.progress ?? {
+        ...{ step: 0, samples: 0, tokens: 0, logBytes: 0, best: null, sinceBest: 0 },
+        position: streams.map(({ batches }) => batches.position()),
+      };
+      for (const [i, position] of (progress.position as Json[]).entries()) streams[i]?.batches.seek(position);
+      const log = new AppendLog(folder.log, progress.logBytes);
+      return new Trainer({ options, folder, model, optimizer, log, progress, resumed: saved !== undefined });
+    } catch (error) {
+      await model.close();
+      throw error;
+    }
+  }
+
+  async run(): Promise<TrainResult> {
+    const { settings, signal, checkpointEvery, onProgress } = this.#options;
+    let stoppedEarly = this.#hasNoPatience();
+    // Killed after its last state, a run has only this left to do.
+    if (this.#resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#tidy();
+    while (this.#progress.step < settings.steps && !stoppedEarly) {
+      await nextTurn();
+      if (signal?.aborted) await this.#leave();
+      const before = this.#progress.samples;
+      const done = await this.#step();
+      const reached = (every: number) => Math.floor(before / every) < Math.floor(this.#progress.samples / every);
+      const isLast = this.#progress.step === settings.steps;
+      if (isLast || reached(settings.evaluateEvery)) {
+        await this.#measure();
+        stoppedEarly = this.#hasNoPatience();
+      }
+      // After the measurement, or the last line would show the loss of the one before.
+      onProgress?.({ ...done, ...this.#rates() });
+      if (isLast || stoppedEarly || reached(checkpointEvery)) await this.#checkpoint();
+      else await this.#saveNowAndThen();
+    }
+    return this.#result(stoppedEarly);
+  }
+
+  async close(): Promise<void> {
+    this.#log.close();
+    await this.#model.close();
+  }
+
+  /** One optimizer step: batches of the stream whose turn it is. */
+  async #step(): Promise<Omit<TrainProgress, keyof Rates>> {
+    const { streams, accumulation, settings, seed } = this.#options;
+    const { step } = this.#progress;
+    const stream = streams[step % streams.length] as TrainingStream;
+    const batches = Array.from({ length: accumulation }, () => stream.batches.next());
+    const losses: BatchLoss[] = [];
+    for (const [i, batch] of batches.entries()) {
+      const random = Random.of(seed, `dropout ${step} ${i}`);
+      losses.push(await this.#model.accumulate(batch, this.#optimizer, { only: stream.trained, random }));
+    }
+    const labels = losses.reduce((sum, loss) => sum + loss.labels, 0);
+    const loss = losses.reduce((sum, one) => sum + one.loss, 0) / labels;
+    const learningRate = settings.learningRate * learningRateFactor(settings.schedule, step, settings.steps);
+    if (!Number.isFinite(loss)) this.#diverged(`the loss is ${loss}`, batches, losses);
+    const { gradientNorm, applied } = this.#optimizer.step({ learningRate, scale: 1 / labels });
+    if (!applied) this.#diverged(`the loss is ${loss}, and the norm of its gradient ${gradientNorm}`, batches);
+    const tokens = batches.reduce((sum, batch) => sum + batch.tokens, 0);
+    this.#tokensHere += tokens;
+    this.#loss = loss;
+    this.#progress = {
+      ...this.#progress,
+      step: step + 1,
+      samples: this.#progress.samples + batches.reduce((sum, batch) => sum + batch.samples, 0),
+      tokens: this.#progress.tokens + tokens,
+      position: streams.map(({ batches: list }) => list.position()),
+    };
+    const { samples } = this.#progress;
+    const name = streams.length > 1 ? { stream: stream.batches.name } : {};
+    this.#log.add({
+      step: step + 1,
+      samples,
+      tokens: this.#progress.tokens,
+      ...name,
+      loss,
+      learningRate,
+      gradientNorm,
+    });
+    return { step: step + 1, steps: settings.steps, samples, loss, learningRate, gradientNorm };
+  }
+
+  #rates(): Rates {
+    const seconds = (performance.now() - this.#start) / 1000;
+    const tokensPerSecond = this.#tokensHere / seconds;
+    const perStep = this.#progress.tokens / Math.max(1, this.#progress.step);
+    const secondsLeft = ((this.#options.settings.steps - this.#progress.step) * perStep) / tokensPerSecond;
+    const measured = this.#measured === undefined ? {} : { holdoutLoss: this.#measured.loss };
+    return { tokensPerSecond, secondsLeft, ...measured };
+  }
+
+  /** The loss on what is held out, and whether it is the best so far. */
+  async #measure(): Promise<void> {
+    const { holdout = [], earlyStopping } = this.#options;
+    if (holdout.length === 0) return;
+    let [sum, labels] = [0, 0];
+    for (const batch of holdout) {
+      await nextTurn();
+      const found = await this.#model.evaluate(batch, this.#optimizer);
+      if (!Number.isFinite(found.loss)) this.#diverged(`the loss on held-out data is ${found.loss}`, []);
+      sum += found.loss;
+      labels += found.labels;
+    }
+    const loss = sum / labels;
+    const { best, samples, step, sinceBest } = this.#progress;
+    this.#measured = { loss, samples };
+    const isBetter = best === null || loss < best.score - (earlyStopping?.least ?? 0);
+    this.#progress = {
+      ...this.#progress,
+      best: isBetter ? { score: loss, samples } : best,
+      sinceBest: isBetter ? 0 : sinceBest + 1,
+    };
+    this.#log.add({ step, samples, holdoutLoss: loss });
+    // Of what is best there must be a checkpoint, whenever checkpoints are due.
+    if (isBetter && this.#options.keep !== "last") await this.#writeCheckpoint();
+  }
+
+  #hasNoPatience(): boolean {
+    const { earlyStopping } = this.#options;
+    return earlyStopping !== undefined && this.#progress.sinceBest >= earlyStopping.patience;
+  }
+
+  /** What there is of the run becomes a checkpoint, and a state to go on from. */
+  async #checkpoint(): Promise<void> {
+    await this.#writeCheckpoint();
+    await this.#saveState();
+    // Nothing goes before the state that does without it is on the disk.
+    await this.#tidy();
+  }
+
+  /** Leaves the checkpoints that the rule keeps, and names the last and the best. */
+  async #tidy(): Promise<void> {
+    const { samples } = this.#progress;
+    const best = await this.#best();
+    if (this.#options.keep !== "all") await this.#folder.keepOnly(new Set([samples, best ?? samples]));
+    await this.#folder.link("last", samples);
+    await this.#folder.link("best", best);
+  }
+
+  /** Samples of the best checkpoint; undefined where the rule keeps none, or kept none when it was the best. */
+  async #best(): Promise<number | undefined> {
+    const { best } = this.#progress;
+    if (best === null || this.#options.keep === "last") return undefined;
+    return (await exists(this.#folder.checkpoint(best.samples))) ? best.samples : undefined;
+  }
+
+  async #writeCheckpoint(): Promise<void> {
+    const { base, baseName, lora, saveDType, configuration } = this.#options;
+    const { step, samples, tokens } = this.#progress;
+    if (this.#written === samples) return;
+    const holdoutLoss = this.#measured?.samples === samples ? this.#measured.loss : null;
+    await writeCheckpoint(this.#folder.checkpoint(samples), {
+      ...{ base, baseName, lora, dtype: saveDType, parameters: this.#optimizer.parameters },
+      provenance: { step, samples, tokens, loss: finite(this.#loss), holdoutLoss, configuration },
+    });
+    this.#written = samples;
+  }
+
+  async #saveNowAndThen(): Promise<void> {
+    const seconds = (performance.now() - this.#stateSaved) / 1000;
+    if (seconds > Math.max(STATE_SECONDS, STATE_SHARE * this.#stateCost)) await this.#saveState();
+  }
+
+  async #saveState(): Promise<void> {
+    const begin = performance.now();
+    this.#progress = { ...this.#progress, logBytes: this.#log.flush() };
+    await writeState(this.#folder.states, {
+      progress: this.#progress,
+      configuration: this.#options.configuration as Json,
+      inputs: this.#options.inputs,
+      parameters: this.#optimizer.parameters.values(),
+    });
+    this.#stateSaved = performance.now();
+    this.#stateCost = (this.#stateSaved - begin) / 1000;
+  }
+
+  /** The caller wants to stop: nothing that was learned is lost. */
+  async #leave(): Promise<never> {
+    await this.#saveState();
+    const { step } = this.#progress;
+    throw new CancelledError(`stopped after step ${step} of ${this.#options.settings.steps}; go on with --resume`, {
+      file: this.#options.out,
+    });
+  }
+
+  #diverged(what: string, batches: readonly TrainingBatch[], losses: readonly BatchLoss[] = []): never {
+    const { out } = this.#options;
+    const { step } = this.#progress;
+    const isBad = (_: unknown, i: number) => !Number.isFinite(losses[i]?.loss ?? Number.NaN);
+    const names = batches.filter(isBad).map(({ name }) => name);
+    const where = names.length > 0 ? `at step ${step + 1}` : `after step ${step}`;
+    throw new LayergraftError(
+      "diverged",
+      `${where} ${what}${names.length > 0 ? `, in ${formatSome(names, 2)}; nothing was learned from it` : ""}. Checkpoints of ` +
+        `earlier steps stay in ${out}. Lower the learning rate, warm up longer, clip, or look at these samples`,
+      { file: out, actual: what },
+    );
+  }
+
+  async #result(stoppedEarly: boolean): Promise<TrainResult> {
+    const { out, revert, base, baseName, saveDType, configuration } = this.#options;
+    const { step, samples, tokens } = this.#progress;
+    const reverted = revert ? join(out, RUN_FILES.reverted) : null;
+    if (reverted && revert) {
+      await writeCheckpoint(reverted, {
+        ...{ base, baseName, dtype: saveDType, parameters: this.#optimizer.parameters, reverted: revert },
+        provenance: { step, samples, tokens, reverted: [...revert], configuration },
+      });
+    }
+    const best = await this.#best();
+    return {
+      ...{ steps: step, samples, tokens, stoppedEarly, reverted, resumed: this.#resumed },
+      last: this.#folder.checkpoint(samples),
+      best: best === undefined ? null : this.#folder.checkpoint(best),
+      loss: finite(this.#loss),
+      bestLoss: this.#progress.best?.score ?? null,
+      log: this.#folder.log,
+      seconds: (performance.now() - this.#start) / 1000,
+    };
+  }
+}
+
+function finite(x: number): number | null {
+  return Number.isFinite(x) ? x : null;
+}

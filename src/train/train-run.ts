@@ -1,0 +1,376 @@
+// A run from its file to its result: opens the base, prepares the data, settles what depends on both, trains, and makes
+// what was asked for at the end. The loop is trainer.ts.
+import { join, resolve } from "node:path";
+import { CheckpointError, RecipeError } from "../core/errors.js";
+import { exists } from "../core/files.js";
+import { formatSome } from "../core/format.js";
+import {
+  type Batch,
+  type BatchOptions,
+  type BatchPosition,
+  BatchStream,
+  type DataInput,
+  type ExampleList,
+  type PreparedData,
+  type PrepareProgress,
+  prepareData,
+  type SetCounts,
+} from "../data/index.js";
+import { loadSourceTemplate, loadSourceTokenizer, type ModelSource, openModelSource } from "../engine/index.js";
+import { locateWeights, readSpec } from "../engine/model/index.js";
+import { loadRuntime } from "../engine/runtime/index.js";
+import type { Tokenizer } from "../engine/text/index.js";
+import { executePlan, type OpenedPlan, planSoup } from "../merge/index.js";
+import { parameterCount } from "../weights/checkpoint/index.js";
+import { factorNames, type LoraPlan, planLora } from "./loop/lora.js";
+import { resolveSelection } from "./loop/selection.js";
+import {
+  type BatchSource,
+  type TrainingBatch,
+  type TrainingStream,
+  type TrainOptions,
+  type TrainProgress,
+  type TrainResult,
+  train,
+} from "./loop/trainer.js";
+import { RUN_FILES } from "./loop/training-folder.js";
+import type { RunSettings } from "./loop/training-settings.js";
+import type { Run } from "./run-file.js";
+import { type RunData, settleRun, trainedSelection } from "./run-settings.js";
+import { type TrlCluster, type TrlFolder, writeTrlRun } from "./trl/index.js";
+
+export interface RunOptions {
+  readonly run: Run;
+  /** Folder that a relative path of `base` starts from; the working folder by default. `out` starts from the working folder. */
+  readonly folder?: string | undefined;
+  /** Folder that relative paths of the data start from; by default that of the base. */
+  readonly dataFolder?: string | undefined;
+  readonly resume?: boolean | undefined;
+  readonly force?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onPrepare?: ((progress: PrepareProgress) => void) | undefined;
+  /** Once, before the first step. */
+  readonly onReady?: ((ready: PreparedRun) => void) | undefined;
+  readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
+}
+
+/** A run with everything opened and settled; nothing has been trained. */
+export interface PreparedRun {
+  readonly base: OpenedPlan;
+  readonly source: ModelSource;
+  readonly settings: RunSettings;
+  /** Names of all tensors that learn, or that factors are made for. */
+  readonly trained: ReadonlySet<string>;
+  readonly lora: LoraPlan | undefined;
+  readonly streams: readonly PreparedStream[];
+  readonly notes: readonly string[];
+  close(): void;
+}
+
+export interface PreparedStream {
+  readonly name: string;
+  readonly counts: readonly SetCounts[];
+  readonly data: PreparedData;
+  readonly batches: BatchStream;
+  /** The same stream at another place. */
+  readonly openAt: (position?: BatchPosition) => BatchStream;
+  /** How the sequences of a batch begin. */
+  readonly describe: (batch: Batch) => string;
+  /** What learns from it; undefined for all. */
+  readonly trained: ReadonlySet<string> | undefined;
+}
+
+export interface RunResult extends TrainResult {
+  /** The base with the factors folded in, where that was asked for. */
+  readonly merged: string | null;
+  readonly counts: Readonly<Record<string, readonly SetCounts[]>>;
+}
+
+/**
+ * Trains as a run says.
+ * @throws {RecipeError | DataError | CheckpointError} if the run cannot be prepared
+ * @throws see `train` for what can go wrong later
+ */
+export async function trainRun(options: RunOptions): Promise<RunResult> {
+  const { run, resume, force, signal, onProgress, onReady } = options;
+  // Before base and data are read, which takes long.
+  await loadRuntime();
+  const prepared = await prepareRun(options);
+  try {
+    onReady?.(prepared);
+    const folding = run.lora?.merge ? plainBase(prepared.base) : undefined;
+    const result = await train({ ...(await loopOf(prepared, options)), signal, resume, force, onProgress });
+    return {
+      ...result,
+      merged: folding === undefined ? null : await foldIn(run, folding, result.last, signal),
+      counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
+    };
+  } finally {
+    prepared.close();
+  }
+}
+
+export interface HandOverOptions extends Omit<RunOptions, "resume" | "force" | "onProgress"> {
+  readonly cluster?: TrlCluster | undefined;
+  /** Steps whose sequences were written, of all. */
+  readonly onWritten?: ((done: number, of: number) => void) | undefined;
+}
+
+/**
+ * Writes a run as a folder for TRL and PEFT, in place of the run's own: the same sequences, rates and parts.
+ * @throws {RecipeError} with everything that cannot be carried over, by name
+ * @throws {OutputError} if the folder is not empty
+ */
+export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> {
+  const { run, signal, cluster, onReady, onWritten } = options;
+  if (run.lora?.merge) {
+    throw new RecipeError("lora.merge is not done by TRL; merge its adapter afterwards, as FOLDER+ADAPTER", [], {
+      field: "lora.merge",
+    });
+  }
+  const prepared = await prepareRun(options);
+  try {
+    onReady?.(prepared);
+    const tokenizer = await loadSourceTokenizer(prepared.source);
+    return await writeTrlRun({
+      ...{
+        folder: run.out,
+        run: await loopOf(prepared, options),
+        packing: run.packing,
+        pad: tokenizer.pad,
+        cluster,
+        signal,
+      },
+      onProgress: ({ done, of }) => onWritten?.(done, of),
+    });
+  } finally {
+    prepared.close();
+  }
+}
+
+/** What the loop of training is told. */
+async function loopOf(
+  prepared: PreparedRun,
+  { run, folder }: Pick<RunOptions, "run" | "folder">,
+): Promise<TrainOptions> {
+  const { base, source, settings, lora, streams, trained } = prepared;
+  const revert = run.revert
+    ? resolveSelection(run.revert, { tensors: source.tensors, layers: source.config.layers, field: "revert" })
+    : undefined;
+  if (revert && lora)
+    throw new RecipeError("revert is for full fine-tuning; leave layers out of train instead", [], { field: "revert" });
+  return {
+    ...{ base, source, trained, lora, settings, revert },
+    baseName: await baseNameOf(run, folder),
+    out: run.out,
+    streams: streams.map(
+      (stream): TrainingStream => ({
+        batches: batchSource(stream.name, stream.openAt, stream.describe),
+        trained: learners(stream, lora),
+      }),
+    ),
+    accumulation: run.accumulation,
+    holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
+    ...(run.early_stopping ? { earlyStopping: run.early_stopping } : {}),
+    checkpointEvery: run.checkpoints.every_samples,
+    keep: run.checkpoints.keep,
+    saveDType: run.save_dtype,
+    seed: run.seed,
+    threads: run.threads,
+    configuration: run,
+    inputs: inputsOf(prepared),
+  };
+}
+
+/** Opens base and data and settles what depends on them. */
+export async function prepareRun(options: Omit<RunOptions, "resume" | "force">): Promise<PreparedRun> {
+  const { run, folder, dataFolder = folder, signal, onPrepare } = options;
+  const base = await planSoup({ models: [run.base] }, folder);
+  const source = await openModelSource(base);
+  const spec = readSpec(source.config);
+  const checkpoint = [...source.sources.values()][0];
+  const model = { parameters: checkpoint ? parameterCount(checkpoint) : 0, contextLength: spec.contextLength };
+  const { stored } = locateWeights(spec, source.tensors.keys(), source.name);
+  const own = new Set(stored.values());
+  const notes = [...source.notes];
+  const select = (selection: string, field: string): ReadonlySet<string> => {
+    const chosen = resolveSelection(selection, { tensors: source.tensors, layers: source.config.layers, field });
+    const known = new Set([...chosen].filter((name) => own.has(name)));
+    if (known.size === 0)
+      throw new RecipeError(`${field}: ${selection} has nothing of the decoder in it`, [], { field });
+    if (known.size < chosen.size)
+      notes.push(`${chosen.size - known.size} tensors of ${field} are no part of the decoder and stay as they are`);
+    return known;
+  };
+
+  const { sequenceLength } = settleRun(run, model, { samples: 1, sequences: 1 });
+  const tokenizer = await loadSourceTokenizer(source);
+  const chatTemplate = await loadSourceTemplate(source);
+  const declared = run.partition
+    ? run.partition.map(({ name, train: part, data }, i) => ({ name, data, part, field: `partition[${i}].train` }))
+    : [{ name: "data", data: run.data, part: undefined, field: "train" }];
+  const streams: PreparedStream[] = [];
+  try {
+    for (const { name, data, part, field } of declared) {
+      const prepared = await prepareData({
+        data: data as DataInput,
+        ...{ tokenizer, chatTemplate, sequenceLength, signal, seed: run.seed, loss: run.loss_on },
+        folder: dataFolder,
+        heldOut: heldOutOf(run),
+        onProgress: onPrepare,
+      });
+      const openAt = (from?: BatchPosition) => streamOf(prepared, run, { sequenceLength, pad: tokenizer.pad, from });
+      const trained = part === undefined ? undefined : select(part, field);
+      const describe = (batch: Batch) => beginningsOf(batch, tokenizer);
+      streams.push({ name, counts: prepared.counts, data: prepared, batches: openAt(), openAt, describe, trained });
+      requireKnownTokens(prepared, tokenizer, spec.vocabularySize);
+    }
+    const whole = trainedSelection(run);
+    const trained =
+      whole === undefined ? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])])) : select(whole, "train");
+    const settings = settleRun(run, model, sizeOf(streams));
+    const lora = settings.lora ? planLora(trained, source.tensors, settings.lora) : undefined;
+    const close = () => {
+      for (const { data } of streams) data.close();
+    };
+    return { base, source, settings, trained, lora, streams, notes: [...notes, ...settings.notes], close };
+  } catch (error) {
+    for (const { data } of streams) data.close();
+    throw error;
+  }
+}
+
+/** A tokenizer may have more tokens than its model, as long as the data does without them. */
+function requireKnownTokens({ train, heldOut }: PreparedData, tokenizer: Tokenizer, size: number): void {
+  if (tokenizer.vocabularySize <= size) return;
+  for (const list of heldOut ? [train, heldOut] : [train]) {
+    for (const [set, { name, size: count }] of list.sets.entries()) {
+      for (let index = 0; index < count; index++) {
+        const unknown = list.get(set, index).ids.find((id) => id >= size);
+        if (unknown === undefined) continue;
+        throw new CheckpointError(
+          `${name} has the token ${unknown} (${JSON.stringify(tokenizer.tokenOf(unknown) ?? "")}), and the model has embeddings for 0 to ${size - 1}; ` +
+            "take the tokenizer that belongs to the model, or a base whose vocabulary was extended",
+          { field: "data", expected: `below ${size}`, actual: String(unknown) },
+        );
+      }
+    }
+  }
+}
+
+function heldOutOf({ holdout }: Run): { share: number } | { samples: number } | undefined {
+  if (holdout?.share !== undefined) return { share: holdout.share };
+  return holdout?.samples === undefined ? undefined : { samples: holdout.samples };
+}
+
+function streamOf(
+  { train: examples, repeat }: PreparedData,
+  { batch, packing, seed }: Run,
+  options: Pick<BatchOptions, "sequenceLength" | "pad" | "from">,
+): BatchStream {
+  // Padding is neither seen nor learned, so that examples of like length share a batch only saves time.
+  return new BatchStream({ ...{ examples, repeat, batch, packing, seed, bucketing: !packing }, ...options });
+}
+
+/** Held-out examples, once, in their order. */
+function inOrder(examples: ExampleList, run: Run, { sequenceLength }: RunSettings): BatchStream {
+  const { batch, seed } = run;
+  return new BatchStream({ ...{ examples, sequenceLength, batch, seed, shuffle: false, bucketing: true, passes: 1 } });
+}
+
+/** One pass over the longest stream; where several take turns, as much of each of the others. */
+function sizeOf(streams: readonly PreparedStream[]): RunData {
+  const longest = (sizeOf: (batches: BatchStream) => number) =>
+    streams.length * Math.max(...streams.map(({ batches }) => sizeOf(batches)));
+  return {
+    samples: longest(({ mixture }) => mixture.size),
+    sequences: longest((batches) => batches.sequencesPerPass()),
+  };
+}
+
+/**
+ * Batches as the loop of training takes them.
+ * @param openAt the stream, at its beginning or at another place
+ * @param describe what a batch holds, for people
+ */
+export function batchSource(
+  name: string,
+  openAt: (position?: BatchPosition) => BatchStream,
+  describe?: (batch: Batch) => string,
+): BatchSource {
+  let stream = openAt();
+  let count = 0;
+  return {
+    name,
+    next: () => {
+      const batch = stream.next() as Batch; // endless, as no passes were given
+      const number = ++count;
+      return {
+        ...batch,
+        samples: batch.examples,
+        get name() {
+          return `batch ${number} of ${name}${describe ? ` (${describe(batch)})` : ""}`;
+        },
+      } satisfies TrainingBatch;
+    },
+    position: () => ({ ...stream.position, waiting: [...stream.position.waiting], count }),
+    seek: (position) => {
+      const { count: before, ...at } = position as unknown as BatchPosition & { readonly count: number };
+      stream = openAt(at);
+      count = before;
+    },
+  };
+}
+
+const SHOWN_TOKENS = 40;
+const SHOWN_CHARACTERS = 70;
+
+/** How the sequences of a batch begin, for people who look for them in their data. */
+function beginningsOf({ rows, time, ids, segments }: Batch, tokenizer: Tokenizer): string {
+  const begins = Array.from({ length: rows }, (_, row) => {
+    const place = Array.from({ length: Math.min(SHOWN_TOKENS, time) }, (_, i) => row * time + i);
+    const text = tokenizer.decode(
+      place.filter((at) => segments[at] !== 0).map((at) => ids[at] ?? 0),
+      { skipSpecialTokens: true },
+    );
+    return JSON.stringify(text.slice(0, SHOWN_CHARACTERS));
+  });
+  return formatSome(begins, 2);
+}
+
+/** Parameters that a stream's batches update: its tensors, or their factors. */
+function learners({ trained }: PreparedStream, lora: LoraPlan | undefined): ReadonlySet<string> | undefined {
+  if (!trained || !lora) return trained;
+  return new Set(
+    lora.modules.filter(({ tensor }) => trained.has(tensor)).flatMap((module) => Object.values(factorNames(module))),
+  );
+}
+
+function inputsOf({ base, streams }: PreparedRun): Record<string, string> {
+  const sources = base.plan.sources.map(({ name, digest }) => [`base ${name}`, digest]);
+  const data = streams.map(({ name, data: { train: examples } }) => [`data ${name}`, examples.digest]);
+  return Object.fromEntries([...sources, ...data]) as Record<string, string>;
+}
+
+/** What adapters call their base: its path where it is one, as their own folder may be anywhere; else its name. */
+async function baseNameOf({ base }: Run, folder = "."): Promise<string> {
+  const path = resolve(folder, base);
+  return (await exists(path)) ? path : base;
+}
+
+/** The folder that factors can be folded into. @throws {RecipeError} if it has an adapter of its own */
+function plainBase({ sources }: OpenedPlan): string {
+  const [checkpoint] = sources.values();
+  if (checkpoint && !checkpoint.adapter) return checkpoint.folder;
+  throw new RecipeError("lora.merge folds factors into a plain base; merge the base's own adapter first", [], {
+    field: "lora.merge",
+  });
+}
+
+/** Writes the base with the factors added: a merge of one model. */
+async function foldIn(run: Run, base: string, adapter: string, signal?: AbortSignal): Promise<string> {
+  const out = join(run.out, RUN_FILES.merged);
+  const opened = await planSoup({ models: [`${base}+${resolve(adapter)}`], dtype: run.save_dtype });
+  await executePlan(opened, { out, force: true, ...(signal ? { signal } : {}) });
+  return out;
+}

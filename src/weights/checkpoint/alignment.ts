@@ -1,0 +1,196 @@
+// Checkpoints with different vocabularies brought to one: the rows of their embeddings and heads are put in the order of
+// one vocabulary, token by token. Nothing is read but tokenizers; which rows are taken is part of the description of a tensor.
+import { createHash } from "node:crypto";
+import { CheckpointError, MismatchError } from "../../core/errors.js";
+import { formatSome, plural } from "../../core/format.js";
+import { sameShape } from "../../core/shape.js";
+import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
+import { type AddedToken, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
+
+/** How the vocabularies of checkpoints were brought to one. */
+export interface Alignment {
+  /** The checkpoints, their vocabulary tensors described in the common order. */
+  readonly checkpoints: ReadonlyMap<string, Checkpoint>;
+  /** Label of the checkpoint whose tokenizer has the common order. */
+  readonly leader: string;
+  /** Rows of the common vocabulary, padding included. */
+  readonly rows: number;
+  /** Tokens that the leader's tokenizer lacks, with their rows in the common vocabulary. */
+  readonly added: readonly AddedToken[];
+  /** Changes when a token moves. */
+  readonly digest: string;
+  /** What a person should know. */
+  readonly notes: readonly string[];
+}
+
+interface Member {
+  readonly label: string;
+  readonly checkpoint: Checkpoint;
+  readonly vocabulary: Vocabulary;
+  /** Rows of its embedding. */
+  readonly rows: number;
+  /** Rows that hold no token. */
+  readonly isPadding: (row: number) => boolean;
+}
+
+const isVocabularyTensor = ({ part, shape }: CheckpointTensor) =>
+  shape.length === 2 && (part === "embed_tokens" || part === "lm_head");
+
+/**
+ * Aligns checkpoints.
+ *
+ * A token that a checkpoint lacks takes the row of the first that has it, the leader before the others. Rows that hold no
+ * token (padding) keep their place.
+ * @param target `union`, or the label of a source whose vocabulary all get
+ * @throws {CheckpointError} if a tokenizer is missing or cannot be understood
+ * @throws {MismatchError} if rows cannot be exchanged
+ */
+export async function alignVocabularies(
+  checkpoints: ReadonlyMap<string, Checkpoint>,
+  target: string,
+): Promise<Alignment> {
+  const members: Member[] = [];
+  for (const [label, checkpoint] of checkpoints) members.push(await memberOf(label, checkpoint));
+  const isMeant = ({ label }: Member) => label === target || label.startsWith(`${target}.`);
+  const leader = target === "union" ? members[0] : members.find(isMeant);
+  if (!leader) {
+    throw new CheckpointError(
+      `vocabulary names ${JSON.stringify(target)}; it must be union, or one of ${[...checkpoints.keys()].join(", ")}`,
+      { field: "vocabulary", actual: target },
+    );
+  }
+  const others = members.filter((member) => member !== leader);
+  const added = target === "union" ? unionTokens(leader, others) : [];
+  const tokens = [...leader.vocabulary.rows, ...added.map(({ content, id }) => [content, id] as const)];
+  const tokenAt = new Map(tokens.map(([token, row]) => [row, token]));
+  const rows = Math.max(leader.rows, (added.at(-1)?.id ?? -1) + 1);
+
+  const order = [leader, ...others];
+  const aligned = new Map(members.map((member) => [member.label, alignOne(member, order, tokenAt, rows)] as const));
+  const hash = createHash("sha256");
+  for (let row = 0; row < rows; row++) hash.update(`${JSON.stringify(tokenAt.get(row) ?? null)}\n`);
+  // And where each checkpoint's rows come from: a tokenizer may change without the common order.
+  for (const checkpoint of aligned.values()) {
+    const gathered = [...checkpoint.tensors.values()].find((tensor) => tensor.gathered)?.gathered;
+    if (gathered) hash.update(gathered.part).update(gathered.row);
+  }
+  return {
+    checkpoints: aligned,
+    ...{ leader: leader.label, rows, added, digest: hash.digest("hex") },
+    notes: describe(leader, members, tokenAt, added, rows),
+  };
+}
+
+async function memberOf(label: string, checkpoint: Checkpoint): Promise<Member> {
+  const bytes = await tokenizerBytes(checkpoint);
+  const vocabulary = bytes && parseVocabulary(bytes, checkpoint.name);
+  if (!vocabulary) {
+    throw new CheckpointError(
+      `${label} (${checkpoint.name}) has no tokenizer.json with a vocabulary, by which its rows could be told apart; copy that of its model into ${checkpoint.folder}`,
+      { file: checkpoint.folder },
+    );
+  }
+  const embedding = [...checkpoint.tensors.values()].find(({ part }) => part === "embed_tokens");
+  const rows = embedding?.shape[0] ?? 0;
+  const taken = new Set(vocabulary.rows.values());
+  const beyond = [...vocabulary.rows].filter(([, row]) => row >= rows).map(([token]) => token);
+  if (beyond.length > 0) {
+    throw new CheckpointError(
+      `the tokenizer of ${label} (${checkpoint.name}) has ${plural(beyond.length, "token")} beyond the ${rows} rows of its embedding (${formatSome(beyond)}); it is not this checkpoint's`,
+      { file: checkpoint.folder },
+    );
+  }
+  return { label, checkpoint, vocabulary, rows, isPadding: (row) => row < rows && !taken.has(row) };
+}
+
+/** Tokens of the others that the leader lacks, in rows after its own tokens. */
+function unionTokens(leader: Member, others: readonly Member[]): AddedToken[] {
+  const found = new Map<string, AddedToken>();
+  for (const { label, vocabulary } of others) {
+    const lacking = [...vocabulary.rows.keys()].filter((token) => !leader.vocabulary.rows.has(token));
+    const learned = lacking.filter((token) => !vocabulary.added.has(token));
+    if (learned.length > 0) {
+      throw new CheckpointError(
+        `${label} has ${plural(learned.length, "token")} in its tokenizer's own vocabulary that ${leader.label} lacks (${formatSome(learned)}); a union can only add tokens that were added. Choose one vocabulary: --vocabulary ${leader.label}, or ${label}`,
+        { field: "vocabulary" },
+      );
+    }
+    for (const token of lacking) if (!found.has(token)) found.set(token, vocabulary.added.get(token) as AddedToken);
+  }
+  const first = 1 + [...leader.vocabulary.rows.values()].reduce((most, row) => Math.max(most, row), -1);
+  return [...found.values()].map((token, i) => ({ ...token, id: first + i }));
+}
+
+/** Where a row of the common vocabulary stands in a member; undefined if it lacks it. */
+function rowIn(member: Member, row: number, token: string | undefined): number | undefined {
+  if (token !== undefined) return member.vocabulary.rows.get(token);
+  return member.isPadding(row) ? row : undefined;
+}
+
+function alignOne(
+  member: Member,
+  order: readonly Member[],
+  tokenAt: ReadonlyMap<number, string>,
+  rows: number,
+): Checkpoint {
+  const from = [member, ...order.filter((other) => other !== member)];
+  const part = new Uint8Array(rows);
+  const row = new Int32Array(rows);
+  let isIdentity = rows === member.rows;
+  for (let at = 0; at < rows; at++) {
+    const token = tokenAt.get(at);
+    const owner = from.findIndex((other) => rowIn(other, at, token) !== undefined);
+    part[at] = Math.max(0, owner);
+    // A row that nobody has is padding beyond the others' own; the first row's values stand in for it.
+    row[at] = owner < 0 ? 0 : (rowIn(from[owner] as Member, at, token) ?? 0);
+    isIdentity &&= owner === 0 && row[at] === at;
+  }
+  if (isIdentity) return member.checkpoint;
+  const tensors = new Map(
+    [...member.checkpoint.tensors].map(([name, tensor]): [string, CheckpointTensor] => {
+      if (!isVocabularyTensor(tensor) || tensor.shape[0] !== member.rows) return [name, tensor];
+      const parts = from.map(({ label, checkpoint }) => {
+        const twin = checkpoint.tensors.get(name);
+        if (
+          twin &&
+          !twin.lowRank &&
+          twin.dtype === tensor.dtype &&
+          sameShape(twin.shape.slice(1), tensor.shape.slice(1))
+        ) {
+          return { file: twin.file, offset: twin.offset };
+        }
+        throw new MismatchError("These vocabularies cannot be aligned:", [
+          `${name} of ${label} and ${member.label} cannot exchange rows: they differ in dtype or width, or an adapter changes them`,
+        ]);
+      });
+      const shape = [rows, ...tensor.shape.slice(1)];
+      const bytes = (tensor.bytes / member.rows) * rows;
+      return [name, { ...tensor, shape, bytes, gathered: { parts, part, row } }];
+    }),
+  );
+  return { ...member.checkpoint, tensors };
+}
+
+function describe(
+  leader: Member,
+  members: readonly Member[],
+  tokenAt: ReadonlyMap<number, string>,
+  added: readonly AddedToken[],
+  rows: number,
+): string[] {
+  const tokens = [...tokenAt.values()];
+  const everywhere = tokens.filter((token) => members.every(({ vocabulary }) => vocabulary.rows.has(token))).length;
+  const known = new Set(tokens);
+  const notes = [
+    `vocabulary of ${leader.label}${added.length > 0 ? ` and ${plural(added.length, "added token")} of others (${formatSome(added.map(({ content }) => content))})` : ""}: ` +
+      `${plural(rows, "row")}; ${plural(everywhere, "token")} in all sources, ${tokens.length - everywhere} only in some, whose rows those have who lack them, ` +
+      `${rows - tokens.length} padding`,
+  ];
+  for (const { label, vocabulary } of members) {
+    const dropped = [...vocabulary.rows.keys()].filter((token) => !known.has(token));
+    if (dropped.length > 0) {
+      notes.push(`${plural(dropped.length, "token")} of ${label} left out: ${formatSome(dropped)}`);
+    }
+  }
+  return notes;
+}

@@ -1,0 +1,173 @@
+// An opened checkpoint: its configuration, and every tensor with its place and its bytes on the disk. Headers only are
+// read. An adapter's changes are part of the checkpoint, and still only described.
+import { createHash } from "node:crypto";
+import { basename } from "node:path";
+import type { DType } from "../../core/dtype.js";
+import { elementCount, type Shape } from "../../core/shape.js";
+import type { SafetensorsFile } from "../safetensors/reader.js";
+import { openShards } from "../safetensors/sharded.js";
+import { type Adapter, type LowRankDelta, openAdapter } from "./adapter.js";
+import { type CheckpointConfig, readConfig } from "./config.js";
+import { folderName, locateSource } from "./locate.js";
+import { type Place, placeTensors } from "./placement.js";
+
+/** A tensor's values as they lie in a file. */
+export interface StoredTensor {
+  readonly file: SafetensorsFile;
+  /** First byte in the file. */
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+export interface CheckpointTensor extends Place, StoredTensor {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: Shape;
+  /** What an adapter adds to the stored values; without it they are the tensor, byte for byte. */
+  readonly lowRank?: LowRankDelta & { readonly file: SafetensorsFile };
+  /** Rows taken one by one, where the vocabulary was brought into another order; the stored tensor is `parts[0]`. */
+  readonly gathered?: GatheredRows;
+}
+
+/** Rows of a tensor taken from several stored tensors of its dtype and width. */
+export interface GatheredRows {
+  readonly parts: readonly { readonly file: SafetensorsFile; readonly offset: number }[];
+  /** By row: which of the parts it comes from. */
+  readonly part: Uint8Array;
+  /** By row: its number there. */
+  readonly row: Int32Array;
+}
+
+export interface Checkpoint {
+  /** As it was asked for. */
+  readonly source: string;
+  /** Absolute path of the folder. */
+  readonly folder: string;
+  /** For people and model cards: the folder's name, or `org/name` from the hub's cache. */
+  readonly name: string;
+  readonly config: CheckpointConfig;
+  /** The family's name; "unknown" where only layer numbers were understood. */
+  readonly architecture: string;
+  /** Number of transformer layers, L. */
+  readonly layers: number;
+  /** What stands before a layer's number in the names of its tensors, such as `model.layers.`. */
+  readonly layerPrefix: string;
+  /** Whether the output head is the embedding; then no head tensor is listed, even if one is stored. */
+  readonly tied: boolean;
+  /** All tensors by name, in the order of the files. */
+  readonly tensors: ReadonlyMap<string, CheckpointTensor>;
+  /** Weight files, the adapter's last. */
+  readonly files: readonly SafetensorsFile[];
+  readonly adapter?: Adapter;
+  /** SHA-256 over the files' names, sizes and headers: changes when layout, shapes or names do. */
+  readonly digest: string;
+  /** What a person should know of how the folder was understood; usually empty. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Opens a checkpoint: FOLDER, or FOLDER+ADAPTER with a PEFT LoRA folder after the plus sign.
+ *
+ * Reads configuration and headers, never values.
+ * @param options.base folder that relative paths start from; the working folder by default
+ * @throws {CheckpointError} if a folder is missing, or is not a checkpoint or adapter that can be used
+ * @throws {FormatError} if a weight file or index breaks the format
+ */
+export async function openCheckpoint(source: string, options: { base?: string } = {}): Promise<Checkpoint> {
+  const location = await locateSource(source, options.base);
+  const { folder } = location;
+  const files = await openShards(folder);
+  const config = await readConfig(folder);
+  const stored = files.flatMap((file) => file.tensors.map((info) => ({ ...info, file })));
+  const placement = placeTensors(
+    stored.map((tensor) => tensor.name),
+    config,
+  );
+
+  const notes: string[] = [];
+  const tensors = new Map<string, CheckpointTensor>();
+  for (const tensor of stored) {
+    tensors.set(tensor.name, { ...tensor, ...(placement.places.get(tensor.name) as Place) });
+  }
+  const tied = dropTiedHead(tensors, config, placement.tiedByDefault, notes);
+  const adapter = location.adapter === undefined ? undefined : await openAdapter(location.adapter, tensors);
+  const name = folderName(folder);
+  if (adapter) {
+    applyAdapter(tensors, adapter);
+    notes.push(...adapterNotes(adapter, tensors, config.layers, name));
+  }
+  const allFiles = adapter ? [...files, adapter.file] : files;
+  return {
+    source,
+    folder,
+    name: adapter ? `${name}+${adapter.name}` : name,
+    config,
+    architecture: placement.architecture,
+    layers: config.layers,
+    layerPrefix: placement.layerPrefix,
+    tied,
+    tensors,
+    files: allFiles,
+    ...(adapter ? { adapter } : {}),
+    digest: digestOf(allFiles),
+    notes,
+  };
+}
+
+/** Removes a head that is stored although it is the embedding; says whether the checkpoint is tied. */
+function dropTiedHead(
+  tensors: Map<string, CheckpointTensor>,
+  config: CheckpointConfig,
+  tiedByDefault: boolean,
+  notes: string[],
+): boolean {
+  const head = [...tensors.values()].find((tensor) => tensor.part === "lm_head");
+  if (!head) return config.tied ?? true;
+  if (!(config.tied ?? tiedByDefault)) return false;
+  tensors.delete(head.name);
+  notes.push(`${head.name} is stored, but the configuration ties it to the embedding; it is left out`);
+  return true;
+}
+
+function applyAdapter(tensors: Map<string, CheckpointTensor>, adapter: Adapter): void {
+  for (const [name, replacement] of adapter.replacements) {
+    const tensor = tensors.get(name);
+    if (tensor) tensors.set(name, { ...tensor, ...replacement, name, file: adapter.file });
+  }
+  for (const [name, delta] of adapter.deltas) {
+    const tensor = tensors.get(name);
+    if (tensor) tensors.set(name, { ...tensor, lowRank: { ...delta, file: adapter.file } });
+  }
+}
+
+/** What may show that an adapter was trained on another base, though all its shapes fit. */
+function adapterNotes(
+  adapter: Adapter,
+  tensors: ReadonlyMap<string, CheckpointTensor>,
+  layers: number,
+  base: string,
+): string[] {
+  const notes: string[] = [];
+  const { trainedOn } = adapter;
+  if (trainedOn && basename(trainedOn) !== basename(base)) {
+    notes.push(`the adapter ${adapter.name} says that it was trained on ${trainedOn}, and is added to ${base}`);
+  }
+  const adapted = new Set(
+    [...adapter.deltas.keys()].map((name) => tensors.get(name)?.layer).filter((layer) => layer != null),
+  );
+  if (adapted.size > 0 && adapted.size < layers) {
+    notes.push(`the adapter ${adapter.name} changes ${adapted.size} of ${layers} layers`);
+  }
+  return notes;
+}
+
+function digestOf(files: readonly SafetensorsFile[]): string {
+  const hash = createHash("sha256");
+  for (const file of files) hash.update(`${basename(file.path)} ${file.bytes} ${file.headerDigest}\n`);
+  return hash.digest("hex");
+}
+
+/** Number of parameters: elements of all tensors, a tied head not counted twice. */
+export function parameterCount(checkpoint: Checkpoint): number {
+  return [...checkpoint.tensors.values()].reduce((sum, tensor) => sum + elementCount(tensor.shape), 0);
+}

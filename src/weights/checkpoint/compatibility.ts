@@ -1,0 +1,142 @@
+// Whether checkpoints can be combined tensor by tensor, and if not, every reason why, in words that say what to do.
+import { MismatchError } from "../../core/errors.js";
+import { formatSome, plural } from "../../core/format.js";
+import { formatShape, sameShape } from "../../core/shape.js";
+import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
+import { conflicts, missing, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
+
+/** A checkpoint with the name it goes by in messages, such as `task`. */
+export interface Labelled {
+  readonly label: string;
+  readonly checkpoint: Checkpoint;
+}
+
+const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name})`;
+
+/**
+ * Checks that every checkpoint has the family, depth, tensors and shapes of the first.
+ * @param more faults found otherwise, to be told together with these
+ * @param purpose what they are to be, for the message
+ * @throws {MismatchError} with all faults of all checkpoints
+ */
+export function requireCompatible(
+  checkpoints: readonly Labelled[],
+  more: readonly string[] = [],
+  purpose = "merged",
+): void {
+  const [first, ...others] = checkpoints;
+  if (!first) return;
+  const faults = [...others.flatMap((other) => compare(first, other)), ...more];
+  if (faults.length > 0) {
+    throw new MismatchError(`These checkpoints cannot be ${purpose}; all must be fine-tuned from one model:`, faults);
+  }
+}
+
+/**
+ * How the tokenizers of checkpoints differ from that of the first, where both have one that lists its tokens: tokens that
+ * share a row are a fault, as rows are averaged by their number; tokens that one lacks are worth a note.
+ */
+export async function compareVocabularies(
+  checkpoints: readonly Labelled[],
+): Promise<{ faults: readonly string[]; notes: readonly string[] }> {
+  const [first, ...others] = checkpoints;
+  const bytes = first && (await tokenizerBytes(first.checkpoint));
+  const faults: string[] = [];
+  const notes: string[] = [];
+  let own: Vocabulary | undefined;
+  for (const other of bytes ? others : []) {
+    const theirs = await tokenizerBytes(other.checkpoint);
+    if (!first || !bytes || !theirs || bytes.equals(theirs)) continue;
+    own ??= parseVocabulary(bytes, first.checkpoint.name);
+    const vocabulary = parseVocabulary(theirs, other.checkpoint.name);
+    if (!own || !vocabulary) continue;
+    const clashes = conflicts(own, vocabulary);
+    if (clashes.length > 0) {
+      faults.push(
+        `the tokenizers of ${called(first)} and ${called(other)} give ${plural(clashes.length, "row")} to different tokens: ${formatSome(clashes)}; ` +
+          "align them by token with --vocabulary",
+      );
+    }
+    const [more, less] = [missing(vocabulary, own), missing(own, vocabulary)];
+    const lacks = (who: Labelled, tokens: string[]) =>
+      tokens.length > 0 ? [`${who.label} lacks ${plural(tokens.length, "token")}: ${formatSome(tokens)}`] : [];
+    const different = [...lacks(first, more), ...lacks(other, less)];
+    if (different.length > 0 && rowsOf(first.checkpoint) !== rowsOf(other.checkpoint))
+      faults.push(different.join("; "));
+    else if (different.length > 0 && clashes.length === 0) {
+      notes.push(`${different.join("; ")}; --vocabulary aligns rows by token`);
+    }
+  }
+  return { faults, notes };
+}
+
+/** Rows of a checkpoint's embedding. */
+function rowsOf({ tensors }: Checkpoint): number | undefined {
+  return [...tensors.values()].find(({ part }) => part === "embed_tokens")?.shape[0];
+}
+
+function compare(a: Labelled, b: Labelled): string[] {
+  const [left, right] = [a.checkpoint, b.checkpoint];
+  const faults: string[] = [];
+  if (left.config.modelType !== right.config.modelType) {
+    faults.push(
+      `${called(a)} is of the family "${left.config.modelType}", ${called(b)} of "${right.config.modelType}"`,
+    );
+  }
+  if (left.layers !== right.layers) {
+    faults.push(`${called(a)} has ${plural(left.layers, "layer")}, ${called(b)} has ${right.layers}`);
+  }
+  // Families or depths that differ make every tensor differ; saying so once is enough.
+  if (faults.length > 0) return faults;
+
+  if (left.tied !== right.tied) {
+    const [tied, untied] = left.tied ? [a, b] : [b, a];
+    faults.push(
+      `${called(tied)} ties its output head to the embedding, ${called(untied)} has a head of its own; ` +
+        `untie the first (store its embedding as lm_head.weight too and set tie_word_embeddings to false)`,
+    );
+  }
+  const isHead = (tensor: CheckpointTensor | undefined) => left.tied !== right.tied && tensor?.part === "lm_head";
+  for (const [from, to] of [
+    [a, b],
+    [b, a],
+  ] as const) {
+    const missing = [...from.checkpoint.tensors.values()]
+      .filter((tensor) => !to.checkpoint.tensors.has(tensor.name) && !isHead(tensor))
+      .map((tensor) => tensor.name);
+    if (missing.length > 0) {
+      faults.push(`${called(to)} lacks ${plural(missing.length, "tensor")} of ${called(from)}: ${formatSome(missing)}`);
+    }
+  }
+  faults.push(...compareShapes(a, b));
+  return faults;
+}
+
+function compareShapes(a: Labelled, b: Labelled): string[] {
+  const faults: string[] = [];
+  const vocabulary: CheckpointTensor[] = [];
+  const others: string[] = [];
+  for (const tensor of a.checkpoint.tensors.values()) {
+    const twin = b.checkpoint.tensors.get(tensor.name);
+    if (!twin || sameShape(tensor.shape, twin.shape)) continue;
+    const rowsOnly = sameShape(tensor.shape.slice(1), twin.shape.slice(1));
+    if (rowsOnly && (tensor.part === "embed_tokens" || tensor.part === "lm_head")) vocabulary.push(tensor);
+    else others.push(`${tensor.name} ${formatShape(tensor.shape)} against ${formatShape(twin.shape)}`);
+  }
+  const [row] = vocabulary;
+  if (row) {
+    const [mine, theirs] = [row.shape[0] ?? 0, b.checkpoint.tensors.get(row.name)?.shape[0] ?? 0];
+    const [larger, smaller] = mine > theirs ? [a, b] : [b, a];
+    faults.push(
+      `the vocabularies differ: ${called(a)} has ${mine} rows in ${formatSome(vocabulary.map((tensor) => tensor.name))}, ` +
+        `${called(b)} has ${theirs}; ${larger.label} has ${Math.abs(mine - theirs)} more, from added tokens or padding. ` +
+        `Align them by token with --vocabulary ${larger.label}, ${smaller.label} or union`,
+    );
+  }
+  if (others.length > 0) {
+    faults.push(
+      `${plural(others.length, "tensor")} of ${called(a)} and ${called(b)} differ in shape: ${formatSome(others)}`,
+    );
+  }
+  return faults;
+}

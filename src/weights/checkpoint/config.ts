@@ -1,0 +1,98 @@
+// What layergraft needs of a checkpoint's configuration: family, depth, tying, vocabulary. The rest is kept as it is.
+import { basename, join } from "node:path";
+import { CheckpointError } from "../../core/errors.js";
+import { exists, readJsonObject } from "../../core/files.js";
+import { isObject } from "../../core/json.js";
+
+export interface CheckpointConfig {
+  /** Path of config.json or params.json. */
+  readonly file: string;
+  /** The whole document, untouched. */
+  readonly json: Readonly<Record<string, unknown>>;
+  /** `model_type` of the decoder: of the text tower in a multimodal model; "meta" for a params.json. */
+  readonly modelType: string;
+  /** Number of transformer layers of the decoder, L. */
+  readonly layers: number;
+  /** The field that said so. */
+  readonly layersField: string;
+  /** Layers after the L-th that predict further tokens (DeepSeek, GLM); not part of the decoder. */
+  readonly predictionLayers: number;
+  /** `tie_word_embeddings`; undefined where the file does not say. */
+  readonly tied: boolean | undefined;
+  readonly vocabularySize: number | undefined;
+  readonly hiddenSize: number | undefined;
+  /** Whether weights are quantised (GPTQ, AWQ, bitsandbytes ...), which no arithmetic here understands. */
+  readonly quantized: boolean;
+}
+
+const META_FILE = "params.json";
+
+const LAYER_FIELDS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
+
+/**
+ * Reads config.json, or params.json where a folder has only Meta's.
+ * @throws {CheckpointError} if neither is there or the number of layers is not given
+ */
+export async function readConfig(folder: string): Promise<CheckpointConfig> {
+  const hfFile = join(folder, "config.json");
+  const metaFile = join(folder, META_FILE);
+  const meta = !(await exists(hfFile)) && (await exists(metaFile));
+  const file = meta ? metaFile : hfFile;
+  if (!meta && !(await exists(hfFile))) {
+    throw new CheckpointError(
+      `${folder} has no config.json; give the folder of a whole checkpoint, with its configuration beside its weights`,
+      { file: folder },
+    );
+  }
+  return parseConfig(await readJsonObject(file), file);
+}
+
+/**
+ * Reads a configuration that is in memory.
+ * @param file the path that errors name; a params.json is known by its name
+ * @throws {CheckpointError} if the number of layers is not given
+ */
+export function parseConfig(json: Readonly<Record<string, unknown>>, file: string): CheckpointConfig {
+  const meta = basename(file) === META_FILE;
+  const text = isObject(json.text_config) ? json.text_config : isObject(json.llm_config) ? json.llm_config : json;
+
+  const [layersField, layers] = pick(text, LAYER_FIELDS, file);
+  const natural = (value: unknown) =>
+    Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : undefined;
+  const modelType = text.model_type ?? json.model_type;
+  const tied = json.tie_word_embeddings ?? text.tie_word_embeddings;
+  return {
+    file,
+    json,
+    modelType: meta ? "meta" : typeof modelType === "string" ? modelType : "unknown",
+    layers,
+    layersField,
+    predictionLayers: natural(text.num_nextn_predict_layers) ?? 0,
+    tied: typeof tied === "boolean" ? tied : undefined,
+    vocabularySize: natural(text.vocab_size),
+    hiddenSize: natural(text.hidden_size ?? text.n_embd ?? text.dim),
+    quantized: isObject(json.quantization_config),
+  };
+}
+
+// Far above any model there is; a hostile number must not size an allocation.
+const MAX_LAYERS = 10_000;
+
+function pick(config: Record<string, unknown>, fields: readonly string[], file: string): [string, number] {
+  for (const field of fields) {
+    const value = config[field];
+    if (value === undefined) continue;
+    if (!Number.isSafeInteger(value) || (value as number) < 1 || (value as number) > MAX_LAYERS) {
+      throw new CheckpointError(`${file}: ${field} is ${JSON.stringify(value)}, not a number of layers`, {
+        file,
+        field,
+        actual: JSON.stringify(value),
+      });
+    }
+    return [field, value as number];
+  }
+  throw new CheckpointError(`${file} does not say how many layers the model has (${fields.join(", ")})`, {
+    file,
+    field: fields[0] ?? "",
+  });
+}

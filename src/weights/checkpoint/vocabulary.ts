@@ -1,0 +1,85 @@
+// The tokens of a checkpoint by their rows in its embedding, read from its tokenizer files.
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { CheckpointError } from "../../core/errors.js";
+import type { Checkpoint } from "./checkpoint.js";
+
+/** A token that was added to a tokenizer, as tokenizer.json describes it. */
+export interface AddedToken {
+  readonly id: number;
+  readonly content: string;
+  readonly [field: string]: unknown;
+}
+
+export interface Vocabulary {
+  /** Row by token. */
+  readonly rows: ReadonlyMap<string, number>;
+  /** Those that were added, by token. */
+  readonly added: ReadonlyMap<string, AddedToken>;
+}
+
+// Of the largest vocabularies there are, a quarter of a million tokens, the file takes 35 MB.
+const MOST_BYTES = 300_000_000;
+const MOST_ROWS = 10_000_000;
+
+/** The folders that may hold a checkpoint's tokenizer: PEFT saves the one that was trained with beside the adapter. */
+function homesOf({ folder, adapter }: Checkpoint): string[] {
+  return adapter ? [adapter.path, folder] : [folder];
+}
+
+/** The bytes of a checkpoint's tokenizer.json; undefined where it has none. */
+export async function tokenizerBytes(checkpoint: Checkpoint): Promise<Buffer | undefined> {
+  for (const home of homesOf(checkpoint)) {
+    const file = join(home, "tokenizer.json");
+    const found = await stat(file).catch(() => undefined);
+    if (!found?.isFile()) continue;
+    if (found.size > MOST_BYTES) throw new CheckpointError(`${file} is too large to be a tokenizer`, { file });
+    return readFile(file);
+  }
+  return undefined;
+}
+
+/** The vocabulary of a tokenizer.json; undefined where it lists no tokens. */
+export function parseVocabulary(bytes: Buffer, name: string): Vocabulary | undefined {
+  let json: unknown;
+  try {
+    json = JSON.parse(bytes.toString("utf8"));
+  } catch (error) {
+    throw new CheckpointError(`tokenizer.json of ${name} is not JSON`, {}, error);
+  }
+  const { model, added_tokens: addedTokens } = (json ?? {}) as { model?: { vocab?: unknown }; added_tokens?: unknown };
+  const rows = new Map<string, number>();
+  const add = (token: unknown, row: unknown) => {
+    if (typeof token !== "string") return;
+    if (!Number.isSafeInteger(row) || (row as number) < 0 || (row as number) > MOST_ROWS) {
+      throw new CheckpointError(`tokenizer.json of ${name} gives ${JSON.stringify(token)} the row ${String(row)}`, {});
+    }
+    rows.set(token, row as number);
+  };
+  // Byte pairs and word pieces map tokens to rows; unigram models list [token, score].
+  const vocab = model?.vocab ?? {};
+  if (Array.isArray(vocab))
+    for (const [row, entry] of vocab.entries()) add(Array.isArray(entry) ? entry[0] : entry, row);
+  else for (const [token, row] of Object.entries(vocab)) add(token, row);
+  const added = new Map<string, AddedToken>();
+  for (const entry of Array.isArray(addedTokens) ? (addedTokens as AddedToken[]) : []) {
+    if (typeof entry !== "object" || entry === null || typeof entry.content !== "string") continue;
+    add(entry.content, entry.id);
+    added.set(entry.content, entry);
+  }
+  return rows.size > 0 ? { rows, added } : undefined;
+}
+
+/** Tokens of two vocabularies that share a row, though they are different. */
+export function conflicts(a: Vocabulary, b: Vocabulary): string[] {
+  const tokens = new Map([...a.rows].map(([token, row]) => [row, token]));
+  return [...b.rows].flatMap(([token, row]) => {
+    const other = tokens.get(row);
+    return other === undefined || other === token ? [] : [`${JSON.stringify(other)} against ${JSON.stringify(token)}`];
+  });
+}
+
+/** Tokens of a vocabulary that another lacks. */
+export function missing(from: Vocabulary, inOther: Vocabulary): string[] {
+  return [...from.rows.keys()].filter((token) => !inOther.rows.has(token));
+}

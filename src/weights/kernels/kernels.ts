@@ -1,0 +1,348 @@
+// The WebAssembly kernels and the memory they work in. One instance per thread; nothing here is shared.
+// What each kernel computes is said by its plain twin in reference.ts.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { FloatDType } from "../../core/dtype.js";
+
+/** A dtype that the SIMD kernels read and write; float64 is computed in plain TypeScript (see reference.ts). */
+export type KernelDType = Exclude<FloatDType, "F64">;
+
+interface Exports {
+  readonly memory: WebAssembly.Memory;
+  heapBase(): number;
+  scaleBF16(src: number, acc: number, n: number, weight: number): void;
+  scaleF16(src: number, acc: number, n: number, weight: number): void;
+  scaleF32(src: number, acc: number, n: number, weight: number): void;
+  addScaledBF16(src: number, acc: number, n: number, weight: number): void;
+  addScaledF16(src: number, acc: number, n: number, weight: number): void;
+  addScaledF32(src: number, acc: number, n: number, weight: number): void;
+  divide(acc: number, n: number, divisor: number): void;
+  encodeBF16(acc: number, dst: number, n: number): void;
+  encodeF16(acc: number, dst: number, n: number): number;
+  encodeF32(acc: number, dst: number, n: number): void;
+  addLowRank(
+    acc: number,
+    left: number,
+    right: number,
+    rows: number,
+    columns: number,
+    rank: number,
+    scale: number,
+  ): void;
+  deltaStatistics(a: number, b: number, n: number, out: number): void;
+  columnsBF16: MatrixKernel;
+  columnsF16: MatrixKernel;
+  columnsF32: MatrixKernel;
+  rowsBF16: MatrixKernel;
+  rowsF16: MatrixKernel;
+  rowsF32: MatrixKernel;
+  pairBF16: PairKernel;
+  pairF16: PairKernel;
+  pairF32: PairKernel;
+  subtract(a: number, b: number, n: number): void;
+  trimBy(a: number, by: number, n: number, low: number, high: number): void;
+  drop(a: number, n: number, index: number, seed0: number, seed1: number, bound: number, scale: number): void;
+  consensus(
+    buffers: number,
+    weights: number,
+    count: number,
+    n: number,
+    tie: number,
+    weighted: number,
+    normalize: number,
+  ): void;
+  addProducts(a: number, b: number, n: number, total: number): void;
+  variance(buffers: number, count: number, n: number): void;
+  approach(a: number, b: number, n: number, step: number): void;
+  selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void;
+  countUpper(a: number, n: number, counts: number, spare: number): void;
+  countSigns(a: number, n: number, totals: number): void;
+  countLower(a: number, n: number, upper: number, counts: number): void;
+  dropByMagnitude(
+    a: number,
+    n: number,
+    index: number,
+    seed0: number,
+    seed1: number,
+    density: number,
+    epsilon: number,
+    pairs: number,
+    counts: number,
+  ): void;
+}
+
+type MatrixKernel = (a: number, b: number, rows: number, columns: number, sums: number, totals: number) => void;
+type PairKernel = (x: number, y: number, b: number, n: number, totals: number) => void;
+
+/** Sums over the difference of two arrays; see `deltaStatistics` in reference.ts. */
+export interface DeltaStatistics {
+  /** Sum of |a - b| over the finite differences. */
+  readonly sumAbsolute: number;
+  /** Sum of (a - b)^2 over the finite differences. */
+  readonly sumSquares: number;
+  /** Sum of b^2 where the difference is finite, to put the other sums in proportion. */
+  readonly sumSquaresOfB: number;
+  /** Largest finite |a - b|. */
+  readonly largest: number;
+  /** Elements whose difference is not zero, non-finite differences included. */
+  readonly differing: number;
+  /** Elements whose difference is infinite or NaN. */
+  readonly nonFinite: number;
+}
+
+/** Statistics of nothing. */
+export const NO_DELTA: DeltaStatistics = {
+  sumAbsolute: 0,
+  sumSquares: 0,
+  sumSquaresOfB: 0,
+  largest: 0,
+  differing: 0,
+  nonFinite: 0,
+};
+
+/** Statistics of two ranges together. */
+export function addStatistics(x: DeltaStatistics, y: DeltaStatistics): DeltaStatistics {
+  return {
+    sumAbsolute: x.sumAbsolute + y.sumAbsolute,
+    sumSquares: x.sumSquares + y.sumSquares,
+    sumSquaresOfB: x.sumSquaresOfB + y.sumSquaresOfB,
+    largest: Math.max(x.largest, y.largest),
+    differing: x.differing + y.differing,
+    nonFinite: x.nonFinite + y.nonFinite,
+  };
+}
+
+const PAGE = 65_536;
+const PADDING = 32; // two vectors: the largest stride of any kernel's loop
+
+let compiled: WebAssembly.Module | undefined;
+
+function compile(): WebAssembly.Module {
+  compiled ??= new WebAssembly.Module(readFileSync(createRequire(import.meta.url).resolve("#kernels.wasm")));
+  return compiled;
+}
+
+/** Exports of a new instance, with a memory of its own; the module is compiled once. */
+export function instantiate(): Readonly<Record<string, unknown>> {
+  return new WebAssembly.Instance(compile()).exports;
+}
+
+/**
+ * SIMD kernels over buffers in one WebAssembly memory.
+ *
+ * Buffers come from `allocate` and are padded to 32 bytes; kernels run over the padding. The bytes of a buffer after
+ * its last element must be zero when it is read (`clearPadding`), so that the padding counts nowhere.
+ */
+export class Kernels {
+  readonly #wasm: Exports;
+  #end: number;
+
+  constructor() {
+    this.#wasm = instantiate() as unknown as Exports;
+    this.#end = align(this.#wasm.heapBase());
+  }
+
+  /**
+   * Reserves a buffer of at least `bytes` bytes, filled with zeros, for the life of this instance.
+   * Views taken before a call to `allocate` are detached by it.
+   * @returns its address, a multiple of 32.
+   */
+  allocate(bytes: number): number {
+    const address = this.#end;
+    this.#end = align(address + bytes + PADDING);
+    const missing = this.#end - this.#wasm.memory.buffer.byteLength;
+    if (missing > 0) this.#wasm.memory.grow(Math.ceil(missing / PAGE));
+    return address;
+  }
+
+  /** A view of `length` bytes at `address`. */
+  bytes(address: number, length: number): Uint8Array {
+    return new Uint8Array(this.#wasm.memory.buffer, address, length);
+  }
+
+  /** A view of `length` float32 at `address`. */
+  floats(address: number, length: number): Float32Array {
+    return new Float32Array(this.#wasm.memory.buffer, address, length);
+  }
+
+  /** Zeroes what follows the first `length` bytes of a buffer, up to the end of a kernel's last vector. */
+  clearPadding(address: number, length: number): void {
+    this.bytes(address + length, PADDING).fill(0);
+  }
+
+  /** acc[i] = weight * src[i] in float32; exact for weight 1. */
+  scale(dtype: KernelDType, src: number, acc: number, n: number, weight: number): void {
+    if (dtype === "BF16") this.#wasm.scaleBF16(src, acc, n, weight);
+    else if (dtype === "F16") this.#wasm.scaleF16(src, acc, n, weight);
+    else this.#wasm.scaleF32(src, acc, n, weight);
+  }
+
+  /** acc[i] += weight * src[i] in float32: the product is rounded, then the sum. */
+  addScaled(dtype: KernelDType, src: number, acc: number, n: number, weight: number): void {
+    if (dtype === "BF16") this.#wasm.addScaledBF16(src, acc, n, weight);
+    else if (dtype === "F16") this.#wasm.addScaledF16(src, acc, n, weight);
+    else this.#wasm.addScaledF32(src, acc, n, weight);
+  }
+
+  /** acc[i] /= divisor in float32. */
+  divide(acc: number, n: number, divisor: number): void {
+    this.#wasm.divide(acc, n, divisor);
+  }
+
+  /**
+   * Rounds float32 to a stored dtype, to nearest, ties to even; any NaN becomes the canonical quiet NaN.
+   * @returns how many finite values became infinite (float16 only; bfloat16 has the range of float32).
+   */
+  encode(dtype: KernelDType, acc: number, dst: number, n: number): number {
+    if (dtype === "F16") return this.#wasm.encodeF16(acc, dst, n);
+    if (dtype === "BF16") this.#wasm.encodeBF16(acc, dst, n);
+    else this.#wasm.encodeF32(acc, dst, n);
+    return 0;
+  }
+
+  /** acc[i, j] += scale * sum_k left[i, k] right[k, j], all float32, row-major and without padding between rows. */
+  addLowRank(
+    acc: number,
+    left: number,
+    right: number,
+    rows: number,
+    columns: number,
+    rank: number,
+    scale: number,
+  ): void {
+    this.#wasm.addLowRank(acc, left, right, rows, columns, rank, scale);
+  }
+
+  /** A view of `length` float64 at `address`. */
+  doubles(address: number, length: number): Float64Array {
+    return new Float64Array(this.#wasm.memory.buffer, address, length);
+  }
+
+  /**
+   * Adds to `sums` [columns] the sums of |a - b| down each column of two stored matrices of one dtype, and to `totals`
+   * [sum of (a - b)^2, sum of b^2, elements where a equals b, largest |a - b|], all float64.
+   * Values must be finite; a sum that is not tells that some were not.
+   */
+  columnStatistics(
+    dtype: KernelDType,
+    a: number,
+    b: number,
+    rows: number,
+    columns: number,
+    sums: number,
+    totals: number,
+  ): void {
+    this.#wasm[`columns${dtype}`](a, b, rows, columns, sums, totals);
+  }
+
+  /** As `columnStatistics`, with `sums` [rows] along each stored row; a vector is a matrix of one row. */
+  rowStatistics(
+    dtype: KernelDType,
+    a: number,
+    b: number,
+    rows: number,
+    columns: number,
+    sums: number,
+    totals: number,
+  ): void {
+    this.#wasm[`rows${dtype}`](a, b, rows, columns, sums, totals);
+  }
+
+  /** Adds to `totals` [sum of (x - b)(y - b), elements where these differences have opposite signs], float64. */
+  pairStatistics(dtype: KernelDType, x: number, y: number, b: number, n: number, totals: number): void {
+    this.#wasm[`pair${dtype}`](x, y, b, n, totals);
+  }
+
+  /** a = a - b in float32. What the operations compute is said by their plain twins in operations.ts. */
+  subtract(a: number, b: number, n: number): void {
+    this.#wasm.subtract(a, b, n);
+  }
+
+  trimBy(a: number, by: number, n: number, low: number, high: number): void {
+    this.#wasm.trimBy(a, by, n, low, high);
+  }
+
+  drop(a: number, n: number, index: number, seed: readonly [number, number], bound: number, scale: number): void {
+    this.#wasm.drop(a, n, index, seed[0], seed[1], bound, scale);
+  }
+
+  /** Over buffers whose addresses (u32) stand at `table` and weights (float32) at `weights`; to the first buffer. */
+  consensus(
+    table: number,
+    weights: number,
+    count: number,
+    n: number,
+    tie: number,
+    weighted: boolean,
+    normalize: boolean,
+  ): void {
+    this.#wasm.consensus(table, weights, count, n, tie, Number(weighted), Number(normalize));
+  }
+
+  /** Over buffers whose addresses (u32) stand at `table`; to the first buffer. */
+  variance(table: number, count: number, n: number): void {
+    this.#wasm.variance(table, count, n);
+  }
+
+  /** Adds to `total`, a float64, the sum of a[i] b[i]; what follows the last element must be zero. */
+  addProducts(a: number, b: number, n: number, total: number): void {
+    this.#wasm.addProducts(a, b, n, total);
+  }
+
+  approach(a: number, b: number, n: number, step: number): void {
+    this.#wasm.approach(a, b, n, step);
+  }
+
+  /** `mask` holds an int32 per column, -1 or 0. */
+  selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void {
+    this.#wasm.selectColumns(a, b, rows, columns, mask);
+  }
+
+  /** `counts` and `spare` hold 65536 u32 each; what was counted is their sum. */
+  countUpper(a: number, n: number, counts: number, spare: number): void {
+    this.#wasm.countUpper(a, n, counts, spare);
+  }
+
+  /** Adds to `totals`, two float64, how many elements are positive and how many negative. */
+  countSigns(a: number, n: number, totals: number): void {
+    this.#wasm.countSigns(a, n, totals);
+  }
+
+  countLower(a: number, n: number, upper: number, counts: number): void {
+    this.#wasm.countLower(a, n, upper, counts);
+  }
+
+  /** One row of `n`; `scratch` is a buffer of `4 n + 6144` u32. */
+  dropByMagnitude(
+    a: number,
+    n: number,
+    index: number,
+    seed: readonly [number, number],
+    density: number,
+    epsilon: number,
+    scratch: number,
+  ): void {
+    this.#wasm.dropByMagnitude(a, n, index, seed[0], seed[1], density, epsilon, scratch + 24_576, scratch);
+  }
+
+  /** A view of `length` int32 or uint32 at `address`. */
+  integers(address: number, length: number): Int32Array {
+    return new Int32Array(this.#wasm.memory.buffer, address, length);
+  }
+
+  counters(address: number, length: number): Uint32Array {
+    return new Uint32Array(this.#wasm.memory.buffer, address, length);
+  }
+
+  /** Statistics of a - b over n float32 elements; `scratch` is a buffer of at least 48 bytes. */
+  deltaStatistics(a: number, b: number, n: number, scratch: number): DeltaStatistics {
+    this.#wasm.deltaStatistics(a, b, n, scratch);
+    const numbers = new Float64Array(this.#wasm.memory.buffer, scratch, 6);
+    const [sumAbsolute = 0, sumSquares = 0, sumSquaresOfB = 0, largest = 0, differing = 0, nonFinite = 0] = numbers;
+    return { sumAbsolute, sumSquares, sumSquaresOfB, largest, differing, nonFinite };
+  }
+}
+
+function align(address: number): number {
+  return Math.ceil(address / PADDING) * PADDING;
+}

@@ -1,0 +1,125 @@
+// A strict parser for the JSON of a safetensors header. JSON.parse would do but for four things a header from a
+// stranger must not get away with: duplicate keys, integers beyond 2^53, half characters, and deep nesting.
+import { FormatError } from "../../core/errors.js";
+
+export type HeaderJson = string | number | boolean | null | HeaderJson[] | Map<string, HeaderJson>;
+
+// A header nests three deep: the object, a tensor's object, its shape. More is no header.
+const MAX_DEPTH = 8;
+
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const SPACE = /[ \t\n\r]*/y;
+
+const LONE_SURROGATE = /\p{Surrogate}/u;
+const INVISIBLE = /[\p{Control}\p{Format}\p{Zl}\p{Zp}]/gu;
+
+/** Whether a text can be written as UTF-8. Half of a surrogate pair cannot; the reference crate refuses it too. */
+export function isUnicode(text: string): boolean {
+  return !LONE_SURROGATE.test(text);
+}
+
+/**
+ * A name out of a file as messages show it: in quotes, without characters that steer a terminal, and cut short, for
+ * a damaged file can hold one of a hundred megabytes.
+ */
+export function quote(name: string): string {
+  const shown = JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
+  return shown.replace(INVISIBLE, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);
+}
+
+/**
+ * Parses the text of a header. A number that is not a whole one within 2^53 becomes NaN: no field that counts allows
+ * it, and the rest, as in the reference crate, is none of our business.
+ * @throws {FormatError} naming `file` and the position, if it is not JSON, repeats a key, or nests too deep.
+ */
+export function parseHeaderJson(text: string, file: string): HeaderJson {
+  let at = 0;
+
+  const fail = (what: string): never => {
+    throw new FormatError(
+      `${file}: the safetensors header is not valid: ${what} at character ${at}; the file is damaged or not safetensors, so fetch or save it again`,
+      { file },
+    );
+  };
+
+  const take = (pattern: RegExp): string | undefined => {
+    pattern.lastIndex = at;
+    const match = pattern.exec(text);
+    if (!match) return undefined;
+    at = pattern.lastIndex;
+    return match[0];
+  };
+
+  const skip = (token: string): boolean => {
+    take(SPACE);
+    if (!text.startsWith(token, at)) return false;
+    at += token.length;
+    take(SPACE);
+    return true;
+  };
+
+  // The end is found first and the text checked after: one regular expression for both overflows its stack.
+  const string = (): string => {
+    if (text[at] !== '"') return fail("expected a string");
+    let end = at + 1;
+    while (end < text.length && text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
+    let result: string;
+    try {
+      result = JSON.parse(text.slice(at, end + 1)) as string;
+    } catch {
+      return fail("a string that is not JSON");
+    }
+    if (!isUnicode(result)) return fail("a string with half a surrogate pair");
+    at = end + 1;
+    return result;
+  };
+
+  const number = (): number => {
+    const raw = take(NUMBER);
+    if (raw === undefined) return fail("expected a value");
+    const value = Number(raw);
+    if (!Number.isFinite(value)) return fail("a number beyond all bounds");
+    // A header holds sizes and offsets: 4.0 or 4e0 is no way to write one, and the reference crate refuses them too.
+    return /^-?\d+$/.test(raw) && Number.isSafeInteger(value) ? value : Number.NaN;
+  };
+
+  const object = (depth: number): Map<string, HeaderJson> => {
+    const entries = new Map<string, HeaderJson>();
+    if (skip("}")) return entries;
+    do {
+      take(SPACE);
+      const key = string();
+      if (entries.has(key)) fail(`the key ${quote(key)} stands there twice`);
+      if (!skip(":")) fail("expected ':'");
+      entries.set(key, value(depth));
+    } while (skip(","));
+    if (!skip("}")) fail("expected ',' or '}'");
+    return entries;
+  };
+
+  const array = (depth: number): HeaderJson[] => {
+    const items: HeaderJson[] = [];
+    if (skip("]")) return items;
+    do items.push(value(depth));
+    while (skip(","));
+    if (!skip("]")) fail("expected ',' or ']'");
+    return items;
+  };
+
+  const value = (depth: number): HeaderJson => {
+    if (depth > MAX_DEPTH) fail("nested too deep");
+    take(SPACE);
+    if (skip("{")) return object(depth + 1);
+    if (skip("[")) return array(depth + 1);
+    if (text[at] === '"') return string();
+    if (skip("true")) return true;
+    if (skip("false")) return false;
+    if (skip("null")) return null;
+    return number();
+  };
+
+  const result = value(0);
+  take(SPACE);
+  if (at !== text.length) fail("something follows the JSON");
+  return result;
+}

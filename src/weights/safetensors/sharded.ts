@@ -1,0 +1,212 @@
+// A folder of safetensors: one file, or shards named by `model.safetensors.index.json`.
+import { readdir } from "node:fs/promises";
+import { isAbsolute, join } from "node:path";
+import { CheckpointError, FormatError, isSystemError } from "../../core/errors.js";
+import { exists, readJsonObject } from "../../core/files.js";
+import { formatSome } from "../../core/format.js";
+import { quote } from "./header-json.js";
+import { openSafetensors, type SafetensorsFile } from "./reader.js";
+
+export const INDEX_FILE = "model.safetensors.index.json";
+export const SINGLE_FILE = "model.safetensors";
+
+// What save_pretrained writes; a folder fetched without its index still tells its shards by this.
+const SHARD_NAME = /^model-(\d{5})-of-(\d{5})\.safetensors$/;
+const fiveDigits = (n: number) => String(n).padStart(5, "0");
+
+/** The name of shard `number` (from 1) of `count`. */
+export function shardName(number: number, count: number): string {
+  return `model-${fiveDigits(number)}-of-${fiveDigits(count)}.safetensors`;
+}
+const PICKLE = /\.(bin|pt|pth|ckpt)$/;
+
+/** More shards than any published model has, by far; bounds how many files a hostile index makes us open. */
+export const MAX_SHARDS = 10_000;
+
+/**
+ * Opens all weight files of a folder, headers only, in the order of their names.
+ *
+ * Looks for, in this order, as transformers does: `model.safetensors`; an index; a complete set of numbered shards without an index; a
+ * single other `.safetensors` file (such as `consolidated.safetensors`).
+ * @throws {CheckpointError} if there are none, or only pickled ones
+ * @throws {FormatError} if a file breaks the format or an index does not fit its files
+ */
+export async function openShards(folder: string): Promise<SafetensorsFile[]> {
+  let names: string[];
+  try {
+    names = (await readdir(folder)).sort();
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) throw new CheckpointError(`${folder} does not exist`, { file: folder }, error);
+    if (isSystemError(error, "ENOTDIR")) {
+      throw new CheckpointError(`${folder} is a file; give the folder of a checkpoint`, { file: folder }, error);
+    }
+    throw error;
+  }
+  // A folder with both is read as transformers reads it: the single file goes before the index.
+  if (names.includes(INDEX_FILE) && !names.includes(SINGLE_FILE)) return openIndexed(folder);
+  const files: SafetensorsFile[] = [];
+  for (const name of weightFiles(folder, names)) files.push(await openSafetensors(join(folder, name)));
+  return refuseDuplicates(files);
+}
+
+function weightFiles(folder: string, names: readonly string[]): string[] {
+  if (names.includes(SINGLE_FILE)) return [SINGLE_FILE];
+  const shards = names.filter((name) => SHARD_NAME.test(name));
+  const [first] = shards;
+  if (first !== undefined) {
+    const count = Number(SHARD_NAME.exec(first)?.[2]);
+    const set = new Set(Array.from({ length: count }, (_, i) => shardName(i + 1, count)));
+    const stray = shards.find((name) => !set.has(name));
+    if (stray !== undefined) {
+      throw new CheckpointError(
+        `${folder} holds ${stray} beside ${first} and no ${INDEX_FILE}, so which shards are the model is unclear; remove those of the other save`,
+        { file: folder },
+      );
+    }
+    if (shards.length !== count) {
+      throw new CheckpointError(
+        `${folder} has ${shards.length} of ${count} shards and no ${INDEX_FILE}; fetch the rest of the checkpoint`,
+        { file: folder, expected: `${count} shards`, actual: `${shards.length} shards` },
+      );
+    }
+    return shards;
+  }
+  const others = names.filter((name) => name.endsWith(".safetensors") && name !== "adapter_model.safetensors");
+  if (others.length === 1) return others;
+  if (others.length > 1) {
+    throw new CheckpointError(
+      `${folder} holds ${formatSome(others)} but neither ${SINGLE_FILE} nor ${INDEX_FILE}, so which of them are the model is unclear; rename the one to use to ${SINGLE_FILE}`,
+      { file: folder },
+    );
+  }
+  if (names.includes("adapter_config.json")) {
+    throw new CheckpointError(
+      `${folder} is a LoRA adapter, not a whole checkpoint; write BASE+${folder}, with the folder of its base model in place of BASE`,
+      { file: folder },
+    );
+  }
+  const pickles = names.filter((name) => PICKLE.test(name));
+  if (pickles.length > 0) {
+    throw new CheckpointError(
+      `${folder} holds pickled weights (${formatSome(pickles)}), which can run code when opened and are never read here; ` +
+        `convert them once in Python: AutoModelForCausalLM.from_pretrained("${folder}").save_pretrained("NEW_FOLDER", safe_serialization=True)`,
+      { file: folder },
+    );
+  }
+  if (names.includes("last")) {
+    throw new CheckpointError(
+      `${folder} is the folder of a run of training; give one of its checkpoints, ${join(folder, "last")}`,
+      {
+        file: folder,
+      },
+    );
+  }
+  throw new CheckpointError(`${folder} holds no .safetensors file; give the folder of a checkpoint`, { file: folder });
+}
+
+function refuseDuplicates(files: SafetensorsFile[]): SafetensorsFile[] {
+  const home = new Map<string, string>();
+  for (const file of files) {
+    for (const { name } of file.tensors) {
+      const other = home.get(name);
+      if (other !== undefined) {
+        throw new FormatError(`tensor ${quote(name)} stands both in ${other} and in ${file.path}`, {
+          file: file.path,
+          tensor: name,
+        });
+      }
+      home.set(name, file.path);
+    }
+  }
+  return files;
+}
+
+/** Opens the files that an index names and checks that each tensor is where the index says. */
+async function openIndexed(folder: string): Promise<SafetensorsFile[]> {
+  const path = join(folder, INDEX_FILE);
+  const weightMap = (await readJsonObject(path)).weight_map;
+  if (typeof weightMap !== "object" || weightMap === null || Array.isArray(weightMap)) {
+    throw new FormatError(`${path} has no weight_map; fetch or save it again`, { file: path, field: "weight_map" });
+  }
+  const tensorsOf = new Map<string, Set<string>>();
+  for (const [tensor, file] of Object.entries(weightMap)) {
+    const name = checkFileName(file, tensor, path);
+    const tensors = tensorsOf.get(name) ?? new Set();
+    tensorsOf.set(name, tensors.add(tensor));
+  }
+  if (tensorsOf.size === 0) throw new FormatError(`${path} names no tensor`, { file: path, field: "weight_map" });
+  if (tensorsOf.size > MAX_SHARDS) {
+    throw new FormatError(`${path} names ${tensorsOf.size} files, over the limit of ${MAX_SHARDS}`, {
+      file: path,
+      expected: `at most ${MAX_SHARDS} files`,
+      actual: `${tensorsOf.size} files`,
+    });
+  }
+
+  const missing: string[] = [];
+  for (const name of tensorsOf.keys()) if (!(await exists(join(folder, name)))) missing.push(name);
+  if (missing.length > 0) {
+    throw new CheckpointError(
+      `${path} names ${formatSome(missing.sort().map(quote))}, which ${missing.length === 1 ? "is" : "are"} not there; fetch the rest of the checkpoint`,
+      { file: path },
+    );
+  }
+  const files: SafetensorsFile[] = [];
+  for (const name of [...tensorsOf.keys()].sort()) {
+    const file = await openSafetensors(join(folder, name));
+    checkAgainstIndex(file, tensorsOf.get(name) ?? new Set(), path);
+    files.push(file);
+  }
+  return refuseDuplicates(files);
+}
+
+/** A name in an index must be a plain file name inside the folder, or inside a folder of it. */
+function checkFileName(file: unknown, tensor: string, index: string): string {
+  if (typeof file !== "string" || file === "") {
+    throw new FormatError(`${index} gives no file for tensor ${quote(tensor)}; fetch or save it again`, {
+      file: index,
+      tensor,
+      actual: file === "" ? "an empty name" : file === null ? "null" : typeof file,
+    });
+  }
+  const where = { file: index, tensor, actual: file };
+  const parts = file.split(/[/\\]/);
+  if (
+    isAbsolute(file) ||
+    /^[a-zA-Z]:/.test(file) ||
+    file.includes("\\") ||
+    file.includes("\0") ||
+    parts.includes("..")
+  ) {
+    throw new FormatError(
+      `${index} names ${quote(file)} for tensor ${quote(tensor)}, which lies outside its folder; do not trust this checkpoint`,
+      where,
+    );
+  }
+  // Linux, macOS and Windows allow 255 units in a name; beyond, the system's own error would be all a person gets.
+  if (parts.some((part) => part.length > 255)) {
+    throw new FormatError(`${index} names ${quote(file)}, which is too long for a file name`, where);
+  }
+  if (!file.endsWith(".safetensors")) {
+    throw new FormatError(`${index} names ${quote(file)}, which is not a .safetensors file`, where);
+  }
+  return file;
+}
+
+function checkAgainstIndex(file: SafetensorsFile, expected: ReadonlySet<string>, index: string): void {
+  const present = new Set(file.tensors.map((tensor) => tensor.name));
+  const absent = [...expected].filter((name) => !present.has(name));
+  if (absent.length > 0) {
+    throw new FormatError(`${index} says that ${file.path} holds ${formatSome(absent.map(quote))}, but it does not`, {
+      file: file.path,
+      tensor: absent[0] ?? "",
+    });
+  }
+  const extra = [...present].filter((name) => !expected.has(name));
+  if (extra.length > 0) {
+    throw new FormatError(`${file.path} holds ${formatSome(extra.map(quote))}, which ${index} does not name`, {
+      file: file.path,
+      tensor: extra[0] ?? "",
+    });
+  }
+}

@@ -1,0 +1,96 @@
+// Writing a whole small checkpoint, and reading single tensors, for programs that hold their tensors in memory.
+// Merges do not come this way: they stream (streaming/).
+import { type FileHandle, open, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { FormatError } from "../../core/errors.js";
+import { syncFolder } from "../../core/files.js";
+import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
+import { layoutFolder } from "./layout.js";
+import type { SafetensorsFile } from "./reader.js";
+
+/**
+ * A tensor with its values: the bytes of its elements, little-endian, row-major. They are asked for once, when it is
+ * written, so `data` may be a getter that makes them then.
+ */
+export interface TensorData extends TensorDeclaration {
+  readonly data: Uint8Array;
+}
+
+/**
+ * Writes one safetensors file; it appears whole or not at all.
+ * @throws {FormatError} if a tensor's data has not the length that its dtype and shape ask for
+ */
+export async function writeSafetensors(
+  path: string,
+  tensors: readonly TensorData[],
+  metadata: Readonly<Record<string, string>> = { format: "pt" },
+): Promise<void> {
+  const { bytes: header, tensors: placed } = serializeHeader(tensors, metadata);
+  const temporary = `${path}.tmp`;
+  const handle = await open(temporary, "w");
+  try {
+    await writeAll(handle, header);
+    for (const [i, { name, bytes }] of placed.entries()) {
+      const data = tensors[i]?.data ?? new Uint8Array();
+      if (data.byteLength !== bytes) {
+        throw new FormatError(`tensor ${JSON.stringify(name)} needs ${bytes} bytes, but has ${data.byteLength}`, {
+          tensor: name,
+        });
+      }
+      await writeAll(handle, data);
+    }
+    await handle.sync();
+    await handle.close();
+    await rename(temporary, path);
+  } catch (error) {
+    await handle.close().catch(() => undefined);
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  await syncFolder(dirname(path));
+}
+
+// A single write takes at most 2 GiB less a page on Linux, and less than asked for when the disk fills up.
+const MOST_BYTES_A_WRITE = 2 ** 30;
+
+async function writeAll(handle: FileHandle, data: Uint8Array): Promise<void> {
+  for (let at = 0; at < data.byteLength; ) {
+    const { bytesWritten } = await handle.write(data, at, Math.min(data.byteLength - at, MOST_BYTES_A_WRITE));
+    at += bytesWritten;
+  }
+}
+
+/**
+ * Writes the weight files of a folder: `model.safetensors`, or shards and their index.
+ * @returns the names of the weight files
+ */
+export async function writeSharded(
+  folder: string,
+  tensors: readonly TensorData[],
+  options: { shardBytes?: number; metadata?: Readonly<Record<string, string>> } = {},
+): Promise<string[]> {
+  const layout = layoutFolder(tensors, options);
+  const tensorOf = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  for (const shard of layout.shards) {
+    const filled = shard.tensors.map(({ name }) => tensorOf.get(name) as TensorData);
+    await writeSafetensors(join(folder, shard.name), filled, { ...options.metadata, format: "pt" });
+  }
+  if (layout.index) await writeFile(join(folder, layout.index.name), layout.index.content);
+  return layout.shards.map((shard) => shard.name);
+}
+
+/** Reads the bytes of one tensor. */
+export async function readTensor(file: Pick<SafetensorsFile, "path">, tensor: TensorInfo): Promise<Uint8Array> {
+  const data = new Uint8Array(tensor.bytes);
+  const handle = await open(file.path, "r");
+  try {
+    for (let at = 0; at < data.byteLength; ) {
+      const { bytesRead } = await handle.read(data, at, data.byteLength - at, tensor.offset + at);
+      if (bytesRead === 0) throw new FormatError(`${file.path} became shorter while it was read`, { file: file.path });
+      at += bytesRead;
+    }
+  } finally {
+    await handle.close();
+  }
+  return data;
+}

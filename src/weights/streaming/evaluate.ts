@@ -1,0 +1,441 @@
+// Computes one block of an evaluation: reads its terms, adds them up, rounds once. One evaluator per thread, with
+// buffers allocated once for the largest block of the program.
+import type { FloatDType } from "../../core/dtype.js";
+import { bytesPerElement } from "../../core/dtype.js";
+import { type DeltaStatistics, type KernelDType, Kernels } from "../kernels/kernels.js";
+import { decode, deltaStatistics, encodeDouble } from "../kernels/plain-kernels.js";
+import type { InputFiles } from "./files.js";
+import { type Block, Operator, operatePlainly, scratchBytes } from "./operate.js";
+import {
+  type BoundOperation,
+  blockElements,
+  type Combination,
+  type Evaluation,
+  evaluationsOf,
+  isStored,
+  type LowRankTerm,
+  type Program,
+  requireFloat,
+  type StoredTerm,
+  storedTerms,
+} from "./program.js";
+
+interface Buffers {
+  /** Elements as stored. */
+  readonly raw: number;
+  /** float32 sums, one per evaluation of a job. */
+  readonly sums: readonly number[];
+  /** One term's float32 values, where a low-rank product must be added before the weight. */
+  readonly term: number;
+  /** Values that occur more than once in an evaluation. */
+  readonly shared: readonly number[];
+  /** Values of operations, a stack. */
+  readonly pool: readonly number[];
+  /** Rounded elements. */
+  readonly rounded: number;
+  readonly left: number;
+  readonly right: number;
+  readonly factor: number;
+  readonly scratch: number;
+}
+
+interface Sizes {
+  /** All in elements. */
+  readonly block: number;
+  readonly left: number;
+  readonly right: number;
+  readonly factor: number;
+  /** Numbers of buffers. */
+  readonly slots: number;
+  readonly shared: number;
+  readonly pool: number;
+}
+
+/** Sizes of the buffers that a program's blocks need. */
+function largestBlock(program: Program): Sizes {
+  const largest = { block: 0, slots: 1, left: 0, right: 0, factor: 0, shared: 0, pool: 0 };
+  for (const job of program.jobs) {
+    const block = blockElements(job);
+    // One more than there are values: sums of one value are differences from a slot of zeros.
+    largest.slots = Math.max(largest.slots, evaluationsOf(job).length + 1);
+    for (const evaluation of evaluationsOf(job)) {
+      largest.block = Math.max(largest.block, Math.min(block, Math.max(evaluation.elements, evaluation.columns)));
+      largest.pool = Math.max(largest.pool, poolNeeded(evaluation, 0));
+      for (const { lowRank, shared = -1 } of storedTerms(evaluation)) {
+        largest.shared = Math.max(largest.shared, shared + 1);
+        if (!lowRank) continue;
+        const rows = Math.ceil(block / evaluation.columns);
+        largest.left = Math.max(largest.left, rows * lowRank.rank);
+        largest.right = Math.max(largest.right, lowRank.rank * evaluation.columns);
+      }
+    }
+  }
+  largest.factor = Math.max(largest.left, largest.right);
+  return largest;
+}
+
+/** Buffers of the pool in use at most while a combination is computed, `depth` of them being in use before. */
+function poolNeeded({ terms }: Combination, depth: number): number {
+  const needs = terms.map((term, index) => {
+    if (isStored(term)) return depth;
+    const inner = depth + (goesStraight(index, term.weight) ? 0 : 1) + Math.max(0, term.operation.of.length - 1);
+    return Math.max(inner, ...term.operation.of.map((input) => poolNeeded(input, inner)));
+  });
+  return Math.max(depth, ...needs);
+}
+
+/** Whether an operation's result is the beginning of the sum it stands in, and so needs no buffer of its own. */
+function goesStraight(index: number, weight: number): boolean {
+  return index === 0 && weight === 1;
+}
+
+/** Bytes of buffers that one thread needs for this program. */
+export function workspaceBytes(program: Program): number {
+  const { block, slots, left, right, factor, shared, pool } = largestBlock(program);
+  const widest = 8; // raw and rounded elements may be float64
+  const operations = scratchBytes(program.jobs.flatMap(evaluationsOf)).bytes;
+  return block * (2 * widest + (slots + shared + pool + 1) * 4) + (left + right) * 4 + factor * 4 + operations;
+}
+
+export class Evaluator {
+  readonly kernels = new Kernels();
+  readonly #files: InputFiles;
+  readonly #at: Buffers;
+  readonly #operator: Operator;
+  /** The low-rank factor that `right` holds now; factors are read once per tensor and thread. */
+  #loaded: LowRankTerm | undefined;
+  /** What each shared buffer holds now. */
+  readonly #held: string[] = [];
+
+  constructor(program: Program, files: InputFiles) {
+    this.#files = files;
+    const { block, slots, left, right, factor, shared, pool } = largestBlock(program);
+    const allocate = (bytes: number) => this.kernels.allocate(bytes);
+    const blocks = (count: number) => Array.from({ length: count }, () => allocate(block * 4));
+    this.#at = {
+      raw: allocate(block * 8),
+      sums: blocks(slots),
+      term: allocate(block * 4),
+      shared: blocks(shared),
+      pool: blocks(pool),
+      rounded: allocate(block * 8),
+      left: allocate(left * 4),
+      right: allocate(right * 4),
+      factor: allocate(factor * 4),
+      scratch: allocate(64),
+    };
+    this.#operator = new Operator(this.kernels, program.jobs.flatMap(evaluationsOf));
+  }
+
+  /**
+   * Elements [begin, end) of an evaluation, rounded to `dtype`.
+   * @returns their bytes, valid until the next call, and how many finite values became infinite
+   */
+  round(
+    evaluation: Evaluation,
+    begin: number,
+    end: number,
+    dtype: FloatDType,
+  ): { bytes: Uint8Array; overflows: number } {
+    const n = end - begin;
+    if (isDouble(evaluation) || dtype === "F64") return this.#roundDouble(evaluation, begin, end, dtype);
+    const sum = this.sum(evaluation, begin, end, 0);
+    const overflows = this.kernels.encode(dtype, sum, this.#at.rounded, n);
+    return { bytes: this.kernels.bytes(this.#at.rounded, n * bytesPerElement(dtype)), overflows };
+  }
+
+  /**
+   * Elements [begin, end) of several evaluations, in one dtype, each in a slot of its own. They stay as they are stored
+   * where each is one stored tensor and all have the same dtype; else they are float32.
+   */
+  load(evaluations: readonly Evaluation[], begin: number, end: number): { dtype: KernelDType; addresses: number[] } {
+    const stored = evaluations.map(storedDType);
+    const [dtype] = stored;
+    if (dtype === undefined || stored.some((other) => other !== dtype)) {
+      return { dtype: "F32", addresses: evaluations.map((evaluation, slot) => this.sum(evaluation, begin, end, slot)) };
+    }
+    const width = bytesPerElement(dtype);
+    const addresses = evaluations.map(({ terms: [term] }, slot) => {
+      const address = this.#at.sums[slot] ?? 0;
+      const { file, offset } = term as StoredTerm;
+      this.#files.read(file, offset + begin * width, this.kernels.bytes(address, (end - begin) * width));
+      return address;
+    });
+    return { dtype, addresses };
+  }
+
+  /** Elements [begin, end) in float32 (of float64 ones, rounded once); returns the address of the slot's buffer. */
+  sum(evaluation: Evaluation, begin: number, end: number, slot: number): number {
+    const sum = this.#at.sums[slot] ?? 0;
+    if (isDouble(evaluation)) this.kernels.floats(sum, end - begin).set(this.doubles(evaluation, begin, end));
+    else this.#combine(evaluation, blockOf(evaluation, begin, end), sum, 0);
+    this.kernels.clearPadding(sum, (end - begin) * 4);
+    return sum;
+  }
+
+  /** A slot's buffer of zeros. */
+  zeros(n: number, slot: number): number {
+    const address = this.#at.sums[slot] ?? 0;
+    this.kernels.floats(address, n).fill(0);
+    this.kernels.clearPadding(address, n * 4);
+    return address;
+  }
+
+  /** Statistics of the difference of two evaluations, or of one alone, over [begin, end). */
+  delta(value: Evaluation, minus: Evaluation | undefined, begin: number, end: number): DeltaStatistics {
+    if (isDouble(value) || (minus && isDouble(minus))) {
+      const from = minus ? this.doubles(minus, begin, end) : new Float64Array(end - begin);
+      return deltaStatistics(this.doubles(value, begin, end), from);
+    }
+    const a = this.sum(value, begin, end, 0);
+    const b = minus ? this.sum(minus, begin, end, 1) : this.zeros(end - begin, 1);
+    return this.kernels.deltaStatistics(a, b, end - begin, this.#at.scratch);
+  }
+
+  /** sum(weight * term) / divisor into `target`; `depth` buffers of the pool are in use. */
+  #combine({ terms, divisor }: Combination, block: Block, target: number, depth: number): void {
+    const n = block.length;
+    terms.forEach((term, index) => {
+      if (isStored(term)) {
+        this.#addStored(term, block, target, index === 0);
+      } else if (goesStraight(index, term.weight)) {
+        this.#operate(term.operation, block, target, depth);
+      } else {
+        const result = this.#at.pool[depth] ?? 0;
+        this.#operate(term.operation, block, result, depth + 1);
+        this.#accumulate("F32", result, target, n, term.weight, index === 0);
+      }
+    });
+    if (divisor !== 1) this.kernels.divide(target, n, divisor);
+  }
+
+  #addStored(term: StoredTerm, block: Block, target: number, first: boolean): void {
+    const { begin, length: n } = block;
+    const { lowRank, shared } = term;
+    if (shared !== undefined) {
+      const address = this.#at.shared[shared] ?? 0;
+      const holds = `${term.file} ${term.offset} ${lowRank?.a.file} ${lowRank?.a.offset} ${begin} ${n}`;
+      if (this.#held[shared] !== holds) {
+        this.#addStored(unshared(term), block, address, true);
+        this.#held[shared] = holds;
+      }
+      this.#accumulate("F32", address, target, n, term.weight, first);
+    } else if (lowRank) {
+      this.#adaptedTerm(term, lowRank, block);
+      this.#accumulate("F32", this.#at.term, target, n, term.weight, first);
+    } else {
+      const dtype = this.#read(term, block);
+      this.#accumulate(dtype, this.#at.raw, target, n, term.weight, first);
+    }
+  }
+
+  /** The result of an operation into `target`. */
+  #operate(operation: BoundOperation, block: Block, target: number, depth: number): void {
+    const others = operation.of.length - 1;
+    const buffers = [target, ...this.#at.pool.slice(depth, depth + others)];
+    operation.of.forEach((input, i) => {
+      this.#combine(input, block, buffers[i] ?? 0, depth + Math.max(0, others));
+    });
+    this.#operator.apply(operation, buffers, block);
+  }
+
+  #accumulate(dtype: KernelDType, from: number, sum: number, n: number, weight: number, first: boolean): void {
+    if (first) this.kernels.scale(dtype, from, sum, n, weight);
+    else this.kernels.addScaled(dtype, from, sum, n, weight);
+  }
+
+  /** Reads a term's stored elements into the raw buffer. */
+  #read(term: StoredTerm, { begin, length: n, columns }: Block): KernelDType {
+    const dtype = requireFloat(term.dtype);
+    const width = bytesPerElement(dtype);
+    this.#readStored(term, begin, columns, width, this.kernels.bytes(this.#at.raw, n * width));
+    this.kernels.clearPadding(this.#at.raw, n * width);
+    if (dtype !== "F64") return dtype;
+    // Reached by statistics only, which are float32; sums of float64 tensors take the way of #roundDouble.
+    const doubles = new Float64Array(this.kernels.bytes(this.#at.raw, n * 8).slice().buffer);
+    this.kernels.floats(this.#at.raw, n).set(doubles);
+    this.kernels.clearPadding(this.#at.raw, n * 4);
+    return "F32";
+  }
+
+  /** Fills `into` with stored elements from `begin` on; gathered rows in runs that lie one after the other. */
+  #readStored(term: StoredTerm, begin: number, columns: number, width: number, into: Uint8Array): void {
+    const { gathered } = term;
+    if (!gathered) {
+      this.#files.read(term.file, term.offset + begin * width, into);
+      return;
+    }
+    const bytesPerRow = columns * width;
+    const first = begin / columns;
+    const rows = into.byteLength / bytesPerRow;
+    const { part, row } = gathered;
+    for (let at = 0; at < rows; ) {
+      const [from = 0, start = 0] = [part[first + at], row[first + at]];
+      let length = 1;
+      while (at + length < rows && part[first + at + length] === from && row[first + at + length] === start + length) {
+        length++;
+      }
+      const { file, offset } = gathered.parts[from] as { file: number; offset: number };
+      const target = into.subarray(at * bytesPerRow, (at + length) * bytesPerRow);
+      this.#files.read(file, offset + start * bytesPerRow, target);
+      at += length;
+    }
+  }
+
+  /** W + scale * (B A) of whole rows, float32, into the term buffer. */
+  #adaptedTerm(term: StoredTerm, lowRank: LowRankTerm, block: Block): void {
+    const { begin, length: n, columns } = block;
+    const { left, right, term: target } = this.#at;
+    const [firstRow, rows] = [begin / columns, n / columns];
+    if (this.#loaded !== lowRank) {
+      // The factor that every row needs: A, or B transposed.
+      if (lowRank.transposed) this.#readTransposed(lowRank.b, lowRank.output, lowRank.rank, right);
+      else this.#readRows(lowRank.a, lowRank.input, 0, lowRank.rank, right);
+      this.#loaded = lowRank;
+    }
+    // The rows' own factor: rows of B, or columns of A.
+    if (lowRank.transposed) this.#readColumns(lowRank.a, lowRank.input, lowRank.rank, firstRow, rows, left);
+    else this.#readRows(lowRank.b, lowRank.rank, firstRow, rows, left);
+    const dtype = this.#read(term, block);
+    this.kernels.scale(dtype, this.#at.raw, target, n, 1);
+    this.kernels.addLowRank(target, left, right, rows, columns, lowRank.rank, lowRank.scale);
+    this.kernels.clearPadding(target, n * 4);
+  }
+
+  /** Rows [first, first + count) of a stored matrix, as float32, to `target`. */
+  #readRows(
+    stored: { file: number; offset: number; dtype: StoredTerm["dtype"] },
+    width: number,
+    first: number,
+    count: number,
+    target: number,
+  ): void {
+    const dtype = requireFloat(stored.dtype) as KernelDType;
+    const element = bytesPerElement(dtype);
+    const n = width * count;
+    const buffer = this.#at.factor;
+    this.#files.read(stored.file, stored.offset + first * width * element, this.kernels.bytes(buffer, n * element));
+    this.kernels.clearPadding(buffer, n * element);
+    this.kernels.scale(dtype, buffer, target, n, 1);
+  }
+
+  /** Columns [first, first + count) of a stored [height, width] matrix, as rows: [count, height] float32. */
+  #readColumns(
+    stored: LowRankTerm["a"],
+    width: number,
+    height: number,
+    first: number,
+    count: number,
+    target: number,
+  ): void {
+    const dtype = requireFloat(stored.dtype) as KernelDType;
+    const element = bytesPerElement(dtype);
+    const column = new Float32Array(count);
+    for (let row = 0; row < height; row++) {
+      const at = stored.offset + (row * width + first) * element;
+      this.#files.read(stored.file, at, this.kernels.bytes(this.#at.factor, count * element));
+      this.kernels.clearPadding(this.#at.factor, count * element);
+      this.kernels.scale(dtype, this.#at.factor, this.#at.term, count, 1);
+      column.set(this.kernels.floats(this.#at.term, count));
+      const out = this.kernels.floats(target, count * height);
+      for (let i = 0; i < count; i++) out[i * height + row] = column[i] ?? 0;
+    }
+  }
+
+  /** All of a stored [height, width] matrix, transposed: [width, height] float32. */
+  #readTransposed(stored: LowRankTerm["b"], height: number, width: number, target: number): void {
+    this.#readRows(stored, width, 0, height, target);
+    const rows = this.kernels.floats(target, height * width).slice();
+    const out = this.kernels.floats(target, height * width);
+    for (let row = 0; row < height; row++) {
+      for (let column = 0; column < width; column++) out[column * height + row] = rows[row * width + column] ?? 0;
+    }
+  }
+
+  /** The plain way, in float64 from end to end, for tensors that are float64. */
+  #roundDouble(
+    evaluation: Evaluation,
+    begin: number,
+    end: number,
+    dtype: FloatDType,
+  ): { bytes: Uint8Array; overflows: number } {
+    return encodeDouble(dtype, this.doubles(evaluation, begin, end));
+  }
+
+  /** Whether a value is computed in float64, from end to end. */
+  isDouble(evaluation: Evaluation): boolean {
+    return isDouble(evaluation);
+  }
+
+  /** Elements [begin, end) in float64. */
+  doubles(evaluation: Evaluation, begin: number, end: number): Float64Array {
+    return this.#combineDouble(evaluation, blockOf(evaluation, begin, end));
+  }
+
+  #combineDouble({ terms, divisor }: Combination, block: Block): Float64Array {
+    const { length: n } = block;
+    const sum = new Float64Array(n);
+    terms.forEach((term, index) => {
+      const values = isStored(term) ? this.#storedDouble(term, block) : this.#operateDouble(term.operation, block);
+      // The first term is taken, not added to zero: -0 + 0 would lose its sign.
+      for (let i = 0; i < n; i++) {
+        const product = term.weight * (values[i] ?? 0);
+        sum[i] = index === 0 ? product : (sum[i] ?? 0) + product;
+      }
+    });
+    if (divisor !== 1) for (let i = 0; i < n; i++) sum[i] = (sum[i] ?? 0) / divisor;
+    return sum;
+  }
+
+  #storedDouble(term: StoredTerm, { begin, length, columns }: Block): Float64Array {
+    const dtype = requireFloat(term.dtype);
+    const bytes = new Uint8Array(length * bytesPerElement(dtype));
+    this.#readStored(term, begin, columns, bytesPerElement(dtype), bytes);
+    return toDoubles(bytes, dtype);
+  }
+
+  #operateDouble(operation: BoundOperation, block: Block): Float64Array {
+    const arrays = operation.of.map((input) => this.#combineDouble(input, block));
+    operatePlainly(operation, arrays, block);
+    return arrays[0] ?? new Float64Array();
+  }
+}
+
+function blockOf({ columns, first = 0 }: Evaluation, begin: number, end: number): Block {
+  return { begin, index: first + begin, length: end - begin, columns };
+}
+
+/** A shared term's values by themselves. */
+function unshared({ shared: _, ...term }: StoredTerm): StoredTerm {
+  return { ...term, weight: 1 };
+}
+
+/** The dtype of an evaluation that is one stored tensor, if kernels can take it as it lies. */
+function storedDType({ terms, divisor }: Evaluation): KernelDType | undefined {
+  const [term] = terms;
+  if (
+    !term ||
+    !isStored(term) ||
+    terms.length > 1 ||
+    term.lowRank ||
+    term.gathered ||
+    term.weight !== 1 ||
+    divisor !== 1 ||
+    term.dtype === "F64"
+  ) {
+    return undefined;
+  }
+  return requireFloat(term.dtype) as KernelDType;
+}
+
+/** Products of adapters are float32, so what holds one is, too. */
+function isDouble(evaluation: Evaluation): boolean {
+  const terms = storedTerms(evaluation);
+  return terms.some((term) => term.dtype === "F64") && !terms.some((term) => term.lowRank);
+}
+
+function toDoubles(bytes: Uint8Array, dtype: FloatDType): Float64Array {
+  if (dtype === "F64") return new Float64Array(bytes.buffer);
+  const patterns = dtype === "F32" ? new Uint32Array(bytes.buffer) : new Uint16Array(bytes.buffer);
+  return Float64Array.from(patterns, (pattern) => decode(dtype, pattern));
+}

@@ -1,0 +1,323 @@
+// What a streaming pass does, as plain data that can be sent to a thread: where bytes lie, how they are combined, and
+// what becomes of the result. Resolved to files and offsets; knows nothing of checkpoints, layers or recipes.
+import type { DType, FloatDType } from "../../core/dtype.js";
+import { bytesPerElement, isFloatDType } from "../../core/dtype.js";
+import type { AnalyzedPiece } from "./row-statistics.js";
+import { mapOperation, needsRows, type Operation } from "./value-operation.js";
+
+/** Values in one of the program's input files. */
+export interface Stored {
+  /** Index into `Program.inputs`. */
+  readonly file: number;
+  /** First byte in the file. */
+  readonly offset: number;
+  readonly dtype: DType;
+}
+
+/** A low-rank product added to stored values: W + scale * (B A), transposed first where `transposed`. */
+export interface LowRankTerm {
+  /** [rank, in] */
+  readonly a: Stored;
+  /** [out, rank] */
+  readonly b: Stored;
+  readonly rank: number;
+  /** Length of a row of `a` and number of rows of `b`. */
+  readonly input: number;
+  readonly output: number;
+  readonly scale: number;
+  readonly transposed: boolean;
+}
+
+/** A stored tensor's values, times a weight. */
+export interface StoredTerm extends Stored {
+  readonly weight: number;
+  readonly lowRank?: LowRankTerm;
+  /** Values that occur more than once are read once, into the buffer of this number. */
+  readonly shared?: number;
+  /** Rows taken one by one from stored tensors of this dtype. */
+  readonly gathered?: GatheredTerm;
+}
+
+export interface GatheredTerm {
+  /** Where row 0 of each stored tensor lies. */
+  readonly parts: readonly { readonly file: number; readonly offset: number }[];
+  /** By row: which of the parts it comes from, and its number there. */
+  readonly part: Uint8Array;
+  readonly row: Int32Array;
+}
+
+/** What an operation makes of other values, times a weight. */
+export interface OperationTerm {
+  readonly weight: number;
+  readonly operation: BoundOperation;
+}
+
+export type Term = StoredTerm | OperationTerm;
+
+/** sum(weight * term) / divisor, in float32, or in float64 if a term is stored as float64. */
+export interface Combination {
+  readonly terms: readonly Term[];
+  readonly divisor: number;
+}
+
+/** An operation over files and numbers. A mask holds one byte per row or column: 1 where it marks. */
+export type BoundOperation = Operation<number, Combination, Uint8Array>;
+
+/** A tensor's values, rounded by whoever takes them. */
+export interface Evaluation extends Combination {
+  readonly elements: number;
+  /** Elements in a stored row; a whole number of rows is computed at once where rows matter. */
+  readonly columns: number;
+  /** Index, in the whole tensor, of the first element; 0 unless this is a part of a tensor. */
+  readonly first?: number;
+}
+
+/** The `index`-th of `count` equal parts of an evaluation, cut along its leading axes. */
+export function partOf(evaluation: Evaluation, index: number, count: number): Evaluation {
+  if (count === 1) return evaluation;
+  const elements = evaluation.elements / count;
+  const cut = ({ terms, divisor }: Combination): Combination => ({
+    divisor,
+    terms: terms.map((term) => {
+      if (isStored(term)) return { ...term, offset: term.offset + index * elements * bytesPerElement(term.dtype) };
+      const { operation, weight } = term;
+      return { weight, operation: mapOperation(operation, { value: cut, number: (x) => x, mask: (mask) => mask }) };
+    }),
+  });
+  return { ...evaluation, ...cut(evaluation), elements, first: index * elements };
+}
+
+export function isStored(term: Term): term is StoredTerm {
+  return "file" in term;
+}
+
+/** Every stored term of a combination, those within operations too. */
+export function storedTerms({ terms }: Combination): StoredTerm[] {
+  return terms.flatMap((term) => (isStored(term) ? [term] : term.operation.of.flatMap(storedTerms)));
+}
+
+/** Every operation of a combination, the inner ones too. */
+export function operationsOf({ terms }: Combination): BoundOperation[] {
+  return terms.flatMap((term) => (isStored(term) ? [] : [term.operation, ...term.operation.of.flatMap(operationsOf)]));
+}
+
+/** Bytes moved as they are. */
+export interface CopyJob {
+  readonly kind: "copy";
+  readonly name: string;
+  readonly bytes: number;
+  readonly from: Stored;
+  readonly to: Target;
+}
+
+/** Values computed and written. Result per piece: [float16 overflows]. */
+export interface WriteJob {
+  readonly kind: "write";
+  readonly name: string;
+  readonly value: Evaluation;
+  readonly to: Target;
+}
+
+/** Bytes compared with those of another file. Result per piece: [differing elements, first differing element or -1]. */
+export interface CompareCopyJob {
+  readonly kind: "compare-copy";
+  readonly name: string;
+  readonly bytes: number;
+  readonly from: Stored;
+  readonly against: Stored;
+}
+
+/** Values computed, rounded, and compared with the bytes of another file. Result per piece as above. */
+export interface CompareJob {
+  readonly kind: "compare";
+  readonly name: string;
+  readonly value: Evaluation;
+  readonly against: Stored;
+}
+
+/** Statistics of value - minus, or of value alone. Result per piece: `DeltaStatistics`, see `packStatistics`. */
+export interface DeltaJob {
+  readonly kind: "delta";
+  readonly name: string;
+  readonly value: Evaluation;
+  readonly minus?: Evaluation;
+}
+
+/** How many elements are positive and how many negative. Result per piece: [positive, negative]. */
+export interface SignsJob {
+  readonly kind: "signs";
+  readonly name: string;
+  readonly value: Evaluation;
+}
+
+/**
+ * Counts magnitudes by their bits: the upper 16 of |x| as float32, or the lower 16 of those with the given upper ones.
+ * Reports a Uint32Array per piece: key, count, key, count, ..., by ascending key, without what does not occur.
+ */
+export interface CountJob {
+  readonly kind: "count";
+  readonly name: string;
+  readonly value: Evaluation;
+  readonly upper?: number;
+}
+
+/** Products of values with each other. Reports a Float64Array per piece: (0,0), (0,1), ..., (1,1), (1,2), ... */
+export interface GramJob {
+  readonly kind: "gram";
+  readonly name: string;
+  readonly values: readonly Evaluation[];
+}
+
+/** What a piece reports beside numbers, or instead of them. */
+export type Payload = AnalyzedPiece | Float64Array | Uint32Array;
+
+/**
+ * How several experts differ from one base, per row and as a whole. Reports a payload per piece, see `AnalyzedPiece`.
+ *
+ * All evaluations have the same elements. A vector has one row; of a matrix the rows are its columns (input features) or
+ * its stored rows (output features), as `axis` says.
+ */
+export interface AnalyzeJob {
+  readonly kind: "analyze";
+  readonly name: string;
+  readonly base: Evaluation;
+  readonly experts: readonly Evaluation[];
+  readonly axis: "vector" | "columns" | "rows";
+}
+
+/** Where results are written. */
+export interface Target {
+  /** Index into `Program.outputs`. */
+  readonly file: number;
+  readonly offset: number;
+  readonly dtype: DType;
+}
+
+/** Jobs whose pieces report a payload. */
+export type ReportingJob = AnalyzeJob | CountJob | GramJob;
+
+export type Job = CopyJob | WriteJob | CompareCopyJob | CompareJob | DeltaJob | SignsJob | ReportingJob;
+
+/** An input file and the size it had when its header was read. */
+export interface InputFile {
+  readonly path: string;
+  readonly bytes: number;
+}
+
+export interface Program {
+  readonly inputs: readonly InputFile[];
+  /** Paths of files that exist already, at their full size. */
+  readonly outputs: readonly string[];
+  readonly jobs: readonly Job[];
+}
+
+/** Numbers that each piece can report; what they are depends on the kind of its job. */
+export const RESULTS_PER_PIECE = 6;
+
+// A piece is what one thread takes at a time and what the journal of a run can tick off. Fixed, not tuned to threads or
+// memory, because sums are formed piece by piece and must not depend on either.
+const PIECE_BYTES = 8 * 2 ** 20;
+const PIECE_ELEMENTS = 2 ** 21;
+
+/** Elements computed at once: with their float32 sums they stay in a core's second-level cache. */
+export const BLOCK_ELEMENTS = 2 ** 16;
+/** Bytes copied at once; more per system call gains nothing, less costs calls. */
+export const COPY_BLOCK_BYTES = 2 ** 19;
+
+/** A range of a job: bytes for copies, elements for computation. */
+export interface Piece {
+  readonly job: number;
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** All that a job computes. */
+export function evaluationsOf(job: Job): readonly Evaluation[] {
+  switch (job.kind) {
+    case "copy":
+    case "compare-copy":
+      return [];
+    case "delta":
+      return job.minus ? [job.value, job.minus] : [job.value];
+    case "analyze":
+      return [job.base, ...job.experts];
+    case "gram":
+      return job.values;
+    default:
+      return [job.value];
+  }
+}
+
+/** Elements computed at once for this job: whole rows where rows matter. */
+export function blockElements(job: Job): number {
+  const evaluations = evaluationsOf(job);
+  const [first] = evaluations;
+  const adapted = evaluations.some((evaluation) =>
+    storedTerms(evaluation).some((term) => term.lowRank || term.gathered),
+  );
+  const operated = evaluations.some((evaluation) => operationsOf(evaluation).some(needsRows));
+  const rowsMatter = adapted || operated || (job.kind === "analyze" && job.axis !== "vector");
+  if (!first || !rowsMatter) return BLOCK_ELEMENTS;
+  return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
+}
+
+/** Calls `each` for the blocks of elements [begin, end) of a job, in order. */
+export function eachBlock(job: Job, begin: number, end: number, each: (from: number, to: number) => void): void {
+  const step = blockElements(job);
+  for (let from = begin; from < end; from += step) each(from, Math.min(from + step, end));
+}
+
+/** Length of a job in the unit of its pieces. */
+export function lengthOf(job: Job): number {
+  return job.kind === "copy" || job.kind === "compare-copy" ? job.bytes : (evaluationsOf(job)[0]?.elements ?? 0);
+}
+
+/** Cuts all jobs into pieces, in order. A job without elements has none. */
+export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
+  const pieces: Piece[] = [];
+  jobs.forEach((job, index) => {
+    const isCopy = job.kind === "copy" || job.kind === "compare-copy";
+    const block = isCopy ? COPY_BLOCK_BYTES : blockElements(job);
+    const step = Math.max(1, Math.floor((isCopy ? PIECE_BYTES : PIECE_ELEMENTS) / block)) * block;
+    const length = lengthOf(job);
+    for (let begin = 0; begin < length; begin += step) {
+      pieces.push({ job: index, begin, end: Math.min(begin + step, length) });
+    }
+  });
+  return pieces;
+}
+
+/** Bytes that reading (and writing) the given jobs moves; low-rank factors counted once per job. */
+export function countBytes(jobs: readonly Job[]): { read: number; written: number } {
+  let read = 0;
+  let written = 0;
+  for (const job of jobs) {
+    if (job.kind === "copy" || job.kind === "compare-copy") {
+      read += job.kind === "copy" ? job.bytes : 2 * job.bytes;
+      if (job.kind === "copy") written += job.bytes;
+      continue;
+    }
+    for (const evaluation of evaluationsOf(job)) {
+      const shared = new Set<number>();
+      for (const term of storedTerms(evaluation)) {
+        if (term.shared !== undefined && shared.has(term.shared)) continue;
+        if (term.shared !== undefined) shared.add(term.shared);
+        read += evaluation.elements * bytesPerElement(term.dtype) + factorBytes(term);
+      }
+    }
+    if (job.kind === "write") written += job.value.elements * bytesPerElement(job.to.dtype);
+    if (job.kind === "compare") read += job.value.elements * bytesPerElement(job.against.dtype);
+  }
+  return { read, written };
+}
+
+function factorBytes({ lowRank }: StoredTerm): number {
+  if (!lowRank) return 0;
+  return (lowRank.input + lowRank.output) * lowRank.rank * bytesPerElement(lowRank.a.dtype);
+}
+
+/** The dtype a stored value is computed in. */
+export function requireFloat(dtype: DType): FloatDType {
+  if (!isFloatDType(dtype)) throw new TypeError(`${dtype} cannot be computed with`);
+  return dtype;
+}

@@ -1,0 +1,71 @@
+// Runs of small programs on this thread: checkpoints tell all that was done, and only that.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, expect, test } from "vitest";
+import { CancelledError } from "../../core/errors.js";
+import type { Program } from "./program.js";
+import { runProgram } from "./run-program.js";
+
+const folder = mkdtempSync(join(tmpdir(), "layergraft-run-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Copies a file of 40 MB: five pieces. */
+function copyProgram(): Program {
+  const [from, to] = [join(folder, "from"), join(folder, "to")];
+  const bytes = 40 * 2 ** 20;
+  writeFileSync(from, Buffer.alloc(bytes, 7));
+  writeFileSync(to, Buffer.alloc(bytes));
+  return {
+    inputs: [{ path: from, bytes }],
+    outputs: [to],
+    jobs: [
+      {
+        kind: "copy",
+        name: "t",
+        bytes,
+        from: { file: 0, offset: 0, dtype: "U8" },
+        to: { file: 0, offset: 0, dtype: "U8" },
+      },
+    ],
+  };
+}
+
+test("the last checkpoint knows of every piece, even when the work ends during a slow flush", async () => {
+  const saved: number[] = [];
+  await runProgram(copyProgram(), {
+    phase: "copying",
+    threads: 1,
+    checkpointMs: 1,
+    onCheckpoint: async (done) => {
+      const count = done.reduce((sum, flag) => sum + flag, 0);
+      if (saved.length === 0) await sleep(1000); // the work ends meanwhile
+      saved.push(count);
+    },
+  });
+  expect(saved[0]).toBeLessThan(5); // the flush did begin before the end
+  expect(saved.at(-1)).toBe(5);
+});
+
+test("pieces done before are not done again", async () => {
+  const done = Uint8Array.of(1, 1, 0, 0, 0);
+  const { bytesRead, bytesWritten } = await runProgram(copyProgram(), { phase: "copying", done });
+  expect([bytesRead, bytesWritten]).toEqual([24 * 2 ** 20, 24 * 2 ** 20]);
+  expect(readFileSync(join(folder, "to")).indexOf(7)).toBe(16 * 2 ** 20);
+});
+
+test("a signal stops the work, and what was asked to be saved is", async () => {
+  const stop = new AbortController();
+  stop.abort();
+  let checkpoints = 0;
+  const stopped = runProgram(copyProgram(), {
+    phase: "copying",
+    signal: stop.signal,
+    onCheckpoint: async () => {
+      checkpoints++;
+    },
+  });
+  await expect(stopped).rejects.toThrow(CancelledError);
+  expect(checkpoints).toBe(1);
+});

@@ -1,0 +1,243 @@
+// Runs a program over threads: shares out pieces, reports progress, stops when asked. The result does not depend on
+// the number of threads: each piece goes to its own place, and sums are formed in the order of the pieces.
+import { createRequire } from "node:module";
+import { availableParallelism } from "node:os";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { Worker as Thread } from "node:worker_threads";
+import { CancelledError, DiskFullError, FormatError, LayergraftError, OutputError } from "../../core/errors.js";
+import { formatBytes } from "../../core/format.js";
+import { workspaceBytes } from "./evaluate.js";
+import {
+  COPY_BLOCK_BYTES,
+  countBytes,
+  cutIntoPieces,
+  lengthOf,
+  type Payload,
+  type Piece,
+  type Program,
+  RESULTS_PER_PIECE,
+} from "./program.js";
+import type { PieceResults } from "./results.js";
+import { NEXT, type Shared, STOP, Worker } from "./work.js";
+import type { ThreadReport } from "./worker.js";
+
+/** How far a pass has come, in bytes read and written together. */
+export interface Progress {
+  /** What is being done, such as "writing". */
+  readonly phase: string;
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+}
+
+export interface RunOptions {
+  /** Name of the phase for progress. */
+  readonly phase: string;
+  /** Threads to use; by default as many as the machine has cores, at most 8, and fewer if memory asks for it. */
+  readonly threads?: number | undefined;
+  /** Bound of all buffers together, in bytes; 256 MB by default. Node.js itself takes some 60 MB more. */
+  readonly memory?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
+  /** Pieces that an earlier run has done: one byte each, 1 for done. */
+  readonly done?: Uint8Array | undefined;
+  /** Takes what pieces report beyond numbers, in any order; `index` is the piece's place in `RunResult.pieces`. */
+  readonly onPiece?: ((index: number, payload: Payload) => void) | undefined;
+  /** Called every now and then with the pieces done so far, and waited for before the next call. */
+  readonly onCheckpoint?: ((done: Uint8Array) => Promise<void>) | undefined;
+  /** Milliseconds between one checkpoint and the next; 1000 by default. */
+  readonly checkpointMs?: number | undefined;
+}
+
+export interface RunResult extends PieceResults {
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+}
+
+export const DEFAULT_MEMORY = 256_000_000;
+
+// More threads than this wait for the disk or for each other's writes to one file.
+const MOST_THREADS = 8;
+// Below this a thread's start costs more than it saves.
+const WORTH_THREADS_BYTES = 64e6;
+// How often progress is reported; the eye follows ten a second.
+const PROGRESS_MS = 100;
+
+/**
+ * Runs all jobs of a program.
+ * @throws {CancelledError} if the signal fires; what was done so far stays done
+ * @throws {OutputError} if a write fails, such as on a full disk
+ * @throws {FormatError} if an input changes under the pass
+ */
+export async function runProgram(program: Program, options: RunOptions): Promise<RunResult> {
+  const { signal } = options;
+  const pieces = cutIntoPieces(program.jobs);
+  const shared = share(pieces.length, options.done);
+  const bytes = countBytes(program.jobs);
+  const totalBytes = bytes.read + bytes.written;
+  const doneBefore = bytesOfPieces(program, pieces, shared.done);
+  const threads = chooseThreads(program, options, totalBytes);
+
+  const traffic = () => [Number(Atomics.load(shared.traffic, 0)), Number(Atomics.load(shared.traffic, 1))] as const;
+  const report = () => {
+    const [read, written] = traffic();
+    // Factors of adapters are read once per thread, which the total does not count.
+    const doneBytes = Math.min(totalBytes, doneBefore + read + written);
+    options.onProgress?.({ phase: options.phase, doneBytes, totalBytes });
+  };
+  const stop = () => Atomics.store(shared.control, STOP, 1);
+  signal?.addEventListener("abort", stop, { once: true });
+  if (signal?.aborted) stop();
+  const timer = setInterval(report, PROGRESS_MS);
+  const checkpoints = new Checkpoints(shared.done, options.onCheckpoint, options.checkpointMs);
+  report();
+  try {
+    const work =
+      threads === 0 ? runHere(program, shared, options.onPiece) : runThreads(program, shared, threads, options.onPiece);
+    // Both are waited for even if one fails, so that nothing is still writing when the error is thrown.
+    const outcomes = await Promise.allSettled([work.finally(() => checkpoints.end()), checkpoints.run(stop)]);
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+  } finally {
+    clearInterval(timer);
+    signal?.removeEventListener("abort", stop);
+  }
+  if (shared.done.some((done) => done === 0)) throw new CancelledError("stopped before the end");
+  report();
+  const [bytesRead, bytesWritten] = traffic();
+  return { pieces, results: shared.results, bytesRead, bytesWritten };
+}
+
+function share(pieces: number, done: Uint8Array | undefined): Shared {
+  const shared: Shared = {
+    control: new Int32Array(new SharedArrayBuffer(8)),
+    done: new Uint8Array(new SharedArrayBuffer(pieces)),
+    traffic: new BigInt64Array(new SharedArrayBuffer(16)),
+    results: new Float64Array(new SharedArrayBuffer(pieces * RESULTS_PER_PIECE * 8)),
+  };
+  if (done) shared.done.set(done.subarray(0, pieces));
+  Atomics.store(shared.control, NEXT, 0);
+  return shared;
+}
+
+/** Threads to start; 0 means that the pass is so small that it runs on this one. */
+function chooseThreads(program: Program, options: RunOptions, totalBytes: number): number {
+  const memory = options.memory ?? DEFAULT_MEMORY;
+  const each = workspaceBytes(program) + 2 * COPY_BLOCK_BYTES;
+  const fitting = Math.floor(memory / each);
+  if (fitting === 0) {
+    throw new LayergraftError(
+      "memory",
+      `a memory budget of ${formatBytes(memory)} is too small for these tensors; give at least ${formatBytes(each)}`,
+      { field: "memory", expected: `at least ${each} bytes`, actual: `${memory} bytes` },
+    );
+  }
+  if (options.threads === undefined && totalBytes < WORTH_THREADS_BYTES) return 0;
+  const wanted = options.threads ?? Math.min(availableParallelism(), MOST_THREADS);
+  return Math.max(1, Math.min(wanted, fitting));
+}
+
+async function runHere(program: Program, shared: Shared, onPiece: RunOptions["onPiece"]): Promise<void> {
+  const worker = new Worker(program, shared, onPiece);
+  try {
+    while (worker.step()) await nextTurn();
+  } catch (error) {
+    Atomics.store(shared.control, STOP, 1);
+    const where = error instanceof LayergraftError ? error.where : {};
+    const { message, code } = error as NodeJS.ErrnoException;
+    throw revive({ message, code, where });
+  } finally {
+    worker.close();
+  }
+}
+
+async function runThreads(
+  program: Program,
+  shared: Shared,
+  count: number,
+  onPiece: RunOptions["onPiece"],
+): Promise<void> {
+  const entry = createRequire(import.meta.url).resolve("#streaming-worker");
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: count }, () => runThread(entry, program, shared, onPiece)),
+  );
+  const failure = outcomes.find((outcome) => outcome.status === "rejected");
+  if (failure) throw failure.reason;
+}
+
+function runThread(entry: string, program: Program, shared: Shared, onPiece: RunOptions["onPiece"]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const thread = new Thread(entry, { workerData: { program, shared } });
+    let failure: Error | undefined;
+    thread.on("message", ({ error, piece }: ThreadReport) => {
+      if (piece) onPiece?.(piece.index, piece.payload);
+      if (error) failure = revive(error);
+    });
+    thread.on("error", (error) => {
+      failure = error;
+    });
+    thread.on("exit", (code) => {
+      if (!failure && code !== 0) failure = new Error(`a worker thread ended with code ${code}`);
+      if (!failure) return resolve();
+      // The other threads finish the piece they are at and stop.
+      Atomics.store(shared.control, STOP, 1);
+      reject(failure);
+    });
+  });
+}
+
+/** An error that crossed a thread, or came from the file system, as one of ours. */
+function revive({ message, code, where }: NonNullable<ThreadReport["error"]>): Error {
+  if (code === "format") return new FormatError(message, where);
+  if (code === "ENOSPC" || code === "EDQUOT") return new DiskFullError(undefined, where);
+  return code === undefined ? new Error(message) : new OutputError(`the file system says: ${message}`, where);
+}
+
+/** Bytes of the pieces that were done before the start, so that a resumed run's bar starts where it stopped. */
+function bytesOfPieces(program: Program, pieces: readonly Piece[], done: Uint8Array): number {
+  let sum = 0;
+  pieces.forEach((piece, index) => {
+    const job = program.jobs[piece.job];
+    if (!job || done[index] === 0) return;
+    const { read, written } = countBytes([job]);
+    const length = lengthOf(job);
+    sum += ((read + written) * (piece.end - piece.begin)) / length;
+  });
+  return Math.round(sum);
+}
+
+// Often enough that a kill loses little, seldom enough that flushing does not disturb the writing.
+const CHECKPOINT_MS = 1000;
+
+/** Calls `onCheckpoint` again and again, never twice at once, until the work ends. */
+class Checkpoints {
+  readonly #done: Uint8Array;
+  readonly #save: RunOptions["onCheckpoint"];
+  readonly #every: number;
+  readonly #end = new AbortController();
+
+  constructor(done: Uint8Array, save: RunOptions["onCheckpoint"], every = CHECKPOINT_MS) {
+    this.#done = done;
+    this.#save = save;
+    this.#every = every;
+  }
+
+  end(): void {
+    this.#end.abort();
+  }
+
+  async run(stop: () => void): Promise<void> {
+    if (!this.#save) return;
+    const ended = this.#end.signal;
+    try {
+      for (let isLast = false; !isLast; ) {
+        await sleep(this.#every, undefined, { signal: ended }).catch(() => undefined); // woken by the end
+        // The work may end during a flush that began before its last pieces; then one more is needed.
+        isLast = ended.aborted;
+        // A copy is taken before the flush: pieces done during it may not be on the disk yet.
+        await this.#save(this.#done.slice());
+      }
+    } catch (error) {
+      stop();
+      throw error;
+    }
+  }
+}

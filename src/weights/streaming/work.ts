@@ -1,0 +1,289 @@
+// What each thread of a pass does: take the next piece, do it, tick it off, until none is left or it is told to stop.
+// The same code runs on the main thread when a pass is too small to be worth threads.
+import { bytesPerElement } from "../../core/dtype.js";
+import { addStatistics, NO_DELTA } from "../kernels/kernels.js";
+import { sumOfProducts } from "../kernels/operations.js";
+import { Evaluator } from "./evaluate.js";
+import { InputFiles, OutputFiles, type Traffic } from "./files.js";
+import {
+  COPY_BLOCK_BYTES,
+  type CompareJob,
+  type CopyJob,
+  type CountJob,
+  cutIntoPieces,
+  type DeltaJob,
+  eachBlock,
+  type GramJob,
+  type Job,
+  type Payload,
+  type Piece,
+  type Program,
+  RESULTS_PER_PIECE,
+  type ReportingJob,
+  requireFloat,
+  type SignsJob,
+} from "./program.js";
+import { packStatistics } from "./results.js";
+import { Analyzer } from "./row-statistics.js";
+
+/** Memory that all threads of a pass share. */
+export interface Shared {
+  /** [next piece, stop] */
+  readonly control: Int32Array;
+  /** One per piece: 1 when done, also before the start for pieces done by an earlier run. */
+  readonly done: Uint8Array;
+  /** [bytes read, bytes written] */
+  readonly traffic: BigInt64Array;
+  /** `RESULTS_PER_PIECE` numbers per piece. */
+  readonly results: Float64Array;
+}
+
+const COUNTERS = 65_536;
+
+export const NEXT = 0;
+export const STOP = 1;
+
+/** Takes what a piece reports beyond its numbers in `Shared.results`. */
+export type Emit = (piece: number, payload: Payload) => void;
+
+/** One thread's state: open files and buffers. */
+export class Worker {
+  readonly #program: Program;
+  readonly #pieces: readonly Piece[];
+  readonly #shared: Shared;
+  readonly #traffic: Traffic = { read: 0, written: 0 };
+  readonly #inputs: InputFiles;
+  readonly #outputs: OutputFiles;
+  readonly #emit: Emit;
+  #evaluator: Evaluator | undefined;
+  #analyzer: Analyzer | undefined;
+  /** Addresses of what counting and multiplying sum up in. */
+  #counters: number | undefined;
+  #products: number | undefined;
+  #copyBuffers: readonly [Uint8Array, Uint8Array] | undefined;
+
+  constructor(program: Program, shared: Shared, emit: Emit = () => undefined) {
+    this.#emit = emit;
+    this.#program = program;
+    this.#shared = shared;
+    this.#pieces = cutIntoPieces(program.jobs);
+    this.#inputs = new InputFiles(program.inputs, this.#traffic);
+    this.#outputs = new OutputFiles(program.outputs, this.#traffic);
+  }
+
+  /** Does the next piece that nobody has done; false when there is none or the pass is to stop. */
+  step(): boolean {
+    const { control, done, traffic, results } = this.#shared;
+    if (Atomics.load(control, STOP) !== 0) return false;
+    const index = Atomics.add(control, NEXT, 1);
+    const piece = this.#pieces[index];
+    if (!piece) return false;
+    if (Atomics.load(done, index) !== 0) return true;
+    const job = this.#program.jobs[piece.job] as Job;
+    if (job.kind === "analyze" || job.kind === "count" || job.kind === "gram") {
+      this.#emit(index, this.#report(job, piece));
+    } else results.set(this.#do(job, piece), index * RESULTS_PER_PIECE);
+    Atomics.store(done, index, 1);
+    Atomics.add(traffic, 0, BigInt(this.#traffic.read));
+    Atomics.add(traffic, 1, BigInt(this.#traffic.written));
+    this.#traffic.read = 0;
+    this.#traffic.written = 0;
+    return true;
+  }
+
+  close(): void {
+    this.#inputs.close();
+    this.#outputs.close();
+  }
+
+  #report(job: ReportingJob, { begin, end }: Piece): Payload {
+    switch (job.kind) {
+      case "analyze":
+        return this.#analyze().analyze(job, begin, end);
+      case "count":
+        return this.#count(job, begin, end);
+      case "gram":
+        return this.#gram(job, begin, end);
+    }
+  }
+
+  #do(job: Exclude<Job, ReportingJob>, { begin, end }: Piece): readonly number[] {
+    switch (job.kind) {
+      case "copy":
+        return this.#copy(job, begin, end);
+      case "compare-copy":
+        return this.#compareCopy(job.from, job.against, begin, end);
+      case "write": {
+        let overflows = 0;
+        eachBlock(job, begin, end, (from, to) => {
+          const rounded = this.#evaluate().round(job.value, from, to, requireFloat(job.to.dtype));
+          this.#outputs.write(job.to.file, job.to.offset + from * bytesPerElement(job.to.dtype), rounded.bytes);
+          overflows += rounded.overflows;
+        });
+        return [overflows];
+      }
+      case "compare":
+        return this.#compare(job, begin, end);
+      case "delta":
+        return this.#delta(job, begin, end);
+      case "signs":
+        return this.#signs(job, begin, end);
+    }
+  }
+
+  #evaluate(): Evaluator {
+    this.#evaluator ??= new Evaluator(this.#program, this.#inputs);
+    return this.#evaluator;
+  }
+
+  #analyze(): Analyzer {
+    this.#analyzer ??= new Analyzer(this.#evaluate());
+    return this.#analyzer;
+  }
+
+  #buffers(): readonly [Uint8Array, Uint8Array] {
+    this.#copyBuffers ??= [new Uint8Array(COPY_BLOCK_BYTES), new Uint8Array(COPY_BLOCK_BYTES)];
+    return this.#copyBuffers;
+  }
+
+  #copy(job: CopyJob, begin: number, end: number): readonly number[] {
+    for (let at = begin; at < end; at += COPY_BLOCK_BYTES) {
+      const buffer = this.#buffers()[0].subarray(0, Math.min(COPY_BLOCK_BYTES, end - at));
+      this.#inputs.read(job.from.file, job.from.offset + at, buffer);
+      this.#outputs.write(job.to.file, job.to.offset + at, buffer);
+    }
+    return [];
+  }
+
+  #compareCopy(from: CopyJob["from"], against: CopyJob["from"], begin: number, end: number): readonly number[] {
+    const tally = new Tally(Math.ceil(bytesPerElement(from.dtype)));
+    for (let at = begin; at < end; at += COPY_BLOCK_BYTES) {
+      const length = Math.min(COPY_BLOCK_BYTES, end - at);
+      const [a, b] = this.#buffers();
+      this.#inputs.read(from.file, from.offset + at, a.subarray(0, length));
+      this.#inputs.read(against.file, against.offset + at, b.subarray(0, length));
+      tally.add(a.subarray(0, length), b.subarray(0, length), at);
+    }
+    return tally.result();
+  }
+
+  #compare(job: CompareJob, begin: number, end: number): readonly number[] {
+    const dtype = requireFloat(job.against.dtype);
+    const width = bytesPerElement(dtype);
+    const tally = new Tally(width);
+    eachBlock(job, begin, end, (from, to) => {
+      const wanted = this.#evaluate().round(job.value, from, to, dtype).bytes;
+      const found = new Uint8Array((to - from) * width);
+      this.#inputs.read(job.against.file, job.against.offset + from * width, found);
+      tally.add(wanted, found, from * width);
+    });
+    return tally.result();
+  }
+
+  #delta(job: DeltaJob, begin: number, end: number): readonly number[] {
+    let total = NO_DELTA;
+    eachBlock(job, begin, end, (from, to) => {
+      total = addStatistics(total, this.#evaluate().delta(job.value, job.minus, from, to));
+    });
+    return packStatistics(total);
+  }
+
+  #signs(job: SignsJob, begin: number, end: number): readonly number[] {
+    const evaluator = this.#evaluate();
+    const { kernels } = evaluator;
+    this.#products ??= kernels.allocate(16);
+    kernels.doubles(this.#products, 2).fill(0);
+    eachBlock(job, begin, end, (from, to) => {
+      kernels.countSigns(evaluator.sum(job.value, from, to, 0), to - from, this.#products ?? 0);
+    });
+    return [...kernels.doubles(this.#products, 2)];
+  }
+
+  #count(job: CountJob, begin: number, end: number): Uint32Array {
+    const evaluator = this.#evaluate();
+    const { kernels } = evaluator;
+    this.#counters ??= kernels.allocate(2 * COUNTERS * 4);
+    const [counts, spare] = [this.#counters, this.#counters + COUNTERS * 4];
+    kernels.counters(counts, 2 * COUNTERS).fill(0);
+    eachBlock(job, begin, end, (from, to) => {
+      const values = evaluator.sum(job.value, from, to, 0);
+      if (job.upper === undefined) kernels.countUpper(values, to - from, counts, spare);
+      else kernels.countLower(values, to - from, job.upper, counts);
+    });
+    const [sums, others] = [kernels.counters(counts, COUNTERS), kernels.counters(spare, COUNTERS)];
+    if (job.upper === undefined) for (let i = 0; i < COUNTERS; i++) sums[i] = (sums[i] ?? 0) + (others[i] ?? 0);
+    return pairsOfCounts(sums);
+  }
+
+  #gram(job: GramJob, begin: number, end: number): Float64Array {
+    const evaluator = this.#evaluate();
+    const { kernels } = evaluator;
+    const count = job.values.length;
+    const isDouble = job.values.some((value) => evaluator.isDouble(value));
+    this.#products ??= kernels.allocate(16);
+    const sums = this.#products;
+    const products = new Float64Array((count * (count + 1)) / 2);
+    eachBlock(job, begin, end, (from, to) => {
+      const doubles = isDouble ? job.values.map((value) => evaluator.doubles(value, from, to)) : [];
+      const values = isDouble ? [] : job.values.map((value, slot) => evaluator.sum(value, from, to, slot));
+      let at = 0;
+      for (let i = 0; i < count; i++) {
+        for (let j = i; j < count; j++) {
+          products[at] = (products[at] ?? 0) + (isDouble ? inDoubles(i, j) : inFloats(i, j));
+          at++;
+        }
+      }
+
+      function inDoubles(i: number, j: number): number {
+        return sumOfProducts(doubles[i] ?? new Float64Array(), doubles[j] ?? new Float64Array());
+      }
+      function inFloats(i: number, j: number): number {
+        kernels.doubles(sums, 1).fill(0);
+        kernels.addProducts(values[i] ?? 0, values[j] ?? 0, to - from, sums);
+        return kernels.doubles(sums, 1)[0] ?? 0;
+      }
+    });
+    return products;
+  }
+}
+
+/** What occurs, as key, count, key, count, ... */
+function pairsOfCounts(counts: Uint32Array): Uint32Array {
+  let occurring = 0;
+  for (const count of counts) if (count > 0) occurring++;
+  const pairs = new Uint32Array(occurring * 2);
+  let at = 0;
+  for (let key = 0; at < pairs.length; key++) {
+    const count = counts[key] ?? 0;
+    if (count === 0) continue;
+    pairs[at++] = key;
+    pairs[at++] = count;
+  }
+  return pairs;
+}
+
+/** Counts differing elements and remembers the first, over byte ranges given in order. */
+class Tally {
+  readonly #width: number;
+  #differing = 0;
+  #first = -1;
+
+  constructor(width: number) {
+    this.#width = width;
+  }
+
+  add(a: Uint8Array, b: Uint8Array, byteOffset: number): void {
+    if (Buffer.compare(a, b) === 0) return;
+    for (let at = 0; at < a.byteLength; at += this.#width) {
+      let same = true;
+      for (let i = at; i < at + this.#width; i++) same &&= a[i] === b[i];
+      if (same) continue;
+      if (this.#first < 0) this.#first = (byteOffset + at) / this.#width;
+      this.#differing++;
+    }
+  }
+
+  result(): readonly number[] {
+    return [this.#differing, this.#first];
+  }
+}

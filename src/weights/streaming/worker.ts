@@ -1,0 +1,39 @@
+// Entry of a worker thread. Everything it does is in work.ts.
+import { parentPort, workerData } from "node:worker_threads";
+import { LayergraftError } from "../../core/errors.js";
+import type { Payload, Program } from "./program.js";
+import { type Shared, Worker } from "./work.js";
+
+/**
+ * What a thread reports: payloads of pieces, and at its end whether it failed. Errors travel as plain data because
+ * classes do not survive the way.
+ */
+export interface ThreadReport {
+  readonly piece?: { readonly index: number; readonly payload: Payload };
+  readonly error?: {
+    readonly message: string;
+    readonly code: string | undefined;
+    readonly where: LayergraftError["where"];
+  };
+}
+
+const { program, shared } = workerData as { program: Program; shared: Shared };
+const worker = new Worker(program, shared, (index, payload) => {
+  const report: ThreadReport = { piece: { index, payload } };
+  const arrays = "experts" in payload ? payload.experts.map(({ rows }) => rows) : [payload];
+  parentPort?.postMessage(
+    report,
+    arrays.map(({ buffer }) => buffer as ArrayBuffer),
+  );
+});
+const report: { error?: ThreadReport["error"] } = {};
+try {
+  while (worker.step());
+} catch (error) {
+  const where = error instanceof LayergraftError ? error.where : {};
+  const { message, code } = error as NodeJS.ErrnoException;
+  report.error = { message, code, where };
+} finally {
+  worker.close();
+}
+parentPort?.postMessage(report);
