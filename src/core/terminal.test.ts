@@ -6,17 +6,18 @@ import { visible } from "./terminal.js";
 it("shows what would steer a terminal, and leaves text and our colors alone", () => {
   expect(visible("\u001b[2J\u001b]0;title\u0007\u009b1A\u007f\rover")).toBe("␛[2J␛]0;title␇\\u009b1A␡␍over");
   expect(visible("a\u202egnp.exe")).toBe("a\\u202egnp.exe");
-  const kept = "Jibu ni 5.\n\t\u001b[1mউত্তর\u001b[22m 👩‍🏫\r\n";
-  expect(visible(kept)).toBe(kept);
-  expect(visible("\u001b[8mhidden\u001b[5mblink")).toBe("␛[8mhidden␛[5mblink");
+  const kept = "Jibu ni 5.\n\t\u001b[1mউত্তর\u001b[22m 👩‍🏫\u001b[48;2;1;22;255;30m\r\n";
+  expect(visible(kept, { styles: true })).toBe(kept);
+  expect(visible("\u001b[1m")).toBe("␛[1m");
+  expect(visible("\u001b[8mhidden\u001b[5mblink", { styles: true })).toBe("␛[8mhidden␛[5mblink");
 });
 
 it("leaves no control character in any text, and is done in one pass", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), (text) => {
-      const shown = visible(text);
-      expect(shown.replaceAll("\r\n", "").replace(/\p{Cc}\[\d+m/gu, "")).not.toMatch(/(?![\n\t])\p{Cc}/u);
-      expect(visible(shown)).toBe(shown);
+      const shown = visible(text, { styles: true });
+      expect(shown.replaceAll("\r\n", "").replace(/\p{Cc}\[[\d;]+m/gu, "")).not.toMatch(/(?![\n\t])\p{Cc}/u);
+      expect(visible(shown, { styles: true })).toBe(shown);
     }),
     { numRuns: 50 },
   );

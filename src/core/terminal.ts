@@ -1,13 +1,16 @@
 // Text from elsewhere on a terminal: it must not move the cursor, hide text or retitle the window.
 
-/** After an escape character: the styles that layergraft itself prints, as picocolors writes them. */
-const STYLE = /\[(?:[0-4]|2[1-4]|3\d|9[0-7])m/y;
+/** After an escape character: the styles that layergraft itself prints, by picocolors and in heatmaps. */
+const STYLE = /\[(?:[0-4]|2[1-4]|3\d|9[0-7]|48;2(?:;\d{1,3}){4})m/y;
 
-/** Text with control and text-direction characters as symbols; line breaks, tabs and layergraft's own styles stay. */
-export function visible(text: string): string {
+/**
+ * Text with control and text-direction characters as symbols; line breaks and tabs stay.
+ * @param options.styles keep the styles that layergraft prints; default false
+ */
+export function visible(text: string, options: { readonly styles?: boolean } = {}): string {
   return text.replace(/\r\n|(?![\n\t])[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, (char, at: number) => {
     STYLE.lastIndex = at + 1;
-    if (char === "\r\n" || (char === "\u001b" && STYLE.test(text))) return char;
+    if (char === "\r\n" || (options.styles && char === "\u001b" && STYLE.test(text))) return char;
     const code = char.charCodeAt(0);
     if (code < 0x20) return String.fromCharCode(0x2400 + code);
     return code === 0x7f ? "\u2421" : `\\u${code.toString(16).padStart(4, "0")}`;

@@ -220,7 +220,7 @@ describe("previews", () => {
       { text: "a\n\u001b[31m\r\tb", loss: false },
       { text: "\u0000\u009b\n\nc", loss: true },
     ];
-    expect(renderPreview(pieces, palette)).toEqual(["d(a)", "d(␛[31m␍\tb)g(␀␡)", "", "g(c)"]);
+    expect(renderPreview(pieces, palette)).toEqual(["d(a)", "d(␛[31m␍\tb)g(␀\\u009b)", "", "g(c)"]);
     expect(previewLegend(palette)).toBe("g(learned), d(only read)");
   });
 

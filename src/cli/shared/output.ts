@@ -32,7 +32,7 @@ export function paletteFor(stream: NodeJS.WriteStream): Palette {
 
 /** Writes text for people: control characters in names, answers and messages are shown, not obeyed. */
 export function write(stream: NodeJS.WriteStream, text: string): void {
-  stream.write(visible(text));
+  stream.write(visible(text, { styles: true }));
 }
 
 /** Prints a result. */
