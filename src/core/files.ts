@@ -1,6 +1,7 @@
 // Files that are on the disk when we say so: durable writes, folder syncs, JSON with a named culprit.
 // Not for tensor data, which streaming/ moves.
 import { randomBytes } from "node:crypto";
+import { createReadStream } from "node:fs";
 import { lstat, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { LosslessNumber, parse, stringify } from "lossless-json";
@@ -49,6 +50,32 @@ export async function exists(path: string, options: { link?: boolean } = {}): Pr
     if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return false;
     throw error;
   }
+}
+
+/** Whether a regular file stands at this path; a pipe or a device could be read without end. */
+export async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isFile();
+  } catch (error) {
+    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return false;
+    throw error;
+  }
+}
+
+/**
+ * The bytes of a file that the user names. They are counted while they are read, as pipes and devices have no size.
+ * @throws what `tooLarge` makes, for more than `mostBytes`
+ */
+export async function readBounded(path: string, mostBytes: number, tooLarge: () => Error): Promise<Buffer> {
+  if ((await stat(path)).size > mostBytes) throw tooLarge();
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of createReadStream(path)) {
+    bytes += (chunk as Buffer).length;
+    if (bytes > mostBytes) throw tooLarge();
+    chunks.push(chunk as Buffer);
+  }
+  return Buffer.concat(chunks);
 }
 
 // A configuration or index of a published model is at most a few MB; this bounds what a hostile one can make us read.

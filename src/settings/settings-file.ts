@@ -1,6 +1,5 @@
 // Files that a person writes as YAML or JSON: reading them, and reporting all their faults at once, each with its line.
 // Knows no schema; a caller checks the value and says what is wrong with it, and where.
-import { readFile, stat } from "node:fs/promises";
 import {
   Composer,
   type CST,
@@ -20,6 +19,7 @@ import {
 } from "yaml";
 import type { z } from "zod";
 import { isSystemError, RecipeError } from "../core/errors.js";
+import { readBounded } from "../core/files.js";
 import { didYouMean, shorten } from "../core/format.js";
 
 /** What is wrong with a value, and where in it. */
@@ -46,9 +46,8 @@ const MAX_BYTES = 5_000_000;
  */
 export async function readSettingsText(file: string, kind: string): Promise<string> {
   try {
-    const { size } = await stat(file);
-    if (size > MAX_BYTES) throw new RecipeError(`${file} is too large to be a ${kind}`, [], { file });
-    return await readFile(file, "utf8");
+    const tooLarge = () => new RecipeError(`${file} is too large to be a ${kind}`, [], { file });
+    return (await readBounded(file, MAX_BYTES, tooLarge)).toString("utf8");
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
     if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a ${kind} file`, [], { file });

@@ -3,7 +3,7 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { CheckpointError } from "../../core/errors.js";
-import { exists } from "../../core/files.js";
+import { exists, isFile } from "../../core/files.js";
 import { closest } from "../../core/format.js";
 import { isObject } from "../../core/json.js";
 import { type ChatTemplate, makeChatTemplate } from "./chat-template.js";
@@ -59,6 +59,7 @@ async function templatesOfFiles(folder: string): Promise<Map<string, Source>> {
 }
 
 async function readTemplate(file: string): Promise<string> {
+  if (!(await isFile(file))) throw new CheckpointError(`${file} is not a file`, { file });
   const { size } = await stat(file);
   if (size > MOST_BYTES) throw new CheckpointError(`${file} has ${size} bytes, too many for a chat template`, { file });
   return readFile(file, "utf8");

@@ -1,8 +1,9 @@
 // Where tasks get their rows: from files in a folder, in the layouts people have, or from the hub through a function
 // that is passed in. Readers of data sets for training are data/'s business.
-import { readdir, readFile, stat } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { isSystemError, LayergraftError } from "../../core/errors.js";
+import { isFile, readBounded } from "../../core/files.js";
 import { formatBytes, formatSome } from "../../core/format.js";
 import { isObject, own } from "../../core/json.js";
 
@@ -68,24 +69,15 @@ export async function listFiles(folder: string): Promise<string[] | undefined> {
   }
 }
 
-export async function isFile(path: string): Promise<boolean> {
-  try {
-    return (await stat(path)).isFile();
-  } catch (error) {
-    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return false;
-    throw error;
-  }
-}
-
 /**
  * A whole text file.
  * @param options.keepMark keep a byte-order mark as the character that it is; default false
  */
 export async function readText(file: string, options: { readonly keepMark?: boolean } = {}): Promise<string> {
   try {
-    const { size } = await stat(file);
-    if (size > MAX_DATA_BYTES) throw dataError(`${file} has ${formatBytes(size)}, too many for a data file`, { file });
-    const bytes = await readFile(file);
+    const tooLarge = () =>
+      dataError(`${file} has more than ${formatBytes(MAX_DATA_BYTES)}, too many for a data file`, { file });
+    const bytes = await readBounded(file, MAX_DATA_BYTES, tooLarge);
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: options.keepMark ?? false }).decode(bytes);
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw dataError(`${file} does not exist`, { file }, error);

@@ -1,7 +1,7 @@
 // Tables of shares as CSV: the published heatmaps, or anyone's. First column the layer, then one per projection.
-import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { isSystemError, RecipeError } from "../../core/errors.js";
+import { readBounded } from "../../core/files.js";
 
 export interface ShareTable {
   /** The file's name without its ending. */
@@ -19,13 +19,13 @@ const MAX_BYTES = 10_000_000;
  * @throws {RecipeError} naming file and line
  */
 export async function readShareTable(file: string): Promise<ShareTable> {
-  const text = await readFile(file, "utf8").catch((error: unknown) => {
+  const tooLarge = () => new RecipeError(`${file} is too large to be a table of shares`, [], { file });
+  const bytes = await readBounded(file, MAX_BYTES, tooLarge).catch((error: unknown) => {
     if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
     if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a CSV file`, [], { file });
     throw error;
   });
-  if (text.length > MAX_BYTES) throw new RecipeError(`${file} is too large to be a table of shares`, [], { file });
-  return parseShareTable(text, file);
+  return parseShareTable(bytes.toString("utf8"), file);
 }
 
 export function parseShareTable(text: string, file: string): ShareTable {

@@ -6,7 +6,7 @@ import { stringify } from "yaml";
 import { z } from "zod";
 import { isDType } from "../../core/dtype.js";
 import { LayergraftError } from "../../core/errors.js";
-import { readJsonObject } from "../../core/files.js";
+import { isFile, readJsonObject } from "../../core/files.js";
 import { visible } from "../../core/terminal.js";
 import { VERSION } from "../../core/version.js";
 import { recordOf } from "../../settings/record-schema.js";
@@ -221,7 +221,8 @@ function publicRecipe({ recipe, sources, tokenizerFrom }: Plan): unknown {
 
 /** The licence that a checkpoint's model card declares, if it has one. */
 async function licenseOf(folder: string): Promise<string | undefined> {
-  const card = await readFile(join(folder, "README.md"), "utf8").catch(() => "");
+  const file = join(folder, "README.md");
+  const card = (await isFile(file)) ? await readFile(file, "utf8").catch(() => "") : "";
   const front = /^---\r?\n([\s\S]*?)\r?\n---/.exec(card)?.[1] ?? "";
   return /^license:\s*["']?([\w.-]+)["']?\s*$/m.exec(front)?.[1];
 }

@@ -1,4 +1,5 @@
 // The configuration of an output, where it is not a copy of a source's.
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -49,3 +50,14 @@ test("values of layers that move keep their source text", async () => {
   );
   expect(JSON.parse(readFileSync(join(out, "config.json"), "utf8"))).toMatchObject({ num_hidden_layers: 4 });
 });
+
+test.skipIf(process.platform === "win32")(
+  "a pipe for a model card is not read (skipped: Windows has none)",
+  async () => {
+    const folder = await writeTiny(join(root, "piped"), { layers: 1 });
+    execFileSync("mkfifo", [join(folder, "README.md")]);
+    const out = join(root, "piped-merged");
+    await executePlan(await planSoup({ models: [folder] }), { out });
+    expect(readFileSync(join(out, "README.md"), "utf8")).toMatch(/^---\n/);
+  },
+);

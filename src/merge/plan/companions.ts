@@ -3,7 +3,7 @@ import { copyFile, lstat, readdir, readFile, realpath, stat } from "node:fs/prom
 import { basename, dirname, join, sep } from "node:path";
 import { digestOf } from "../../core/digest.js";
 import type { TorchDTypeName } from "../../core/dtype.js";
-import { exists, readJsonObject, rewriteJson } from "../../core/files.js";
+import { exists, isFile, readJsonObject, rewriteJson } from "../../core/files.js";
 import type { Checkpoint } from "../../weights/checkpoint/checkpoint.js";
 import type { AddedToken } from "../../weights/checkpoint/vocabulary.js";
 import { type Plan, PROVENANCE_FILE } from "./plan.js";
@@ -199,7 +199,7 @@ export async function digestCompanions(folder: string, weights: readonly string[
 export async function digestFiles(folder: string, names: readonly string[]): Promise<Record<string, string>> {
   const digests = new Map<string, string>();
   for (const name of names) {
-    if (name !== basename(name)) continue;
+    if (name !== basename(name) || !(await isFile(join(folder, name)))) continue;
     const content = await readFile(join(folder, name)).catch(() => undefined);
     if (content) digests.set(name, digestOf(content));
   }
