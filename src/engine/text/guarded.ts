@@ -7,6 +7,9 @@ import { formatTime } from "./strftime.js";
 /** The text, or the words with which the template refuses its messages. */
 export type Rendered = { readonly text: string } | { readonly refusal: string };
 
+/** Characters of what a template says; published ones say a sentence. */
+const MOST_REFUSAL = 1000;
+
 /** What the template itself raised. */
 class Refusal extends Error {}
 
@@ -32,7 +35,7 @@ export function renderTemplate(source: string, scope: Readonly<Record<string, un
   try {
     return { text: programOf(source).render({ ...builtIns(now), ...scope }) };
   } catch (error) {
-    if (error instanceof Refusal) return { refusal: error.message };
+    if (error instanceof Refusal) return { refusal: error.message.slice(0, MOST_REFUSAL) };
     throw error;
   }
 }

@@ -77,6 +77,12 @@ describe("broken tokenizers", () => {
     );
   });
 
+  it("are not quoted at length", () => {
+    const pattern = { Regex: "(".repeat(100_000) };
+    const json = { ...tokenizerJson("words"), pre_tokenizer: { type: "Split", pattern, behavior: "Isolated" } };
+    expect(() => makeTokenizer(json).encode("a")).toThrow(/^the tokenizer cannot be used: .{80}$/);
+  });
+
   it("do not hang", () => {
     const pattern = { Regex: "^(a+)+$" };
     const json = { ...tokenizerJson("words"), normalizer: { type: "Replace", pattern, content: "b" } };
@@ -125,6 +131,11 @@ describe("broken templates", () => {
       }),
       { numRuns: 30 },
     );
+  });
+
+  it("are not quoted at length", () => {
+    const template = makeChatTemplate(`{{ raise_exception("${"no".repeat(1000)}") }}`);
+    expect(() => template.render(chat)).toThrow(/refuses these messages: (no){500}$/);
   });
 
   it("do not hang", () => {

@@ -2,6 +2,7 @@
 // The only importer of it, and the only place that knows its shapes: its own types do not resolve under NodeNext.
 import { Tokenizer } from "@huggingface/tokenizers";
 import { CheckpointError } from "../../core/errors.js";
+import { shorten } from "../../core/format.js";
 import type { Part } from "./tokenizer-json.js";
 
 export interface Normalizer {
@@ -53,6 +54,6 @@ export function makeParts(parts: {
       preTokenizer: made.pre_tokenizer as PreTokenizer | null,
     };
   } catch (error) {
-    throw new CheckpointError(`the tokenizer cannot be used: ${(error as Error).message}`, {}, error);
+    throw new CheckpointError(`the tokenizer cannot be used: ${shorten((error as Error).message)}`, {}, error);
   }
 }
