@@ -57,6 +57,13 @@ test("rooms import only those that the table allows", () => {
   expect(wrong).toEqual([]);
 });
 
+test("rooms are entered through their index.ts alone", () => {
+  const around = imports.filter(
+    ({ from, to, target }) => roomOf(from) !== "" && roomOf(from) !== roomOf(to) && target !== `${roomOf(to)}/index.js`,
+  );
+  expect(around).toEqual([]);
+});
+
 test("no folders import in a circle", () => {
   // An index.ts is the door of its folder: it stands for what is inside, and only outsiders go through it.
   const edges = new Map<string, Set<string>>();

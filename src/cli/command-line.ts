@@ -1,15 +1,18 @@
 // The command line. Commands are in commands/, one file each; errors become one message and an exit status here.
+
 import { Command, CommanderError, type ParseOptionsResult } from "commander";
 import {
   CancelledError,
+  closest,
+  didYouMean,
   isAnySystemError,
   LayergraftError,
   MismatchError,
   RecipeError,
+  shorten,
   systemMessage,
-} from "../core/errors.js";
-import { closest, didYouMean, shorten } from "../core/format.js";
-import { VERSION } from "../core/version.js";
+  VERSION,
+} from "../core/index.js";
 import { paletteFor, write } from "./shared/output.js";
 
 const FAILED = 1;

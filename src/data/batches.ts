@@ -1,7 +1,6 @@
 // Batches of token ids, padded or packed, in an order that the seed fixes. A position in it is a small JSON value, from
 // which exactly the same batches follow.
-import { digestOfJson } from "../core/digest.js";
-import { Random } from "../core/random.js";
+import { digestOfJson, Random } from "../core/index.js";
 import type { Encoded } from "./encode.js";
 import { Mixture } from "./mixture.js";
 import { pack } from "./packing.js";

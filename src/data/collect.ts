@@ -1,7 +1,7 @@
 // Reads one set to its end: rows to examples to tokens, through its filters, into the store. What is not kept is counted.
+
 import { createHash } from "node:crypto";
-import { LayergraftError } from "../core/errors.js";
-import { formatSome } from "../core/format.js";
+import { formatSome, LayergraftError } from "../core/index.js";
 import type { ContaminationIndex } from "./contamination.js";
 import { countUnder, emptyCounts, type GrowingCounts } from "./counts.js";
 import type { SetPlan } from "./declaration.js";

@@ -1,8 +1,9 @@
 // Finds training examples that share a long passage with evaluation sets. A passage is 13 words, as in GPT-3's
 // decontamination (Brown et al., arXiv 2005.14165, appendix C), or 26 characters of scripts without spaces.
+
 import { isAbsolute, join } from "node:path";
 import { z } from "zod";
-import { own } from "../core/json.js";
+import { own } from "../core/index.js";
 import type { Example } from "./example.js";
 import { HashTable } from "./hash-table.js";
 import { DataError } from "./read/data-error.js";

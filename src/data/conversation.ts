@@ -1,7 +1,8 @@
 // Conversations out of a column: a list of messages with role and content, of [user, assistant] pairs, or of texts by
 // turns; also as JSON text.
+
 import { z } from "zod";
-import { own } from "../core/json.js";
+import { own } from "../core/index.js";
 import { hasResponse, keyOf, type Mapped, type Message, type Role, type Unmapped } from "./example.js";
 import { valueAt } from "./field.js";
 import type { Row } from "./read/row.js";

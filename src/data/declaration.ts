@@ -1,8 +1,8 @@
 // What data to train on, as people declare it: the schema of a set and of a mixture of sets, and what a set comes to
 // when its ready declaration is filled in.
+
 import { z } from "zod";
-import { RecipeError } from "../core/errors.js";
-import { requireLanguage } from "../core/languages.js";
+import { RecipeError, requireLanguage } from "../core/index.js";
 import { contaminationSchema } from "./contamination.js";
 import { encodingFields } from "./encode.js";
 import { type FilterDeclaration, filterSchema } from "./filter.js";

@@ -1,7 +1,8 @@
 // From a conversation to token ids, with a mask of those that are learned.
+
 import { z } from "zod";
-import { RecipeError } from "../core/errors.js";
-import type { Tokenizer } from "../engine/text/index.js";
+import { RecipeError } from "../core/index.js";
+import type { Tokenizer } from "../engine/index.js";
 import type { Example } from "./example.js";
 import { compileTemplate, type LossOn, type Part, type PromptTemplate, type Span } from "./row-template.js";
 

@@ -21,6 +21,7 @@ export {
 export { type Encoded, Encoder, type EncodingOptions, type EncodingResult } from "./encode.js";
 export type { Example, Message, Role } from "./example.js";
 export { type DataField, dataFields } from "./fields.js";
+export { compileFilters } from "./filter.js";
 export { type HubDataset, type HubDatasetOptions, hubDataset, isHubName } from "./hub/index.js";
 export { type HubRowsRequest, hubRows } from "./hub-rows.js";
 export { compileMapping, type Mapping, mappingSchema } from "./mapping.js";
@@ -30,5 +31,6 @@ export { type ExamplePreview, type PreviewOptions, type PreviewPiece, previewExa
 export { DataError } from "./read/data-error.js";
 export { type BadRow, type Format, type ReadOptions, type Row, type RowBatch, readRows } from "./read/index.js";
 export { READY, READY_NAMES, type ReadyName, type ReadySet, readySet } from "./ready.js";
+export { columnsOf, KNOWN_COLUMNS, mappingOf, missingColumns } from "./recognize.js";
 export type { LossOn, PromptTemplate } from "./row-template.js";
 export { findSource, type SourceDeclaration } from "./source.js";

@@ -1,6 +1,6 @@
 // In which order examples of several sets are seen, pass after pass: a function of the seed and the sizes alone. Knows
 // nothing of what the examples are.
-import { Random } from "../core/random.js";
+import { Random } from "../core/index.js";
 import { DataError } from "./read/data-error.js";
 
 export interface MixtureOptions {

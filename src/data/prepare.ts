@@ -1,8 +1,8 @@
 // Everything from a declaration to examples that can be batched: finds the files, reads the sets, sets held-out examples
 // apart, and counts what became of each row.
-import { RecipeError } from "../core/errors.js";
-import type { ChatTemplate, Tokenizer } from "../engine/text/index.js";
-import { faultsOfIssues, formatFault } from "../settings/settings-file.js";
+import { RecipeError } from "../core/index.js";
+import type { ChatTemplate, Tokenizer } from "../engine/index.js";
+import { faultsOfIssues, formatFault } from "../settings/index.js";
 import type { ExampleList } from "./batches.js";
 import { type CollectedSet, collectSet } from "./collect.js";
 import { readEvaluationFiles } from "./contamination.js";

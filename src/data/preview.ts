@@ -1,5 +1,5 @@
 // What a model will see of an example, as pieces of text with what is learned of them. Data only; report/ draws it.
-import type { Tokenizer } from "../engine/text/index.js";
+import type { Tokenizer } from "../engine/index.js";
 import type { ExampleList } from "./batches.js";
 import type { Encoded } from "./encode.js";
 import { Mixture } from "./mixture.js";

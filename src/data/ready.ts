@@ -1,7 +1,7 @@
 // Ready declarations of the data sets that the paper's experts were trained on (arXiv 2410.01335, table 3): where each
 // is, how its columns become prompts and responses, and what is filtered out. What a run declares goes before them.
 
-import type { Language } from "../core/languages.js";
+import type { Language } from "../core/index.js";
 import type { FilterDeclaration } from "./filter.js";
 import type { MappingDeclaration } from "./mapping.js";
 import type { Format } from "./read/files.js";

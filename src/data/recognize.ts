@@ -1,5 +1,5 @@
 // The mapping of rows whose columns have names that everybody uses, where a declaration gives none.
-import { formatSome } from "../core/format.js";
+import { formatSome } from "../core/index.js";
 import { isPresent, valueAt } from "./field.js";
 import { type MappingDeclaration, mappingSchema } from "./mapping.js";
 import { DataError } from "./read/data-error.js";

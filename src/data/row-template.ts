@@ -1,6 +1,6 @@
 // How a conversation is written as one text, and which parts of that text are responses.
-import { RecipeError } from "../core/errors.js";
-import { type ChatTemplate, renderWithSpans } from "../engine/text/index.js";
+import { RecipeError } from "../core/index.js";
+import { type ChatTemplate, renderWithSpans } from "../engine/index.js";
 import type { Example } from "./example.js";
 import { parseTemplate } from "./field.js";
 

@@ -1,9 +1,10 @@
 // Encoded examples, many of them: in memory up to a bound, past it in a temporary file. Read one at a time, in any order.
+
 import { closeSync, openSync, readSync, rmSync, writeSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DiskFullError } from "../core/errors.js";
+import { DiskFullError } from "../core/index.js";
 import type { Encoded } from "./encode.js";
 
 /** Examples are collected in blocks of this size, so that few long writes are made. */

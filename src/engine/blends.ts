@@ -1,16 +1,10 @@
 // Tensors of a plan that no file holds: averages and what methods compose, computed into memory, to the bytes that
 // merging would write. Kept between models, so that configurations of one pair share what is equal in them.
+
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { digestOf, digestOfJson } from "../core/digest.js";
-import { bytesPerElement } from "../core/dtype.js";
-import { CancelledError } from "../core/errors.js";
-import { stampOf } from "../core/files.js";
-import type { Measured } from "../merge/expressions/expression.js";
-import { Resolver, type Sources } from "../merge/expressions/resolve.js";
-import type { Step } from "../merge/index.js";
-import { Evaluator } from "../weights/streaming/evaluate.js";
-import { InputFiles } from "../weights/streaming/files.js";
-import { eachBlock, type Job, type Program, requireFloat } from "../weights/streaming/program.js";
+import { bytesPerElement, CancelledError, digestOf, digestOfJson, stampOf } from "../core/index.js";
+import { type Measured, Resolver, type Sources, type Step } from "../merge/index.js";
+import { Evaluator, eachBlock, InputFiles, type Job, type Program, requireFloat } from "../weights/index.js";
 
 /** Computed tensors by what they are made of. The least recently used go first where `mostBytes` is exceeded. */
 export class BlendCache {

@@ -1,7 +1,7 @@
 // The engine as others use it: a model opened from a folder, an adapter or a recipe, that answers and scores.
+
 import { join } from "node:path";
-import { CheckpointError, LayergraftError } from "../core/errors.js";
-import { exists, readJsonObject } from "../core/files.js";
+import { CheckpointError, exists, LayergraftError, readJsonObject } from "../core/index.js";
 import { BlendCache } from "./blends.js";
 import { generateTokens } from "./generate.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";

@@ -1,5 +1,5 @@
 // Answers to prompts, many at a time: rows of a batch are taken by the next prompt as soon as an answer ends.
-import { Random } from "../core/random.js";
+import { Random } from "../core/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult } from "./loaded-decoder.js";
 import { requireNumber, requireWhole } from "./options.js";

@@ -9,9 +9,26 @@ export {
   type OpenEngineOptions,
   openEngine,
 } from "./engine.js";
+export { gradients, reachable, splitRows } from "./graph/gradients.js";
+export { Graph } from "./graph/graph.js";
+export type { Node } from "./graph/node.js";
+export { printGraph } from "./graph/print.js";
+export { type Adapt, buildDecoder, FEEDS } from "./model/decoder-graph.js";
+export type { DecoderSpec, StoredWeight } from "./model/families/spec.js";
+export { readSpec } from "./model/read-spec.js";
+export { locateWeights } from "./model/weight-names.js";
 export { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
 export { RopeTables } from "./rope-tables.js";
+export { loadRuntime } from "./runtime/load.js";
+export { lowerGraph, type Weight } from "./runtime/lower.js";
+export { declaredFeeds, openSession, type Session } from "./runtime/session.js";
+export type { TensorValue } from "./runtime/values.js";
 export type { SamplingOptions } from "./sampling.js";
 export type { ScoreOptions } from "./score.js";
 export { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
+export type { ChatMessage, ChatTemplate } from "./text/chat-template.js";
+export { loadTokenizer } from "./text/load.js";
+export { loadChatTemplate } from "./text/load-template.js";
+export { renderWithSpans } from "./text/replies.js";
+export type { Tokenizer } from "./text/tokenizer.js";
 export { type BoundWeights, bindWeights } from "./weights.js";

@@ -1,16 +1,27 @@
 // What the engine is asked to run: a folder, a folder with an adapter, or a recipe that nothing has executed. All are brought
 // to one form: for each tensor a value, as merges have it. Reads headers and configurations, never weights.
+
 import { stat } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
-import { digestOfJson } from "../core/digest.js";
-import { MismatchError, RecipeError } from "../core/errors.js";
-import { stampOf } from "../core/files.js";
-import type { Sources } from "../merge/expressions/index.js";
-import { type OpenedPlan, outputConfig, planRecipe, type RecipeInput, readRecipe, type Step } from "../merge/index.js";
-import type { Measurement } from "../merge/measurements/measure.js";
-import { readMergekit } from "../merge/mergekit/index.js";
-import { type Checkpoint, type CheckpointConfig, openCheckpoint, parseConfig } from "../weights/checkpoint/index.js";
-import type { AddedToken } from "../weights/checkpoint/vocabulary.js";
+import { digestOfJson, MismatchError, RecipeError, stampOf } from "../core/index.js";
+import {
+  type Measurement,
+  type OpenedPlan,
+  outputConfig,
+  planRecipe,
+  type RecipeInput,
+  readMergekit,
+  readRecipe,
+  type Sources,
+  type Step,
+} from "../merge/index.js";
+import {
+  type AddedToken,
+  type Checkpoint,
+  type CheckpointConfig,
+  openCheckpoint,
+  parseConfig,
+} from "../weights/index.js";
 
 /** A model that may be run. */
 export interface ModelSource {

@@ -1,5 +1,5 @@
 // Numbers that callers give, checked: a wrong one would loop for ever or answer wrongly without a word.
-import { LayergraftError } from "../core/errors.js";
+import { LayergraftError } from "../core/index.js";
 
 /** @throws {LayergraftError} if an option that is given is not a whole number, or too small */
 export function requireWhole(options: Readonly<Record<string, number | undefined>>, least: number): void {

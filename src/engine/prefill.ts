@@ -1,6 +1,7 @@
 // Prompts into caches: in passes of bounded size, what all of them begin with computed once.
+
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { CancelledError } from "../core/errors.js";
+import { CancelledError } from "../core/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder.js";
 

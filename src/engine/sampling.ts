@@ -1,6 +1,6 @@
 // From logits to the next token: greedy, or drawn from what temperature, top-k and top-p leave. In time that grows with
 // the vocabulary, never with its sorting: that takes longer than a small model does.
-import type { Random } from "../core/random.js";
+import type { Random } from "../core/index.js";
 
 export interface SamplingOptions {
   /** Divides the logits; 0, the default, always takes the most likely token. */

@@ -1,6 +1,7 @@
 // The tokenizer and the chat template of what is run: from the first of its folders that has them.
+
 import { join } from "node:path";
-import { exists } from "../core/files.js";
+import { exists } from "../core/index.js";
 import type { ModelSource } from "./model-source.js";
 import { type ChatTemplate, loadChatTemplate, loadTokenizer, type Tokenizer } from "./text/index.js";
 

@@ -1,11 +1,7 @@
 // Binds the weights that a decoder asks for to bytes: those that stand in a file as they are, in place; all others
 // computed into memory.
-import { MismatchError } from "../core/errors.js";
-import { formatSome, plural } from "../core/format.js";
-import { formatShape, sameShape } from "../core/shape.js";
-import { Resolver } from "../merge/expressions/index.js";
-import type { Step } from "../merge/index.js";
-import { measureAll } from "../merge/measurements/measure.js";
+import { formatShape, formatSome, MismatchError, plural, sameShape } from "../core/index.js";
+import { measureAll, Resolver, type Step } from "../merge/index.js";
 import { type BlendOptions, computeBlends } from "./blends.js";
 import { type Decoder, type DecoderSpec, locateWeights, type StoredWeight } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";

@@ -1,6 +1,6 @@
 // From items to a backend's answers: how an item becomes a request, and by which of the backend's abilities a choice is
 // weighed. Reads and judges nothing.
-import { LayergraftError } from "../core/errors.js";
+import { LayergraftError } from "../core/index.js";
 import { type Answer, type Backend, type Chosen, type Generated, isFault } from "./backends/index.js";
 import type { ChooseItem, GenerateItem, Item, Output, Task } from "./tasks/index.js";
 

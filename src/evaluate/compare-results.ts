@@ -1,7 +1,7 @@
 // Two evaluations side by side, item by item: only what was asked alike is compared. Statistics are scores.ts's.
+
 import { dirname } from "node:path";
-import { RecipeError } from "../core/errors.js";
-import { own } from "../core/json.js";
+import { own, RecipeError } from "../core/index.js";
 import { bleuFromStatistics, CHRF_PLUS_PLUS, chrfFromStatistics } from "./metrics/index.js";
 import {
   type JudgedSample,

@@ -1,7 +1,6 @@
 // An evaluation from tasks to results: asks, reads, judges, scores, keeps. What is asked and how it is judged the tasks
 // say; who answers, the backend.
-import { LayergraftError, RecipeError } from "../core/errors.js";
-import { VERSION } from "../core/version.js";
+import { LayergraftError, RecipeError, VERSION } from "../core/index.js";
 import { checkAbilities } from "./ask.js";
 import type { Backend } from "./backends/index.js";
 import {

@@ -8,6 +8,7 @@ export {
   type MgsmLanguage,
   readMgsmAnswer,
 } from "./answers/index.js";
+export { plainAddress, withoutLogin } from "./backends/http.js";
 export {
   type Answer,
   AnswerCache,
@@ -45,6 +46,7 @@ export {
   type TaskComparison,
 } from "./compare-results.js";
 export { type EvaluateOptions, type Evaluation, evaluate } from "./evaluate.js";
+export type { BleuSmoothing } from "./metrics/bleu.js";
 export {
   BLEU_TOKENIZERS,
   type BleuOptions,
@@ -59,6 +61,8 @@ export {
   type Pieces,
   type References,
 } from "./metrics/index.js";
+export { comparisonLines, progressDetail, SCORE_FORMATS, type ScoreFormat, scoreLines, scoreNotes } from "./present.js";
+export { ResultFolder, SERVER_LOG } from "./results/folder.js";
 export {
   type EvaluationSettings,
   type FaultCounts,
@@ -88,6 +92,7 @@ export {
   signFlipTest,
   wilsonInterval,
 } from "./scoring/statistics.js";
+export { hubLoader } from "./task-rows.js";
 export type { EvaluationProgress } from "./task-run.js";
 export {
   customTask,
@@ -106,3 +111,4 @@ export {
   type TaskFamily,
 } from "./tasks/index.js";
 export { judgingDigest, type Protocol, promptsDigest, protocolId, protocolTitle } from "./tasks/protocol.js";
+export { readLines } from "./tasks/task-data.js";

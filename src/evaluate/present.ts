@@ -1,8 +1,17 @@
 // Scores, comparisons and progress of evaluations as tables and text. Every row names its protocol: scores of different
 // protocols never share one.
-import { formatDuration } from "../core/format.js";
-import { csvLines, markdownLines, terminalLines } from "../report/render.js";
-import { formatNumber, formatSpan, type NumberCell, plainCell, right, type Table } from "../report/table.js";
+import { formatDuration } from "../core/index.js";
+import {
+  csvLines,
+  formatNumber,
+  formatSpan,
+  markdownLines,
+  type NumberCell,
+  plainCell,
+  right,
+  type Table,
+  terminalLines,
+} from "../report/index.js";
 import type { ResultsComparison } from "./compare-results.js";
 import type { Results, TaskResult } from "./results/index.js";
 import type { Comparison, Score } from "./scoring/scores.js";

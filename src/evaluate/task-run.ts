@@ -1,8 +1,8 @@
 // One task of an evaluation under way: its answers are read and judged as they come, and counted for who watches.
 // Which tasks there are and where results go, run.ts says.
+
 import { availableParallelism } from "node:os";
-import { LayergraftError, RecipeError } from "../core/errors.js";
-import { groupBy } from "../core/group.js";
+import { groupBy, LayergraftError, RecipeError } from "../core/index.js";
 import { askItems, type ItemAnswer } from "./ask.js";
 import { type Backend, keyOf, withCache } from "./backends/index.js";
 import { stopped } from "./backends/stopped.js";

@@ -1,9 +1,10 @@
 // An experiment as programs use it: opened from its plan, checked, run, looked at. The parts are plan/, steps/, run/ and
 // execute/.
+
 import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { isAlive, isLocked } from "../core/lock.js";
+import { isAlive, isLocked } from "../core/index.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";

@@ -1,4 +1,7 @@
 // The public face of experiment/.
+
+export { analyzeDemo, demoAnswer, demoPageData, demoRows, QUICK_WARNING } from "./demo/demo-report.js";
+export { type DemoResult, runDemo } from "./demo/run-demo.js";
 export {
   type Experiment,
   type ExperimentStatus,
@@ -21,6 +24,10 @@ export type {
   ReportHeatmap,
   ReportTable,
 } from "./report/data.js";
+export { writeReport } from "./report/files.js";
 export { gatherReport } from "./report/gather.js";
+export { adviceOnFailures, outlookLines, statusLines } from "./report/outlook.js";
+export { progressOf } from "./report/progress.js";
+export { overviewLines } from "./report/terminal.js";
 export { refuseFaults } from "./run/check.js";
 export type { Counts, RunEvent, RunSummary } from "./run/run-experiment.js";

@@ -1,13 +1,34 @@
 // The public face of merge/.
 
+export { type Analysis, type AnalysisWithRows, analyzeExperts, type LocatedRecipe } from "./analysis/analysis.js";
+export { readShareTable } from "./analysis/csv.js";
+export { type Suggestion, suggestRecipes } from "./analysis/suggest.js";
+export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./analysis/thresholds.js";
+export { columnName, heatmapOf, pageData } from "./analysis/views.js";
+export type { Measured } from "./expressions/expression.js";
+export { Resolver, type Sources } from "./expressions/resolve.js";
+export {
+  type CheckpointComparison,
+  compareCheckpoints,
+  type TensorComparison,
+} from "./measurements/compare-checkpoints.js";
 export type { Measurement } from "./measurements/measure.js";
+export { measureAll } from "./measurements/measure.js";
+export { readMergekit } from "./mergekit/read-mergekit.js";
 export type { NestedRecipe, SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
 export type { Method } from "./methods/method.js";
-export { defaultSwapLayers, ownerOfLayer, type SwapLayers, swapLayers } from "./methods/swap.js";
+export {
+  defaultSwapLayers,
+  OUTSIDE,
+  ownerOfLayer,
+  type SwapLayers,
+  type SwapRecipe,
+  swapLayers,
+} from "./methods/swap.js";
 export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute.js";
 export { type Provenance, readProvenance } from "./output/provenance.js";
-export { type Ownership, type PlanSummary, summarizePlan } from "./output/summary.js";
+export { measuredOwnership, type Ownership, type PlanSummary, summarizePlan } from "./output/summary.js";
 export { type Deviation, type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
 export { outputConfig, writeCompanions } from "./plan/companions.js";
 export {
@@ -20,4 +41,5 @@ export {
 export { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan/plan.js";
 export { type OpenedPlan, openPlan, planRecipe, planSoup, planSwap } from "./plan/planner.js";
 export type { MergeRecipe, MergeRecipeInput, Recipe, RecipeInput } from "./plan/recipe.js";
-export { checkRecipe, parseRecipe, readRecipe } from "./plan/recipe-file.js";
+export { LIST_FIELDS, mapSources, methodOf, OUTPUT_DTYPES, SOURCE_FIELDS } from "./plan/recipe.js";
+export { checkRecipe, parseRecipe, readRecipe, recipeFaults } from "./plan/recipe-file.js";

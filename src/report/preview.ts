@@ -1,6 +1,6 @@
 // An example as the model will see it, on the terminal: what is learned stands out, the rest is dim. Without colours,
 // what is learned stands between marks.
-import { visible } from "../core/terminal.js";
+import { visible } from "../core/index.js";
 import type { Palette } from "./strip.js";
 
 /** Part of an example's text, as data/preview.ts makes it. */

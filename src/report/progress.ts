@@ -1,6 +1,7 @@
 // The one progress display: a bar on a terminal, a line now and then elsewhere. Never writes to stdout.
+
 import { Presets, SingleBar } from "cli-progress";
-import { formatBytes, formatDuration } from "../core/format.js";
+import { formatBytes, formatDuration } from "../core/index.js";
 
 export interface Progress {
   /** What is being done. Each phase has a bar, and leaves a line when it is complete. */

@@ -1,6 +1,6 @@
 // A plan at a glance: one cell per layer, from the input to the output, and what each kind of cell means.
 // Pure text from plain data; colours come in through `paint`.
-import { formatRanges } from "../core/format.js";
+import { formatRanges } from "../core/index.js";
 
 /** Colours to paint with; the identity for plain text. */
 export interface Palette {

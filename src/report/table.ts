@@ -1,5 +1,5 @@
 // The one model of a table. A cell keeps its full value; a renderer (render.ts) rounds it, once.
-import { formatDuration, formatFixed } from "../core/format.js";
+import { formatDuration, formatFixed } from "../core/index.js";
 
 /** From where to where. */
 export interface Span {

@@ -1,6 +1,7 @@
 // Pieces of schemas that several formats share.
+
 import { z } from "zod";
-import { isObject } from "../core/json.js";
+import { isObject } from "../core/index.js";
 
 /** The schema of a mapping by names from elsewhere. `z.record` drops the name `__proto__`. */
 export function recordOf<T extends z.ZodType>(value: T) {

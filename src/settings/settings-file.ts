@@ -1,5 +1,6 @@
 // Files that a person writes as YAML or JSON: reading them, and reporting all their faults at once, each with its line.
 // Knows no schema; a caller checks the value and says what is wrong with it, and where.
+
 import {
   Composer,
   type CST,
@@ -18,9 +19,7 @@ import {
   type YAMLParseError,
 } from "yaml";
 import type { z } from "zod";
-import { isSystemError, RecipeError } from "../core/errors.js";
-import { readBounded } from "../core/files.js";
-import { didYouMean, shorten } from "../core/format.js";
+import { didYouMean, isSystemError, RecipeError, readBounded, shorten } from "../core/index.js";
 
 /** What is wrong with a value, and where in it. */
 export interface Fault {

@@ -1,11 +1,11 @@
 // Reading what to train, from YAML or JSON, or from a value of the library: presets filled in, all faults at once, with
 // lines. What depends on the base is settled by run-settings.ts.
+
 import { dirname } from "node:path";
 import { parse as parseYaml } from "yaml";
 import { z } from "zod";
-import { RecipeError } from "../core/errors.js";
-import { isDeeperThan, own } from "../core/json.js";
-import { mixtureFields, setFields } from "../data/declaration.js";
+import { isDeeperThan, own, RecipeError } from "../core/index.js";
+import { mixtureFields, setFields } from "../data/index.js";
 import {
   type Checked,
   type Fault,
@@ -15,7 +15,7 @@ import {
   parseSettings,
   readSettingsText,
   withHint,
-} from "../settings/settings-file.js";
+} from "../settings/index.js";
 import { type PresetFields, presetFields, unknownPreset } from "./presets.js";
 import { runSchema } from "./run-schema.js";
 

@@ -1,8 +1,9 @@
 // What a person writes to train an expert: every field with its default and its meaning. Reading files of it, presets
 // and what holds across fields: run-file.ts.
+
 import { z } from "zod";
-import { RecipeError } from "../core/errors.js";
-import { dataSchema } from "../data/declaration.js";
+import { RecipeError } from "../core/index.js";
+import { dataSchema } from "../data/index.js";
 import { DECAY_SHAPES, SCHEDULES } from "./loop/schedule.js";
 import { parseSelection } from "./loop/selection.js";
 

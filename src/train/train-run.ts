@@ -1,9 +1,8 @@
 // A run from its file to its result: opens the base, prepares the data, settles what depends on both, trains, and makes
 // what was asked for at the end. The loop is trainer.ts.
+
 import { join, resolve } from "node:path";
-import { CheckpointError, RecipeError } from "../core/errors.js";
-import { exists } from "../core/files.js";
-import { formatSome } from "../core/format.js";
+import { CheckpointError, exists, formatSome, RecipeError } from "../core/index.js";
 import {
   type Batch,
   type BatchOptions,
@@ -16,12 +15,18 @@ import {
   prepareData,
   type SetCounts,
 } from "../data/index.js";
-import { loadSourceTemplate, loadSourceTokenizer, type ModelSource, openModelSource } from "../engine/index.js";
-import { locateWeights, readSpec } from "../engine/model/index.js";
-import { loadRuntime } from "../engine/runtime/index.js";
-import type { Tokenizer } from "../engine/text/index.js";
+import {
+  loadRuntime,
+  loadSourceTemplate,
+  loadSourceTokenizer,
+  locateWeights,
+  type ModelSource,
+  openModelSource,
+  readSpec,
+  type Tokenizer,
+} from "../engine/index.js";
 import { executePlan, type OpenedPlan, planSoup } from "../merge/index.js";
-import { parameterCount } from "../weights/checkpoint/index.js";
+import { parameterCount } from "../weights/index.js";
 import { factorNames, type LoraPlan, planLora } from "./loop/lora.js";
 import { resolveSelection } from "./loop/selection.js";
 import {

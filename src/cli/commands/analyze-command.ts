@@ -1,28 +1,41 @@
 // layergraft analyze: where experts changed, as numbers and pictures.
+
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { isSystemError, LayergraftError, OutputError } from "../../core/errors.js";
-import { exists } from "../../core/files.js";
-import { formatPercent, formatSome } from "../../core/format.js";
-import { writeFolder } from "../../core/run-folder.js";
+import {
+  exists,
+  formatPercent,
+  formatSome,
+  isSystemError,
+  LayergraftError,
+  OutputError,
+  writeFolder,
+} from "../../core/index.js";
 import {
   type Analysis,
   type AnalysisWithRows,
+  AUTO_RULE,
   analyzeExperts,
+  heatmapOf,
   type LocatedRecipe,
-} from "../../merge/analysis/analysis.js";
-import { readShareTable } from "../../merge/analysis/csv.js";
-import { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "../../merge/analysis/thresholds.js";
-import { heatmapOf, pageData } from "../../merge/analysis/views.js";
-import { svgToPng } from "../../report/draw.js";
-import { type Heatmap, heatmapSvg } from "../../report/heatmap.js";
-import { heatmapLines } from "../../report/heatmap-terminal.js";
-import { pageWithData } from "../../report/page.js";
-import { terminalLines } from "../../report/render.js";
-import { right } from "../../report/table.js";
-import { writeSafetensors } from "../../weights/safetensors/writer.js";
-import { pairsOf } from "../../weights/streaming/row-statistics.js";
+  pageData,
+  parseThreshold,
+  readRecipe,
+  readShareTable,
+  THRESHOLD_PRESETS,
+  type ThresholdSpec,
+} from "../../merge/index.js";
+import {
+  type Heatmap,
+  heatmapLines,
+  heatmapSvg,
+  pageWithData,
+  right,
+  svgToPng,
+  terminalLines,
+} from "../../report/index.js";
+import { pairsOf, writeSafetensors } from "../../weights/index.js";
 import {
   elapsed,
   hasColors,
@@ -147,7 +160,6 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
 /** A source as given, or the recipe in the file it names; what the recipe says of an output does not matter here. */
 async function expertSource(source: string): Promise<string | LocatedRecipe> {
   if (!/\.(ya?ml|json)$/.test(source)) return source;
-  const { readRecipe } = await import("../../merge/plan/recipe-file.js"); // brings the libraries that read recipes
   const { recipe, folder } = await readRecipe(source);
   return { recipe: { ...recipe }, folder };
 }

@@ -1,4 +1,5 @@
 // layergraft bleu: BLEU, and chrF++ beside it, of a file of translations.
+
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
   BLEU_TOKENIZERS,
@@ -11,8 +12,8 @@ import {
   corpusBleu,
   corpusChrf,
   loadPieces,
-} from "../../evaluate/metrics/index.js";
-import { readLines } from "../../evaluate/tasks/index.js";
+  readLines,
+} from "../../evaluate/index.js";
 import { type CommonOptions, print, printJson, warn, withCommonOptions } from "../shared/output.js";
 
 interface BleuCommandOptions extends CommonOptions {

@@ -1,8 +1,9 @@
 // layergraft chat: a quick talk with a model on the terminal.
+
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
-import { CancelledError } from "../../core/errors.js";
-import type { ChatMessage } from "../../engine/text/index.js";
+import { CancelledError } from "../../core/index.js";
+import type { ChatMessage } from "../../engine/index.js";
 import {
   brokenModel,
   type EngineOptions,

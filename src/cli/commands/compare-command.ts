@@ -1,8 +1,14 @@
 // layergraft compare: two evaluations on the same items, and whether the difference is more than chance.
+
 import { type Command, Option } from "commander";
-import { formatSome } from "../../core/format.js";
-import { compareResults, type ResultsComparison } from "../../evaluate/index.js";
-import { comparisonLines, SCORE_FORMATS, type ScoreFormat } from "../../evaluate/present.js";
+import { formatSome } from "../../core/index.js";
+import {
+  compareResults,
+  comparisonLines,
+  type ResultsComparison,
+  SCORE_FORMATS,
+  type ScoreFormat,
+} from "../../evaluate/index.js";
 import { parsePositive } from "../shared/engine-run.js";
 import {
   type CommonOptions,

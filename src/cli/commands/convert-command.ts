@@ -1,9 +1,9 @@
 // layergraft convert: a mergekit configuration in, the recipe that does the same out.
+
 import type { Command } from "commander";
 import { Document, isScalar, visit } from "yaml";
-import { LayergraftError } from "../../core/errors.js";
-import { readMergekit } from "../../merge/mergekit/index.js";
-import { checkRecipe, readRecipe } from "../../merge/plan/recipe-file.js";
+import { LayergraftError } from "../../core/index.js";
+import { checkRecipe, readMergekit, readRecipe } from "../../merge/index.js";
 import { type CommonOptions, print, printJson, say, withCommonOptions } from "../shared/output.js";
 
 export function addConvertCommand(program: Command): void {

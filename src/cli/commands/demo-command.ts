@@ -1,23 +1,28 @@
 // layergraft demo: the effect in miniature, from nothing, offline.
+
 import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { writeFileAtomically } from "../../core/files.js";
+import { writeFileAtomically } from "../../core/index.js";
 import {
   analyzeDemo,
   type DemoResult,
   demoAnswer,
   demoPageData,
   demoRows,
+  progressOf,
   QUICK_WARNING,
   runDemo,
-} from "../../experiment/demo/index.js";
-import { progressOf } from "../../experiment/report/progress.js";
-import { heatmapOf } from "../../merge/analysis/index.js";
-import { heatmapSvg } from "../../report/heatmap.js";
-import { pageWithData } from "../../report/page.js";
-import { SILENT, showProgress } from "../../report/progress.js";
-import { terminalLines } from "../../report/render.js";
-import { formatSpan, right } from "../../report/table.js";
+} from "../../experiment/index.js";
+import { heatmapOf } from "../../merge/index.js";
+import {
+  formatSpan,
+  heatmapSvg,
+  pageWithData,
+  right,
+  SILENT,
+  showProgress,
+  terminalLines,
+} from "../../report/index.js";
 import {
   type CommonOptions,
   elapsed,

@@ -1,17 +1,10 @@
 // layergraft diff: which layers and parts of two checkpoints differ, and by how much.
+
 import type { Command } from "commander";
-import { formatPercent, formatRanges, formatSome, plural } from "../../core/format.js";
-import { columnName } from "../../merge/analysis/views.js";
-import {
-  type CheckpointComparison,
-  compareCheckpoints,
-  type TensorComparison,
-} from "../../merge/measurements/compare-checkpoints.js";
-import { terminalLines } from "../../report/render.js";
-import type { Palette } from "../../report/strip.js";
-import { right } from "../../report/table.js";
-import { compareParts } from "../../weights/checkpoint/architectures.js";
-import { openCheckpoint } from "../../weights/checkpoint/checkpoint.js";
+import { formatPercent, formatRanges, formatSome, plural } from "../../core/index.js";
+import { type CheckpointComparison, columnName, compareCheckpoints, type TensorComparison } from "../../merge/index.js";
+import { type Palette, right, terminalLines } from "../../report/index.js";
+import { compareParts, openCheckpoint } from "../../weights/index.js";
 import { paletteFor, print, printJson, runWithProgress, type WorkOptions, withWorkOptions } from "../shared/output.js";
 
 interface DiffOptions extends WorkOptions {

@@ -1,29 +1,31 @@
 // layergraft eval: how well a model does, on tasks with named protocols, with our engine or through a server.
+
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { LayergraftError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
+import { LayergraftError, plural } from "../../core/index.js";
 import {
   BLEU_TOKENIZERS,
   type BleuTokenizer,
   evaluate,
+  hubLoader,
   type Item,
   loadPieces,
   openSandbox,
   openTasks,
+  progressDetail,
   protocolId,
   protocolTitle,
+  ResultFolder,
   type Results,
   type Sample,
+  SCORE_FORMATS,
+  type ScoreFormat,
   SUITES,
+  scoreLines,
+  scoreNotes,
   TASK_FAMILIES,
   type Task,
 } from "../../evaluate/index.js";
-import { progressDetail, SCORE_FORMATS, type ScoreFormat, scoreLines, scoreNotes } from "../../evaluate/present.js";
-import { ResultFolder } from "../../evaluate/results/index.js";
-import { hubLoader } from "../../evaluate/task-rows.js";
-import { type ProgressDisplay, SILENT, showProgress } from "../../report/progress.js";
-import { terminalLines } from "../../report/render.js";
-import { right } from "../../report/table.js";
+import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from "../../report/index.js";
 import { parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
 import { BACKEND_HELP, type BackendFlags, openBackend } from "../shared/eval-backend.js";
 import {

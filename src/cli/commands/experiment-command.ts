@@ -1,23 +1,25 @@
 // layergraft experiment: a whole pipeline from one file: experts, merges, evaluations, tables.
+
 import { basename, join, relative } from "node:path";
 import { type Command, Option } from "commander";
-import { LayergraftError } from "../../core/errors.js";
-import { closest } from "../../core/format.js";
+import { closest, LayergraftError } from "../../core/index.js";
 import {
+  adviceOnFailures,
   type Experiment,
   type ExperimentStatus,
   gatherReport,
   openExperiment,
+  outlookLines,
+  overviewLines,
   previewExperiment,
+  progressOf,
   refuseFaults,
   runOpened,
+  statusLines,
   statusOf,
+  writeReport,
 } from "../../experiment/index.js";
-import { writeReport } from "../../experiment/report/files.js";
-import { adviceOnFailures, outlookLines, statusLines } from "../../experiment/report/outlook.js";
-import { progressOf } from "../../experiment/report/progress.js";
-import { overviewLines } from "../../experiment/report/terminal.js";
-import { SILENT, showProgress } from "../../report/progress.js";
+import { SILENT, showProgress } from "../../report/index.js";
 import {
   type CommonOptions,
   interruptSignal,

@@ -1,9 +1,9 @@
 // layergraft generate: answers to prompts, from a checkpoint or from a recipe that nothing has executed.
+
 import { type Command, Option } from "commander";
-import { LayergraftError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
+import { LayergraftError, plural } from "../../core/index.js";
 import type { Engine, Generation } from "../../engine/index.js";
-import { SILENT, showProgress } from "../../report/progress.js";
+import { SILENT, showProgress } from "../../report/index.js";
 import {
   brokenModel,
   type EngineOptions,

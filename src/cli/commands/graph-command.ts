@@ -1,8 +1,7 @@
 // layergraft graph: what is executed, in words: the graph of a model's decoder.
+
 import type { Command } from "commander";
-import { printGraph, reachable } from "../../engine/graph/index.js";
-import { openModelSource } from "../../engine/index.js";
-import { buildDecoder, readSpec } from "../../engine/model/index.js";
+import { buildDecoder, openModelSource, printGraph, reachable, readSpec } from "../../engine/index.js";
 import { SOURCE_ARGUMENT } from "../shared/engine-run.js";
 import { type CommonOptions, print, printJson, withCommonOptions } from "../shared/output.js";
 

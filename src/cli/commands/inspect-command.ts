@@ -1,12 +1,17 @@
 // layergraft inspect: what a checkpoint is, from its headers.
+
 import type { Command } from "commander";
-import { formatBytes, formatCount, formatRanges, plural } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
-import { elementCount, formatShape } from "../../core/shape.js";
-import { terminalLines } from "../../report/render.js";
-import { right } from "../../report/table.js";
-import { compareParts, type Part } from "../../weights/checkpoint/architectures.js";
-import { type Checkpoint, openCheckpoint, parameterCount } from "../../weights/checkpoint/checkpoint.js";
+import {
+  elementCount,
+  formatBytes,
+  formatCount,
+  formatRanges,
+  formatShape,
+  groupBy,
+  plural,
+} from "../../core/index.js";
+import { right, terminalLines } from "../../report/index.js";
+import { type Checkpoint, compareParts, openCheckpoint, type Part, parameterCount } from "../../weights/index.js";
 import { type CommonOptions, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
 
 interface InspectOptions extends CommonOptions {

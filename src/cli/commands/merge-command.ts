@@ -1,8 +1,8 @@
 // layergraft merge: a recipe file, or a mergekit configuration, in; one checkpoint out.
+
 import type { Command } from "commander";
-import { RecipeError } from "../../core/errors.js";
-import { readMergekit } from "../../merge/mergekit/index.js";
-import { readRecipe } from "../../merge/plan/recipe-file.js";
+import { RecipeError } from "../../core/index.js";
+import { readMergekit, readRecipe } from "../../merge/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { say } from "../shared/output.js";
 

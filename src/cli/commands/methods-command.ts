@@ -1,15 +1,15 @@
 // layergraft methods: what recipes can say.
+
 import { type Command, Option } from "commander";
-import { LayergraftError } from "../../core/errors.js";
-import { closest } from "../../core/format.js";
+import { closest, LayergraftError } from "../../core/index.js";
 import {
   type FieldReference,
   type MethodReference,
   methodReferences,
   outputReferences,
   recipeJsonSchema,
-} from "../../merge/plan/method-reference.js";
-import { terminalLines } from "../../report/render.js";
+} from "../../merge/index.js";
+import { terminalLines } from "../../report/index.js";
 import { paletteFor, print, printJson } from "../shared/output.js";
 
 interface MethodsOptions {

@@ -1,8 +1,8 @@
 // layergraft score: log-probabilities of given tokens or continuations, and the most likely next tokens.
+
 import { type Command, Option } from "commander";
-import { LayergraftError } from "../../core/errors.js";
-import { terminalLines } from "../../report/render.js";
-import { right } from "../../report/table.js";
+import { LayergraftError } from "../../core/index.js";
+import { right, terminalLines } from "../../report/index.js";
 import {
   type EngineOptions,
   encodePrompt,

@@ -1,14 +1,12 @@
 // layergraft suggest: configurations worth trying for two experts, each with its reason.
+
 import { mkdir, readdir } from "node:fs/promises";
 import { isAbsolute, join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { stringify } from "yaml";
-import { OutputError } from "../../core/errors.js";
-import { exists, writeFileAtomically } from "../../core/files.js";
-import { plural } from "../../core/format.js";
-import { analyzeExperts } from "../../merge/analysis/analysis.js";
-import { type Suggestion, suggestRecipes } from "../../merge/analysis/suggest.js";
-import { locateSource } from "../../weights/checkpoint/locate.js";
+import { exists, OutputError, plural, writeFileAtomically } from "../../core/index.js";
+import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/index.js";
+import { locateSource } from "../../weights/index.js";
 import {
   paletteFor,
   print,

@@ -1,6 +1,7 @@
 // layergraft swap: two experts in, one checkpoint out.
+
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { OUTSIDE, type SwapRecipe } from "../../merge/methods/swap.js";
+import { OUTSIDE, type SwapRecipe } from "../../merge/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { parseCount, parseList } from "../shared/output.js";
 

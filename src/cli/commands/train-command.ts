@@ -1,18 +1,23 @@
 // layergraft train: an expert from a base and data, as a run file says, with every field as a flag.
+
 import { readFile } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
 import { type Command, Option } from "commander";
-import { LayergraftError } from "../../core/errors.js";
-import { writeFileAtomically } from "../../core/files.js";
-import { formatCount, formatRanges, plural } from "../../core/format.js";
+import { formatCount, formatRanges, LayergraftError, plural, writeFileAtomically } from "../../core/index.js";
 import { previewOf, type SetCounts } from "../../data/index.js";
 import { loadSourceTokenizer } from "../../engine/index.js";
-import { svgToPng } from "../../report/draw.js";
-import { type LogEntry, lossCurveSvg } from "../../report/loss-curve.js";
-import { previewLegend, renderPreview } from "../../report/preview.js";
-import { type Progress, SILENT, showProgress } from "../../report/progress.js";
-import { terminalLines } from "../../report/render.js";
-import { right } from "../../report/table.js";
+import {
+  type LogEntry,
+  lossCurveSvg,
+  type Progress,
+  previewLegend,
+  renderPreview,
+  right,
+  SILENT,
+  showProgress,
+  svgToPng,
+  terminalLines,
+} from "../../report/index.js";
 import {
   checkRun,
   describeSchedule,

@@ -1,7 +1,8 @@
 // layergraft verify: recompute an output from its sources and compare.
+
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { formatBytes, plural } from "../../core/format.js";
-import { verifyOutput } from "../../merge/output/verify.js";
+import { formatBytes, plural } from "../../core/index.js";
+import { verifyOutput } from "../../merge/index.js";
 import {
   elapsed,
   paletteFor,

@@ -1,12 +1,11 @@
 // What commands that run a model share: opening it with its messages, options of sampling, prompts into tokens.
+
 import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { text as readStream } from "node:stream/consumers";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { isSystemError, LayergraftError } from "../../core/errors.js";
-import { formatBytes } from "../../core/format.js";
-import { type Engine, type GenerateOptions, openEngine } from "../../engine/index.js";
-import type { ChatMessage } from "../../engine/text/index.js";
+import { formatBytes, isSystemError, LayergraftError } from "../../core/index.js";
+import { type ChatMessage, type Engine, type GenerateOptions, openEngine } from "../../engine/index.js";
 import {
   type CommonOptions,
   elapsed,

@@ -1,27 +1,24 @@
 // From --backend and its companions to an open backend. Which requests it gets is no business of this file.
+
 import { mkdirSync } from "node:fs";
 import { mkdtemp, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { LayergraftError } from "../../core/errors.js";
-import { exists } from "../../core/files.js";
-import { formatDuration } from "../../core/format.js";
-import { own } from "../../core/json.js";
-import { VERSION } from "../../core/version.js";
-import { openEngine } from "../../engine/index.js";
-import { type ChatTemplate, loadChatTemplate, loadTokenizer } from "../../engine/text/index.js";
-import { plainAddress, withoutLogin } from "../../evaluate/backends/index.js";
+import { exists, formatDuration, LayergraftError, own, VERSION } from "../../core/index.js";
+import { type ChatTemplate, loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
 import {
   type Backend,
   engineBackend,
   openLlamaCpp,
   openOllama,
   openOpenAI,
+  plainAddress,
+  SERVER_LOG,
   type ServerOptions,
   startServer,
+  withoutLogin,
 } from "../../evaluate/index.js";
-import { SERVER_LOG } from "../../evaluate/results/index.js";
-import { openCheckpoint } from "../../weights/checkpoint/checkpoint.js";
+import { openCheckpoint } from "../../weights/index.js";
 import type { EngineOptions } from "./engine-run.js";
 
 /** Options of the command line that say who answers. */

@@ -1,14 +1,21 @@
 // What swap, soup and merge share once their recipe is known: plan it, show it, execute it, say what came out.
+
 import { type Command, Option } from "commander";
-import { LayergraftError } from "../../core/errors.js";
-import { formatBytes, formatCount, formatPercent, plural } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
-import { checkOutput, executePlan } from "../../merge/output/execute.js";
-import { measuredOwnership, type PlanSummary, summarizePlan } from "../../merge/output/summary.js";
-import type { PlanSource } from "../../merge/plan/plan.js";
-import { type OpenedPlan, planRecipe } from "../../merge/plan/planner.js";
-import { methodOf, OUTPUT_DTYPES, type RecipeInput } from "../../merge/plan/recipe.js";
-import { layerStrip, type Palette } from "../../report/strip.js";
+import { formatBytes, formatCount, formatPercent, groupBy, LayergraftError, plural } from "../../core/index.js";
+import {
+  checkOutput,
+  executePlan,
+  measuredOwnership,
+  methodOf,
+  type OpenedPlan,
+  OUTPUT_DTYPES,
+  type PlanSource,
+  type PlanSummary,
+  planRecipe,
+  type RecipeInput,
+  summarizePlan,
+} from "../../merge/index.js";
+import { layerStrip, type Palette } from "../../report/index.js";
 import {
   elapsed,
   paletteFor,

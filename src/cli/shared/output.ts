@@ -1,12 +1,10 @@
 // What commands share: where text goes, colours, options that several take. Results to stdout, all else to stderr.
+
 import { type Command, InvalidArgumentError, Option } from "commander";
 import pc from "picocolors";
-import { formatDuration, parseBytes } from "../../core/format.js";
-import { visible } from "../../core/terminal.js";
-import { MOST_THREADS } from "../../core/threads.js";
-import { type ProgressDisplay, SILENT, showProgress } from "../../report/progress.js";
-import type { Palette } from "../../report/strip.js";
-import type { RunOptions } from "../../weights/streaming/run-program.js";
+import { formatDuration, MOST_THREADS, parseBytes, visible } from "../../core/index.js";
+import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
+import type { RunOptions } from "../../weights/index.js";
 
 /** Options that every command with a long run has. */
 export interface CommonOptions {

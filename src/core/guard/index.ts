@@ -57,6 +57,9 @@ export function guarded<M extends Readonly<Record<string, (...args: never[]) => 
     run({ module, name, args, seconds }) as ReturnType<M[N]>;
 }
 
+/** Foreign regular expressions, run in the guarded process. */
+export const guardedPatterns = guarded<typeof import("./patterns.js")>("#guarded-patterns");
+
 /** @throws {GuardError} beyond the bounds; what the function throws, as an error of the same name */
 function run(call: GuardedCall): unknown {
   guard ??= startGuard();

@@ -1,8 +1,8 @@
 // Which files of a data set make up a configuration and a split: by what its card (README.md) says, or by the names of
 // the files, as the `datasets` library reads them (its documentation, "Structure your repository"). Pure functions.
+
 import { parseDocument } from "yaml";
-import { formatSome } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
+import { formatSome, groupBy } from "../../core/index.js";
 import { DataError } from "../read/data-error.js";
 import { byName, type Format, formatOfName, isDataName } from "../read/files.js";
 import { matcherOf } from "../read/glob.js";

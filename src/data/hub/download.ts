@@ -1,13 +1,19 @@
 // Brings files of one commit of a data set into the cache: goes on where an earlier attempt stopped, and gives nothing a
 // name before its size and its hash are right.
+
 import { createHash, type Hash } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, DiskFullError, isAnySystemError, isSystemError } from "../../core/errors.js";
-import { syncFolder } from "../../core/files.js";
-import { formatBytes } from "../../core/format.js";
+import {
+  CancelledError,
+  DiskFullError,
+  formatBytes,
+  isAnySystemError,
+  isSystemError,
+  syncFolder,
+} from "../../core/index.js";
 import { DataError } from "../read/data-error.js";
 import { type DatasetCache, sizeOf } from "./hub-cache.js";
 

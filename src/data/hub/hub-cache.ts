@@ -1,9 +1,9 @@
 // The cache folder of huggingface_hub, as that library lays it out: blobs by their hash, snapshots of links to them, and
 // refs that say which commit a branch or tag meant. Nothing here asks the network.
+
 import { copyFile, mkdir, readdir, readFile, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
-import { isSystemError } from "../../core/errors.js";
-import { writeFileAtomically } from "../../core/files.js";
+import { isSystemError, writeFileAtomically } from "../../core/index.js";
 import { DataError } from "../read/data-error.js";
 
 const COMMIT = /^[0-9a-f]{40}$/;

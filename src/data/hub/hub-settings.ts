@@ -1,9 +1,10 @@
 // Where the hub is, who asks, and where its files are kept: the environment variables of huggingface_hub, with the
 // meaning they have there (huggingface_hub 1.33, constants.py and utils/_auth.py), so that one cache serves both.
+
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { isSystemError } from "../../core/errors.js";
+import { isSystemError } from "../../core/index.js";
 
 export interface HubSettings {
   /** Without a slash at its end. */

@@ -1,7 +1,8 @@
 // Data sets of the Hugging Face hub by name: which files a configuration and split are, and where in the cache they lie
 // once they are fetched. Requests are made by @huggingface/hub; what is kept, and when it is right, is decided here.
+
 import { open, readFile } from "node:fs/promises";
-import { CancelledError } from "../../core/errors.js";
+import { CancelledError } from "../../core/index.js";
 import { DataError } from "../read/data-error.js";
 import { type Choice, chooseFiles, missingShards } from "./choose.js";
 import { downloadFiles, type HubFile } from "./download.js";

@@ -1,9 +1,10 @@
 // The bytes of a text file, unpacked if they are gzip. Which it is, its first bytes say, not its name.
+
 import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { isAnySystemError } from "../../core/errors.js";
+import { isAnySystemError } from "../../core/index.js";
 import { DataError } from "./data-error.js";
 
 /** Large enough that a file is read in few steps, small enough to hold several. */

@@ -1,9 +1,8 @@
 // Which files a source means: a file, a folder of files, or a pattern; and what format a file has by its name.
+
 import { readdir, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
-import { isSystemError } from "../../core/errors.js";
-import { formatSome } from "../../core/format.js";
-import { own } from "../../core/json.js";
+import { formatSome, isSystemError, own } from "../../core/index.js";
 import { DataError } from "./data-error.js";
 import { isPattern, matcherOf } from "./glob.js";
 

@@ -1,5 +1,5 @@
 // Reads rows out of files of any known format, one file after the other, in batches.
-import { CancelledError, type ErrorWhere } from "../../core/errors.js";
+import { CancelledError, type ErrorWhere } from "../../core/index.js";
 import { readBytes } from "./bytes.js";
 import { DataError } from "./data-error.js";
 import { readDelimited } from "./delimited.js";

@@ -1,9 +1,9 @@
 // Rows of parquet files, one row group and the wanted columns at a time. The format itself is hyparquet's.
+
 import { isUtf8 } from "node:buffer";
 import { type FileHandle, open } from "node:fs/promises";
 import type { AsyncBuffer, FileMetaData } from "hyparquet";
-import { isAnySystemError } from "../../core/errors.js";
-import { formatBytes } from "../../core/format.js";
+import { formatBytes, isAnySystemError } from "../../core/index.js";
 import { DataError } from "./data-error.js";
 import { NOT_UTF8 } from "./records.js";
 import { MAX_ROW_BYTES, type ReadContext, type RowBatch, RowCollector, TOO_LONG } from "./row.js";

@@ -1,5 +1,5 @@
 // What readers give: rows, in batches, with where each stood. And what they do with rows that cannot be read.
-import { formatBytes } from "../../core/format.js";
+import { formatBytes } from "../../core/index.js";
 import { DataError } from "./data-error.js";
 
 /** One row: values by column name. Strings, finite numbers, booleans, null, lists and objects of these. */

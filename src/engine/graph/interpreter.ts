@@ -1,6 +1,6 @@
 // The reference evaluation of a graph, in float64 and plain loops: what derivatives and runtimes are checked against. Not
 // for models of any size.
-import { plural } from "../../core/format.js";
+import { plural } from "../../core/index.js";
 import { product } from "./broadcast.js";
 import { type Dim, resolveDim, symbolsOf } from "./dim.js";
 import { reachable } from "./gradients.js";

@@ -1,5 +1,5 @@
 // A node of a graph: one tensor and how it comes about. Plain data; what operations mean stands in operations/.
-import { LayergraftError } from "../../core/errors.js";
+import { LayergraftError } from "../../core/index.js";
 import type { Dim } from "./dim.js";
 
 /** Element types of a graph: weights and activations, indices, conditions. */

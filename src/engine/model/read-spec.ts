@@ -1,9 +1,8 @@
 // From a checkpoint's configuration to the description of its decoder, or the reasons why there is none.
 // Not a reader of weights: whether they have the shapes described is seen when they are bound.
 
-import { CheckpointError } from "../../core/errors.js";
-import { isObject } from "../../core/json.js";
-import type { CheckpointConfig } from "../../weights/checkpoint/index.js";
+import { CheckpointError, isObject } from "../../core/index.js";
+import type { CheckpointConfig } from "../../weights/index.js";
 import { brief, ConfigFields } from "./families/config-fields.js";
 import { describe } from "./families/family.js";
 import { FAMILIES, findFamily } from "./families/index.js";

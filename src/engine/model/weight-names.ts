@@ -1,7 +1,6 @@
 // Where a checkpoint stores the weights that a description names: the stem that stands before its decoder's names.
 // Not a reader of weights, nor a check of their shapes.
-import { CheckpointError } from "../../core/errors.js";
-import { formatSome } from "../../core/format.js";
+import { CheckpointError, formatSome } from "../../core/index.js";
 import type { DecoderSpec, LinearWeights, NormWeights, StoredWeight } from "./families/spec.js";
 
 export interface WeightNames {

@@ -1,8 +1,9 @@
 // Where external initializers stand, in the words of ONNX Runtime: it refuses absolute paths and paths that leave the
 // model's folder, so every model is loaded as if it stood at the root of the drive. Reads no tensor itself.
+
 import { realpath } from "node:fs/promises";
 import { parse, relative, sep } from "node:path";
-import { isSystemError } from "../../core/errors.js";
+import { isSystemError } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
 
 /** The folder that locations of external initializers are relative to: the root of the working folder's drive. */

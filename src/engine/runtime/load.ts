@@ -1,7 +1,8 @@
 // Brings ONNX Runtime in, when it is first needed: the only importer of onnxruntime-node. Merging and analysis never
 // come here.
+
 import type * as Ort from "onnxruntime-node";
-import { isSystemError } from "../../core/errors.js";
+import { isSystemError } from "../../core/index.js";
 import { RuntimeMissingError } from "./errors.js";
 
 export type { Ort };

@@ -1,7 +1,7 @@
 // A model in ONNX's file format, built node by node. Not a graph library: it writes what it is told and infers nothing;
 // only what would make a file that says something else than was meant is refused.
 // Field numbers: onnx/onnx.proto of ONNX 1.18 (IR version 11 and before share them), https://github.com/onnx/onnx
-import { elementCount, formatShape, type Shape } from "../../core/shape.js";
+import { elementCount, formatShape, type Shape } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
 import { ProtoWriter } from "./protobuf.js";
 

@@ -1,8 +1,8 @@
 // A graph loaded into ONNX Runtime, and runs of it on plain typed arrays. Knows nothing of models or of how graphs are
 // made. A run computes on the calling thread and its helpers: JavaScript waits until it is done.
+
 import { availableParallelism } from "node:os";
-import { closest, plural } from "../../core/format.js";
-import { MOST_THREADS } from "../../core/threads.js";
+import { closest, MOST_THREADS, plural } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
 import { externalRoot } from "./external.js";
 import { loadRuntime, type Ort } from "./load.js";

@@ -1,6 +1,5 @@
 // Tensors that go into a session and come out of it, and the check of what is fed. Not what weights are stored as.
-import { plural } from "../../core/format.js";
-import { elementCount, formatShape } from "../../core/shape.js";
+import { elementCount, formatShape, plural } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
 
 /** A tensor's values, row-major. */

@@ -1,7 +1,6 @@
 // Chat templates: messages to the text that a model was trained on, as transformers renders them.
 // Not where they are found: load-template.ts does that.
-import { CheckpointError, type ErrorWhere, LayergraftError } from "../../core/errors.js";
-import { GuardError, guarded } from "../../core/guard/index.js";
+import { CheckpointError, type ErrorWhere, GuardError, guarded, LayergraftError } from "../../core/index.js";
 import type { Rendered } from "./guarded.js";
 
 const guardedText = guarded<typeof import("./guarded.js")>("#guarded-text");

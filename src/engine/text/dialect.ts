@@ -1,6 +1,6 @@
 // Parts of a tokenizer.json said again so that @huggingface/tokenizers 0.2.0 does what `tokenizers` does with the original.
 // Not a normalizer or a splitter itself: what has no exact equivalent is refused, not approximated.
-import { isObject } from "../../core/json.js";
+import { isObject } from "../../core/index.js";
 import { countField, fault, type Part, partsOf, textField } from "./tokenizer-json.js";
 import { escapePattern, WORD_CLASS } from "./unicode.js";
 

@@ -1,8 +1,7 @@
 // Text to ids: added tokens, normalization, splitting, the model, and what the post-processor puts around it.
 // The pieces of the model, regular expressions and normal forms are @huggingface/tokenizers'; the way through is ours,
 // as its own differs from `tokenizers` in added tokens, unknown ones and byte fallback.
-import { CheckpointError } from "../../core/errors.js";
-import { isObject, own } from "../../core/json.js";
+import { CheckpointError, isObject, own } from "../../core/index.js";
 import type { AddedTokens } from "./added-tokens.js";
 import { sayNormalizer, sayPreTokenizer } from "./dialect.js";
 import { type Model, makeParts } from "./package.js";

@@ -1,11 +1,9 @@
 // The chat template of a checkpoint folder: from files of its own, else from tokenizer_config.json.
 // Not chat_template.json, which belongs to processors of images and sound.
+
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { CheckpointError } from "../../core/errors.js";
-import { exists, isFile } from "../../core/files.js";
-import { closest } from "../../core/format.js";
-import { isObject } from "../../core/json.js";
+import { CheckpointError, closest, exists, isFile, isObject } from "../../core/index.js";
 import { type ChatTemplate, makeChatTemplate } from "./chat-template.js";
 import { readSettings } from "./load.js";
 import { templateVariables } from "./tokenizer-settings.js";

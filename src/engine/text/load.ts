@@ -1,8 +1,8 @@
 // The tokenizer of a checkpoint folder, from the files that transformers saves.
 // Not chat templates: load-template.ts has those.
+
 import { join } from "node:path";
-import { CheckpointError } from "../../core/errors.js";
-import { exists, readJsonObject } from "../../core/files.js";
+import { CheckpointError, exists, readJsonObject } from "../../core/index.js";
 import { JsonTokenizer, type Tokenizer } from "./tokenizer.js";
 import type { TokenizerSettings } from "./tokenizer-settings.js";
 

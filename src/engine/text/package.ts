@@ -1,8 +1,8 @@
 // What is used of @huggingface/tokenizers: normalizers, splitters and models, made from parts of a tokenizer.json.
 // The only importer of it, and the only place that knows its shapes: its own types do not resolve under NodeNext.
+
 import { Tokenizer } from "@huggingface/tokenizers";
-import { CheckpointError } from "../../core/errors.js";
-import { shorten } from "../../core/format.js";
+import { CheckpointError, shorten } from "../../core/index.js";
 import type { Part } from "./tokenizer-json.js";
 
 export interface Normalizer {

@@ -1,6 +1,6 @@
 // Which part of a rendered conversation the model is to write: spans of text, and the tokens in them, for training.
 // Not the {% generation %} marks of a template, which few templates have.
-import { CheckpointError } from "../../core/errors.js";
+import { CheckpointError } from "../../core/index.js";
 import { type ChatMessage, type ChatTemplate, type RenderOptions, TemplateError } from "./chat-template.js";
 import { TextStream } from "./stream.js";
 import type { Tokenizer } from "./tokenizer.js";

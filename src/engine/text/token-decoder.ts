@@ -1,6 +1,6 @@
 // Tokens to text, a token at a time: the decoders of a tokenizer.json as stages that hold back what may still change.
 // Follows src/decoders of Hugging Face `tokenizers` (at 3ba8ad0), whose stages take all tokens at once.
-import { isObject } from "../../core/json.js";
+import { isObject } from "../../core/index.js";
 import { prependScheme, replacement } from "./dialect.js";
 import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
 import { countField, fault, type Part, partsOf, textField } from "./tokenizer-json.js";

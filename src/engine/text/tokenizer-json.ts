@@ -1,7 +1,6 @@
 // The value of a tokenizer.json, checked: what a stranger's file may not make us do is ruled out here.
 // Not its meaning: encoder.ts and decoder.ts have that.
-import { CheckpointError } from "../../core/errors.js";
-import { isObject } from "../../core/json.js";
+import { CheckpointError, isObject } from "../../core/index.js";
 
 /** The value of a tokenizer.json. */
 export type TokenizerJson = Readonly<Record<string, unknown>>;

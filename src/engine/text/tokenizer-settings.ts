@@ -1,6 +1,6 @@
 // What tokenizer_config.json and special_tokens_map.json say of special tokens.
 // Not chat templates, though the same file may hold one: load-template.ts reads those.
-import { isObject } from "../../core/json.js";
+import { isObject } from "../../core/index.js";
 import { traitsOf } from "./tokenizer-json.js";
 
 /** The value of a tokenizer_config.json. */

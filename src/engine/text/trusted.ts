@@ -1,8 +1,6 @@
 // Normalizers and splitters, run here where their regular expressions are known to be harmless, else in the guarded
 // process. A call of that costs as much as some 200 words.
-import { CheckpointError } from "../../core/errors.js";
-import { GuardError, guarded } from "../../core/guard/index.js";
-import { isObject } from "../../core/json.js";
+import { CheckpointError, GuardError, guarded, isObject } from "../../core/index.js";
 import { makeParts } from "./package.js";
 import type { Part } from "./tokenizer-json.js";
 

@@ -1,6 +1,6 @@
 // Reading answers to MGSM problems: the number that is announced (strict), and the last number there is (flexible).
 // Two readings, two scores; neither falls back on the other.
-import { RecipeError } from "../../core/errors.js";
+import { RecipeError } from "../../core/index.js";
 import { toAsciiNumbers } from "./digits.js";
 import { BEGINS, GAP, valueAt } from "./equation.js";
 import { ANSWER_PHRASES, MGSM_LANGUAGES, type MgsmLanguage } from "./languages.js";

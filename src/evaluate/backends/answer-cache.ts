@@ -1,9 +1,8 @@
 // Answers kept by what was asked, one line each, appended as they come: a run that is taken up again asks nothing twice.
 // Not a store between runs: it lies in the output folder and belongs to its settings.
+
 import { z } from "zod";
-import { AppendLog, readLog } from "../../core/append-log.js";
-import { digestOfJson } from "../../core/digest.js";
-import { groupBy } from "../../core/group.js";
+import { AppendLog, digestOfJson, groupBy, readLog } from "../../core/index.js";
 import { type Answer, type AnswerOptions, type Backend, isFault } from "./backend.js";
 
 const entrySchema = z.tuple([z.string(), z.unknown()]);

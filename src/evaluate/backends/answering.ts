@@ -1,6 +1,7 @@
 // What the adapters of servers share: asking many things at once, and reading JSON that a stranger wrote.
+
 import { setMaxListeners } from "node:events";
-import { LayergraftError } from "../../core/errors.js";
+import { LayergraftError } from "../../core/index.js";
 import type { Answer, AnswerOptions, Fault } from "./backend.js";
 import { ServerError } from "./http.js";
 import { stopped } from "./stopped.js";

@@ -1,6 +1,6 @@
 // One model behind a completions endpoint: requests as it wants them, answers checked before they are believed.
 
-import { own } from "../../core/json.js";
+import { own } from "../../core/index.js";
 import { answerAll, listAt, numberAt, objectAt, stringAt } from "./answering.js";
 import {
   type Answer,

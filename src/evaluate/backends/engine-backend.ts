@@ -1,5 +1,5 @@
 // Our own engine as a backend: token ids, fixed batches, the shared beginning of prompts side by side. Computes nothing.
-import { groupBy } from "../../core/group.js";
+import { groupBy } from "../../core/index.js";
 import {
   type Answer,
   type AnswerOptions,

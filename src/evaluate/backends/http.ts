@@ -1,9 +1,9 @@
 // Talking to a server: JSON over kept connections, a bounded number at once, patient with what passes. Knows no API.
+
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, LayergraftError } from "../../core/errors.js";
-import { Random } from "../../core/random.js";
+import { CancelledError, LayergraftError, Random } from "../../core/index.js";
 import { redactor } from "./secrets.js";
 import { stopped } from "./stopped.js";
 

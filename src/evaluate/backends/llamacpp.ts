@@ -1,7 +1,8 @@
 // llama.cpp's server by its own endpoints (/props, /tokenize, /completion), which tell more than its imitation of
 // OpenAI's: prompts go as token ids, and what became of them is checked. It gives no log-probabilities of prompts.
+
 import { posix, win32 } from "node:path";
-import { LayergraftError } from "../../core/errors.js";
+import { LayergraftError } from "../../core/index.js";
 import { answerAll, lacksIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
 import {
   type Answer,

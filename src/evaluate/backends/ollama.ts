@@ -1,7 +1,6 @@
 // Ollama by its own endpoint, /api/generate with raw prompts: its imitation of OpenAI's drops log-probabilities in
 // silence, and without being told it repeats less than the model would and cuts long prompts.
-import { LayergraftError } from "../../core/errors.js";
-import { closest, formatSome } from "../../core/format.js";
+import { closest, formatSome, LayergraftError } from "../../core/index.js";
 import { answerAll, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
 import {
   type Answer,

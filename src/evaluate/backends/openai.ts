@@ -1,7 +1,6 @@
 // A server with OpenAI's completions endpoint: vLLM, SGLang, transformers, LM Studio and many more. What it can do is
 // found out by trying when it is opened; nothing is taken from an answer that does not add up. No chat endpoint.
-import { LayergraftError } from "../../core/errors.js";
-import { closest, formatSome } from "../../core/format.js";
+import { closest, formatSome, LayergraftError } from "../../core/index.js";
 import { isIds, lacksIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
 import {
   type Backend,

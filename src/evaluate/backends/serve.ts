@@ -1,14 +1,12 @@
 // The user's own server, started for one evaluation and stopped after it, whatever happens: its whole process group,
 // also when we are killed. What it prints goes to a file.
+
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { open, readdir, readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, LayergraftError } from "../../core/errors.js";
-import { writeFileAtomically } from "../../core/files.js";
-import { formatDuration } from "../../core/format.js";
-import { processStat } from "../../core/process-stat.js";
+import { CancelledError, formatDuration, LayergraftError, processStat, writeFileAtomically } from "../../core/index.js";
 import { HttpClient } from "./http.js";
 import { redactor } from "./secrets.js";
 

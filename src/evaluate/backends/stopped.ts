@@ -1,5 +1,5 @@
 // What a stopped evaluation ends with, in the same words everywhere.
-import { CancelledError } from "../../core/errors.js";
+import { CancelledError } from "../../core/index.js";
 
 export function stopped(): CancelledError {
   return new CancelledError("the evaluation was stopped; the same command with --resume goes on from here");

@@ -1,7 +1,6 @@
 // How BLEU cuts a line into tokens: the rules that sacreBLEU 2.6.0 names none, 13a, zh, intl and char.
 // Not the subword tokenizers (flores200), whose pieces come from a model: sentencepiece.ts.
-import { RecipeError } from "../../core/errors.js";
-import { closest } from "../../core/format.js";
+import { closest, RecipeError } from "../../core/index.js";
 import { characters, strip, words } from "./python-text.js";
 
 /** Names as sacreBLEU has them; flores101 and flores200 need `pieces`, made from a model file the user supplies. */

@@ -1,6 +1,5 @@
 // What BLEU and chrF share: references given as streams, n-grams counted, signatures as sacreBLEU prints them.
-import { RecipeError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
+import { plural, RecipeError } from "../../core/index.js";
 
 /**
  * References of a corpus: one per hypothesis, or several streams, each of them as long as the hypotheses (as sacreBLEU

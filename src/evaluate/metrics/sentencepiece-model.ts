@@ -1,8 +1,8 @@
 // Reading a SentencePiece model file: the few protobuf fields that encoding needs.
 // Not a protobuf library, and nothing is written. Fields: sentencepiece_model.proto of google/sentencepiece.
+
 import { readFile, stat } from "node:fs/promises";
-import { isSystemError, LayergraftError } from "../../core/errors.js";
-import { formatBytes } from "../../core/format.js";
+import { formatBytes, isSystemError, LayergraftError } from "../../core/index.js";
 
 export type PieceType = "normal" | "unknown" | "control" | "user" | "unused" | "byte";
 

@@ -1,11 +1,18 @@
 // The folder of an evaluation: its settings while it runs, its answers as they come, its results when it is done.
 // Whole files appear at once; results.json last, so that a folder with it is complete.
+
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { isSystemError, OutputError } from "../../core/errors.js";
-import { exists, writeFileAtomically } from "../../core/files.js";
-import { formatSome } from "../../core/format.js";
-import { LOCK_FILE, type Lock, takeLock } from "../../core/lock.js";
+import {
+  exists,
+  formatSome,
+  isSystemError,
+  LOCK_FILE,
+  type Lock,
+  OutputError,
+  takeLock,
+  writeFileAtomically,
+} from "../../core/index.js";
 import { AnswerCache } from "../backends/index.js";
 import type { Results, RunRecord, Sample } from "./result-types.js";
 

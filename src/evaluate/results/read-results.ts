@@ -1,12 +1,10 @@
 // Reading results back: for tables and for comparisons. Files of others are data: what does not fit is said, not guessed.
+
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { isSystemError, RecipeError } from "../../core/errors.js";
-import { readJsonObject } from "../../core/files.js";
-import { formatBytes, formatSome } from "../../core/format.js";
-import { recordOf } from "../../settings/record-schema.js";
-import { faultsOfIssues, formatFault } from "../../settings/settings-file.js";
+import { formatBytes, formatSome, isSystemError, RecipeError, readJsonObject } from "../../core/index.js";
+import { faultsOfIssues, formatFault, recordOf } from "../../settings/index.js";
 import { keyOf } from "../backends/index.js";
 import type { JudgedItem } from "../scoring/scores.js";
 import { samplesFile } from "./folder.js";

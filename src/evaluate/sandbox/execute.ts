@@ -1,8 +1,8 @@
 // One run of the confined Python: start, feed, watch, end. Decides nothing about who may run what; sandbox.ts does.
+
 import { spawn } from "node:child_process";
 import type { Readable } from "node:stream";
-import { CancelledError, LayergraftError } from "../../core/errors.js";
-import { processStat } from "../../core/process-stat.js";
+import { CancelledError, LayergraftError, processStat } from "../../core/index.js";
 import { BOOTSTRAP } from "./bootstrap.js";
 
 /** Bounds of one program. */

@@ -1,8 +1,9 @@
 // Execution of programs that a model wrote, after the user allowed it, confined as far as the system lets us. What the
 // confinement rests on is measured when the sandbox is opened and stands in the results.
+
 import { access, constants } from "node:fs/promises";
 import { delimiter, join, resolve, sep } from "node:path";
-import { LayergraftError, RecipeError } from "../../core/errors.js";
+import { LayergraftError, RecipeError } from "../../core/index.js";
 import { type Confinement, execute, type ProgramLimits, type RawOutcome } from "./execute.js";
 
 export interface SandboxOptions {

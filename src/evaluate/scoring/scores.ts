@@ -1,9 +1,6 @@
 // From verdicts on items to scores with their uncertainty, and to the comparison of two models on the same items.
 // What a verdict is, the tasks say; the statistics are statistics.ts's.
-import { RecipeError } from "../../core/errors.js";
-import { formatSome, plural } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
-import { own } from "../../core/json.js";
+import { formatSome, groupBy, own, plural, RecipeError } from "../../core/index.js";
 import type { Metric, Verdict } from "../tasks/task.js";
 import {
   type BootstrapOptions,

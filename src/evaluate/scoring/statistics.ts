@@ -1,7 +1,6 @@
 // How sure a score is, and whether one differs from another: standard errors, seeded bootstrap, exact tests.
 // Every function gives the same result for the same input and seed, on every machine.
-import { RecipeError } from "../../core/errors.js";
-import { Random } from "../../core/random.js";
+import { Random, RecipeError } from "../../core/index.js";
 
 /** Mean of values and its standard error: sample deviation (n - 1) / sqrt(n); NaN of fewer than one, two values. */
 export function meanWithError(values: readonly number[]): { readonly mean: number; readonly standardError: number } {

@@ -1,7 +1,6 @@
 // Belebele: reading comprehension over FLORES passages in 122 languages, four choices. Bandarkar et al. 2023,
 // arXiv 2308.16884.
-import { plural } from "../../core/format.js";
-import { type Language, requireLanguage } from "../../core/languages.js";
+import { type Language, plural, requireLanguage } from "../../core/index.js";
 import { LETTER_CHOICES, LETTERS, readChoice, scoreChoice } from "./choosing.js";
 import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
 import { type ChooseItem, limitItems, type OpenOptions, type Task, type TaskFamily } from "./task.js";

@@ -1,7 +1,8 @@
 // The declaration of a task of one's own: a YAML file, checked with all faults at once and their lines.
 // What a declaration does is custom.ts's.
+
 import { z } from "zod";
-import { isObject } from "../../core/json.js";
+import { isObject } from "../../core/index.js";
 import {
   type Checked,
   type Fault,
@@ -9,7 +10,7 @@ import {
   parseSettings,
   readSettingsText,
   withHint,
-} from "../../settings/settings-file.js";
+} from "../../settings/index.js";
 import { BLEU_TOKENIZERS } from "../metrics/index.js";
 
 const template = z

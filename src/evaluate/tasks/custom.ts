@@ -1,9 +1,7 @@
 // Tasks of one's own: a YAML declaration beside a JSON Lines file becomes a task like the others.
+
 import { basename, dirname, resolve } from "node:path";
-import { RecipeError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
-import { GuardError, guarded } from "../../core/guard/index.js";
-import { findLanguage } from "../../core/languages.js";
+import { findLanguage, GuardError, guardedPatterns, plural, RecipeError } from "../../core/index.js";
 import { isMgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
 import { bleuStatistics, CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/index.js";
 import { LETTERS, readChoiceOfLength, scoreChoiceOfLength } from "./choosing.js";
@@ -13,8 +11,6 @@ import { fill, valueAt } from "./prompt-template.js";
 import { type Protocol, shotsOf } from "./protocol.js";
 import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
 import { type DataAccess, dataError, findFile, type Row, readJsonLines } from "./task-data.js";
-
-const guardedPatterns = guarded<typeof import("../../core/guard/patterns.js")>("#guarded-patterns");
 
 /**
  * The task that a file declares. Its data are beside the file, or in the folder of the data.

@@ -1,8 +1,6 @@
 // FLORES-200: translation of single sentences between any two of its languages, scored over the corpus.
 // Costa-jussa et al. 2022, arXiv 2207.04672.
-import { RecipeError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
-import { type Language, requireLanguage } from "../../core/languages.js";
+import { type Language, plural, RecipeError, requireLanguage } from "../../core/index.js";
 import {
   type BleuOptions,
   type BleuTokenizer,

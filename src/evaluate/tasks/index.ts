@@ -1,7 +1,5 @@
 // The tasks there are, by name: families, suites, and files that declare one's own.
-import { RecipeError } from "../../core/errors.js";
-import { closest } from "../../core/format.js";
-import { own } from "../../core/json.js";
+import { closest, own, RecipeError } from "../../core/index.js";
 import type { BleuTokenizer, Pieces } from "../metrics/index.js";
 import { belebele } from "./belebele.js";
 import { openCustomTask } from "./custom.js";
@@ -12,7 +10,7 @@ import { mmlu } from "./mmlu.js";
 import { checkProtocols, type Protocol } from "./protocol.js";
 import type { Task, TaskFamily } from "./task.js";
 
-export { findLanguage, LANGUAGES, type Language } from "../../core/languages.js";
+export { findLanguage, LANGUAGES, type Language } from "../../core/index.js";
 export { customTask, openCustomTask } from "./custom.js";
 export { parseDeclaration, readDeclaration } from "./custom-file.js";
 export type {

@@ -1,8 +1,6 @@
 // MBPP: small Python programs from a sentence, judged by executing tests. Austin et al. 2021, arXiv 2108.07732.
 // Programs are executed by what the caller passes in, never here.
-import { RecipeError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
-import { type Language, requireLanguage } from "../../core/languages.js";
+import { type Language, plural, RecipeError, requireLanguage } from "../../core/index.js";
 import { asGenerate } from "./choosing.js";
 import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
 import { type GenerateItem, limitItems, type OpenOptions, type Task, type TaskFamily } from "./task.js";

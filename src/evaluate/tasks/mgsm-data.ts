@@ -1,6 +1,6 @@
 // The files of MGSM: problems as headerless TSV, exemplars as exemplars.json or the exemplars.py they come from, or the
 // rows of the hub.
-import { plural } from "../../core/format.js";
+import { plural } from "../../core/index.js";
 import { MGSM_LANGUAGES, type MgsmLanguage, parseDecimal } from "../answers/index.js";
 import { parsePythonDictionary } from "./python-literal.js";
 import { type DataAccess, dataError, findFile, hubRows, readLines, readText, textField } from "./task-data.js";

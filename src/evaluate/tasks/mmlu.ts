@@ -1,9 +1,7 @@
 // MMLU: multiple-choice questions in 57 subjects. Hendrycks et al. 2021, arXiv 2009.03300.
+
 import { join } from "node:path";
-import { RecipeError } from "../../core/errors.js";
-import { closest, formatSome, plural } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
-import { findLanguage } from "../../core/languages.js";
+import { closest, findLanguage, formatSome, groupBy, plural, RecipeError } from "../../core/index.js";
 import { LETTER_CHOICES, LETTERS, readChoice, scoreChoice } from "./choosing.js";
 import { parseCsv } from "./csv.js";
 import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";

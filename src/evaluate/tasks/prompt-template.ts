@@ -1,5 +1,5 @@
 // Prompts with fields of a row in them: `Q: {{question}}`. Only places, no logic: what a prompt is can be seen.
-import { closest, formatSome } from "../../core/format.js";
+import { closest, formatSome } from "../../core/index.js";
 import { dataError, type Row } from "./task-data.js";
 
 const PLACE = /\{\{\s*([^{}]*?)\s*\}\}/g;

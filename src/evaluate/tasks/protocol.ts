@@ -1,9 +1,8 @@
 // Protocols: how exactly a data set is asked, under a name and a version that stand beside every score.
 // Which protocols there are is each task's to say; this file knows what one is.
+
 import { createHash } from "node:crypto";
-import { digestOfJson } from "../../core/digest.js";
-import { RecipeError } from "../../core/errors.js";
-import { closest } from "../../core/format.js";
+import { closest, digestOfJson, RecipeError } from "../../core/index.js";
 import type { Item, Task } from "./task.js";
 
 /** A way of asking. Whatever changes a prompt, a stop or a reading makes a new version. */

@@ -1,11 +1,18 @@
 // Where tasks get their rows: from files in a folder, in the layouts people have, or from the hub through a function
 // that is passed in. Readers of data sets for training are data/'s business.
+
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { isSystemError, LayergraftError } from "../../core/errors.js";
-import { isFile, readBounded } from "../../core/files.js";
-import { formatBytes, formatSome } from "../../core/format.js";
-import { isObject, own } from "../../core/json.js";
+import {
+  formatBytes,
+  formatSome,
+  isFile,
+  isObject,
+  isSystemError,
+  LayergraftError,
+  own,
+  readBounded,
+} from "../../core/index.js";
 
 export type Row = Readonly<Record<string, unknown>>;
 

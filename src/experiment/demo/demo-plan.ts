@@ -1,6 +1,7 @@
 // The demo's comparison as files to read and change: how the base is trained, and the plan of the experiment.
+
 import { join } from "node:path";
-import { writeFileAtomically } from "../../core/files.js";
+import { writeFileAtomically } from "../../core/index.js";
 import { dataFiles, SEQUENCE_LENGTH, seedOf, stepsOf, type WorldSettings } from "./world/world-files.js";
 
 export interface DemoSettings extends WorldSettings {

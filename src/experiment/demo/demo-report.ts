@@ -1,8 +1,9 @@
 // What the demo shows as plain data: its rows, what came out in a sentence, and problems that the swap gained and lost.
 // Scores and tests are the experiment's.
+
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Analysis, analyzeExperts } from "../../merge/analysis/index.js";
+import { type Analysis, analyzeExperts } from "../../merge/index.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { ExperimentReport, Overview, OverviewBar } from "../report/data.js";
 import { EVALUATION } from "../steps/run-evaluation.js";

@@ -1,9 +1,8 @@
 // Runs the demo: writes its world and its plan, trains the base, runs the plan as an experiment.
+
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { LayergraftError, OutputError } from "../../core/errors.js";
-import { exists, readJsonObject, writeFileAtomically } from "../../core/files.js";
-import { plural } from "../../core/format.js";
+import { exists, LayergraftError, OutputError, plural, readJsonObject, writeFileAtomically } from "../../core/index.js";
 import { readRun, type TrainProgress, trainRun } from "../../train/index.js";
 import { type Experiment, type ExperimentStatus, openExperiment, runOpened, statusOf } from "../experiment.js";
 import type { ExperimentReport } from "../report/data.js";

@@ -1,6 +1,6 @@
 // A job's process: runs the step of the folder that it is given, and leaves. What it says goes to the step's log; the
 // script that started it notes how it ended. For clusters (slurm.ts).
-import { LayergraftError } from "../../core/errors.js";
+import { LayergraftError } from "../../core/index.js";
 import { runStepFolder } from "../steps/run-step.js";
 import { EXIT_AGAIN } from "./slurm-text.js";
 

@@ -1,8 +1,9 @@
 // Slurm's commands as processes of this machine, each with an end: one that hangs must not hang an experiment. What they
 // are told and what they answer is slurm-text.ts's.
+
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { isSystemError, LayergraftError } from "../../core/errors.js";
+import { isSystemError, LayergraftError } from "../../core/index.js";
 
 /** Runs a command and gives what it prints. */
 export type RunCommand = (program: string, args: readonly string[]) => Promise<string>;

@@ -1,8 +1,9 @@
 // What a job left of itself in its step's folder: how it ended, its result, its last words. What Slurm says of it is
 // slurm.ts's to ask.
+
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { LayergraftError } from "../../core/errors.js";
+import { LayergraftError } from "../../core/index.js";
 import { readResult, setResultAside } from "../steps/result.js";
 import { STEP_FILES } from "../steps/step-order.js";
 import type { Outcome, ReadyStep } from "./executor.js";

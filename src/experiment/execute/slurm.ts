@@ -1,12 +1,10 @@
 // Steps as jobs of a Slurm cluster: arrays through sbatch, looked after through squeue, and, for what it no longer knows,
 // through the files that jobs leave, sacct where it answers, and scontrol. Needs a file system that the nodes share.
+
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { join } from "node:path";
-import { LayergraftError } from "../../core/errors.js";
-import { writeFileAtomically } from "../../core/files.js";
-import { groupBy } from "../../core/group.js";
-import { isLocked } from "../../core/lock.js";
+import { groupBy, isLocked, LayergraftError, writeFileAtomically } from "../../core/index.js";
 import { KINDS, type StepKind } from "../steps/step.js";
 import { STEP_LOCK } from "../steps/step-lock.js";
 import { checkCores } from "../steps/step-order.js";

@@ -1,6 +1,6 @@
 // How configurations are chosen: which items each model is asked, and, once answers are there, which configurations go on.
 // Pure functions of results; what is asked of whom is expand.ts's.
-import { Random } from "../../core/random.js";
+import { Random } from "../../core/index.js";
 import type { ItemResult } from "../steps/facts.js";
 import type { Search } from "./plan-schema.js";
 

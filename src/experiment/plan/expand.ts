@@ -1,8 +1,7 @@
 // From a plan to its steps: everything that can be said to be done now, given what is known so far. Expanded again as
 // results come in, because which checkpoints are kept, and which configurations go on, depends on them.
-import { plural } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
-import { mapSources } from "../../merge/plan/recipe.js";
+import { groupBy, plural } from "../../core/index.js";
+import { mapSources } from "../../merge/index.js";
 import type { Facts, Results } from "../steps/facts.js";
 import {
   type AnalyzeStep,

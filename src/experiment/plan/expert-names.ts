@@ -1,8 +1,8 @@
 // What the names in an experiment's recipes stand for: the base, an expert, each expert of a family or role in turn, or
 // all of them at once. Knows recipes only as far as where their sources stand.
-import { closest } from "../../core/format.js";
-import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/plan/recipe.js";
-import type { Fault } from "../../settings/settings-file.js";
+import { closest } from "../../core/index.js";
+import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/index.js";
+import type { Fault } from "../../settings/index.js";
 import type { ExperimentPlan, Family, Role } from "./plan-schema.js";
 
 /** An expert as recipes name it. */

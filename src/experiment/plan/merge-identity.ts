@@ -1,7 +1,7 @@
 // When two merges are the same model: what a recipe says once its defaults are filled in. Not what it is called, and not
 // the bytes, which are known only where it is computed.
-import { RecipeError } from "../../core/errors.js";
-import { checkRecipe } from "../../merge/plan/recipe-file.js";
+import { RecipeError } from "../../core/index.js";
+import { checkRecipe } from "../../merge/index.js";
 import type { ModelSource } from "../steps/step.js";
 
 /** Recipes by their text: a large plan is expanded many times, and checking takes longer than all else. */

@@ -1,11 +1,9 @@
 // Reading an experiment's plan: from YAML or JSON, or from a value of the library; all faults at once, with their lines.
 // Looks at no checkpoint and no data set; that is check.ts's.
+
 import { dirname } from "node:path";
-import { RecipeError } from "../../core/errors.js";
-import { closest, formatSome } from "../../core/format.js";
-import { isDeeperThan } from "../../core/json.js";
-import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/plan/recipe.js";
-import { recipeFaults as checkedRecipe } from "../../merge/plan/recipe-file.js";
+import { closest, formatSome, isDeeperThan, RecipeError } from "../../core/index.js";
+import { recipeFaults as checkedRecipe, LIST_FIELDS, SOURCE_FIELDS } from "../../merge/index.js";
 import {
   type Checked,
   type Fault,
@@ -15,7 +13,7 @@ import {
   parseSettings,
   readSettingsText,
   type SettingsText,
-} from "../../settings/settings-file.js";
+} from "../../settings/index.js";
 import { isStepBackend } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
 import {

@@ -1,8 +1,8 @@
 // What a person writes to describe an experiment: every field with its default and its meaning. What holds across fields
 // is file.ts's, what it amounts to expand.ts's.
+
 import { z } from "zod";
-import { parseBytes } from "../../core/format.js";
-import { MOST_THREADS } from "../../core/threads.js";
+import { MOST_THREADS, parseBytes } from "../../core/index.js";
 
 const NAME = /^[A-Za-z0-9][\w.+-]*$/;
 const NAME_RULE = "must be of letters, digits, - _ . and +, and begin with a letter or digit";

@@ -1,6 +1,5 @@
 // The training runs of a plan: what their settings amount to, what is wrong with them, how much they make. Trains nothing.
-import { RecipeError } from "../../core/errors.js";
-import { isObject, own } from "../../core/json.js";
+import { isObject, own, RecipeError } from "../../core/index.js";
 import { checkRun, type Run } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";
 import type { ExperimentPlan, Training } from "./plan-schema.js";

@@ -1,5 +1,5 @@
 // The data of an experiment's report: what report.json holds.
-import type { NumberCell, Scale, Span, Table } from "../../report/table.js";
+import type { NumberCell, Scale, Span, Table } from "../../report/index.js";
 
 export interface ReportTable extends Required<Table> {
   readonly kind: "scores" | "paper" | "search" | "flips" | "cost";

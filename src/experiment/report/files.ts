@@ -1,12 +1,9 @@
 // The folder of an experiment's report.
+
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { isSystemError } from "../../core/errors.js";
-import { writeFileAtomically } from "../../core/files.js";
-import { isObject } from "../../core/json.js";
-import { pageWithData } from "../../report/page.js";
-import { csvLines, latexText } from "../../report/render.js";
-import type { Table } from "../../report/table.js";
+import { isObject, isSystemError, writeFileAtomically } from "../../core/index.js";
+import { csvLines, latexText, pageWithData, type Table } from "../../report/index.js";
 import type { ExperimentReport } from "./data.js";
 import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";

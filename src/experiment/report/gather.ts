@@ -1,8 +1,7 @@
 // From an experiment, finished or not, to the data of its report.
-import { plural } from "../../core/format.js";
-import { VERSION } from "../../core/version.js";
+import { plural, VERSION } from "../../core/index.js";
 import { compareItems, type JudgedItem } from "../../evaluate/index.js";
-import { hasPublished } from "../../report/table.js";
+import { hasPublished } from "../../report/index.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import { PUBLISHED_NOTES } from "../published.js";

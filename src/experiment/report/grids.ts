@@ -1,6 +1,6 @@
 // Scores of a search over the numbers of its grid: one figure of two fields, or a strip of one. What was not searched is
 // said beside it, and is no axis.
-import { groupBy } from "../../core/group.js";
+import { groupBy } from "../../core/index.js";
 import { rankConfigurations } from "../plan/compare-configurations.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { Json } from "../plan/plan-schema.js";

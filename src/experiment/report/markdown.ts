@@ -1,7 +1,15 @@
 // An experiment's report as Markdown.
-import { formatDuration, plural } from "../../core/format.js";
-import { escapeMarkdown, markdownLines, PUBLISHED_NOTE } from "../../report/render.js";
-import { formatNumber, formatSpan, hasPublished, right, type Table } from "../../report/table.js";
+import { formatDuration, plural } from "../../core/index.js";
+import {
+  escapeMarkdown,
+  formatNumber,
+  formatSpan,
+  hasPublished,
+  markdownLines,
+  PUBLISHED_NOTE,
+  right,
+  type Table,
+} from "../../report/index.js";
 import type { ExperimentReport, ReportHeatmap, ReportTable, ScoreRow } from "./data.js";
 
 /** `250`, `100 of 250, 3 unanswered` */

@@ -1,8 +1,6 @@
 // What an experiment will take, and where it is, as lines for a terminal.
-import { formatBytes, formatDuration, plural } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
-import { terminalLines } from "../../report/render.js";
-import { right } from "../../report/table.js";
+import { formatBytes, formatDuration, groupBy, plural } from "../../core/index.js";
+import { right, terminalLines } from "../../report/index.js";
 import type { ExperimentStatus, Outlook } from "../experiment.js";
 import type { StepKind } from "../steps/step.js";
 import { describeCounts } from "./progress.js";

@@ -1,6 +1,6 @@
 // The main table of each task: every way of making models, with its uncertainty, how its configuration was chosen, and
 // whether the highest is significantly above the others.
-import { plural } from "../../core/format.js";
+import { plural } from "../../core/index.js";
 import { signFlipTest } from "../../evaluate/index.js";
 import { inLanguages } from "../plan/plan-models.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";

@@ -1,15 +1,22 @@
 // An experiment's report as a page.
-import type { BarFigure, Figure, GridFigure, Page, PageCell, Section, TableFigure } from "../../report/page.js";
-import { pageCell, tableFigure } from "../../report/page.js";
 import {
+  type BarFigure,
   count,
+  type Figure,
   formatNumber,
   formatSpan,
+  type GridFigure,
   hasPublished,
   type NumberCell,
+  type Page,
+  type PageCell,
+  pageCell,
   right,
+  type Section,
   type Span,
-} from "../../report/table.js";
+  type TableFigure,
+  tableFigure,
+} from "../../report/index.js";
 import type { ExperimentReport, Flips, Overview, OverviewBar, ReportHeatmap, SearchRow } from "./data.js";
 import { describeCost, describeProgress, itemsText, listedScores } from "./markdown.js";
 

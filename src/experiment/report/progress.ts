@@ -1,7 +1,6 @@
 // Events of a run as progress: a line for every step that ends, and a bar for the steps together.
-import { formatDuration } from "../../core/format.js";
-import type { ProgressDisplay } from "../../report/progress.js";
-import { formatNumber } from "../../report/table.js";
+import { formatDuration } from "../../core/index.js";
+import { formatNumber, type ProgressDisplay } from "../../report/index.js";
 import type { Counts, RunEvent } from "../run/run-experiment.js";
 
 /** `12 of about 130 steps done, 2 running, 1 failed` */

@@ -1,6 +1,6 @@
 // The ways of making models that one task compares, each under the name that the plan gives it: the base, each family of
 // experts, each merge in its reported configurations. Which models each is the mean of; numbers are overview.ts's.
-import { groupBy } from "../../core/group.js";
+import { groupBy } from "../../core/index.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { ExperimentPlan, Role } from "../plan/plan-schema.js";
 import type { OverviewBar } from "./data.js";

@@ -1,6 +1,6 @@
 // How a search went, for people: its rounds, who left in which, where the choice was a tie. Recomputed from the answers by
 // the search's own rules (plan/search.ts); which configuration was chosen is the search's word.
-import { plural } from "../../core/format.js";
+import { plural } from "../../core/index.js";
 import { type Candidate, rankConfigurations, survivors } from "../plan/compare-configurations.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";

@@ -1,6 +1,6 @@
 // Answers by model and task, gathered from the steps that asked: the sheet that every table is read from.
 import { scoreItems, wilsonInterval } from "../../evaluate/index.js";
-import type { NumberCell, Scale, Span } from "../../report/table.js";
+import type { NumberCell, Scale, Span } from "../../report/index.js";
 import type { AskedModel, Expansion } from "../plan/expand.js";
 import type { ExpertModel, MergeModel, Model } from "../plan/plan-models.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";

@@ -1,5 +1,5 @@
 // Everything in a report that is a table, except the paper's layouts (paper-tables.ts).
-import { type Cell, count, type NumberCell } from "../../report/table.js";
+import { type Cell, count, type NumberCell } from "../../report/index.js";
 import type { ExperimentReport, Flips, Overview, ReportTable, ScoreRow, SearchRow } from "./data.js";
 
 export const INTERVALS =

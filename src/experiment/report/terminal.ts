@@ -1,6 +1,5 @@
 // The main table of a task on the terminal.
-import { terminalLines } from "../../report/render.js";
-import { count, formatSpan, right } from "../../report/table.js";
+import { count, formatSpan, right, terminalLines } from "../../report/index.js";
 import type { Overview } from "./data.js";
 
 /** A longer configuration is written below the table. */

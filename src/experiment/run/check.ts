@@ -1,13 +1,11 @@
 // Looks at a plan's world before anything runs: models, data, tasks, merges, room on the disk; collects every fault.
+
 import { statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
-import { RecipeError } from "../../core/errors.js";
-import { exists } from "../../core/files.js";
-import { formatBytes, plural } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
+import { exists, formatBytes, groupBy, plural, RecipeError } from "../../core/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
-import type { Fault } from "../../settings/settings-file.js";
+import type { Fault } from "../../settings/index.js";
 import { configurationsOf } from "../plan/configurations.js";
 import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/expert-names.js";
 import type { InspectedPlan } from "../plan/plan-file.js";

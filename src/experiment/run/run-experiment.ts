@@ -1,8 +1,8 @@
 // Runs an experiment: expands its plan, gives steps that are ready to an executor, and expands again, until nothing is
 // left. Results and attempts are in the folders of the steps, so it can be stopped and resumed at any time.
+
 import { mkdir } from "node:fs/promises";
-import { CancelledError } from "../../core/errors.js";
-import { takeLock } from "../../core/lock.js";
+import { CancelledError, takeLock } from "../../core/index.js";
 import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";
 import { type Expansion, expandPlan } from "../plan/expand.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";

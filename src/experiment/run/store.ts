@@ -3,9 +3,10 @@
 //   steps/KEY/attempt.json  how its last attempt went
 //   steps/KEY/result.json   what came out; there only when whole
 //   jobs/                   scripts and lists that were given to a cluster
+
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { writeFileAtomically } from "../../core/files.js";
+import { writeFileAtomically } from "../../core/index.js";
 import type { Results } from "../steps/facts.js";
 import { readResult, type StepResult } from "../steps/result.js";
 import { kindOf, type Location, type Step } from "../steps/step.js";

@@ -1,15 +1,13 @@
 // Who answers in an evaluation step: our engine, on a model or on a recipe that is not executed, or a server of the
 // user's that is started for the step, on a folder.
+
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { exists } from "../../core/files.js";
-import { elementCount } from "../../core/shape.js";
-import { VERSION } from "../../core/version.js";
-import { openEngine } from "../../engine/index.js";
-import { type ChatTemplate, loadChatTemplate, loadTokenizer } from "../../engine/text/index.js";
+import { elementCount, exists, VERSION } from "../../core/index.js";
+import { type ChatTemplate, loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
 import { type Backend, engineBackend, openOpenAI, startServer } from "../../evaluate/index.js";
 import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
-import { openCheckpoint, parameterCount } from "../../weights/checkpoint/index.js";
+import { openCheckpoint, parameterCount } from "../../weights/index.js";
 import type { StepInputs } from "./inputs.js";
 import { canonicalJson, digestOf, type ModelSource } from "./step.js";
 

@@ -1,15 +1,15 @@
 // Finds out what a plan's steps depend on: the bytes of models and data, the items of tasks. All that is missing or wrong
 // is collected, not thrown at once. Digests of large files are kept, so that they are read only when they change.
+
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { mkdir, readdir, readFile, stat } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { LayergraftError, MismatchError, RecipeError } from "../../core/errors.js";
-import { exists, stampOf, writeFileAtomically } from "../../core/files.js";
+import { exists, LayergraftError, MismatchError, RecipeError, stampOf, writeFileAtomically } from "../../core/index.js";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
-import type { Fault } from "../../settings/settings-file.js";
-import { openCheckpoint, parameterCount } from "../../weights/checkpoint/index.js";
+import type { Fault } from "../../settings/index.js";
+import { openCheckpoint, parameterCount } from "../../weights/index.js";
 import type { Facts, TaskFacts } from "./facts.js";
 import { firstRowsErrors } from "./first-rows.js";
 import { dataAccess, openTask, taskDigest } from "./items.js";

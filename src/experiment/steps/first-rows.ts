@@ -1,11 +1,21 @@
 // Whether a training run's data have what its declaration reads, by their first rows: before anything runs. Data that are
 // still to be fetched, and all later rows, are the run's own to judge.
+
 import { resolve } from "node:path";
-import { exists } from "../../core/files.js";
-import { formatSome } from "../../core/format.js";
-import { compileFilters } from "../../data/filter.js";
-import { checkData, compileMapping, DataError, findSource, planSet, readRows } from "../../data/index.js";
-import { columnsOf, KNOWN_COLUMNS, mappingOf, missingColumns } from "../../data/recognize.js";
+import { exists, formatSome } from "../../core/index.js";
+import {
+  checkData,
+  columnsOf,
+  compileFilters,
+  compileMapping,
+  DataError,
+  findSource,
+  KNOWN_COLUMNS,
+  mappingOf,
+  missingColumns,
+  planSet,
+  readRows,
+} from "../../data/index.js";
 
 /** Rows of a file that are looked at. */
 const FIRST = 20;

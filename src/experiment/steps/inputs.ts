@@ -1,11 +1,10 @@
 // What a step reads, watched: models and data must be those that the experiment identified, from the step's beginning to
 // its end. What identifies them is facts-reader.ts's; what a step does with them, run-step.ts's.
+
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { LayergraftError } from "../../core/errors.js";
-import { stampOf, writeFileAtomically } from "../../core/files.js";
-import { formatSome } from "../../core/format.js";
-import { locateSource } from "../../weights/checkpoint/index.js";
+import { formatSome, LayergraftError, stampOf, writeFileAtomically } from "../../core/index.js";
+import { locateSource } from "../../weights/index.js";
 import { isModelFile, ReadFacts } from "./facts-reader.js";
 import { canonicalJson } from "./step.js";
 

@@ -1,15 +1,16 @@
 // Tasks as an experiment asks them: opened by what the plan says, whole or only some of their items.
+
 import { resolve } from "node:path";
-import { LayergraftError, RecipeError } from "../../core/errors.js";
+import { LayergraftError, RecipeError } from "../../core/index.js";
 import {
   type DataAccess,
+  hubLoader,
   type Item,
   judgingDigest,
   openTasks,
   promptsDigest,
   type Task,
 } from "../../evaluate/index.js";
-import { hubLoader } from "../../evaluate/task-rows.js";
 import type { TaskRequest } from "./step.js";
 
 /**

@@ -1,10 +1,10 @@
 // What a step leaves: its result, checked when it is read, so that nothing else counts as one. Which steps there are, and
 // where, is run/store.ts's.
+
 import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { isSystemError, LayergraftError } from "../../core/errors.js";
-import { writeFileAtomically } from "../../core/files.js";
+import { isSystemError, LayergraftError, writeFileAtomically } from "../../core/index.js";
 import type { StepKind } from "./step.js";
 
 /** In a step's folder; there only when the step is done. */

@@ -1,9 +1,9 @@
 // Runs an evaluation step: opens who answers, asks, and makes a result of the answers. What is asked and how it is judged
 // is evaluate/'s; which steps there are, run-step.ts's callers'.
+
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { LayergraftError, OutputError } from "../../core/errors.js";
-import { formatShare } from "../../core/format.js";
+import { formatShare, LayergraftError, OutputError } from "../../core/index.js";
 import { type EvaluateOptions, type Evaluation, evaluate, openSandbox } from "../../evaluate/index.js";
 import { AnswererPool } from "./answer.js";
 import { dataAccess, openTask, readItems } from "./items.js";

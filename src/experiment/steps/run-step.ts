@@ -1,10 +1,10 @@
 // Runs one step in this process: reads what it is to do from its folder, does it with layergraft's own modules, leaves
 // its result there. Whose process it is, and when, is execute/'s.
+
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { LayergraftError } from "../../core/errors.js";
-import { exists } from "../../core/files.js";
-import { analyzeExperts, suggestRecipes } from "../../merge/analysis/index.js";
+import { exists, LayergraftError } from "../../core/index.js";
+import { analyzeExperts, suggestRecipes } from "../../merge/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
 import type { AnswererPool } from "./answer.js";
 import { StepInputs } from "./inputs.js";

@@ -1,8 +1,8 @@
 // The lock of a step: one process at a time in a step's folder, and how the next one waits for it. Not that of the whole
 // experiment, which its runner holds.
+
 import { setTimeout as sleep } from "node:timers/promises";
-import { LayergraftError } from "../../core/errors.js";
-import { type Lock, takeLock } from "../../core/lock.js";
+import { LayergraftError, type Lock, takeLock } from "../../core/index.js";
 
 /** The lock that the process holds which runs a step, in the step's folder. */
 export const STEP_LOCK = "step.lock";

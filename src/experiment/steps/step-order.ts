@@ -1,6 +1,5 @@
 // What a process is told to run: a step, with its models where they are on this machine.
-import { RecipeError } from "../../core/errors.js";
-import { MOST_THREADS } from "../../core/threads.js";
+import { MOST_THREADS, RecipeError } from "../../core/index.js";
 import type { ModelSource, Step } from "./step.js";
 
 export interface StepOrder {

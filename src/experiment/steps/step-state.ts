@@ -1,8 +1,9 @@
 // What became of a step. Its folder says it: a result where it is done, otherwise how the last attempt went.
+
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { writeFileAtomically } from "../../core/files.js";
+import { writeFileAtomically } from "../../core/index.js";
 
 /** In a step's folder: how the last attempt went. Means nothing once there is a result. */
 const ATTEMPT_FILE = "attempt.json";

@@ -1,13 +1,8 @@
 // Where experts changed: an analysis as a typed value, from a base and any number of experts, each of which may be a
 // recipe. Section 3.2 of Bandarkar et al., arXiv 2410.01335. Pictures are drawn from this by report/.
 
-import { RecipeError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
-import { elementCount, type Shape } from "../../core/shape.js";
-import { blockOf, compareParts, type Part } from "../../weights/checkpoint/architectures.js";
-import { pairsOf } from "../../weights/streaming/row-statistics.js";
-import type { RunOptions } from "../../weights/streaming/run-program.js";
+import { elementCount, groupBy, plural, RecipeError, type Shape } from "../../core/index.js";
+import { blockOf, compareParts, type Part, pairsOf, type RunOptions } from "../../weights/index.js";
 import { type Leaf, leavesOf } from "../expressions/expression.js";
 import { measureAll } from "../measurements/measure.js";
 import {

@@ -1,7 +1,7 @@
 // Tables of shares as CSV: the published heatmaps, or anyone's. First column the layer, then one per projection.
+
 import { basename } from "node:path";
-import { isSystemError, RecipeError } from "../../core/errors.js";
-import { readBounded } from "../../core/files.js";
+import { isSystemError, RecipeError, readBounded } from "../../core/index.js";
 
 export interface ShareTable {
   /** The file's name without its ending. */

@@ -2,10 +2,8 @@
 // is a recipe with its reason. None is a result: the size of a change is weak evidence of what it does, and only an
 // evaluation tells.
 
-import { RecipeError } from "../../core/errors.js";
-import { formatRanges } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
-import { blockOf } from "../../weights/checkpoint/architectures.js";
+import { formatRanges, groupBy, RecipeError } from "../../core/index.js";
+import { blockOf } from "../../weights/index.js";
 import { sharesOf, shareWeights } from "../measurements/ownership.js";
 import { defaultSwapLayers, ownerOfLayer, PAPER_DEPTH } from "../methods/swap.js";
 import type { RecipeInput } from "../plan/recipe.js";

@@ -1,6 +1,5 @@
 // Thresholds on row MAVs: what a person may ask for, and what share of rows lies above.
-import { RecipeError } from "../../core/errors.js";
-import { own } from "../../core/json.js";
+import { own, RecipeError } from "../../core/index.js";
 
 /** The thresholds of the paper's figures (arXiv 2410.01335, figure 2). */
 export const THRESHOLD_PRESETS: Readonly<Record<string, number>> = { paper: 1.9e-5, "paper-fine": 1e-5 };

@@ -1,7 +1,7 @@
 // An analysis as what pictures need: tables of shares, and for the page the shares at every step of its slider.
 
-import type { Heatmap } from "../../report/heatmap.js";
-import { compareParts, type Part } from "../../weights/checkpoint/architectures.js";
+import type { Heatmap } from "../../report/index.js";
+import { compareParts, type Part } from "../../weights/index.js";
 import type { Analysis, AnalysisWithRows, DeltaFigures } from "./analysis.js";
 
 /** The columns of the paper's figure; fused matrices stand where their parts would. */

@@ -14,7 +14,7 @@ import {
   type Trim,
   type TrimBy,
   type Variance,
-} from "../../weights/streaming/value-operation.js";
+} from "../../weights/index.js";
 
 /** A tensor of an opened checkpoint. */
 export interface Leaf {

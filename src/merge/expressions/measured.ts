@@ -1,7 +1,8 @@
 // Results of measurements as they stand in files: numbers as they are, infinity by its name, masks as packed bits.
+
 import { z } from "zod";
-import { packBits, unpackBits } from "../../core/bits.js";
-import { recordOf } from "../../settings/record-schema.js";
+import { packBits, unpackBits } from "../../core/index.js";
+import { recordOf } from "../../settings/index.js";
 import type { Measured, MeasuredResult } from "./expression.js";
 
 export const packedResult = z.union([

@@ -1,21 +1,22 @@
 // From values to bytes: binds the tensors of an expression to files and offsets of opened checkpoints, as a streaming
 // program wants them.
 
-import { elementCount } from "../../core/shape.js";
-import type { Checkpoint, CheckpointTensor } from "../../weights/checkpoint/checkpoint.js";
-import type { SafetensorsFile } from "../../weights/safetensors/reader.js";
+import { elementCount } from "../../core/index.js";
 import {
+  type Checkpoint,
+  type CheckpointTensor,
   type Combination,
   type Evaluation,
   type InputFile,
   isStored,
   type LowRankTerm,
+  mapOperation,
+  type SafetensorsFile,
   type Stored,
   type StoredTerm,
   storedTerms,
   type Term,
-} from "../../weights/streaming/program.js";
-import { mapOperation } from "../../weights/streaming/value-operation.js";
+} from "../../weights/index.js";
 import { flatten, isLeaf, type Leaf, leavesOf, type Measured, maskOf, numberOf, type Value } from "./expression.js";
 
 /** Opened checkpoints by the ids that leaves name. */

@@ -1,12 +1,17 @@
 // Which tensors of two checkpoints differ, and by how much, in one streaming pass.
 
-import { isFloatDType } from "../../core/dtype.js";
-import { elementCount, sameShape } from "../../core/shape.js";
-import type { Part } from "../../weights/checkpoint/architectures.js";
-import type { Checkpoint, CheckpointTensor } from "../../weights/checkpoint/checkpoint.js";
-import type { Job } from "../../weights/streaming/program.js";
-import { resultsByJob, totalDifferences, totalStatistics } from "../../weights/streaming/results.js";
-import { type RunOptions, runProgram } from "../../weights/streaming/run-program.js";
+import { elementCount, isFloatDType, sameShape } from "../../core/index.js";
+import {
+  type Checkpoint,
+  type CheckpointTensor,
+  type Job,
+  type Part,
+  type RunOptions,
+  resultsByJob,
+  runProgram,
+  totalDifferences,
+  totalStatistics,
+} from "../../weights/index.js";
 import { Resolver } from "../expressions/resolve.js";
 
 /** How one tensor differs between two checkpoints. Differences are taken in float32 from the stored values. */

@@ -4,11 +4,8 @@
 // A row is an input feature: on a weight [out, in], the mean over the out axis, so `in` rows. A vector is one row. The
 // paper does not say which tensors enter; here all floating-point tensors do, each row counted once. Summed that way
 // no single row's value is needed: the rows of a tensor sum to (sum of |delta|) / out.
-import { isFloatDType } from "../../core/dtype.js";
-import { CheckpointError } from "../../core/errors.js";
-import type { Shape } from "../../core/shape.js";
-import type { Job } from "../../weights/streaming/program.js";
-import { totalStatistics } from "../../weights/streaming/results.js";
+import { CheckpointError, isFloatDType, type Shape } from "../../core/index.js";
+import { type Job, totalStatistics } from "../../weights/index.js";
 import { leavesOf, type Value } from "../expressions/expression.js";
 import type { Binding, Measuring } from "./measurement.js";
 

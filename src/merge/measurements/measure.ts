@@ -1,9 +1,18 @@
 // Makes the measurements that a plan waits for: those that do not wait for each other together, in the same passes.
 
-import { countBytes, type Evaluation, type Job, type Payload } from "../../weights/streaming/program.js";
-import { addCounts, addUp, Collector, resultsByJob } from "../../weights/streaming/results.js";
-import type { AnalyzedPiece } from "../../weights/streaming/row-statistics.js";
-import { type RunOptions, runProgram } from "../../weights/streaming/run-program.js";
+import {
+  type AnalyzedPiece,
+  addCounts,
+  addUp,
+  Collector,
+  countBytes,
+  type Evaluation,
+  type Job,
+  type Payload,
+  type RunOptions,
+  resultsByJob,
+  runProgram,
+} from "../../weights/index.js";
 import { leavesOf, type Measured, type MeasuredResult, measurementsOf, type Value } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
 import { type MagnitudeMeasurement, measureMagnitude } from "./magnitude.js";

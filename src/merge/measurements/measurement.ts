@@ -1,11 +1,8 @@
 // What a measurement is made of: passes over the weights, each a set of jobs whose results it takes, until it knows its
 // numbers. Kinds stand in files of their own; run.ts makes many of them at once.
 
-import { CheckpointError } from "../../core/errors.js";
-import type { CheckpointTensor } from "../../weights/checkpoint/checkpoint.js";
-import type { Evaluation, Job } from "../../weights/streaming/program.js";
-import { addUp } from "../../weights/streaming/results.js";
-import type { AnalyzedPiece } from "../../weights/streaming/row-statistics.js";
+import { CheckpointError } from "../../core/index.js";
+import { type AnalyzedPiece, addUp, type CheckpointTensor, type Evaluation, type Job } from "../../weights/index.js";
 import type { Leaf, Value } from "../expressions/expression.js";
 
 /** What a measurement needs to know of the sources. */

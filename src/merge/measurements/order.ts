@@ -1,7 +1,7 @@
 // Order statistics of magnitudes, exact, by counting: the bits of |x| as float32 are in the order of the numbers, so one
 // pass counts the upper halves, and a second the lower halves of those in which a rank falls. Nothing is held but counts.
 
-import type { CountJob, Job } from "../../weights/streaming/program.js";
+import type { CountJob, Job } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
 import { added, type Binding, type Measuring, notFinite } from "./measurement.js";
 

@@ -1,7 +1,6 @@
 // Who owns a layer or module, decided by how far each expert moved it from the base, relative to the base.
 
-import type { Job } from "../../weights/streaming/program.js";
-import { totalStatistics } from "../../weights/streaming/results.js";
+import { type Job, totalStatistics } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
 import { type Binding, type Measuring, notFinite } from "./measurement.js";
 

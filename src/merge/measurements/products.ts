@@ -1,6 +1,6 @@
 // Numbers that follow from the lengths of values and the angles between them, per tensor.
 
-import { slerpWeights } from "../../weights/streaming/value-operation.js";
+import { slerpWeights } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
 import { type Binding, type Measuring, products } from "./measurement.js";
 

@@ -2,13 +2,18 @@
 // Definitions: Bandarkar et al., arXiv 2410.01335, section 3.2. A row is an input feature (a column of the stored
 // [out, in] matrix) by default, which is what the paper's figures show, or an output feature; a vector is one row.
 
-import { isFloatDType } from "../../core/dtype.js";
-import { elementCount, type Shape } from "../../core/shape.js";
-import type { Part } from "../../weights/checkpoint/architectures.js";
-import { type AnalyzeJob, type Evaluation, partOf } from "../../weights/streaming/program.js";
-import { Collector } from "../../weights/streaming/results.js";
-import { type AnalyzedPiece, pairsOf } from "../../weights/streaming/row-statistics.js";
-import { type RunOptions, runProgram } from "../../weights/streaming/run-program.js";
+import { elementCount, isFloatDType, type Shape } from "../../core/index.js";
+import {
+  type AnalyzedPiece,
+  type AnalyzeJob,
+  Collector,
+  type Evaluation,
+  type Part,
+  pairsOf,
+  partOf,
+  type RunOptions,
+  runProgram,
+} from "../../weights/index.js";
 import type { Leaf, Measured, Value } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
 

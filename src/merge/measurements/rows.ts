@@ -1,7 +1,6 @@
 // Which rows of a tensor an expert changed by more than a threshold, as a mask.
-import { isFloatDType } from "../../core/dtype.js";
-import type { Shape } from "../../core/shape.js";
-import type { AnalyzedPiece } from "../../weights/streaming/row-statistics.js";
+import { isFloatDType, type Shape } from "../../core/index.js";
+import type { AnalyzedPiece } from "../../weights/index.js";
 import { type Leaf, leavesOf, type Value } from "../expressions/expression.js";
 import type { Binding, Measuring } from "./measurement.js";
 import { analyzeJobs, type RowAxis, rowMeans } from "./row-changes.js";

@@ -1,7 +1,6 @@
 // Numbers that follow from sums over the elements of values.
 
-import type { Job } from "../../weights/streaming/program.js";
-import { totalStatistics } from "../../weights/streaming/results.js";
+import { type Job, totalStatistics } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
 import { added, type Binding, type Measuring, notFinite } from "./measurement.js";
 

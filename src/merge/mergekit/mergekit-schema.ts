@@ -1,10 +1,9 @@
 // A mergekit configuration as it may be written: its fields, and what a model and a number look like. What they mean is
 // not said here. Read from mergekit's documentation and behaviour at version 0.1.4; no code of it is used.
+
 import { z } from "zod";
-import { closest } from "../../core/format.js";
-import { isObject } from "../../core/json.js";
-import { recordOf } from "../../settings/record-schema.js";
-import { type Fault, formatPath } from "../../settings/settings-file.js";
+import { closest, isObject } from "../../core/index.js";
+import { type Fault, formatPath, recordOf } from "../../settings/index.js";
 import { refusalOf } from "./method-translations.js";
 
 /** Where something stands in the configuration. */

@@ -1,6 +1,6 @@
 // What a parameter of mergekit comes to: looked up where mergekit looks, from the model to the whole configuration, and
 // written as a parameter of a recipe. A filter is a part of a tensor's name, the first that fits holds.
-import type { Fault } from "../../settings/settings-file.js";
+import type { Fault } from "../../settings/index.js";
 import type { Parameter } from "../methods/parameter.js";
 import type { Parameters, Path, Setting, Spread } from "./mergekit-schema.js";
 

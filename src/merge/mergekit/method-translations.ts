@@ -1,6 +1,6 @@
 // Each of mergekit's methods as a recipe: which parameters it looks at, where, and with which defaults. What they do was
 // read from mergekit's documentation and behaviour; its defaults stand here even where a recipe has the same.
-import { closest, shorten } from "../../core/format.js";
+import { closest, shorten } from "../../core/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import type { Parameter } from "../methods/parameter.js";
 import type { Range, Wanted } from "./mergekit-settings.js";

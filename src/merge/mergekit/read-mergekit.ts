@@ -1,9 +1,9 @@
 // Reading mergekit configurations from text and files: faults all at once, with their lines.
+
 import type { DocumentOptions, SchemaOptions } from "yaml";
-import { RecipeError } from "../../core/errors.js";
-import { openSettings, readSettingsText } from "../../settings/settings-file.js";
-import { readConfig } from "../../weights/checkpoint/config.js";
-import { locateSource } from "../../weights/checkpoint/locate.js";
+import { RecipeError } from "../../core/index.js";
+import { openSettings, readSettingsText } from "../../settings/index.js";
+import { locateSource, readConfig } from "../../weights/index.js";
 import { isMergekit, mixtureOf, readConfiguration } from "./mergekit-schema.js";
 import { refusalOf } from "./method-translations.js";
 import { type MergekitRecipe, translate } from "./translate.js";

@@ -1,6 +1,6 @@
 // The slices that a configuration puts together, whichever way it lists them: which layers of which models, and where
 // their parameters are looked up.
-import type { Fault } from "../../settings/settings-file.js";
+import type { Fault } from "../../settings/index.js";
 import type { Configuration, ModelEntry, Path, SliceEntry } from "./mergekit-schema.js";
 import { hasGradient, type Level } from "./mergekit-settings.js";
 

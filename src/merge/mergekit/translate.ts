@@ -1,7 +1,7 @@
 // From a mergekit configuration to the recipe that does the same, and to what a person should know about the difference.
 // Reads nothing; faults are collected, not thrown.
-import { closest, formatSome } from "../../core/format.js";
-import { type Fault, formatFault } from "../../settings/settings-file.js";
+import { closest, formatSome } from "../../core/index.js";
+import { type Fault, formatFault } from "../../settings/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { Parameter } from "../methods/parameter.js";
 import { type RecipeInput, sourcesOf } from "../plan/recipe.js";

@@ -1,7 +1,8 @@
 // Breadcrumbs: of each tensor's changes the very largest and the small ones are dropped; the rest is added up, or put to a
 // vote of signs.
+
 import { z } from "zod";
-import { elementCount } from "../../core/shape.js";
+import { elementCount } from "../../core/index.js";
 import type { Value } from "../expressions/expression.js";
 import { elect, normalizeElected } from "./elect.js";
 import { defineMethod, type Sources } from "./method.js";

@@ -1,7 +1,8 @@
 // DELLA: changes dropped at random, the larger of a row less often, the rest rescaled, and then added up (DELLA linear) or
 // put to a vote of signs (DELLA).
+
 import { z } from "zod";
-import { RecipeError } from "../../core/errors.js";
+import { RecipeError } from "../../core/index.js";
 import type { Value } from "../expressions/expression.js";
 import { elect, normalizeElected } from "./elect.js";
 import { seedField } from "./fields.js";

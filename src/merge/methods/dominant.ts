@@ -1,7 +1,8 @@
 // Dominant deltas: each layer from the expert for which it holds the largest share of its whole change; for two experts or
 // more. AraSwap, 2026.
+
 import { z } from "zod";
-import { plural } from "../../core/format.js";
+import { plural } from "../../core/index.js";
 import { modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, requireBase, take } from "./operand.js";

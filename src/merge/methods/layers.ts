@@ -1,6 +1,7 @@
 // Lists of layers as people write them: `0-4,30-31`, `all`, a number, or a list of such.
+
 import { z } from "zod";
-import { RecipeError } from "../../core/errors.js";
+import { RecipeError } from "../../core/index.js";
 
 const text = z.string().regex(/^\s*(all|\d+(\s*-\s*\d+)?(\s*,\s*\d+(\s*-\s*\d+)?)*)\s*$/, {
   error: "must be layers such as 0-4,30-31, or all",

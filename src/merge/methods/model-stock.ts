@@ -1,6 +1,7 @@
 // Model Stock: the average of the experts, drawn back to the base the more, the wider the angles between their changes.
+
 import { z } from "zod";
-import { plural } from "../../core/format.js";
+import { plural } from "../../core/index.js";
 import { modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./operand.js";

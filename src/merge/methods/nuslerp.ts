@@ -1,6 +1,7 @@
 // NuSLERP: SLERP by weights, of the changes where a base is given, of whole tensors or row by row.
+
 import { z } from "zod";
-import { RecipeError } from "../../core/errors.js";
+import { RecipeError } from "../../core/index.js";
 import type { Value, WeightedValue } from "../expressions/expression.js";
 import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";

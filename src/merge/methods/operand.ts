@@ -1,11 +1,16 @@
 // What a method takes and gives: a model whose tensors are values, be it a checkpoint on the disk or another merge.
+
 import { createHash } from "node:crypto";
-import { type DType, isFloatDType } from "../../core/dtype.js";
-import { RecipeError } from "../../core/errors.js";
-import { elementCount, formatShape, type Shape, sameShape } from "../../core/shape.js";
-import type { Part } from "../../weights/checkpoint/architectures.js";
-import type { Checkpoint } from "../../weights/checkpoint/checkpoint.js";
-import type { Seed } from "../../weights/streaming/value-operation.js";
+import {
+  type DType,
+  elementCount,
+  formatShape,
+  isFloatDType,
+  RecipeError,
+  type Shape,
+  sameShape,
+} from "../../core/index.js";
+import type { Checkpoint, Part, Seed } from "../../weights/index.js";
 import type { Value, Weight, WeightedValue } from "../expressions/expression.js";
 import type { Measurement } from "../measurements/measure.js";
 

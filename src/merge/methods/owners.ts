@@ -1,7 +1,7 @@
 // Layers or modules that are owned: who owns each is measured, and what it comes to is a weight per expert.
 
-import { groupBy } from "../../core/group.js";
-import { blockOf } from "../../weights/checkpoint/architectures.js";
+import { groupBy } from "../../core/index.js";
+import { blockOf } from "../../weights/index.js";
 import type { Weight } from "../expressions/expression.js";
 import type { OwnershipMeasurement } from "../measurements/ownership.js";
 import { isMeasurable, type Operand, type OperandTensor, type PlanContext, tensorOf } from "./operand.js";

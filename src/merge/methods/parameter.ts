@@ -1,9 +1,9 @@
 // Numbers of a recipe that may differ by layer, by part, or by tensor: how they are written, and what they come to for
 // each tensor of a model. What matches nothing, or has the wrong length, is an error.
+
 import { z } from "zod";
-import { RecipeError } from "../../core/errors.js";
-import { closest, formatSome } from "../../core/format.js";
-import { blockOf, compareParts, type Part } from "../../weights/checkpoint/architectures.js";
+import { closest, formatSome, RecipeError } from "../../core/index.js";
+import { blockOf, compareParts, type Part } from "../../weights/index.js";
 import { layersField, parseLayers } from "./layers.js";
 import type { Operand } from "./operand.js";
 

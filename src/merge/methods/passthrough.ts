@@ -1,8 +1,7 @@
 // Passthrough: layers of one or several models put one after the other, repeated or left out; nothing is averaged.
+
 import { z } from "zod";
-import { RecipeError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
+import { groupBy, plural, RecipeError } from "../../core/index.js";
 import { MOST_SOURCES, sourceField, weightField } from "./fields.js";
 import { layersField, listLayers } from "./layers.js";
 import { defineMethod } from "./method.js";

@@ -1,7 +1,8 @@
 // Reverting: part of an expert goes back to the base, chosen by layer, by part, or row by row where it changed little.
 // Bandarkar et al., arXiv 2410.01335, section 3.3; "train everything, then revert" of arXiv 2505.18356.
+
 import { z } from "zod";
-import { RecipeError } from "../../core/errors.js";
+import { RecipeError } from "../../core/index.js";
 import type { Value } from "../expressions/expression.js";
 import { rowsAlong } from "../measurements/row-changes.js";
 import { hasRows } from "../measurements/rows.js";

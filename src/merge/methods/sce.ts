@@ -1,6 +1,7 @@
 // SCE: select the elements on which the experts differ most, calculate weights from what is left, erase the minority's.
+
 import { z } from "zod";
-import { plural } from "../../core/format.js";
+import { plural } from "../../core/index.js";
 import type { Value } from "../expressions/expression.js";
 import { lambdaField, modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";

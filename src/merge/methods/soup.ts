@@ -1,7 +1,7 @@
 // Soups: the average of several models, uniform, weighted, or weighted by the inverse magnitude of their change.
+
 import { z } from "zod";
-import { RecipeError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
+import { plural, RecipeError } from "../../core/index.js";
 import { sumOfWeights, type Weight } from "../expressions/expression.js";
 import { modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import { defineMethod } from "./method.js";

@@ -1,9 +1,9 @@
 // Layer swapping: bottom and top layers from the language expert, the middle from the task expert, averages between
 // and outside. Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1. Its variants: layers named one by one, parts
 // of layers only, weights that differ by layer.
+
 import { z } from "zod";
-import { RecipeError } from "../../core/errors.js";
-import { formatRanges } from "../../core/format.js";
+import { formatRanges, RecipeError } from "../../core/index.js";
 import { sumOfWeights, type Weight } from "../expressions/expression.js";
 import { sourceField, weightField } from "./fields.js";
 import { layersField, parseLayers } from "./layers.js";

@@ -1,7 +1,8 @@
 // What methods on task vectors have in common: each expert's change from the base, thinned out one by one, put together,
 // and added to the base. Task vectors: Ilharco et al., ICLR 2023, arXiv 2212.04089.
+
 import { z } from "zod";
-import { plural } from "../../core/format.js";
+import { plural } from "../../core/index.js";
 import { sumOfWeights, type Value, type Weight } from "../expressions/expression.js";
 import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "./fields.js";
 import type { Sources } from "./method.js";

@@ -1,7 +1,7 @@
 // TIES: trim small changes, elect a sign per element, average the changes that have it.
+
 import { z } from "zod";
-import { RecipeError } from "../../core/errors.js";
-import { elementCount } from "../../core/shape.js";
+import { elementCount, RecipeError } from "../../core/index.js";
 import type { Value } from "../expressions/expression.js";
 import { elect, normalizeElected } from "./elect.js";
 import { parametersOf } from "./fields.js";

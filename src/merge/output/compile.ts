@@ -1,10 +1,15 @@
 // From a plan to streaming programs: one that writes the output's files, one that compares them with what they should be.
 
-import type { DType } from "../../core/dtype.js";
-import type { CheckpointTensor } from "../../weights/checkpoint/checkpoint.js";
-import type { FolderLayout } from "../../weights/safetensors/layout.js";
-import type { SafetensorsFile } from "../../weights/safetensors/reader.js";
-import type { Job, Program, Stored, Target } from "../../weights/streaming/program.js";
+import type { DType } from "../../core/index.js";
+import type {
+  CheckpointTensor,
+  FolderLayout,
+  Job,
+  Program,
+  SafetensorsFile,
+  Stored,
+  Target,
+} from "../../weights/index.js";
 import type { Measured } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
 import type { Plan, Step } from "../plan/plan.js";

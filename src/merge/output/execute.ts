@@ -1,15 +1,31 @@
 // Executes a plan into a folder: measures what must be measured, streams the tensors, writes what goes with them, and
 // makes the folder appear under its name when all of it is on the disk.
+
 import { open, stat, writeFile } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
-import { packBits, unpackBits } from "../../core/bits.js";
-import { digestOfJson } from "../../core/digest.js";
-import { CancelledError, DiskFullError, LayergraftError, MismatchError, OutputError } from "../../core/errors.js";
-import { formatSome, plural } from "../../core/format.js";
-import { type FolderLayout, layoutFolder } from "../../weights/safetensors/layout.js";
-import { cutIntoPieces, type Program } from "../../weights/streaming/program.js";
-import { resultsByJob } from "../../weights/streaming/results.js";
-import { type Progress, type RunOptions, type RunResult, runProgram } from "../../weights/streaming/run-program.js";
+import {
+  CancelledError,
+  DiskFullError,
+  digestOfJson,
+  formatSome,
+  LayergraftError,
+  MismatchError,
+  OutputError,
+  packBits,
+  plural,
+  unpackBits,
+} from "../../core/index.js";
+import {
+  cutIntoPieces,
+  type FolderLayout,
+  layoutFolder,
+  type Program,
+  type Progress,
+  type RunOptions,
+  type RunResult,
+  resultsByJob,
+  runProgram,
+} from "../../weights/index.js";
 import type { Measured } from "../expressions/expression.js";
 import { packMeasured, unpackMeasured } from "../expressions/measured.js";
 import { measureAll } from "../measurements/measure.js";

@@ -1,12 +1,18 @@
 // The output folder of a merge: where it may be written, what it may replace, and the journal from which it resumes.
+
 import { open, readdir, realpath, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
-import { isSystemError, OutputError } from "../../core/errors.js";
-import { exists, readJsonObject, writeFileAtomically } from "../../core/files.js";
-import { formatBytes } from "../../core/format.js";
-import { LOCK_FILE } from "../../core/lock.js";
-import { RunFolder } from "../../core/run-folder.js";
-import type { ShardLayout } from "../../weights/safetensors/layout.js";
+import {
+  exists,
+  formatBytes,
+  isSystemError,
+  LOCK_FILE,
+  OutputError,
+  RunFolder,
+  readJsonObject,
+  writeFileAtomically,
+} from "../../core/index.js";
+import type { ShardLayout } from "../../weights/index.js";
 import { type PackedMeasured, packedMeasured } from "../expressions/measured.js";
 import { PROVENANCE_FILE } from "../plan/plan.js";
 

@@ -1,17 +1,13 @@
 // What an output says about itself: layergraft.json, from which it can be verified, and the model card, from which a
 // person learns what it is.
+
 import { readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { stringify } from "yaml";
 import { z } from "zod";
-import { isDType } from "../../core/dtype.js";
-import { LayergraftError } from "../../core/errors.js";
-import { isFile, readJsonObject } from "../../core/files.js";
-import { visible } from "../../core/terminal.js";
-import { VERSION } from "../../core/version.js";
-import { recordOf } from "../../settings/record-schema.js";
-import type { Checkpoint } from "../../weights/checkpoint/checkpoint.js";
-import { folderName, locateSource, type SourceLocation } from "../../weights/checkpoint/locate.js";
+import { isDType, isFile, LayergraftError, readJsonObject, VERSION, visible } from "../../core/index.js";
+import { recordOf } from "../../settings/index.js";
+import { type Checkpoint, folderName, locateSource, type SourceLocation } from "../../weights/index.js";
 import { leavesOf, type Measured } from "../expressions/expression.js";
 import { packedResult, packResult, unpackResult } from "../expressions/measured.js";
 import { valueSchema } from "../expressions/value-schema.js";

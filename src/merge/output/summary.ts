@@ -1,8 +1,6 @@
 // What a plan comes to, as numbers: tensors copied and computed, bytes to read and write, and who owns each layer.
-import { DTYPE_BITS } from "../../core/dtype.js";
-import { groupBy } from "../../core/group.js";
-import { elementCount } from "../../core/shape.js";
-import { countBytes, type Job } from "../../weights/streaming/program.js";
+import { DTYPE_BITS, elementCount, groupBy } from "../../core/index.js";
+import { countBytes, type Job } from "../../weights/index.js";
 import { flatten, hasOperation, isLeaf, type Measured, type Value } from "../expressions/expression.js";
 import { Resolver } from "../expressions/resolve.js";
 import { measuringBytes, placeholders } from "../measurements/measure.js";

@@ -1,12 +1,14 @@
 // Recomputes an output from its sources and compares it, byte for byte, with what lies on the disk.
-import { isFloatDType } from "../../core/dtype.js";
-import { CheckpointError, LayergraftError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
-import { formatShape, sameShape } from "../../core/shape.js";
-import { openShards } from "../../weights/safetensors/sharded.js";
-import { type Evaluation, operationsOf } from "../../weights/streaming/program.js";
-import { resultsByJob, totalDifferences } from "../../weights/streaming/results.js";
-import { type RunOptions, runProgram } from "../../weights/streaming/run-program.js";
+import { CheckpointError, formatShape, isFloatDType, LayergraftError, plural, sameShape } from "../../core/index.js";
+import {
+  type Evaluation,
+  openShards,
+  operationsOf,
+  type RunOptions,
+  resultsByJob,
+  runProgram,
+  totalDifferences,
+} from "../../weights/index.js";
 import { hasOperation, leavesOf, type Measured, measurementsOf, type Value } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
 import { digestFiles } from "../plan/companions.js";

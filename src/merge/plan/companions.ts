@@ -1,11 +1,9 @@
 // The small files that make a folder of weights a model: configuration, tokenizer, templates, licences.
+
 import { copyFile, lstat, readdir, readFile, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
-import { digestOf } from "../../core/digest.js";
-import type { TorchDTypeName } from "../../core/dtype.js";
-import { exists, isFile, readJsonObject, rewriteJson } from "../../core/files.js";
-import type { Checkpoint } from "../../weights/checkpoint/checkpoint.js";
-import type { AddedToken } from "../../weights/checkpoint/vocabulary.js";
+import { digestOf, exists, isFile, readJsonObject, rewriteJson, type TorchDTypeName } from "../../core/index.js";
+import type { AddedToken, Checkpoint } from "../../weights/index.js";
 import { type Plan, PROVENANCE_FILE } from "./plan.js";
 
 /** What makes a tokenizer, as transformers, sentencepiece and Mistral name it. */

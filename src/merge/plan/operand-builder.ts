@@ -1,10 +1,16 @@
 // Opens the sources of recipes and makes operands of them: checkpoints as they are, recipes by their methods, the nested
 // ones first. Collects on the way what the methods ask to be measured, and what a person should know.
 
-import { RecipeError } from "../../core/errors.js";
-import { type Alignment, alignVocabularies } from "../../weights/checkpoint/alignment.js";
-import { type Checkpoint, openCheckpoint } from "../../weights/checkpoint/checkpoint.js";
-import { compareVocabularies, type Labelled, requireCompatible } from "../../weights/checkpoint/compatibility.js";
+import { RecipeError } from "../../core/index.js";
+import {
+  type Alignment,
+  alignVocabularies,
+  type Checkpoint,
+  compareVocabularies,
+  type Labelled,
+  openCheckpoint,
+  requireCompatible,
+} from "../../weights/index.js";
 import { childrenOf, isLeaf, type Value } from "../expressions/expression.js";
 import type { Measurement } from "../measurements/measure.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";

@@ -1,10 +1,8 @@
 // The plan: a merge as a value. One step per output tensor: a copy, an average, or what a method composes of operations.
 // Made from recipes and headers alone; can be printed, counted, saved as JSON, executed, verified.
 
-import type { DType } from "../../core/dtype.js";
-import type { Shape } from "../../core/shape.js";
-import type { Part } from "../../weights/checkpoint/architectures.js";
-import type { AddedToken } from "../../weights/checkpoint/vocabulary.js";
+import type { DType, Shape } from "../../core/index.js";
+import type { AddedToken, Part } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
 import type { Measurement } from "../measurements/measure.js";
 import type { Recipe } from "./recipe.js";

@@ -1,12 +1,18 @@
 // From a recipe to a plan: opens the sources, checks that they fit together, lets the methods say what each tensor is
 // made of, nested recipes first. Reads headers and configurations, and of the weights a sample.
+
 import { basename, resolve } from "node:path";
-import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../../core/dtype.js";
-import { LayergraftError, MismatchError, RecipeError } from "../../core/errors.js";
-import { formatSome, plural } from "../../core/format.js";
-import { groupBy } from "../../core/group.js";
-import { alignVocabularies } from "../../weights/checkpoint/alignment.js";
-import { type Checkpoint, openCheckpoint } from "../../weights/checkpoint/checkpoint.js";
+import {
+  DTYPE_BY_TORCH_NAME,
+  formatSome,
+  groupBy,
+  isFloatDType,
+  LayergraftError,
+  MismatchError,
+  plural,
+  RecipeError,
+} from "../../core/index.js";
+import { alignVocabularies, type Checkpoint, openCheckpoint } from "../../weights/index.js";
 import { hasOperation, leavesOf } from "../expressions/expression.js";
 import { measuredSources } from "../measurements/measure.js";
 import type { OperandTensor } from "../methods/operand.js";

@@ -1,10 +1,9 @@
 // Reading recipes: from YAML or JSON text, or from a value of the library; all faults at once, with lines where there
 // are lines.
+
 import { dirname } from "node:path";
 import type { z } from "zod";
-import { RecipeError } from "../../core/errors.js";
-import { closest, didYouMean, shorten } from "../../core/format.js";
-import { isDeeperThan } from "../../core/json.js";
+import { closest, didYouMean, isDeeperThan, RecipeError, shorten } from "../../core/index.js";
 import {
   type Checked,
   type Fault,
@@ -14,7 +13,7 @@ import {
   parseSettings,
   readSettingsText,
   withHint,
-} from "../../settings/settings-file.js";
+} from "../../settings/index.js";
 import { METHODS } from "../methods/index.js";
 import { findMethod, mapSources, outputFields, type Recipe, sourcesOf } from "./recipe.js";
 

@@ -1,6 +1,7 @@
 // The recipe: what a person writes to say what to merge. Its fields are those of its method (methods/) and of its output.
+
 import { z } from "zod";
-import { parseBytes } from "../../core/format.js";
+import { parseBytes } from "../../core/index.js";
 import { modelOf, type SourceRecipe } from "../methods/fields.js";
 import { METHODS } from "../methods/index.js";
 import type { AnyMethod } from "../methods/method.js";

@@ -1,12 +1,9 @@
 // Whether models were fine-tuned from one: their weights are sampled and compared while a merge is planned. Fine-tuning
 // moves weights little, so two experts of one base point the same way; models trained apart are at right angles.
+
 import { closeSync, openSync, readSync } from "node:fs";
-import { DTYPE_BITS, type DType } from "../../core/dtype.js";
-import { formatPercent } from "../../core/format.js";
-import { elementCount, sameShape } from "../../core/shape.js";
-import type { Checkpoint, CheckpointTensor } from "../../weights/checkpoint/checkpoint.js";
-import { Converter } from "../../weights/kernels/convert.js";
-import type { KernelDType } from "../../weights/kernels/kernels.js";
+import { DTYPE_BITS, type DType, elementCount, formatPercent, sameShape } from "../../core/index.js";
+import { type Checkpoint, type CheckpointTensor, Converter, type KernelDType } from "../../weights/index.js";
 
 /** At most this many matrices are sampled, spread over the model, each by one short range: at most 1 MB of a model. */
 const MATRICES = 256;

@@ -1,18 +1,13 @@
 // A trained model as a folder that transformers opens: what learned from the optimizer, all else from where it lies.
 // Appears whole or not at all. Not the state to resume from; that is state.ts.
+
 import { closeSync, openSync, readSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { DTYPE_BY_TORCH_NAME, isFloatDType } from "../../core/dtype.js";
-import { RecipeError } from "../../core/errors.js";
-import { plural } from "../../core/format.js";
-import { writeFolder } from "../../core/run-folder.js";
+import { DTYPE_BY_TORCH_NAME, isFloatDType, plural, RecipeError, writeFolder } from "../../core/index.js";
 import { computeBlends } from "../../engine/index.js";
-import { Resolver } from "../../merge/expressions/index.js";
-import { type OpenedPlan, type Step, writeCompanions } from "../../merge/index.js";
-import { Converter } from "../../weights/kernels/convert.js";
-import type { KernelDType } from "../../weights/kernels/kernels.js";
-import { type TensorData, writeSharded } from "../../weights/safetensors/index.js";
+import { type OpenedPlan, Resolver, type Step, writeCompanions } from "../../merge/index.js";
+import { Converter, type KernelDType, type TensorData, writeSharded } from "../../weights/index.js";
 import { factorNames, type LoraPlan, writeAdapter } from "./lora.js";
 import type { Parameter } from "./optimizer.js";
 

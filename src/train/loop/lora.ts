@@ -1,14 +1,10 @@
 // LoRA as data: which matrices get factors, how the factors start, and the folder in which PEFT finds them again.
 // Not the arithmetic: W + s B A is a graph in model/, and folding it in is a merge of FOLDER+ADAPTER.
+
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { RecipeError } from "../../core/errors.js";
-import { formatSome, plural } from "../../core/format.js";
-import { Random } from "../../core/random.js";
-import type { Part } from "../../weights/checkpoint/architectures.js";
-import { Converter } from "../../weights/kernels/convert.js";
-import type { KernelDType } from "../../weights/kernels/kernels.js";
-import { type TensorData, writeSafetensors } from "../../weights/safetensors/writer.js";
+import { formatSome, plural, Random, RecipeError } from "../../core/index.js";
+import { Converter, type KernelDType, type Part, type TensorData, writeSafetensors } from "../../weights/index.js";
 
 /** How wide the factors are, and what their product counts. */
 export interface LoraSettings {

@@ -1,7 +1,6 @@
 // The parameters that are trained, their gradients and moments, and a step on them: clipping, then AdamW in place.
 // Knows neither where gradients come from nor when to step; that is the trainer's.
-import { addRows } from "../../weights/kernels/adamw.js";
-import { TrainingKernels } from "../../weights/kernels/training.js";
+import { addRows, TrainingKernels } from "../../weights/index.js";
 
 export interface OptimizerSettings {
   /** b1 and b2 of AdamW. */

@@ -1,6 +1,5 @@
 // Two configurations of a run, and the fields in which they differ. Knows no schema: any JSON will do.
-import { RecipeError } from "../../core/errors.js";
-import { isObject, own } from "../../core/json.js";
+import { isObject, own, RecipeError } from "../../core/index.js";
 
 /** A field that is not the same: what it was, and what it is now; undefined where there is no such field. */
 export interface Difference {

@@ -1,5 +1,5 @@
 // How the learning rate goes over a run: a factor per optimizer step. Knows neither weights nor data.
-import { plural } from "../../core/format.js";
+import { plural } from "../../core/index.js";
 
 export const SCHEDULES = ["linear", "wsd", "cosine", "constant"] as const;
 export type ScheduleKind = (typeof SCHEDULES)[number];

@@ -1,10 +1,7 @@
 // What of a model is trained, as people write it: `layers 0-4, 30-31`, `all but layers 0-4`, `attention of layers 5-9 and
 // embeddings`. A text to a set of tensor names; what matches nothing is an error. Freezes nothing itself.
-
-import { RecipeError } from "../../core/errors.js";
-import { closest, formatRanges, formatSome } from "../../core/format.js";
-import { own } from "../../core/json.js";
-import { blockOf, compareParts, type Part } from "../../weights/checkpoint/architectures.js";
+import { closest, formatRanges, formatSome, own, RecipeError } from "../../core/index.js";
+import { blockOf, compareParts, type Part } from "../../weights/index.js";
 
 /** Layers from `first` to `last`, both included, counted from 0 at the input. */
 export type LayerRange = readonly [first: number, last: number];

@@ -1,14 +1,14 @@
 // Sessions for parts of one graph. ONNX Runtime computes all of a session's outputs, whatever is fetched of them, so what is
 // wanted without the rest, such as a loss without its gradients, needs a session of its own.
-import type { Node } from "../../engine/graph/index.js";
 import {
   declaredFeeds,
   lowerGraph,
+  type Node,
   openSession,
   type Session,
   type TensorValue,
   type Weight,
-} from "../../engine/runtime/index.js";
+} from "../../engine/index.js";
 
 /** Frozen weights beyond this many bytes are not held twice; rather too much is computed. */
 const MOST_REPEATED_BYTES = 1e9;

@@ -1,19 +1,28 @@
 // The complete state of a run as a folder: weights and moments in float32, and a page that says how far it was. Enough
 // to go on as if nothing had happened. Not a checkpoint to use: that is in Hugging Face layout, in the dtype asked for.
+
 import { mkdir, open, readdir, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
-import { canonicalJson } from "../../core/digest.js";
-import { CheckpointError } from "../../core/errors.js";
-import { exists, readJsonObject } from "../../core/files.js";
-import { formatSome } from "../../core/format.js";
-import { own } from "../../core/json.js";
-import { writeFolder } from "../../core/run-folder.js";
-import { formatShape, sameShape } from "../../core/shape.js";
-import { recordOf } from "../../settings/record-schema.js";
-import type { TensorInfo } from "../../weights/safetensors/header.js";
-import { openSafetensors, type SafetensorsFile } from "../../weights/safetensors/reader.js";
-import { type TensorData, writeSafetensors } from "../../weights/safetensors/writer.js";
+import {
+  CheckpointError,
+  canonicalJson,
+  exists,
+  formatShape,
+  formatSome,
+  own,
+  readJsonObject,
+  sameShape,
+  writeFolder,
+} from "../../core/index.js";
+import { recordOf } from "../../settings/index.js";
+import {
+  openSafetensors,
+  type SafetensorsFile,
+  type TensorData,
+  type TensorInfo,
+  writeSafetensors,
+} from "../../weights/index.js";
 import type { Parameter } from "./optimizer.js";
 
 const VERSION = 1;

@@ -1,20 +1,25 @@
 // A decoder whose parameters learn: the loss of a batch and its gradients, computed by the runtime. Parameters are fed from
 // the optimizer's own arrays; what is frozen is bound where it lies. Knows neither schedules nor data sets.
-import { CheckpointError, RecipeError } from "../../core/errors.js";
-import type { Random } from "../../core/random.js";
-import { type Graph, gradients, type Node, splitRows } from "../../engine/graph/index.js";
-import { bindWeights, computeBlends, type ModelSource, RopeTables } from "../../engine/index.js";
+import { CheckpointError, type Random, RecipeError } from "../../core/index.js";
 import {
   type Adapt,
+  bindWeights,
   buildDecoder,
+  computeBlends,
   type DecoderSpec,
   FEEDS,
+  type Graph,
+  gradients,
   locateWeights,
+  type ModelSource,
+  type Node,
+  RopeTables,
   readSpec,
   type StoredWeight,
-} from "../../engine/model/index.js";
-import type { TensorValue } from "../../engine/runtime/index.js";
-import { measureAll } from "../../merge/measurements/measure.js";
+  splitRows,
+  type TensorValue,
+} from "../../engine/index.js";
+import { measureAll } from "../../merge/index.js";
 import { factorNames, factorShapes, initialFactors, type LoraModule, type LoraPlan } from "./lora.js";
 import type { Optimizer, ParameterShape } from "./optimizer.js";
 import { Sessions } from "./sessions.js";

@@ -1,12 +1,9 @@
 // The loop of training: batches in, steps, log, measurements on held-out data, checkpoints, state to resume from. Takes
 // batches from whoever has them; what a run file means is run.ts.
+
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { AppendLog } from "../../core/append-log.js";
-import { CancelledError, LayergraftError } from "../../core/errors.js";
-import { exists } from "../../core/files.js";
-import { formatSome } from "../../core/format.js";
-import { Random } from "../../core/random.js";
+import { AppendLog, CancelledError, exists, formatSome, LayergraftError, Random } from "../../core/index.js";
 import type { ModelSource } from "../../engine/index.js";
 import type { OpenedPlan } from "../../merge/index.js";
 import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js";

@@ -1,10 +1,9 @@
 // The folder of a training run: what may be begun in it, its log, which checkpoints stay, and the names that lead to the
 // last and the best of them. Not what a checkpoint or a state holds.
+
 import { mkdir, readdir, realpath, rename, rm, symlink } from "node:fs/promises";
 import { basename, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { OutputError } from "../../core/errors.js";
-import { exists } from "../../core/files.js";
-import { LOCK_FILE, type Lock, takeLock } from "../../core/lock.js";
+import { exists, LOCK_FILE, type Lock, OutputError, takeLock } from "../../core/index.js";
 
 /** Names within the folder of a run. */
 export const RUN_FILES = {

@@ -1,10 +1,10 @@
 // Starts a run that was handed to TRL, on this machine, and waits for it. What it prints goes to the caller; what it
 // makes is in the folder.
+
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { CancelledError, LayergraftError } from "../../core/errors.js";
-import { exists } from "../../core/files.js";
+import { CancelledError, exists, LayergraftError } from "../../core/index.js";
 import { TRL_FILES } from "./write.js";
 
 export interface StartTrlOptions {

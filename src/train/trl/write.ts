@@ -1,12 +1,17 @@
 // Hands a run to PyTorch: a folder with its configuration, its sequences token by token in the order in which they would
 // be trained on here, a Python entry on TRL and PEFT, and the ways to start it. Trains nothing; start.ts starts it.
+
 import { type FileHandle, mkdir, open, readdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { DTYPE_BY_TORCH_NAME } from "../../core/dtype.js";
-import { CancelledError, OutputError, RecipeError } from "../../core/errors.js";
-import { exists } from "../../core/files.js";
-import { writeFolder } from "../../core/run-folder.js";
+import {
+  CancelledError,
+  DTYPE_BY_TORCH_NAME,
+  exists,
+  OutputError,
+  RecipeError,
+  writeFolder,
+} from "../../core/index.js";
 import { factorNames, factorShapes, initialFactors, writeAdapter } from "../loop/lora.js";
 import { decaySteps, learningRateFactor } from "../loop/schedule.js";
 import type { TokenBatch } from "../loop/trainable.js";

@@ -1,13 +1,17 @@
 // A PEFT LoRA folder: which tensors of a base it changes, and how. Computes nothing; the product is added piece by
 // piece where a tensor is read. Formula: Hu et al., arXiv 2106.09685, section 4.1; rank-stabilised scale: Kalajdzievski,
 // arXiv 2312.03732. File layout: PEFT's `save_pretrained`.
+
 import { basename, join } from "node:path";
-import { isFloatDType } from "../../core/dtype.js";
-import { CheckpointError } from "../../core/errors.js";
-import { exists, readJsonObject } from "../../core/files.js";
-import { formatSome } from "../../core/format.js";
-import { guarded } from "../../core/guard/index.js";
-import { formatShape } from "../../core/shape.js";
+import {
+  CheckpointError,
+  exists,
+  formatShape,
+  formatSome,
+  guardedPatterns,
+  isFloatDType,
+  readJsonObject,
+} from "../../core/index.js";
 import type { TensorInfo } from "../safetensors/header.js";
 import { openSafetensors, type SafetensorsFile } from "../safetensors/reader.js";
 
@@ -178,8 +182,6 @@ function patternValue(
   }
   return undefined;
 }
-
-const guardedPatterns = guarded<typeof import("../../core/guard/patterns.js")>("#guarded-patterns");
 
 /** A pattern is tried on every module, each name of some fifty characters. */
 const MATCH_SECONDS = 1;

@@ -1,9 +1,8 @@
 // Checkpoints with different vocabularies brought to one: the rows of their embeddings and heads are put in the order of
 // one vocabulary, token by token. Nothing is read but tokenizers; which rows are taken is part of the description of a tensor.
+
 import { createHash } from "node:crypto";
-import { CheckpointError, MismatchError } from "../../core/errors.js";
-import { formatSome, plural } from "../../core/format.js";
-import { sameShape } from "../../core/shape.js";
+import { CheckpointError, formatSome, MismatchError, plural, sameShape } from "../../core/index.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { type AddedToken, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 

@@ -1,9 +1,9 @@
 // An opened checkpoint: its configuration, and every tensor with its place and its bytes on the disk. Headers only are
 // read. An adapter's changes are part of the checkpoint, and still only described.
+
 import { createHash } from "node:crypto";
 import { basename } from "node:path";
-import type { DType } from "../../core/dtype.js";
-import { elementCount, type Shape } from "../../core/shape.js";
+import { type DType, elementCount, type Shape } from "../../core/index.js";
 import type { SafetensorsFile } from "../safetensors/reader.js";
 import { openShards } from "../safetensors/sharded.js";
 import { type Adapter, type LowRankDelta, openAdapter } from "./adapter.js";

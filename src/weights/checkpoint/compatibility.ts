@@ -1,7 +1,5 @@
 // Whether checkpoints can be combined tensor by tensor, and if not, every reason why, in words that say what to do.
-import { MismatchError } from "../../core/errors.js";
-import { formatSome, plural } from "../../core/format.js";
-import { formatShape, sameShape } from "../../core/shape.js";
+import { formatShape, formatSome, MismatchError, plural, sameShape } from "../../core/index.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { conflicts, missing, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 

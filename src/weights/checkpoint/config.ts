@@ -1,8 +1,7 @@
 // What layergraft needs of a checkpoint's configuration: family, depth, tying, vocabulary. The rest is kept as it is.
+
 import { basename, join } from "node:path";
-import { CheckpointError } from "../../core/errors.js";
-import { exists, readJsonObject } from "../../core/files.js";
-import { isObject } from "../../core/json.js";
+import { CheckpointError, exists, isObject, readJsonObject } from "../../core/index.js";
 
 export interface CheckpointConfig {
   /** Path of config.json or params.json. */

@@ -1,10 +1,10 @@
 // From what a person wrote to folders on the disk: FOLDER, FOLDER+ADAPTER, or the name of a model that the hub's own
 // tools have already fetched into their cache. Fetches nothing.
+
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
-import { CheckpointError } from "../../core/errors.js";
-import { exists } from "../../core/files.js";
+import { CheckpointError, exists } from "../../core/index.js";
 
 export interface SourceLocation {
   /** Absolute path of the checkpoint's folder. */

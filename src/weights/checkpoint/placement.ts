@@ -1,8 +1,6 @@
 // Places every tensor of a checkpoint: which layer, which part. By the table of architectures.ts where it knows the
 // family, else by the layer numbers that the names carry.
-import { CheckpointError } from "../../core/errors.js";
-import { formatSome } from "../../core/format.js";
-import { own } from "../../core/json.js";
+import { CheckpointError, formatSome, own } from "../../core/index.js";
 import { type Architecture, findArchitecture, type LayerPart, type OutsidePart, type Part } from "./architectures.js";
 import type { CheckpointConfig } from "./config.js";
 

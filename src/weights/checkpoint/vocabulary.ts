@@ -1,7 +1,8 @@
 // The tokens of a checkpoint by their rows in its embedding, read from its tokenizer files.
+
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { CheckpointError } from "../../core/errors.js";
+import { CheckpointError } from "../../core/index.js";
 import type { Checkpoint } from "./checkpoint.js";
 
 /** A token that was added to a tokenizer, as tokenizer.json describes it. */

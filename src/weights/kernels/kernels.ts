@@ -1,8 +1,9 @@
 // The WebAssembly kernels and the memory they work in. One instance per thread; nothing here is shared.
 // What each kernel computes is said by its plain twin in reference.ts.
+
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import type { FloatDType } from "../../core/dtype.js";
+import type { FloatDType } from "../../core/index.js";
 
 /** A dtype that the SIMD kernels read and write; float64 is computed in plain TypeScript (see reference.ts). */
 export type KernelDType = Exclude<FloatDType, "F64">;

@@ -1,6 +1,6 @@
 // A plain TypeScript twin of every kernel: slow, obvious, and what the SIMD kernels are tested against.
 // Also the arithmetic for float64 tensors, which are too rare to deserve SIMD.
-import type { FloatDType } from "../../core/dtype.js";
+import type { FloatDType } from "../../core/index.js";
 import type { DeltaStatistics, KernelDType } from "./kernels.js";
 
 const float = new Float32Array(1);

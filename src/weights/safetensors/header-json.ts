@@ -1,6 +1,6 @@
 // A strict parser for the JSON of a safetensors header. JSON.parse would do but for four things a header from a
 // stranger must not get away with: duplicate keys, integers beyond 2^53, half characters, and deep nesting.
-import { FormatError } from "../../core/errors.js";
+import { FormatError } from "../../core/index.js";
 
 export type HeaderJson = string | number | boolean | null | HeaderJson[] | Map<string, HeaderJson>;
 

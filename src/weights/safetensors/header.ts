@@ -1,8 +1,6 @@
 // The header of a safetensors file: parsing, every check that the reference crate makes, and writing.
 // Knows bytes only; files are in reader.ts and layout.ts.
-import { DTYPE_BITS, type DType, isDType } from "../../core/dtype.js";
-import { FormatError } from "../../core/errors.js";
-import { formatShape, type Shape } from "../../core/shape.js";
+import { DTYPE_BITS, type DType, FormatError, formatShape, isDType, type Shape } from "../../core/index.js";
 import { type HeaderJson, isUnicode, parseHeaderJson, quote } from "./header-json.js";
 
 /** Headers beyond this are refused; the limit of the reference crate (`MAX_HEADER_SIZE`), some million tensors. */

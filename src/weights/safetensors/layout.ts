@@ -1,8 +1,5 @@
 // Where each tensor of a checkpoint to be written will stand: shards, headers, offsets, index. Writes nothing.
-import { DTYPE_BITS } from "../../core/dtype.js";
-import { FormatError, RecipeError } from "../../core/errors.js";
-import { formatBytes } from "../../core/format.js";
-import { elementCount } from "../../core/shape.js";
+import { DTYPE_BITS, elementCount, FormatError, formatBytes, RecipeError } from "../../core/index.js";
 import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { quote } from "./header-json.js";
 import { INDEX_FILE, MAX_SHARDS, SINGLE_FILE, shardName } from "./sharded.js";

@@ -1,7 +1,8 @@
 // Opening safetensors files: headers only. Data stays on the disk; whoever needs it reads the ranges given here.
+
 import { createHash } from "node:crypto";
 import { constants, open } from "node:fs/promises";
-import { FormatError, isSystemError } from "../../core/errors.js";
+import { FormatError, isSystemError } from "../../core/index.js";
 import { parseHeader, parseHeaderLength, type TensorInfo } from "./header.js";
 
 export interface SafetensorsFile {

@@ -1,9 +1,8 @@
 // A folder of safetensors: one file, or shards named by `model.safetensors.index.json`.
+
 import { readdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
-import { CheckpointError, FormatError, isSystemError } from "../../core/errors.js";
-import { exists, readJsonObject } from "../../core/files.js";
-import { formatSome } from "../../core/format.js";
+import { CheckpointError, exists, FormatError, formatSome, isSystemError, readJsonObject } from "../../core/index.js";
 import { quote } from "./header-json.js";
 import { openSafetensors, type SafetensorsFile } from "./reader.js";
 

@@ -1,9 +1,9 @@
 // Writing a whole small checkpoint, and reading single tensors, for programs that hold their tensors in memory.
 // Merges do not come this way: they stream (streaming/).
+
 import { type FileHandle, open, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { FormatError } from "../../core/errors.js";
-import { syncFolder } from "../../core/files.js";
+import { FormatError, syncFolder } from "../../core/index.js";
 import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { layoutFolder } from "./layout.js";
 import type { SafetensorsFile } from "./reader.js";

@@ -1,7 +1,6 @@
 // Computes one block of an evaluation: reads its terms, adds them up, rounds once. One evaluator per thread, with
 // buffers allocated once for the largest block of the program.
-import type { FloatDType } from "../../core/dtype.js";
-import { bytesPerElement } from "../../core/dtype.js";
+import { bytesPerElement, type FloatDType } from "../../core/index.js";
 import { type DeltaStatistics, type KernelDType, Kernels } from "../kernels/kernels.js";
 import { decode, deltaStatistics, encodeDouble } from "../kernels/plain-kernels.js";
 import type { InputFiles } from "./files.js";

@@ -1,7 +1,8 @@
 // Positioned reads and writes of whole ranges, synchronous: each thread of a streaming pass waits for its own bytes
 // while the others work. Files are opened when first needed.
+
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
-import { FormatError, isSystemError } from "../../core/errors.js";
+import { FormatError, isSystemError } from "../../core/index.js";
 import type { InputFile } from "./program.js";
 
 /** Bytes moved so far by one thread. */

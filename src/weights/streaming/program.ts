@@ -1,7 +1,6 @@
 // What a streaming pass does, as plain data that can be sent to a thread: where bytes lie, how they are combined, and
 // what becomes of the result. Resolved to files and offsets; knows nothing of checkpoints, layers or recipes.
-import type { DType, FloatDType } from "../../core/dtype.js";
-import { bytesPerElement, isFloatDType } from "../../core/dtype.js";
+import { bytesPerElement, type DType, type FloatDType, isFloatDType } from "../../core/index.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { mapOperation, needsRows, type Operation } from "./value-operation.js";
 

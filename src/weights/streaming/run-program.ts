@@ -1,11 +1,18 @@
 // Runs a program over threads: shares out pieces, reports progress, stops when asked. The result does not depend on
 // the number of threads: each piece goes to its own place, and sums are formed in the order of the pieces.
+
 import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { Worker as Thread } from "node:worker_threads";
-import { CancelledError, DiskFullError, FormatError, LayergraftError, OutputError } from "../../core/errors.js";
-import { formatBytes } from "../../core/format.js";
+import {
+  CancelledError,
+  DiskFullError,
+  FormatError,
+  formatBytes,
+  LayergraftError,
+  OutputError,
+} from "../../core/index.js";
 import { workspaceBytes } from "./evaluate.js";
 import {
   COPY_BLOCK_BYTES,

@@ -1,6 +1,7 @@
 // Entry of a worker thread. Everything it does is in work.ts.
+
 import { parentPort, workerData } from "node:worker_threads";
-import { LayergraftError } from "../../core/errors.js";
+import { LayergraftError } from "../../core/index.js";
 import type { Payload, Program } from "./program.js";
 import { type Shared, Worker } from "./work.js";
 

@@ -1,6 +1,6 @@
 // Reads the fields of a model's configuration, with the family's defaults, and collects every fault before anything is
 // refused. Not the place that knows what the fields mean: that is each family's page.
-import { isObject } from "../../../core/json.js";
+import { isObject } from "../../../core/index.js";
 
 export type Json = Readonly<Record<string, unknown>>;
 

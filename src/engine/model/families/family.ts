@@ -1,6 +1,6 @@
 // What a family's page declares, and how it becomes the description of a decoder. Not a family itself: each has a page
 // of its own beside this file, and the list is index.ts.
-import type { CheckpointConfig } from "../../../weights/checkpoint/index.js";
+import type { CheckpointConfig } from "../../../weights/index.js";
 import type { ConfigFields, Json } from "./config-fields.js";
 import type {
   Activation,

@@ -1,7 +1,7 @@
 // Rotary position embedding: from the fields of a configuration, in the two layouts that transformers has written, to
 // inverse frequencies. Not the rotation itself, which the decoder's graph holds.
 
-import { own } from "../../../core/json.js";
+import { own } from "../../../core/index.js";
 import { brief, type ConfigFields } from "./config-fields.js";
 import type { RopeSpec } from "./spec.js";
 

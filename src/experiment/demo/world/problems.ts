@@ -1,6 +1,7 @@
 // Word problems of the miniature, their solutions, and which of them are held out for evaluation.
+
 import { createHash } from "node:crypto";
-import { Random } from "../../../core/random.js";
+import { Random } from "../../../core/index.js";
 import { NAMES, NOUNS, type Noun, VERBS, type Verb } from "./lexicon.js";
 import { askHowMany, MOST_AT_ONCE, type Speaker, speakerOf, tellAct, tellPossession } from "./sentences.js";
 

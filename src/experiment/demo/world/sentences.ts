@@ -1,6 +1,6 @@
 // Sentences of the miniature's world: an act or a possession, told or asked about, in either language or in both mixed.
 // What a sentence says is drawn by its caller.
-import type { Random } from "../../../core/random.js";
+import type { Random } from "../../../core/index.js";
 import { type Language, NAMES, NOUNS, type Noun, PLACES, type Term, TIMES, VERBS, type Verb } from "./lexicon.js";
 
 /** An act is of two things at least, so that every noun is a plural, and of nine at most. */

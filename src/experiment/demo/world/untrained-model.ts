@@ -1,10 +1,9 @@
 // The miniature's base model before training: its configuration and its first weights, as a Hugging Face folder.
+
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { writeFileAtomically } from "../../../core/files.js";
-import { Random } from "../../../core/random.js";
-import { elementCount } from "../../../core/shape.js";
-import { type TensorData, writeSharded } from "../../../weights/safetensors/index.js";
+import { elementCount, Random, writeFileAtomically } from "../../../core/index.js";
+import { type TensorData, writeSharded } from "../../../weights/index.js";
 import { MAX_POSITIONS, SPECIAL_TOKENS, tokenizerConfigJson, tokenizerJson, vocabulary } from "./vocabulary.js";
 
 /** Sizes of a model. The default has 464 thousand parameters and learns its world in a few minutes on one core. */

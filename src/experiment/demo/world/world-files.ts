@@ -1,10 +1,11 @@
 // Writes the demo's world as files: an untrained model, training data, and held-out problems as tasks.
+
 import { createWriteStream } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { writeFileAtomically } from "../../../core/files.js";
+import { writeFileAtomically } from "../../../core/index.js";
 import { drawExamples, MIXES, type Mix } from "./exercises.js";
 import type { Language } from "./lexicon.js";
 import { answerOf, heldOutProblems, type Problem, tellProblem } from "./problems.js";

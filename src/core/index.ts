@@ -1,0 +1,65 @@
+// The door of core/: what other rooms use.
+export { AppendLog, readLog } from "./append-log.js";
+export { packBits, unpackBits } from "./bits.js";
+export { canonicalJson, digestOf, digestOfJson } from "./digest.js";
+export {
+  bytesPerElement,
+  DTYPE_BITS,
+  DTYPE_BY_TORCH_NAME,
+  type DType,
+  type FloatDType,
+  isDType,
+  isFloatDType,
+  type TorchDTypeName,
+} from "./dtype.js";
+export {
+  CancelledError,
+  CheckpointError,
+  DiskFullError,
+  type ErrorWhere,
+  FormatError,
+  isAnySystemError,
+  isSystemError,
+  LayergraftError,
+  MismatchError,
+  OutputError,
+  RecipeError,
+  systemMessage,
+} from "./errors.js";
+export {
+  exists,
+  isFile,
+  readBounded,
+  readJsonObject,
+  rewriteJson,
+  stampOf,
+  syncFolder,
+  writeFileAtomically,
+} from "./files.js";
+export {
+  closest,
+  didYouMean,
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatFixed,
+  formatPercent,
+  formatRanges,
+  formatShare,
+  formatSome,
+  parseBytes,
+  plural,
+  shorten,
+} from "./format.js";
+export { groupBy } from "./group.js";
+export { GuardError, guarded, guardedPatterns } from "./guard/index.js";
+export { isDeeperThan, isObject, own } from "./json.js";
+export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
+export { isAlive, isLocked, LOCK_FILE, type Lock, takeLock } from "./lock.js";
+export { processStat } from "./process-stat.js";
+export { Random } from "./random.js";
+export { RunFolder, writeFolder } from "./run-folder.js";
+export { elementCount, formatShape, type Shape, sameShape } from "./shape.js";
+export { visible } from "./terminal.js";
+export { MOST_THREADS } from "./threads.js";
+export { VERSION } from "./version.js";

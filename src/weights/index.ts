@@ -1,0 +1,61 @@
+// The door of weights/: what other rooms use.
+export { type Alignment, alignVocabularies } from "./checkpoint/alignment.js";
+export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js";
+export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";
+export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
+export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";
+export { folderName, locateSource, type SourceLocation } from "./checkpoint/locate.js";
+export type { AddedToken } from "./checkpoint/vocabulary.js";
+export { addRows } from "./kernels/adamw.js";
+export { Converter } from "./kernels/convert.js";
+export type { KernelDType } from "./kernels/kernels.js";
+export { TrainingKernels } from "./kernels/training.js";
+export type { TensorInfo } from "./safetensors/header.js";
+export { type FolderLayout, layoutFolder, type ShardLayout } from "./safetensors/layout.js";
+export { openSafetensors, type SafetensorsFile } from "./safetensors/reader.js";
+export { openShards } from "./safetensors/sharded.js";
+export { type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
+export { Evaluator } from "./streaming/evaluate.js";
+export { InputFiles } from "./streaming/files.js";
+export {
+  type AnalyzeJob,
+  type Combination,
+  type CountJob,
+  countBytes,
+  cutIntoPieces,
+  type Evaluation,
+  eachBlock,
+  type InputFile,
+  isStored,
+  type Job,
+  type LowRankTerm,
+  operationsOf,
+  type Payload,
+  type Program,
+  partOf,
+  requireFloat,
+  type Stored,
+  type StoredTerm,
+  storedTerms,
+  type Target,
+  type Term,
+} from "./streaming/program.js";
+export { addCounts, addUp, Collector, resultsByJob, totalDifferences, totalStatistics } from "./streaming/results.js";
+export { type AnalyzedPiece, pairsOf } from "./streaming/row-statistics.js";
+export { type Progress, type RunOptions, type RunResult, runProgram } from "./streaming/run-program.js";
+export {
+  type Approach,
+  type Consensus,
+  type Drop,
+  type DropByMagnitude,
+  mapOperation,
+  numbersOf,
+  type Seed,
+  type Select,
+  type SlerpRows,
+  type Subtract,
+  slerpWeights,
+  type Trim,
+  type TrimBy,
+  type Variance,
+} from "./streaming/value-operation.js";
