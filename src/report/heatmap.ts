@@ -47,7 +47,8 @@ export function heatmapSpec(heatmap: Heatmap): TopLevelSpec {
   const maximum = heatmapMaximum(heatmap);
   const panel = ({ title, subtitle, cells }: HeatmapPanel, index: number): UnitSpec => ({
     title: {
-      text: title,
+      // Vega looks titles up in plain objects, where a name that every object has is taken for something else.
+      text: title in {} ? `${title}\u00a0` : title,
       ...(subtitle === undefined ? {} : { subtitle }),
       anchor: "middle",
       fontSize: 13,
