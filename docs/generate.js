@@ -19,7 +19,7 @@ function table(fields) {
     const fallback = required ? "required" : value === undefined ? "" : `\`${JSON.stringify(value)}\``;
     return `| \`${name}\` | ${type} | ${fallback} | ${description.replaceAll("|", "\\|")} |`;
   });
-  return ["| field | what stands there | default | meaning |", "| --- | --- | --- | --- |", ...rows].join("\n");
+  return ["| field | type | default | meaning |", "| --- | --- | --- | --- |", ...rows].join("\n");
 }
 
 /** @param {import("layergraft/merge").MethodReference} method */
@@ -46,7 +46,7 @@ export function renewed(page) {
   const body = [
     `| method | what it does |\n| --- | --- |\n${index}`,
     ...methods.map(section),
-    `## Output\n\nThese fields stand at the top of a recipe, whatever its method. Options of the command line go before them.\n\n${table(outputReferences())}`,
+    `## Output\n\nSet these fields at the top level of a recipe, with any method. Command-line options override them.\n\n${table(outputReferences())}`,
   ].join("\n\n");
   return `${head}${BEGIN}\n\n${body}\n\n${END}${tail}`;
 }
