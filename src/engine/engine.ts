@@ -10,7 +10,7 @@ import { loadRuntime } from "./runtime/index.js";
 import type { SamplingOptions } from "./sampling.js";
 import { type ScoreOptions, scoreTexts, topNext } from "./score.js";
 import { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
-import { type ChatTemplate, TextStream, type Tokenizer } from "./text/index.js";
+import { type ChatMessage, type ChatTemplate, promptEncoder, TextStream, type Tokenizer } from "./text/index.js";
 
 export interface OpenEngineOptions extends LoadOptions {
   /** Folder that relative paths start from; the working folder by default. */
@@ -123,6 +123,24 @@ export class Engine {
   /** The model's chat template; undefined if it has none. */
   chatTemplate(): Promise<ChatTemplate | undefined> {
     return loadSourceTemplate(this.#source);
+  }
+
+  /**
+   * The tokens of a prompt: of a text with the marks that the tokenizer puts before one (BOS), of a conversation as the
+   * model's chat template writes it, open for the model's reply.
+   * @param options.bos whether a text gets these marks; default true
+   * @throws {LayergraftError} code `usage` for a conversation, if the model has no chat template
+   * @throws {CheckpointError} if it has no tokenizer that can be read
+   */
+  async encode(prompt: string | readonly ChatMessage[], { bos = true }: { bos?: boolean } = {}): Promise<number[]> {
+    if (typeof prompt === "string") return promptEncoder(await this.tokenizer())(prompt, bos);
+    const template = await this.chatTemplate();
+    if (!template) {
+      throw usage(
+        `${this.name} has no chat template. Add a chat_template.jinja to its folder, or prompt it with text (generate without --chat).`,
+      );
+    }
+    return (await this.tokenizer()).encode(template.render(prompt, { addGenerationPrompt: true }));
   }
 
   /** Tokens that end an answer: those of generation_config.json, config.json and the tokenizer. */

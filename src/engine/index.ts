@@ -29,6 +29,7 @@ export { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
 export type { ChatMessage, ChatTemplate } from "./text/chat-template.js";
 export { loadTokenizer } from "./text/load.js";
 export { loadChatTemplate } from "./text/load-template.js";
+export { encodePair, type PromptTokenizer, promptEncoder, type TextPair } from "./text/prompt-tokens.js";
 export { renderWithSpans } from "./text/replies.js";
 export type { Tokenizer } from "./text/tokenizer.js";
 export { type BoundWeights, bindWeights } from "./weights.js";

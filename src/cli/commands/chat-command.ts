@@ -7,7 +7,6 @@ import type { ChatMessage } from "../../engine/index.js";
 import {
   brokenModel,
   type EngineOptions,
-  encodeChat,
   type SamplingFlags,
   SOURCE_ARGUMENT,
   samplingOf,
@@ -39,7 +38,7 @@ export function addChatCommand(program: Command): void {
       const opening: ChatMessage[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
       let messages = [...opening];
       // Without a template there is no talk; better said before the first question.
-      await encodeChat(engine, [...messages, { role: "user", content: "" }]);
+      await engine.encode([...messages, { role: "user", content: "" }]);
       say(flags, HELP);
       const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: "> " });
       let answering: AbortController | undefined;
@@ -59,7 +58,7 @@ export function addChatCommand(program: Command): void {
           if (flags.json) print(JSON.stringify({ text: answer, finish, promptTokens, newTokens }));
           else print(finish === "stopped" ? palette.dim(" [stopped]") : "");
         };
-        const tokens = await encodeChat(engine, messages);
+        const tokens = await engine.encode(messages);
         try {
           if (tokens.length >= engine.contextLength) {
             messages.pop();

@@ -7,8 +7,6 @@ import { SILENT, showProgress } from "../../report/index.js";
 import {
   brokenModel,
   type EngineOptions,
-  encodeChat,
-  encodePrompt,
   parsePositive,
   readPrompts,
   readTokenFile,
@@ -96,9 +94,9 @@ export function addGenerateCommand(program: Command): void {
 }
 
 async function encode(engine: Engine, text: string, { chat, system, bos }: GenerateFlags): Promise<number[]> {
-  if (!chat) return encodePrompt(engine, text, { bos });
+  if (!chat) return engine.encode(text, { bos });
   const before = system === undefined ? [] : [{ role: "system", content: system }];
-  return encodeChat(engine, [...before, { role: "user", content: text }]);
+  return engine.encode([...before, { role: "user", content: text }]);
 }
 
 function report(engine: Engine, prompts: readonly Prompt[], answers: readonly Generation[], seconds: number): unknown {

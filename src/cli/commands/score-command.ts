@@ -5,7 +5,6 @@ import { LayergraftError } from "../../core/index.js";
 import { right, terminalLines } from "../../report/index.js";
 import {
   type EngineOptions,
-  encodePrompt,
   parsePositive,
   readTokenFile,
   SOURCE_ARGUMENT,
@@ -51,7 +50,7 @@ export function addScoreCommand(program: Command): void {
         if (flags.json) return printJsonLine({ logprobs });
         return print(logprobs.map((list) => list.map((logprob) => logprob.toFixed(4)).join(" ")));
       }
-      const context = await encodePrompt(engine, flags.prompt ?? "", { bos: flags.bos });
+      const context = await engine.encode(flags.prompt ?? "", { bos: flags.bos });
       const tokenizer = await engine.tokenizer();
       const result: Record<string, unknown> = {};
       if (flags.continuation) {

@@ -5,7 +5,7 @@ import { availableParallelism } from "node:os";
 import { text as readStream } from "node:stream/consumers";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes, isSystemError, LayergraftError } from "../../core/index.js";
-import { type ChatMessage, type Engine, type GenerateOptions, openEngine } from "../../engine/index.js";
+import { type Engine, type GenerateOptions, openEngine } from "../../engine/index.js";
 import {
   type CommonOptions,
   elapsed,
@@ -137,28 +137,6 @@ function parseShare(most: number): (text: string) => number {
     }
     return value;
   };
-}
-
-/** The tokens of a prompt: as it is, with what the tokenizer puts before a text (BOS), unless that is unwanted. */
-export async function encodePrompt(engine: Engine, prompt: string, options: { bos?: boolean } = {}): Promise<number[]> {
-  const tokenizer = await engine.tokenizer();
-  if (options.bos === false) return tokenizer.encode(prompt);
-  const tokens = tokenizer.encode(prompt, { specialTokens: true });
-  // Some tokenizers put a mark at the end, too, which would end the answer before it begins.
-  return tokens.at(-1) === tokenizer.eos && tokens.length > 1 ? tokens.slice(0, -1) : tokens;
-}
-
-/** The tokens of a conversation that the model is to go on with. */
-export async function encodeChat(engine: Engine, messages: readonly ChatMessage[]): Promise<number[]> {
-  const template = await engine.chatTemplate();
-  if (!template) {
-    throw new LayergraftError(
-      "usage",
-      `${engine.name} has no chat template, so how a conversation looks to it is not known; give its folder a chat_template.jinja, or use generate without --chat`,
-    );
-  }
-  const text = template.render(messages, { addGenerationPrompt: true });
-  return (await engine.tokenizer()).encode(text);
 }
 
 /** The error of a model whose scores are not numbers. @param where such as "in its answer 2" */

@@ -4,15 +4,16 @@ import { mkdirSync } from "node:fs";
 import { mkdtemp, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { exists, formatDuration, LayergraftError, own, VERSION } from "../../core/index.js";
-import { type ChatTemplate, loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
+import { exists, formatDuration, LayergraftError, own } from "../../core/index.js";
+import { loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
 import {
   type Backend,
-  engineBackend,
+  modelBackend,
   openLlamaCpp,
   openOllama,
   openOpenAI,
   plainAddress,
+  rendererOf,
   SERVER_LOG,
   type ServerOptions,
   startServer,
@@ -90,23 +91,9 @@ async function openOwn(
     ...(flags.threads === undefined ? {} : { threads: flags.threads }),
     ...(flags.provider === undefined ? {} : { providers: flags.provider }),
   });
-  try {
-    for (const note of engine.notes) say(`note: ${note}`);
-    const template = await engine.chatTemplate();
-    const backend = engineBackend({
-      engine,
-      tokenizer: await engine.tokenizer(),
-      renderChat: rendererOf(template),
-      model: engine.name,
-      digest: engine.digest,
-      version: `layergraft ${VERSION}`,
-      batch: flags.batch,
-    });
-    return { backend, url: undefined, close: () => backend.close() };
-  } catch (error) {
-    await engine.close();
-    throw error;
-  }
+  for (const note of engine.notes) say(`note: ${note}`);
+  const backend = await modelBackend(engine, { batch: flags.batch });
+  return { backend, url: undefined, close: () => backend.close() };
 }
 
 /** Starts the user's server, opens it, and stops it when the backend is closed, or cannot be opened. */
@@ -170,10 +157,6 @@ async function serverOptions(flags: BackendFlags, folder: string | undefined): P
     tokenizer: hasTokenizer ? await loadTokenizer(folder) : undefined,
     renderChat: rendererOf(template),
   };
-}
-
-function rendererOf(template: ChatTemplate | undefined): Backend["renderChat"] {
-  return template && (async (messages) => template.render(messages, { addGenerationPrompt: true }));
 }
 
 /** A key comes from the environment alone: a command line is there for all to see. */

@@ -9,6 +9,7 @@ export {
 } from "./chat-template.js";
 export { loadEndIds, loadTokenizer } from "./load.js";
 export { loadChatTemplate } from "./load-template.js";
+export { encodePair, type PromptTokenizer, promptEncoder, type TextPair } from "./prompt-tokens.js";
 export {
   encodeReplies,
   type MaskedTokens,

@@ -1,4 +1,5 @@
 // Who answers the prompts: the interface that the engine and every server's adapter fill. Knows no task and no score.
+import { type PromptTokenizer, promptEncoder } from "../../engine/index.js";
 
 /** What answered, for the result file: nothing in it changes from one run to the next with the same model. */
 export interface BackendIdentity {
@@ -124,13 +125,8 @@ export interface Backend {
   close(): Promise<void>;
 }
 
-/** A tokenizer, as far as backends need it; that of text/ is one. */
-export interface Encoder {
-  readonly bos: number | undefined;
-  readonly eos: number | undefined;
-  encode(text: string, options?: { specialTokens?: boolean }): number[];
-  tokenOf(id: number): string | undefined;
-}
+/** A tokenizer, as far as backends need it; that of the engine is one. */
+export type Encoder = PromptTokenizer;
 
 /** Ids of a text; `specialTokens`: with what the tokenizer's own post-processor adds. */
 export type Encode = (
@@ -139,20 +135,9 @@ export type Encode = (
   signal: AbortSignal | undefined,
 ) => Promise<readonly number[]>;
 
-/**
- * Encodes with a tokenizer at hand. A text that begins with the beginning-of-sequence token already, as rendered chats
- * do, gets no second one; an end that some tokenizers put after every text is left away, as the text goes on.
- */
+/** Encodes prompts with a tokenizer at hand. */
 export function encodeWith(tokenizer: Encoder): Encode {
-  const { bos, eos } = tokenizer;
-  const begin = bos === undefined ? undefined : tokenizer.tokenOf(bos);
-  const marks = tokenizer.encode("", { specialTokens: true });
-  const hasEnd = eos !== undefined && marks.at(-1) === eos && (marks.length > 1 || eos !== bos);
-  const encode = (text: string, specialTokens: boolean): readonly number[] => {
-    if (!specialTokens || (begin && text.startsWith(begin))) return tokenizer.encode(text);
-    const ids = tokenizer.encode(text, { specialTokens: true });
-    return hasEnd ? ids.slice(0, -1) : ids;
-  };
+  const encode = promptEncoder(tokenizer);
   // The choices of an item have one long context, which is encoded once.
   const recent = new Map<string, readonly number[]>();
   return async (text, specialTokens) => {
@@ -170,21 +155,6 @@ export function encodeWith(tokenizer: Encoder): Encode {
 
 /** Texts whose ids are remembered: those of the requests that are under way together. */
 const REMEMBERED = 8;
-
-/**
- * Ids of a context and of its continuation, so that together they are the ids of the whole text: blanks at the
- * context's end go with the continuation, as tokens take the blank before a word with them. As lm-evaluation-harness
- * splits a pair (0.4.13, api/model.py, `_encode_pair`).
- */
-export async function encodePair(
-  encode: Encode,
-  { context, continuation, specialTokens = true }: LoglikelihoodRequest,
-  signal: AbortSignal | undefined,
-): Promise<{ context: readonly number[]; continuation: readonly number[] }> {
-  const before = await encode(context.trimEnd(), specialTokens, signal);
-  const whole = await encode(context + continuation, specialTokens, signal);
-  return { context: whole.slice(0, before.length), continuation: whole.slice(before.length) };
-}
 
 /** A context without the blanks at its end, and a choice with them before it, as tokens have them. */
 export function moveBlanks(context: string, choices: readonly string[]): { context: string; choices: string[] } {

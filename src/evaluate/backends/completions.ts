@@ -1,6 +1,7 @@
 // One model behind a completions endpoint: requests as it wants them, answers checked before they are believed.
 
 import { own } from "../../core/index.js";
+import { encodePair } from "../../engine/index.js";
 import { answerAll, listAt, numberAt, objectAt, stringAt } from "./answering.js";
 import {
   type Answer,
@@ -9,7 +10,6 @@ import {
   type Chosen,
   cutAtStop,
   type Encode,
-  encodePair,
   type Fault,
   type Generated,
   type GenerateRequest,
@@ -125,7 +125,7 @@ export class CompletionServer {
 
   async #score(request: LoglikelihoodRequest, signal: AbortSignal | undefined): Promise<Answer<Loglikelihood>> {
     const { encode } = this.#model;
-    const pair = encode && (await encodePair(encode, request, signal));
+    const pair = encode && (await encodePair((text, marks) => encode(text, marks, signal), request));
     if (pair && (pair.context.length === 0 || pair.continuation.length === 0)) {
       return { fault: "a context or a continuation without tokens has no log-likelihood" };
     }
@@ -168,7 +168,11 @@ export class CompletionServer {
     const byId = encode !== undefined && this.#is(["vllm"]);
     const ids: number[] = [];
     for (const choice of encode ? choices : []) {
-      const pair = await encodePair(encode as Encode, { context, continuation: choice, specialTokens }, signal);
+      const pair = await encodePair((text, marks) => (encode as Encode)(text, marks, signal), {
+        context,
+        continuation: choice,
+        specialTokens,
+      });
       const [id] = pair.continuation;
       if (id === undefined || pair.continuation.length > 1) {
         return {

@@ -1,5 +1,6 @@
 // Our own engine as a backend: token ids, fixed batches, the shared beginning of prompts side by side. Computes nothing.
 import { groupBy } from "../../core/index.js";
+import { encodePair } from "../../engine/index.js";
 import {
   type Answer,
   type AnswerOptions,
@@ -7,7 +8,6 @@ import {
   type ChatMessage,
   cutAtStop,
   type Encoder,
-  encodePair,
   encodeWith,
   type Fault,
   type Generated,
@@ -152,7 +152,9 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     batch: readonly LoglikelihoodRequest[],
     signal: AbortSignal | undefined,
   ): Promise<Answer<Loglikelihood>[]> {
-    const pairs = await Promise.all(batch.map((request) => encodePair(encode, request, signal)));
+    const pairs = await Promise.all(
+      batch.map((request) => encodePair((text, marks) => encode(text, marks, signal), request)),
+    );
     const faults = pairs.map(({ context, continuation }): Fault | undefined =>
       context.length === 0 || continuation.length === 0
         ? { fault: "a context or a continuation without tokens has no log-likelihood" }

@@ -21,6 +21,7 @@ export {
 export { type EngineBackendOptions, type EvaluationEngine, engineBackend } from "./engine-backend.js";
 export { plainAddress, ServerError, withoutLogin } from "./http.js";
 export { openLlamaCpp } from "./llamacpp.js";
+export { modelBackend, rendererOf } from "./model-backend.js";
 export { type OllamaOptions, openOllama } from "./ollama.js";
 export { openOpenAI, type ServerOptions } from "./openai.js";
 export { type RunningServer, type ServeOptions, startServer } from "./serve.js";

@@ -3,6 +3,7 @@
 
 import { posix, win32 } from "node:path";
 import { LayergraftError } from "../../core/index.js";
+import { encodePair } from "../../engine/index.js";
 import { answerAll, lacksIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
 import {
   type Answer,
@@ -11,7 +12,6 @@ import {
   type Chosen,
   cutAtStop,
   type Encode,
-  encodePair,
   type Fault,
   type Generated,
   type GenerateRequest,
@@ -113,7 +113,11 @@ class LlamaCppServer {
   ): Promise<Answer<Chosen>> => {
     const ids: number[] = [];
     for (const continuation of choices) {
-      const pair = await encodePair(this.encode, { context, continuation, specialTokens }, signal);
+      const pair = await encodePair((text, marks) => this.encode(text, marks, signal), {
+        context,
+        continuation,
+        specialTokens,
+      });
       const [id] = pair.continuation;
       if (id === undefined || pair.continuation.length > 1) {
         return {

@@ -3,9 +3,9 @@
 
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { elementCount, exists, VERSION } from "../../core/index.js";
-import { type ChatTemplate, loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
-import { type Backend, engineBackend, openOpenAI, startServer } from "../../evaluate/index.js";
+import { elementCount, exists } from "../../core/index.js";
+import { loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
+import { type Backend, modelBackend, openOpenAI, rendererOf, startServer } from "../../evaluate/index.js";
 import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
 import { openCheckpoint, parameterCount } from "../../weights/index.js";
 import type { StepInputs } from "./inputs.js";
@@ -128,16 +128,9 @@ async function openOwn(source: ModelSource, options: AnswerOptions): Promise<Omi
     },
   });
   try {
-    const backend = engineBackend({
-      engine,
-      tokenizer: await engine.tokenizer(),
-      renderChat: rendererOf(await engine.chatTemplate()),
-      // Neither names nor times of files where the bytes are known: answers are gone on with after a move.
-      ...(identity === undefined
-        ? { model: engine.name, digest: engine.digest }
-        : { model: "model", digest: digestOf(identity) }),
-      version: `layergraft ${VERSION}`,
-    });
+    // Neither names nor times of files where the bytes are known: answers stay valid after a move.
+    const known = identity === undefined ? {} : { model: "model", digest: digestOf(identity) };
+    const backend = await modelBackend(engine, known);
     const elements = plan
       ? plan.plan.steps.reduce((sum, { shape }) => sum + elementCount(shape), 0)
       : parameterCount(await openCheckpoint(source as string));
@@ -172,8 +165,4 @@ async function asFolder(source: ModelSource, options: AnswerOptions): Promise<st
     ...(signal ? { signal } : {}),
   });
   return out;
-}
-
-function rendererOf(template: ChatTemplate | undefined): Backend["renderChat"] {
-  return template && (async (messages) => template.render(messages, { addGenerationPrompt: true }));
 }
