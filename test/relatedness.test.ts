@@ -99,6 +99,17 @@ describe("related models", () => {
     expect((await planRecipe({ method: "passthrough", slices })).plan.notes).toEqual([]);
   });
 
+  it("a model that stands in many places is opened once, and named in one short note", async () => {
+    const models = Array.from({ length: 60 }, (_, i) => (i % 2 === 0 ? math : swahili));
+    const { plan, sources } = await planRecipe({ method: "soup", models });
+    expect(new Set(sources.values()).size).toBe(2);
+    expect(sources.size).toBe(60);
+    expect(plan.notes).toEqual([
+      "models[0], models[2], models[4] and 27 more are the same model",
+      "models[1], models[3], models[5] and 27 more are the same model",
+    ]);
+  });
+
   it("a soup of one is shown as a copy", async () => {
     const { stdout } = await layergraft(["soup", "--model", math, "--dry-run"]);
     expect(stdout).toContain("note: nothing is merged; the result is a copy of the one model");

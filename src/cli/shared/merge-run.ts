@@ -101,7 +101,7 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
     printJson({ ...result, seconds: (performance.now() - start) / 1000, summary });
     return;
   }
-  for (const line of describeMeasured(result.measured)) say(options, line);
+  for (const line of describeMeasured(opened.plan.measurements, result.measured)) say(options, line);
   if (opened.plan.measurements.some(({ kind }) => kind === "ownership") && !result.alreadyComplete) {
     const owned = measuredOwnership(opened.plan, new Map(Object.entries(result.measured)));
     say(options, ["", ...layerStrip(named(owned, opened.plan), paletteFor(process.stderr)), ""].join("\n"));
@@ -164,13 +164,17 @@ function describeMeasurements(measurements: OpenedPlan["plan"]["measurements"]):
 }
 
 /** Magnitudes, and the weights that they give. */
-function describeMeasured(measured: Readonly<Record<string, readonly number[]>>): string[] {
-  const entries = Object.entries(measured).flatMap(([id, [value = 0]]): [string, number][] =>
-    id.startsWith("magnitude of ") ? [[id, value]] : [],
-  );
-  const sum = entries.reduce((total, [, value]) => total + 1 / value, 0);
-  const isOneAverage = new Set(entries.map(([id]) => id.replace(/^.* against /, ""))).size === 1;
-  return entries.map(([id, value]) => {
+function describeMeasured(
+  measurements: OpenedPlan["plan"]["measurements"],
+  measured: Readonly<Record<string, readonly number[]>>,
+): string[] {
+  const magnitudes = measurements.flatMap((one) => {
+    const [value] = measured[one.id] ?? [];
+    return one.kind === "magnitude" && value !== undefined ? [{ id: one.id, against: one.against, value }] : [];
+  });
+  const sum = magnitudes.reduce((total, { value }) => total + 1 / value, 0);
+  const isOneAverage = new Set(magnitudes.map(({ against }) => against)).size === 1;
+  return magnitudes.map(({ id, value }) => {
     const weight = isOneAverage ? `, weight ${(1 / value / sum).toFixed(3)}` : "";
     return `${id}: ${value.toExponential(3)}${weight}`;
   });

@@ -129,7 +129,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
   requireDistinct(names);
 
   const builder = new OperandBuilder(folder);
-  await builder.open(base, "base");
+  await builder.open(base, "base", { isBase: true });
   const hasRecipes = Object.values(options.experts).some((source) => typeof source !== "string");
   const { checkRecipe } = hasRecipes ? await import("../plan/recipe-file.js") : {}; // brings the library that reads YAML
   const located = names.map((name): [name: string, source: SourceRecipe, folder: string] => {
@@ -137,9 +137,9 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     const [value, from] = isLocated(source) ? [source.recipe, source.folder] : [source, folder];
     return [name, typeof value === "string" || !checkRecipe ? value : { ...checkRecipe(value) }, from];
   });
-  for (const [name, source, from] of located) await builder.open(source, name, from);
+  for (const [name, source, from] of located) await builder.open(source, name, { folder: from });
   await builder.requireCompatible(vocabulary, "compared");
-  const { unrelated } = compareWeights(builder.sources);
+  const { unrelated } = compareWeights(builder.sources, (label) => builder.isBase(label));
   const root = builder.operand(base, "base");
   const experts = located.map(([name, source]) => builder.operand(source, name));
   const measured = await measureAll([...builder.measurements.values()], builder.sources, run);

@@ -6,7 +6,6 @@ import {
   type Consensus,
   type Drop,
   type DropByMagnitude,
-  mapOperation,
   numbersOf,
   type Select,
   type SlerpRows,
@@ -88,7 +87,13 @@ export function isLeaf(value: Value | FlatTerm): value is Leaf {
 
 /** Every leaf of a value, repeated ones repeated. */
 export function leavesOf(value: Value): Leaf[] {
-  return isLeaf(value) ? [value] : childrenOf(value).flatMap(leavesOf);
+  const leaves: Leaf[] = [];
+  const visit = (inner: Value): void => {
+    if (isLeaf(inner)) leaves.push(inner);
+    else for (const child of childrenOf(inner)) visit(child);
+  };
+  visit(value);
+  return leaves;
 }
 
 /** The values that a value is made of. */
@@ -205,14 +210,4 @@ export function maskOf(id: string, measured: Measured): Uint8Array {
   const mask = measured.get(id);
   if (!(mask instanceof Uint8Array)) throw new Error(`measurement ${id} has not been made`);
   return mask;
-}
-
-/** The same value with its leaves replaced, such as by tensors of another name. */
-export function mapLeaves(value: Value, to: (leaf: Leaf) => Value): Value {
-  if (isLeaf(value)) return to(value);
-  const inner = (terms: readonly WeightedValue[]) =>
-    terms.map((term) => ({ ...term, value: mapLeaves(term.value, to) }));
-  if ("blend" in value) return { blend: inner(value.blend) };
-  if ("sum" in value) return { sum: inner(value.sum) };
-  return mapOperation(value, { value: (one) => mapLeaves(one, to), number: (x) => x, mask: (mask) => mask });
 }

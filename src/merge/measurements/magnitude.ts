@@ -23,6 +23,8 @@ export interface MagnitudeMeasurement {
   readonly kind: "magnitude";
   /** The expert, for people. */
   readonly label: string;
+  /** The base, for people. */
+  readonly against: string;
   readonly tensors: readonly MeasuredTensor[];
 }
 

@@ -52,7 +52,10 @@ export function inverseMagnitude(expert: Operand, base: Operand, context: PlanCo
   const tensors = [...expert.tensors].map(([tensor, { shape, value }]) => {
     return { tensor, shape, value, base: tensorOf(base, tensor).value };
   });
-  return { ...context.measure({ id, kind: "magnitude", label: expert.label, tensors }), inverse: true };
+  return {
+    ...context.measure({ id, kind: "magnitude", label: expert.label, against: base.label, tensors }),
+    inverse: true,
+  };
 }
 
 /** The same tensor of several operands, averaged; a tensor that cannot be averaged is taken from the first. */

@@ -1,7 +1,7 @@
 // Opens the sources of recipes and makes operands of them: checkpoints as they are, recipes by their methods, the nested
 // ones first. Collects on the way what the methods ask to be measured, and what a person should know.
 
-import { RecipeError } from "../../core/index.js";
+import { groupBy, RecipeError } from "../../core/index.js";
 import {
   type Alignment,
   alignVocabularies,
@@ -15,10 +15,25 @@ import { childrenOf, isLeaf, type Value } from "../expressions/expression.js";
 import type { Measurement } from "../measurements/measure.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "../methods/operand.js";
-import { type MergeRecipe, methodOf, sourcesOf } from "./recipe.js";
+import { isListField, type MergeRecipe, methodOf, sourcesOf } from "./recipe.js";
+import { pathOf } from "./relatedness.js";
 
 /** A recipe that was checked. */
 type AnyRecipe = MergeRecipe | NestedRecipe;
+
+/** Where a source stands. */
+interface Place {
+  /** Path of its recipe within the whole recipe, such as `task.`; empty at the top. */
+  readonly recipe?: string;
+  /** The recipe's field that names it, such as `models`. */
+  readonly field?: string;
+  readonly isBase?: boolean | undefined;
+}
+
+interface OpenOptions extends Place {
+  /** Folder that relative paths start from; the builder's by default. */
+  readonly folder?: string;
+}
 
 export class OperandBuilder implements PlanContext {
   /** Opened checkpoints by label, which is their path within the recipe. */
@@ -27,6 +42,9 @@ export class OperandBuilder implements PlanContext {
   readonly measurements = new Map<string, Measurement>();
   readonly notes: string[] = [];
   readonly folder: string;
+  /** Opened checkpoints by folder and name, so that slices of one model open it once. */
+  readonly #opened = new Map<string, Checkpoint>();
+  readonly #places = new Map<string, Place>();
 
   /** @param folder folder that relative paths start from */
   constructor(folder: string) {
@@ -42,10 +60,14 @@ export class OperandBuilder implements PlanContext {
     return { measured: measurement.id };
   }
 
-  /** Opens a source, a checkpoint or all those of a recipe. */
-  async open(source: SourceRecipe, label: string, folder = this.folder): Promise<void> {
-    if (typeof source !== "string") return this.openAll(source, `${label}.`, folder);
-    this.sources.set(label, await openCheckpoint(source, { base: folder }));
+  /** Opens a checkpoint, or all checkpoints of a recipe. */
+  async open(source: SourceRecipe, label: string, { folder = this.folder, ...place }: OpenOptions): Promise<void> {
+    if (typeof source !== "string") return this.openAll(source, `${label}.`, { folder, isBase: place.isBase });
+    this.#places.set(label, place);
+    const key = `${folder}\0${source}`;
+    const checkpoint = this.#opened.get(key) ?? (await openCheckpoint(source, { base: folder }));
+    this.#opened.set(key, checkpoint);
+    this.sources.set(label, checkpoint);
   }
 
   /**
@@ -65,8 +87,27 @@ export class OperandBuilder implements PlanContext {
   }
 
   /** Opens every checkpoint of a recipe and of the recipes inside it; labels are paths within the recipe. */
-  async openAll(recipe: AnyRecipe, prefix: string, folder = this.folder): Promise<void> {
-    for (const [name, source] of sourcesOf(recipe)) await this.open(source, `${prefix}${name}`, folder);
+  async openAll(
+    recipe: AnyRecipe,
+    prefix: string,
+    options: { folder?: string; isBase?: boolean | undefined } = {},
+  ): Promise<void> {
+    for (const [name, source, [field]] of sourcesOf(recipe)) {
+      const isBase = options.isBase === true || field === "base";
+      await this.open(source, `${prefix}${name}`, { ...options, recipe: prefix, field: String(field), isBase });
+    }
+  }
+
+  /** Whether a source only serves as a base: changes are measured from it, and it is not merged itself. */
+  isBase(label: string): boolean {
+    return this.#places.get(label)?.isBase === true;
+  }
+
+  /** Groups of sources of one recipe that are the same model, by label. Slices often are, so they do not count. */
+  duplicates(): string[][] {
+    const models = [...this.sources].filter(([label]) => this.#places.get(label)?.field !== "slices");
+    const groups = groupBy(models, ([label, source]) => `${this.#places.get(label)?.recipe} ${pathOf(source)}`);
+    return [...groups.values()].flatMap((group) => (group.length > 1 ? [group.map(([label]) => label)] : []));
   }
 
   /** The operand that a recipe makes. */
@@ -79,7 +120,7 @@ export class OperandBuilder implements PlanContext {
     // Slices are put one after the other; all other sources are combined layer by layer.
     if (!("slices" in recipe)) requireSameShape([...operands.values()]);
     const get = (field: string): Operand => operands.get(field) as Operand;
-    const models = direct.flatMap(([name]) => (/^(models|slices)\[/.test(name) ? [get(name)] : []));
+    const models = direct.flatMap(([name, , [field]]) => (isListField(field) ? [get(name)] : []));
     const made = within(prefix, () => method.tensors(recipe, { get, models, base: operands.get("base") }, this));
     const { tensors, layerOrder } = made instanceof Map ? { tensors: made, layerOrder: lead.layerOrder } : made;
     const layers = layerOrder?.length ?? lead.layers;

@@ -5,7 +5,6 @@ import { basename, resolve } from "node:path";
 import {
   DTYPE_BY_TORCH_NAME,
   formatSome,
-  groupBy,
   isFloatDType,
   LayergraftError,
   MismatchError,
@@ -21,7 +20,7 @@ import { OperandBuilder } from "./operand-builder.js";
 import { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
 import { mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
 import { checkRecipe } from "./recipe-file.js";
-import { compareWeights, isBase, pathOf } from "./relatedness.js";
+import { compareWeights } from "./relatedness.js";
 
 /** A plan together with the opened checkpoints that it names. */
 export interface OpenedPlan {
@@ -74,8 +73,10 @@ class Planner {
     const steps = [...merged.tensors].map(([tensor, from]) => this.#step(tensor, from));
     this.#checkArithmetic(steps);
     this.#noteUnused(steps);
-    this.#noteSame();
-    const { unrelated, notes } = compareWeights(builder.sources);
+    for (const labels of builder.duplicates()) {
+      builder.note(`${labels.length > 3 ? formatSome(labels) : labels.join(" and ")} are the same model`);
+    }
+    const { unrelated, notes } = compareWeights(builder.sources, (label) => builder.isBase(label));
     for (const note of notes) builder.note(note);
     const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
     if (packed.length > 0) {
@@ -104,22 +105,12 @@ class Planner {
     return { plan, sources: builder.sources };
   }
 
-  /** Says which sources of one recipe are the same model. The slices of a passthrough often are. */
-  #noteSame(): void {
-    const merged = [...this.#builder.sources].filter(([label]) => !/(^|\.)slices\[\d+\]$/.test(label));
-    const parentOf = (label: string) => label.slice(0, label.lastIndexOf(".") + 1);
-    for (const same of groupBy(merged, ([label, source]) => `${parentOf(label)} ${pathOf(source)}`).values()) {
-      const labels = same.map(([label]) => label);
-      if (labels.length > 1) this.#builder.note(`${labels.join(" and ")} are the same model`);
-    }
-  }
-
   /** Says which sources are given and read by nothing. */
   #noteUnused(steps: readonly Step[]): void {
-    const used = new Set(steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
+    const used = sourcesRead(steps);
     for (const source of measuredSources([...this.#builder.measurements.values()])) used.add(source);
     for (const label of this.#builder.sources.keys()) {
-      if (isBase(label) && !used.has(label)) this.#builder.note(`${label} is given but not needed`);
+      if (this.#builder.isBase(label) && !used.has(label)) this.#builder.note(`${label} is given but not needed`);
     }
   }
 
@@ -138,20 +129,26 @@ class Planner {
   /** With `dtype: keep` there must be one dtype to keep: the same for a tensor in all sources, used in it or not. */
   #mixedDTypes(steps: readonly Step[]): string[] {
     if (this.#recipe.dtype !== "keep") return [];
-    const entering = new Set(steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
-    const [first, ...others] = [...this.#builder.sources].filter(([label]) => !isBase(label) || entering.has(label));
+    const entering = sourcesRead(steps);
+    const compared = new Set<Checkpoint>();
+    const [first, ...others] = [...this.#builder.sources].filter(([label, checkpoint]) => {
+      const counts = !compared.has(checkpoint) && (!this.#builder.isBase(label) || entering.has(label));
+      if (counts) compared.add(checkpoint);
+      return counts;
+    });
     if (!first) return [];
     return others.flatMap(([label, checkpoint]) => {
+      const dtypes = (tensor: string) => [first[1].tensors.get(tensor)?.dtype, checkpoint.tensors.get(tensor)?.dtype];
       const differing = steps.filter(({ tensor }) => {
-        const [a, b] = [first[1].tensors.get(tensor)?.dtype, checkpoint.tensors.get(tensor)?.dtype];
+        const [a, b] = dtypes(tensor);
         return a !== b;
       });
       const [example] = differing;
       if (!example) return [];
-      const [a, b] = [first[1].tensors.get(example.tensor)?.dtype, checkpoint.tensors.get(example.tensor)?.dtype];
+      const [a, b] = dtypes(example.tensor);
       return [
         `${plural(differing.length, "tensor")} of ${first[0]} and ${label} differ in dtype, such as ${example.tensor} (${a} against ${b}); ` +
-          "say which the result shall have, with --dtype bfloat16, float16 or float32",
+          "choose the dtype of the result with --dtype bfloat16, float16 or float32",
       ];
     });
   }
@@ -212,6 +209,13 @@ class Planner {
       { field: "tokenizer_from", actual: asked },
     );
   }
+}
+
+/** Ids of the sources that steps read. */
+function sourcesRead(steps: readonly Step[]): Set<string> {
+  const sources = new Set<string>();
+  for (const { value } of steps) for (const { source } of leavesOf(value)) sources.add(source);
+  return sources;
 }
 
 /** The recipe, and the recipes inside it, with the defaults that a depth gives, so that what was done stands in the output. */

@@ -80,6 +80,10 @@ export const SOURCE_FIELDS = ["task", "language", "expert", "base"] as const;
 /** Fields that list sources, bare or as `{ model, ... }`. */
 export const LIST_FIELDS = ["models", "slices"] as const;
 
+export function isListField(field: PropertyKey | undefined): boolean {
+  return LIST_FIELDS.some((name) => name === field);
+}
+
 /** The direct sources of a recipe: where each stands, and what stands there. */
 export function sourcesOf(recipe: object): [label: string, source: SourceRecipe, path: PropertyKey[]][] {
   const fields = recipe as Record<string, unknown>;

@@ -34,17 +34,23 @@ export interface Relatedness {
  * Only matrices of the layers count: norms are near 1 in every model, and embeddings may have other rows. The sample is
  * the same each time.
  */
-export function compareWeights(sources: ReadonlyMap<string, Checkpoint>): Relatedness {
+export function compareWeights(
+  sources: ReadonlyMap<string, Checkpoint>,
+  isBase: (label: string) => boolean,
+): Relatedness {
   const labelled = [...sources];
   const reference = labelled.find(([label]) => isBase(label)) ?? labelled[0];
   const unrelated: string[] = [];
   const notes: string[] = [];
   if (!reference) return { unrelated, notes };
   const sampler = new Sampler();
+  const compared = new Map<string, Comparison | undefined>();
   try {
     for (const other of labelled) {
-      if (pathOf(other[1]) === pathOf(reference[1])) continue;
-      const found = sampler.compare(reference[1], other[1]);
+      const path = pathOf(other[1]);
+      if (path === pathOf(reference[1])) continue;
+      if (!compared.has(path)) compared.set(path, sampler.compare(reference[1], other[1]));
+      const found = compared.get(path);
       if (!found) continue;
       const [a, b] = [reference, other].map(([label, { name }]) => `${label} (${name})`);
       const figures = `mean cosine ${found.cosine.toFixed(2)}, difference ${formatPercent(found.difference)} of the weights' size`;
@@ -61,11 +67,6 @@ export function compareWeights(sources: ReadonlyMap<string, Checkpoint>): Relate
     sampler.close();
   }
   return { unrelated, notes };
-}
-
-/** Whether a source is what changes are taken from, and not one of those that are merged. */
-export function isBase(label: string): boolean {
-  return /(^|\.)base(\.|$)/.test(label);
 }
 
 /** What tells sources apart that are not the same model. */

@@ -9,6 +9,12 @@ export interface Labelled {
   readonly checkpoint: Checkpoint;
 }
 
+/** The first of those that name the same opened checkpoint. */
+function distinct(checkpoints: readonly Labelled[]): Labelled[] {
+  const seen = new Set<Checkpoint>();
+  return checkpoints.filter(({ checkpoint }) => !seen.has(checkpoint) && seen.add(checkpoint));
+}
+
 const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name})`;
 
 /**
@@ -22,7 +28,7 @@ export function requireCompatible(
   more: readonly string[] = [],
   purpose = "merged",
 ): void {
-  const [first, ...others] = checkpoints;
+  const [first, ...others] = distinct(checkpoints);
   if (!first) return;
   const faults = [...others.flatMap((other) => compare(first, other)), ...more];
   if (faults.length > 0) {
@@ -37,7 +43,7 @@ export function requireCompatible(
 export async function compareVocabularies(
   checkpoints: readonly Labelled[],
 ): Promise<{ faults: readonly string[]; notes: readonly string[] }> {
-  const [first, ...others] = checkpoints;
+  const [first, ...others] = distinct(checkpoints);
   const bytes = first && (await tokenizerBytes(first.checkpoint));
   const faults: string[] = [];
   const notes: string[] = [];
