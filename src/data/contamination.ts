@@ -16,12 +16,12 @@ export const contaminationSchema = z.strictObject({
     .int()
     .min(4)
     .default(13)
-    .describe("words in a row that make a passage; a character of Chinese, Japanese or Thai counts as half a word"),
+    .describe("consecutive words that make a passage; a Chinese, Japanese or Thai character counts as half a word"),
   shortest: z
     .int()
     .min(4)
     .default(8)
-    .describe("evaluation texts of fewer words than a passage are looked for whole, down to this many"),
+    .describe("evaluation texts shorter than a passage are searched for whole, down to this many words"),
 });
 
 export type ContaminationDeclaration = z.output<typeof contaminationSchema>;

@@ -26,13 +26,13 @@ const KNOWN_ROLES: ReadonlyMap<string, Role> = new Map([
 export const conversationField = {
   messages: z
     .union([z.string().min(1), z.array(z.string().min(1)).min(1)])
-    .describe("the column that holds the conversation, or several of which the first is read that a row has"),
-  role: z.string().default("role").describe("where a message says whose it is, such as from"),
-  content: z.string().default("content").describe("where a message has its text, such as value"),
+    .describe("column of the conversation, or several columns; the first that a row has is read"),
+  role: z.string().default("role").describe("field of a message with its role, such as from"),
+  content: z.string().default("content").describe("field of a message with its text, such as value"),
   roles: z
     .record(z.string(), z.enum(ROLES))
     .default({})
-    .describe("what the data set's own names of roles mean, besides the usual ones"),
+    .describe("meaning of the data set's own role names, besides the usual ones"),
 };
 
 export interface ConversationDeclaration {

@@ -21,40 +21,28 @@ export const setFields = z.strictObject({
       `must be one of ${READY_NAMES.join(", ")}; for other data give a path such as chat.jsonl or ./folder, or a data set of the hub as org/name`,
     )
     .optional()
-    .describe("a ready declaration, whose fields those given here replace"),
+    .describe("a ready declaration; fields given here override its fields"),
   language: text.optional().describe("language of a ready declaration: a name or a code"),
-  name: text
-    .optional()
-    .describe("what counts and logs call the set; default: that of the ready declaration, or the source"),
-  source: text.optional().describe("a file, a folder, a pattern, or a data set of the hub"),
-  config: text.optional().describe("hub: the configuration"),
-  split: text.optional().describe("hub: the split; default train"),
-  revision: text.optional().describe("hub: branch, tag or commit; default main"),
-  files: patterns.optional().describe("hub or folder: patterns of the files to read, instead of config and split"),
-  exclude: patterns.optional().describe("hub or folder: patterns of files to leave out"),
-  format: z.enum(FORMATS).optional().describe("default: by the files' names"),
+  name: text.optional().describe("name of the set in counts and logs; default: the ready declaration, or the source"),
+  source: text.optional().describe("a file, a folder, a pattern, or a data set of the Hub"),
+  config: text.optional().describe("Hub: configuration"),
+  split: text.optional().describe("Hub: split; default train"),
+  revision: text.optional().describe("Hub: branch, tag or commit; default main"),
+  files: patterns.optional().describe("Hub or folder: patterns of files to read, instead of config and split"),
+  exclude: patterns.optional().describe("Hub or folder: patterns of files to leave out"),
+  format: z.enum(FORMATS).optional().describe("file format; default: from the file names"),
   header: z
     .union([z.boolean(), patterns])
     .optional()
-    .describe("csv and tsv: whether the first line names the columns (default), or their names"),
-  quotes: z.boolean().optional().describe("csv and tsv: whether fields may be quoted; default: in csv"),
-  allow_short: z
-    .boolean()
-    .optional()
-    .describe("csv and tsv: whether lines may lack fields at their end; default false"),
-  field: text.optional().describe("json: of an object with several lists, the one to read"),
-  map: mappingSchema
-    .optional()
-    .describe(
-      "how a row becomes prompt and response; default: by columns named messages, conversations, prompt and response (or completion), instruction (and input) and output, question and answer, or text",
-    ),
-  filter: z
-    .array(filterSchema)
-    .optional()
-    .describe("rows and examples that pass; in the order in which they are asked"),
-  cap: z.int().min(1).optional().describe("at most so many examples, drawn at random by the seed"),
-  limit: z.int().min(1).optional().describe("only the first rows of the files, so many"),
-  weight: z.number().positive().optional().describe("share of the mixture, beside the weights of the other sets"),
+    .describe("csv and tsv: true if the first line names the columns (default), or a list of names"),
+  quotes: z.boolean().optional().describe("csv and tsv: fields may be quoted; default: true for csv"),
+  allow_short: z.boolean().optional().describe("csv and tsv: lines may lack fields at their end; default false"),
+  field: text.optional().describe("json: which list to read from an object with several lists"),
+  map: mappingSchema.optional().describe("how a row becomes prompt and response; default: from common column names"),
+  filter: z.array(filterSchema).optional().describe("conditions that rows and examples must pass, in order"),
+  cap: z.int().min(1).optional().describe("most examples, drawn at random with the seed"),
+  limit: z.int().min(1).optional().describe("read only this many first rows of the files"),
+  weight: z.number().positive().optional().describe("weight in the mixture, relative to the other sets"),
 });
 
 /** What tells a path or a data set of the hub from the name of a ready declaration. */
@@ -96,14 +84,16 @@ export const mixtureFields = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      "with weights: whether a pass lasts until every set was read whole, small ones several times, or ends before any repeats",
+      "with weights: true repeats small sets until every set is read whole; false ends the pass before any set repeats",
     ),
-  deduplicate: z.boolean().default(false).describe("whether an example that was taken before, in any set, is left out"),
-  contamination: contaminationSchema.optional().describe("leave out what shares a long passage with evaluation files"),
+  deduplicate: z.boolean().default(false).describe("leave out examples that occurred before, in any set"),
+  contamination: contaminationSchema
+    .optional()
+    .describe("leave out examples that share a long passage with evaluation files"),
   on_bad_row: z
     .enum(["fail", "skip"])
     .default("fail")
-    .describe("what happens at a row that cannot be read: stop, or count and go on"),
+    .describe("at a row that cannot be read: stop, or count it and continue"),
   ...encodingFields,
 });
 

@@ -13,17 +13,14 @@ export const encodingFields = {
     .min(1)
     .default("auto")
     .describe(
-      "auto: the model's chat template where it has one and a set has prompts, else plain; plain; chat, which needs a chat template; or the text of a turn with {prompt} and {response}",
+      "auto: the model's chat template if it has one and the set has prompts, otherwise plain; plain; chat, which needs a chat template; or the text of a turn with {prompt} and {response}",
     ),
   too_long: z
     .enum(["cut", "drop"])
     .default("cut")
-    .describe("what happens to an example of more tokens than a sequence has: its end is cut off, or it is left out"),
-  bos: z
-    .boolean()
-    .optional()
-    .describe("whether an example begins with BOS; default: if the tokenizer has one, and not with chat"),
-  eos: z.boolean().optional().describe("whether a response ends with EOS; default: yes, and not with chat"),
+    .describe("an example longer than a sequence: cut its end, or leave it out"),
+  bos: z.boolean().optional().describe("begin examples with BOS; default: if the tokenizer has one, and not with chat"),
+  eos: z.boolean().optional().describe("end responses with EOS; default: yes, and not with chat"),
 };
 
 export interface EncodingOptions {

@@ -10,21 +10,21 @@ const bound = z.number();
 
 const columnFilter = z
   .strictObject({
-    column: z.string().min(1).describe("the column, such as language or scores.quality"),
+    column: z.string().min(1).describe("column, such as language or scores.quality"),
     equals: z
       .union([scalar, z.array(scalar).min(1)])
       .optional()
       .describe("the value, or a list of values that pass"),
-    at_least: bound.optional().describe("the least number that passes"),
-    at_most: bound.optional().describe("the largest number that passes"),
+    at_least: bound.optional().describe("smallest number that passes"),
+    at_most: bound.optional().describe("largest number that passes"),
   })
   .refine((one) => one.equals !== undefined || one.at_least !== undefined || one.at_most !== undefined, {
     error: "must have equals, at_least or at_most",
   });
 
 const range = {
-  min: z.int().min(0).optional().describe("the fewest that pass"),
-  max: z.int().min(1).optional().describe("the most that pass"),
+  min: z.int().min(0).optional().describe("smallest count that passes"),
+  max: z.int().min(1).optional().describe("largest count that passes"),
 };
 
 const charactersFilter = z.strictObject({

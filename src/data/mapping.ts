@@ -6,14 +6,14 @@ import { compileField, fieldSchema } from "./field.js";
 import type { Row } from "./read/row.js";
 import { mapTranslation, translationFields } from "./translation.js";
 
-const trim = z.boolean().default(true).describe("whether white space around texts is taken off");
+const trim = z.boolean().default(true).describe("trim white space around texts");
 const system = fieldSchema.optional().describe("a system message before the others");
 
 const pairSchema = z.strictObject({
   prompt: fieldSchema.optional().describe("what the model reads; without it, the response is learned as plain text"),
   response: fieldSchema.describe("what the model learns to answer"),
-  input: fieldSchema.optional().describe("appended to the prompt where it is not empty, as Alpaca and Dolly have it"),
-  join: z.string().default("\n\n").describe("between the prompt and the input"),
+  input: fieldSchema.optional().describe("appended to the prompt where it is not empty, as in Alpaca and Dolly"),
+  join: z.string().default("\n\n").describe("text between the prompt and the input"),
   system,
   trim,
 });

@@ -13,22 +13,22 @@ const instruction = z
   .refine((text) => parseTemplate(text).some((part) => typeof part !== "string" && part.name === "text"), {
     error: "must have {text} in it, where the text to translate goes",
   })
-  .describe("what the prompt says; {source} and {target} are the languages, {text} is the text");
+  .describe("text of the prompt; {source} and {target} are the languages, {text} is the text");
 
 /** Fields of a declaration. */
 export const translationFields = {
   english: fieldSchema.describe("the English text"),
   other: fieldSchema.describe("the text in the other language"),
-  language: z.string().min(1).describe("name of the other language, as instructions say it"),
+  language: z.string().min(1).describe("name of the other language, as written in instructions"),
   directions: z
     .enum(["both", "to-english", "from-english", "either"])
     .default("both")
-    .describe("both: two examples a pair; either: one, its direction by a hash of the pair"),
+    .describe("both: two examples per pair; either: one, its direction by a hash of the pair"),
   instructions: z
     .array(instruction)
     .min(1)
     .default([DEFAULT_INSTRUCTION])
-    .describe("of several, a hash of the pair picks one"),
+    .describe("of several, a hash of the pair chooses one"),
 };
 
 export type TranslationDeclaration = z.output<z.ZodObject<typeof translationFields>>;

@@ -32,19 +32,19 @@ const MOST = 1e9;
 
 const lora = z.strictObject({
   rank: count.max(4096, "must be at most 4096").default(64).describe("width of the factors"),
-  alpha: positive.default(16).describe("what the factors' product counts: alpha / rank, or alpha / sqrt(rank)"),
+  alpha: positive.default(16).describe("scale of the factors' product: alpha / rank, or alpha / sqrt(rank)"),
   rank_stabilised: z
     .boolean("must be true or false")
     .default(true)
-    .describe("whether the product is scaled by alpha / sqrt(rank) (arXiv 2312.03732) and not by alpha / rank"),
+    .describe("scale by alpha / sqrt(rank) (arXiv 2312.03732) instead of alpha / rank"),
   dropout: share
     .refine((p) => p < 1, "must be below 1")
     .default(0)
-    .describe("probability with which an element of what the first factor reads is dropped"),
+    .describe("dropout probability of the first factor's input"),
   merge: z
     .boolean("must be true or false")
     .default(false)
-    .describe("fold the factors into the base when the run ends, beside the adapter"),
+    .describe("also write the base with the factors merged in when the run ends"),
 });
 
 /** The factors of a run of method lora that says nothing of them: those of a public reproduction of the sequel paper. */
@@ -55,24 +55,21 @@ const optimizer = z.strictObject({
     .max(10, "must be at most 10")
     .optional()
     .describe(
-      "full learning rate; required but for the presets math and language, which derive it from the model's size",
+      "peak learning rate; required except with the presets math and language, which derive it from the model's size",
     ),
   betas: z
     .tuple([share.refine((b) => b < 1, "must be below 1"), share.refine((b) => b < 1, "must be below 1")], {
       error: "must be two numbers, such as [0.9, 0.99]",
     })
     .default([0.9, 0.99])
-    .describe("AdamW's averages of gradients and of their squares"),
-  eps: positive.default(1e-8).describe("what AdamW adds to the root of the squares"),
+    .describe("AdamW decay rates of the averages of gradients and of their squares"),
+  eps: positive.default(1e-8).describe("AdamW epsilon"),
   decay: z.number("must be a number").min(0, "must not be negative").default(0.1).describe("decoupled weight decay"),
-  decay_all: z
-    .boolean("must be true or false")
-    .default(false)
-    .describe("whether norms and biases (1-D tensors) decay, too"),
+  decay_all: z.boolean("must be true or false").default(false).describe("decay norms and biases (1-D tensors) too"),
   clip: z
     .union([positive, z.literal(false)], { error: "must be a positive number, or false for no clipping" })
     .default(1)
-    .describe("largest global norm of the gradients of a step; `false` for none"),
+    .describe("clip gradients to this global norm; `false` for no clipping"),
 });
 
 const PERCENT = /^\s*(\d{1,2}(?:\.\d+)?|100)\s*%\s*$/;
@@ -83,124 +80,124 @@ const schedule = z.strictObject({
   kind: z
     .enum(SCHEDULES, `must be one of ${SCHEDULES.join(", ")}`)
     .default("linear")
-    .describe("how the learning rate goes after the warmup"),
+    .describe("shape of the learning rate after the warmup"),
   warmup: z
     .union([z.int(WARMUP).min(0, WARMUP).max(MOST), z.string(WARMUP).regex(PERCENT, WARMUP)], { error: WARMUP })
     .default(0)
-    .describe("optimizer steps in which the rate rises to its full value, or their share of all steps, such as `10%`"),
-  decay_share: share.default(0.2).describe("wsd: the share of all steps in which the rate falls, at the end"),
+    .describe("optimizer steps of warmup, or their share of all steps, such as `10%`"),
+  decay_share: share.default(0.2).describe("wsd: share of all steps, at the end, in which the rate decays"),
   decay_shape: z
     .enum(DECAY_SHAPES, `must be one of ${DECAY_SHAPES.join(", ")}`)
     .default("1-sqrt")
-    .describe("wsd: how it falls"),
-  floor: share.default(0).describe("share of the full rate that linear, wsd and cosine fall to"),
+    .describe("wsd: shape of the decay"),
+  floor: share.default(0).describe("share of the peak rate at which linear, wsd and cosine end"),
 });
 
 const checkpoints = z.strictObject({
-  every_samples: count
-    .max(MOST)
-    .default(5000)
-    .describe("samples between checkpoints, which are written at the step that reaches them, and at the end"),
+  every_samples: count.max(MOST).default(5000).describe("samples between checkpoints; the last step writes one too"),
   keep: z
     .enum(KEEP_RULES, `must be one of ${KEEP_RULES.join(", ")}`)
     .default("best_and_last")
-    .describe("which stay: the last and, where there is a holdout, the one of least loss on it; only the last; or all"),
+    .describe("checkpoints to keep: the last and the one with the lowest held-out loss, only the last, or all"),
 });
 
 const holdout = z.strictObject({
-  samples: count.max(MOST).optional().describe("samples of the data that are kept out of training; or give `share`"),
+  samples: count.max(MOST).optional().describe("number of held-out samples; or give `share`"),
   share: share
     .refine((s) => s > 0 && s < 1, "must be between 0 and 1")
     .optional()
-    .describe("the share of the data that is; or give `samples`"),
+    .describe("held-out share of the data; or give `samples`"),
   every_samples: count
     .max(MOST)
     .optional()
-    .describe("samples between measurements of the loss on them; default: as the checkpoints"),
+    .describe("samples between measurements of the held-out loss; default: as for checkpoints"),
 });
 
 const earlyStopping = z.strictObject({
-  patience: count.max(MOST).default(3).describe("measurements without a better loss on the holdout, then the run ends"),
+  patience: count
+    .max(MOST)
+    .default(3)
+    .describe("end the run after this many measurements without a better held-out loss"),
   least: z
     .number("must be a number")
     .min(0, "must not be negative")
     .default(0)
-    .describe("how much less the loss must be to count as better"),
+    .describe("decrease of the loss that counts as better"),
 });
 
 const stream = z.strictObject({
-  name: text.regex(/^[\w-]+$/, "must be of letters, digits, - and _").describe("what logs call the stream"),
+  name: text.regex(/^[\w-]+$/, "must be of letters, digits, - and _").describe("name of the stream in logs"),
   train: selection.describe("the part of the model that this stream's batches update"),
-  data: dataSchema.describe("what this stream trains on; as `data`"),
+  data: dataSchema.describe("data of this stream; same fields as `data`"),
 });
 
 export const runSchema = z.strictObject({
-  base: text.describe("the checkpoint to start from: a folder, FOLDER+ADAPTER, or a name in the hub's local cache"),
-  out: text.describe("folder of the run: checkpoints, state, log"),
-  preset: text.optional().describe("defaults for fields that are not given; see the table of presets"),
+  base: text.describe("checkpoint to start from: a folder, FOLDER+ADAPTER, or a name in the Hugging Face cache"),
+  out: text.describe("output folder: checkpoints, state, log"),
+  preset: text.optional().describe("named defaults for the other fields; see the table of presets"),
   method: z
     .enum(METHODS, `must be one of ${METHODS.join(", ")}`)
     .default("full")
-    .describe("train the weights themselves, or low-rank factors beside them"),
-  lora: lora.optional().describe("of method lora"),
+    .describe("train the weights, or low-rank factors (LoRA)"),
+  lora: lora.optional().describe("options of method lora"),
   train: selection
     .optional()
     .describe(
-      "what is trained, the rest being frozen: such as `layers 0-4, 30-31`, `all but layers 0-4`, `attention`; default `all`, and for lora `layers`",
+      "what to train, such as `layers 0-4, 30-31`, `all but layers 0-4` or `attention`; the rest is frozen; default `all`, with lora `layers`",
     ),
-  data: dataSchema.optional().describe("what to train on; or give `partition`"),
+  data: dataSchema.optional().describe("training data; or give `partition`"),
   partition: z
     .array(stream)
     .min(2, "must have at least two streams")
     .optional()
-    .describe("data streams whose batches alternate, step by step, each updating only its own part of the model"),
+    .describe("data streams that alternate step by step; each updates only its own part of the model"),
   sequence_length: count
     .max(2 ** 20, "must be at most 1048576")
     .optional()
     .describe(
-      "tokens of a sequence; longer samples are cut and counted; default 1024, or as many as the model has positions",
+      "tokens per sequence; longer samples are cut and counted; default 1024, or the model's positions if fewer",
     ),
   packing: z
     .boolean("must be true or false")
     .default(false)
-    .describe("several samples in a sequence, which do not see each other; otherwise one each, padded"),
+    .describe("pack several samples into a sequence, hidden from each other; otherwise one per sequence, padded"),
   loss_on: z
     .enum(["responses", "all"], "must be one of responses, all")
     .default("responses")
-    .describe("whether the prompt counts, too"),
-  batch: count.max(65_536).default(8).describe("sequences that go through the model at once"),
+    .describe("learn responses only, or prompts too"),
+  batch: count.max(65_536).default(8).describe("sequences per batch"),
   accumulation: count
     .max(65_536)
     .default(1)
-    .describe("batches whose gradients are added up to a step; the loss is the mean over the tokens of all of them"),
-  steps: count.max(MOST).optional().describe("length of the run in optimizer steps; or give `epochs` or `samples`"),
+    .describe("batches per optimizer step; the loss is the mean over the tokens of all of them"),
+  steps: count.max(MOST).optional().describe("length in optimizer steps; or give `epochs` or `samples`"),
   epochs: positive
     .max(MOST)
     .optional()
-    .describe("length in passes over the data, of a partition over its longest stream; 1 where nothing is given"),
+    .describe("length in passes over the data (of a partition: over its longest stream); default 1"),
   samples: count.max(MOST).optional().describe("length in samples"),
   optimizer: optimizer.prefault({}).describe("AdamW"),
-  schedule: schedule.prefault({}).describe("of the learning rate"),
-  checkpoints: checkpoints.prefault({}).describe("when they are written, and which stay"),
+  schedule: schedule.prefault({}).describe("learning rate schedule"),
+  checkpoints: checkpoints.prefault({}).describe("when to write checkpoints, and which to keep"),
   save_dtype: z
     .enum(SAVE_DTYPES, `must be one of ${SAVE_DTYPES.join(", ")}`)
     .default("keep")
-    .describe("element type of checkpoints; `keep`: as the base has it; adapters: float32"),
-  holdout: holdout.optional().describe("data to measure the loss on that no step sees"),
-  early_stopping: earlyStopping.optional().describe("ends a run whose loss on the holdout gets no better"),
+    .describe("element type of checkpoints; `keep`: that of the base; adapters: float32"),
+  holdout: holdout.optional().describe("held-out data that no step trains on"),
+  early_stopping: earlyStopping.optional().describe("end the run when the held-out loss stops improving"),
   revert: selection
     .optional()
-    .describe("what goes back to the base when the run ends, in a checkpoint of its own: train, then revert"),
+    .describe("what to restore to the base when the run ends, in a separate checkpoint (train, then revert)"),
   seed: z
     .int("must be a whole number")
     .min(0)
     .max(2 ** 32 - 1)
     .default(0)
-    .describe("of all chance: the order of the data, the factors' first values, dropout"),
+    .describe("random seed of data order, initial factors and dropout"),
   threads: count
     .max(1024)
     .optional()
-    .describe("threads of the computation; default: one per core. Other numbers may round sums differently"),
+    .describe("threads to compute with; default: one per core; another number may round sums differently"),
 });
 
 /** The share of a warmup such as `10%`; undefined for a number of steps. */
