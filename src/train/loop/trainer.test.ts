@@ -11,12 +11,13 @@ import { takeLock } from "../../core/lock.js";
 import { Random } from "../../core/random.js";
 import { type ModelSource, openEngine, openModelSource } from "../../engine/index.js";
 import { type OpenedPlan, planSoup } from "../../merge/index.js";
-import * as safetensors from "../../weights/safetensors/index.js";
+import * as weights from "../../weights/index.js";
+import { readTensor } from "../../weights/safetensors/index.js";
 import { planLora } from "./lora.js";
 import type { TokenBatch } from "./trainable.js";
 import { type BatchSource, type TrainOptions, type TrainProgress, type TrainResult, train } from "./trainer.js";
 
-vi.mock(import("../../weights/safetensors/index.js"), async (original) => ({ ...(await original()) }));
+vi.mock(import("../../weights/index.js"), async (original) => ({ ...(await original()) }));
 
 const BASE = join(import.meta.dirname, "../../../test/fixtures/train/runs/base");
 const [ROWS, TIME, VOCABULARY] = [2, 10, 47];
@@ -217,7 +218,7 @@ describe("a run", () => {
 
   it("writes the element type that is asked for, frozen tensors and configuration too", async () => {
     const { last } = await go({ saveDType: "bfloat16", settings: { ...settings, steps: 1 } });
-    const file = await safetensors.openSafetensors(join(last, "model.safetensors"));
+    const file = await weights.openSafetensors(join(last, "model.safetensors"));
     expect(new Set(file.tensors.map(({ dtype }) => dtype))).toEqual(new Set(["BF16"]));
     expect(readFileSync(join(last, "config.json"), "utf8")).toMatch(/dtype": "bfloat16"/);
     // 1e20 for the learning rate: weights that float32 holds and float16 does not.
@@ -231,9 +232,9 @@ describe("a run", () => {
 });
 
 async function tensorsOf(folder: string): Promise<Map<string, Buffer>> {
-  const file = await safetensors.openSafetensors(join(folder, "model.safetensors"));
+  const file = await weights.openSafetensors(join(folder, "model.safetensors"));
   const entries = file.tensors.map(async (tensor) => {
-    const bytes = await safetensors.readTensor(file, tensor);
+    const bytes = await readTensor(file, tensor);
     return [tensor.name, Buffer.from(bytes)] as const;
   });
   return new Map(await Promise.all(entries));
@@ -335,7 +336,7 @@ describe("what goes wrong", () => {
     const folder = join(root, "poisoned");
     cpSync(BASE, folder, { recursive: true });
     const path = join(folder, "model.safetensors");
-    const file = await safetensors.openSafetensors(path);
+    const file = await weights.openSafetensors(path);
     const table = file.tensors.find(({ name }) => name === "model.embed_tokens.weight");
     const bytes = readFileSync(path);
     bytes.writeFloatLE(Number.POSITIVE_INFINITY, (table?.offset ?? 0) + VOCABULARY * 16 * 4);
@@ -372,9 +373,9 @@ describe("what goes wrong", () => {
 
   it("a disk that is full at a checkpoint: the former one stays, and the run goes on when there is room", async () => {
     const full = Object.assign(new Error("no space"), { code: "ENOSPC", syscall: "write" });
-    const { writeSharded } = safetensors;
+    const { writeSharded } = weights;
     let writes = 0;
-    const spy = vi.spyOn(safetensors, "writeSharded").mockImplementation((...args) => {
+    const spy = vi.spyOn(weights, "writeSharded").mockImplementation((...args) => {
       if (++writes < 5) return writeSharded(...args);
       return writeSharded(...args).then(() => Promise.reject(full));
     });
