@@ -1,5 +1,8 @@
 // Work that ends in time, that fails, and that would never end. text/hostile.test.ts has what takes all memory.
-import { expect, it } from "vitest";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { resolve } from "node:path";
+import { expect, it, vi } from "vitest";
 import { GuardError, guarded } from "./index.js";
 
 const call = guarded<typeof import("./patterns.js")>("#guarded-patterns");
@@ -15,4 +18,27 @@ it("ends what takes too long, and works on", () => {
     new GuardError("took longer than 0.2 s"),
   );
   expect(call("test", ["a", "", "a"])).toBe(true);
+});
+
+/** Whether a process runs; what nobody has waited for yet does not. */
+const isAlive = (pid: number): boolean =>
+  /^[^Z]/.test(spawnSync("ps", ["-o", "stat=", "-p", String(pid)], { encoding: "utf8" }).stdout.trim());
+
+it("ends with its caller, even while it works", async () => {
+  const module = "data:text/javascript,export const pid=()=>process.pid;export const hang=()=>{for(;;);}";
+  const script = `
+    import { guarded } from ${JSON.stringify(resolve("dist/core/guard/index.js"))};
+    const call = guarded(${JSON.stringify(module)});
+    console.log(call("pid", []));
+    call("hang", [], 600);`;
+  const caller = spawn(process.execPath, ["--input-type=module", "--eval", script]);
+  const [line] = (await once(caller.stdout, "data")) as [Buffer];
+  const pid = Number(String(line));
+  expect(isAlive(pid)).toBe(true);
+  caller.kill("SIGKILL");
+  try {
+    await vi.waitFor(() => expect(isAlive(pid)).toBe(false), { timeout: 20_000, interval: 100 });
+  } finally {
+    if (isAlive(pid)) process.kill(pid, "SIGKILL");
+  }
 });

@@ -1,4 +1,5 @@
 // Entry of the guarded process: calls one function after the other.
+import { Worker } from "node:worker_threads";
 import type { GuardedCall, GuardedOutcome } from "./index.js";
 
 /** Characters and entries of a result, which the caller has to hold: more than any text that a model reads. */
@@ -31,3 +32,6 @@ process.on("message", (call: GuardedCall) => {
 // Ctrl-C reaches the whole group; the caller decides.
 process.on("SIGINT", () => {});
 process.on("disconnect", () => process.exit());
+// A call that runs keeps "disconnect" waiting, so a thread sees whether the caller was killed.
+const watch = `setInterval(() => process.ppid === ${process.ppid} || process.kill(process.pid, "SIGKILL"), 500)`;
+new Worker(watch, { eval: true, execArgv: [] }).unref();
