@@ -2,6 +2,7 @@
 // (src/tokenizer/added_vocabulary.rs at 3ba8ad0). Not the model's own vocabulary.
 import { type AddedToken, type CheckedJson, highest } from "./tokenizer-json.js";
 import { listedTokens, type NamedToken, type TokenizerSettings } from "./tokenizer-settings.js";
+import { longest, Trie } from "./trie.js";
 import { endsWithWord, isSpace, startsWithWord } from "./unicode.js";
 
 /** An added token with the text it is matched as, and decoded from: its content, normalized where it says so. */
@@ -16,17 +17,11 @@ export interface Section {
   readonly id: number | undefined;
 }
 
-/** Letters (UTF-16 units) to nodes; a node where a token ends holds it. */
-interface Node {
-  readonly next: Map<number, Node>;
-  token: Added | undefined;
-}
-
 export class AddedTokens {
   readonly byId = new Map<number, Added>();
   readonly byContent = new Map<string, Added>();
-  #plain: Node = { next: new Map(), token: undefined };
-  #normalized: Node = { next: new Map(), token: undefined };
+  #plain = new Trie<Added>();
+  #normalized = new Trie<Added>();
 
   /**
    * Those of a tokenizer.json, and those that settings add to them. As in transformers, a token that settings name
@@ -42,7 +37,7 @@ export class AddedTokens {
       const id = known?.id ?? json.vocabulary.get(token.content) ?? next++;
       this.#set(known ? { ...known, special: true } : { ...token, id });
     }
-    this.normalizeWith((text) => text);
+    this.normalizeWith((texts) => [...texts]);
   }
 
   get highestId(): number {
@@ -55,13 +50,15 @@ export class AddedTokens {
     this.byContent.set(added.content, added);
   }
 
-  /** Says how text is normalized, and so what tokens that are looked for in normalized text look like there. */
-  normalizeWith(normalize: (text: string) => string): void {
-    this.#plain = { next: new Map(), token: undefined };
-    this.#normalized = { next: new Map(), token: undefined };
+  /** Says how texts are normalized, and so what tokens that are looked for in normalized text look like there. */
+  normalizeWith(normalize: (texts: readonly string[]) => string[]): void {
+    this.#plain = new Trie();
+    this.#normalized = new Trie();
+    const changed = [...this.byId.values()].filter(({ normalized }) => normalized);
+    const patterns = normalize(changed.map(({ content }) => content));
+    for (const [i, token] of changed.entries()) token.pattern = patterns[i] ?? token.content;
     for (const token of this.byId.values()) {
-      token.pattern = token.normalized ? normalize(token.content) : token.content;
-      if (token.pattern !== "") insert(token.normalized ? this.#normalized : this.#plain, token);
+      if (token.pattern !== "") (token.normalized ? this.#normalized : this.#plain).set(token.pattern, token);
     }
   }
 
@@ -76,47 +73,29 @@ export class AddedTokens {
   }
 }
 
-function insert(root: Node, token: Added): void {
-  let node = root;
-  for (let i = 0; i < token.pattern.length; i++) {
-    const letter = token.pattern.charCodeAt(i);
-    let next = node.next.get(letter);
-    if (!next) {
-      next = { next: new Map(), token: undefined };
-      node.next.set(letter, next);
-    }
-    node = next;
-  }
-  node.token = token;
-}
-
-/** The longest token that starts at a place of a text. */
-function longest(root: Node, text: string, from: number): Added | undefined {
-  let found: Added | undefined;
-  let node: Node | undefined = root;
-  for (let i = from; node; i++) {
-    found = node.token ?? found;
-    node = i < text.length ? node.next.get(text.charCodeAt(i)) : undefined;
-  }
-  return found;
-}
-
-function splitAt(root: Node, text: string): Section[] {
-  if (root.next.size === 0) return text === "" ? [] : [{ text, id: undefined }];
+function splitAt(trie: Trie<Added>, text: string): Section[] {
+  if (trie.isEmpty) return text === "" ? [] : [{ text, id: undefined }];
   const sections: Section[] = [];
   let done = 0;
+  // Where the blanks end that were last passed.
+  let blanksEnd = 0;
   for (let from = 0; from < text.length; ) {
-    const token = longest(root, text, from);
-    if (!token) {
+    const found = longest(trie.root, text, from);
+    if (!found) {
       from++;
       continue;
     }
+    const token = found.value;
     let start = from;
-    let end = from + token.pattern.length;
+    let { end } = found;
     from = end;
     if (token.singleWord && (endsWithWord(text.slice(0, start)) || startsWithWord(text.slice(end)))) continue;
     if (token.lstrip) while (start > done && isSpace(text[start - 1])) start--;
-    if (token.rstrip) while (isSpace(text[end])) end++;
+    if (token.rstrip) {
+      blanksEnd = Math.max(blanksEnd, end);
+      while (isSpace(text[blanksEnd])) blanksEnd++;
+      end = blanksEnd;
+    }
     if (done < start) sections.push({ text: text.slice(done, start), id: undefined });
     sections.push({ text: text.slice(start, end), id: token.id });
     done = end;

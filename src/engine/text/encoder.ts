@@ -4,9 +4,10 @@
 import { CheckpointError, isObject, own } from "../../core/index.js";
 import type { AddedTokens } from "./added-tokens.js";
 import { sayNormalizer, sayPreTokenizer } from "./dialect.js";
-import { type Model, makeParts } from "./package.js";
+import { makeParts } from "./package.js";
 import { type CheckedJson, fault, idField, type Part, partsOf, textField } from "./tokenizer-json.js";
 import { makeNormalizer, makeSplitter } from "./trusted.js";
+import { unigramPieces, wordPieces } from "./word-models.js";
 
 export class Encoder {
   /** Ids that the post-processor puts before and after a text. */
@@ -15,7 +16,7 @@ export class Encoder {
   readonly #added: AddedTokens;
   readonly #vocabulary: ReadonlyMap<string, number>;
   readonly #tokens: string[] = [];
-  readonly #normalize: (text: string) => string;
+  readonly #normalize: (texts: readonly string[]) => string[];
   readonly #split: (text: string, isFirst: boolean) => string[];
   readonly #idsOf: (word: string) => number[];
 
@@ -26,7 +27,7 @@ export class Encoder {
     for (const [token, id] of json.vocabulary) this.#tokens[id] = token;
     this.#normalize = makeNormalizer(json.normalizer, json.normalizer && sayNormalizer(json.normalizer));
     this.#split = makeSplitter(json.preTokenizer, json.preTokenizer && sayPreTokenizer(json.preTokenizer));
-    this.#idsOf = idsByModel(json, makeParts({ model: json.model }).model);
+    this.#idsOf = idsByModel(json);
     added.normalizeWith(this.#normalize);
     [this.before, this.after] = surroundings(json, (token) => added.byContent.get(token)?.id ?? this.idOf(token));
   }
@@ -44,7 +45,10 @@ export class Encoder {
     const ids: number[] = [];
     let isFirst = true;
     for (const section of this.#added.split(text)) {
-      const parts = section.id === undefined ? this.#added.splitNormalized(this.#normalize(section.text)) : [section];
+      const parts =
+        section.id === undefined
+          ? this.#normalize([section.text]).flatMap((text) => this.#added.splitNormalized(text))
+          : [section];
       for (const part of parts) {
         if (part.id !== undefined) ids.push(part.id);
         else for (const word of this.#split(part.text, isFirst)) for (const id of this.#idsOf(word)) ids.push(id);
@@ -56,7 +60,7 @@ export class Encoder {
 }
 
 /** How the model turns a word (a piece of split text) into ids. */
-function idsByModel(json: CheckedJson, model: Model): (word: string) => number[] {
+function idsByModel(json: CheckedJson): (word: string) => number[] {
   const { model: settings, vocabulary } = json;
   const unknown = unknownOf(json);
   const orUnknown = (id: number | undefined, word: string): number => {
@@ -66,23 +70,29 @@ function idsByModel(json: CheckedJson, model: Model): (word: string) => number[]
   };
   const bytesOf = settings.byte_fallback === true ? byteIds(vocabulary) : () => undefined;
   switch (settings.type) {
-    case "BPE":
+    case "BPE": {
       if (settings.continuing_subword_prefix) {
         throw fault("byte pairs with a continuing_subword_prefix are not supported", "model");
       }
+      const { model } = makeParts({ model: settings });
       return (word) => {
         const ids = model.encode([word]).map((piece) => orUnknown(vocabulary.get(piece), word));
         return settings.fuse_unk === true ? ids.filter((id, i) => id !== unknown || ids[i - 1] !== unknown) : ids;
       };
-    case "Unigram":
+    }
+    case "Unigram": {
+      const piecesOf = unigramPieces(settings.vocab as [string, number][]);
       // Neighbours that are unknown are one unknown token, or the bytes of all of them.
       return (word) =>
-        joinUnknown(model.encode([word]), vocabulary).flatMap((piece) => {
+        joinUnknown(piecesOf(word), vocabulary).flatMap((piece) => {
           const id = vocabulary.get(piece);
           return (id === undefined ? bytesOf(piece) : undefined) ?? orUnknown(id, word);
         });
-    case "WordPiece":
-      return (word) => model.encode([word]).map((piece) => orUnknown(vocabulary.get(piece), word));
+    }
+    case "WordPiece": {
+      const idsOf = wordPieces(settings, vocabulary);
+      return (word) => idsOf(word) ?? [orUnknown(undefined, word)];
+    }
     case "WordLevel":
       return (word) => [orUnknown(vocabulary.get(word), word)];
   }
@@ -150,7 +160,17 @@ function surroundings(json: CheckedJson, idOf: (token: string) => number | undef
     }
   };
   if (json.postProcessor) add(json.postProcessor);
+  checkCount(before.length + after.length);
   return [before, after];
+}
+
+// Published ones add one or two.
+const MOST_ADDED = 1000;
+
+function checkCount(added: number): void {
+  if (added > MOST_ADDED) {
+    throw fault(`its post-processor adds more than ${MOST_ADDED} tokens to a text`, "post_processor");
+  }
 }
 
 /** A special token that is given with its id. */
@@ -167,6 +187,7 @@ function template(part: Part, idOf: (token: string) => number | undefined): [num
     const special = isObject(item) ? item.SpecialToken : undefined;
     if (isObject(special)) sides[side === 0 ? 0 : 1].push(...specialIds(part, String(special.id), idOf));
     else side++;
+    checkCount(sides[0].length + sides[1].length);
   }
   if (side !== 1) throw fault("the template of a post-processor does not hold the text once", "post_processor");
   return sides;

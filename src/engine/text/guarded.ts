@@ -43,8 +43,9 @@ export function renderTemplate(source: string, scope: Readonly<Record<string, un
 const partsOf = remember((json) => makeParts(JSON.parse(json) as Parameters<typeof makeParts>[0]));
 
 /** @param normalizer JSON of the part */
-export function normalize(normalizer: string, text: string): string {
-  return partsOf(`{"normalizer":${normalizer}}`).normalizer?.normalize(text) ?? text;
+export function normalize(normalizer: string, texts: readonly string[]): string[] {
+  const made = partsOf(`{"normalizer":${normalizer}}`).normalizer;
+  return texts.map((text) => made?.normalize(text) ?? text);
 }
 
 /** @param preTokenizer JSON of the part */

@@ -78,7 +78,7 @@ describe("broken tokenizers", () => {
   });
 
   it("are not quoted at length", () => {
-    const pattern = { Regex: "(".repeat(100_000) };
+    const pattern = { Regex: "(".repeat(9000) };
     const json = { ...tokenizerJson("words"), pre_tokenizer: { type: "Split", pattern, behavior: "Isolated" } };
     expect(() => makeTokenizer(json).encode("a")).toThrow(/^the tokenizer cannot be used: .{80}$/);
   });
@@ -102,6 +102,99 @@ describe("broken tokenizers", () => {
       }).decode([...many, 0, ...decoding.encode("sea")]),
     ).toThrow(/^the tokenizer took longer than/);
     expect(makeTokenizer(json).encode("aaa")).toEqual(makeTokenizer(json).encode("b"));
+  });
+
+  const words = { model: { type: "WordLevel", vocab: { "[UNK]": 0, a: 1 }, unk_token: "[UNK]" } };
+  const runs = (prefix: string, most: number) =>
+    Array.from({ length: most }, (_, i) => `${prefix}${"a".repeat(i + 1)}`);
+
+  it("take time that grows with the length of a word only", () => {
+    const word = "a".repeat(60_000);
+    const pieces = { type: "WordPiece", unk_token: "[UNK]", max_input_chars_per_word: 1e9 };
+    const vocab = Object.fromEntries(["[UNK]", "a", ...runs("##", 40)].map((piece, id) => [piece, id]));
+    expect(makeTokenizer({ model: { ...pieces, vocab } }).encode(word)).toHaveLength(1501);
+    const scores = [["[UNK]", 0], ...runs("", 200).map((piece) => [piece, -1])];
+    const unigram = makeTokenizer({ model: { type: "Unigram", unk_id: 0, vocab: scores } });
+    expect(unigram.encode(word)).toHaveLength(300);
+    const single = [
+      ["[UNK]", 0],
+      ["a", -1],
+    ]; // more pieces than a call takes arguments
+    expect(
+      makeTokenizer({ model: { type: "Unigram", unk_id: 0, vocab: single } }).encode("a".repeat(200_000)),
+    ).toHaveLength(200_000);
+    const blank = { ...words, added_tokens: [{ id: 2, content: " ", special: true, rstrip: true }] };
+    expect(makeTokenizer(blank).encode(" ".repeat(60_000))).toHaveLength(60_000);
+  });
+
+  it("have pieces of bounded length", () => {
+    const long = "a".repeat(1001);
+    const refused = "the tokenizer cannot be used: a token has 1001 characters; at most 1000 are supported";
+    expect(() => makeTokenizer({ model: { type: "Unigram", unk_id: 0, vocab: [[long, 0]] } })).toThrow(refused);
+    expect(() => makeTokenizer({ model: { type: "WordPiece", vocab: { [long]: 0 } } })).toThrow(refused);
+    expect(() => makeTokenizer({ ...words, added_tokens: [{ id: 2, content: long }] })).toThrow(refused);
+  });
+
+  const double = { type: "Replace", pattern: { String: "a" }, content: "aa" };
+  const thirty = (part: object) => Array.from({ length: 30 }, () => part);
+  it.each([
+    ["tokens", thirty(double)],
+    ["joined text", [{ type: "Fuse" }, ...thirty(double)]],
+    ["empty suffixes", [...thirty({ type: "BPEDecoder", suffix: "" })]],
+  ])("do not lengthen without bound what they decode: %s", (_, decoders) => {
+    expect(() => makeTokenizer({ ...words, decoder: { type: "Sequence", decoders } }).decode([1, 1])).toThrow(
+      /^the tokenizer cannot be used: its decoder makes more than \d+ characters of tokens with \d$/,
+    );
+  });
+
+  it.each([
+    ["Replace", { normalizer: { type: "Sequence", normalizers: Array.from({ length: 14 }, () => double) } }],
+    [
+      "ByteLevel",
+      {
+        pre_tokenizer: {
+          type: "Sequence",
+          pretokenizers: Array.from({ length: 14 }, () => ({ type: "ByteLevel", use_regex: false })),
+        },
+      },
+    ],
+    [
+      "Metaspace",
+      {
+        pre_tokenizer: {
+          type: "Sequence",
+          pretokenizers: Array.from({ length: 14 }, () => ({ type: "Metaspace", replacement: "  ", split: false })),
+        },
+      },
+    ],
+  ])("do not lengthen without bound what they encode: %s", (_, parts) => {
+    expect(() => makeTokenizer({ ...words, ...parts }).encode("aé a")).toThrow(
+      /^the tokenizer made \d{5} characters over "aé a"; an expression in its tokenizer.json is broken/,
+    );
+  });
+
+  it("are bounded in size", () => {
+    let nested: object = { type: "NFC" };
+    for (let i = 0; i < 20_000; i++) nested = { type: "Sequence", normalizers: [nested] };
+    const refusal = (parts: object) => () => makeTokenizer({ ...words, ...parts });
+    expect(refusal({ normalizer: nested })).toThrow(
+      "its normalizer nests deeper than 100 levels. Use the tokenizer.json of the original model",
+    );
+    const template = (count: number, ids: number) => ({
+      type: "TemplateProcessing",
+      single: [...Array.from({ length: count }, () => ({ SpecialToken: { id: "x" } })), { Sequence: { id: "A" } }],
+      special_tokens: { x: { ids: Array.from({ length: ids }, () => 1) } },
+    });
+    expect(refusal({ post_processor: template(1, 1_000_000) })).toThrow(
+      "its post_processor holds more than 10000 values",
+    );
+    const many = "its post-processor adds more than 1000 tokens to a text";
+    expect(refusal({ post_processor: template(11, 100) })).toThrow(many);
+    const processors = Array.from({ length: 11 }, () => template(1, 100));
+    expect(refusal({ post_processor: { type: "Sequence", processors } })).toThrow(many);
+    expect(refusal({ model: { ...words.model, unk_token: "x".repeat(10_001) } })).toThrow(
+      "its model holds a text of 10001 characters; at most 10000 are supported",
+    );
   });
 
   it("have settings of any kind", () => {

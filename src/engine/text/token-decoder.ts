@@ -4,7 +4,7 @@ import { isObject } from "../../core/index.js";
 import { prependScheme, replacement } from "./dialect.js";
 import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
 import { countField, fault, type Part, partsOf, textField } from "./tokenizer-json.js";
-import { makeNormalizer } from "./trusted.js";
+import { FREE_GROWTH, MOST_GROWTH, makeNormalizer } from "./trusted.js";
 import { BYTE_OF } from "./unicode.js";
 
 /** Takes the tokens of one text in order. */
@@ -48,19 +48,39 @@ export function planDecoder(part: Part | undefined, cleanUp: boolean): () => Pie
 }
 
 function chain(stages: TokenStage[], join: PieceDecoder, texts: TextStage[]): PieceDecoder {
+  let read = 0;
+  let written = 0;
+  // After every stage, as each lengthens what the one before gave.
+  const checkLength = (length: number) => {
+    if (length > MOST_GROWTH * read + FREE_GROWTH) {
+      throw fault(`its decoder makes more than ${length} characters of tokens with ${read}`, "decoder");
+    }
+  };
   /** Sends tokens through the stages from one on, and their text through all text stages. */
   const send = (tokens: readonly string[], from: number): string => {
     let current = tokens;
-    for (const stage of stages.slice(from)) current = current.flatMap((token) => stage.push(token));
+    for (const stage of stages.slice(from)) {
+      current = current.flatMap((token) => stage.push(token));
+      checkLength(current.reduce((sum, { length }) => sum + length, 0));
+    }
     return write(current.map((token) => join.push(token)).join(""), 0);
   };
   const write = (text: string, from: number): string => {
     let current = text;
-    for (const stage of texts.slice(from)) current = current === "" ? "" : stage.push(current);
+    for (const stage of texts.slice(from)) {
+      current = current === "" ? "" : stage.push(current);
+      checkLength(current.length);
+    }
     return current;
   };
   return {
-    push: (token) => send([token], 0),
+    push: (token) => {
+      read += token.length;
+      const text = send([token], 0);
+      written += text.length;
+      checkLength(written);
+      return text;
+    },
     end: () => {
       let text = "";
       for (const [i, stage] of stages.entries()) text += send(stage.end(), i + 1);
@@ -159,7 +179,8 @@ function stripOf(part: Part): () => TextStage {
 }
 
 function replacer(part: Part): (token: string) => string {
-  return makeNormalizer(part, replacement(part));
+  const replace = makeNormalizer(part, replacement(part));
+  return (token) => replace([token])[0] ?? token;
 }
 
 /** A stage that changes each token by itself. */

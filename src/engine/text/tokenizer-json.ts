@@ -51,8 +51,38 @@ export function fault(message: string, field: string): CheckpointError {
   return new CheckpointError(`the tokenizer cannot be used: ${message}`, { field });
 }
 
+// Above all that is published: a part of a tokenizer has some hundred values, and patterns of up to 2,000 characters.
+const MOST_DEPTH = 100;
+const MOST_VALUES = 10_000;
+const MOST_TEXT = 10_000;
+// Tables of normalization, in base64, and what the model is checked for by itself.
+const LARGE_FIELDS: readonly string[] = ["precompiled_charsmap", "vocab", "merges"];
+
+/** Refuses a part that would take long to read or to apply. */
+function checkSize(value: unknown, field: string): void {
+  let values = 0;
+  const refuse = (what: string): never => {
+    throw fault(`its ${field} ${what}. Use the tokenizer.json of the original model`, field);
+  };
+  const visit = (inner: unknown, depth: number): void => {
+    if (depth > MOST_DEPTH) refuse(`nests deeper than ${MOST_DEPTH} levels`);
+    if (++values > MOST_VALUES) refuse(`holds more than ${MOST_VALUES} values`);
+    if (typeof inner === "string" && inner.length > MOST_TEXT) {
+      refuse(`holds a text of ${inner.length} characters; at most ${MOST_TEXT} are supported`);
+    }
+    if (Array.isArray(inner)) for (const item of inner as unknown[]) visit(item, depth + 1);
+    else if (isObject(inner)) {
+      for (const [key, item] of Object.entries(inner)) if (!LARGE_FIELDS.includes(key)) visit(item, depth + 1);
+    }
+  };
+  visit(value, 0);
+}
+
 /** Checks the value of a tokenizer.json. */
 export function readJson(json: TokenizerJson): CheckedJson {
+  for (const field of ["model", "normalizer", "pre_tokenizer", "post_processor", "decoder"]) {
+    checkSize(json[field], field);
+  }
   const model = modelOf(json.model);
   const vocabulary = vocabularyOf(model);
   return {

@@ -52,16 +52,28 @@ const TRUSTED: ReadonlySet<string> = new Set([
   "[一-龥぀-ゟ゠-ヿ]+",
 ]);
 
-// More than any published tokenizer lengthens a text.
-const MOST_GROWTH = 100;
+/** Times that a text may be lengthened, more than any published tokenizer does, and characters beside. */
+export const MOST_GROWTH = 100;
+export const FREE_GROWTH = 10_000;
+
+/** How many times longer a part by itself may make a text. */
+function growthOf(part: Readonly<Record<string, unknown>>): number {
+  // Every byte becomes a character; repeated, characters beyond ASCII become two each time.
+  if (part.type === "ByteLevel") return 3;
+  const added = [part.content, part.prepend, part.replacement].map((text) =>
+    typeof text === "string" ? text.length : 0,
+  );
+  // An empty pattern is found between all characters.
+  const stays = isObject(part.pattern) && part.pattern.String === "" ? 1 : 0;
+  return Math.max(1, stays + Math.max(...added));
+}
 
 function isTrusted(part: Part | undefined): boolean {
   let growth = 1;
   const visit = (value: unknown): boolean => {
     if (Array.isArray(value)) return value.every(visit);
     if (!isObject(value)) return true;
-    if (typeof value.content === "string") growth *= Math.max(1, value.content.length);
-    if (typeof value.prepend === "string") growth *= Math.max(1, value.prepend.length);
+    growth *= growthOf(value);
     return Object.entries(value).every(([key, inner]) =>
       key === "Regex" ? typeof inner === "string" && TRUSTED.has(inner) : visit(inner),
     );
@@ -70,17 +82,20 @@ function isTrusted(part: Part | undefined): boolean {
 }
 
 /**
- * What normalizes as a part says.
+ * What normalizes texts as a part says.
  * @param original the part as its file has it, by which it is trusted
  * @param said the same in the words of the package
  * @throws {CheckpointError} if it is not valid
  */
-export function makeNormalizer(original: Part | undefined, said: Part | undefined): (text: string) => string {
-  if (!said) return (text) => text;
+export function makeNormalizer(
+  original: Part | undefined,
+  said: Part | undefined,
+): (texts: readonly string[]) => string[] {
+  if (!said) return (texts) => [...texts];
   const { normalizer } = makeParts({ normalizer: said });
-  if (isTrusted(original)) return (text) => normalizer?.normalize(text) ?? text;
+  if (isTrusted(original)) return (texts) => texts.map((text) => normalizer?.normalize(text) ?? text);
   const json = JSON.stringify(said);
-  return (text) => bounded(text, (seconds) => guardedText("normalize", [json, text], seconds));
+  return (texts) => bounded(texts, (seconds) => guardedText("normalize", [json, texts], seconds));
 }
 
 /** What splits as a part says: the pieces of a text, of which the first may be special. Parameters as above. */
@@ -98,23 +113,33 @@ export function makeSplitter(
 }
 
 function guardedSplitter(json: string): (text: string, isFirst: boolean) => string[] {
-  return (text, isFirst) => bounded(text, (seconds) => guardedText("split", [json, text, isFirst], seconds));
+  return (text, isFirst) => bounded([text], (seconds) => guardedText("split", [json, text, isFirst], seconds));
 }
 
 /** Characters a second that the slowest sound tokenizer reads at least. */
 const SLOWEST = 20_000;
 const SECONDS = 10;
 
-function bounded<T>(text: string, work: (seconds: number) => T): T {
-  try {
-    return work(Math.ceil(SECONDS + text.length / SLOWEST));
-  } catch (error) {
-    if (!(error instanceof GuardError)) throw error;
-    const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}...` : text);
-    throw new CheckpointError(
-      `the tokenizer ${error.message} over ${shown}; an expression in its tokenizer.json is broken or was made to hang`,
+function bounded(texts: readonly string[], work: (seconds: number) => string[]): string[] {
+  const length = lengthOf(texts);
+  const [first = ""] = texts;
+  const shown = JSON.stringify(first.length > 40 ? `${first.slice(0, 40)}...` : first);
+  const broken = (what: string, cause?: unknown) =>
+    new CheckpointError(
+      `the tokenizer ${what} over ${shown}; an expression in its tokenizer.json is broken or was made to hang`,
       {},
-      error,
+      cause,
     );
+  let changed: string[];
+  try {
+    changed = work(Math.ceil(SECONDS + length / SLOWEST));
+  } catch (error) {
+    throw error instanceof GuardError ? broken(error.message, error) : error;
   }
+  if (lengthOf(changed) > MOST_GROWTH * length + FREE_GROWTH) throw broken(`made ${lengthOf(changed)} characters`);
+  return changed;
+}
+
+function lengthOf(texts: readonly string[]): number {
+  return texts.reduce((sum, { length }) => sum + length, 0);
 }

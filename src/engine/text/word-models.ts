@@ -1,0 +1,73 @@
+// Words to pieces by WordPiece and Unigram, as `tokenizers` does it (src/models at 3ba8ad0). The package's own take time
+// and memory that grow with the square of a word's length.
+import { countField, fault, type Part, textField } from "./tokenizer-json.js";
+import { longest, Trie } from "./trie.js";
+
+/** The ids of a word by longest match from its start; undefined for a word that has none. */
+export function wordPieces(
+  model: Part,
+  vocabulary: ReadonlyMap<string, number>,
+): (word: string) => number[] | undefined {
+  const prefix = textField(model, "continuing_subword_prefix", "##");
+  const most = model.max_input_chars_per_word === undefined ? 100 : countField(model, "max_input_chars_per_word");
+  const trie = new Trie<number>();
+  for (const [piece, id] of vocabulary) if (piece !== "") trie.set(piece, id);
+  const inner = trie.nodeOf(prefix);
+  return (word) => {
+    if (word.length > most && [...word].length > most) return undefined;
+    const ids: number[] = [];
+    for (let at = 0; at < word.length; ) {
+      const found = longest(at === 0 ? trie.root : inner, word, at);
+      // A piece that is only the prefix does not get on.
+      if (!found || found.end === at) return undefined;
+      ids.push(found.value);
+      at = found.end;
+    }
+    return ids;
+  };
+}
+
+/** What an unknown character scores below the lowest piece (models/unigram/model.rs, K_UNK_PENALTY). */
+const UNKNOWN_PENALTY = 10;
+
+/** The pieces of a word with the highest sum of scores; what has no piece comes as single characters. */
+export function unigramPieces(
+  entries: readonly (readonly [piece: string, score: number])[],
+): (word: string) => string[] {
+  if (entries.length === 0) throw fault("its vocabulary is empty", "model.vocab");
+  const trie = new Trie<number>();
+  let lowest = Number.POSITIVE_INFINITY;
+  for (const [piece, score] of entries) {
+    if (piece !== "") trie.set(piece, score);
+    lowest = Math.min(lowest, score);
+  }
+  const unknown = lowest - UNKNOWN_PENALTY;
+  return (word) => {
+    // By place in the word: the best sum of a way there, and where its last piece starts; -1 where there is no way.
+    const best = new Float64Array(word.length + 1);
+    const starts = new Int32Array(word.length + 1).fill(-1);
+    const offer = (start: number, end: number, score: number) => {
+      const sum = (best[start] as number) + score;
+      if (starts[end] !== -1 && sum <= (best[end] as number)) return;
+      best[end] = sum;
+      starts[end] = start;
+    };
+    for (let at = 0; at < word.length; ) {
+      const next = at + ((word.codePointAt(at) as number) > 0xffff ? 2 : 1);
+      let isKnown = false;
+      let node = trie.root.next?.get(word.charCodeAt(at));
+      for (let end = at + 1; node; end++) {
+        if (node.value !== undefined) {
+          offer(at, end, node.value);
+          isKnown ||= end === next;
+        }
+        node = end < word.length ? node.next?.get(word.charCodeAt(end)) : undefined;
+      }
+      if (!isKnown) offer(at, next, unknown);
+      at = next;
+    }
+    const pieces: string[] = [];
+    for (let end = word.length; end > 0; end = starts[end] as number) pieces.push(word.slice(starts[end], end));
+    return pieces.reverse();
+  };
+}
