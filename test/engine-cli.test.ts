@@ -1,16 +1,12 @@
 // generate, score, chat and graph as a person runs them: what they print and where, what they refuse, and that all else
-// works where models cannot be run. What needs no process of its own is parsed and run in this one.
+// works where models cannot be run.
 import { spawn } from "node:child_process";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Command } from "commander";
 import { openEngine } from "layergraft/engine";
-import { beforeAll, describe, expect, it, vi } from "vitest";
-import { addGenerateCommand } from "../dist/cli/commands/generate-command.js";
-import { addGraphCommand } from "../dist/cli/commands/graph-command.js";
-import { addScoreCommand } from "../dist/cli/commands/score-command.js";
-import { readPrompts, readTokenFile } from "../dist/cli/shared/engine-run.js";
+import { beforeAll, describe, expect, it } from "vitest";
+import { readPrompts, readTokenFile } from "../src/cli/shared/engine-run.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, FAILED, INTERRUPTED, layergraft, MAIN, start } from "./support/command.js";
 import { idOf, writeScripted } from "./support/engine.js";
@@ -29,31 +25,11 @@ async function output(args: readonly string[], input: string): Promise<string> {
   return stdout;
 }
 
-const SIGNALS = ["SIGINT", "SIGTERM"] as const;
-
-/** Runs a command in this process, with the quiet option, and returns what it prints. */
+/** Runs a command with the quiet option, and returns what it prints. */
 async function run(...args: string[]): Promise<string> {
-  const program = new Command("layergraft").exitOverride();
-  for (const add of [addGenerateCommand, addGraphCommand, addScoreCommand]) add(program);
-  for (const command of program.commands) command.exitOverride();
-  const printed: string[] = [];
-  const write = vi.spyOn(process.stdout, "write").mockImplementation((text) => {
-    printed.push(String(text));
-    return true;
-  });
-  const before = SIGNALS.map((signal) => process.listeners(signal));
-  try {
-    await program.parseAsync([...args, "--quiet"], { from: "user" });
-  } finally {
-    write.mockRestore();
-    // A command waits for Ctrl-C as long as its process lives, and this one lives on.
-    for (const [i, signal] of SIGNALS.entries()) {
-      for (const listener of process.listeners(signal)) {
-        if (!before[i]?.includes(listener)) process.removeListener(signal, listener);
-      }
-    }
-  }
-  return printed.join("");
+  const { status, stdout, stderr } = await layergraft([...args, "--quiet"], { cwd: root });
+  expect({ status, stderr }).toEqual({ status: DONE, stderr: "" });
+  return stdout;
 }
 
 /** Runs with something on standard input. */
@@ -257,8 +233,11 @@ describe("graph", () => {
 });
 
 describe("what cannot be", () => {
-  const refused = (args: readonly string[], code: string, message: RegExp) =>
-    expect(run(...args)).rejects.toMatchObject({ code, message: expect.stringMatching(message) });
+  const refused = async (args: readonly string[], code: string, message: RegExp) => {
+    const { status, stdout } = await layergraft([...args, "--json"], { cwd: root });
+    expect(status).not.toBe(DONE);
+    expect(JSON.parse(stdout)).toMatchObject({ code, message: expect.stringMatching(message) });
+  };
   const ids = ["--ids", at("ids.json")];
 
   it("is a family that is not known: it says which are, and that merging works", async () => {

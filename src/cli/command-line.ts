@@ -1,4 +1,4 @@
-// The command line. Commands are in commands/, one file each; errors become one message and an exit status here.
+// The command line: finds the command, runs it, and turns an error into one message and an exit status.
 
 import { Command, CommanderError, type ParseOptionsResult } from "commander";
 import {
@@ -13,6 +13,7 @@ import {
   systemMessage,
   VERSION,
 } from "../core/index.js";
+import { COMMANDS } from "./command-table.js";
 import { paletteFor, write } from "./shared/output.js";
 
 const FAILED = 1;
@@ -21,30 +22,10 @@ const WRONG_USAGE = 2;
 const USAGE_CODES = ["usage", "recipe", "memory"];
 const INTERRUPTED = 130; // what shells report for a program that Ctrl-C ended
 
-/** Commands by name, in the order of the help; loaded when needed, as each brings libraries that others do without. */
-const COMMANDS: Readonly<Record<string, () => Promise<(program: Command) => void>>> = {
-  swap: async () => (await import("./commands/swap-command.js")).addSwapCommand,
-  soup: async () => (await import("./commands/soup-command.js")).addSoupCommand,
-  revert: async () => (await import("./commands/revert-command.js")).addRevertCommand,
-  merge: async () => (await import("./commands/merge-command.js")).addMergeCommand,
-  convert: async () => (await import("./commands/convert-command.js")).addConvertCommand,
-  inspect: async () => (await import("./commands/inspect-command.js")).addInspectCommand,
-  diff: async () => (await import("./commands/diff-command.js")).addDiffCommand,
-  analyze: async () => (await import("./commands/analyze-command.js")).addAnalyzeCommand,
-  suggest: async () => (await import("./commands/suggest-command.js")).addSuggestCommand,
-  methods: async () => (await import("./commands/methods-command.js")).addMethodsCommand,
-  train: async () => (await import("./commands/train-command.js")).addTrainCommand,
-  generate: async () => (await import("./commands/generate-command.js")).addGenerateCommand,
-  chat: async () => (await import("./commands/chat-command.js")).addChatCommand,
-  score: async () => (await import("./commands/score-command.js")).addScoreCommand,
-  graph: async () => (await import("./commands/graph-command.js")).addGraphCommand,
-  eval: async () => (await import("./commands/eval-command.js")).addEvalCommand,
-  compare: async () => (await import("./commands/compare-command.js")).addCompareCommand,
-  bleu: async () => (await import("./commands/bleu-command.js")).addBleuCommand,
-  experiment: async () => (await import("./commands/experiment-command.js")).addExperimentCommand,
-  demo: async () => (await import("./commands/demo-command.js")).addDemoCommand,
-  verify: async () => (await import("./commands/verify-command.js")).addVerifyCommand,
-};
+const EXAMPLES = `
+Examples:
+  layergraft swap --task math-expert --language swahili-expert --out merged
+  layergraft generate merged --prompt "Amina ana maembe mangapi sasa ?"`;
 
 /** A command that reports a misspelt flag before anything that its absence leads to. */
 class ForgivingCommand extends Command {
@@ -73,27 +54,35 @@ function flagHint(flag: string, { options }: Command): string {
   return found ? `; did you mean ${found.long}?` : "";
 }
 
-/** @throws {LayergraftError} for a command that does not exist, asked for by itself or after help */
-function requireCommand([first = "", second = ""]: readonly string[]): void {
-  const asked = first === "help" ? second : first;
-  if (asked === "" || asked.startsWith("-") || Object.hasOwn(COMMANDS, asked)) return;
-  const hint = didYouMean(asked, Object.keys(COMMANDS));
+/** The command that is asked for, by itself or after help. @throws {LayergraftError} for one that does not exist */
+function commandOf(args: readonly string[]): string | undefined {
+  const asked = args.find((argument) => argument !== "help" && !argument.startsWith("-"));
+  if (asked === undefined || COMMANDS.has(asked)) return asked;
+  const hint = didYouMean(asked, [...COMMANDS.keys()]);
   const message = `unknown command '${shorten(asked)}'${hint || ";"} layergraft --help lists them`;
   throw new LayergraftError("usage", message);
 }
 
-/** The program with the command that is asked for, or with all of them where none is: for help, and for typing errors. */
+/** The program with the command that is asked for, or, where none is, with the line that each has in the help. */
 async function buildProgram(asked: string | undefined, asJson: boolean): Promise<Command> {
   const program = new ForgivingCommand("layergraft")
-    .description("Compose language models out of fine-tuned experts.")
+    .description("Merge fine-tuned language models.")
+    .usage("<command> [options]")
+    .helpCommand("help [command]", "show the options of a command")
     .version(VERSION)
     .configureHelp({ showGlobalOptions: false, sortSubcommands: false })
     .showHelpAfterError("(add --help to see the options)")
     .exitOverride()
     // What commander would print about an error is the message of the one JSON object instead.
     .configureOutput(asJson ? { writeErr: () => undefined } : {});
-  const known = asked !== undefined && Object.hasOwn(COMMANDS, asked) ? COMMANDS[asked] : undefined;
-  for (const load of known ? [known] : Object.values(COMMANDS)) (await load())(program);
+  if (asked !== undefined) (await COMMANDS.get(asked)?.load())?.(program);
+  else {
+    program
+      .configureHelp({ subcommandTerm: (command) => command.name() })
+      .commandsGroup("Help:")
+      .addHelpText("after", EXAMPLES);
+    for (const [name, { group, summary }] of COMMANDS) program.command(name).summary(summary).helpGroup(`${group}:`);
+  }
   for (const command of program.commands) command.exitOverride();
   return program;
 }
@@ -165,8 +154,7 @@ function tell(error: unknown): void {
 export async function runCommandLine(args: readonly string[]): Promise<number | undefined> {
   const asJson = args.includes("--json");
   try {
-    requireCommand(args);
-    const program = await buildProgram(args[0] === "help" ? args[1] : args[0], asJson);
+    const program = await buildProgram(commandOf(args), asJson);
     await program.parseAsync(args, { from: "user" });
     return undefined;
   } catch (error) {

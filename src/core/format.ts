@@ -29,7 +29,8 @@ export function formatCount(count: number): string {
 
 /** `1 tensor`, `3 tensors`. */
 export function plural(count: number, noun: string): string {
-  return `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
+  // By hand: toLocaleString loads ICU's tables, a tenth of the time of a command.
+  return `${String(count).replace(/\B(?=(\d{3})+$)/g, ",")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** `38 ms`, `1.8 s`, `12 s`, `3 min 20 s`, `2 h 05 min`. */

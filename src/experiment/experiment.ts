@@ -1,9 +1,9 @@
 // An experiment as programs use it: opened from its plan, checked, run, looked at. The parts are plan/, steps/, run/ and
 // execute/.
 
+import { createRequire } from "node:module";
 import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { isAlive, isLocked } from "../core/index.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
@@ -201,7 +201,7 @@ function executorOf(plan: ExperimentPlan, store: Store, events: ExecutorEvents):
     {
       ...{ name, folder: store.jobsFolder, setup: executor.setup, mostJobs: executor.most_jobs },
       resources: (kind) => resourcesOf(plan, kind),
-      command: [process.execPath, fileURLToPath(new URL("./execute/job.js", import.meta.url))],
+      command: [process.execPath, createRequire(import.meta.url).resolve("#experiment-job")],
     },
     events,
   );

@@ -1,6 +1,7 @@
 // The one progress display: a bar on a terminal, a line now and then elsewhere. Never writes to stdout.
 
-import { Presets, SingleBar } from "cli-progress";
+import { createRequire } from "node:module";
+import type { SingleBar } from "cli-progress";
 import { formatBytes, formatDuration } from "../core/index.js";
 
 export interface Progress {
@@ -71,6 +72,8 @@ export function showProgress(
     const payload = { phase: now.state.phase, text: textOf(now) };
     const { done, total } = now.state;
     if (bar) return bar.update(done, payload);
+    // Loaded here: most commands end before they draw a bar.
+    const { SingleBar, Presets } = createRequire(import.meta.url)("cli-progress") as typeof import("cli-progress");
     const format = "{phase} {bar} {text}";
     const options = { format, stream, hideCursor: true, barsize: 24, linewrap: false, clearOnComplete: true };
     bar = new SingleBar(options, Presets.shades_classic);

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
-import { runCommandLine } from "../../dist/cli/command-line.js";
+import { runCommandLine } from "#command-line";
 
 export const MAIN = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
 

@@ -86,7 +86,6 @@ function parseThresholds(text: string, earlier: readonly ThresholdSpec[] = []): 
 export function addAnalyzeCommand(program: Command): void {
   const command = program
     .command("analyze")
-    .summary("see where experts changed, row by row")
     .description(
       "Compares experts with their base in one pass and shows, per layer and projection, the share of rows that changed " +
         "by more than a threshold (Bandarkar et al., arXiv 2410.01335, section 3.2). Writes analysis.json, rows.safetensors, " +

@@ -29,7 +29,6 @@ interface BleuCommandOptions extends CommonOptions {
 export function addBleuCommand(program: Command): void {
   const command = program
     .command("bleu")
-    .summary("score translations by BLEU and chrF++, as sacreBLEU does")
     .description(
       "Scores a file of translations, one per line, against one or more files of references. " +
         "Scores and signatures are those of sacreBLEU 2.6.0.",

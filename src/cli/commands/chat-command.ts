@@ -28,7 +28,6 @@ const HELP = "An empty line or Ctrl-D ends the talk, /new begins another, Ctrl-C
 export function addChatCommand(program: Command): void {
   const command = program
     .command("chat")
-    .summary("talk with a model; a recipe need not be executed first")
     .description(`Talks with a model through its chat template. ${HELP} ${JSON_HELP}`)
     .argument("<source>", SOURCE_ARGUMENT)
     .option("--system <text>", "system message");

@@ -30,7 +30,6 @@ interface CompareFlags extends CommonOptions {
 export function addCompareCommand(program: Command): void {
   const command = program
     .command("compare")
-    .summary("compare two evaluations item by item")
     .description(
       "Compares two folders of results on the items that both have: difference, its bootstrap interval, which items " +
         "flipped, and McNemar's exact test. Only what was asked alike is compared: same protocol, shots and prompts.",

@@ -9,7 +9,6 @@ import { type CommonOptions, print, printJson, say, withCommonOptions } from "..
 export function addConvertCommand(program: Command): void {
   const command = program
     .command("convert")
-    .summary("print the recipe that does what a mergekit configuration says")
     .description(
       "Prints the recipe as YAML; what is different on purpose goes to stderr. Relative paths stay as they are, so the " +
         "recipe belongs into the folder that mergekit was run from.",

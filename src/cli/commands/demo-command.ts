@@ -50,7 +50,6 @@ interface DemoFlags extends CommonOptions {
 export function addDemoCommand(program: Command): void {
   const command = program
     .command("demo")
-    .summary("see layer swapping work in miniature: train, merge, evaluate, all offline")
     .description(
       "Makes a small world of word problems in English and Swahili and trains a base of half a million parameters. Then " +
         "runs an experiment: trains a math expert on English and a language expert on Swahili, merges them in every way " +

@@ -14,7 +14,6 @@ interface DiffOptions extends WorkOptions {
 export function addDiffCommand(program: Command): void {
   const command = program
     .command("diff")
-    .summary("show which layers and parts of two checkpoints differ, and by how much")
     .description(
       "Compares B with A tensor by tensor. Numbers are the relative size of the change, ||B - A|| / ||A||; " +
         "a dot stands for identical values. Exit status 0 if nothing differs, 1 if something does.",

@@ -62,7 +62,6 @@ interface EvalFlags extends BackendFlags {
 export function addEvalCommand(program: Command): void {
   const command = program
     .command("eval")
-    .summary("evaluate a model: MGSM, Belebele, FLORES, MBPP, MMLU, or your own tasks")
     .description(
       "Asks a model what tasks ask, reads and judges its answers, and prints scores with their uncertainty and the " +
         "full name of the protocol. With --out, results, every sample and every answer are kept, and --resume goes on " +

@@ -43,7 +43,6 @@ interface ExperimentFlags extends CommonOptions {
 export function addExperimentCommand(program: Command): void {
   const command = program
     .command("experiment")
-    .summary("run a whole experiment from one file: experts, merges, scores, tables")
     .description(
       "Checks a plan and runs it: trains experts or takes existing ones, merges them in every way the plan lists, " +
         "evaluates all models, chooses configurations and writes tables. Finished steps are kept: stop it at any time and " +

@@ -37,7 +37,6 @@ interface Prompt {
 export function addGenerateCommand(program: Command): void {
   const command = program
     .command("generate")
-    .summary("let a model answer prompts; a recipe need not be executed first")
     .description(
       "Answers prompts. The source may be a recipe that nothing has executed: what it copies is read where it lies, what " +
         "it blends is computed into memory, and nothing is written. The text of one prompt is printed as it comes.",

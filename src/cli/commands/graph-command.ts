@@ -12,7 +12,6 @@ interface GraphFlags extends CommonOptions {
 export function addGraphCommand(program: Command): void {
   const command = program
     .command("graph")
-    .summary("print the graph that is executed for a model")
     .description(
       "Prints what is computed for a model, one operation a line, with types. Reads headers and configuration only.",
     )

@@ -21,7 +21,6 @@ interface InspectOptions extends CommonOptions {
 export function addInspectCommand(program: Command): void {
   const command = program
     .command("inspect")
-    .summary("show architecture, layers, parameters, dtypes and shards of a checkpoint")
     .description("Shows what a checkpoint is. Reads headers and configuration only.")
     .argument("<source>", "FOLDER, FOLDER+ADAPTER, or the name of a model in the hub's local cache")
     .option("--tensors", "list every tensor");

@@ -9,7 +9,6 @@ import { say } from "../shared/output.js";
 export function addMergeCommand(program: Command): void {
   const command = program
     .command("merge")
-    .summary("execute a recipe, or a mergekit configuration")
     .description(
       "Merges as a YAML recipe says. A source of a recipe may be a recipe itself; nothing is written in between. " +
         "Relative paths in it start from the recipe's folder. Options given here go before the recipe's own. " +

@@ -20,7 +20,6 @@ interface MethodsOptions {
 export function addMethodsCommand(program: Command): void {
   program
     .command("methods")
-    .summary("list the merge methods, or explain one")
     .description("Lists the methods of recipes; with a name, its formula, reference, fields and an example.")
     .argument("[method]", "name of a method")
     .option("--json", "print the result as one JSON document")

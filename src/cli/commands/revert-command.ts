@@ -22,7 +22,6 @@ function parsePositive(text: string): number {
 export function addRevertCommand(program: Command): void {
   const command = program
     .command("revert")
-    .summary("give part of an expert back to its base")
     .description(
       "Gives layers, parts or little-changed rows of an expert back to the base it was fine-tuned from (Bandarkar et al., " +
         "arXiv 2410.01335, section 3.3), and says what share of the parameters stays the expert's.",

@@ -25,7 +25,6 @@ interface ScoreFlags extends EngineOptions {
 export function addScoreCommand(program: Command): void {
   const command = program
     .command("score")
-    .summary("log-probabilities of tokens, of continuations, or of what comes next")
     .description(
       "Prints natural log-probabilities: of token ids (n - 1 for n, as nothing predicts the first), of continuations of a " +
         "prompt, or of the most likely next tokens.",

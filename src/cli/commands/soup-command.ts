@@ -19,7 +19,6 @@ function parseModel(text: string, earlier: readonly { model: string; weight?: nu
 export function addSoupCommand(program: Command): void {
   const command = program
     .command("soup")
-    .summary("average several models")
     .description(
       "Averages models tensor by tensor: uniformly, with weights, or by the inverse magnitude of their change.",
     )

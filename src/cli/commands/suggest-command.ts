@@ -38,7 +38,6 @@ const parseShare = (text: string) => {
 export function addSuggestCommand(program: Command): void {
   const command = program
     .command("suggest")
-    .summary("configurations worth trying for two experts")
     .description(
       "Looks at where two experts changed, in one pass, and lists configurations to try, each with its reason: the paper's " +
         "range scaled to the depth, shares of change by layer and by module, the experts' profiles, a reverse swap. A " +

@@ -34,7 +34,6 @@ export function addSwapCommand(program: Command): void {
   const layers = (flags: string, description: string) => new Option(flags, description).argParser(parseCount);
   const command = program
     .command("swap")
-    .summary("swap layers of a language expert into a task expert")
     .description(
       "Takes the bottom and top layers from the language expert, the middle from the task expert, and averages " +
         "what lies outside the layers (Bandarkar et al., arXiv 2410.01335). A source is a folder, FOLDER+ADAPTER with " +

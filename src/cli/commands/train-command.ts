@@ -87,7 +87,6 @@ async function handOver(
 export function addTrainCommand(program: Command): void {
   const command = program
     .command("train")
-    .summary("fine-tune an expert: full, LoRA, parts of the model, or parts by turns")
     .description(
       "Trains as a run file says: base, data, output, method, what is trained. Every field of it is a flag, too, and goes " +
         "before the file's; values are read as YAML. Relative paths in the file start from its folder, those of flags from the working folder.",

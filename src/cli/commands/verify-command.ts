@@ -30,7 +30,6 @@ function parseMoved(text: string, earlier: ReadonlyMap<string, string> = new Map
 export function addVerifyCommand(program: Command): void {
   const command = program
     .command("verify")
-    .summary("recompute an output from its sources and name every tensor that differs")
     .description(
       "Reads layergraft.json of a folder that layergraft wrote, computes every tensor again, and compares it byte by " +
         "byte. Exit status 0 if all are as planned, 1 if any differs.",

@@ -1,8 +1,8 @@
 // Steps in processes of this machine: as many workers as cores and memory allow, each taking one step after another, so
 // that what a process has loaded serves the next step, too. A worker that dies loses its step and is replaced.
 import { type ChildProcess, fork } from "node:child_process";
+import { createRequire } from "node:module";
 import { availableParallelism, freemem, hostname, totalmem } from "node:os";
-import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { checkCores } from "../steps/step-order.js";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
@@ -66,7 +66,7 @@ export class LocalExecutor implements Executor {
       if (cores !== undefined) checkCores(cores, what);
     }
     this.#most = workersOf(options);
-    this.#program = options.program ?? fileURLToPath(new URL("./worker.js", import.meta.url));
+    this.#program = options.program ?? createRequire(import.meta.url).resolve("#experiment-worker");
     this.#events = events;
   }
 

@@ -1,0 +1,34 @@
+// Bundles src/ into dist/: one file for each module that package.json names, and the chunks that they share. A command
+// then reads a few files instead of hundreds, without the parts that it does not use.
+import { readFileSync } from "node:fs";
+import { defineConfig } from "rolldown";
+
+const read = (file) => readFileSync(new URL(file, import.meta.url), "utf8");
+const { bin, dependencies, exports, imports, optionalDependencies } = JSON.parse(read("package.json"));
+
+// Every command reads these; as packages they take longer to load than a plan takes to make. Zod stays a dependency for
+// its types, which those of layergraft name.
+const BUNDLED = ["commander", "picocolors", "yaml", "zod"];
+
+const targets = [...Object.values(exports), ...Object.values(imports), ...Object.values(bin)];
+const modules = targets.flatMap((target) => /^\.\/dist\/(.*)\.js$/.exec(target.default ?? target)?.[1] ?? []);
+const external = Object.keys({ ...dependencies, ...optionalDependencies }).filter((name) => !BUNDLED.includes(name));
+
+export default defineConfig({
+  input: Object.fromEntries(modules.map((name) => [name, `src/${name}.ts`])),
+  platform: "node",
+  external: [/^#/, ...external.map((name) => new RegExp(`^${name}(/|$)`))],
+  // Only entries do anything when they are imported.
+  treeshake: { moduleSideEffects: false },
+  resolve: { extensionAlias: { ".js": [".ts", ".js"] } },
+  output: { dir: "dist", cleanDir: true, chunkFileNames: "chunks/[name].js" },
+  plugins: [
+    {
+      name: "licenses",
+      generateBundle() {
+        const source = BUNDLED.map((name) => `${name}\n\n${read(`node_modules/${name}/LICENSE`)}`).join("\n---\n\n");
+        this.emitFile({ type: "asset", fileName: "LICENSES.txt", source });
+      },
+    },
+  ],
+});

@@ -1,0 +1,108 @@
+// Every command by group and name, in the order of the help: its line there, and the module that adds it.
+import type { Command } from "commander";
+
+/** A command as the help lists it; its module is loaded when it runs, with the libraries that it needs. */
+export interface CommandEntry {
+  readonly group: string;
+  readonly summary: string;
+  readonly load: () => Promise<(program: Command) => void>;
+}
+
+const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, CommandEntry["load"]]>>>> = {
+  Merge: {
+    swap: [
+      "combine layers of a language expert and a task expert",
+      async () => (await import("./commands/swap-command.js")).addSwapCommand,
+    ],
+    soup: ["average several models", async () => (await import("./commands/soup-command.js")).addSoupCommand],
+    revert: [
+      "restore layers or parts of an expert to its base",
+      async () => (await import("./commands/revert-command.js")).addRevertCommand,
+    ],
+    merge: [
+      "run a recipe or a mergekit configuration",
+      async () => (await import("./commands/merge-command.js")).addMergeCommand,
+    ],
+    convert: [
+      "convert a mergekit configuration to a recipe",
+      async () => (await import("./commands/convert-command.js")).addConvertCommand,
+    ],
+    verify: [
+      "recompute a merge and list tensors that differ",
+      async () => (await import("./commands/verify-command.js")).addVerifyCommand,
+    ],
+    methods: [
+      "list the merge methods, or explain one",
+      async () => (await import("./commands/methods-command.js")).addMethodsCommand,
+    ],
+  },
+  Look: {
+    inspect: [
+      "show architecture, layers, parameters and shards of a model",
+      async () => (await import("./commands/inspect-command.js")).addInspectCommand,
+    ],
+    diff: [
+      "show which layers and parts of two models differ, and how much",
+      async () => (await import("./commands/diff-command.js")).addDiffCommand,
+    ],
+    analyze: [
+      "show which layers each expert changed",
+      async () => (await import("./commands/analyze-command.js")).addAnalyzeCommand,
+    ],
+    suggest: [
+      "write recipes to try for two experts",
+      async () => (await import("./commands/suggest-command.js")).addSuggestCommand,
+    ],
+    graph: [
+      "print the graph that runs a model",
+      async () => (await import("./commands/graph-command.js")).addGraphCommand,
+    ],
+  },
+  Train: {
+    train: [
+      "fine-tune all weights, some layers, or a LoRA adapter",
+      async () => (await import("./commands/train-command.js")).addTrainCommand,
+    ],
+  },
+  Run: {
+    generate: [
+      "generate text from a model or a recipe",
+      async () => (await import("./commands/generate-command.js")).addGenerateCommand,
+    ],
+    chat: ["chat with a model or a recipe", async () => (await import("./commands/chat-command.js")).addChatCommand],
+    score: [
+      "print log-probabilities of tokens or continuations",
+      async () => (await import("./commands/score-command.js")).addScoreCommand,
+    ],
+  },
+  Evaluate: {
+    eval: [
+      "evaluate on MGSM, Belebele, FLORES, MBPP, MMLU or own tasks",
+      async () => (await import("./commands/eval-command.js")).addEvalCommand,
+    ],
+    compare: [
+      "compare two evaluations item by item",
+      async () => (await import("./commands/compare-command.js")).addCompareCommand,
+    ],
+    bleu: [
+      "score translations with BLEU and chrF++",
+      async () => (await import("./commands/bleu-command.js")).addBleuCommand,
+    ],
+  },
+  Experiment: {
+    experiment: [
+      "run experts, merges and evaluations from one plan",
+      async () => (await import("./commands/experiment-command.js")).addExperimentCommand,
+    ],
+    demo: [
+      "train, merge and evaluate small models offline",
+      async () => (await import("./commands/demo-command.js")).addDemoCommand,
+    ],
+  },
+};
+
+export const COMMANDS: ReadonlyMap<string, CommandEntry> = new Map(
+  Object.entries(GROUPS).flatMap(([group, commands]) =>
+    Object.entries(commands).map(([name, [summary, load]]) => [name, { group, summary, load }] as const),
+  ),
+);

@@ -1,0 +1,42 @@
+// What a command loads before it does anything, which is most of the time that a short one takes.
+import { expect, it } from "vitest";
+import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { DONE, start } from "./support/command.js";
+
+const HOOK = `import { writeSync } from "node:fs";
+export async function load(url, context, next) {
+  writeSync(2, url + "\\n");
+  return next(url, context);
+}`;
+const asUrl = (source: string) => `data:text/javascript,${encodeURIComponent(source)}`;
+const LISTING = [
+  "--import",
+  asUrl(`import { register } from "node:module"; register(${JSON.stringify(asUrl(HOOK))});`),
+];
+
+const root = temporaryFolder();
+
+/** The modules that a command line loads: packages by their names, files of dist/ by theirs. */
+async function loaded(...args: string[]) {
+  const { status, stderr } = await start(args, { cwd: root, node: LISTING }).ended;
+  expect(status).toBe(DONE);
+  const packages = [...stderr.matchAll(/\/node_modules\/((?:@[^/]+\/)?[^/]+)/g)].map(([, name]) => name);
+  const files = [...stderr.matchAll(/\/dist\/(?:.*\/)?([^/]+)\.js$/gm)].map(([, name]) => name);
+  return { packages: [...new Set(packages)], files };
+}
+
+it.each(["--help", "--version"])("%s loads no command and no package", async (flag) => {
+  const { packages, files } = await loaded(flag);
+  expect(packages).toEqual([]);
+  expect(files).toContain("command-line");
+  expect(files.filter((name) => name?.endsWith("-command"))).toEqual([]);
+});
+
+it("swap --dry-run loads neither other commands nor what runs, trains and evaluates models", async () => {
+  await writeTiny(`${root}/task`);
+  await writeTiny(`${root}/language`);
+  const { packages, files } = await loaded("swap", "--task", "task", "--language", "language", "--dry-run");
+  expect(packages).toEqual(["lossless-json"]);
+  expect(files.filter((name) => name?.endsWith("-command"))).toEqual(["swap-command"]);
+  for (const room of ["engine", "data", "train", "evaluate", "experiment"]) expect(files).not.toContain(room);
+});
