@@ -2,7 +2,7 @@
 import { cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { reference } from "layergraft/kernels";
+import { Converter } from "layergraft/kernels";
 import { writeSafetensors, writeSharded } from "layergraft/safetensors";
 
 /** @typedef {import("layergraft/safetensors").TensorData} TensorData */
@@ -55,8 +55,7 @@ function values(count, deviation, seed) {
 
 /** @param {string} name @param {number[]} shape @param {Float32Array} numbers @returns {TensorData} */
 function tensor(name, shape, numbers) {
-  const patterns = Uint16Array.from(numbers, (value) => reference.encode("BF16", value));
-  return { name, dtype: "BF16", shape, data: new Uint8Array(patterns.buffer) };
+  return { name, dtype: "BF16", shape, data: new Converter().encode("BF16", numbers).bytes };
 }
 
 /** Names, shapes and layers of a Llama's tensors; outside the layers, the layer is undefined. */

@@ -3,9 +3,9 @@ import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { executePlan, openCheckpoint, planSoup } from "layergraft";
-import { reference } from "layergraft/kernels";
 import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "layergraft/safetensors";
 import { describe, expect, it } from "vitest";
+import { addLowRank } from "../src/weights/kernels/plain-kernels.test-util.js";
 import { type FloatDType, type ReadTensor, seededTensor } from "./support/checkpoints.js";
 import { Bench, type Tensors } from "./support/merging.js";
 import { readFolder, roundTo, toNumbers } from "./support/numbers.js";
@@ -63,7 +63,7 @@ function adapted(weight: ReadTensor, [a, b]: readonly ReadTensor[], scale: numbe
     transposed ? (flatB[(i % columns) * rank + Math.floor(i / columns)] as number) : (flatA[i] as number),
   );
   const sum = Float32Array.from(toNumbers(weight));
-  reference.addLowRank(sum, left, right, rows, columns, rank, scale);
+  addLowRank(sum, left, right, rows, columns, rank, scale);
   return Array.from(sum, (x) => roundTo(weight.dtype as FloatDType, x));
 }
 
@@ -366,21 +366,24 @@ describe("refused adapters", () => {
     rmSync(join(adapter, "adapter_config.json"));
     await expect(plan(adapter)).rejects.toThrow(/has no adapter_config\.json; give the folder of a PEFT LoRA adapter/);
   });
+});
 
-  it("that would be added in float64, on either side of an average", async () => {
-    const wide = (tensors: TensorData[]) =>
-      tensors.map((tensor) => {
-        if (tensor.name !== `${module}.weight`) return tensor;
-        return { ...tensor, dtype: "F64" as const, data: new Uint8Array(new Float64Array(64).fill(0.5).buffer) };
-      });
-    const [narrow, double, adapter] = [
-      await bench.model(),
-      await bench.model({ edit: wide }),
-      await writeAdapter(good),
-    ];
-    const message = /1 tensor of dtype F64 with an adapter would have to be computed with.*q_proj/;
-    await expect(planSoup({ models: [`${double}+${adapter}`], dtype: "float32" })).rejects.toThrow(message);
-    const mixed = planSoup({ models: [`${narrow}+${adapter}`, double], dtype: "float32" });
-    await expect(mixed).rejects.toThrow(message);
-  });
+it("is added to a tensor stored in float64 as to the same values in float32", async () => {
+  const module = "model.layers.0.self_attn.q_proj.weight";
+  const values = Float32Array.from({ length: 64 }, (_, i) => Math.sin(i));
+  const stored = (dtype: "F32" | "F64", array: Float32Array | Float64Array) => (tensors: TensorData[]) =>
+    tensors.map((tensor) =>
+      tensor.name === module ? { ...tensor, dtype, data: new Uint8Array(array.buffer) } : tensor,
+    );
+  const [narrow, wide, adapter] = [
+    await bench.model({ edit: stored("F32", values) }),
+    await bench.model({ edit: stored("F64", Float64Array.from(values)) }),
+    await writeAdapter(factors({ module: "model.layers.0.self_attn.q_proj", input: 8, output: 8, rank: 2 }, 1)),
+  ];
+  const [wanted, found] = [
+    (await bench.merge({ method: "soup", models: [`${narrow}+${adapter}`] })).tensors.get(module) as ReadTensor,
+    (await bench.merge({ method: "soup", models: [`${wide}+${adapter}`] })).tensors.get(module) as ReadTensor,
+  ];
+  expect([found.dtype, toNumbers(found)]).toEqual(["F64", toNumbers(wanted)]);
+  expect(toNumbers(found)).not.toEqual([...values]);
 });

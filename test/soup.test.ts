@@ -108,37 +108,23 @@ describe("dtypes apart from the usual three", () => {
     (tensors: TensorData[]): TensorData[] => [...tensors, { name: "model.extra", dtype, shape, data }];
   const doubles = (...values: number[]) => new Uint8Array(Float64Array.from(values).buffer);
 
-  it("averages float64 in float64, and rounds it once to what is asked for", async () => {
-    // 1 + 2^-8 + 2^-40 is 1 + 2^-7 in bfloat16; by way of float32 it would be a tie, and 1.
+  it("averages float64 in float32, with a note, and copies it as it is", async () => {
     const [x, y] = [
-      [0.1, 1 + 2 ** -8 + 2 ** -39, 1 / 3],
-      [0.3, 1 + 2 ** -8, 1e-20],
+      [0.1, 1, 1 / 3],
+      [0.3, 2, 1e-20],
     ];
     const a = await bench.model({ edit: extra("F64", doubles(...x), [3]) });
     const b = await bench.model({ edit: extra("F64", doubles(...y), [3]) });
-    const models = [
-      { model: a, weight: 0.3 },
-      { model: b, weight: 0.6 },
-    ];
-    const formula = (i: number) => (0.3 * (x[i] as number) + 0.6 * (y[i] as number)) / (0.3 + 0.6);
-    const kept = (await bench.merge({ method: "soup", models })).tensors.get("model.extra") as ReadTensor;
-    expect([kept.dtype, toNumbers(kept)]).toEqual(["F64", [0, 1, 2].map(formula)]);
-    for (const [dtype, torch] of [
-      ["BF16", "bfloat16"],
-      ["F16", "float16"],
-      ["F32", "float32"],
-    ] as const) {
-      const out = (await bench.merge({ method: "soup", models: [a, b], dtype: torch })).tensors.get(
-        "model.extra",
-      ) as ReadTensor;
-      const wanted = x.map((value, i) => roundTo(dtype, (value + (y[i] as number)) / 2));
-      expect([out.dtype, toNumbers(out)]).toEqual([dtype, wanted]);
-      if (dtype === "BF16") expect(wanted[1]).toBe(1 + 2 ** -7);
-      const copied = (await bench.merge({ method: "soup", models: [a], dtype: torch })).tensors.get(
-        "model.extra",
-      ) as ReadTensor;
-      expect(toNumbers(copied)).toEqual(x.map((value) => roundTo(dtype, value)));
-    }
+    const soup = (await bench.merge({ method: "soup", models: [a, b] })).tensors.get("model.extra") as ReadTensor;
+    const single = (i: number) => (roundTo("F32", x[i] as number) + roundTo("F32", y[i] as number)) / 2;
+    expect([soup.dtype, toNumbers(soup)]).toEqual(["F64", [0, 1, 2].map((i) => roundTo("F32", single(i)))]);
+    const { plan } = await planSoup({ models: [a, b] });
+    expect(plan.notes).toEqual(["1 tensor is stored in float64 and computed in float32 (model.extra)"]);
+
+    const copied = await planSoup({ models: [a] });
+    expect(copied.plan.notes).toEqual([]);
+    const kept = (await bench.merge({ method: "soup", models: [a] })).tensors.get("model.extra") as ReadTensor;
+    expect([kept.dtype, toNumbers(kept)]).toEqual(["F64", x]);
   });
 
   it.each([

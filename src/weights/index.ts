@@ -19,6 +19,7 @@ export { Evaluator } from "./streaming/evaluate.js";
 export { InputFiles } from "./streaming/files.js";
 export {
   type AnalyzeJob,
+  type BoundTerms,
   type Combination,
   type CountJob,
   countBytes,
@@ -29,6 +30,7 @@ export {
   isStored,
   type Job,
   type LowRankTerm,
+  mapValues,
   operationsOf,
   type Payload,
   type Program,
@@ -44,18 +46,11 @@ export { addCounts, addUp, Collector, resultsByJob, totalDifferences, totalStati
 export { type AnalyzedPiece, pairsOf } from "./streaming/row-statistics.js";
 export { type Progress, type RunOptions, type RunResult, runProgram } from "./streaming/run-program.js";
 export {
-  type Approach,
-  type Consensus,
-  type Drop,
-  type DropByMagnitude,
+  type FieldKind,
   mapOperation,
-  numbersOf,
+  OPERATIONS,
+  type Operation,
+  type OperationName,
   type Seed,
-  type Select,
-  type SlerpRows,
-  type Subtract,
   slerpWeights,
-  type Trim,
-  type TrimBy,
-  type Variance,
 } from "./streaming/value-operation.js";

@@ -2,9 +2,9 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { reference } from "layergraft/kernels";
 import { openSafetensors, readTensor, type TensorData, writeSharded } from "layergraft/safetensors";
 import { afterAll } from "vitest";
+import { decode, encode } from "../../src/weights/kernels/plain-kernels.test-util.js";
 
 export type FloatDType = "F32" | "F16" | "BF16";
 
@@ -53,14 +53,14 @@ export function seededFloats(count: number, seed: number): Float32Array {
 
 /** Bytes of values rounded to a dtype. */
 export function encodeValues(values: ArrayLike<number>, dtype: FloatDType): Uint8Array {
-  const patterns = Array.from(values, (value) => reference.encode(dtype, Math.fround(value)));
+  const patterns = Array.from(values, (value) => encode(dtype, Math.fround(value)));
   return new Uint8Array((dtype === "F32" ? Uint32Array.from(patterns) : Uint16Array.from(patterns)).buffer);
 }
 
 /** Values of stored bytes. */
 export function decodeValues(bytes: Uint8Array, dtype: FloatDType): number[] {
   const copy = bytes.slice().buffer;
-  return Array.from(dtype === "F32" ? new Uint32Array(copy) : new Uint16Array(copy), (p) => reference.decode(dtype, p));
+  return Array.from(dtype === "F32" ? new Uint32Array(copy) : new Uint16Array(copy), (p) => decode(dtype, p));
 }
 
 /**

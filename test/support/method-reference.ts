@@ -9,8 +9,6 @@ import type { FloatDType, ReadTensor, TinyOptions } from "./checkpoints.js";
 import type { Bench } from "./merging.js";
 import { readFolder, roundTo, spacingOf, toNumbers } from "./numbers.js";
 
-export type DType = "BF16" | "F16" | "F32" | "F64";
-
 export interface Tensor {
   readonly dtype: string;
   readonly shape: readonly number[];
@@ -108,7 +106,7 @@ export function average(tensors: readonly Tensor[], given: readonly number[]): E
   const [first] = used as [Tensor, ...Tensor[]];
   if (used.length === 1) return copy(first);
   const isEqual = weights.every((w) => w === weights[0]);
-  const round = first.dtype === "F64" || !isEqual ? (x: number) => x : Math.fround;
+  const round = isEqual ? Math.fround : (x: number) => x;
   const [values, sizes]: [number[], number[]] = [[], []];
   first.values.forEach((_, e) => {
     const terms = used.map((tensor, i) => (isEqual ? 1 : (weights[i] as number)) * (tensor.values[e] as number));
@@ -388,7 +386,7 @@ export interface Family {
 }
 
 export interface FamilyOptions extends Pick<TinyOptions, "tied" | "layers" | "vocabulary" | "config"> {
-  readonly dtype?: DType;
+  readonly dtype?: FloatDType;
   /** What an expert's change of a tensor is multiplied by. */
   readonly scaleOf?: (expert: number, name: string) => number;
   /** Other values: of the base's element of a tensor, or of an expert's. */
@@ -397,8 +395,7 @@ export interface FamilyOptions extends Pick<TinyOptions, "tied" | "layers" | "vo
   readonly edit?: (tensors: TensorData[]) => TensorData[];
 }
 
-export function encode(values: readonly number[], dtype: DType): Uint8Array {
-  if (dtype === "F64") return new Uint8Array(Float64Array.from(values).buffer);
+export function encode(values: readonly number[], dtype: FloatDType): Uint8Array {
   const floats = Float32Array.from(values, (x) => roundTo(dtype, x));
   if (dtype === "F32") return new Uint8Array(floats.buffer);
   const patterns = new Uint32Array(floats.buffer);
@@ -436,7 +433,7 @@ function noise(seed: number, n: number): number[] {
  */
 export async function family(bench: Bench, sizes: readonly number[], options: FamilyOptions = {}): Promise<Family> {
   const { dtype = "F32", scaleOf = () => 1, elementOf, edit = (tensors) => tensors, ...model } = options;
-  const round = (x: number) => (dtype === "F64" ? x : roundTo(dtype, x));
+  const round = (x: number) => roundTo(dtype, x);
   const make = (expert: number | "base", t: number, name: string, n: number): number[] => {
     const of = (k: number, whose = 0) => noise(7 * t + k + 100_003 * whose, n);
     if (elementOf) return Array.from({ length: n }, (_, i) => elementOf(expert, t, i));
@@ -466,10 +463,6 @@ export async function family(bench: Bench, sizes: readonly number[], options: Fa
 
 // ---- comparing ----
 
-/** A unit in the last place of a dtype, around a value. */
-const unitOf = (dtype: string, value: number): number =>
-  dtype === "F64" ? spacingOf("F32", value) * 2 ** -29 : spacingOf(dtype as FloatDType, value);
-
 // In float32 each operation rounds to half a unit of its result. The longest way to an element: a change is taken, rescaled
 // by what was itself rounded, weighted likewise, added up term by term, divided, and added to the base.
 const wideUnits = (terms: number) => (terms + 4) / 2;
@@ -478,7 +471,7 @@ const wideUnits = (terms: number) => (terms + 4) / 2;
  * Every tensor must be what is expected: copies by their bytes, equal averages to the bit, all else nearly.
  *
  * In 16 bits that is half a unit in the last place, for the one rounding at the end, and what float32 lost before. In
- * float32 and float64 it is that loss: units of the sum of the magnitudes of all that is added up, as what is left of them
+ * float32 it is that loss: units of the sum of the magnitudes of all that is added up, as what is left of them
  * may be small.
  * @param terms how many models are added up
  */
@@ -492,13 +485,12 @@ export function expectMerged(found: ReadonlyMap<string, ReadTensor>, wanted: Exp
     toNumbers(tensor).forEach((value, i) => {
       const exact = values[i] as number;
       if (how === "exact") {
-        const rounded = dtype === "F64" ? exact : roundTo(dtype as FloatDType, exact);
+        const rounded = roundTo(dtype as FloatDType, exact);
         if (!Object.is(value, rounded)) expect.fail(`${name}[${i}] is ${value}, not exactly ${rounded}`);
         return;
       }
-      const isWide = dtype === "F32" || dtype === "F64";
-      const lost = wideUnits(terms) * unitOf(isWide ? dtype : "F32", sizes[i] as number);
-      const allowed = isWide ? lost : unitOf(dtype, exact) / 2 + lost;
+      const lost = wideUnits(terms) * spacingOf("F32", sizes[i] as number);
+      const allowed = dtype === "F32" ? lost : spacingOf(dtype as FloatDType, exact) / 2 + lost;
       const error = Math.abs(value - exact);
       if (!(error <= allowed))
         expect.fail(`${name}[${i}] is ${value}, not ${exact}: ${error / allowed} of what is allowed`);

@@ -110,7 +110,7 @@ describe("flatten", () => {
     expect(flat(sum([1, a], [0.5, subtract(b, a)], [0.25, subtract(b, a)]))).toEqual([["a", 1], ["subtract", 0.75], 1]);
     expect(flatten(sum([1, subtract(a, b)], [1, subtract(b, a)])).terms).toHaveLength(2);
     const select: Value = { op: "select", of: [a, sum([{ measured: "w" }, b])], mask: "m", axis: "rows", matrix: 1 };
-    expect(measurementsOf(blend([1, select], [{ measured: "v" }, a]))).toEqual(["v", "m", "w"]);
+    expect(measurementsOf(blend([1, select], [{ measured: "v" }, a]))).toEqual(["w", "m", "v"]);
     expect(leavesOf(select)).toEqual([a, b]);
   });
 

@@ -1,19 +1,7 @@
 // What a tensor of a merge is made of, as a tree of plain data: tensors of sources, averages and sums of such, and the
 // operations that methods are composed of. A soup inside a swap is an average inside a copy or an average; nothing is
 // written in between.
-import {
-  type Approach,
-  type Consensus,
-  type Drop,
-  type DropByMagnitude,
-  numbersOf,
-  type Select,
-  type SlerpRows,
-  type Subtract,
-  type Trim,
-  type TrimBy,
-  type Variance,
-} from "../../weights/index.js";
+import { mapOperation, type Operation } from "../../weights/index.js";
 
 /** A tensor of an opened checkpoint. */
 export interface Leaf {
@@ -46,21 +34,14 @@ export interface WeightedValue {
   readonly value: Value;
 }
 
-/**
- * An operation over values, `Operation<Weight, Value, string>`; its mask is the id of the measurement that finds it.
- * Written out, as an alias cannot be an argument of itself.
- */
-export type ValueOperation =
-  | Subtract<Value>
-  | Trim<Weight, Value>
-  | TrimBy<Weight, Value>
-  | Drop<Weight, Value>
-  | DropByMagnitude<Value>
-  | Consensus<Weight, Value>
-  | Variance<Value>
-  | Approach<Value>
-  | Select<Value, string>
-  | SlerpRows<Weight, Value>;
+/** What operations of a plan are made of; a mask is the id of the measurement that finds it. */
+export interface PlanTerms {
+  readonly number: Weight;
+  readonly value: Value;
+  readonly mask: string;
+}
+
+export type ValueOperation = Operation<PlanTerms>;
 
 export type Value = Leaf | Blend | Sum | ValueOperation;
 
@@ -111,18 +92,17 @@ export function hasOperation(value: Value): boolean {
 /** Ids of the measurements that a value waits for. */
 export function measurementsOf(value: Value): string[] {
   if (isLeaf(value)) return [];
-  const weights = weightsOf(value);
-  return [
-    ...weights.flatMap((weight) => (typeof weight === "number" ? [] : [weight.measured])),
-    ...("op" in value && value.op === "select" ? [value.mask] : []),
-    ...childrenOf(value).flatMap(measurementsOf),
-  ];
-}
-
-function weightsOf(value: Exclude<Value, Leaf>): readonly Weight[] {
-  if ("blend" in value) return value.blend.map(({ weight }) => weight);
-  if ("sum" in value) return value.sum.map(({ weight }) => weight);
-  return numbersOf(value);
+  const ids: string[] = [];
+  const number = (weight: Weight) => (typeof weight === "number" ? 0 : ids.push(weight.measured));
+  const inner = (one: Value) => ids.push(...measurementsOf(one));
+  if ("op" in value) mapOperation(value, { value: inner, number, mask: (id) => ids.push(id) });
+  else {
+    for (const term of "blend" in value ? value.blend : value.sum) {
+      number(term.weight);
+      inner(term.value);
+    }
+  }
+  return ids;
 }
 
 /** The sum of weights; 0 where all that is left is rounding, as of 0.1 + 0.2 - 0.3. */

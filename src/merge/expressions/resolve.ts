@@ -3,6 +3,7 @@
 
 import { elementCount } from "../../core/index.js";
 import {
+  type BoundTerms,
   type Checkpoint,
   type CheckpointTensor,
   type Combination,
@@ -11,13 +12,24 @@ import {
   isStored,
   type LowRankTerm,
   mapOperation,
+  mapValues,
   type SafetensorsFile,
   type Stored,
   type StoredTerm,
   storedTerms,
   type Term,
 } from "../../weights/index.js";
-import { flatten, isLeaf, type Leaf, leavesOf, type Measured, maskOf, numberOf, type Value } from "./expression.js";
+import {
+  flatten,
+  isLeaf,
+  type Leaf,
+  leavesOf,
+  type Measured,
+  maskOf,
+  numberOf,
+  type PlanTerms,
+  type Value,
+} from "./expression.js";
 
 /** Opened checkpoints by the ids that leaves name. */
 export type Sources = ReadonlyMap<string, Checkpoint>;
@@ -70,7 +82,7 @@ export class Resolver {
       divisor,
       terms: terms.map((term): Term => {
         if (isLeaf(term)) return this.#term(this.tensor(term), term.weight);
-        const operation = mapOperation(term.operation, {
+        const operation = mapOperation<PlanTerms, BoundTerms>(term.operation, {
           value: (inner) => this.#combination(inner),
           number: (number) => numberOf(number, this.#measured),
           mask: (id) => maskOf(id, this.#measured),
@@ -132,8 +144,7 @@ function shareRepeated(combination: Combination): Combination {
     divisor,
     terms: terms.map((term) => {
       if (!isStored(term)) {
-        const mapped = { value: numbered, number: (x: number) => x, mask: (mask: Uint8Array) => mask };
-        return { ...term, operation: mapOperation(term.operation, mapped) };
+        return { ...term, operation: mapValues(term.operation, numbered) };
       }
       const shared = repeated.indexOf(keyOf(term));
       return shared < 0 ? term : { ...term, shared };

@@ -1,5 +1,5 @@
 // What a measurement is made of: passes over the weights, each a set of jobs whose results it takes, until it knows its
-// numbers. Kinds stand in files of their own; run.ts makes many of them at once.
+// numbers.
 
 import { CheckpointError } from "../../core/index.js";
 import { type AnalyzedPiece, addUp, type CheckpointTensor, type Evaluation, type Job } from "../../weights/index.js";

@@ -156,22 +156,24 @@ class Planner {
   #uncomputable(steps: readonly Step[]): string[] {
     const packed = new Map<string, string[]>();
     const quantized: string[] = [];
+    const wide = new Set<string>();
     for (const { tensor, dtype, value } of steps) {
       const leaves = leavesOf(value);
-      // The arithmetic of float64 adds no products.
-      const double = leaves.some(
-        (leaf) => this.#builder.sources.get(leaf.source)?.tensors.get(leaf.tensor)?.dtype === "F64",
-      );
       for (const leaf of leaves) {
         const stored = this.#builder.sources.get(leaf.source)?.tensors.get(leaf.tensor);
         const computed =
           leaves.length > 1 || hasOperation(value) || stored?.lowRank !== undefined || stored?.dtype !== dtype;
         if (!computed || !stored) continue;
         if (!isFloatDType(stored.dtype)) packed.set(stored.dtype, [...(packed.get(stored.dtype) ?? []), tensor]);
-        else if (stored.lowRank && double)
-          packed.set("F64 with an adapter", [...(packed.get("F64 with an adapter") ?? []), tensor]);
+        if (stored.dtype === "F64") wide.add(tensor);
         if (this.#builder.sources.get(leaf.source)?.config.quantized && leaves.length > 1) quantized.push(tensor);
       }
+    }
+    if (wide.size > 0) {
+      const verb = wide.size === 1 ? "is" : "are";
+      this.#builder.note(
+        `${plural(wide.size, "tensor")} ${verb} stored in float64 and computed in float32 (${formatSome([...wide])})`,
+      );
     }
     const faults = [...packed].map(
       ([dtype, tensors]) =>

@@ -1,7 +1,7 @@
-// Whole arrays there and back, against the plain codecs of reference.ts. Not a test of those.
+// Whole arrays there and back, against plain codecs.
 import { describe, expect, it } from "vitest";
 import { Converter } from "./convert.js";
-import { decode, encode } from "./plain-kernels.js";
+import { decode, encode } from "./plain-kernels.test-util.js";
 
 // More than one block, and not a multiple of a vector.
 const COUNT = 32_768 + 21;

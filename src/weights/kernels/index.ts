@@ -8,5 +8,4 @@ export {
 } from "./adamw.js";
 export { Converter } from "./convert.js";
 export { addStatistics, type DeltaStatistics, type KernelDType, Kernels, NO_DELTA } from "./kernels.js";
-export * as reference from "./plain-kernels.js";
 export { MOST_TRAINING_BYTES, TrainingKernels } from "./training.js";

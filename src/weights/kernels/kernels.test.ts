@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type KernelDType, Kernels } from "./kernels.js";
-import * as reference from "./plain-kernels.js";
+import * as reference from "./plain-kernels.test-util.js";
 
 const DTYPES: readonly KernelDType[] = ["BF16", "F16", "F32"];
 const width = (dtype: KernelDType) => (dtype === "F32" ? 4 : 2);

@@ -1,11 +1,10 @@
 // The WebAssembly kernels and the memory they work in. One instance per thread; nothing here is shared.
-// What each kernel computes is said by its plain twin in reference.ts.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { FloatDType } from "../../core/index.js";
 
-/** A dtype that the SIMD kernels read and write; float64 is computed in plain TypeScript (see reference.ts). */
+/** A dtype that the SIMD kernels read and write; float64 is converted to float32 first. */
 export type KernelDType = Exclude<FloatDType, "F64">;
 
 interface Exports {
@@ -75,7 +74,7 @@ interface Exports {
 type MatrixKernel = (a: number, b: number, rows: number, columns: number, sums: number, totals: number) => void;
 type PairKernel = (x: number, y: number, b: number, n: number, totals: number) => void;
 
-/** Sums over the difference of two arrays; see `deltaStatistics` in reference.ts. */
+/** Sums over the difference of two arrays. */
 export interface DeltaStatistics {
   /** Sum of |a - b| over the finite differences. */
   readonly sumAbsolute: number;
@@ -254,7 +253,7 @@ export class Kernels {
     this.#wasm[`pair${dtype}`](x, y, b, n, totals);
   }
 
-  /** a = a - b in float32. What the operations compute is said by their plain twins in operations.ts. */
+  /** a = a - b in float32. */
   subtract(a: number, b: number, n: number): void {
     this.#wasm.subtract(a, b, n);
   }

@@ -2,9 +2,7 @@
 // buffers allocated once for the largest block of the program.
 import { bytesPerElement, type FloatDType } from "../../core/index.js";
 import { type DeltaStatistics, type KernelDType, Kernels } from "../kernels/kernels.js";
-import { decode, deltaStatistics, encodeDouble } from "../kernels/plain-kernels.js";
 import type { InputFiles } from "./files.js";
-import { type Block, Operator, operatePlainly, scratchBytes } from "./operate.js";
 import {
   type BoundOperation,
   blockElements,
@@ -13,11 +11,13 @@ import {
   evaluationsOf,
   isStored,
   type LowRankTerm,
+  operationsOf,
   type Program,
   requireFloat,
   type StoredTerm,
   storedTerms,
 } from "./program.js";
+import { type Block, declarationOf, type Workspace } from "./value-operation.js";
 
 interface Buffers {
   /** Elements as stored. */
@@ -48,11 +48,15 @@ interface Sizes {
   readonly slots: number;
   readonly shared: number;
   readonly pool: number;
+  /** Values of one operation at most. */
+  readonly inputs: number;
+  /** Bytes that one operation needs beside its values. */
+  readonly operation: number;
 }
 
 /** Sizes of the buffers that a program's blocks need. */
 function largestBlock(program: Program): Sizes {
-  const largest = { block: 0, slots: 1, left: 0, right: 0, factor: 0, shared: 0, pool: 0 };
+  const largest = { block: 0, slots: 1, left: 0, right: 0, factor: 0, shared: 0, pool: 0, inputs: 0, operation: 0 };
   for (const job of program.jobs) {
     const block = blockElements(job);
     // One more than there are values: sums of one value are differences from a slot of zeros.
@@ -60,6 +64,11 @@ function largestBlock(program: Program): Sizes {
     for (const evaluation of evaluationsOf(job)) {
       largest.block = Math.max(largest.block, Math.min(block, Math.max(evaluation.elements, evaluation.columns)));
       largest.pool = Math.max(largest.pool, poolNeeded(evaluation, 0));
+      for (const operation of operationsOf(evaluation)) {
+        const scratch = declarationOf(operation).scratch?.(evaluation.columns) ?? 0;
+        largest.inputs = Math.max(largest.inputs, operation.of.length);
+        largest.operation = Math.max(largest.operation, scratch);
+      }
       for (const { lowRank, shared = -1 } of storedTerms(evaluation)) {
         largest.shared = Math.max(largest.shared, shared + 1);
         if (!lowRank) continue;
@@ -90,17 +99,16 @@ function goesStraight(index: number, weight: number): boolean {
 
 /** Bytes of buffers that one thread needs for this program. */
 export function workspaceBytes(program: Program): number {
-  const { block, slots, left, right, factor, shared, pool } = largestBlock(program);
+  const { block, slots, left, right, factor, shared, pool, operation } = largestBlock(program);
   const widest = 8; // raw and rounded elements may be float64
-  const operations = scratchBytes(program.jobs.flatMap(evaluationsOf)).bytes;
-  return block * (2 * widest + (slots + shared + pool + 1) * 4) + (left + right) * 4 + factor * 4 + operations;
+  return block * (2 * widest + (slots + shared + pool + 1) * 4) + (left + right) * 4 + factor * 4 + operation;
 }
 
 export class Evaluator {
   readonly kernels = new Kernels();
   readonly #files: InputFiles;
   readonly #at: Buffers;
-  readonly #operator: Operator;
+  readonly #workspace: Workspace;
   /** The low-rank factor that `right` holds now; factors are read once per tensor and thread. */
   #loaded: LowRankTerm | undefined;
   /** What each shared buffer holds now. */
@@ -108,7 +116,7 @@ export class Evaluator {
 
   constructor(program: Program, files: InputFiles) {
     this.#files = files;
-    const { block, slots, left, right, factor, shared, pool } = largestBlock(program);
+    const { block, slots, left, right, factor, shared, pool, inputs, operation } = largestBlock(program);
     const allocate = (bytes: number) => this.kernels.allocate(bytes);
     const blocks = (count: number) => Array.from({ length: count }, () => allocate(block * 4));
     this.#at = {
@@ -123,7 +131,12 @@ export class Evaluator {
       factor: allocate(factor * 4),
       scratch: allocate(64),
     };
-    this.#operator = new Operator(this.kernels, program.jobs.flatMap(evaluationsOf));
+    this.#workspace = {
+      kernels: this.kernels,
+      table: allocate(inputs * 4),
+      weights: allocate(inputs * 4),
+      scratch: allocate(operation),
+    };
   }
 
   /**
@@ -137,10 +150,14 @@ export class Evaluator {
     dtype: FloatDType,
   ): { bytes: Uint8Array; overflows: number } {
     const n = end - begin;
-    if (isDouble(evaluation) || dtype === "F64") return this.#roundDouble(evaluation, begin, end, dtype);
+    const { rounded } = this.#at;
     const sum = this.sum(evaluation, begin, end, 0);
-    const overflows = this.kernels.encode(dtype, sum, this.#at.rounded, n);
-    return { bytes: this.kernels.bytes(this.#at.rounded, n * bytesPerElement(dtype)), overflows };
+    let overflows = 0;
+    // Writing the literal leaves no NaN with a payload.
+    if (dtype === "F64") {
+      this.kernels.doubles(rounded, n).set(this.kernels.floats(sum, n).map((x) => (Number.isNaN(x) ? Number.NaN : x)));
+    } else overflows = this.kernels.encode(dtype, sum, rounded, n);
+    return { bytes: this.kernels.bytes(rounded, n * bytesPerElement(dtype)), overflows };
   }
 
   /**
@@ -163,11 +180,10 @@ export class Evaluator {
     return { dtype, addresses };
   }
 
-  /** Elements [begin, end) in float32 (of float64 ones, rounded once); returns the address of the slot's buffer. */
+  /** Elements [begin, end) in float32; returns the address of the slot's buffer. */
   sum(evaluation: Evaluation, begin: number, end: number, slot: number): number {
     const sum = this.#at.sums[slot] ?? 0;
-    if (isDouble(evaluation)) this.kernels.floats(sum, end - begin).set(this.doubles(evaluation, begin, end));
-    else this.#combine(evaluation, blockOf(evaluation, begin, end), sum, 0);
+    this.#combine(evaluation, blockOf(evaluation, begin, end), sum, 0);
     this.kernels.clearPadding(sum, (end - begin) * 4);
     return sum;
   }
@@ -182,10 +198,6 @@ export class Evaluator {
 
   /** Statistics of the difference of two evaluations, or of one alone, over [begin, end). */
   delta(value: Evaluation, minus: Evaluation | undefined, begin: number, end: number): DeltaStatistics {
-    if (isDouble(value) || (minus && isDouble(minus))) {
-      const from = minus ? this.doubles(minus, begin, end) : new Float64Array(end - begin);
-      return deltaStatistics(this.doubles(value, begin, end), from);
-    }
     const a = this.sum(value, begin, end, 0);
     const b = minus ? this.sum(minus, begin, end, 1) : this.zeros(end - begin, 1);
     return this.kernels.deltaStatistics(a, b, end - begin, this.#at.scratch);
@@ -235,7 +247,7 @@ export class Evaluator {
     operation.of.forEach((input, i) => {
       this.#combine(input, block, buffers[i] ?? 0, depth + Math.max(0, others));
     });
-    this.#operator.apply(operation, buffers, block);
+    declarationOf(operation).apply(buffers, operation as never, block, this.#workspace);
   }
 
   #accumulate(dtype: KernelDType, from: number, sum: number, n: number, weight: number, first: boolean): void {
@@ -250,7 +262,7 @@ export class Evaluator {
     this.#readStored(term, begin, columns, width, this.kernels.bytes(this.#at.raw, n * width));
     this.kernels.clearPadding(this.#at.raw, n * width);
     if (dtype !== "F64") return dtype;
-    // Reached by statistics only, which are float32; sums of float64 tensors take the way of #roundDouble.
+    // All arithmetic is float32; tensors stored as float64 are too rare to deserve kernels of their own.
     const doubles = new Float64Array(this.kernels.bytes(this.#at.raw, n * 8).slice().buffer);
     this.kernels.floats(this.#at.raw, n).set(doubles);
     this.kernels.clearPadding(this.#at.raw, n * 4);
@@ -350,54 +362,6 @@ export class Evaluator {
       for (let column = 0; column < width; column++) out[column * height + row] = rows[row * width + column] ?? 0;
     }
   }
-
-  /** The plain way, in float64 from end to end, for tensors that are float64. */
-  #roundDouble(
-    evaluation: Evaluation,
-    begin: number,
-    end: number,
-    dtype: FloatDType,
-  ): { bytes: Uint8Array; overflows: number } {
-    return encodeDouble(dtype, this.doubles(evaluation, begin, end));
-  }
-
-  /** Whether a value is computed in float64, from end to end. */
-  isDouble(evaluation: Evaluation): boolean {
-    return isDouble(evaluation);
-  }
-
-  /** Elements [begin, end) in float64. */
-  doubles(evaluation: Evaluation, begin: number, end: number): Float64Array {
-    return this.#combineDouble(evaluation, blockOf(evaluation, begin, end));
-  }
-
-  #combineDouble({ terms, divisor }: Combination, block: Block): Float64Array {
-    const { length: n } = block;
-    const sum = new Float64Array(n);
-    terms.forEach((term, index) => {
-      const values = isStored(term) ? this.#storedDouble(term, block) : this.#operateDouble(term.operation, block);
-      // The first term is taken, not added to zero: -0 + 0 would lose its sign.
-      for (let i = 0; i < n; i++) {
-        const product = term.weight * (values[i] ?? 0);
-        sum[i] = index === 0 ? product : (sum[i] ?? 0) + product;
-      }
-    });
-    if (divisor !== 1) for (let i = 0; i < n; i++) sum[i] = (sum[i] ?? 0) / divisor;
-    return sum;
-  }
-
-  #storedDouble(term: StoredTerm, { begin, length, columns }: Block): Float64Array {
-    const dtype = requireFloat(term.dtype);
-    const bytes = new Uint8Array(length * bytesPerElement(dtype));
-    this.#readStored(term, begin, columns, bytesPerElement(dtype), bytes);
-    return toDoubles(bytes, dtype);
-  }
-
-  #operateDouble(operation: BoundOperation, block: Block): Float64Array {
-    const arrays = operation.of.map((input) => this.#combineDouble(input, block));
-    operatePlainly(operation, arrays, block);
-    return arrays[0] ?? new Float64Array();
-  }
 }
 
 function blockOf({ columns, first = 0 }: Evaluation, begin: number, end: number): Block {
@@ -425,16 +389,4 @@ function storedDType({ terms, divisor }: Evaluation): KernelDType | undefined {
     return undefined;
   }
   return requireFloat(term.dtype) as KernelDType;
-}
-
-/** Products of adapters are float32, so what holds one is, too. */
-function isDouble(evaluation: Evaluation): boolean {
-  const terms = storedTerms(evaluation);
-  return terms.some((term) => term.dtype === "F64") && !terms.some((term) => term.lowRank);
-}
-
-function toDoubles(bytes: Uint8Array, dtype: FloatDType): Float64Array {
-  if (dtype === "F64") return new Float64Array(bytes.buffer);
-  const patterns = dtype === "F32" ? new Uint32Array(bytes.buffer) : new Uint16Array(bytes.buffer);
-  return Float64Array.from(patterns, (pattern) => decode(dtype, pattern));
 }

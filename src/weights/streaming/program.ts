@@ -2,7 +2,7 @@
 // what becomes of the result. Resolved to files and offsets; knows nothing of checkpoints, layers or recipes.
 import { bytesPerElement, type DType, type FloatDType, isFloatDType } from "../../core/index.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
-import { mapOperation, needsRows, type Operation } from "./value-operation.js";
+import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
 
 /** Values in one of the program's input files. */
 export interface Stored {
@@ -53,14 +53,20 @@ export interface OperationTerm {
 
 export type Term = StoredTerm | OperationTerm;
 
-/** sum(weight * term) / divisor, in float32, or in float64 if a term is stored as float64. */
+/** sum(weight * term) / divisor, in float32. */
 export interface Combination {
   readonly terms: readonly Term[];
   readonly divisor: number;
 }
 
-/** An operation over files and numbers. A mask holds one byte per row or column: 1 where it marks. */
-export type BoundOperation = Operation<number, Combination, Uint8Array>;
+/** What operations are made of here. A mask holds one byte per row or column: 1 where it marks. */
+export interface BoundTerms {
+  readonly number: number;
+  readonly value: Combination;
+  readonly mask: Uint8Array;
+}
+
+export type BoundOperation = Operation<BoundTerms>;
 
 /** A tensor's values, rounded by whoever takes them. */
 export interface Evaluation extends Combination {
@@ -80,10 +86,15 @@ export function partOf(evaluation: Evaluation, index: number, count: number): Ev
     terms: terms.map((term) => {
       if (isStored(term)) return { ...term, offset: term.offset + index * elements * bytesPerElement(term.dtype) };
       const { operation, weight } = term;
-      return { weight, operation: mapOperation(operation, { value: cut, number: (x) => x, mask: (mask) => mask }) };
+      return { weight, operation: mapValues(operation, cut) };
     }),
   });
   return { ...evaluation, ...cut(evaluation), elements, first: index * elements };
+}
+
+/** The same operation over other values. */
+export function mapValues(operation: BoundOperation, value: (value: Combination) => Combination): BoundOperation {
+  return mapOperation<BoundTerms, BoundTerms>(operation, { value, number: (x) => x, mask: (mask) => mask });
 }
 
 export function isStored(term: Term): term is StoredTerm {
@@ -254,7 +265,9 @@ export function blockElements(job: Job): number {
   const adapted = evaluations.some((evaluation) =>
     storedTerms(evaluation).some((term) => term.lowRank || term.gathered),
   );
-  const operated = evaluations.some((evaluation) => operationsOf(evaluation).some(needsRows));
+  const operated = evaluations.some((evaluation) =>
+    operationsOf(evaluation).some((operation) => declarationOf(operation).wholeRows),
+  );
   const rowsMatter = adapted || operated || (job.kind === "analyze" && job.axis !== "vector");
   if (!first || !rowsMatter) return BLOCK_ELEMENTS;
   return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;

@@ -1,5 +1,5 @@
 // One piece of an analysis: how each expert differs from the base, per row and as a whole, and each pair of experts
-// from one another. Sums only; what they mean is delta/'s business.
+// from one another, as sums.
 import type { Evaluator } from "./evaluate.js";
 import { type AnalyzeJob, eachBlock } from "./program.js";
 

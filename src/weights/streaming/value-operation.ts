@@ -1,158 +1,267 @@
-// What can be done with values besides adding them up: the few operations that merge methods are composed of. The same
-// tree of operations is written by a method over named tensors and numbers yet to be measured, and executed by a thread
-// over files and numbers; what numbers, values and masks are is therefore left open here.
+// Operations on values besides adding them up, one declaration each: its fields, and how a thread computes it. Merge
+// methods are composed of these.
+import type { Kernels } from "../kernels/kernels.js";
 
 /**
- * An operation on values, in float32, element by element unless it says otherwise. `of` are its values, all of one shape.
- *
- * `S` stands for a number, `V` for a value, `M` for a mask over rows or columns.
+ * What an operation is made of: tensors of sources and numbers yet to be measured in a plan, bytes of files and known
+ * numbers in a thread.
  */
-export type Operation<S, V, M> =
-  | Subtract<V>
-  | Trim<S, V>
-  | TrimBy<S, V>
-  | Drop<S, V>
-  | DropByMagnitude<V>
-  | Consensus<S, V>
-  | Variance<V>
-  | Approach<V>
-  | Select<V, M>
-  | SlerpRows<S, V>;
-
-/** of[0] - of[1]: what an expert changed. */
-export interface Subtract<V> {
-  readonly op: "subtract";
-  readonly of: readonly V[];
-}
-
-/** of[0] where low <= |of[0]| <= high, else 0. */
-export interface Trim<S, V> {
-  readonly op: "trim";
-  readonly of: readonly V[];
-  readonly low: S;
-  readonly high: S;
-}
-
-/** of[0] where |of[1]| >= low, else 0. */
-export interface TrimBy<S, V> {
-  readonly op: "trim-by";
-  readonly of: readonly V[];
-  readonly low: S;
-}
-
-/** Each element of of[0] with probability `density`, times `scale`, else 0. The choice depends on seed and index alone. */
-export interface Drop<S, V> {
-  readonly op: "drop";
-  readonly of: readonly V[];
-  readonly density: number;
-  readonly scale: S;
-  readonly seed: Seed;
-}
-
-/**
- * Each element of of[0] with a probability that grows with the rank of its magnitude in its stored row, from
- * density - epsilon to density + epsilon, divided by that probability; else 0.
- */
-export interface DropByMagnitude<V> {
-  readonly op: "drop-by-magnitude";
-  readonly of: readonly V[];
-  readonly density: number;
-  readonly epsilon: number;
-  readonly seed: Seed;
-}
-
-/**
- * The elements that agree with the sign of their sum, averaged (or summed where not `normalize`) by weight.
- *
- * Where weights cancel out the sum is left as it is. The sign is that of sum(w_i x_i), or of sum(x_i) where not `weighted`; of a zero sum it is `tie`. Zeros agree with
- * nothing.
- */
-export interface Consensus<S, V> {
-  readonly op: "consensus";
-  readonly of: readonly V[];
-  readonly weights: readonly S[];
-  readonly weighted: boolean;
-  readonly normalize: boolean;
-  readonly tie: S;
-}
-
-/** mean((x_i - mean(x_i))^2) over the values. */
-export interface Variance<V> {
-  readonly op: "variance";
-  readonly of: readonly V[];
-}
-
-/** of[0] moved towards of[1] by at most `step`: a + clamp(step / |b - a|, 0, 1) (b - a). */
-export interface Approach<V> {
-  readonly op: "approach";
-  readonly of: readonly V[];
-  readonly step: number;
-}
-
-/** Rows or columns of of[0] that a mask marks, the others of of[1]. Of a stack of matrices each has its own. */
-export interface Select<V, M> {
-  readonly op: "select";
-  readonly of: readonly V[];
-  readonly mask: M;
-  readonly axis: "rows" | "columns";
-  /** Elements of one matrix. */
-  readonly matrix: number;
-}
-
-/** Each stored row of of[0] turned towards that of of[1] by the share t of their angle; see `slerpWeights`. */
-export interface SlerpRows<S, V> {
-  readonly op: "slerp-rows";
-  readonly of: readonly V[];
-  readonly t: S;
-  /** Cosine beyond which the interpolation is a straight line. */
-  readonly straight: number;
+export interface Terms {
+  readonly number: unknown;
+  readonly value: unknown;
+  /** Marks rows or columns. */
+  readonly mask: unknown;
 }
 
 /** Two halves of a 64-bit seed. */
 export type Seed = readonly [number, number];
 
-export type OperationName = Operation<unknown, unknown, unknown>["op"];
-
-/** Whether an operation needs whole stored rows at once. */
-export function needsRows({ op }: { readonly op: OperationName }): boolean {
-  return op === "drop-by-magnitude" || op === "select" || op === "slerp-rows";
+/** Kinds of fields that operations have. */
+interface FieldTypes<T extends Terms> {
+  readonly number: T["number"];
+  /** A number for each value. */
+  readonly numberPerValue: readonly T["number"][];
+  readonly mask: T["mask"];
+  /** From 0 to 1. */
+  readonly share: number;
+  /** 0 or more. */
+  readonly size: number;
+  /** 1 or more. */
+  readonly count: number;
+  readonly flag: boolean;
+  readonly axis: "rows" | "columns";
+  readonly seed: Seed;
 }
 
-/** The same operation over other numbers, values and masks. */
-export function mapOperation<S, V, M, S2, V2, M2>(
-  operation: Operation<S, V, M>,
-  to: { readonly value: (value: V) => V2; readonly number: (number: S) => S2; readonly mask: (mask: M) => M2 },
-): Operation<S2, V2, M2> {
-  const of = operation.of.map(to.value);
-  switch (operation.op) {
-    case "trim":
-      return { ...operation, of, low: to.number(operation.low), high: to.number(operation.high) };
-    case "trim-by":
-      return { ...operation, of, low: to.number(operation.low) };
-    case "drop":
-      return { ...operation, of, scale: to.number(operation.scale) };
-    case "consensus":
-      return { ...operation, of, weights: operation.weights.map(to.number), tie: to.number(operation.tie) };
-    case "select":
-      return { ...operation, of, mask: to.mask(operation.mask) };
-    case "slerp-rows":
-      return { ...operation, of, t: to.number(operation.t) };
-    default:
-      return { ...operation, of };
-  }
+export type FieldKind = keyof FieldTypes<Terms>;
+
+type Fields = Readonly<Record<string, FieldKind>>;
+type FieldsOf<F extends Fields, T extends Terms> = { readonly [Name in keyof F]: FieldTypes<T>[F[Name]] };
+
+/** Terms as a thread has them. A mask holds one byte per row or column: 1 where it marks. */
+interface BoundTerms extends Terms {
+  readonly number: number;
+  readonly mask: Uint8Array;
 }
 
-/** The numbers of an operation, whatever they stand for. */
-export function numbersOf<S, V, M>(operation: Operation<S, V, M>): S[] {
-  const numbers: S[] = [];
-  mapOperation(operation, {
-    value: () => undefined,
-    mask: () => undefined,
-    number: (number) => {
-      numbers.push(number);
+/** Elements of a tensor that are computed at once. */
+export interface Block {
+  /** Index of the first of them among the elements that are evaluated. */
+  readonly begin: number;
+  /** Its index in the whole tensor, which is another one where a part of a tensor is evaluated. */
+  readonly index: number;
+  readonly length: number;
+  /** Elements in a stored row. */
+  readonly columns: number;
+}
+
+/** Where operations are computed: addresses of memory that they may use. */
+export interface Workspace {
+  readonly kernels: Kernels;
+  /** Space for an address of each value. */
+  readonly table: number;
+  /** Space for a weight of each value. */
+  readonly weights: number;
+  readonly scratch: number;
+}
+
+interface Declaration<F extends Fields> {
+  /** How many values it takes, all of one shape; any number from 1 where not given. */
+  readonly values?: number;
+  readonly fields: F;
+  /** Whether it needs whole stored rows at once. */
+  readonly wholeRows?: true;
+  /** Bytes of scratch memory for rows of this many elements. */
+  readonly scratch?: (columns: number) => number;
+  /** Computes a block in float32. `buffers` are addresses of the values; the result replaces the first. */
+  readonly apply: (
+    buffers: readonly number[],
+    fields: FieldsOf<F, BoundTerms>,
+    block: Block,
+    workspace: Workspace,
+  ) => void;
+}
+
+function declare<const F extends Fields>(declaration: Declaration<F>): Declaration<F> {
+  return declaration;
+}
+
+/** Numbers of 32 bits, one of which is drawn for an element. */
+const DRAWS = 2 ** 32;
+
+/** Every operation by name. `of` are its values. */
+export const OPERATIONS = {
+  /** of[0] - of[1]: what an expert changed. */
+  subtract: declare({
+    values: 2,
+    fields: {},
+    apply: ([a = 0, b = 0], _, { length }, { kernels }) => kernels.subtract(a, b, length),
+  }),
+
+  /** of[0] where low <= |of[0]| <= high, else 0. */
+  trim: declare({
+    values: 1,
+    fields: { low: "number", high: "number" },
+    apply: ([a = 0], { low, high }, { length }, { kernels }) => kernels.trimBy(a, a, length, low, high),
+  }),
+
+  /** of[0] where |of[1]| >= low, else 0. */
+  "trim-by": declare({
+    values: 2,
+    fields: { low: "number" },
+    apply: ([a = 0, b = 0], { low }, { length }, { kernels }) => kernels.trimBy(a, b, length, low, Infinity),
+  }),
+
+  /** Each element of of[0] with probability `density`, times `scale`, else 0. The choice depends on seed and index alone. */
+  drop: declare({
+    values: 1,
+    fields: { density: "share", scale: "number", seed: "seed" },
+    apply: ([a = 0], { density, scale, seed }, { index, length }, { kernels }) => {
+      const kept = Math.round(density * DRAWS);
+      if (kept >= DRAWS) kernels.scale("F32", a, a, length, scale);
+      else kernels.drop(a, length, index, seed, kept, scale);
     },
-  });
-  return numbers;
+  }),
+
+  /**
+   * Each element of of[0] with a probability that grows with the rank of its magnitude in its stored row, from
+   * density - epsilon to density + epsilon, divided by that probability; else 0.
+   */
+  "drop-by-magnitude": declare({
+    values: 1,
+    fields: { density: "share", epsilon: "share", seed: "seed" },
+    wholeRows: true,
+    scratch: (columns) => (columns * 4 + 6144) * 4,
+    apply: ([a = 0], { density, epsilon, seed }, { index, length, columns }, { kernels, scratch }) => {
+      for (let at = 0; at < length; at += columns) {
+        kernels.dropByMagnitude(a + at * 4, columns, index + at, seed, density, epsilon, scratch);
+      }
+    },
+  }),
+
+  /**
+   * The elements that agree with the sign of their sum, averaged (or summed where not `normalize`) by weight. Where
+   * weights cancel out the sum is left as it is. The sign is that of sum(w_i x_i), or of sum(x_i) where not `weighted`;
+   * of a zero sum it is `tie`. Zeros agree with nothing.
+   */
+  consensus: declare({
+    fields: { weights: "numberPerValue", weighted: "flag", normalize: "flag", tie: "number" },
+    apply: (buffers, { weights, weighted, normalize, tie }, { length }, workspace) => {
+      const { kernels, table } = workspace;
+      kernels.counters(table, buffers.length).set(buffers);
+      kernels.floats(workspace.weights, buffers.length).set(weights);
+      kernels.consensus(table, workspace.weights, buffers.length, length, tie, weighted, normalize);
+    },
+  }),
+
+  /** mean((x_i - mean(x_i))^2) over the values. */
+  variance: declare({
+    fields: {},
+    apply: (buffers, _, { length }, { kernels, table }) => {
+      kernels.counters(table, buffers.length).set(buffers);
+      kernels.variance(table, buffers.length, length);
+    },
+  }),
+
+  /** of[0] moved towards of[1] by at most `step`: a + clamp(step / |b - a|, 0, 1) (b - a). */
+  approach: declare({
+    values: 2,
+    fields: { step: "size" },
+    apply: ([a = 0, b = 0], { step }, { length }, { kernels }) => kernels.approach(a, b, length, step),
+  }),
+
+  /**
+   * Rows or columns of of[0] that a mask marks, the others of of[1]. In a stack of matrices, of `matrix` elements each,
+   * every matrix has marks of its own.
+   */
+  select: declare({
+    values: 2,
+    fields: { mask: "mask", axis: "axis", matrix: "count" },
+    wholeRows: true,
+    scratch: (columns) => columns * 4,
+    apply: ([a = 0, b = 0], fields, block, { kernels, scratch }) => {
+      const { index, length, columns } = block;
+      if (fields.axis === "rows") {
+        const [into, from] = [kernels.floats(a, length), kernels.floats(b, length)];
+        for (let at = 0; at < length; at += columns) {
+          if (fields.mask[(index + at) / columns] !== 1) into.set(from.subarray(at, at + columns), at);
+        }
+      } else {
+        eachMatrix(fields, block, (mask, from, count) => {
+          kernels.integers(scratch, mask.length).set(Int32Array.from(mask, (marked) => -marked));
+          kernels.selectColumns(a + from * 4, b + from * 4, count / columns, columns, scratch);
+        });
+      }
+    },
+  }),
+
+  /** Each stored row of of[0] turned towards that of of[1] by the share t of their angle; see `slerpWeights`. */
+  "slerp-rows": declare({
+    values: 2,
+    fields: { t: "number", straight: "share" },
+    wholeRows: true,
+    apply: ([a = 0, b = 0], { t, straight }, { length, columns }, { kernels }) => {
+      const [into, other] = [kernels.floats(a, length), kernels.floats(b, length)];
+      for (let at = 0; at < length; at += columns) {
+        let [dot, square0, square1] = [0, 0, 0];
+        for (let i = at; i < at + columns; i++) {
+          const [x, y] = [into[i] ?? 0, other[i] ?? 0];
+          dot += x * y;
+          square0 += x * x;
+          square1 += y * y;
+        }
+        const [weight0, weight1] = slerpWeights(dot, square0, square1, t, straight);
+        for (let i = at; i < at + columns; i++) into[i] = weight0 * (into[i] ?? 0) + weight1 * (other[i] ?? 0);
+      }
+    },
+  }),
+} as const;
+
+export type OperationName = keyof typeof OPERATIONS;
+
+type OperationOf<Name extends OperationName, T extends Terms> = {
+  readonly op: Name;
+  readonly of: readonly T["value"][];
+} & FieldsOf<(typeof OPERATIONS)[Name]["fields"], T>;
+
+/** An operation over terms. */
+export type Operation<T extends Terms> = { [Name in OperationName]: OperationOf<Name, T> }[OperationName];
+
+/** The declaration of an operation, whatever its fields. */
+export function declarationOf({ op }: { readonly op: OperationName }): Declaration<Fields> {
+  return OPERATIONS[op] as unknown as Declaration<Fields>;
+}
+
+/** The same operation over other terms. */
+export function mapOperation<From extends Terms, To extends Terms>(
+  operation: Operation<From>,
+  to: {
+    readonly value: (value: From["value"]) => To["value"];
+    readonly number: (number: From["number"]) => To["number"];
+    readonly mask: (mask: From["mask"]) => To["mask"];
+  },
+): Operation<To> {
+  const fields = { ...operation, of: operation.of.map(to.value) } as Record<string, unknown>;
+  for (const [name, kind] of Object.entries(declarationOf(operation).fields)) {
+    if (kind === "number") fields[name] = to.number(fields[name]);
+    else if (kind === "numberPerValue") fields[name] = (fields[name] as From["number"][]).map(to.number);
+    else if (kind === "mask") fields[name] = to.mask(fields[name]);
+  }
+  return fields as Operation<To>;
+}
+
+/** The parts of a block that lie in one matrix each, with the columns' mask there. */
+function eachMatrix(
+  { mask, matrix }: { readonly mask: Uint8Array; readonly matrix: number },
+  { index, length, columns }: Block,
+  each: (mask: Uint8Array, from: number, length: number) => void,
+): void {
+  for (let from = 0; from < length; ) {
+    const number = Math.floor((index + from) / matrix);
+    const until = Math.min(length, (number + 1) * matrix - index);
+    each(mask.subarray(number * columns, (number + 1) * columns), from, until - from);
+    from = until;
+  }
 }
 
 /**

@@ -2,7 +2,6 @@
 // The same code runs on the main thread when a pass is too small to be worth threads.
 import { bytesPerElement } from "../../core/index.js";
 import { addStatistics, NO_DELTA } from "../kernels/kernels.js";
-import { sumOfProducts } from "../kernels/operations.js";
 import { Evaluator } from "./evaluate.js";
 import { InputFiles, OutputFiles, type Traffic } from "./files.js";
 import {
@@ -219,28 +218,19 @@ export class Worker {
     const evaluator = this.#evaluate();
     const { kernels } = evaluator;
     const count = job.values.length;
-    const isDouble = job.values.some((value) => evaluator.isDouble(value));
     this.#products ??= kernels.allocate(16);
     const sums = this.#products;
     const products = new Float64Array((count * (count + 1)) / 2);
     eachBlock(job, begin, end, (from, to) => {
-      const doubles = isDouble ? job.values.map((value) => evaluator.doubles(value, from, to)) : [];
-      const values = isDouble ? [] : job.values.map((value, slot) => evaluator.sum(value, from, to, slot));
+      const values = job.values.map((value, slot) => evaluator.sum(value, from, to, slot));
       let at = 0;
       for (let i = 0; i < count; i++) {
         for (let j = i; j < count; j++) {
-          products[at] = (products[at] ?? 0) + (isDouble ? inDoubles(i, j) : inFloats(i, j));
+          kernels.doubles(sums, 1).fill(0);
+          kernels.addProducts(values[i] ?? 0, values[j] ?? 0, to - from, sums);
+          products[at] = (products[at] ?? 0) + (kernels.doubles(sums, 1)[0] ?? 0);
           at++;
         }
-      }
-
-      function inDoubles(i: number, j: number): number {
-        return sumOfProducts(doubles[i] ?? new Float64Array(), doubles[j] ?? new Float64Array());
-      }
-      function inFloats(i: number, j: number): number {
-        kernels.doubles(sums, 1).fill(0);
-        kernels.addProducts(values[i] ?? 0, values[j] ?? 0, to - from, sums);
-        return kernels.doubles(sums, 1)[0] ?? 0;
       }
     });
     return products;

@@ -1,4 +1,4 @@
-// Element-wise operations of merge methods, over float32 buffers, four elements a turn. Plain twins: ../operations.ts.
+// Element-wise operations of merge methods, over float32 buffers, four elements at a time.
 
 /** a = a - b */
 export function subtract(a: usize, b: usize, n: i32): void {

@@ -1,6 +1,4 @@
 // A plain TypeScript twin of every kernel: slow, obvious, and what the SIMD kernels are tested against.
-// Also the arithmetic for float64 tensors, which are too rare to deserve SIMD.
-import type { FloatDType } from "../../core/index.js";
 import type { DeltaStatistics, KernelDType } from "./kernels.js";
 
 const float = new Float32Array(1);
@@ -88,13 +86,11 @@ export function addLowRank(
   }
 }
 
-/** Statistics of a - b: the difference is rounded to the precision of the arrays, the sums are float64. */
-export function deltaStatistics(a: Float32Array | Float64Array, b: Float32Array | Float64Array): DeltaStatistics {
-  const single = a instanceof Float32Array;
+/** Statistics of a - b: the difference is rounded to float32, the sums are float64. */
+export function deltaStatistics(a: Float32Array, b: Float32Array): DeltaStatistics {
   const result = { sumAbsolute: 0, sumSquares: 0, sumSquaresOfB: 0, largest: 0, differing: 0, nonFinite: 0 };
   for (let i = 0; i < a.length; i++) {
-    const exact = Math.abs((a[i] ?? 0) - (b[i] ?? 0));
-    const difference = single ? Math.fround(exact) : exact;
+    const difference = Math.fround(Math.abs((a[i] ?? 0) - (b[i] ?? 0)));
     if (difference !== 0 && !Object.is(a[i], b[i])) result.differing++;
     if (!Number.isFinite(difference)) {
       result.nonFinite++;
@@ -158,37 +154,4 @@ export function pairStatistics(
     if (product < 0) opposed++;
   });
   return { dot, opposed };
-}
-
-/**
- * A float64 as the float32 from which any narrower dtype rounds as if from the float64 itself: rounded to odd, that is,
- * a value between two float32 becomes the one whose last bit is set. Boldo and Melquiond, IEEE Trans. Computers 2008.
- */
-function roundToOdd(value: number): number {
-  const nearest = Math.fround(value);
-  if (nearest === value || !Number.isFinite(nearest) || Number.isNaN(value)) return nearest;
-  const pattern = bitsOf(nearest);
-  if (pattern & 1) return nearest;
-  const outward = Math.abs(value) > Math.abs(nearest);
-  return fromBits(outward ? pattern + 1 : pattern - 1);
-}
-
-/**
- * Rounds float64 values to a dtype, once, to nearest, ties to even; NaN becomes the canonical quiet one.
- * @returns the stored bytes, and how many finite values became infinite
- */
-export function encodeDouble(dtype: FloatDType, values: Float64Array): { bytes: Uint8Array; overflows: number } {
-  let overflows = 0;
-  if (dtype === "F64") {
-    // Assigning NaN through a typed array may keep its payload; writing the literal does not.
-    const out = values.map((value) => (Number.isNaN(value) ? Number.NaN : value));
-    return { bytes: new Uint8Array(out.buffer), overflows };
-  }
-  const out = dtype === "F32" ? new Uint32Array(values.length) : new Uint16Array(values.length);
-  values.forEach((value, i) => {
-    const pattern = encode(dtype, dtype === "F32" ? Math.fround(value) : roundToOdd(value));
-    if (Number.isFinite(value) && !Number.isFinite(decode(dtype, pattern))) overflows++;
-    out[i] = pattern;
-  });
-  return { bytes: new Uint8Array(out.buffer), overflows };
 }

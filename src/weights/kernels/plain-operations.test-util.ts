@@ -1,14 +1,9 @@
-// Plain twins of assembly/operations.ts. They say what the kernels compute, they are what the kernels are tested against,
-// and with `round` left out they are the float64 arithmetic of tensors that are stored as float64.
+// Plain twins of assembly/operations.ts: what the kernels compute, and what they are tested against.
 
-export type Numbers = Float32Array | Float64Array;
-
-/** Rounds an intermediate result: Math.fround, or nothing. */
-export type Round = (x: number) => number;
-export const exact: Round = (x) => x;
+const round = Math.fround;
 
 /** a = a - b */
-export function subtract(a: Numbers, b: Numbers): void {
+export function subtract(a: Float32Array, b: Float32Array): void {
   for (let i = 0; i < a.length; i++) a[i] = (a[i] ?? 0) - (b[i] ?? 0);
 }
 
@@ -16,7 +11,7 @@ export function subtract(a: Numbers, b: Numbers): void {
  * a = 0 where |by| < low or |by| > high; what is NaN stays. Sizes are compared as float32, which is what order statistics
  * are found among.
  */
-export function trimBy(a: Numbers, by: Numbers, low: number, high: number): void {
+export function trimBy(a: Float32Array, by: Float32Array, low: number, high: number): void {
   for (let i = 0; i < a.length; i++) {
     const size = Math.fround(Math.abs(by[i] ?? 0));
     if (size < low || size > high) a[i] = 0;
@@ -37,18 +32,17 @@ export function uniform(index: number, seed0: number, seed1: number): number {
 }
 
 /** a = a * scale where the element's random number is below `bound` (of 2^32), else 0. */
-export function drop(a: Numbers, index: number, seed0: number, seed1: number, bound: number, scale: number): void {
+export function drop(a: Float32Array, index: number, seed0: number, seed1: number, bound: number, scale: number): void {
   for (let i = 0; i < a.length; i++) a[i] = uniform(index + i, seed0, seed1) < bound ? (a[i] ?? 0) * scale : 0;
 }
 
 /** The weighted mean (or sum) of the elements that have the sign of the elements' sum, to the first array. */
 export function consensus(
-  arrays: readonly Numbers[],
+  arrays: readonly Float32Array[],
   weights: readonly number[],
   tie: number,
   weighted: boolean,
   normalize: boolean,
-  round: Round = exact,
 ): void {
   const [first] = arrays;
   if (!first) return;
@@ -68,18 +62,11 @@ export function consensus(
   }
 }
 
-/** The sum of a[i] b[i]. */
-export function sumOfProducts(a: Numbers, b: Numbers): number {
-  let sum = 0;
-  for (let i = 0; i < a.length; i++) sum += (a[i] ?? 0) * (b[i] ?? 0);
-  return sum;
-}
-
 /**
  * The population variance of arrays, element by element, to the first of them; computed in float64, rounded once. Taken of
  * the differences from the first, so that equal elements have none, whatever rounding does to their mean.
  */
-export function variance(arrays: readonly Numbers[]): void {
+export function variance(arrays: readonly Float32Array[]): void {
   const [first] = arrays;
   if (!first) return;
   for (let i = 0; i < first.length; i++) {
@@ -90,7 +77,7 @@ export function variance(arrays: readonly Numbers[]): void {
 }
 
 /** a = a moved towards b by at most `step`. */
-export function approach(a: Numbers, b: Numbers, step: number, round: Round = exact): void {
+export function approach(a: Float32Array, b: Float32Array, step: number): void {
   for (let i = 0; i < a.length; i++) {
     const x = a[i] ?? 0;
     const y = b[i] ?? 0;
@@ -101,7 +88,7 @@ export function approach(a: Numbers, b: Numbers, step: number, round: Round = ex
 }
 
 /** a = b in the columns that the mask (-1 or 0 per column) does not mark. */
-export function selectColumns(a: Numbers, b: Numbers, mask: Int32Array): void {
+export function selectColumns(a: Float32Array, b: Float32Array, mask: Int32Array): void {
   for (let i = 0; i < a.length; i++) if (mask[i % mask.length] === 0) a[i] = b[i] ?? 0;
 }
 
@@ -114,7 +101,7 @@ export function countUpper(a: Float32Array, counts: Uint32Array): void {
 }
 
 /** How many elements are positive, and how many negative. */
-export function countSigns(a: Numbers): [positive: number, negative: number] {
+export function countSigns(a: Float32Array): [positive: number, negative: number] {
   let [positive, negative] = [0, 0];
   for (const x of a) {
     if (x > 0) positive++;
@@ -134,13 +121,12 @@ export function countLower(a: Float32Array, upper: number, counts: Uint32Array):
 
 /** Keeps each element of one row with a probability that grows with the rank of its magnitude, divided by it. */
 export function dropByMagnitude(
-  a: Numbers,
+  a: Float32Array,
   index: number,
   seed0: number,
   seed1: number,
   density: number,
   epsilon: number,
-  round: Round = exact,
 ): void {
   const n = a.length;
   // What is not a number ranks above infinity, as its bits do.
