@@ -1,7 +1,7 @@
 // generate, score, chat and graph as a person runs them: what they print and where, what they refuse, and that all else
 // works where models cannot be run.
 import { spawn } from "node:child_process";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { openEngine } from "layergraft/engine";
@@ -145,6 +145,8 @@ describe("generate", () => {
     await expect(read("p.json", `["a`)).rejects.toThrow(/p\.json: is not valid JSON/);
     await expect(read("p.jsonl", `"a"\n{"text":"b"}\n`)).rejects.toThrow(/p\.jsonl: line 2 is neither/);
     await expect(read("p.jsonl", `"a"\nb\n`)).rejects.toThrow(/p\.jsonl: line 2 is not valid JSON/);
+    if (existsSync("/dev/zero"))
+      await expect(readPrompts("/dev/zero")).rejects.toThrow("/dev/zero has more than 100 MB");
     for (const text of ["[1, 2]", "{}", `[["1"]]`, "[[1.5]]"]) {
       writeFileSync(at("t.json"), text);
       await expect(readTokenFile(at("t.json"))).rejects.toThrow(

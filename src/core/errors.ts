@@ -122,6 +122,7 @@ export function systemMessage(error: NodeJS.ErrnoException): string {
     ENOSPC: "the disk is full; free some space and run again",
     EDQUOT: "your disk quota is used up; free some space and run again",
     EMFILE: "too many open files; raise the limit with ulimit -n and run again",
+    ENXIO: `${path} is a device that is not there, or a socket; give a regular file`,
     EIO: `the disk failed while reading or writing ${path}; check the disk, then run again`,
   };
   return (error.code !== undefined && Object.hasOwn(sentences, error.code) && sentences[error.code]) || error.message;

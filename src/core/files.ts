@@ -4,8 +4,9 @@ import { randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { lstat, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import type { Readable } from "node:stream";
 import { LosslessNumber, parse, stringify } from "lossless-json";
-import { CheckpointError, isSystemError } from "./errors.js";
+import { CheckpointError, isAnySystemError, isSystemError } from "./errors.js";
 import { isDeeperThan } from "./json.js";
 
 /** Flushes a folder's entries (names, renames) to the disk. Does nothing where folders cannot be synced (Windows). */
@@ -63,17 +64,27 @@ export async function isFile(path: string): Promise<boolean> {
 }
 
 /**
- * The bytes of a file that the user names. They are counted while they are read, as pipes and devices have no size.
+ * The bytes of a file, or of a stream, that the user names. They are counted while they are read, as pipes and devices have no size.
  * @throws what `tooLarge` makes, for more than `mostBytes`
  */
-export async function readBounded(path: string, mostBytes: number, tooLarge: () => Error): Promise<Buffer> {
-  if ((await stat(path)).size > mostBytes) throw tooLarge();
+export async function readBounded(
+  source: string | Readable,
+  mostBytes: number,
+  tooLarge: () => Error,
+): Promise<Buffer> {
+  if (typeof source === "string" && (await stat(source)).size > mostBytes) throw tooLarge();
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of createReadStream(path)) {
-    bytes += (chunk as Buffer).length;
-    if (bytes > mostBytes) throw tooLarge();
-    chunks.push(chunk as Buffer);
+  try {
+    for await (const chunk of typeof source === "string" ? createReadStream(source) : source) {
+      bytes += (chunk as Buffer).length;
+      if (bytes > mostBytes) throw tooLarge();
+      chunks.push(chunk as Buffer);
+    }
+  } catch (error) {
+    // A folder is opened, and its first read fails without a name.
+    if (isAnySystemError(error) && typeof source === "string") error.path ??= source;
+    throw error;
   }
   return Buffer.concat(chunks);
 }

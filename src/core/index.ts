@@ -59,6 +59,7 @@ export { isAlive, isLocked, LOCK_FILE, type Lock, takeLock } from "./lock.js";
 export { processStat } from "./process-stat.js";
 export { Random } from "./random.js";
 export { RunFolder, writeFolder } from "./run-folder.js";
+export { redactor } from "./secrets.js";
 export { elementCount, formatShape, type Shape, sameShape } from "./shape.js";
 export { visible } from "./terminal.js";
 export { MOST_THREADS } from "./threads.js";

@@ -1,10 +1,8 @@
 // What commands that run a model share: opening it with its messages, options of sampling, prompts into tokens.
 
-import { readFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { text as readStream } from "node:stream/consumers";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { formatBytes, isSystemError, LayergraftError } from "../../core/index.js";
+import { formatBytes, isSystemError, LayergraftError, readBounded } from "../../core/index.js";
 import { type Engine, type GenerateOptions, openEngine } from "../../engine/index.js";
 import {
   type CommonOptions,
@@ -147,13 +145,21 @@ export function brokenModel(engine: Engine, where: string): LayergraftError {
   );
 }
 
+/** More than a model answers in a day. */
+const MOST_INPUT_BYTES = 100_000_000;
+
 /** The text of a file, or of standard input for -. */
 async function readInput(path: string): Promise<string> {
-  if (path === "-") return readStream(process.stdin);
-  return readFile(path, "utf8").catch((error: unknown) => {
-    if (!isSystemError(error, "ENOENT")) throw error;
-    throw new LayergraftError("usage", `${path} does not exist`, { file: path }, error);
-  });
+  const refusal = (why: string, cause?: unknown) =>
+    new LayergraftError("usage", `${path} ${why}`, { file: path }, cause);
+  const tooLarge = () => refusal(`has more than ${formatBytes(MOST_INPUT_BYTES)}; split it into several files`);
+  const bytes = await readBounded(path === "-" ? process.stdin : path, MOST_INPUT_BYTES, tooLarge).catch(
+    (error: unknown) => {
+      if (!isSystemError(error, "ENOENT")) throw error;
+      throw refusal("does not exist", error);
+    },
+  );
+  return bytes.toString("utf8");
 }
 
 /** Prompts of a file: a JSON array of texts, JSON Lines of texts or of objects with a prompt, or one text a line. */

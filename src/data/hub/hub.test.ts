@@ -90,7 +90,7 @@ function answer(request: IncomingMessage, response: ServerResponse) {
   const json = (value: unknown) => response.setHeader("content-type", "application/json").end(JSON.stringify(value));
   if (status !== 200) {
     response.statusCode = status;
-    return json({ error: "refused" });
+    return json({ error: `refused to ${authorization}. ${"x".repeat(1000)}` });
   }
   const [, revision] = /^\/api\/datasets\/org\/data\.set\/revision\/(.+)$/.exec(decodeURIComponent(url.pathname)) ?? [];
   if (revision !== undefined) {
@@ -263,6 +263,13 @@ describe("errors", () => {
   ])("of status %i say what to do", async (code, message) => {
     status = code;
     await expect(fetchSet()).rejects.toThrow(message);
+  });
+
+  it("hold no token, and no more than a few lines of what the hub says", async () => {
+    status = 500;
+    const error: unknown = await fetchSet({}, { HF_TOKEN: "hf_a-token" }).catch((caught: unknown) => caught);
+    expect((error as Error).message).toMatch(/: refused to Bearer \[redacted\]\. x{200,300}/);
+    expect((error as Error).message.length).toBeLessThan(400);
   });
 
   it("of the network say so, and name the cache if there is one", async () => {

@@ -2,7 +2,7 @@
 // once they are fetched. Requests are made by @huggingface/hub; what is kept, and when it is right, is decided here.
 
 import { open, readFile } from "node:fs/promises";
-import { CancelledError } from "../../core/index.js";
+import { CancelledError, redactor } from "../../core/index.js";
 import { DataError } from "../read/data-error.js";
 import { type Choice, chooseFiles, missingShards } from "./choose.js";
 import { downloadFiles, type HubFile } from "./download.js";
@@ -210,8 +210,10 @@ class HubDatasetFetcher {
       }
       if (status !== undefined || isNetworkError(error)) {
         const cached = (await this.#cache.commitOf(this.#revision)) !== undefined;
+        const { endpoint, token } = this.#settings;
+        const reason = redactor([token])(reasonOf(error)).slice(0, MOST_REASON);
         throw new DataError(
-          `${name} could not be fetched from ${this.#settings.endpoint}: ${reasonOf(error)}${cached ? "; HF_HUB_OFFLINE=1 uses what is in the cache" : ""}`,
+          `${name} could not be fetched from ${endpoint}: ${reason}${cached ? "; HF_HUB_OFFLINE=1 uses what is in the cache" : ""}`,
           {},
           error,
         );
@@ -220,6 +222,9 @@ class HubDatasetFetcher {
     }
   }
 }
+
+/** Characters of what the hub says of an error. */
+const MOST_REASON = 300;
 
 /** fetch() throws a TypeError with the cause within; a broken stream of @huggingface/hub ends with a text. */
 function isNetworkError(error: unknown): boolean {

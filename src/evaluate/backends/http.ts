@@ -3,8 +3,7 @@
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, LayergraftError, Random } from "../../core/index.js";
-import { redactor } from "./secrets.js";
+import { CancelledError, LayergraftError, Random, redactor } from "../../core/index.js";
 import { stopped } from "./stopped.js";
 
 export interface HttpOptions {

@@ -6,9 +6,15 @@ import { closeSync, openSync } from "node:fs";
 import { open, readdir, readFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, formatDuration, LayergraftError, processStat, writeFileAtomically } from "../../core/index.js";
+import {
+  CancelledError,
+  formatDuration,
+  LayergraftError,
+  processStat,
+  redactor,
+  writeFileAtomically,
+} from "../../core/index.js";
 import { HttpClient } from "./http.js";
-import { redactor } from "./secrets.js";
 
 export interface ServeOptions {
   /** Shell command with `{model}` and `{port}`: `vllm serve {model} --port {port}`. */

@@ -1,8 +1,7 @@
 // Reading a SentencePiece model file: the few protobuf fields that encoding needs.
 // Not a protobuf library, and nothing is written. Fields: sentencepiece_model.proto of google/sentencepiece.
 
-import { readFile, stat } from "node:fs/promises";
-import { formatBytes, isSystemError, LayergraftError } from "../../core/index.js";
+import { formatBytes, isSystemError, LayergraftError, readBounded } from "../../core/index.js";
 
 export type PieceType = "normal" | "unknown" | "control" | "user" | "unused" | "byte";
 
@@ -35,18 +34,12 @@ const PIECE_TYPES: Readonly<Record<number, PieceType>> = {
  * @throws {LayergraftError} code "data" where it is no SentencePiece model, or of a kind that is not read
  */
 export async function readSentencePieceModel(file: string): Promise<SentencePieceModel> {
-  const size = await sizeOf(file);
-  if (size > MAX_MODEL_BYTES) throw unreadable(file, `it has ${formatBytes(size)}, too many for one`);
-  return parseSentencePieceModel(await readFile(file), file);
-}
-
-async function sizeOf(file: string): Promise<number> {
-  try {
-    return (await stat(file)).size;
-  } catch (error) {
+  const tooLarge = () => unreadable(file, `it has more than ${formatBytes(MAX_MODEL_BYTES)}, too many for one`);
+  const bytes = await readBounded(file, MAX_MODEL_BYTES, tooLarge).catch((error: unknown) => {
     if (!isSystemError(error, "ENOENT")) throw error;
     throw new LayergraftError("data", `${file} does not exist`, { file }, error);
-  }
+  });
+  return parseSentencePieceModel(bytes, file);
 }
 
 /** Parses the bytes of a model; `file` is for messages. */

@@ -1,5 +1,5 @@
 // Pieces against sentencepiece's own, of a unigram and of a byte-pair model; files that are no models.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -56,5 +56,6 @@ it("refuses what is no model", async () => {
   const file = join(folder, "tokenizer.json");
   writeFileSync(file, '{"model": {"type": "BPE"}}');
   await expect(loadPieces(file)).rejects.toThrow(/tokenizer\.json is not a SentencePiece model.*give the \.model file/);
+  if (existsSync("/dev/zero")) await expect(loadPieces("/dev/zero")).rejects.toThrow(/has more than 100 MB/);
   await expect(loadPieces(join(folder, "none.model"))).rejects.toThrow(/none\.model does not exist/);
 });

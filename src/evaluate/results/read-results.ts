@@ -1,9 +1,8 @@
 // Reading results back: for tables and for comparisons. Files of others are data: what does not fit is said, not guessed.
 
-import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { formatBytes, formatSome, isSystemError, RecipeError, readJsonObject } from "../../core/index.js";
+import { formatBytes, formatSome, isSystemError, RecipeError, readBounded, readJsonObject } from "../../core/index.js";
 import { faultsOfIssues, formatFault, recordOf } from "../../settings/index.js";
 import { keyOf } from "../backends/index.js";
 import type { JudgedItem } from "../scoring/scores.js";
@@ -142,9 +141,9 @@ export async function readVerdicts(folder: string, task: string): Promise<Judged
   const file = join(folder, samplesFile(task));
   let text: string;
   try {
-    const { size } = await stat(file);
-    if (size > MOST_SAMPLE_BYTES) throw new RecipeError(`${file} has ${formatBytes(size)}, too many for samples`);
-    text = await readFile(file, "utf8");
+    const tooLarge = () =>
+      new RecipeError(`${file} has more than ${formatBytes(MOST_SAMPLE_BYTES)}, too many for samples`);
+    text = (await readBounded(file, MOST_SAMPLE_BYTES, tooLarge)).toString("utf8");
   } catch (error) {
     if (!isSystemError(error, "ENOENT")) throw error;
     throw new RecipeError(
