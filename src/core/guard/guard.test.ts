@@ -1,7 +1,7 @@
 // Work that ends in time, that fails, and that would never end. text/hostile.test.ts has what takes all memory.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { resolve } from "node:path";
+import { createRequire } from "node:module";
 import { expect, it, vi } from "vitest";
 import { GuardError, guarded } from "./index.js";
 
@@ -25,14 +25,14 @@ const isAlive = (pid: number): boolean =>
   /^[^Z]/.test(spawnSync("ps", ["-o", "stat=", "-p", String(pid)], { encoding: "utf8" }).stdout.trim());
 
 it("ends with its caller, even while it works", async () => {
-  const module = "data:text/javascript,export const pid=()=>process.pid;export const hang=()=>{for(;;);}";
   const script = `
-    import { guarded } from ${JSON.stringify(resolve("dist/core/guard/index.js"))};
-    const call = guarded(${JSON.stringify(module)});
-    console.log(call("pid", []));
-    call("hang", [], 600);`;
+    import { fork } from "node:child_process";
+    const options = { execArgv: [], serialization: "advanced", stdio: ["ignore", "ignore", "ignore", "ipc"] };
+    const child = fork(${JSON.stringify(createRequire(import.meta.url).resolve("#guard-process"))}, options);
+    child.on("message", () => console.log(child.pid));
+    child.send({ module: "data:text/javascript,export const hang=()=>{for(;;);}", name: "hang", args: [] });`;
   const caller = spawn(process.execPath, ["--input-type=module", "--eval", script]);
-  const [line] = (await once(caller.stdout, "data")) as [Buffer];
+  const [line] = (await Promise.race([once(caller.stdout, "data"), once(caller, "exit")])) as [unknown];
   const pid = Number(String(line));
   expect(isAlive(pid)).toBe(true);
   caller.kill("SIGKILL");
