@@ -97,7 +97,7 @@ describe("what it writes", () => {
     ]);
     expect(readdirSync(at("out")).sort()).toEqual(FILES);
     expect(outcome.stderr).toMatch(/^auto: the row MAV that one in eight/m);
-    expect(outcome.stderr).toMatch(/^Wrote out\/report\.html and the rest of the analysis/m);
+    expect(outcome.stderr).toMatch(/^Wrote the analysis in .*; open out\/report\.html$/m);
     expectReadable(outcome.stderr);
   });
 
@@ -216,19 +216,19 @@ describe("what it refuses", () => {
   const [base, math] = [two.slice(0, 2), two.slice(2, 4)];
 
   it.each<[string, string[], RegExp]>([
-    ["no base", math, /error: an analysis needs --base and at least one --expert NAME=SOURCE/],
-    ["no expert", base, /error: an analysis needs --base and at least one --expert NAME=SOURCE/],
-    ["two of one name", [...base, ...math, "--expert", "math=swahili"], /There are two experts called math/],
+    ["no base", math, /error: Missing --base or --expert\. Pass --base and at least one --expert NAME=SOURCE/],
+    ["no expert", base, /error: Missing --base or --expert\. Pass --base and at least one --expert NAME=SOURCE/],
+    ["two of one name", [...base, ...math, "--expert", "math=swahili"], /Two experts are named math/],
     ["no name", [...base, "--expert", "math"], /It must be NAME=SOURCE/],
     ["an empty name", [...base, "--expert", "=math"], /It must be NAME=SOURCE/],
     ["no source", [...base, "--expert", "math="], /It must be NAME=SOURCE/],
-    ["a name that is none", [...base, "--expert", "a/b=math"], /a\/b is no name for an expert/],
-    ["the name of the base", [...base, "--expert", "base=math"], /base is no name for an expert/],
+    ["a name that is none", [...base, "--expert", "a/b=math"], /a\/b is not a valid expert name/],
+    ["the name of the base", [...base, "--expert", "base=math"], /base is not a valid expert name/],
     ["a threshold of words", [...base, ...math, "--threshold", "often"], /threshold "often" is neither a positive/],
     ["a negative threshold", [...base, ...math, "--threshold=-1e-5"], /threshold "-1e-5" is neither a positive/],
     ["another axis", [...base, ...math, "--rows", "columns"], /Allowed choices are input, output/],
     ["a recipe that is not there", [...base, "--expert", "a=no.yaml"], /error: no\.yaml does not exist/],
-    ["tables and experts", [...base, "--from-csv", "a.csv"], /leave out --base/],
+    ["tables and experts", [...base, "--from-csv", "a.csv"], /remove --base/],
   ])("%s", async (_, args, message) => void (await refused(args, WRONG_USAGE, message)));
 
   it("models that do not fit together", async () => {
@@ -242,10 +242,10 @@ describe("what it refuses", () => {
     writeFileSync(at("mine", "thesis.tex"), "years of work");
     writeFileSync(at("file"), "");
     mkdirSync(at("taken"));
-    await refused([...two, "--out", "taken"], FAILED, /taken exists already; .* --force/);
+    await refused([...two, "--out", "taken"], FAILED, /taken already exists\. Pass --force/);
     await refused([...two, "--out", "./math", "--force"], FAILED, /the output \.\/math is one of the inputs/);
-    await refused([...two, "--out", "short", "--force"], FAILED, /short holds what is no analysis .*--force does not/);
-    await refused([...two, "--out", "mine", "--force"], FAILED, /mine holds what is no analysis \(thesis\.tex\)/);
+    await refused([...two, "--out", "short", "--force"], FAILED, /short contains other files .*--force does not/);
+    await refused([...two, "--out", "mine", "--force"], FAILED, /mine contains other files \(thesis\.tex\)/);
     await refused([...two, "--out", "file", "--force"], FAILED, /file is not a folder/);
   });
 
@@ -340,7 +340,7 @@ describe("--from-csv", () => {
     await refused(["--from-csv", "no.csv"], WRONG_USAGE, /no\.csv does not exist/);
     await refused(["--from-csv", "base"], WRONG_USAGE, /base is a folder/);
     const files = [write("a.csv", good), write("b.csv", good.replace("down", "up"))];
-    await refused(["--from-csv", ...files], WRONG_USAGE, /b has other columns or layers than a/);
-    await refused(["--from-csv", "a.csv", "--out", "math", "--force"], FAILED, /math holds what is no analysis/);
+    await refused(["--from-csv", ...files], WRONG_USAGE, /b and a have different columns or layers/);
+    await refused(["--from-csv", "a.csv", "--out", "math", "--force"], FAILED, /math contains other files/);
   });
 });

@@ -173,7 +173,11 @@ describe("options that cannot be", () => {
   });
 
   it("nothing to write to, nothing to read from, nothing to do", async () => {
-    await refused(["swap", "--task", "task", "--language", "language"], WRONG_USAGE, /give --out FOLDER, or --dry-run/);
+    await refused(
+      ["swap", "--task", "task", "--language", "language"],
+      WRONG_USAGE,
+      /Pass --out FOLDER to write the model, or --dry-run/,
+    );
     await refused(["swap", "--language", "language", "--out", "out"], WRONG_USAGE, /'--task <source>' not specified/);
     await refused(["soup", "--out", "out"], WRONG_USAGE, /'--model <source\[=weight\]>' not specified/);
     await refused(["sawp"], WRONG_USAGE, /unknown command 'sawp'[\s\S]*swap/);

@@ -190,7 +190,7 @@ describe("outputs", () => {
     await refused(
       swap("out", "--bottom", "2"),
       FAILED,
-      /out exists already; choose another folder, or replace it with --force/,
+      /out already exists; choose another folder, or replace it with --force/,
     );
     expect((await run(swap("out", "--bottom", "2", "--force"))).status).toBe(DONE);
     const later = snapshot(at("out"));
@@ -202,16 +202,16 @@ describe("outputs", () => {
   it("that exist and are someone's home, or a file: kept even with --force", async () => {
     mkdirSync(at("home"));
     writeFileSync(at("home/diary.txt"), "dear diary");
-    await refused(swap("home"), FAILED, /home exists already/);
+    await refused(swap("home"), FAILED, /home already exists/);
     await refused(
       swap("home", "--force"),
       FAILED,
-      /home exists already and was not made by layergraft.*--force does not replace it/,
+      /home already exists and was not made by layergraft.*--force does not replace it/,
     );
     await refused(swap(".", "--force"), FAILED, /lies inside the output|was not made by layergraft/);
     writeFileSync(at("note"), "text");
-    await refused(swap("note"), FAILED, /note exists already/);
-    await refused(swap("note", "--force"), FAILED, /note exists already and is not a folder; choose another name/);
+    await refused(swap("note"), FAILED, /note already exists/);
+    await refused(swap("note", "--force"), FAILED, /note already exists and is not a folder; choose another name/);
   });
 
   it("whose partial name is someone's folder or file, or an input: kept even with --force", async () => {
@@ -255,7 +255,7 @@ describe("outputs", () => {
     await refused(swap("no/where/out"), FAILED, /no\/where does not exist.*create it first/);
     await refused(swap("task/config.json/out"), FAILED, /config\.json is (a file|not a folder)/);
     symlinkSync("nowhere", at("home"));
-    await refused(swap("home"), FAILED, /home exists already/);
+    await refused(swap("home"), FAILED, /home already exists/);
     await refused(swap("x".repeat(300)), FAILED, /error: .*(too long|ENAMETOOLONG)/);
     await refused(swap(""), WRONG_USAGE, /--out/);
   });
@@ -292,7 +292,7 @@ describe("streams", () => {
     for (const args of [swap("out"), ["inspect", "out"], ["verify", "out"], ["diff", "out", "out"]]) {
       expect(await run([...args, "--quiet"])).toMatchObject({ status: DONE, stderr: "" });
     }
-    expect((await run(swap("out", "--quiet"))).stderr).toMatch(/^error: .* exists already/);
+    expect((await run(swap("out", "--quiet"))).stderr).toMatch(/^error: .* already exists/);
   });
 
   it("no colours where there is no terminal, some where FORCE_COLOR asks, none where NO_COLOR does", async () => {

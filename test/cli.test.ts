@@ -76,7 +76,7 @@ describe("inspect", () => {
     // 4 layers of 2 norms of 8, q and o of 64, k and v of 32, three of 96; embedding and head of 192; a norm.
     const parameters = 4 * (2 * 8 + 2 * 64 + 2 * 32 + 3 * 96) + 2 * 192 + 8;
     expect(text).toMatch(/parameters +2\.38k in 39 tensors/);
-    expect(text).toMatch(/output head +of its own/);
+    expect(text).toMatch(/output head +separate/);
     expect(text).toMatch(/q_proj +0-3 +4 +256 +\[8, 8\] +BF16/);
     expect(text).toMatch(/embed_tokens +outside +1 +192 +\[24, 8\] +BF16/);
     expect(text).not.toContain(UP);
@@ -186,7 +186,9 @@ describe("diff", () => {
       }));
     await writeTiny(at("wide"), { seed: 1, edit: widen });
     await output(DONE, "diff", "task", "wide");
-    expect(await output(FAILED, "diff", "task", "nan")).toMatch(/infinite or NaN in: model\.layers\.2\.mlp\.up_proj/);
+    expect(await output(FAILED, "diff", "task", "nan")).toMatch(
+      /Infinite or NaN differences: model\.layers\.2\.mlp\.up_proj/,
+    );
   });
 });
 
@@ -240,7 +242,7 @@ describe("verify", () => {
   };
 
   it("agrees with what was written, also when all was moved together", async () => {
-    expect(await output(DONE, "verify", "out")).toMatch(/^Verified out: 39 tensors equal to the last bit/);
+    expect(await output(DONE, "verify", "out")).toMatch(/^Verified out: 39 tensors bit-identical/);
     cpSync(root, `${root}-moved`, { recursive: true });
     const moved = await layergraft(["verify", "out", "--json"], { cwd: `${root}-moved` });
     rmSync(`${root}-moved`, { recursive: true });
@@ -257,7 +259,7 @@ describe("verify", () => {
     writeSync(descriptor, Buffer.from([(bytes[position] ?? 0) ^ 1]), 0, 1, position);
     closeSync(descriptor);
     expect(await output(FAILED, "verify", "out")).toMatch(
-      /1 of 39 tensors of out deviate from the plan\n {2}model\.layers\.2\.mlp\.up_proj\.weight differs in 1 elements?, the first at index 17\nEither the output was changed after it was written, or a source was\.\n$/,
+      /1 of 39 tensors of out differ from the plan\n {2}model\.layers\.2\.mlp\.up_proj\.weight differs in 1 elements?, the first at index 17\nThe output or a source has changed since it was written\.\n$/,
     );
     const { deviations } = await json<{ deviations: unknown[] }>(FAILED, "verify", "out");
     expect(deviations).toEqual([expect.objectContaining({ tensor: UP, differing: 1, first: 17 })]);
@@ -269,7 +271,7 @@ describe("verify", () => {
     writeFileSync(at("out/config.json"), "{}");
     rmSync(at("out/tokenizer.json"));
     expect(await output(FAILED, "verify", "out")).toMatch(
-      /the tensors of out are right, but not what goes with them.*\n {2}config\.json was changed\n {2}tokenizer\.json is missing\n/,
+      /the tensors of out are bit-identical, but other files differ.*\n {2}config\.json was changed\n {2}tokenizer\.json is missing\n/,
     );
   });
 
@@ -332,7 +334,7 @@ describe("verify", () => {
       await refused(/no readable layergraft\.json/);
     }
     const again = await run("swap", "--task", "task", "--language", "language", "--out", "out", "--resume");
-    expect(again.stderr).toMatch(/out exists already/);
+    expect(again.stderr).toMatch(/out already exists/);
   });
 
   it("tells what is missing and what is too much", async () => {

@@ -68,7 +68,7 @@ describe("generate", () => {
   it("prints the answer to one prompt as it comes, and all else on stderr", async () => {
     const { status, stdout, stderr } = await layergraft(["generate", "model", "-p", "c"], { cwd: root });
     expect({ status, stdout }).toEqual({ status: DONE, stdout: `${ANSWER}\n` });
-    expect(stderr).toMatch(/^model: Llama, ready in .*\n8 tokens in \d+\.\d s \(\d+\.\d a second\)\n$/);
+    expect(stderr).toMatch(/^model: Llama, ready in .*\n8 tokens in \d+\.\d s \(\d+\.\d tokens\/s\)\n$/);
   });
 
   it("answers many prompts of a file, with stop texts, as one JSON document", async () => {
@@ -140,17 +140,17 @@ describe("generate", () => {
     expect(await read("p.json", `["a", {"prompt": "b\\nc"}]`)).toEqual(["a", "b\nc"]);
     expect(await read("p.jsonl", `"a"\n  \n{"prompt":"b"}\n`)).toEqual(["a", "b"]);
     expect(await read("p.txt", "a \r\n\n b\n")).toEqual(["a ", " b"]);
-    await expect(read("p.json", `{"prompt": "a"}`)).rejects.toThrow(/p\.json: holds no JSON array of prompts/);
-    await expect(read("p.json", `["a", 5]`)).rejects.toThrow(/p\.json: entry 2 is neither a text nor an object with/);
+    await expect(read("p.json", `{"prompt": "a"}`)).rejects.toThrow(/p\.json: must be a JSON array of prompts/);
+    await expect(read("p.json", `["a", 5]`)).rejects.toThrow(/p\.json: entry 2 must be a string, or an object with/);
     await expect(read("p.json", `["a`)).rejects.toThrow(/p\.json: is not valid JSON/);
-    await expect(read("p.jsonl", `"a"\n{"text":"b"}\n`)).rejects.toThrow(/p\.jsonl: line 2 is neither/);
+    await expect(read("p.jsonl", `"a"\n{"text":"b"}\n`)).rejects.toThrow(/p\.jsonl: line 2 must be a string/);
     await expect(read("p.jsonl", `"a"\nb\n`)).rejects.toThrow(/p\.jsonl: line 2 is not valid JSON/);
     if (existsSync("/dev/zero"))
       await expect(readPrompts("/dev/zero")).rejects.toThrow("/dev/zero has more than 100 MB");
     for (const text of ["[1, 2]", "{}", `[["1"]]`, "[[1.5]]"]) {
       writeFileSync(at("t.json"), text);
       await expect(readTokenFile(at("t.json"))).rejects.toThrow(
-        /t\.json: holds no array of arrays of token ids, such as/,
+        /t\.json: must be an array of arrays of token ids, such as/,
       );
     }
   });
@@ -282,12 +282,12 @@ describe("what cannot be", () => {
     await refused(
       ["generate", model],
       "usage",
-      /^there is no prompt; give --prompt TEXT, --prompts FILE or --ids FILE$/,
+      /^Missing a prompt\. Pass --prompt TEXT, --prompts FILE or --ids FILE\.$/,
     );
-    await refused(["generate", model, "-p", "c", "--system", "x"], "usage", /^--system belongs to a chat; add --chat$/);
+    await refused(["generate", model, "-p", "c", "--system", "x"], "usage", /^--system needs --chat$/);
     await refused(["generate", model, "-p", "", "--no-bos"], "usage", /^prompt 1 is empty; give at least one token/);
-    await refused(["score", model], "usage", /^nothing says what to score; give --ids FILE, or --prompt TEXT$/);
-    await refused(["score", model, "-p", "c"], "usage", /^say what to score of the prompt: --continuation or --top$/);
+    await refused(["score", model], "usage", /^Missing a text to score\. Pass --ids FILE or --prompt TEXT\.$/);
+    await refused(["score", model, "-p", "c"], "usage", /^--prompt needs --continuation TEXT or --top N\.$/);
   });
 
   // As where the package is not installed.

@@ -410,7 +410,7 @@ describe("convert", () => {
 
   it("of what is no mergekit configuration says so", async () => {
     writeFileSync(at("recipe.yaml"), "method: soup\nmodels: [a, b]\n");
-    await expectRefused(["convert", "recipe.yaml"], root, WRONG_USAGE, /recipe\.yaml is a recipe already/);
+    await expectRefused(["convert", "recipe.yaml"], root, WRONG_USAGE, /recipe\.yaml is already a recipe/);
     await expectRefused(["convert", "none.yml"], root, WRONG_USAGE, /none\.yml does not exist/);
     writeFileSync(at("broken.yml"), "merge_method: [\n");
     await expectRefused(["convert", "broken.yml"], root, WRONG_USAGE, /not valid YAML:\n {2}- line \d/);

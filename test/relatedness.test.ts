@@ -112,7 +112,7 @@ describe("related models", () => {
 
   it("a soup of one is shown as a copy", async () => {
     const { stdout } = await layergraft(["soup", "--model", math, "--dry-run"]);
-    expect(stdout).toContain("note: nothing is merged; the result is a copy of the one model");
+    expect(stdout).toContain("note: the output is a copy of the only model");
     const converted = await layergraft(["soup", "--model", math, "--dry-run", "--dtype", "float32"]);
     expect(converted.stdout).not.toContain("nothing is merged");
   });

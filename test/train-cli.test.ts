@@ -197,7 +197,7 @@ it("takes a file of data as it is, and prints what it reads of it", async () => 
   const flags = ["--base", "../base", "--out", "out", "--optimizer.lr", "1e-3"];
   const { status, stdout } = await train("--data", "../data.jsonl", ...flags, "--dry-run");
   expect(status).toBe(DONE);
-  expect(stdout).toContain("../data.jsonl: prompt from prompt, response from response; written with plain");
+  expect(stdout).toContain("../data.jsonl: prompt from prompt, response from response; formatted with plain");
   const pattern = await train("--data", "../*.jsonl", ...flags, "--dry-run");
   expect(pattern.stdout).toContain("../*.jsonl: prompt from prompt, response from response");
   await expectRefused(
@@ -216,7 +216,7 @@ describe("before it trains", () => {
     expect({ status, stderr }).toEqual({ status: DONE, stderr: "" });
     expectReadable(stdout);
     // q: 4 (64 + 64), k and v: 4 (64 + 32), o: 4 (64 + 64)
-    expect(stdout).toMatch(/^factors of rank 4 for 4 weights, 1\.79k parameters that learn, in layers 1$/m);
+    expect(stdout).toMatch(/^rank 4 adapter for 4 weights, 1\.79k trained parameters, in layers 1$/m);
     expect(stdout).toMatch(/^\.\.\/data\.jsonl +500 +500 +500 +20 +0 +[\d.]+k +[\d.]+k$/m);
     expect(stdout).toMatch(/^7 steps of 8 sequences of at most 64 tokens$/m);
     expect(stdout).toMatch(/^learning rate 0\.002, wsd, 5 steps of warmup, the last 1 steps? falling as 1-sqrt$/m);
@@ -266,7 +266,7 @@ describe("before it trains", () => {
   });
 
   it("refuses what is wrong, with all faults and their lines", async () => {
-    await expectRefused(["train"], work, WRONG_USAGE, /nothing to train; give a run file, or --base, --data and --out/);
+    await expectRefused(["train"], work, WRONG_USAGE, /Missing a run\. Pass a run file, or --base, --data and --out\./);
     writeFileSync(join(work, "wrong.yaml"), RUN.replace("batch: 4", "bach: 4").replace("kind: wsd", "kind: sine"));
     const faults = [
       /line 8: unknown field "bach"; did you mean batch\?/,

@@ -1,6 +1,6 @@
-// The command line: finds the command, runs it, and turns an error into one message and an exit status.
+// Parses the command line, runs a command, and turns an error into a message and an exit status.
 
-import { Command, CommanderError, type ParseOptionsResult } from "commander";
+import { Command, CommanderError, type Option, type ParseOptionsResult } from "commander";
 import {
   CancelledError,
   closest,
@@ -18,16 +18,16 @@ import { paletteFor, write } from "./shared/output.js";
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
-/** Codes of errors that another command line would not have; `memory` is a --memory that is too small. */
+/** Codes of errors in the command line itself; `memory` is a --memory that is too small. */
 const USAGE_CODES = ["usage", "recipe", "memory"];
-const INTERRUPTED = 130; // what shells report for a program that Ctrl-C ended
+const INTERRUPTED = 130; // status of a shell for a program that Ctrl-C ended
 
 const EXAMPLES = `
 Examples:
   layergraft swap --task math-expert --language swahili-expert --out merged
   layergraft generate merged --prompt "Amina ana maembe mangapi sasa ?"`;
 
-/** A command that reports a misspelt flag before anything that its absence leads to. */
+/** Reports a misspelled flag before a missing argument that it caused. */
 class ForgivingCommand extends Command {
   override createCommand(name?: string): Command {
     return new ForgivingCommand(name);
@@ -42,7 +42,7 @@ class ForgivingCommand extends Command {
   }
 }
 
-/** The flag that was meant: with dashes or underscores, by its whole name or its last word, as lr of optimizer.lr. */
+/** The closest flag, ignoring dashes and underscores, by its full name or its last word, as lr of optimizer.lr. */
 function flagHint(flag: string, { options }: Command): string {
   const plain = (text: string) => text.replace(/^-+/, "").replaceAll("-", "_");
   const lastOf = (text: string) => text.slice(text.lastIndexOf(".") + 1);
@@ -54,37 +54,47 @@ function flagHint(flag: string, { options }: Command): string {
   return found ? `; did you mean ${found.long}?` : "";
 }
 
-/** The command that is asked for, by itself or after help. @throws {LayergraftError} for one that does not exist */
+/** The command to run, by itself or after help. @throws {LayergraftError} for an unknown command */
 function commandOf(args: readonly string[]): string | undefined {
   const asked = args.find((argument) => argument !== "help" && !argument.startsWith("-"));
   if (asked === undefined || COMMANDS.has(asked)) return asked;
   const hint = didYouMean(asked, [...COMMANDS.keys()]);
-  const message = `unknown command '${shorten(asked)}'${hint || ";"} layergraft --help lists them`;
+  const message = `unknown command '${shorten(asked)}'${hint || ";"} see layergraft --help`;
   throw new LayergraftError("usage", message);
 }
 
-/** The program with the command that is asked for, or, where none is, with the line that each has in the help. */
+/** The program with the given command, or with a line for each command. */
 async function buildProgram(asked: string | undefined, asJson: boolean): Promise<Command> {
   const program = new ForgivingCommand("layergraft")
     .description("Merge fine-tuned language models.")
     .usage("<command> [options]")
+    .commandsGroup("Help:")
     .helpCommand("help [command]", "show the options of a command")
-    .version(VERSION)
-    .configureHelp({ showGlobalOptions: false, sortSubcommands: false })
+    .version(VERSION, "-V, --version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .configureHelp({ showGlobalOptions: false, sortSubcommands: false, optionDescription: describeOption })
     .showHelpAfterError("(add --help to see the options)")
     .exitOverride()
-    // What commander would print about an error is the message of the one JSON object instead.
+    // Under --json the error is printed as one JSON object.
     .configureOutput(asJson ? { writeErr: () => undefined } : {});
   if (asked !== undefined) (await COMMANDS.get(asked)?.load())?.(program);
   else {
-    program
-      .configureHelp({ subcommandTerm: (command) => command.name() })
-      .commandsGroup("Help:")
-      .addHelpText("after", EXAMPLES);
+    program.configureHelp({ subcommandTerm: (command) => command.name() }).addHelpText("after", EXAMPLES);
     for (const [name, { group, summary }] of COMMANDS) program.command(name).summary(summary).helpGroup(`${group}:`);
   }
-  for (const command of program.commands) command.exitOverride();
+  for (const command of program.commands) command.exitOverride().helpOption("-h, --help", "print this help");
   return program;
+}
+
+/** A flag's help with its choices and default, such as `output format (choices: table, csv; default: table)`. */
+function describeOption({ description, argChoices, defaultValue, defaultValueDescription, required }: Option): string {
+  const fallback =
+    defaultValueDescription ?? (required && defaultValue !== undefined ? String(defaultValue) : undefined);
+  const facts = [
+    ...(argChoices ? [`choices: ${argChoices.join(", ")}`] : []),
+    ...(fallback === undefined ? [] : [`default: ${fallback}`]),
+  ];
+  return facts.length > 0 ? `${description} (${facts.join("; ")})` : description;
 }
 
 /** An error as `--json` prints it. */
@@ -92,9 +102,9 @@ interface ErrorReport {
   /** The kind of error; stable across versions. */
   readonly code: string;
   readonly message: string;
-  /** The file or folder at fault, where one is known. */
+  /** The file or folder with the problem, if known. */
   readonly path?: string | undefined;
-  /** What else is known: tensor, field, expected, actual, faults. */
+  /** Further facts: tensor, field, expected, actual, faults. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -123,7 +133,7 @@ function statusOf(error: unknown): number {
 }
 
 /** Prints an error for a person; commander has printed its own. */
-function tell(error: unknown): void {
+function printError(error: unknown): void {
   if (error instanceof CommanderError) return;
   const palette = paletteFor(process.stderr);
   if (error instanceof CancelledError) {
@@ -138,7 +148,7 @@ function tell(error: unknown): void {
     write(process.stderr, `${palette.red("error:")} ${systemMessage(error)}\n`);
     return;
   }
-  // Anything else is a fault of ours, or of the system; the trace is what a report needs.
+  // Any other error is a bug of layergraft or of the system; a bug report needs the trace.
   write(
     process.stderr,
     `${palette.red("unexpected error:")} ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
@@ -146,9 +156,9 @@ function tell(error: unknown): void {
 }
 
 /**
- * Does what a command line says, with results on stdout and all else on stderr; under `--json` an error is one JSON
+ * Runs a command line, with results on stdout and everything else on stderr. Under `--json` an error is one JSON
  * object on one line of stdout.
- * @param args what stands after the program's name
+ * @param args arguments after the program's name
  * @returns the exit status, where the command did not set `process.exitCode` itself
  */
 export async function runCommandLine(args: readonly string[]): Promise<number | undefined> {
@@ -159,7 +169,7 @@ export async function runCommandLine(args: readonly string[]): Promise<number | 
     return undefined;
   } catch (error) {
     const status = statusOf(error);
-    if (!asJson) tell(error);
+    if (!asJson) printError(error);
     else if (status !== 0) process.stdout.write(`${JSON.stringify(errorReport(error))}\n`);
     return status;
   }

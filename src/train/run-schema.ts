@@ -1,5 +1,4 @@
-// What a person writes to train an expert: every field with its default and its meaning. Reading files of it, presets
-// and what holds across fields: run-file.ts.
+// Schema of run files: every field with its default and meaning.
 
 import { z } from "zod";
 import { RecipeError } from "../core/index.js";
@@ -41,10 +40,7 @@ const lora = z.strictObject({
     .refine((p) => p < 1, "must be below 1")
     .default(0)
     .describe("dropout probability of the first factor's input"),
-  merge: z
-    .boolean("must be true or false")
-    .default(false)
-    .describe("also write the base with the factors merged in when the run ends"),
+  merge: z.boolean("must be true or false").default(false).describe("write the base with the factors merged in too"),
 });
 
 /** The factors of a run of method lora that says nothing of them: those of a public reproduction of the sequel paper. */
@@ -110,7 +106,7 @@ const holdout = z.strictObject({
   every_samples: count
     .max(MOST)
     .optional()
-    .describe("samples between measurements of the held-out loss; default: as for checkpoints"),
+    .describe("samples between measurements of the held-out loss (default: as for checkpoints)"),
 });
 
 const earlyStopping = z.strictObject({
@@ -143,7 +139,7 @@ export const runSchema = z.strictObject({
   train: selection
     .optional()
     .describe(
-      "what to train, such as `layers 0-4, 30-31`, `all but layers 0-4` or `attention`; the rest is frozen; default `all`, with lora `layers`",
+      "part to train, such as `layers 0-4, 30-31`, `all but layers 0-4` or `attention`; the rest is frozen (default: `all`, with lora `layers`)",
     ),
   data: dataSchema.optional().describe("training data; or give `partition`"),
   partition: z
@@ -155,7 +151,7 @@ export const runSchema = z.strictObject({
     .max(2 ** 20, "must be at most 1048576")
     .optional()
     .describe(
-      "tokens per sequence; longer samples are cut and counted; default 1024, or the model's positions if fewer",
+      "tokens per sequence; longer samples are cut and counted (default: 1024, or the model's positions if fewer)",
     ),
   packing: z
     .boolean("must be true or false")
@@ -174,7 +170,7 @@ export const runSchema = z.strictObject({
   epochs: positive
     .max(MOST)
     .optional()
-    .describe("length in passes over the data (of a partition: over its longest stream); default 1"),
+    .describe("length in passes over the data (of a partition: over its longest stream; default: 1)"),
   samples: count.max(MOST).optional().describe("length in samples"),
   optimizer: optimizer.prefault({}).describe("AdamW"),
   schedule: schedule.prefault({}).describe("learning rate schedule"),
@@ -185,9 +181,7 @@ export const runSchema = z.strictObject({
     .describe("element type of checkpoints; `keep`: that of the base; adapters: float32"),
   holdout: holdout.optional().describe("held-out data that no step trains on"),
   early_stopping: earlyStopping.optional().describe("end the run when the held-out loss stops improving"),
-  revert: selection
-    .optional()
-    .describe("what to restore to the base when the run ends, in a separate checkpoint (train, then revert)"),
+  revert: selection.optional().describe("part to reset to the base after training, in a separate checkpoint"),
   seed: z
     .int("must be a whole number")
     .min(0)
@@ -197,7 +191,7 @@ export const runSchema = z.strictObject({
   threads: count
     .max(1024)
     .optional()
-    .describe("threads to compute with; default: one per core; another number may round sums differently"),
+    .describe("threads to compute with; another number may round sums differently (default: one per core)"),
 });
 
 /** The share of a warmup such as `10%`; undefined for a number of steps. */

@@ -1,5 +1,3 @@
-// layergraft analyze: where experts changed, as numbers and pictures.
-
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
@@ -39,16 +37,16 @@ import { pairsOf, writeSafetensors } from "../../weights/index.js";
 import {
   elapsed,
   hasColors,
+  info,
   print,
   printJson,
   runWithProgress,
-  say,
   type WorkOptions,
   warn,
   withWorkOptions,
 } from "../shared/output.js";
 
-/** What an analysis consists of; a folder with anything else in it is not replaced. */
+/** Files of an analysis. --force does not replace a folder with other files. */
 const FILES: readonly string[] = ["analysis.json", "rows.safetensors", "heatmap.svg", "heatmap.png", "report.html"];
 
 interface AnalyzeCommandOptions extends WorkOptions {
@@ -69,9 +67,9 @@ function parseExpert(text: string, earlier: ReadonlyMap<string, string> = new Ma
     throw new InvalidArgumentError("It must be NAME=SOURCE, such as math=./math-expert.");
   if (!/^[\w.-]+$/.test(name) || name === "base")
     throw new InvalidArgumentError(
-      `${name} is no name for an expert; use letters, digits, '.', '_' and '-', and not base.`,
+      `${name} is not a valid expert name. Use letters, digits, '.', '_' and '-'; base is reserved.`,
     );
-  if (earlier.has(name)) throw new InvalidArgumentError(`There are two experts called ${name}.`);
+  if (earlier.has(name)) throw new InvalidArgumentError(`Two experts are named ${name}.`);
   return new Map([...earlier, [name, text.slice(equals + 1)]]);
 }
 
@@ -87,33 +85,31 @@ export function addAnalyzeCommand(program: Command): void {
   const command = program
     .command("analyze")
     .description(
-      "Compares experts with their base in one pass and shows, per layer and projection, the share of rows that changed " +
-        "by more than a threshold (Bandarkar et al., arXiv 2410.01335, section 3.2). Writes analysis.json, rows.safetensors, " +
+      "Compare experts with their base in one pass. Shows the share of rows that changed by more than a threshold, for each " +
+        "layer and projection (Bandarkar et al., arXiv 2410.01335, section 3.2). Writes analysis.json, rows.safetensors, " +
         "heatmap.svg, heatmap.png and an interactive report.html.",
     )
-    .option("--base <source>", "the model that the experts were fine-tuned from")
+    .optionsGroup("Models:")
+    .option("--base <source>", "model that the experts were fine-tuned from")
     .addOption(
-      new Option(
-        "--expert <name=source>",
-        "an expert, as often as there are experts; a source, or a recipe file (.yaml)",
-      ).argParser(parseExpert),
+      new Option("--expert <name=source>", "expert: a model or a recipe file (.yaml); repeatable").argParser(
+        parseExpert,
+      ),
     )
-    .option("--from-csv <files...>", "draw tables of shares instead, such as the published ones")
+    .option("--from-csv <files...>", "draw tables of shares, such as the published ones")
     .addOption(
-      new Option("--rows <axis>", "what a row is: an input feature, or an output feature (default: input)").choices([
-        "input",
-        "output",
-      ]),
+      new Option("--rows <axis>", "feature that makes a row").choices(["input", "output"]).default(undefined, "input"),
     )
     .addOption(
       new Option(
         "--threshold <value>",
-        `auto, a number, or ${Object.keys(THRESHOLD_PRESETS).join(", ")}; as often as you like (default: auto)`,
+        `threshold: auto, a number, or ${Object.keys(THRESHOLD_PRESETS).join(", ")}; repeatable (default: auto)`,
       ).argParser(parseThresholds),
     )
-    .option("--vocabulary <name>", "where vocabularies differ: whose tokens count, base, an expert's name, or union")
-    .option("-o, --out <folder>", "folder to write; without it, only the terminal shows the result")
-    .option("--force", "replace an earlier analysis");
+    .option("--vocabulary <name>", "tokens to compare if vocabularies differ: base, an expert's name, or union")
+    .optionsGroup("Output:")
+    .option("-o, --out <folder>", "folder to write (default: print to the terminal only)")
+    .option("--force", "replace an existing analysis");
   withWorkOptions(command).action((options: AnalyzeCommandOptions) =>
     options.fromCsv ? drawTables(options, options.fromCsv) : analyze(options),
   );
@@ -125,7 +121,7 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   if (base === undefined || expert === undefined) {
     throw new LayergraftError(
       "usage",
-      "an analysis needs --base and at least one --expert NAME=SOURCE (or --from-csv FILE)",
+      "Missing --base or --expert. Pass --base and at least one --expert NAME=SOURCE, or --from-csv FILE.",
     );
   }
   if (out !== undefined) await checkFolder(out, force, [base, ...expert.values()]);
@@ -140,7 +136,8 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   );
   const { analysis } = result;
   for (const warning of analysis.warnings) warn(warning);
-  if (analysis.skipped.length > 0) say(options, `not floating point and left out: ${formatSome(analysis.skipped)}`);
+  if (analysis.skipped.length > 0)
+    info(options, `skipped tensors that are not floating point: ${formatSome(analysis.skipped)}`);
   if (out !== undefined) {
     const files = {
       "analysis.json": `${JSON.stringify(analysis, null, 1)}\n`,
@@ -151,12 +148,11 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   }
   if (options.json) printJson(analysis);
   else print(describe(analysis));
-  if (analysis.thresholds.some(({ name }) => name === "auto")) say(options, `auto: ${AUTO_RULE}`);
-  if (out !== undefined)
-    say(options, `Wrote ${join(out, "report.html")} and the rest of the analysis, ${elapsed(start)}`);
+  if (analysis.thresholds.some(({ name }) => name === "auto")) info(options, `auto: ${AUTO_RULE}`);
+  if (out !== undefined) info(options, `Wrote the analysis in ${elapsed(start)}; open ${join(out, "report.html")}`);
 }
 
-/** A source as given, or the recipe in the file it names; what the recipe says of an output does not matter here. */
+/** A source as given, or the recipe in the file that it names. */
 async function expertSource(source: string): Promise<string | LocatedRecipe> {
   if (!/\.(ya?ml|json)$/.test(source)) return source;
   const { recipe, folder } = await readRecipe(source);
@@ -203,7 +199,7 @@ function describe(analysis: Analysis): string[] {
 async function drawTables(options: AnalyzeCommandOptions, files: readonly string[]): Promise<void> {
   const ignored = (["base", "expert", "rows", "threshold"] as const).filter((name) => options[name] !== undefined);
   if (ignored.length > 0)
-    throw new LayergraftError("usage", `--from-csv draws tables as they are; leave out --${ignored.join(", --")}`);
+    throw new LayergraftError("usage", `--from-csv draws tables as they are; remove --${ignored.join(", --")}`);
   const tables = await Promise.all(files.map(readShareTable));
   const [first] = tables;
   const columns = first?.columns ?? [];
@@ -213,7 +209,7 @@ async function drawTables(options: AnalyzeCommandOptions, files: readonly string
   if (odd)
     throw new LayergraftError(
       "usage",
-      `${odd.name} has other columns or layers than ${first?.name}; draw it by itself`,
+      `${odd.name} and ${first?.name} have different columns or layers; draw them separately`,
     );
   const heatmap: Heatmap = {
     title: tables.length > 1 ? "Where the experts changed" : `Where ${first?.name} changed`,
@@ -224,29 +220,29 @@ async function drawTables(options: AnalyzeCommandOptions, files: readonly string
   if (options.out !== undefined) {
     await checkFolder(options.out, options.force ?? false, []);
     await writeAnalysis(options.out, options.force ?? false, await pictures(heatmap));
-    say(options, `Wrote ${join(options.out, "heatmap.svg")} and heatmap.png`);
+    info(options, `Wrote ${join(options.out, "heatmap.svg")} and heatmap.png`);
   }
   if (options.json) printJson(tables);
   else print(heatmapLines(heatmap, hasColors(process.stdout)));
 }
 
-/** @throws {OutputError} if the folder exists and is no earlier analysis that may be replaced */
+/** @throws {OutputError} if the folder exists and may not be replaced */
 async function checkFolder(out: string, force: boolean, inputs: readonly string[]): Promise<void> {
   if (inputs.some((input) => resolve(input) === resolve(out))) {
-    throw new OutputError(`the output ${out} is one of the inputs; choose another folder`, { file: out });
+    throw new OutputError(`the output ${out} is one of the inputs; choose another --out`, { file: out });
   }
   if (!(await exists(out))) return;
   if (!force)
-    throw new OutputError(`${out} exists already; choose another folder, or replace it with --force`, { file: out });
+    throw new OutputError(`${out} already exists. Pass --force to replace it, or choose another --out.`, { file: out });
   const names = await readdir(out).catch((error: unknown) => {
     if (isSystemError(error, "ENOTDIR"))
-      throw new OutputError(`${out} is not a folder; choose another name`, { file: out });
+      throw new OutputError(`${out} is not a folder; choose another --out`, { file: out });
     throw error;
   });
   const foreign = names.filter((name) => !FILES.includes(name));
   if (foreign.length > 0) {
     throw new OutputError(
-      `${out} holds what is no analysis (${formatSome(foreign)}), so --force does not replace it; choose another folder`,
+      `${out} contains other files (${formatSome(foreign)}), so --force does not replace it; choose another --out`,
       { file: out },
     );
   }

@@ -1,5 +1,3 @@
-// layergraft bleu: BLEU, and chrF++ beside it, of a file of translations.
-
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
   BLEU_TOKENIZERS,
@@ -30,26 +28,29 @@ export function addBleuCommand(program: Command): void {
   const command = program
     .command("bleu")
     .description(
-      "Scores a file of translations, one per line, against one or more files of references. " +
-        "Scores and signatures are those of sacreBLEU 2.6.0.",
+      "Score a file of translations, one per line, against one or more files of references. " +
+        "Scores and signatures match sacreBLEU 2.6.0.",
     )
-    .argument("<hypotheses>", "file with a translation on each line")
-    .argument("<references...>", "files with a reference on each line")
+    .argument("<hypotheses>", "file with one translation per line")
+    .argument("<references...>", "files with one reference per line")
+    .optionsGroup("Scoring:")
     .addOption(
-      new Option("--tokenize <name>", "how lines are cut: zh for Chinese, char for Japanese and Thai")
+      new Option("--tokenize <name>", "tokenizer; zh is for Chinese, char for Japanese and Thai")
         .choices(BLEU_TOKENIZERS)
         .default("13a"),
     )
     .option("--tokenizer-model <file>", "SentencePiece model for flores101 and flores200")
-    .option("--lowercase", "compare without case")
+    .option("--lowercase", "ignore case")
     .addOption(
-      new Option("--smoothing <method>", "what an order without a match counts as")
+      new Option("--smoothing <method>", "smoothing of n-gram orders without a match")
         .choices(["exp", "floor", "add-k", "none"])
         .default("exp"),
     )
-    .addOption(new Option("--smoothing-value <x>", "constant of floor (0.1) and add-k (1)").argParser(parseValue))
-    .option("--effective-order", "leave out orders that the translations are too short for")
-    .option("--chrf", "give chrF++ too");
+    .addOption(
+      new Option("--smoothing-value <x>", "constant of floor and add-k (default: 0.1 and 1)").argParser(parseValue),
+    )
+    .option("--effective-order", "ignore n-gram orders longer than the translations")
+    .option("--chrf", "print chrF++ too");
   withCommonOptions(command).action(async (file: string, others: string[], options: BleuCommandOptions) => {
     const { tokenize, tokenizerModel, lowercase = false, smoothing, smoothingValue, effectiveOrder = false } = options;
     const hypotheses = await readLines(file, { keepMark: true });
@@ -64,7 +65,7 @@ export function addBleuCommand(program: Command): void {
     };
     if (tokenize === "13a" && isUnspaced(references.flat())) {
       warn(
-        "the references have hardly any spaces, and 13a cuts at them; --tokenize zh is for Chinese, char for Japanese and Thai",
+        "the references have hardly any spaces, and 13a splits at spaces; use --tokenize zh for Chinese, char for Japanese and Thai",
       );
     }
     const bleu = corpusBleu(hypotheses, references, settings);
@@ -74,7 +75,7 @@ export function addBleuCommand(program: Command): void {
   });
 }
 
-/** Whether most letters are of writings without spaces between words. */
+/** Whether most letters belong to scripts without spaces between words. */
 function isUnspaced(lines: readonly string[]): boolean {
   const text = lines.slice(0, 1000).join("");
   const letters = text.match(/\p{L}/gu)?.length ?? 0;

@@ -1,5 +1,3 @@
-// layergraft chat: a quick talk with a model on the terminal.
-
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
 import { CancelledError } from "../../core/index.js";
@@ -14,31 +12,32 @@ import {
   withEngineOptions,
   withSamplingOptions,
 } from "../shared/engine-run.js";
-import { paletteFor, print, say, write } from "../shared/output.js";
+import { info, paletteFor, print, write } from "../shared/output.js";
 
 interface ChatFlags extends EngineOptions, SamplingFlags {
   readonly system?: string;
 }
 
 const JSON_HELP =
-  "With --json each answer is one line of JSON: text, finish (stop, length, stopped by Ctrl-C, or full where the talk " +
-  "no longer fits the context), promptTokens and, of a whole answer, newTokens.";
-const HELP = "An empty line or Ctrl-D ends the talk, /new begins another, Ctrl-C stops an answer.";
+  "With --json, each answer is one line of JSON: text, finish, promptTokens, and newTokens for a complete answer. " +
+  "finish is stop, length, stopped (by Ctrl-C), or full (the conversation no longer fits the context).";
+const HELP = "Ctrl-C stops an answer, /new starts a new conversation, an empty line or Ctrl-D exits.";
 
 export function addChatCommand(program: Command): void {
   const command = program
     .command("chat")
-    .description(`Talks with a model through its chat template. ${HELP} ${JSON_HELP}`)
+    .description(`Chat with a model through its chat template. ${HELP} ${JSON_HELP}`)
     .argument("<source>", SOURCE_ARGUMENT)
+    .optionsGroup("Prompt:")
     .option("--system <text>", "system message");
   withEngineOptions(withSamplingOptions(command, 512)).action(async (source: string, flags: ChatFlags) => {
     await withEngine(source, flags, async (engine) => {
       const palette = paletteFor(process.stdout);
       const opening: ChatMessage[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
       let messages = [...opening];
-      // Without a template there is no talk; better said before the first question.
+      // Fails before the first question if the model has no chat template.
       await engine.encode([...messages, { role: "user", content: "" }]);
-      say(flags, HELP);
+      info(flags, HELP);
       const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: "> " });
       let answering: AbortController | undefined;
       lines.on("SIGINT", () => (answering ? answering.abort() : lines.close()));
@@ -53,7 +52,7 @@ export function addChatCommand(program: Command): void {
         messages.push({ role: "user", content: line });
         answering = new AbortController();
         let answer = "";
-        const tell = (finish: string, promptTokens: number, newTokens?: number): void => {
+        const finishAnswer = (finish: string, promptTokens: number, newTokens?: number): void => {
           if (flags.json) print(JSON.stringify({ text: answer, finish, promptTokens, newTokens }));
           else print(finish === "stopped" ? palette.dim(" [stopped]") : "");
         };
@@ -61,15 +60,15 @@ export function addChatCommand(program: Command): void {
         try {
           if (tokens.length >= engine.contextLength) {
             messages.pop();
-            if (flags.json) tell("full", tokens.length, 0);
-            say(
+            if (flags.json) finishAnswer("full", tokens.length, 0);
+            info(
               flags,
-              `This talk is full: ${engine.contextLength} tokens are the model's context. Begin another with /new.`,
+              `The conversation fills the context of ${engine.contextLength} tokens. Start a new one with /new.`,
             );
             lines.prompt();
             continue;
           }
-          const [told] = await engine.generate([tokens], {
+          const [reply] = await engine.generate([tokens], {
             ...samplingOf(flags),
             signal: answering.signal,
             onText: (_, text) => {
@@ -77,12 +76,12 @@ export function addChatCommand(program: Command): void {
               if (!flags.json) write(process.stdout, text);
             },
           });
-          if (told?.finish === "invalid" && !flags.json) print("");
-          if (told?.finish === "invalid") throw brokenModel(engine, "in its answer");
-          tell(told?.finish ?? "stop", tokens.length, told?.ids.length ?? 0);
+          if (reply?.finish === "invalid" && !flags.json) print("");
+          if (reply?.finish === "invalid") throw brokenModel(engine, "in its answer");
+          finishAnswer(reply?.finish ?? "stop", tokens.length, reply?.ids.length ?? 0);
         } catch (error) {
           if (!(error instanceof CancelledError)) throw error;
-          tell("stopped", tokens.length);
+          finishAnswer("stopped", tokens.length);
         }
         answering = undefined;
         messages.push({ role: "assistant", content: answer });

@@ -1,5 +1,3 @@
-// layergraft compare: two evaluations on the same items, and whether the difference is more than chance.
-
 import { type Command, Option } from "commander";
 import { formatSome } from "../../core/index.js";
 import {
@@ -12,11 +10,11 @@ import {
 import { parsePositive } from "../shared/engine-run.js";
 import {
   type CommonOptions,
+  info,
   paletteFor,
   parseCount,
   print,
   printJson,
-  say,
   withCommonOptions,
 } from "../shared/output.js";
 
@@ -31,27 +29,28 @@ export function addCompareCommand(program: Command): void {
   const command = program
     .command("compare")
     .description(
-      "Compares two folders of results on the items that both have: difference, its bootstrap interval, which items " +
-        "flipped, and McNemar's exact test. Only what was asked alike is compared: same protocol, shots and prompts.",
+      "Compare two evaluations on the items they share: the difference, its bootstrap interval, the items that flipped, " +
+        "and McNemar's exact test. Items are compared only if protocol, shots and prompts are the same.",
     )
-    .argument("<first>", "folder that layergraft eval wrote with --out")
-    .argument("<second>", "another; differences are second less first")
-    .option("--flips", "list the items that only one of the two got right")
-    .addOption(new Option("--format <format>", "of the comparison").choices(SCORE_FORMATS).default("table"))
-    .addOption(new Option("--seed <n>", "of the bootstrap").argParser(parseCount).default(0))
-    .addOption(new Option("--resamples <n>", "of the bootstrap (default: 1000)").argParser(parsePositive));
+    .argument("<first>", "folder that eval --out wrote")
+    .argument("<second>", "second folder; differences are second minus first")
+    .optionsGroup("Output:")
+    .option("--flips", "list the items that only one of them got right")
+    .addOption(new Option("--format <format>", "output format").choices(SCORE_FORMATS).default("table"))
+    .addOption(new Option("--seed <n>", "bootstrap seed").argParser(parseCount).default(0))
+    .addOption(new Option("--resamples <n>", "bootstrap resamples (default: 1000)").argParser(parsePositive));
   withCommonOptions(command).action(async (first: string, second: string, flags: CompareFlags) => {
     const { seed, resamples } = flags;
     const comparison = await compareResults({ first, second, seed, resamples });
     if (flags.json) return printJson(comparison);
     const lines = comparisonLines(comparison, flags.format);
     const notes = [
-      ...comparison.skipped.map(({ task, reason }) => `${task} is not compared: ${reason}`),
+      ...comparison.skipped.map(({ task, reason }) => `${task} not compared: ${reason}`),
       ...leftOut(comparison),
     ];
     if (flags.format !== "table") {
       print(lines);
-      for (const note of notes) say(flags, `note: ${note}`);
+      for (const note of notes) info(flags, `note: ${note}`);
       return;
     }
     const palette = paletteFor(process.stdout);
@@ -77,7 +76,9 @@ function leftOut({ tasks }: ResultsComparison): string[] {
   return tasks.flatMap(({ task, comparisons }) =>
     comparisons
       .filter(({ leftOut }) => leftOut > 0)
-      .map(({ title, leftOut }) => `${task}, ${title}: ${leftOut} left out, as one of the two lacks them or a verdict`),
+      .map(
+        ({ title, leftOut }) => `${task}, ${title}: ${leftOut} left out; one evaluation lacks the item or its verdict`,
+      ),
   );
 }
 

@@ -1,27 +1,25 @@
-// layergraft convert: a mergekit configuration in, the recipe that does the same out.
-
 import type { Command } from "commander";
 import { Document, isScalar, visit } from "yaml";
 import { LayergraftError } from "../../core/index.js";
 import { checkRecipe, readMergekit, readRecipe } from "../../merge/index.js";
-import { type CommonOptions, print, printJson, say, withCommonOptions } from "../shared/output.js";
+import { type CommonOptions, info, print, printJson, withCommonOptions } from "../shared/output.js";
 
 export function addConvertCommand(program: Command): void {
   const command = program
     .command("convert")
     .description(
-      "Prints the recipe as YAML; what is different on purpose goes to stderr. Relative paths stay as they are, so the " +
-        "recipe belongs into the folder that mergekit was run from.",
+      "Print a mergekit configuration as a recipe. Notes on stderr list deliberate differences. Relative paths are not " +
+        "changed, so save the recipe in the folder that mergekit runs from.",
     )
-    .argument("<configuration>", "mergekit's YAML file");
+    .argument("<configuration>", "mergekit YAML file");
   withCommonOptions(command).action(async (file: string, options: CommonOptions) => {
     const converted = await readMergekit(file);
     if (!converted) {
-      await readRecipe(file); // says what is wrong with a file that is neither
-      throw new LayergraftError("usage", `${file} is a recipe already; layergraft merge executes it`);
+      await readRecipe(file); // throws if the file is not a recipe either
+      throw new LayergraftError("usage", `${file} is already a recipe; run it with layergraft merge`);
     }
     checkRecipe(converted.recipe);
-    for (const note of converted.notes) say(options, `note: ${note}`);
+    for (const note of converted.notes) info(options, `note: ${note}`);
     if (options.json) printJson(converted);
     else print(format(converted.recipe));
   });

@@ -1,5 +1,3 @@
-// layergraft demo: the effect in miniature, from nothing, offline.
-
 import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { writeFileAtomically } from "../../core/index.js";
@@ -26,13 +24,13 @@ import {
 import {
   type CommonOptions,
   elapsed,
+  info,
   interruptSignal,
   paletteFor,
   parseCount,
   parseThreads,
   print,
   printJson,
-  say,
   warn,
   withCommonOptions,
 } from "../shared/output.js";
@@ -51,20 +49,24 @@ export function addDemoCommand(program: Command): void {
   const command = program
     .command("demo")
     .description(
-      "Makes a small world of word problems in English and Swahili and trains a base of half a million parameters. Then " +
-        "runs an experiment: trains a math expert on English and a language expert on Swahili, merges them in every way " +
-        "the papers compare, and asks all of them held-out problems in Swahili. Needs no network and no GPU. Takes a few " +
-        "minutes on two cores.",
+      "See layer swapping work on small models. Generates word problems in English and Swahili and trains a base of half a " +
+        "million parameters. Then trains a math expert and a Swahili expert, merges them with each method the papers " +
+        "compare, and scores every model on held-out problems in Swahili. Needs no network and no GPU; takes a few minutes " +
+        "on two cores.",
     )
-    .option("-o, --out <folder>", "folder for models, answers and the page", "demo-output")
+    .optionsGroup("Experiment:")
+    .option("-o, --out <folder>", "folder for models, answers and report", "demo-output")
     .addOption(new Option("--seed <n>", "random seed of weights and data").argParser(parseCount).default(0))
-    .addOption(new Option("--pairs <n>", "experts of each kind; all pairs are merged").argParser(parsePairs).default(1))
+    .addOption(new Option("--pairs <n>", "experts of each kind; every pair is merged").argParser(parsePairs).default(1))
     .addOption(
-      new Option("--threads <n>", "threads of each step; one is fastest for models this small").argParser(parseThreads),
+      new Option("--threads <n>", "threads for each step (default: 1, fastest for small models)").argParser(
+        parseThreads,
+      ),
     )
-    .option("--quick", "a twentieth of the training: shows that everything runs, not that it works")
+    .option("--quick", "train for a twentieth of the steps, to check that it runs")
+    .optionsGroup("Output:")
     .option("--resume", "resume an interrupted demo")
-    .option("--force", "replace an earlier demo");
+    .option("--force", "replace an existing demo");
   withCommonOptions(command).action(async (flags: DemoFlags) => {
     const start = performance.now();
     const signal = interruptSignal();
@@ -74,8 +76,8 @@ export function addDemoCommand(program: Command): void {
     if (flags.json) return printJson({ seed: flags.seed, pairs: flags.pairs, rows, answer: demoAnswer(result), page });
     if (flags.quick) warn(QUICK_WARNING);
     print([...tableLines(result), "", demoAnswer(result)]);
-    say(flags, `${elapsed(start)}; page: ${page}`);
-    say(
+    info(flags, `Finished in ${elapsed(start)}; open ${page}`);
+    info(
       flags,
       `Change the comparison: npx layergraft experiment ${join(flags.out, "plan.yaml")} run\n` +
         `Prompt the merge: npx layergraft generate ${join(flags.out, "swap.yaml")} --prompt "musa alikuwa na vitabu 12 . musa alibeba vitabu 6 . musa ana vitabu vingapi sasa ? [solve] :"`,

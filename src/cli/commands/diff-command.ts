@@ -1,5 +1,3 @@
-// layergraft diff: which layers and parts of two checkpoints differ, and by how much.
-
 import type { Command } from "commander";
 import { formatPercent, formatRanges, formatSome, plural } from "../../core/index.js";
 import { type CheckpointComparison, columnName, compareCheckpoints, type TensorComparison } from "../../merge/index.js";
@@ -15,11 +13,12 @@ export function addDiffCommand(program: Command): void {
   const command = program
     .command("diff")
     .description(
-      "Compares B with A tensor by tensor. Numbers are the relative size of the change, ||B - A|| / ||A||; " +
-        "a dot stands for identical values. Exit status 0 if nothing differs, 1 if something does.",
+      "Compare two checkpoints tensor by tensor. Numbers are the relative change, ||B - A|| / ||A||; a dot means that " +
+        "values are identical. The exit status is 0 if nothing differs, 1 if something does.",
     )
-    .argument("<a>", "checkpoint: FOLDER or FOLDER+ADAPTER")
-    .argument("<b>", "checkpoint to compare with it")
+    .argument("<a>", "first model: FOLDER or FOLDER+ADAPTER")
+    .argument("<b>", "second model")
+    .optionsGroup("Output:")
     .option("--tensors", "list every tensor that differs");
   withWorkOptions(command).action(async (a: string, b: string, options: DiffOptions) => {
     const [left, right] = [await openCheckpoint(a), await openCheckpoint(b)];
@@ -44,10 +43,8 @@ function describe(comparison: CheckpointComparison, listTensors: boolean, palett
       : `${differing.length} of ${plural(tensors.length, "common tensor")} differ.`,
     ...(onlyInA.length > 0 ? [`Only in A: ${formatSome(onlyInA)}`] : []),
     ...(onlyInB.length > 0 ? [`Only in B: ${formatSome(onlyInB)}`] : []),
-    ...(reshaped.length > 0 ? [`Of another shape: ${formatSome(reshaped)}`] : []),
-    ...(broken.length > 0
-      ? [`Differences that are infinite or NaN in: ${formatSome(broken.map(({ tensor }) => tensor))}`]
-      : []),
+    ...(reshaped.length > 0 ? [`Different shape: ${formatSome(reshaped)}`] : []),
+    ...(broken.length > 0 ? [`Infinite or NaN differences: ${formatSome(broken.map(({ tensor }) => tensor))}`] : []),
   ];
   if (differing.length === 0) return lines;
   lines.push("", ...grid(tensors, palette));
@@ -67,7 +64,7 @@ function describe(comparison: CheckpointComparison, listTensors: boolean, palett
   return lines;
 }
 
-/** Layers down, top layer first, parts across; runs of identical layers are drawn together. */
+/** Layers down, top layer first, parts across; consecutive identical layers share a row. */
 function grid(tensors: readonly TensorComparison[], palette: Palette): string[] {
   const parts = [...new Set(tensors.filter(({ layer }) => layer !== null).map(({ part }) => part))].sort(compareParts);
   const layers = [...new Set(tensors.map(({ layer }) => layer))]

@@ -42,15 +42,15 @@ const SERVER = ["--backend", "openai:http://127.0.0.1:9"];
 
 describe("eval", () => {
   it.each([
-    [["eval"], /say what to evaluate/],
-    [["eval", "x"], /--tasks mgsm_sw,mbpp; --list/],
-    [["eval", "x", "-t", "mmlu", "--resume"], /folder of --out/],
-    [["eval", "x", "-t", "mmlu", "--backend", "vllm"], /"vllm" is not known; it is engine, openai:URL/],
-    [["eval", "x", "-t", "mmlu", "--backend", "openai:"], /is not known/],
+    [["eval"], /Missing the model to evaluate/],
+    [["eval", "x"], /Missing --tasks/],
+    [["eval", "x", "-t", "mmlu", "--resume"], /--resume needs --out/],
+    [["eval", "x", "-t", "mmlu", "--backend", "vllm"], /unknown --backend "vllm"; use engine, openai:URL/],
+    [["eval", "x", "-t", "mmlu", "--backend", "openai:"], /unknown --backend "openai:"/],
     [["eval", "x", "-t", "mmlu", "--backend", "openai:localhost"], /http:\/\/host:port/],
     [["eval", "x", "-t", "mmlu", "--backend", "serve:vllm serve x"], /\{port\}/],
     [["eval", "x", "-t", "mmlu", ...SERVER, "--tokenizer", "nowhere"], /no tokenizer\.json/],
-    [["eval", "x", "-t", "mmlu", ...SERVER, "--api-key-env", "NO_SUCH_KEY"], /no such variable/],
+    [["eval", "x", "-t", "mmlu", ...SERVER, "--api-key-env", "NO_SUCH_KEY"], /environment variable is not set/],
   ] as const)("%j is wrong usage", async (args, message) => {
     const error = await run(...args).catch((caught: unknown) => caught);
     expect(error).toBeInstanceOf(LayergraftError);
@@ -63,7 +63,7 @@ describe("eval", () => {
     [["--shots", "many"], /whole number/],
     [["--timeout", "-3"], /number of seconds/],
     [["--format", "html"], /Allowed choices are table, markdown, csv/],
-    [["--tasks", "a,,b"], /words with commas/],
+    [["--tasks", "a,,b"], /comma-separated words/],
   ] as const)("%j is refused while it is read", async (args, message) => {
     await expect(run("eval", "x", "-t", "mmlu", ...args)).rejects.toThrow(message);
   });

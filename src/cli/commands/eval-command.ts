@@ -1,5 +1,3 @@
-// layergraft eval: how well a model does, on tasks with named protocols, with our engine or through a server.
-
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { LayergraftError, plural } from "../../core/index.js";
 import {
@@ -29,13 +27,13 @@ import { type ProgressDisplay, right, SILENT, showProgress, terminalLines } from
 import { parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
 import { BACKEND_HELP, type BackendFlags, openBackend } from "../shared/eval-backend.js";
 import {
+  info,
   interruptSignal,
   paletteFor,
   parseCount,
   parseList,
   print,
   printJson,
-  say,
   warn,
   write,
 } from "../shared/output.js";
@@ -63,61 +61,68 @@ export function addEvalCommand(program: Command): void {
   const command = program
     .command("eval")
     .description(
-      "Asks a model what tasks ask, reads and judges its answers, and prints scores with their uncertainty and the " +
-        "full name of the protocol. With --out, results, every sample and every answer are kept, and --resume goes on " +
-        "after an interruption. --list shows the tasks.",
+      "Score a model on tasks, with confidence intervals and the full name of each protocol. --list shows the tasks. " +
+        "--out keeps results, samples and answers, and --resume continues an interrupted evaluation.",
     )
-    .argument("[source]", `${SOURCE_ARGUMENT}; with a server, its name for the model, or the model's folder`)
+    .argument("[source]", `${SOURCE_ARGUMENT}; for a server, its name for the model or the model's folder`)
+    .optionsGroup("Tasks:")
     .addOption(
       new Option(
         "-t, --tasks <names>",
-        "tasks between commas: mgsm_sw, a suite such as paper, or a .yaml file",
+        "comma-separated tasks: mgsm_sw, a suite such as paper, or a .yaml file",
       ).argParser(parseList),
     )
     .option("--list", "list tasks, suites and protocols")
-    .option("-b, --backend <backend>", `who answers: ${BACKEND_HELP}`, "engine")
-    .addOption(new Option("--protocol <names>", "protocols to ask by, instead of each task's own").argParser(parseList))
-    .addOption(new Option("--shots <n>", "solved examples before each item").argParser(parseCount))
-    .addOption(new Option("--limit <n>", "at most so many items of each task").argParser(parsePositive))
-    .option("-d, --data <folder>", "folder with the tasks' data (default: data sets of the hub)")
-    .option("-o, --out <folder>", "folder for results, samples and answers")
-    .option("--resume", "go on with what a stopped run has left in --out")
+    .addOption(new Option("--protocol <names>", "protocols to use (default: each task's own)").argParser(parseList))
     .addOption(
-      new Option("--show <n>", "print the first n items of each task: prompt, answer, verdict").argParser(
+      new Option("--shots <n>", "solved examples in each prompt (default: the protocol's)").argParser(parseCount),
+    )
+    .addOption(new Option("--limit <n>", "maximum items per task").argParser(parsePositive))
+    .option("-d, --data <folder>", "folder with task data (default: Hugging Face datasets)")
+    .addOption(
+      new Option("--tokenize <name>", "BLEU tokenizer").choices(BLEU_TOKENIZERS).default(undefined, "by language"),
+    )
+    .option("--spbleu <file>", "SentencePiece model of FLORES-200; adds spBLEU")
+    .optionsGroup("Output:")
+    .option("-o, --out <folder>", "folder for results, samples and answers")
+    .option("--resume", "resume an interrupted evaluation in --out")
+    .addOption(
+      new Option("--show <n>", "print prompt, answer and verdict of the first n items").argParser(parsePositive),
+    )
+    .addOption(new Option("--format <format>", "output format").choices(SCORE_FORMATS).default("table"))
+    .addOption(new Option("--seed <n>", "seed of the bootstrap and of retry delays").argParser(parseCount).default(0))
+    .addOption(new Option("--resamples <n>", "bootstrap resamples (default: 1000)").argParser(parsePositive))
+    .optionsGroup("Model-written programs (MBPP):")
+    .option("--allow-code", "run programs that the model writes, in a sandbox")
+    .option("--unsafe-code", "run them even if the kernel cannot confine them")
+    .option("--python <path>", "Python interpreter (default: python3 on the PATH)")
+    .addOption(new Option("--code-timeout <seconds>", "timeout of each program (default: 3)").argParser(parseSeconds))
+    .optionsGroup("Backend:")
+    .option("-b, --backend <backend>", `backend that runs the model: ${BACKEND_HELP}`, "engine")
+    .addOption(new Option("--batch <n>", "prompts per batch of the engine (default: 8)").argParser(parsePositive))
+    .option("--model <name>", "server's name for the model (default: <source>, or its only one)")
+    .option("--tokenizer <folder>", "folder with tokenizer.json, for servers that cannot tokenize")
+    .addOption(new Option("--concurrency <n>", "parallel requests to a server (default: 8)").argParser(parsePositive))
+    .addOption(new Option("--timeout <seconds>", "timeout of a request (default: 600)").argParser(parseSeconds))
+    .addOption(new Option("--retries <n>", "retries on transient errors (default: 6)").argParser(parseCount))
+    .addOption(
+      new Option("--start-timeout <seconds>", "seconds to wait for the server to start (default: 900)").argParser(
+        parseSeconds,
+      ),
+    )
+    .addOption(
+      new Option("--context <n>", "context length in tokens for ollama (default: at most 8192)").argParser(
         parsePositive,
       ),
     )
-    .addOption(new Option("--format <format>", "of the scores").choices(SCORE_FORMATS).default("table"))
-    .addOption(
-      new Option("--seed <n>", "of the bootstrap and of waits between attempts").argParser(parseCount).default(0),
-    )
-    .addOption(new Option("--resamples <n>", "of the bootstrap (default: 1000)").argParser(parsePositive))
-    .addOption(
-      new Option("--batch <n>", "prompts computed at once by the engine (default: 8)").argParser(parsePositive),
-    )
-    .option("--allow-code", "execute programs that the model wrote, confined (MBPP)")
-    .option("--unsafe-code", "with --allow-code: execute them also where the kernel does not confine them")
-    .option("--python <path>", "Python that executes them (default: python3 on the PATH)")
-    .addOption(new Option("--code-timeout <seconds>", "for one of these programs (default: 3)").argParser(parseSeconds))
-    .addOption(new Option("--tokenize <name>", "how BLEU cuts text (default: by language)").choices(BLEU_TOKENIZERS))
-    .option("--spbleu <file>", "SentencePiece model of FLORES-200: adds spBLEU")
-    .option("--model <name>", "the server's name for the model (default: <source>, or the only one it has)")
-    .option("--tokenizer <folder>", "folder with the model's tokenizer.json, for servers that cannot tokenize")
-    .addOption(new Option("--concurrency <n>", "requests at once to a server (default: 8)").argParser(parsePositive))
-    .addOption(new Option("--timeout <seconds>", "for one answer of a server (default: 600)").argParser(parseSeconds))
-    .addOption(new Option("--retries <n>", "attempts after what may pass (default: 6)").argParser(parseCount))
-    .addOption(
-      new Option("--start-timeout <seconds>", "for serve: to become healthy (default: 900)").argParser(parseSeconds),
-    )
-    .addOption(
-      new Option("--context <n>", "for ollama: tokens of context (default: at most 8192)").argParser(parsePositive),
-    )
-    .option("--api-key-env <name>", "environment variable that holds the server's key");
+    .option("--api-key-env <name>", "environment variable with the server's API key");
   withEngineOptions(command).action(async (source: string | undefined, flags: EvalFlags) => {
     if (flags.list) return list(flags);
-    if (source === undefined) throw usage("say what to evaluate: a folder, a recipe, or a server's name for a model");
-    if (!flags.tasks) throw usage("say which tasks: --tasks mgsm_sw,mbpp; --list shows them");
-    if (flags.resume && flags.out === undefined) throw usage("--resume goes on in the folder of --out; name it");
+    if (source === undefined)
+      throw usage("Missing the model to evaluate. Pass a folder, a recipe, or a server's name for a model.");
+    if (!flags.tasks) throw usage("Missing --tasks, such as --tasks mgsm_sw,mbpp. --list shows all tasks.");
+    if (flags.resume && flags.out === undefined)
+      throw usage("--resume needs --out, the folder of the interrupted evaluation.");
     await run(source, flags, flags.tasks);
   });
 }
@@ -131,9 +136,9 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
     tokenize: flags.tokenize,
     pieces: flags.spbleu === undefined ? undefined : await loadPieces(flags.spbleu),
   });
-  // Before the minutes that a model may take to load.
+  // Checked first, as a model may take minutes to load.
   if (flags.out !== undefined) await ResultFolder.check(flags.out, flags.resume ?? false);
-  else say(flags, "note: nothing is kept, as there is no --out FOLDER");
+  else info(flags, "note: results are not saved; pass --out FOLDER to save them");
   const sandbox = tasks.some(({ executes }) => executes)
     ? await openSandbox({
         allowCode: flags.allowCode ?? false,
@@ -151,7 +156,7 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
       backend: opened.backend,
       data: {
         folder: flags.data,
-        loadRows: hubLoader({ onProgress: ({ dataset, done, total }) => tellFetch(display, dataset, done, total) }),
+        loadRows: hubLoader({ onProgress: ({ dataset, done, total }) => noteFetch(display, dataset, done, total) }),
       },
       source,
       out: flags.out,
@@ -184,7 +189,7 @@ function report(results: Results, flags: EvalFlags): void {
   const lines = scoreLines(results, flags.format);
   if (flags.format !== "table") {
     print(lines);
-    for (const note of scoreNotes(results)) say(flags, `note: ${note}`);
+    for (const note of scoreNotes(results)) info(flags, `note: ${note}`);
   } else {
     const palette = paletteFor(process.stdout);
     const { backend, server, model } = results.backend;
@@ -200,9 +205,9 @@ function report(results: Results, flags: EvalFlags): void {
   }
   const unscored = results.tasks.filter(({ faults }) => faults.unscored > 0);
   for (const { task, faults, items } of unscored) {
-    warn(`${task}: ${faults.unscored} of ${plural(items, "item")} have no verdict and are in no score`);
+    warn(`${task}: ${faults.unscored} of ${plural(items, "item")} have no verdict and are not in the score`);
   }
-  if (flags.out !== undefined) say(flags, `Results and samples are in ${flags.out}`);
+  if (flags.out !== undefined) info(flags, `Wrote results and samples to ${flags.out}`);
 }
 
 /** Prints the first items of each task, each when it is done. */
@@ -214,7 +219,7 @@ function shower(
   return (task, sample, item, index) => {
     if (index >= show) return;
     display.clear();
-    // The one JSON document of --json must stay alone on stdout.
+    // stdout holds only the JSON document under --json.
     const out = json ? process.stderr : process.stdout;
     write(out, `${describe(task, sample, item).join("\n")}\n`);
   };
@@ -232,7 +237,7 @@ function describe(task: Task, sample: Sample, { prompt }: Item): string[] {
   return [
     title(`${task.name}, item ${sample.id}: prompt (${protocolTitle(task.protocol, task.shots)})`),
     asked,
-    title(`answer${finish === "length" ? ", cut at the bound of new tokens" : ""}`),
+    title(`answer${finish === "length" ? ", cut at the token limit" : ""}`),
     fault === undefined ? answer : `none: ${fault}`,
     title("verdict"),
     `read:    ${JSON.stringify(sample.reading)}`,
@@ -243,7 +248,7 @@ function describe(task: Task, sample: Sample, { prompt }: Item): string[] {
   ];
 }
 
-function tellFetch(display: ProgressDisplay, dataset: string, done: number, total: number): void {
+function noteFetch(display: ProgressDisplay, dataset: string, done: number, total: number): void {
   if (done === total && total > 0) display.note(`fetched ${dataset}`);
 }
 
@@ -278,7 +283,7 @@ function list(flags: EvalFlags): void {
 function parseSeconds(text: string): number {
   const value = Number(text);
   if (text.trim() === "" || !(value > 0 && value <= 86_400)) {
-    throw new InvalidArgumentError("It must be a number of seconds, at most a day.");
+    throw new InvalidArgumentError("It must be a number of seconds, at most 86400.");
   }
   return value;
 }

@@ -34,11 +34,11 @@ async function run(...args: string[]): Promise<{ text: string; error: Error | un
 
 describe("actions", () => {
   it.each([
-    [[plan, "stat"], "there is no action stat; did you mean status?"],
-    [[plan, "rum"], "there is no action rum; did you mean run?"],
-    [[plan, "frobnicate"], "there is no action frobnicate; it is one of run, resume, status, report"],
+    [[plan, "stat"], "unknown action stat; did you mean status?"],
+    [[plan, "rum"], "unknown action rum; did you mean run?"],
+    [[plan, "frobnicate"], "unknown action frobnicate; use one of run, resume, status, report"],
     [["status", "plan.yaml"], "the plan comes first: layergraft experiment plan.yaml status"],
-    [[plan, "report"], "nothing of plan.yaml is done yet; run it before its report"],
+    [[plan, "report"], "plan.yaml has no finished steps; run it before the report"],
   ])("%j", async (args, message) => {
     expect((await run(...args)).error?.message).toBe(message);
   });

@@ -1,5 +1,3 @@
-// layergraft experiment: a whole pipeline from one file: experts, merges, evaluations, tables.
-
 import { basename, join, relative } from "node:path";
 import { type Command, Option } from "commander";
 import { closest, LayergraftError } from "../../core/index.js";
@@ -22,10 +20,10 @@ import {
 import { SILENT, showProgress } from "../../report/index.js";
 import {
   type CommonOptions,
+  info,
   interruptSignal,
   print,
   printJson,
-  say,
   warn,
   withCommonOptions,
 } from "../shared/output.js";
@@ -44,16 +42,16 @@ export function addExperimentCommand(program: Command): void {
   const command = program
     .command("experiment")
     .description(
-      "Checks a plan and runs it: trains experts or takes existing ones, merges them in every way the plan lists, " +
-        "evaluates all models, chooses configurations and writes tables. Finished steps are kept: stop it at any time and " +
-        "run it again to resume. After a change of the plan, only what is new is computed.",
+      "Run a plan: train experts or use existing ones, merge them, evaluate every model, and write a report. Stop it at any " +
+        "time and run it again to resume. If the plan changes, only new steps run.",
     )
-    .argument("<plan>", "the plan, a YAML file")
+    .argument("<plan>", "plan, a YAML file")
     .argument("[action]", `${ACTIONS.join(", ")} (default: run)`)
-    .addOption(new Option("-o, --out <folder>", "folder of the experiment (default: NAME.experiment beside the plan)"))
+    .optionsGroup("Plan:")
+    .addOption(new Option("-o, --out <folder>", "folder to write (default: NAME.experiment next to the plan)"))
     .option("-b, --base <model>", "base model (default: the plan's)")
-    .option("-d, --data <folder>", "folder with the data sets of evaluation (default: the plan's, or the hub)")
-    .option("--dry-run", "show what would run and what is missing, without running it");
+    .option("-d, --data <folder>", "folder with evaluation data (default: the plan's, or the hub)")
+    .option("--dry-run", "print the steps and what is missing, and exit");
   withCommonOptions(command).action(async (plan: string, action: string | undefined, flags: ExperimentFlags) => {
     const chosen = actionOf(plan, action);
     const signal = interruptSignal();
@@ -71,8 +69,8 @@ function actionOf(plan: string, action = "run"): Action {
     throw new LayergraftError("usage", `the plan comes first: layergraft experiment ${action} ${plan}`);
   }
   const meant = closest(action, ACTIONS) ?? ACTIONS.find((one) => one.startsWith(action));
-  const hint = meant === undefined ? `; it is one of ${ACTIONS.join(", ")}` : `; did you mean ${meant}?`;
-  throw new LayergraftError("usage", `there is no action ${action}${hint}`);
+  const hint = meant === undefined ? `; use one of ${ACTIONS.join(", ")}` : `; did you mean ${meant}?`;
+  throw new LayergraftError("usage", `unknown action ${action}${hint}`);
 }
 
 async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {
@@ -116,7 +114,7 @@ async function run(experiment: Experiment, flags: ExperimentFlags, signal: Abort
     if (failures.length === 0) return;
     process.exitCode = 1;
     display.stop();
-    // The display has said why each of them failed.
+    // Otherwise the display has shown the reasons.
     if (flags.quiet) for (const { label, reason } of failures) warn(`${label} failed: ${reason}`);
     warn(adviceOnFailures(failures.length));
   } finally {
@@ -132,7 +130,7 @@ async function report(
 ): Promise<void> {
   if (status.counts.done === 0) {
     if (action !== "report") return;
-    throw new LayergraftError("usage", `nothing of ${basename(experiment.file)} is done yet; run it before its report`);
+    throw new LayergraftError("usage", `${basename(experiment.file)} has no finished steps; run it before the report`);
   }
   const data = gatherReport(experiment, status);
   const folder = join(experiment.out, "report");
@@ -140,8 +138,8 @@ async function report(
   if (flags.json) return printJson(data);
   print(data.overviews.filter(({ bars }) => bars.length > 0).flatMap((overview) => [...overviewLines(overview), ""]));
   if (action === "report") for (const { label, reason } of data.failures) warn(`${label} failed: ${reason}`);
-  say(
+  info(
     flags,
-    `the whole report: ${relative(process.cwd(), join(folder, "index.html"))}, and beside it Markdown, CSV and LaTeX`,
+    `Wrote the report; open ${relative(process.cwd(), join(folder, "index.html"))} (Markdown, CSV and LaTeX are in the same folder)`,
   );
 }

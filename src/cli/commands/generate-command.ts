@@ -1,5 +1,3 @@
-// layergraft generate: answers to prompts, from a checkpoint or from a recipe that nothing has executed.
-
 import { type Command, Option } from "commander";
 import { LayergraftError, plural } from "../../core/index.js";
 import type { Engine, Generation } from "../../engine/index.js";
@@ -17,7 +15,7 @@ import {
   withEngineOptions,
   withSamplingOptions,
 } from "../shared/engine-run.js";
-import { paletteFor, print, printJson, say, write } from "../shared/output.js";
+import { info, paletteFor, print, printJson, write } from "../shared/output.js";
 
 interface GenerateFlags extends EngineOptions, SamplingFlags {
   readonly prompt?: string[];
@@ -38,34 +36,35 @@ export function addGenerateCommand(program: Command): void {
   const command = program
     .command("generate")
     .description(
-      "Answers prompts. The source may be a recipe that nothing has executed: what it copies is read where it lies, what " +
-        "it blends is computed into memory, and nothing is written. The text of one prompt is printed as it comes.",
+      "Generate text from prompts. A recipe is merged in memory: copied tensors are read in place, averaged ones are " +
+        "computed, and nothing is written. The answer to a single prompt is streamed.",
     )
     .argument("<source>", SOURCE_ARGUMENT)
+    .optionsGroup("Prompt:")
     .option("-p, --prompt <text...>", "prompts")
-    .option("--prompts <file>", "prompts of a file: .json, .jsonl, or one a line; - for standard input")
-    .option("--ids <file>", "prompts as token ids: a JSON array of arrays; needs no tokenizer; - for standard input")
-    .option("--chat", "put each prompt into the model's chat template")
-    .option("--system <text>", "system message, with --chat")
-    .option("--no-bos", "do not let the tokenizer put its own marks (BOS) before a prompt")
-    .addOption(new Option("--batch <n>", "prompts answered at once (default: 8)").argParser(parsePositive));
+    .option("--prompts <file>", "file of prompts: .json, .jsonl or one per line; - for stdin")
+    .option("--ids <file>", "file of token ids: a JSON array of arrays; - for stdin")
+    .option("--chat", "apply the model's chat template to each prompt")
+    .option("--system <text>", "system message; needs --chat")
+    .option("--no-bos", "do not add the tokenizer's BOS token")
+    .addOption(new Option("--batch <n>", "prompts per batch (default: 8)").argParser(parsePositive));
   withEngineOptions(withSamplingOptions(command, 256)).action(async (source: string, flags: GenerateFlags) => {
-    if (flags.system !== undefined && !flags.chat) throw usage("--system belongs to a chat; add --chat");
+    if (flags.system !== undefined && !flags.chat) throw usage("--system needs --chat");
     const texts = [...(flags.prompt ?? []), ...(flags.prompts ? await readPrompts(flags.prompts) : [])];
     const tokens = flags.ids ? await readTokenFile(flags.ids) : [];
     if (texts.length + tokens.length === 0)
-      throw usage("there is no prompt; give --prompt TEXT, --prompts FILE or --ids FILE");
+      throw usage("Missing a prompt. Pass --prompt TEXT, --prompts FILE or --ids FILE.");
     await withEngine(source, flags, async (engine, signal) => {
       const prompts: Prompt[] = tokens.map((list) => ({ tokens: list }));
       for (const text of texts) prompts.push({ text, tokens: await encode(engine, text, flags) });
       const start = performance.now();
       const streams = prompts.length === 1 && !flags.json && texts.length === 1;
-      // Where answers appear on the terminal one after the other, they are the progress.
+      // Answers printed one by one on a terminal already show progress.
       const isSeen = streams || (!flags.json && process.stdout.isTTY);
       const progress = flags.quiet || isSeen || prompts.length === 1 ? SILENT : showProgress();
       const inOrder = printInOrder(prompts);
       let done = 0;
-      const tell = (i: number, answer: Generation): void => {
+      const show = (i: number, answer: Generation): void => {
         if (!flags.json && !streams) inOrder(i, answer);
         progress.update({ phase: "answering", done: ++done, total: prompts.length });
       };
@@ -76,18 +75,18 @@ export function addGenerateCommand(program: Command): void {
             ...samplingOf(flags),
             signal,
             ...(streams ? { onText: (_: number, text: string) => write(process.stdout, text) } : {}),
-            onDone: (i, answer) => tell(i, answer),
+            onDone: (i, answer) => show(i, answer),
           },
         )
         .finally(() => progress.stop());
       const seconds = (performance.now() - start) / 1000;
       const count = answers.reduce((sum, { ids }) => sum + ids.length, 0);
       const broken = answers.findIndex(({ finish }) => finish === "invalid");
-      // Nothing but the error may be on stdout then.
+      // After an error, --json prints the error alone.
       if (flags.json && broken < 0) printJson(report(engine, prompts, answers, seconds));
       else if (streams) print("");
-      say(flags, `${plural(count, "token")} in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} a second)`);
-      if (broken >= 0) throw brokenModel(engine, `in its answer ${broken + 1}`);
+      info(flags, `${plural(count, "token")} in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} tokens/s)`);
+      if (broken >= 0) throw brokenModel(engine, `in answer ${broken + 1}`);
     });
   });
 }

@@ -1,5 +1,3 @@
-// layergraft graph: what is executed, in words: the graph of a model's decoder.
-
 import type { Command } from "commander";
 import { buildDecoder, openModelSource, printGraph, reachable, readSpec } from "../../engine/index.js";
 import { SOURCE_ARGUMENT } from "../shared/engine-run.js";
@@ -13,10 +11,11 @@ export function addGraphCommand(program: Command): void {
   const command = program
     .command("graph")
     .description(
-      "Prints what is computed for a model, one operation a line, with types. Reads headers and configuration only.",
+      "Print the computation graph of a model, one operation per line, with types. Reads only headers and configuration.",
     )
     .argument("<source>", SOURCE_ARGUMENT)
-    .option("--cached", "with the keys and values of earlier positions, as answers are computed");
+    .optionsGroup("Output:")
+    .option("--cached", "print the graph with a key-value cache, used to generate text");
   withCommonOptions(command).action(async (source: string, flags: GraphFlags) => {
     const { config } = await openModelSource(source);
     const { logits, weights } = buildDecoder(readSpec(config), { cached: flags.cached ?? false });

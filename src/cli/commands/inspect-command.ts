@@ -1,5 +1,3 @@
-// layergraft inspect: what a checkpoint is, from its headers.
-
 import type { Command } from "commander";
 import {
   elementCount,
@@ -21,8 +19,11 @@ interface InspectOptions extends CommonOptions {
 export function addInspectCommand(program: Command): void {
   const command = program
     .command("inspect")
-    .description("Shows what a checkpoint is. Reads headers and configuration only.")
-    .argument("<source>", "FOLDER, FOLDER+ADAPTER, or the name of a model in the hub's local cache")
+    .description(
+      "Show the architecture, layers, parameters, dtypes and shards of a checkpoint. Reads only headers and configuration.",
+    )
+    .argument("<source>", "FOLDER, FOLDER+ADAPTER, or a name in the Hugging Face cache")
+    .optionsGroup("Output:")
     .option("--tensors", "list every tensor");
   withCommonOptions(command).action(async (source: string, options: InspectOptions) => {
     const checkpoint = await openCheckpoint(source);
@@ -109,7 +110,7 @@ function describe(checkpoint: Checkpoint, listTensors: boolean): string[] {
     `dtypes        ${total.map(([dtype, n]) => `${dtype} ${formatCount(n)}`).join(", ")}`,
     ...(config.hiddenSize === undefined ? [] : [`hidden size   ${config.hiddenSize}`]),
     ...(config.vocabularySize === undefined ? [] : [`vocabulary    ${config.vocabularySize}`]),
-    `output head   ${checkpoint.tied ? "tied to the embedding" : "of its own"}`,
+    `output head   ${checkpoint.tied ? "tied to the embedding" : "separate"}`,
     `weight files  ${plural(files.length, "file")}, ${formatBytes(bytes)}`,
     ...(adapter
       ? [

@@ -1,5 +1,3 @@
-// layergraft methods: what recipes can say.
-
 import { type Command, Option } from "commander";
 import { closest, LayergraftError } from "../../core/index.js";
 import {
@@ -20,10 +18,11 @@ interface MethodsOptions {
 export function addMethodsCommand(program: Command): void {
   program
     .command("methods")
-    .description("Lists the methods of recipes; with a name, its formula, reference, fields and an example.")
-    .argument("[method]", "name of a method")
-    .option("--json", "print the result as one JSON document")
-    .addOption(new Option("--schema", "print the JSON Schema of recipes, for editors").conflicts("json"))
+    .description("List the merge methods. With a name, print its formula, reference, fields and an example.")
+    .argument("[method]", "method to explain")
+    .optionsGroup("Output:")
+    .option("--json", "print the result as JSON")
+    .addOption(new Option("--schema", "print the JSON Schema of recipes").conflicts("json"))
     .action(async (name: string | undefined, options: MethodsOptions) => {
       if (options.schema) return printJson(recipeJsonSchema());
       const methods = methodReferences();
@@ -35,7 +34,7 @@ export function addMethodsCommand(program: Command): void {
             rows: methods.map((method) => [method.name, method.summary]),
           }),
           "",
-          "layergraft methods NAME explains one; docs/recipes.md has them all.",
+          "Explain one with layergraft methods NAME, or read docs/recipes.md.",
         ]);
       }
       const method = methods.find((one) => one.name === name);
@@ -50,7 +49,7 @@ function unknownMethod(name: string, methods: readonly MethodReference[]): Layer
   const meant = closest(name, known);
   return new LayergraftError(
     "usage",
-    `there is no method ${name}${meant === undefined ? "" : `; did you mean ${meant}?`} The methods are ${known.join(", ")}`,
+    `unknown method ${name}${meant === undefined ? ";" : `; did you mean ${meant}?`} methods: ${known.join(", ")}`,
   );
 }
 
@@ -66,12 +65,12 @@ async function explain(method: MethodReference): Promise<string[]> {
     palette.dim(reference),
     "",
     ...table(fields),
-    ...(entryFields.length > 0 ? ["", "Of each entry of the list, beside its model:", ...table(entryFields)] : []),
+    ...(entryFields.length > 0 ? ["", "Fields of each entry of the list:", ...table(entryFields)] : []),
     "",
-    "At the top of a recipe, whatever its method:",
+    "Fields of every recipe:",
     ...table(outputReferences()),
     "",
-    "A parameter is a number, a list of one per layer, { gradient: [...] }, or rules; see docs/recipes.md.",
+    "A parameter is a number, a list with one number per layer, { gradient: [...] }, or rules; see docs/recipes.md.",
     "",
     palette.dim("# example"),
     stringify(example).trimEnd(),

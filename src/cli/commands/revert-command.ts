@@ -1,4 +1,3 @@
-// layergraft revert: part of an expert goes back to its base.
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { parseList } from "../shared/output.js";
@@ -23,30 +22,26 @@ export function addRevertCommand(program: Command): void {
   const command = program
     .command("revert")
     .description(
-      "Gives layers, parts or little-changed rows of an expert back to the base it was fine-tuned from (Bandarkar et al., " +
-        "arXiv 2410.01335, section 3.3), and says what share of the parameters stays the expert's.",
+      "Reset layers, parts or little-changed rows of an expert to the base it was fine-tuned from (Bandarkar et al., arXiv " +
+        "2410.01335, section 3.3). Prints the share of parameters that stay the expert's.",
     )
-    .requiredOption("--expert <source>", "the expert")
-    .requiredOption("--base <source>", "the model it was fine-tuned from")
-    .option("--layers <list>", "layers that go back, such as 0-4,30-31 (default: all, and what is in none)")
+    .optionsGroup("Models:")
+    .requiredOption("--expert <source>", "expert to reset")
+    .requiredOption("--base <source>", "model it was fine-tuned from")
+    .optionsGroup("Selection:")
+    .option("--layers <list>", "layers to reset, such as 0-4,30-31 (default: the whole model)")
     .addOption(
-      new Option("--parts <list>", "parts that go back: attention, mlp, outside, or such as q_proj,k_proj").argParser(
+      new Option("--parts <list>", "parts to reset: attention, mlp, outside, or such as q_proj,k_proj").argParser(
         parseList,
       ),
     )
     .addOption(
-      new Option(
-        "--rows-below <t>",
-        "of those only rows whose mean absolute change is below t (default: whole tensors)",
-      ).argParser(parsePositive),
+      new Option("--rows-below <t>", "reset only rows with a mean absolute change below t").argParser(parsePositive),
     )
     .addOption(
-      new Option("--rows <axis>", "what a row is: an input feature, or an output feature (default: input)").choices([
-        "input",
-        "output",
-      ]),
+      new Option("--rows <axis>", "feature that makes a row").choices(["input", "output"]).default(undefined, "input"),
     )
-    .option("--keep", "the complement: what is chosen stays the expert's, all else goes back");
+    .option("--keep", "keep the selection and reset everything else");
   withMergeOptions(command).action(async (options: RevertOptions) => {
     const { expert, base, layers, parts, rowsBelow, rows, keep } = options;
     const recipe = { method: "revert" as const, expert, base, layers, parts, rows_below: rowsBelow, rows, keep };

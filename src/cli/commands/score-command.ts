@@ -1,5 +1,3 @@
-// layergraft score: log-probabilities of given tokens or continuations, and the most likely next tokens.
-
 import { type Command, Option } from "commander";
 import { LayergraftError } from "../../core/index.js";
 import { right, terminalLines } from "../../report/index.js";
@@ -26,22 +24,21 @@ export function addScoreCommand(program: Command): void {
   const command = program
     .command("score")
     .description(
-      "Prints natural log-probabilities: of token ids (n - 1 for n, as nothing predicts the first), of continuations of a " +
-        "prompt, or of the most likely next tokens.",
+      "Print natural log-probabilities of token ids (n - 1 for n tokens, as nothing predicts the first), of continuations " +
+        "of a prompt, or of the most likely next tokens.",
     )
     .argument("<source>", SOURCE_ARGUMENT)
-    .option("--ids <file>", "JSON array of arrays of token ids; - for standard input")
-    .option("-p, --prompt <text>", "a prompt, with --continuation or --top")
-    .option("-c, --continuation <text...>", "texts that may follow the prompt")
-    .addOption(new Option("--top <n>", "how many of the most likely next tokens to print").argParser(parsePositive))
-    .option("--no-bos", "do not let the tokenizer put its own marks (BOS) before the prompt")
-    .addOption(new Option("--batch <n>", "texts computed at once (default: 8)").argParser(parsePositive));
+    .optionsGroup("Text:")
+    .option("--ids <file>", "file of token ids: a JSON array of arrays; - for stdin")
+    .option("-p, --prompt <text>", "prompt; needs --continuation or --top")
+    .option("-c, --continuation <text...>", "continuations to score")
+    .addOption(new Option("--top <n>", "print the n most likely next tokens").argParser(parsePositive))
+    .option("--no-bos", "do not add the tokenizer's BOS token")
+    .addOption(new Option("--batch <n>", "texts per batch (default: 8)").argParser(parsePositive));
   withEngineOptions(command).action(async (source: string, flags: ScoreFlags) => {
     const texts = flags.ids === undefined ? undefined : await readTokenFile(flags.ids);
-    if (!texts && flags.prompt === undefined)
-      throw usage("nothing says what to score; give --ids FILE, or --prompt TEXT");
-    if (!texts && !flags.continuation && !flags.top)
-      throw usage("say what to score of the prompt: --continuation or --top");
+    if (!texts && flags.prompt === undefined) throw usage("Missing a text to score. Pass --ids FILE or --prompt TEXT.");
+    if (!texts && !flags.continuation && !flags.top) throw usage("--prompt needs --continuation TEXT or --top N.");
     await withEngine(source, flags, async (engine, signal) => {
       const batch = { signal, ...(flags.batch === undefined ? {} : { batch: flags.batch }) };
       if (texts) {
@@ -89,7 +86,7 @@ export function addScoreCommand(program: Command): void {
   });
 }
 
-/** Numbers by the thousand are one line, not one line each. */
+/** Prints thousands of numbers on one line, not one line each. */
 function printJsonLine(value: unknown): void {
   print(JSON.stringify(value));
 }

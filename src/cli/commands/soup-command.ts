@@ -1,4 +1,3 @@
-// layergraft soup: the average of several models.
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 
@@ -8,7 +7,7 @@ interface SoupOptions extends MergeOptions {
   readonly weights?: "equal" | "magnitude";
 }
 
-/** SOURCE or SOURCE=WEIGHT; a path may hold a '=' itself, so only a number after the last one is a weight. */
+/** SOURCE or SOURCE=WEIGHT; a path may contain '=', so only a number after the last one is a weight. */
 function parseModel(text: string, earlier: readonly { model: string; weight?: number }[] = []): typeof earlier {
   const equals = text.lastIndexOf("=");
   const weight = equals > 0 && equals < text.length - 1 ? Number(text.slice(equals + 1)) : Number.NaN;
@@ -19,20 +18,18 @@ function parseModel(text: string, earlier: readonly { model: string; weight?: nu
 export function addSoupCommand(program: Command): void {
   const command = program
     .command("soup")
-    .description(
-      "Averages models tensor by tensor: uniformly, with weights, or by the inverse magnitude of their change.",
-    )
+    .description("Average models tensor by tensor: equally, with weights, or by the inverse magnitude of their change.")
+    .optionsGroup("Models:")
     .addOption(
-      new Option("--model <source[=weight]>", "a model, as often as there are models")
+      new Option("--model <source[=weight]>", "model to average; repeatable")
         .argParser(parseModel)
         .makeOptionMandatory(),
     )
-    .option("--base <source>", "the model all were fine-tuned from (for --weights magnitude)")
+    .option("--base <source>", "model all were fine-tuned from; for --weights magnitude")
     .addOption(
-      new Option("--weights <weights>", "equal, unless --model gives weights, or magnitude").choices([
-        "equal",
-        "magnitude",
-      ]),
+      new Option("--weights <weights>", "weights of the average")
+        .choices(["equal", "magnitude"])
+        .default(undefined, "those of --model, or equal"),
     );
   withMergeOptions(command).action(async (options: SoupOptions) => {
     const { model, base, weights } = options;

@@ -1,5 +1,3 @@
-// layergraft suggest: configurations worth trying for two experts, each with its reason.
-
 import { mkdir, readdir } from "node:fs/promises";
 import { isAbsolute, join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
@@ -8,11 +6,11 @@ import { exists, OutputError, plural, writeFileAtomically } from "../../core/ind
 import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/index.js";
 import { locateSource } from "../../weights/index.js";
 import {
+  info,
   paletteFor,
   print,
   printJson,
   runWithProgress,
-  say,
   type WorkOptions,
   warn,
   withWorkOptions,
@@ -39,26 +37,27 @@ export function addSuggestCommand(program: Command): void {
   const command = program
     .command("suggest")
     .description(
-      "Looks at where two experts changed, in one pass, and lists configurations to try, each with its reason: the paper's " +
-        "range scaled to the depth, shares of change by layer and by module, the experts' profiles, a reverse swap. A " +
-        "suggestion is where a search may start, never a result: evaluate what comes out.",
+      "Analyze two experts in one pass and suggest recipes, each with its reason: the paper's layer range scaled to the depth, " +
+        "shares of change by layer and by module, the experts' profiles, a reverse swap. Suggestions are starting points " +
+        "for a search: evaluate what they give.",
     )
-    .requiredOption("--base <source>", "the model both were fine-tuned from")
-    .requiredOption("--task <source>", "the task expert")
-    .requiredOption("--language <source>", "the language expert")
+    .optionsGroup("Models:")
+    .requiredOption("--base <source>", "model both were fine-tuned from")
+    .requiredOption("--task <source>", "task expert")
+    .requiredOption("--language <source>", "language expert")
+    .optionsGroup("Suggestions:")
     .addOption(
-      new Option("--tau <share>", "difference of shares from which one expert owns a layer (default: 0.001)").argParser(
+      new Option("--tau <share>", "smallest difference of shares that decides a layer (default: 0.001)").argParser(
         parseShare,
       ),
     )
     .addOption(
-      new Option("--alpha <share>", "the task expert's weight where shares are alike (default: 0.5)").argParser(
-        parseShare,
-      ),
+      new Option("--alpha <share>", "task expert's weight in layers below --tau (default: 0.5)").argParser(parseShare),
     )
-    .option("--vocabulary <name>", "where vocabularies differ: whose tokens count, task, language, base, or union")
-    .option("-o, --out <folder>", "folder to write the recipes to, one YAML file each")
-    .option("--force", "write into a folder that is not empty, over recipes of the same names");
+    .option("--vocabulary <name>", "tokens to compare if vocabularies differ: task, language, base, or union")
+    .optionsGroup("Output:")
+    .option("-o, --out <folder>", "folder for the recipes, one YAML file each")
+    .option("--force", "write to a folder that is not empty; replaces recipes by name");
   withWorkOptions(command).action(suggest);
 }
 
@@ -75,10 +74,7 @@ async function suggest(options: SuggestCommandOptions): Promise<void> {
     const suggestions = suggestRecipes({ analysis, sources, tau, alpha, vocabulary });
     if (options.json) printJson(suggestions);
     else print(describe(suggestions));
-    say(
-      options,
-      "Each is where a search may start, not a result. --out FOLDER writes them as recipes for layergraft merge.",
-    );
+    info(options, "These are starting points; evaluate what they give. Pass --out FOLDER to write them as recipes.");
     return;
   }
   // Paths in a recipe start from the recipe's folder.
@@ -94,7 +90,7 @@ async function suggest(options: SuggestCommandOptions): Promise<void> {
   }
   if (options.json) printJson(suggestions.map((one) => ({ ...one, file: `${one.name}.yaml` })));
   else print(describe(suggestions));
-  say(
+  info(
     options,
     `Wrote ${plural(suggestions.length, "recipe")} to ${out}; try one: layergraft merge ${join(out, `${suggestions[0]?.name}.yaml`)} --out merged`,
   );
@@ -113,7 +109,7 @@ function recipeFile({ reason, reference, layers, recipe }: Suggestion): string {
   return `# ${reason}\n# ${reference}\n# ${layers}\n# A configuration to try, not a result.\n${stringify(recipe)}`;
 }
 
-/** A source as a recipe in another folder must name it. Names of models in the hub's cache stay as they are. */
+/** The source relative to another folder. Names of models in the hub's cache stay as they are. */
 async function fromFolder(source: string, folder: string): Promise<string> {
   if (
     isAbsolute(source) ||
@@ -129,7 +125,7 @@ async function fromFolder(source: string, folder: string): Promise<string> {
 async function requireEmpty(out: string): Promise<void> {
   if (!(await exists(out))) return;
   if ((await readdir(out).catch(() => ["?"])).length > 0) {
-    throw new OutputError(`${out} is there and not empty; choose another folder, or write into it with --force`, {
+    throw new OutputError(`${out} is not empty. Pass --force to write into it, or choose another --out.`, {
       file: out,
     });
   }

@@ -1,5 +1,3 @@
-// layergraft swap: two experts in, one checkpoint out.
-
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { OUTSIDE, type SwapRecipe } from "../../merge/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
@@ -35,32 +33,34 @@ export function addSwapCommand(program: Command): void {
   const command = program
     .command("swap")
     .description(
-      "Takes the bottom and top layers from the language expert, the middle from the task expert, and averages " +
-        "what lies outside the layers (Bandarkar et al., arXiv 2410.01335). A source is a folder, FOLDER+ADAPTER with " +
-        "a PEFT LoRA adapter, or the name of a model in the hub's local cache.",
+      "Take the bottom and top layers from the language expert and the middle layers from the task expert, and average " +
+        "the tensors outside the layers (Bandarkar et al., arXiv 2410.01335). A source is a folder, FOLDER+ADAPTER with " +
+        "a PEFT LoRA adapter, or a name in the Hugging Face cache.",
     )
-    .requiredOption("--task <source>", "the expert whose middle layers are kept")
-    .requiredOption("--language <source>", "the expert whose bottom and top layers are taken")
-    .option("--base <source>", "the model both were fine-tuned from (for --weights magnitude)")
-    .addOption(layers("--bottom <n>", "layers taken at the input (default: 5 of 32, in proportion)"))
-    .addOption(layers("--top <n>", "layers taken at the output (default: 2 of 32, in proportion)"))
-    .addOption(layers("--bottom-transition <n>", "layers averaged above the bottom ones (default: 0)"))
-    .addOption(layers("--top-transition <n>", "layers averaged below the top ones (default: 0)"))
-    .option(
-      "--layers <list>",
-      "layers to take from the language expert, such as 0-4,30-31, in place of --bottom and --top",
-    )
-    .option("--average <list>", "with --layers: layers to average")
+    .optionsGroup("Models:")
+    .requiredOption("--task <source>", "task expert; gives the middle layers")
+    .requiredOption("--language <source>", "language expert; gives the bottom and top layers")
+    .option("--base <source>", "model both were fine-tuned from; for --weights magnitude")
+    .optionsGroup("Layers:")
+    .addOption(layers("--bottom <n>", "layers to take at the input (default: 5 of 32, scaled)"))
+    .addOption(layers("--top <n>", "layers to take at the output (default: 2 of 32, scaled)"))
+    .addOption(layers("--bottom-transition <n>", "layers to average above the bottom ones (default: 0)"))
+    .addOption(layers("--top-transition <n>", "layers to average below the top ones (default: 0)"))
+    .option("--layers <list>", "layers to take, such as 0-4,30-31; instead of --bottom and --top")
+    .option("--average <list>", "layers to average; with --layers")
     .addOption(
-      new Option("--weights <weights>", "of averages: equal, magnitude, or TASK,LANGUAGE (default: equal)").argParser(
-        parseWeights,
-      ),
+      new Option(
+        "--weights <weights>",
+        "weights of averages: equal, magnitude, or TASK,LANGUAGE (default: equal)",
+      ).argParser(parseWeights),
     )
-    .addOption(new Option("--outside <from>", "tensors outside the layers (default: average)").choices(OUTSIDE))
+    .addOption(
+      new Option("--outside <from>", "tensors outside the layers").choices(OUTSIDE).default(undefined, "average"),
+    )
     .addOption(
       new Option(
         "--parts <parts>",
-        "what to take of a swapped layer: all, attention, mlp, or parts such as q_proj,k_proj (default: all)",
+        "parts to swap: all, attention, mlp, or such as q_proj,k_proj (default: all)",
       ).argParser(parseList),
     );
   withMergeOptions(command).action(async (options: SwapOptions) => {

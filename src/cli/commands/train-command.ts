@@ -1,5 +1,3 @@
-// layergraft train: an expert from a base and data, as a run file says, with every field as a flag.
-
 import { readFile } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
 import { type Command, Option } from "commander";
@@ -26,6 +24,7 @@ import {
   type PreparedRun,
   prepareRun,
   type Run,
+  type RunField,
   type RunResult,
   readRun,
   runFields,
@@ -38,11 +37,11 @@ import { parsePositive } from "../shared/engine-run.js";
 import {
   type CommonOptions,
   elapsed,
+  info,
   interruptSignal,
   paletteFor,
   print,
   printJson,
-  say,
   withCommonOptions,
 } from "../shared/output.js";
 
@@ -59,7 +58,7 @@ interface TrainFlags extends CommonOptions {
   readonly slurm?: string[];
 }
 
-/** Writes the run for PyTorch, and starts it if that is wanted. */
+/** Writes the run for PyTorch, and starts it with --start. */
 async function handOver(
   run: Run,
   where: { readonly folder: string; readonly dataFolder: string; readonly signal: AbortSignal },
@@ -71,7 +70,7 @@ async function handOver(
   const onWritten = (done: number, total: number) => display.update({ phase: "writing sequences", done, total });
   const written = await handOverRun({ ...where, run, cluster, onWritten }).finally(() => display.stop());
   if (flags.start) {
-    const onLine = (line: string) => say(flags, line);
+    const onLine = (line: string) => info(flags, line);
     await startTrlRun({ folder: written.folder, python: flags.python, signal: where.signal, onLine });
   }
   if (flags.json) return printJson({ ...written, started: flags.start ?? false });
@@ -79,8 +78,8 @@ async function handOver(
   print([
     `Wrote ${folder}: ${plural(sequences, "sequence")}, ${formatCount(tokens)} tokens, ${TRL_FILES.entry}, ${TRL_FILES.launch}, ${TRL_FILES.slurm}`,
     flags.start
-      ? `Trained; its checkpoints are in ${out}`
-      : `Start it with: bash ${join(folder, TRL_FILES.launch)} (or sbatch ${join(folder, TRL_FILES.slurm)}); checkpoints come to ${out}`,
+      ? `Trained; checkpoints are in ${out}`
+      : `Start it with: bash ${join(folder, TRL_FILES.launch)} (or sbatch ${join(folder, TRL_FILES.slurm)}); checkpoints go to ${out}`,
   ]);
 }
 
@@ -88,32 +87,32 @@ export function addTrainCommand(program: Command): void {
   const command = program
     .command("train")
     .description(
-      "Trains as a run file says: base, data, output, method, what is trained. Every field of it is a flag, too, and goes " +
-        "before the file's; values are read as YAML. Relative paths in the file start from its folder, those of flags from the working folder.",
+      "Fine-tune an expert from a run file, from flags, or from both. Each field of a run file is a flag, and a flag " +
+        "overrides the file. Values are read as YAML. Relative paths in the file start from its folder, those in flags " +
+        "from the working folder.",
     )
-    .argument("[run]", "YAML file; without it all comes from flags")
-    .option("--dry-run", "open base and data, say what would be trained, and stop")
+    .argument("[run]", "run file (YAML)")
+    .optionsGroup("Run:")
+    .option("--dry-run", "open base and data, print what would be trained, and exit")
     .addOption(
-      new Option("--preview <n>", "show what the model will see of the first examples, and stop").argParser(
+      new Option("--preview <n>", "print the first n examples as the model sees them, and exit").argParser(
         parsePositive,
       ),
     )
-    .option("--resume", "go on with a run that was stopped, to the same weights")
-    .option("--force", "replace an earlier run in the output folder")
+    .option("--resume", "resume an interrupted run; the weights are bit-identical")
+    .option("--force", "replace an existing run in --out")
+    .optionsGroup("PyTorch (TRL):")
     .addOption(
-      new Option(
-        "--engine <engine>",
-        "who trains: the embedded engine, or PyTorch, for which the run is written as a folder",
-      )
+      new Option("--engine <engine>", "trainer; trl writes a folder to run with PyTorch")
         .choices(["embedded", "trl"])
         .default("embedded"),
     )
-    .option("--start", "trl: start the folder that was written, here")
-    .option("--python <interpreter>", "trl: interpreter that has TRL and PEFT, for --start", "python3")
-    .addOption(new Option("--gpus <n>", "trl: processes of a machine").argParser(parsePositive))
-    .addOption(new Option("--machines <n>", "trl: machines").argParser(parsePositive))
-    .option("--slurm <option...>", "trl: options of sbatch, such as --slurm=--time=24:00:00");
-  for (const { field, description } of runFields()) command.option(`--${field} <value>`, description);
+    .option("--start", "start the TRL run on this machine")
+    .option("--python <interpreter>", "Python with TRL and PEFT, for --start", "python3")
+    .addOption(new Option("--gpus <n>", "processes per machine (default: 1)").argParser(parsePositive))
+    .addOption(new Option("--machines <n>", "number of machines (default: 1)").argParser(parsePositive))
+    .option("--slurm <option...>", "sbatch options, such as --slurm=--time=24:00:00");
+  addFieldFlags(command);
   withCommonOptions(command).action(async (file: string | undefined, flags: TrainFlags & Record<string, unknown>) => {
     const { run, ...folders } = await readRunOf(file, flags);
     const signal = interruptSignal();
@@ -138,7 +137,7 @@ export function addTrainCommand(program: Command): void {
         ...{ run, ...folders, signal },
         ...(flags.resume ? { resume: true } : {}),
         ...(flags.force ? { force: true } : {}),
-        onReady: (prepared) => say(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),
+        onReady: (prepared) => info(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),
         onProgress: (progress) => display.update(stateOf(progress)),
       });
     } finally {
@@ -150,7 +149,41 @@ export function addTrainCommand(program: Command): void {
   });
 }
 
-/** The run, and where its relative paths start: those of the file from it, those of flags from where the person stands. */
+/** Adds a flag for each field of a run file, with its choices and default. */
+function addFieldFlags(command: Command): void {
+  for (const { field, schema, default: fallback, description } of runFields()) {
+    const option = new Option(`--${field} <${valueName(schema)}>`, description.replaceAll("`", ""));
+    // Shown only: the schema checks the values of flags and of files alike.
+    if (Array.isArray(schema.enum)) option.argChoices = schema.enum.map(String);
+    const shown = typeof fallback === "string" || fallback === undefined ? fallback : JSON.stringify(fallback);
+    command.addOption(option.default(undefined, shown).helpGroup(groupOf(field)));
+  }
+}
+
+const valueName = ({ type }: RunField["schema"]) =>
+  type === "integer" || type === "number" ? "n" : type === "boolean" ? "bool" : "value";
+
+const FIELD_GROUPS: Readonly<Record<string, string>> = {
+  lora: "LoRA:",
+  ...Object.fromEntries(
+    ["sequence_length", "packing", "loss_on", "batch", "accumulation", "steps", "epochs", "samples"].map((field) => [
+      field,
+      "Batches and length:",
+    ]),
+  ),
+  optimizer: "Optimizer (AdamW):",
+  schedule: "Learning-rate schedule:",
+  checkpoints: "Checkpoints:",
+  save_dtype: "Checkpoints:",
+  holdout: "Held-out data:",
+  early_stopping: "Held-out data:",
+  seed: "General:",
+  threads: "General:",
+};
+
+const groupOf = (field: string) => FIELD_GROUPS[field.split(".", 1)[0] ?? ""] ?? "Model and data:";
+
+/** The run, and the folders its relative paths start from: the file's for its fields, the working folder for flags. */
 async function readRunOf(
   file: string | undefined,
   flags: Record<string, unknown>,
@@ -161,7 +194,7 @@ async function readRunOf(
   });
   if (file === undefined) {
     if (fields.length === 0)
-      throw new LayergraftError("usage", "there is nothing to train; give a run file, or --base, --data and --out");
+      throw new LayergraftError("usage", "Missing a run. Pass a run file, or --base, --data and --out.");
     return { run: checkRun({}, { fields }), folder: ".", dataFolder: "." };
   }
   const { run, folder } = await readRun(file, { fields });
@@ -173,7 +206,7 @@ async function readRunOf(
   };
 }
 
-/** What commander calls a flag's value. */
+/** Commander's name of a flag's value. */
 function attributeOf(field: string): string {
   return field.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
@@ -190,14 +223,14 @@ function describeRun(run: Run, prepared: PreparedRun): string[] {
   );
   const factors = lora?.modules.reduce((sum, module) => sum + lora.settings.rank * (module.in + module.out), 0);
   const what = lora
-    ? `factors of rank ${lora.settings.rank} for ${plural(lora.modules.length, "weight")}, ${formatCount(factors ?? 0)} parameters that learn`
-    : `${formatCount(parameters)} parameters learn`;
+    ? `rank ${lora.settings.rank} adapter for ${plural(lora.modules.length, "weight")}, ${formatCount(factors ?? 0)} trained parameters`
+    : `${formatCount(parameters)} trained parameters`;
   return [
     `${what}, in layers ${formatRanges(layers) || "none"}`,
     ...streams.flatMap(({ name, counts }) => [
       ...(streams.length > 1 ? [`stream ${name}:`] : []),
       ...terminalLines({ columns: ["set", ...COUNT_COLUMNS.map(right)], rows: counts.map(countRow) }),
-      ...counts.map(({ name, fields, template }) => `  ${name}: ${fields}; written with ${template}`),
+      ...counts.map(({ name, fields, template }) => `  ${name}: ${fields}; formatted with ${template}`),
       ...counts.flatMap(lossesOf),
     ]),
     `${plural(settings.steps, "step")} of ${settings.sequencesPerStep} sequences of ${run.packing ? "" : "at most "}${settings.sequenceLength} tokens${run.packing ? ", packed" : ""}`,
@@ -234,22 +267,22 @@ function countRow(counts: SetCounts): string[] {
   ];
 }
 
-/** What became of rows that are not trained on; nothing is dropped in silence. */
+/** Rows that are not trained on, and why. */
 function lossesOf(counts: SetCounts): string[] {
   const lost: [number, string][] = [
     [counts.badRows, "could not be read"],
     [counts.emptyRows, "without prompt or response"],
-    [counts.duplicates, "were there before"],
-    [counts.notSampled, "left out by the cap"],
+    [counts.duplicates, "duplicates"],
+    [counts.notSampled, "over the cap"],
     [counts.tooLong, "too long"],
-    [counts.nothingToLearn, "with nothing to learn"],
-    [counts.refused, "refused by the chat template"],
+    [counts.nothingToLearn, "without tokens to learn"],
+    [counts.refused, "rejected by the chat template"],
   ];
   for (const [filter, count] of Object.entries({ ...counts.filteredRows, ...counts.filtered }))
     lost.push([count, `not ${filter}`]);
   for (const [file, count] of Object.entries(counts.contaminated)) lost.push([count, `share a passage with ${file}`]);
-  const told = lost.filter(([count]) => count > 0).map(([count, why]) => `${count.toLocaleString("en-US")} ${why}`);
-  return told.length > 0 ? [`  ${counts.name}: ${told.join("; ")}`] : [];
+  const reasons = lost.filter(([count]) => count > 0).map(([count, why]) => `${count.toLocaleString("en-US")} ${why}`);
+  return reasons.length > 0 ? [`  ${counts.name}: ${reasons.join("; ")}`] : [];
 }
 
 function summaryOf(run: Run, { settings, trained, lora, streams, notes }: PreparedRun): unknown {
@@ -263,7 +296,7 @@ function summaryOf(run: Run, { settings, trained, lora, streams, notes }: Prepar
   };
 }
 
-/** The first examples in the order of training, as the model sees them. */
+/** The first examples in training order, as the model sees them. */
 async function printPreview({ source, streams }: PreparedRun, count: number): Promise<void> {
   const palette = paletteFor(process.stdout);
   const tokenizer = await loadSourceTokenizer(source);
@@ -299,7 +332,7 @@ async function drawLoss(out: string, log: string): Promise<string[]> {
 function describeResult(result: RunResult, time: string): string[] {
   const { last, best, bestLoss, merged, reverted, steps, samples, tokens, loss, stoppedEarly, resumed } = result;
   return [
-    `Trained ${plural(steps, "step")}, ${plural(samples, "sample")}, ${formatCount(tokens)} tokens${resumed ? " (resumed)" : ""} in ${time}${loss === null ? "" : `; loss ${loss.toFixed(4)}`}${stoppedEarly ? "; stopped early, as the held-out loss got no better" : ""}`,
+    `Trained ${plural(steps, "step")}, ${plural(samples, "sample")}, ${formatCount(tokens)} tokens${resumed ? " (resumed)" : ""} in ${time}${loss === null ? "" : `; loss ${loss.toFixed(4)}`}${stoppedEarly ? "; stopped early, as the held-out loss stopped improving" : ""}`,
     `last  ${last}`,
     ...(best ? [`best  ${best} (held-out loss ${bestLoss?.toFixed(4)})`] : []),
     ...(merged ? [`merged  ${merged}`] : []),

@@ -1,5 +1,3 @@
-// layergraft verify: recompute an output from its sources and compare.
-
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes, plural } from "../../core/index.js";
 import { verifyOutput } from "../../merge/index.js";
@@ -17,7 +15,7 @@ interface VerifyCommandOptions extends WorkOptions {
   readonly source?: ReadonlyMap<string, string>;
 }
 
-// Enough to see the pattern, few enough for a screen.
+// Fits a screen.
 const MOST_SHOWN = 20;
 
 function parseMoved(text: string, earlier: ReadonlyMap<string, string> = new Map()): ReadonlyMap<string, string> {
@@ -31,11 +29,14 @@ export function addVerifyCommand(program: Command): void {
   const command = program
     .command("verify")
     .description(
-      "Reads layergraft.json of a folder that layergraft wrote, computes every tensor again, and compares it byte by " +
-        "byte. Exit status 0 if all are as planned, 1 if any differs.",
+      "Recompute every tensor of a merged model from its sources and compare it byte by byte. The exit status is 0 if all " +
+        "are bit-identical, 1 if any differs.",
     )
-    .argument("<folder>", "output of swap, soup or merge")
-    .addOption(new Option("--source <id=folder>", "where a source is now, if it was moved").argParser(parseMoved));
+    .argument("<folder>", "folder that swap, soup, revert or merge wrote")
+    .optionsGroup("Models:")
+    .addOption(
+      new Option("--source <id=folder>", "new folder of a source that moved; repeatable").argParser(parseMoved),
+    );
   withWorkOptions(command).action(async (folder: string, options: VerifyCommandOptions) => {
     const start = performance.now();
     const verification = await runWithProgress(options, (controls) =>
@@ -47,19 +48,19 @@ export function addVerifyCommand(program: Command): void {
     else if (isVerified) {
       const ok = paletteFor(process.stdout).green("Verified");
       print(
-        `${ok} ${folder}: ${plural(tensors, "tensor")} equal to the last bit (${formatBytes(bytesRead)} read, ${elapsed(start)})`,
+        `${ok} ${folder}: ${plural(tensors, "tensor")} bit-identical (${formatBytes(bytesRead)} read, ${elapsed(start)})`,
       );
     } else {
       const bad = paletteFor(process.stdout).red("Not verified:");
       const more = deviations.length - MOST_SHOWN;
       print([
         deviations.length > 0
-          ? `${bad} ${deviations.length} of ${plural(tensors, "tensor")} of ${folder} deviate from the plan`
-          : `${bad} the tensors of ${folder} are right, but not what goes with them`,
+          ? `${bad} ${deviations.length} of ${plural(tensors, "tensor")} of ${folder} differ from the plan`
+          : `${bad} the tensors of ${folder} are bit-identical, but other files differ`,
         ...deviations.slice(0, MOST_SHOWN).map(({ tensor, what }) => `  ${tensor} ${what}`),
         ...(more > 0 ? [`  and ${more} more; --json lists all`] : []),
         ...files.map(({ file, what }) => `  ${file} ${what === "missing" ? "is missing" : "was changed"}`),
-        "Either the output was changed after it was written, or a source was.",
+        "The output or a source has changed since it was written.",
       ]);
     }
     if (!isVerified) process.exitCode = 1;

@@ -1,5 +1,3 @@
-// What commands that run a model share: opening it with its messages, options of sampling, prompts into tokens.
-
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes, isSystemError, LayergraftError, readBounded } from "../../core/index.js";
@@ -7,10 +5,10 @@ import { type Engine, type GenerateOptions, openEngine } from "../../engine/inde
 import {
   type CommonOptions,
   elapsed,
+  info,
   interruptSignal,
   parseCount,
   parseThreads,
-  say,
   withCommonOptions,
 } from "./output.js";
 
@@ -20,24 +18,23 @@ export interface EngineOptions extends CommonOptions {
   readonly provider?: string[];
 }
 
-export const SOURCE_ARGUMENT =
-  "FOLDER, FOLDER+ADAPTER, a recipe that nothing has executed, or a model in the hub's local cache";
+export const SOURCE_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe file, or a name in the Hugging Face cache";
 
 /** Adds the options of `EngineOptions`. */
 export function withEngineOptions(command: Command): Command {
   return withCommonOptions(
     command
+      .optionsGroup("Engine:")
       .addOption(
-        new Option(
-          "--threads <n>",
-          `threads to compute with (default: the cores, ${availableParallelism()} here)`,
-        ).argParser(parseThreads),
+        new Option("--threads <n>", `threads to use (default: all cores, ${availableParallelism()} here)`).argParser(
+          parseThreads,
+        ),
       )
-      .option("--provider <name...>", "execution providers of ONNX Runtime, in order of preference, such as cuda cpu"),
+      .option("--provider <name...>", "ONNX Runtime providers in order of preference, such as cuda cpu"),
   );
 }
 
-/** Opens a model, runs some work with it, closes it; Ctrl-C fires the signal. */
+/** Opens a model, runs some work with it, closes it; Ctrl-C aborts the signal. */
 export async function withEngine<T>(
   source: string,
   options: EngineOptions,
@@ -55,9 +52,9 @@ export async function withEngine<T>(
     ...(options.provider === undefined ? {} : { providers: options.provider }),
   });
   try {
-    for (const note of engine.notes) say(options, `note: ${note}`);
-    const blended = computed > 0 ? `, ${formatBytes(computed)} of it computed in memory` : "";
-    say(options, `${engine.name}: ${engine.family}, ready in ${elapsed(start)}${blended}`);
+    for (const note of engine.notes) info(options, `note: ${note}`);
+    const blended = computed > 0 ? `, ${formatBytes(computed)} merged in memory` : "";
+    info(options, `${engine.name}: ${engine.family}, ready in ${elapsed(start)}${blended}`);
     return await work(engine, signal);
   } finally {
     await engine.close();
@@ -77,22 +74,23 @@ export interface SamplingFlags {
 /** Adds the options of `SamplingFlags`. */
 export function withSamplingOptions(command: Command, maxNewTokens: number): Command {
   return command
+    .optionsGroup("Sampling:")
     .addOption(
-      new Option("--max-new-tokens <n>", "most tokens of an answer").argParser(parseCount).default(maxNewTokens),
+      new Option("--max-new-tokens <n>", "maximum tokens of an answer").argParser(parseCount).default(maxNewTokens),
     )
     .addOption(
-      new Option("--temperature <t>", "0 takes the most likely token, higher is more varied")
+      new Option("--temperature <t>", "temperature; 0 takes the most likely token")
         .argParser(parseShare(10))
         .default(0),
     )
-    .addOption(new Option("--top-k <k>", "draw from the k most likely tokens").argParser(parsePositive))
+    .addOption(new Option("--top-k <k>", "sample from the k most likely tokens").argParser(parsePositive))
     .addOption(
-      new Option("--top-p <p>", "draw from the most likely tokens of this probability together").argParser(
+      new Option("--top-p <p>", "sample from the most likely tokens up to this total probability").argParser(
         parseShare(1),
       ),
     )
-    .addOption(new Option("--seed <n>", "seed of the drawing").argParser(parseCount).default(0))
-    .option("--stop <text...>", "texts that end an answer");
+    .addOption(new Option("--seed <n>", "random seed").argParser(parseCount).default(0))
+    .option("--stop <text...>", "strings that end an answer");
 }
 
 export function samplingOf({
@@ -107,7 +105,7 @@ export function samplingOf({
   if (temperature === 0 && (topK !== undefined || topP !== undefined)) {
     throw new LayergraftError(
       "usage",
-      "--top-k and --top-p draw, and with temperature 0 nothing is drawn; add --temperature, such as 0.7",
+      "--top-k and --top-p need a temperature above 0; add one, such as --temperature 0.7.",
     );
   }
   return {
@@ -137,15 +135,14 @@ function parseShare(most: number): (text: string) => number {
   };
 }
 
-/** The error of a model whose scores are not numbers. @param where such as "in its answer 2" */
+/** The error of a model whose scores are not numbers. @param where such as "in answer 2" */
 export function brokenModel(engine: Engine, where: string): LayergraftError {
   return new LayergraftError(
     "broken-model",
-    `${engine.name} gave scores that are not numbers ${where}; its weights hold NaN or infinity, or run into it: find them with layergraft analyze`,
+    `${engine.name} computed NaN or infinite scores ${where}. Find the broken weights with layergraft analyze.`,
   );
 }
 
-/** More than a model answers in a day. */
 const MOST_INPUT_BYTES = 100_000_000;
 
 /** The text of a file, or of standard input for -. */
@@ -162,45 +159,45 @@ async function readInput(path: string): Promise<string> {
   return bytes.toString("utf8");
 }
 
-/** Prompts of a file: a JSON array of texts, JSON Lines of texts or of objects with a prompt, or one text a line. */
+/** Prompts of a file: a JSON array of strings, JSON Lines of strings or of objects with a prompt, or one prompt per line. */
 export async function readPrompts(path: string): Promise<string[]> {
   const text = await readInput(path);
-  const fault = (why: string) => new LayergraftError("usage", `${path}: ${why}`, { file: path });
+  const problem = (why: string) => new LayergraftError("usage", `${path}: ${why}`, { file: path });
   const promptOf = (value: unknown, where: string): string => {
     const prompt = typeof value === "object" && value !== null ? (value as { prompt?: unknown }).prompt : value;
-    if (typeof prompt !== "string") throw fault(`${where} is neither a text nor an object with a text "prompt"`);
+    if (typeof prompt !== "string") throw problem(`${where} must be a string, or an object with a string "prompt"`);
     return prompt;
   };
   if (/\.json$/i.test(path)) {
-    const list = parseJson(text, fault);
-    if (!Array.isArray(list)) throw fault("holds no JSON array of prompts");
+    const list = parseJson(text, problem);
+    if (!Array.isArray(list)) throw problem("must be a JSON array of prompts");
     return list.map((value, i) => promptOf(value, `entry ${i + 1}`));
   }
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "");
   if (!/\.jsonl$/i.test(path)) return lines;
   return lines.map((line, i) =>
     promptOf(
-      parseJson(line, (why) => fault(`line ${i + 1} ${why}`)),
+      parseJson(line, (why) => problem(`line ${i + 1} ${why}`)),
       `line ${i + 1}`,
     ),
   );
 }
 
-function parseJson(text: string, fault: (why: string) => Error): unknown {
+function parseJson(text: string, problem: (why: string) => Error): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw fault(`is not valid JSON: ${(error as Error).message}`);
+    throw problem(`is not valid JSON: ${(error as Error).message}`);
   }
 }
 
-/** Texts of tokens from a file, or from standard input for -: a JSON array of arrays of whole numbers. */
+/** Token ids from a file, or from standard input for -: a JSON array of arrays of integers. */
 export async function readTokenFile(path: string): Promise<number[][]> {
-  const fault = (why: string) => new LayergraftError("usage", `${path}: ${why}`, { file: path });
-  const value = parseJson(await readInput(path), fault);
+  const problem = (why: string) => new LayergraftError("usage", `${path}: ${why}`, { file: path });
+  const value = parseJson(await readInput(path), problem);
   const isTokens = (list: unknown): list is number[] => Array.isArray(list) && list.every(Number.isInteger);
   if (!Array.isArray(value) || !value.every(isTokens)) {
-    throw fault("holds no array of arrays of token ids, such as [[1, 15, 27], [1, 9]]");
+    throw problem("must be an array of arrays of token ids, such as [[1, 15, 27], [1, 9]]");
   }
   return value;
 }

@@ -1,5 +1,3 @@
-// From --backend and its companions to an open backend. Which requests it gets is no business of this file.
-
 import { mkdirSync } from "node:fs";
 import { mkdtemp, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -22,7 +20,7 @@ import {
 import { openCheckpoint } from "../../weights/index.js";
 import type { EngineOptions } from "./engine-run.js";
 
-/** Options of the command line that say who answers. */
+/** Options that choose the backend. */
 export interface BackendFlags extends EngineOptions {
   readonly backend: string;
   readonly model?: string;
@@ -46,30 +44,30 @@ export interface OpenedBackend {
 }
 
 export const BACKEND_HELP =
-  "engine, openai:URL (completions: vLLM, SGLang, ...), llamacpp:URL, ollama:URL, or serve:'COMMAND {model} {port}', " +
-  "which starts your own server and stops it afterwards";
+  "engine, openai:URL (vLLM, SGLang), llamacpp:URL, ollama:URL, or serve:'COMMAND {model} {port}', which starts and " +
+  "stops your own server";
 
 /**
- * Opens what answers the prompts.
- * @param say takes what a person should know while it opens
+ * Opens the backend that runs the model.
+ * @param note receives messages while it opens
  * @throws {LayergraftError} when the specification is wrong, or the backend cannot be opened
  */
 export async function openBackend(
   source: string,
   flags: BackendFlags,
   signal: AbortSignal,
-  say: (text: string) => void,
+  note: (text: string) => void,
 ): Promise<OpenedBackend> {
   const kind = /^[a-z]+/.exec(flags.backend)?.[0] ?? "";
   const rest = flags.backend.slice(kind.length + 1);
-  if (flags.backend === "engine") return openOwn(source, flags, signal, say);
+  if (flags.backend === "engine") return openOwn(source, flags, signal, note);
   if (!["openai", "llamacpp", "ollama", "serve"].includes(kind) || rest === "") {
-    throw usage(`--backend "${withoutLogin(flags.backend)}" is not known; it is ${BACKEND_HELP}`);
+    throw usage(`unknown --backend "${withoutLogin(flags.backend)}"; use ${BACKEND_HELP}`);
   }
   const isFolder = await isDirectory(source);
   const folder = flags.tokenizer ?? (isFolder ? source : undefined);
   const options = { ...(await serverOptions(flags, folder)), signal };
-  if (kind === "serve") return openServed(rest, source, isFolder, options, flags, signal, say);
+  if (kind === "serve") return openServed(rest, source, isFolder, options, flags, signal, note);
   const named = { ...options, url: rest, model: flags.model ?? (isFolder ? undefined : source) };
   const backend =
     kind === "openai"
@@ -84,14 +82,14 @@ async function openOwn(
   source: string,
   flags: BackendFlags,
   signal: AbortSignal,
-  say: (text: string) => void,
+  note: (text: string) => void,
 ): Promise<OpenedBackend> {
   const engine = await openEngine(source, {
     signal,
     ...(flags.threads === undefined ? {} : { threads: flags.threads }),
     ...(flags.provider === undefined ? {} : { providers: flags.provider }),
   });
-  for (const note of engine.notes) say(`note: ${note}`);
+  for (const text of engine.notes) note(`note: ${text}`);
   const backend = await modelBackend(engine, { batch: flags.batch });
   return { backend, url: undefined, close: () => backend.close() };
 }
@@ -104,15 +102,15 @@ async function openServed(
   options: Omit<ServerOptions, "url">,
   flags: BackendFlags,
   signal: AbortSignal,
-  say: (text: string) => void,
+  note: (text: string) => void,
 ): Promise<OpenedBackend> {
   const model = isFolder ? resolve(source) : source;
   const digest = isFolder ? (await openCheckpoint(source)).digest : undefined;
   const logFolder = flags.out ?? (await mkdtemp(join(tmpdir(), "layergraft-eval-")));
   mkdirSync(logFolder, { recursive: true });
   const log = join(logFolder, SERVER_LOG);
-  say(`starting the server; what it prints goes to ${log}`);
-  let told = 0;
+  note(`starting the server; its output goes to ${log}`);
+  let notedAt = 0;
   const server = await startServer({
     command,
     model,
@@ -121,9 +119,9 @@ async function openServed(
     timeout: flags.startTimeout,
     signal,
     onProgress: ({ seconds, lastLine }) => {
-      if (seconds - told < 10) return;
-      told = seconds;
-      say(`waiting for the server, ${formatDuration(seconds)} so far${lastLine ? `: ${lastLine.slice(0, 120)}` : ""}`);
+      if (seconds - notedAt < 10) return;
+      notedAt = seconds;
+      note(`waiting for the server, ${formatDuration(seconds)} so far${lastLine ? `: ${lastLine.slice(0, 120)}` : ""}`);
     },
   });
   try {
@@ -145,7 +143,7 @@ async function openServed(
 async function serverOptions(flags: BackendFlags, folder: string | undefined): Promise<Omit<ServerOptions, "url">> {
   const hasTokenizer = folder !== undefined && (await exists(join(folder, "tokenizer.json")));
   if (flags.tokenizer !== undefined && !hasTokenizer) {
-    throw usage(`--tokenizer ${flags.tokenizer}: there is no tokenizer.json in it`);
+    throw usage(`--tokenizer ${flags.tokenizer} has no tokenizer.json`);
   }
   const template = hasTokenizer ? await loadChatTemplate(folder) : undefined;
   return {
@@ -159,12 +157,12 @@ async function serverOptions(flags: BackendFlags, folder: string | undefined): P
   };
 }
 
-/** A key comes from the environment alone: a command line is there for all to see. */
+/** A key comes only from the environment: other users of the machine can see a command line. */
 function readKey(name: string | undefined): string | undefined {
   if (name === undefined) return undefined;
   const key = own(process.env, name);
   if (key) return key;
-  throw usage(`--api-key-env ${name}: there is no such variable in the environment`);
+  throw usage(`--api-key-env ${name}: the environment variable is not set`);
 }
 
 async function isDirectory(path: string): Promise<boolean> {

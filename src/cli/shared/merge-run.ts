@@ -1,4 +1,4 @@
-// What swap, soup and merge share once their recipe is known: plan it, show it, execute it, say what came out.
+// Plans, shows and executes the recipe of swap, soup, revert and merge.
 
 import { type Command, Option } from "commander";
 import { formatBytes, formatCount, formatPercent, groupBy, LayergraftError, plural } from "../../core/index.js";
@@ -18,12 +18,12 @@ import {
 import { layerStrip, type Palette } from "../../report/index.js";
 import {
   elapsed,
+  info,
   paletteFor,
   parseSize,
   print,
   printJson,
   runWithProgress,
-  say,
   type WorkOptions,
   warn,
   withWorkOptions,
@@ -45,17 +45,15 @@ export interface MergeOptions extends WorkOptions {
 export function withMergeOptions(command: Command): Command {
   return withWorkOptions(
     command
+      .optionsGroup("Output:")
       .option("-o, --out <folder>", "folder to write; it appears when it is complete")
-      .addOption(new Option("--dtype <dtype>", "element type of the result (default: keep)").choices(OUTPUT_DTYPES))
-      .addOption(new Option("--shard-size <size>", "largest weight file (default: 5GB)").argParser(parseSize))
-      .option(
-        "--vocabulary <source>",
-        "where vocabularies differ: whose tokens the result has, such as task or language, or union",
-      )
-      .option("--tokenizer-from <source>", "whose tokenizer, chat template and generation configuration to copy")
-      .option("--dry-run", "print the plan and stop; only headers and a sample of the weights are read")
-      .option("--resume", "go on with what a stopped run has left")
-      .option("--force", "replace an earlier output; discard an interrupted run; merge models that look unrelated"),
+      .addOption(new Option("--dtype <dtype>", "dtype of the output").choices(OUTPUT_DTYPES).default(undefined, "keep"))
+      .addOption(new Option("--shard-size <size>", "maximum size of a weight file (default: 5GB)").argParser(parseSize))
+      .option("--vocabulary <source>", "tokens to keep if vocabularies differ: a model's, such as task, or union")
+      .option("--tokenizer-from <source>", "model whose tokenizer and chat template to copy")
+      .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
+      .option("--resume", "resume an interrupted run")
+      .option("--force", "replace an existing output or interrupted run; merge unrelated models"),
   );
 }
 
@@ -76,7 +74,7 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
   if (!options.out && !options.dryRun) {
     throw new LayergraftError(
       "usage",
-      "nothing says where to write the result; give --out FOLDER, or --dry-run to see the plan",
+      "Missing --out. Pass --out FOLDER to write the model, or --dry-run to print the plan.",
     );
   }
   const start = performance.now();
@@ -87,46 +85,48 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
     resume: options.resume,
     force: options.force,
   };
-  // Before the plan is shown: who reads it should not find at its end that it cannot be done.
+  // Checked before the plan is shown, so that an impossible output is the first message.
   if (options.out) await checkOutput(opened, execution);
   if (options.dryRun) {
     if (options.json) printJson({ plan: opened.plan, summary });
     else print([...describePlan(opened, summary, paletteFor(process.stdout))]);
     return;
   }
-  say(options, describePlan(opened, summary, paletteFor(process.stderr)).join("\n"));
+  info(options, describePlan(opened, summary, paletteFor(process.stderr)).join("\n"));
   const result = await runWithProgress(options, (controls) => executePlan(opened, { ...execution, ...controls }));
   for (const warning of result.warnings) warn(warning);
   if (options.json) {
     printJson({ ...result, seconds: (performance.now() - start) / 1000, summary });
     return;
   }
-  for (const line of describeMeasured(opened.plan.measurements, result.measured)) say(options, line);
+  for (const line of describeMeasured(opened.plan.measurements, result.measured)) info(options, line);
   if (opened.plan.measurements.some(({ kind }) => kind === "ownership") && !result.alreadyComplete) {
     const owned = measuredOwnership(opened.plan, new Map(Object.entries(result.measured)));
-    say(options, ["", ...layerStrip(named(owned, opened.plan), paletteFor(process.stderr)), ""].join("\n"));
+    info(options, ["", ...layerStrip(named(owned, opened.plan), paletteFor(process.stderr)), ""].join("\n"));
   }
   if (result.changedShare !== null) {
-    say(options, `${formatPercent(result.changedShare)} of the parameters stay the expert's, the rest is the base's`);
+    info(
+      options,
+      `${formatPercent(result.changedShare)} of the parameters stay the expert's; the others are the base's`,
+    );
   }
-  if (result.alreadyComplete) print(`${options.out} is complete already; nothing was done`);
+  if (result.alreadyComplete) print(`${options.out} is already complete`);
   else {
     print(
       `${result.resumed ? "Resumed and wrote" : "Wrote"} ${options.out}: ${plural(summary.tensors, "tensor")}, ` +
         `${formatBytes(summary.bytesToWrite)} in ${plural(result.files.length, "file")}, ${elapsed(start)}`,
     );
   }
-  say(options, `Check it any time with: layergraft verify ${options.out ?? ""}`);
+  info(options, `Verify it with: layergraft verify ${options.out ?? ""}`);
 }
 
-/** The plan as a person understands it at a glance. */
 export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette: Palette): string[] {
   const { recipe } = plan;
   const method = methodOf(recipe);
   const byMagnitude = plan.measurements.some(({ kind }) => kind === "magnitude");
-  const weights = byMagnitude ? "by inverse magnitude (measured first)" : method.weighting?.(recipe);
+  const weights = byMagnitude ? "by inverse magnitude" : method.weighting?.(recipe);
   const parameters = formatCount(summary.parameters);
-  const measuring = summary.bytesToMeasure > 0 ? `, of which ${formatBytes(summary.bytesToMeasure)} to measure` : "";
+  const measuring = summary.bytesToMeasure > 0 ? ` (${formatBytes(summary.bytesToMeasure)} to measure)` : "";
   const averaged = summary.ownership.some(({ origins }) => origins.some((origin) => origin.length > 1));
   const isCopy = plan.sources.length === 1 && summary.computed === 0 && plan.layerOrder === undefined;
   return [
@@ -141,12 +141,12 @@ export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette
     `${plural(summary.copied, "tensor")} copied, ${summary.computed} computed; tokenizer from ${plan.tokenizerFrom}`,
     `read ${formatBytes(summary.bytesToRead)}${measuring}; write ${formatBytes(summary.bytesToWrite)}`,
     ...plan.notes.map((note) => `note: ${note}`),
-    ...(isCopy ? ["note: nothing is merged; the result is a copy of the one model"] : []),
+    ...(isCopy ? ["note: the output is a copy of the only model"] : []),
     ...(plan.unrelated ?? []).map((sentence) => `${palette.yellow("warning:")} ${sentence}`),
   ];
 }
 
-/** What is to be measured: magnitudes one by one, of what is measured per tensor how many. */
+/** Magnitudes one by one; measurements per tensor by their number. */
 function describeMeasurements(measurements: OpenedPlan["plan"]["measurements"]): string[] {
   const magnitudes = measurements.filter(({ kind }) => kind === "magnitude");
   const others = groupBy(
@@ -163,7 +163,7 @@ function describeMeasurements(measurements: OpenedPlan["plan"]["measurements"]):
   ];
 }
 
-/** Magnitudes, and the weights that they give. */
+/** Magnitudes and the weights they give. */
 function describeMeasured(
   measurements: OpenedPlan["plan"]["measurements"],
   measured: Readonly<Record<string, readonly number[]>>,
@@ -180,15 +180,15 @@ function describeMeasured(
   });
 }
 
-/** Models of a list by their names, which say more than their places in the list; by their places where a name is shared. */
+/** Shows models of a list by name, or by name and place in the list if names repeat. */
 function named(ownership: PlanSummary["ownership"], { sources }: OpenedPlan["plan"]): PlanSummary["ownership"] {
   const pathOf = ({ folder, adapter }: PlanSource) => `${folder}+${adapter ?? ""}`;
   const nameOf = (origin: string) => {
     const source = /^(models|slices)\[/.test(origin) ? sources.find(({ id }) => id === origin) : undefined;
     if (!source) return origin;
-    const alike = sources.filter(({ name }) => name === source.name);
-    if (new Set(alike.map(pathOf)).size === 1) return source.name;
-    const first = alike.find((other) => pathOf(other) === pathOf(source)) ?? source;
+    const namesakes = sources.filter(({ name }) => name === source.name);
+    if (new Set(namesakes.map(pathOf)).size === 1) return source.name;
+    const first = namesakes.find((other) => pathOf(other) === pathOf(source)) ?? source;
     return `${source.name} (${first.id})`;
   };
   return ownership.map((entry) => ({ ...entry, origins: entry.origins.map((origin) => origin.map(nameOf)) }));

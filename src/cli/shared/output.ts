@@ -1,4 +1,4 @@
-// What commands share: where text goes, colours, options that several take. Results to stdout, all else to stderr.
+// Output and options that commands share. Results go to stdout, everything else to stderr.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import pc from "picocolors";
@@ -6,7 +6,7 @@ import { formatDuration, MOST_THREADS, parseBytes, visible } from "../../core/in
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
 import type { RunOptions } from "../../weights/index.js";
 
-/** Options that every command with a long run has. */
+/** Options of every command. */
 export interface CommonOptions {
   readonly json?: boolean;
   readonly quiet?: boolean;
@@ -17,7 +17,7 @@ export interface WorkOptions extends CommonOptions {
   readonly memory?: number;
 }
 
-/** Whether a stream is to be coloured: not if it is no terminal or NO_COLOR is set, in any case if FORCE_COLOR is. */
+/** Whether to color a stream: if it is a terminal or FORCE_COLOR is set, and NO_COLOR is not. */
 export function hasColors(stream: NodeJS.WriteStream): boolean {
   const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
   const forced = FORCE_COLOR !== undefined && FORCE_COLOR !== "0" && FORCE_COLOR !== "";
@@ -28,7 +28,7 @@ export function paletteFor(stream: NodeJS.WriteStream): Palette {
   return pc.createColors(hasColors(stream));
 }
 
-/** Writes text for people: control characters in names, answers and messages are shown, not obeyed. */
+/** Writes text for people, with control characters of names, answers and messages escaped. */
 export function write(stream: NodeJS.WriteStream, text: string): void {
   stream.write(visible(text, { styles: true }));
 }
@@ -40,7 +40,7 @@ export function print(lines: readonly string[] | string): void {
 
 /** Prints a value as the one JSON document of `--json`. */
 export function printJson(value: unknown): void {
-  // Exact for whoever parses it: JSON's own escapes, also for what JSON would leave raw.
+  // Escaped as JSON, so that parsers read the exact text and a terminal shows no control characters.
   const text = JSON.stringify(value, null, 2).replace(
     /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
@@ -48,20 +48,20 @@ export function printJson(value: unknown): void {
   process.stdout.write(`${text}\n`);
 }
 
-/** Tells a person something that is not a result. */
-export function say(options: CommonOptions, text: string): void {
+/** Prints a message on stderr, unless --quiet. */
+export function info(options: CommonOptions, text: string): void {
   if (!options.quiet) write(process.stderr, `${text}\n`);
 }
 
-/** Tells what a person must not miss, even with `--quiet`. */
+/** Prints a warning, even with `--quiet`. */
 export function warn(text: string): void {
   write(process.stderr, `${paletteFor(process.stderr).yellow("warning:")} ${text}\n`);
 }
 
-/** What a long operation of the library takes from the command line. */
+/** Options of a long operation that the command line sets. */
 export type WorkControls = Required<Pick<RunOptions, "threads" | "memory" | "signal" | "onProgress">>;
 
-/** Runs a long operation under the options' bounds, with progress on stderr, until it ends or Ctrl-C stops it. */
+/** Runs a long operation with progress on stderr, until it ends or Ctrl-C stops it. */
 export async function runWithProgress<T>(
   options: WorkOptions,
   work: (controls: WorkControls) => Promise<T>,
@@ -81,7 +81,7 @@ export async function runWithProgress<T>(
   }
 }
 
-/** An AbortSignal that Ctrl-C (or a polite kill) fires; a second Ctrl-C ends the process as soon as JavaScript lets it. */
+/** An AbortSignal for Ctrl-C and SIGTERM; a second Ctrl-C ends the process. */
 export function interruptSignal(): AbortSignal {
   const controller = new AbortController();
   const stop = () => controller.abort();
@@ -100,10 +100,10 @@ export function parseCount(text: string): number {
   return value;
 }
 
-/** Words between commas. */
+/** Comma-separated words. */
 export function parseList(text: string): string[] {
   const words = text.split(",").map((word) => word.trim());
-  if (words.some((word) => word === "")) throw new InvalidArgumentError("It must be words with commas between them.");
+  if (words.some((word) => word === "")) throw new InvalidArgumentError("It must be comma-separated words.");
   return words;
 }
 
@@ -124,15 +124,17 @@ export function parseSize(text: string): number {
 /** Adds --json and --quiet. */
 export function withCommonOptions(command: Command): Command {
   return command
-    .option("--json", "print the result as one JSON document")
-    .option("-q, --quiet", "print the result alone: no progress, no messages");
+    .optionsGroup("General:")
+    .option("--json", "print the result as JSON")
+    .option("-q, --quiet", "print only the result, without progress or messages");
 }
 
-/** Adds those and what bounds the work. */
+/** Adds --threads, --memory and the common options. */
 export function withWorkOptions(command: Command): Command {
   return withCommonOptions(
     command
-      .addOption(new Option("--threads <n>", "threads to use (default: the cores, at most 8)").argParser(parseThreads))
-      .addOption(new Option("--memory <size>", "bound of all buffers together (default: 256MB)").argParser(parseSize)),
+      .optionsGroup("General:")
+      .addOption(new Option("--threads <n>", "threads to use (default: all cores, at most 8)").argParser(parseThreads))
+      .addOption(new Option("--memory <size>", "memory limit for buffers (default: 256MB)").argParser(parseSize)),
   );
 }

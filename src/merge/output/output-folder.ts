@@ -98,7 +98,7 @@ export class OutputFolder extends RunFolder {
     if (!(await exists(this.path, { link: true }))) return;
     const names = await readdir(this.path).catch((error: unknown) => {
       if (isSystemError(error, "ENOTDIR") || isSystemError(error, "ENOENT"))
-        throw new OutputError(`${this.path} exists already and is not a folder; choose another name`, {
+        throw new OutputError(`${this.path} already exists and is not a folder; choose another name`, {
           file: this.path,
         });
       throw error;
@@ -106,8 +106,8 @@ export class OutputFolder extends RunFolder {
     const isOurs = names.length === 0 || names.includes(PROVENANCE_FILE);
     if (force && isOurs) return;
     const what = isOurs
-      ? "exists already; choose another folder, or replace it with --force"
-      : `exists already and was not made by layergraft (it has no ${PROVENANCE_FILE}), so --force does not replace it; choose another folder`;
+      ? "already exists; choose another folder, or replace it with --force"
+      : `already exists and was not made by layergraft (it has no ${PROVENANCE_FILE}), so --force does not replace it; choose another folder`;
     throw new OutputError(`${this.path} ${what}`, { file: this.path });
   }
 
