@@ -1,4 +1,6 @@
 // Where methods meet what they cannot compute, or each other: chance within chance, packed floats, NaN without weight.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { executePlan, planRecipe, type RecipeInput } from "layergraft";
 import type { TensorData } from "layergraft/safetensors";
 import { expect, it } from "vitest";
@@ -83,4 +85,14 @@ it("recipes that multiply are refused before they fill the memory", async () => 
   for (let depth = 0; depth < 14; depth++)
     recipe = { method: "task_arithmetic", models: [expert], base: { ...recipe } };
   await expect(planRecipe(recipe)).rejects.toThrow(/of more than 10000 tensors, as recipes within recipes multiply/);
+});
+
+it.each([
+  [{ method: "ties" }, "Method: Yadav et al., NeurIPS 2023, [arXiv 2306.01708](https://arxiv.org/abs/2306.01708)."],
+  [{ method: "della", seed: 3 }, "DELLA of 2 models of 2 layers on model2 with seed 3."],
+] as const)("the model card of %j describes and cites its method", async (recipe, line) => {
+  const cards = new Bench();
+  const [a = "", b = "", base = ""] = await cards.models(3);
+  const { out } = await cards.merge({ ...recipe, models: [a, b], base });
+  expect(readFileSync(join(out, "README.md"), "utf8")).toContain(line);
 });

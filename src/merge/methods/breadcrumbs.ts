@@ -1,81 +1,43 @@
-// Breadcrumbs: of each tensor's changes the very largest and the small ones are dropped; the rest is added up, or put to a
-// vote of signs.
+// Breadcrumbs: drops the largest and the small changes of each tensor; adds the rest up, or elects signs.
 
-import { z } from "zod";
 import { elementCount } from "../../core/index.js";
 import type { Value } from "../expressions/expression.js";
-import { elect, normalizeElected } from "./elect.js";
-import { defineMethod, type Sources } from "./method.js";
+import type { Sources } from "./method.js";
 import type { PlanContext } from "./operand.js";
-import {
-  type Change,
-  headlineOf,
-  mergeTaskVectors,
-  modelParameter,
-  normalizeSum,
-  shareField,
-  taskVectorFields,
-} from "./task-vectors.js";
+import { type Change, modelParameter, shareField, taskVectorFields, thinningMethod } from "./task-vectors.js";
 
 const density = shareField.describe("share of the changes that is kept, where gamma leaves so many");
 const gamma = shareField.describe("share of the changes that is dropped from the top, the largest ones");
 
-const fields = {
-  ...taskVectorFields({ density: density.optional(), gamma: gamma.optional() }),
-  density: density.default(1),
-  gamma: gamma.default(0.01),
+const common = {
+  symbol: "b",
+  definition:
+    "b_i = tau_i where the rank of |tau_i|, ascending, is from n - int(density n) - int(gamma n) to n - int(gamma n) - 1, else 0",
+  reference: "Davari & Belilovsky, ECCV 2024, arXiv 2312.06795",
+  tag: "breadcrumbs",
+  fields: {
+    ...taskVectorFields({ density: density.optional(), gamma: gamma.optional() }),
+    density: density.default(1),
+    gamma: gamma.default(0.01),
+  },
+  named: ["density", "gamma"],
+  thin: crumbs,
 };
 
-/** Parameters that the first line of a plan names. */
-const named = { density: undefined, gamma: undefined };
-
-const linearSchema = z.strictObject({
-  method: z.literal("breadcrumbs"),
-  ...fields,
-  normalize: normalizeSum,
-});
-
-const tiesSchema = z.strictObject({ method: z.literal("breadcrumbs_ties"), ...fields, normalize: normalizeElected });
-
-const common = { reference: "Davari & Belilovsky, ECCV 2024, arXiv 2312.06795", tag: "breadcrumbs" };
-const trim =
-  "b_i = tau_i where the rank of |tau_i|, ascending, is from n - int(density n) - int(gamma n) to n - int(gamma n) - 1, else 0";
-
-export const breadcrumbs = defineMethod({
+export const breadcrumbs = thinningMethod("added", {
   ...common,
   name: "breadcrumbs",
   title: "Breadcrumbs",
-  summary: "Of each tensor's changes the very largest and the small ones are dropped, the rest added up.",
-  formula: `theta_base + lambda sum(w_i b_i), ${trim}`,
-  schema: linearSchema,
-  example: {
-    method: "breadcrumbs",
-    models: ["math-expert", "swahili-expert"],
-    base: "base",
-    density: 0.9,
-    gamma: 0.05,
-  },
-  tensors: (recipe, sources, context) =>
-    mergeTaskVectors(recipe, sources, context, { thin: crumbs(recipe, sources, context), normalize: recipe.normalize }),
-  headline: (recipe) => headlineOf("Breadcrumbs", recipe, named),
-  describe: ({ models }, name, layers) => describe("Breadcrumbs", models.length, layers, name("base")),
+  summary: "Drops the largest and the small changes of each tensor and adds the rest up.",
+  example: { density: 0.9, gamma: 0.05 },
 });
 
-export const breadcrumbsTies = defineMethod({
+export const breadcrumbsTies = thinningMethod("elected", {
   ...common,
   name: "breadcrumbs_ties",
   title: "Breadcrumbs TIES",
-  summary: "Of each tensor's changes the very largest and the small ones are dropped, the rest put to a vote of signs.",
-  formula: `theta_base + lambda mean_{i: sign(b_i) = s} b_i, s = sign(sum(w_i b_i)), ${trim}`,
-  schema: tiesSchema,
-  example: { method: "breadcrumbs_ties", models: ["math-expert", "swahili-expert"], base: "base", density: 0.9 },
-  tensors: (recipe, sources, context) =>
-    mergeTaskVectors(recipe, sources, context, {
-      thin: crumbs(recipe, sources, context),
-      join: (changes) => elect(changes, recipe.normalize),
-    }),
-  headline: (recipe) => headlineOf("Breadcrumbs TIES", recipe, named),
-  describe: ({ models }, name, layers) => describe("Breadcrumbs TIES", models.length, layers, name("base")),
+  summary: "Drops the largest and the small changes of each tensor, then elects signs as TIES does.",
+  example: { density: 0.9 },
 });
 
 /**
@@ -110,11 +72,4 @@ function crumbs(
     const [low, high] = [bottom > 0 ? { measured } : 0, top > 0 ? { measured, at: 1 } : Number.MAX_VALUE];
     return { op: "trim", of: [delta], low, high };
   };
-}
-
-function describe(title: string, models: number, layers: number, base: string): string {
-  return (
-    `${title} of ${models} models of ${layers} layers, on ${base}. ` +
-    "Method: Davari & Belilovsky, ECCV 2024, [arXiv 2312.06795](https://arxiv.org/abs/2312.06795)."
-  );
 }

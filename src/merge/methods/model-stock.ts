@@ -37,6 +37,5 @@ export const modelStock = defineMethod({
   },
   headline: ({ models }) => `Model Stock of ${plural(models.length, "model")}`,
   describe: ({ models }, name, layers) =>
-    `A Model Stock of ${models.length} models of ${layers} layers, around ${name("base")}. ` +
-    "Method: Jang et al., ECCV 2024, [arXiv 2403.19522](https://arxiv.org/abs/2403.19522).",
+    `A Model Stock of ${models.length} models of ${layers} layers, around ${name("base")}.`,
 });

@@ -62,7 +62,5 @@ export const sce = defineMethod({
   },
   headline: ({ models, select }) =>
     `SCE of ${plural(models.length, "model")}${typeof select === "number" ? `: select ${select}` : ""}`,
-  describe: ({ models }, name, layers) =>
-    `SCE of ${models.length} models of ${layers} layers, on ${name("base")}. ` +
-    "Method: Wan et al., [arXiv 2408.07990](https://arxiv.org/abs/2408.07990).",
+  describe: ({ models }, name, layers) => `SCE of ${models.length} models of ${layers} layers, on ${name("base")}.`,
 });

@@ -57,6 +57,6 @@ export const shareSwap = defineMethod({
   headline: ({ by, tau, alpha }) => `Share swap by ${by}: tau ${tau}, alpha ${alpha}`,
   describe: ({ by, tau, alpha }, name, layers) =>
     `A share swap of ${layers} layers, ${by} by ${by}, of the task expert ${name("task")} and the language expert ${name("language")} ` +
-    `(tau ${tau}, alpha ${alpha}). Method: Shin & Hwang, EACL 2026, [arXiv 2601.22620](https://arxiv.org/abs/2601.22620).`,
+    `(tau ${tau}, alpha ${alpha}).`,
   weighting: () => "by shares of change (measured first)",
 });

@@ -92,10 +92,7 @@ export const swap = defineMethod({
       outside === "average"
         ? "Tensors outside the layers are averages of both."
         : `Tensors outside the layers are the ${outside} expert's.`;
-    return (
-      `A layer swap of ${layers} layers: ${taken} from the task expert ${name("task")}${transitions}. ${rest} ` +
-      "Method: Bandarkar et al., ICLR 2025, [arXiv 2410.01335](https://arxiv.org/abs/2410.01335)."
-    );
+    return `A layer swap of ${layers} layers: ${taken} from the task expert ${name("task")}${transitions}. ${rest}`;
   },
   weighting: ({ weights }) => {
     if (typeof weights === "string") return "equally";

@@ -1,11 +1,12 @@
-// What methods on task vectors have in common: each expert's change from the base, thinned out one by one, put together,
-// and added to the base. Task vectors: Ilharco et al., ICLR 2023, arXiv 2212.04089.
+// What methods on task vectors have in common: each expert's change from the base is thinned out by itself; then changes are
+// combined and added to the base. Task vectors: Ilharco et al., ICLR 2023, arXiv 2212.04089.
 
 import { z } from "zod";
 import { plural } from "../../core/index.js";
 import { sumOfWeights, type Value, type Weight } from "../expressions/expression.js";
+import { elect, normalizeElected } from "./elect.js";
 import { lambdaField, modelsField, parametersOf, sourceField, weightField } from "./fields.js";
-import type { Sources } from "./method.js";
+import type { Method, Sources } from "./method.js";
 import {
   computed,
   deltaOf,
@@ -33,11 +34,80 @@ export function taskVectorFields<Shape extends z.ZodRawShape>(parameters: Shape)
   };
 }
 
-/** For methods that add changes up. */
-export const normalizeSum = z
-  .boolean()
-  .default(false)
-  .describe("divide the sum of the changes by the sum of the weights");
+const normalizeSum = z.boolean().default(false).describe("divide the sum of the changes by the sum of the weights");
+
+/** What tells one thinning method from another. */
+interface Thinning<Name extends string, Shape extends z.ZodRawShape> {
+  readonly name: Name;
+  readonly title: string;
+  readonly summary: string;
+  /** What a thinned change is called in the formula, and its definition. */
+  readonly symbol: string;
+  readonly definition: string;
+  readonly reference: string;
+  readonly tag: string;
+  readonly fields: Shape;
+  /** Parameters that the first line of a plan names. */
+  readonly named?: readonly string[];
+  readonly example: Readonly<Record<string, unknown>>;
+  readonly thin?: (
+    recipe: z.output<z.ZodObject<Shape>>,
+    sources: Sources,
+    context: PlanContext,
+  ) => (change: Change) => Value;
+}
+
+type ThinningSchema<Name extends string, Shape extends z.ZodRawShape> = z.ZodObject<
+  { readonly method: z.ZodLiteral<Name> } & Shape & { readonly normalize: typeof normalizeSum },
+  z.core.$strict
+>;
+
+/**
+ * A method that thins each change out and then adds them up, or elects a sign per element and averages the changes that
+ * have it.
+ */
+export function thinningMethod<const Name extends string, Shape extends z.ZodRawShape>(
+  how: "added" | "elected",
+  { symbol, definition, fields, named = [], example, thin, ...about }: Thinning<Name, Shape>,
+): Method<ThinningSchema<Name, Shape>> {
+  const isAdded = how === "added";
+  const schema = z.strictObject({
+    method: z.literal(about.name),
+    ...fields,
+    normalize: isAdded ? normalizeSum : normalizeElected,
+  });
+  const formula = isAdded
+    ? `theta_base + lambda sum(w_i ${symbol}_i), ${definition}`
+    : `theta_base + lambda mean_{i: sign(${symbol}_i) = s} ${symbol}_i, s = sign(sum(w_i ${symbol}_i)), ${definition}`;
+  const method: Method = {
+    ...about,
+    formula,
+    schema: schema as unknown as z.ZodObject,
+    example: { method: about.name, models: ["math-expert", "swahili-expert"], base: "base", ...example },
+    tensors: (checked, sources, context) => {
+      const recipe = checked as unknown as TaskVectorRecipe & { readonly normalize: boolean };
+      return mergeTaskVectors(recipe, sources, context, {
+        ...(thin ? { thin: thin(checked as z.output<z.ZodObject<Shape>>, sources, context) } : {}),
+        ...(isAdded ? { normalize: recipe.normalize } : { join: (changes) => elect(changes, recipe.normalize) }),
+      });
+    },
+    headline: (checked) => {
+      const recipe = checked as unknown as TaskVectorRecipe;
+      const headline = headlineOf(about.title, recipe, Object.fromEntries(named.map((field) => [field, undefined])));
+      return headline + seedIn(checked, ", ");
+    },
+    describe: (checked, name, layers) => {
+      const { models } = checked as unknown as TaskVectorRecipe;
+      const how = `${plural(models.length, "model")} of ${layers} layers on ${name("base")}`;
+      return `${about.title} of ${how}${seedIn(checked, " with ")}.`;
+    },
+  };
+  return method as unknown as Method<ThinningSchema<Name, Shape>>;
+}
+
+function seedIn(recipe: object, before: string): string {
+  return "seed" in recipe ? `${before}seed ${recipe.seed}` : "";
+}
 
 /** One expert's change in one tensor. */
 export interface Change {

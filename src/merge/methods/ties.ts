@@ -51,8 +51,7 @@ export const ties = defineMethod({
   },
   headline: (recipe) => headlineOf("TIES", recipe, { density: undefined }, `, trimmed per ${recipe.trim}`),
   describe: ({ models, trim }, name, layers) =>
-    `TIES of ${models.length} models of ${layers} layers, trimmed per ${trim}, on ${name("base")}. ` +
-    "Method: Yadav et al., NeurIPS 2023, [arXiv 2306.01708](https://arxiv.org/abs/2306.01708).",
+    `TIES of ${models.length} models of ${layers} layers, trimmed per ${trim}, on ${name("base")}.`,
 });
 
 /** Trims by one threshold for all of a model. */

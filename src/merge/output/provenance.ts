@@ -179,6 +179,7 @@ ${stringify(front).trimEnd()}
 # ${escapeMarkdown(title)}
 
 ${escapeMarkdown(describeMethod(plan))}
+Method: ${withLinks(methodOf(plan.recipe).reference)}.
 
 Made with layergraft ${VERSION} by this recipe:
 
@@ -195,6 +196,11 @@ function escapeMarkdown(text: string): string {
   return visible(text)
     .replace(/\s*\n\s*/g, " ")
     .replace(/[\\`*_[\]<>|#~]/g, "\\$&");
+}
+
+/** A reference whose arXiv numbers are links. */
+function withLinks(reference: string): string {
+  return reference.replace(/arXiv (\d+\.\d+)/g, "[arXiv $1](https://arxiv.org/abs/$1)");
 }
 
 function describeMethod({ recipe, layers, sources }: Plan): string {
