@@ -55,7 +55,7 @@ describe("recipes", () => {
       /line 4: top: /,
       /line 5: unknown field "botom"/,
       /line 6: weights: must be equal, magnitude, or two weights/,
-      /line 7: dtype: .*"bfloat16"/,
+      /line 7: dtype: must be one of keep, bfloat16/,
       /line 8: shard_size: must be a size such as 5GB/,
     );
     expect(message.match(/^ {2}- /gm)).toHaveLength(7);

@@ -4,7 +4,7 @@ import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "no
 import { join } from "node:path";
 import { analyzeExperts, parseRecipe } from "layergraft";
 import { beforeAll, describe, expect, test } from "vitest";
-import { renewed, renewedTraining, schema } from "../docs/generate.js";
+import { PAGES as GENERATED, renewed, schemas } from "../docs/generate.js";
 import { writeWorld } from "../examples/world.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import { layergraft, type Outcome, start } from "./support/command.js";
@@ -148,15 +148,16 @@ test("the mergekit guide's configuration converts to the recipe that it shows", 
   expect({ status, stdout }).toEqual({ status: 0, stdout: blocks(read("docs/mergekit.md"), "yaml")[1] });
 });
 
-test("what the recipe guide says of methods is what the methods say (npm run docs)", () => {
-  const guide = read("docs/recipes.md");
-  expect(guide).toBe(renewed(guide));
-  expect(read("docs/recipe.schema.json")).toBe(schema());
+test.each(GENERATED)("the fields that docs/%s lists are those of the schemas (npm run docs)", (name) => {
+  const page = read(`docs/${name}`);
+  expect(page).toContain("<!-- generated: ");
+  expect(page).toBe(renewed(page));
 });
 
-test("the guide to training lists the fields that a run has (npm run docs)", () => {
-  const training = read("docs/training.md");
-  expect(training).toBe(renewedTraining(training));
+test("the JSON Schemas in docs/ are those of the schemas (npm run docs)", () => {
+  const files = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".schema.json"));
+  expect(schemas().map(({ file }) => file)).toEqual(expect.arrayContaining(files));
+  for (const { file, text } of schemas()) expect(read(`docs/${file}`)).toBe(text);
 });
 
 test("every field of analysis.json is in its guide", async () => {

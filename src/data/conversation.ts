@@ -35,12 +35,7 @@ export const conversationField = {
     .describe("meaning of the data set's own role names, besides the usual ones"),
 };
 
-export interface ConversationDeclaration {
-  readonly messages: string | readonly string[];
-  readonly role: string;
-  readonly content: string;
-  readonly roles: Readonly<Record<string, Role>>;
-}
+type ConversationDeclaration = z.output<z.ZodObject<typeof conversationField>>;
 
 /** Compiles it. Rows whose conversation has no response are empty. */
 export function mapConversation(declaration: ConversationDeclaration, clean: (text: string) => string) {

@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { RecipeError, requireLanguage } from "../core/index.js";
+import { jsonSchemaOf, parseInWords, writtenAs } from "../settings/index.js";
 import { contaminationSchema } from "./contamination.js";
 import { encodingFields } from "./encode.js";
 import { type FilterDeclaration, filterSchema } from "./filter.js";
@@ -48,7 +49,7 @@ export const setFields = z.strictObject({
 /** What tells a path or a data set of the hub from the name of a ready declaration. */
 const IN_PATHS = /[/\\.*?:]/;
 
-const setSchema = z.preprocess(
+const checkedSet = z.preprocess(
   (value) => (typeof value !== "string" ? value : IN_PATHS.test(value) ? { source: value } : { use: value }),
   setFields.superRefine((set, context) => {
     const add = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
@@ -73,6 +74,10 @@ const setSchema = z.preprocess(
     }
   }),
 );
+
+const TEXT = { type: "string", minLength: 1 };
+
+const setSchema = writtenAs(checkedSet, () => ({ anyOf: [TEXT, jsonSchemaOf(setFields)] }));
 
 /** One set of a mixture, or the name of a ready declaration. */
 export type SetDeclaration = z.output<typeof setFields>;
@@ -101,15 +106,23 @@ export const mixtureFields = z.strictObject({
  * All of `data:` in a run: a mapping with `sets` and what holds for all of them, or only a list of sets, or one set.
  * Faults have the path at which they were written.
  */
-export const dataSchema = z.unknown().transform((value, context): z.output<typeof mixtureFields> => {
+const anyData = z.unknown().transform((value, context): z.output<typeof mixtureFields> => {
   const isMapping = typeof value === "object" && value !== null && !Array.isArray(value);
   const isSet = typeof value === "string" || (isMapping && !("sets" in value) && ("use" in value || "source" in value));
   const whole = Array.isArray(value) ? { sets: value } : isSet ? { sets: [value] } : value;
-  const parsed = mixtureFields.safeParse(whole, { reportInput: true });
+  const parsed = parseInWords(mixtureFields, whole);
   if (parsed.success) return parsed.data;
   const written = Array.isArray(value) ? 1 : isSet ? 2 : 0;
   for (const issue of parsed.error.issues) context.issues.push({ ...issue, path: issue.path.slice(written) } as never);
   return z.NEVER;
+});
+
+export const dataSchema = writtenAs(anyData, () => {
+  const set = jsonSchemaOf(setSchema);
+  return {
+    title: "set, list of sets, or mapping",
+    anyOf: [set, { type: "array", items: set }, jsonSchemaOf(mixtureFields)],
+  };
 });
 
 export type DataDeclaration = z.output<typeof dataSchema>;

@@ -1,22 +1,16 @@
-// All fields of `data`, for documentation: read off the schemas.
-import { z } from "zod";
+// All fields of `data`, for documentation.
+import type { z } from "zod";
+import { type SchemaField, schemaFields } from "../settings/index.js";
 import { contaminationSchema } from "./contamination.js";
 import { mixtureFields, setFields } from "./declaration.js";
 import { filterSchema } from "./filter.js";
 import { mappingSchema } from "./mapping.js";
 
-export interface DataField {
-  readonly field: string;
-  readonly required: boolean;
-  /** As JSON; undefined where there is none. */
-  readonly default?: unknown;
-  readonly description: string;
-}
-
-type Json = Readonly<Record<string, unknown>>;
+/** Mappings that have a table of their own. */
+const CLOSED = ["sets", "contamination", "map", "filter"];
 
 /** Fields by the mapping that they stand in, with its name in words. */
-export function dataFields(): { readonly title: string; readonly fields: readonly DataField[] }[] {
+export function dataFields(): { readonly title: string; readonly fields: readonly SchemaField[] }[] {
   const [pair, conversation, translation] = mappingSchema.options;
   const [column, characters, tokens] = filterSchema.options;
   const sections: [string, z.ZodType][] = [
@@ -30,21 +24,5 @@ export function dataFields(): { readonly title: string; readonly fields: readonl
     ["A filter of tokens", tokens],
     ["`contamination`", contaminationSchema],
   ];
-  return sections.map(([title, schema]) => {
-    const json = z.toJSONSchema(schema, { io: "input", reused: "inline", unrepresentable: "any" });
-    return { title, fields: fieldsOf(json as Json, "") };
-  });
-}
-
-/** Fields with those of mappings within, except of what has a section of its own. */
-function fieldsOf(json: Json, prefix: string): DataField[] {
-  const required = new Set((json.required ?? []) as string[]);
-  return Object.entries((json.properties ?? {}) as Record<string, Json>).flatMap(([name, field]) => {
-    if (field.properties !== undefined && name !== "contamination") return fieldsOf(field, `${prefix}${name}.`);
-    return {
-      ...{ field: `${prefix}${name}`, required: required.has(name) },
-      ...(field.default === undefined ? {} : { default: field.default }),
-      description: String(field.description ?? ""),
-    };
-  });
+  return sections.map(([title, schema]) => ({ title, fields: schemaFields(schema, { closed: CLOSED }) }));
 }

@@ -20,7 +20,7 @@ export {
 } from "./declaration.js";
 export { type Encoded, Encoder, type EncodingOptions, type EncodingResult } from "./encode.js";
 export type { Example, Message, Role } from "./example.js";
-export { type DataField, dataFields } from "./fields.js";
+export { dataFields } from "./fields.js";
 export { compileFilters } from "./filter.js";
 export { type HubDataset, type HubDatasetOptions, hubDataset, isHubName } from "./hub/index.js";
 export { type HubRowsRequest, hubRows } from "./hub-rows.js";

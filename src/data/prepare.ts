@@ -1,8 +1,7 @@
 // Everything from a declaration to examples that can be batched: finds the files, reads the sets, sets held-out examples
 // apart, and counts what became of each row.
-import { RecipeError } from "../core/index.js";
 import type { ChatTemplate, Tokenizer } from "../engine/index.js";
-import { faultsOfIssues, formatFault } from "../settings/index.js";
+import { checkSchema, checkSettings } from "../settings/index.js";
 import type { ExampleList } from "./batches.js";
 import { type CollectedSet, collectSet } from "./collect.js";
 import { readEvaluationFiles } from "./contamination.js";
@@ -127,12 +126,7 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
 
 /** Checks a declaration given as a value. @throws {RecipeError} with every fault */
 export function checkData(value: unknown): DataDeclaration {
-  const parsed = dataSchema.safeParse(value, { reportInput: true });
-  if (parsed.success) return parsed.data;
-  throw new RecipeError(
-    "This is not a valid declaration of data:",
-    faultsOfIssues(parsed.error.issues).map(formatFault),
-  );
+  return checkSettings(value, { kind: "declaration of data", check: (data) => checkSchema(dataSchema, data) });
 }
 
 function templateOf(declared: string, chat: ChatTemplate | undefined, map?: MappingDeclaration): PromptTemplate {

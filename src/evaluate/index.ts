@@ -111,6 +111,8 @@ export {
   TASK_FAMILIES,
   type Task,
   type TaskFamily,
+  taskFields,
+  taskJsonSchema,
 } from "./tasks/index.js";
 export { judgingDigest, type Protocol, promptsDigest, protocolId, protocolTitle } from "./tasks/protocol.js";
 export { readLines } from "./tasks/task-data.js";

@@ -15,6 +15,7 @@ export {
   statusOf,
 } from "./experiment.js";
 export type { Expansion } from "./plan/expand.js";
+export { planFields, planJsonSchema } from "./plan/plan-fields.js";
 export { checkPlan, parsePlan, readPlan } from "./plan/plan-file.js";
 export type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
 export type {

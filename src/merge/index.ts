@@ -32,7 +32,6 @@ export { measuredOwnership, type Ownership, type PlanSummary, summarizePlan } fr
 export { type Deviation, type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
 export { outputConfig, writeCompanions } from "./plan/companions.js";
 export {
-  type FieldReference,
   type MethodReference,
   methodReferences,
   outputReferences,

@@ -1,15 +1,22 @@
 // The door of settings/: what other rooms use.
-export { recordOf } from "./record-schema.js";
 export {
   type Checked,
+  checkSchema,
   type Fault,
-  faultsOfIssues,
   formatFault,
   formatPath,
-  lineOfField,
+  parseInWords,
+  withHint,
+} from "./check-schema.js";
+export { recordOf } from "./record-schema.js";
+export { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields, writtenAs } from "./schema-fields.js";
+export {
+  checkSettings,
+  type LocatedSettings,
   openSettings,
   parseSettings,
+  readSettings,
   readSettingsText,
+  type SettingsKind,
   type SettingsText,
-  withHint,
 } from "./settings-file.js";

@@ -1,6 +1,7 @@
 // Files that a person writes as YAML or JSON: reading them, and reporting all their faults at once, each with its line.
 // Knows no schema; a caller checks the value and says what is wrong with it, and where.
 
+import { dirname } from "node:path";
 import {
   Composer,
   type CST,
@@ -18,22 +19,8 @@ import {
   type YAMLMap,
   type YAMLParseError,
 } from "yaml";
-import type { z } from "zod";
-import { didYouMean, isSystemError, RecipeError, readBounded, shorten } from "../core/index.js";
-
-/** What is wrong with a value, and where in it. */
-export interface Fault {
-  readonly path: readonly PropertyKey[];
-  /** Where it stands, if that is not the path that the message begins with. */
-  readonly at?: readonly PropertyKey[];
-  readonly message: string;
-}
-
-/** What a check makes of a value: the checked value, or faults. */
-export interface Checked<T> {
-  readonly value?: T;
-  readonly faults: readonly Fault[];
-}
+import { isDeeperThan, isSystemError, RecipeError, readBounded, shorten } from "../core/index.js";
+import { type Checked, type Fault, formatFault } from "./check-schema.js";
 
 // A file of a page is 3 kB; this keeps a wrong argument, such as a weight file, from being read whole.
 const MAX_BYTES = 5_000_000;
@@ -54,12 +41,59 @@ export async function readSettingsText(file: string, kind: string): Promise<stri
   }
 }
 
-export interface ParseSettingsOptions<T> {
-  /** Name of the file, for messages. */
-  readonly file: string;
-  /** What it should be, such as "recipe". */
+/** A kind of file: what it is called, such as "recipe", and how its value is checked. */
+export interface SettingsKind<T> {
   readonly kind: string;
   readonly check: (value: unknown) => Checked<T>;
+}
+
+/** What a file says, and where. */
+export interface LocatedSettings<T> {
+  readonly value: T;
+  /** The folder that relative paths of the file start from. */
+  readonly folder: string;
+  /** The line on which a field stands, such as `models[1].weight`, or the closest that does. */
+  readonly lineOf: (field: string) => number | undefined;
+}
+
+/**
+ * Reads such a file and checks it.
+ * @throws {RecipeError} with every fault and its line
+ */
+export async function readSettings<T>(file: string, kind: SettingsKind<T>): Promise<LocatedSettings<T>> {
+  const document = openSettings(await readSettingsText(file, kind.kind), file);
+  return {
+    value: checkedIn(document, file, kind),
+    folder: dirname(file),
+    lineOf: (field) => document.lineOf(pathOf(field)),
+  };
+}
+
+/**
+ * Parses the text of such a file and checks it; `file` is for messages.
+ * @throws {RecipeError} with every fault and its line
+ */
+export function parseSettings<T>(text: string, file: string, kind: SettingsKind<T>): T {
+  return checkedIn(openSettings(text, file), file, kind);
+}
+
+function checkedIn<T>(document: SettingsText, file: string, { kind, check }: SettingsKind<T>): T {
+  const { value, faults } = check(document.value);
+  if (value !== undefined) return value;
+  throw new RecipeError(`${file} is not a valid ${kind}:`, document.inLines(faults), { file });
+}
+
+/** Checks such settings given as a value. @throws {RecipeError} with every fault */
+export function checkSettings<T>(value: unknown, { kind, check }: SettingsKind<T>): T {
+  if (isDeeperThan(value, MOST_LEVELS)) throw new RecipeError(`the ${kind} nests too deep, or contains itself`);
+  const { value: checked, faults } = check(value);
+  if (checked !== undefined) return checked;
+  throw new RecipeError(`This is not a valid ${kind}:`, faults.map(formatFault));
+}
+
+/** `["models", 1, "weight"]` of `models[1].weight`. */
+function pathOf(field: string): PropertyKey[] {
+  return field.match(/[^.[\]]+/g)?.map((key) => (/^\d+$/.test(key) ? Number(key) : key)) ?? [];
 }
 
 /** Does what goes wrong where a file nests without end. @throws {RecipeError} then */
@@ -74,22 +108,9 @@ function refusingEndless<T>(file: string, read: () => T): T {
   }
 }
 
-/**
- * Parses the text of such a file and checks it.
- * @throws {RecipeError} with every fault and its line
- */
-export function parseSettings<T>(text: string, { file, kind, check }: ParseSettingsOptions<T>): T {
-  const document = openSettings(text, file);
-  const { value, faults } = check(document.value);
-  if (value !== undefined) return value;
-  throw new RecipeError(`${file} is not a valid ${kind}:`, document.inLines(faults), { file });
-}
-
 /** The text of such a file as a value, and where in it things stand. */
 export interface SettingsText {
   readonly value: unknown;
-  /** The fault with its line, or the line of what is closest to it: `line 3: models[0]: ...`. */
-  readonly locate: (fault: Fault) => string;
   /** Faults with their lines, in the order of the file, each once. */
   readonly inLines: (faults: readonly Fault[]) => readonly string[];
   /** The line on which a path stands, or the closest that does. */
@@ -156,15 +177,15 @@ export function openSettings(text: string, file: string, options: DocumentOption
     throw new RecipeError(message, [], { file });
   }
   const lineOf = linesOf(document, lineAt);
-  const locate = (fault: Fault): string => {
-    const line = lineOf(fault.at ?? fault.path);
-    return line === undefined ? formatFault(fault) : `line ${line}: ${formatFault(fault)}`;
-  };
   const inLines = (faults: readonly Fault[]) => {
-    const found = faults.map((fault) => ({ line: lineOf(fault.at ?? fault.path) ?? 0, text: locate(fault) }));
-    return [...new Set(found.sort((a, b) => a.line - b.line).map(({ text }) => text))];
+    const found = faults.map((fault) => ({ line: lineOf(fault.at ?? fault.path), text: formatFault(fault) }));
+    const sorted = found.sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
+    return [...new Set(sorted.map(({ line, text }) => (line === undefined ? text : `line ${line}: ${text}`)))];
   };
-  return { value: refusingEndless(file, () => document.toJS({ maxAliasCount: 100 })), locate, inLines, lineOf };
+  const value: unknown = refusingEndless(file, () => document.toJS({ maxAliasCount: 100 }));
+  if (isDeeperThan(value, MOST_LEVELS))
+    throw new RecipeError(`${file} nests too deep, or contains itself`, [], { file });
+  return { value, inLines, lineOf };
 }
 
 /** Finds the line on which a path stands, or the closest part of it that exists: what is missing is at what lacks it. */
@@ -205,88 +226,4 @@ function syntaxFault({ code, message, pos }: YAMLParseError, text: string): stri
   if (code === "TAB_AS_INDENT") return "a tab stands in the indentation; use spaces";
   if (code === "BAD_INDENT") return "this line is not indented as far as those that it belongs to";
   return message;
-}
-
-/** The line on which a field stands, such as `models[1].weight`, or the closest that does. */
-export function lineOfField(text: string, field: string): number | undefined {
-  const { document, lineAt } = readDocument(text, "the file");
-  const path = field.match(/[^.[\]]+/g)?.map((key) => (/^\d+$/.test(key) ? Number(key) : key)) ?? [];
-  return linesOf(document, lineAt)(path);
-}
-
-/** `models[0].weight: must be a number` */
-export function formatFault({ path, message }: Fault): string {
-  return path.length === 0 ? message : `${formatPath(path)}: ${message}`;
-}
-
-/** `models[0].weight` */
-export function formatPath(path: readonly PropertyKey[]): string {
-  return path
-    .map((key, i) => (typeof key === "number" ? `[${key}]` : `${i ? "." : ""}${shorten(String(key))}`))
-    .join("");
-}
-
-/**
- * Names the field that a misspelt one was meant to be, or where a field belongs that is not one here.
- * @param known fields by their names, or by their paths, such as `optimizer.lr`
- */
-export function withHint(fault: Fault, known: readonly string[]): Fault {
-  const unknown = /^unknown field "(.*)"$/.exec(fault.message)?.[1];
-  if (unknown === undefined) return fault;
-  const leafOf = (field: string) => field.slice(field.lastIndexOf(".") + 1);
-  const places = known
-    .filter((field) => field.endsWith(`.${unknown}`))
-    .map((field) => field.slice(0, -unknown.length - 1));
-  const isField = known.some((field) => leafOf(field) === unknown);
-  const elsewhere = places.filter((place) => place !== formatPath(fault.path));
-  if (elsewhere.length > 0)
-    return { ...fault, message: `${fault.message}; it belongs under ${elsewhere.join(" or ")}` };
-  if (isField) return { ...fault, message: `${fault.message}; it is a field, but not of this place` };
-  return { ...fault, message: `${fault.message}${didYouMean(unknown, known.map(leafOf))}` };
-}
-
-/**
- * Issues of a schema (parsed with `reportInput`) as a person wants them: within a union, those of the variant that was
- * meant, which is the one with the deepest complaint.
- */
-export function faultsOfIssues(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[] = []): Fault[] {
-  return issues.flatMap((issue): Fault[] => {
-    const path = [...base, ...issue.path];
-    const isMissing = issue.input === undefined && (issue.code === "invalid_type" || issue.code === "invalid_union");
-    // A recipe without a method lacks it, but which methods there are says more.
-    if (isMissing || (issue.code === "custom" && issue.input === undefined)) return [{ path, message: "is missing" }];
-    if (issue.code === "invalid_union" && issue.errors.length > 0) {
-      const variants = issue.errors.map((variant) => faultsOfIssues(variant, path));
-      const depth = (faults: Fault[]) => Math.max(...faults.map((fault) => fault.path.length));
-      const deepest = variants.toSorted((a, b) => depth(b) - depth(a))[0];
-      if (deepest && depth(deepest) > path.length) return deepest;
-      // A mapping with an unknown field complains at its own level, and still says more than the union does.
-      const precise = variants.find((faults) => faults.every((fault) => fault.message.startsWith("unknown field")));
-      return precise ?? [{ path, message: issue.message }];
-    }
-    if (issue.code === "unrecognized_keys") {
-      return issue.keys.map((key) => ({
-        path,
-        at: [...path, key],
-        message: `unknown field ${JSON.stringify(shorten(key))}`,
-      }));
-    }
-    return [{ path, message: inWords(issue.message) }];
-  });
-}
-
-/** What a kind of value is called by those who write YAML. */
-const KINDS: Readonly<Record<string, string>> = {
-  ...{ array: "a list", object: "a mapping", record: "a mapping", map: "a mapping", string: "text" },
-  ...{ number: "a number", int: "a whole number", boolean: "true or false", null: "nothing", NaN: "not a number" },
-};
-
-/** A schema's own message without what only programmers know. */
-function inWords(message: string): string {
-  const wrong = /^Invalid input: expected (\w+), received (\w+)$/.exec(message);
-  const [wanted, found] = [KINDS[wrong?.[1] ?? ""], KINDS[wrong?.[2] ?? ""]];
-  // Of a number that is not whole the kind is right.
-  if (wanted && (found === undefined || wrong?.[1] === "int")) return `must be ${wanted}`;
-  if (wanted) return `must be ${wanted}, not ${found}`;
-  return message.replace(/^(Invalid (input|option)|Too (small|big)): /, "");
 }

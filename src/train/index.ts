@@ -1,6 +1,6 @@
 // The public face of train/.
 
-export { type DataField, dataFields } from "../data/index.js";
+export { dataFields } from "../data/index.js";
 export {
   adapterConfig,
   factorNames,
@@ -51,7 +51,6 @@ export {
   type LocatedRun,
   parseRun,
   type Run,
-  type RunField,
   type RunInput,
   readRun,
   runFields,

@@ -248,12 +248,12 @@ describe("settleRun", () => {
 describe("runFields", () => {
   it("describes every field, the required ones and the defaults", () => {
     const fields = runFields();
-    expect(fields.filter(({ description }) => description === "").map(({ field }) => field)).toEqual([]);
-    expect(fields.filter(({ required }) => required).map(({ field }) => field)).toEqual(["base", "out"]);
-    expect(fields.map(({ field }) => field)).toEqual(
+    expect(fields.filter(({ description }) => description === "").map(({ name }) => name)).toEqual([]);
+    expect(fields.filter(({ required }) => required).map(({ name }) => name)).toEqual(["base", "out"]);
+    expect(fields.map(({ name }) => name)).toEqual(
       expect.arrayContaining(["base", "lora.rank", "optimizer.lr", "schedule.warmup", "partition", "holdout.samples"]),
     );
-    expect(fields.find(({ field }) => field === "optimizer.betas")?.default).toEqual([0.9, 0.99]);
+    expect(fields.find(({ name }) => name === "optimizer.betas")?.default).toEqual([0.9, 0.99]);
     expect(runJsonSchema()).toMatchObject({ title: "layergraft run", type: "object", additionalProperties: false });
   });
 });

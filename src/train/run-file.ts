@@ -1,20 +1,22 @@
 // Reading what to train, from YAML or JSON, or from a value of the library: presets filled in, all faults at once, with
 // lines. What depends on the base is settled by run-settings.ts.
 
-import { dirname } from "node:path";
 import { parse as parseYaml } from "yaml";
-import { z } from "zod";
-import { isDeeperThan, own, RecipeError } from "../core/index.js";
-import { mixtureFields, setFields } from "../data/index.js";
+import type { z } from "zod";
+import { own, RecipeError } from "../core/index.js";
 import {
   type Checked,
+  checkSchema,
+  checkSettings,
   type Fault,
-  faultsOfIssues,
-  formatFault,
-  lineOfField,
+  type JsonSchema,
+  jsonSchemaOf,
+  type LocatedSettings,
   parseSettings,
-  readSettingsText,
-  withHint,
+  readSettings,
+  type SchemaField,
+  type SettingsKind,
+  schemaFields,
 } from "../settings/index.js";
 import { type PresetFields, presetFields, unknownPreset } from "./presets.js";
 import { runSchema } from "./run-schema.js";
@@ -26,40 +28,38 @@ export type RunInput = z.input<typeof runSchema>;
 /** A field's path and its value as text, such as `["optimizer.lr", "1e-5"]`: what a flag gives. */
 export type FieldText = readonly [field: string, text: string];
 
-export interface LocatedRun {
+/** A run and the folder that its relative paths start from. */
+export interface LocatedRun extends Omit<LocatedSettings<Run>, "value"> {
   readonly run: Run;
-  /** The folder that relative paths of the file start from. */
-  readonly folder: string;
-  /** The line of the file on which a field stands, such as `optimizer.lr`, or the closest that does. */
-  readonly lineOf: (field: string) => number | undefined;
+}
+
+interface Flags {
+  /** Values that go before those of the file. */
+  readonly fields?: readonly FieldText[];
+}
+
+function kindWith({ fields = [] }: Flags): SettingsKind<Run> {
+  return { kind: "run", check: (value) => check(withFields(value, fields)) };
 }
 
 /**
  * Reads what to train from a file.
- * @param options.fields values that go before those of the file
  * @throws {RecipeError} with every fault and its line
  */
-export async function readRun(file: string, options: { fields?: readonly FieldText[] } = {}): Promise<LocatedRun> {
-  const text = await readSettingsText(file, "run");
-  const run = parseRun(text, { file, ...options });
-  return { run, folder: dirname(file), lineOf: (field) => lineOfField(text, field) };
+export async function readRun(file: string, options: Flags = {}): Promise<LocatedRun> {
+  const { value: run, ...where } = await readSettings(file, kindWith(options));
+  return { run, ...where };
 }
 
 /** Parses the text of such a file. @param options.file its name, for messages */
-export function parseRun(text: string, options: { file?: string; fields?: readonly FieldText[] } = {}): Run {
-  const { file = "run", fields = [] } = options;
-  return parseSettings(text, { file, kind: "run", check: (value) => check(withFields(value, fields), file) });
+export function parseRun(text: string, options: Flags & { readonly file?: string } = {}): Run {
+  return parseSettings(text, options.file ?? "run", kindWith(options));
 }
 
 /** Checks a run given as a value. @throws {RecipeError} with every fault */
-export function checkRun(value: unknown, options: { fields?: readonly FieldText[] } = {}): Run {
-  const { value: run, faults } = check(withFields(value, options.fields ?? []), "the run");
-  if (run) return run;
-  throw new RecipeError("This is not a valid run:", faults.map(formatFault));
+export function checkRun(value: unknown, options: Flags = {}): Run {
+  return checkSettings(value, kindWith(options));
 }
-
-// Deeper than any declaration of data; what contains itself would fill the stack.
-const MAX_DEPTH = 40;
 
 type Mapping = Readonly<Record<string, unknown>>;
 
@@ -67,17 +67,13 @@ function isMapping(value: unknown): value is Mapping {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function check(value: unknown, name: string): Checked<Run> {
-  if (isDeeperThan(value, MAX_DEPTH)) throw new RecipeError(`${name} nests too deep, or contains itself`);
+function check(value: unknown): Checked<Run> {
   if (!isMapping(value)) return { faults: [{ path: [], message: "must be a mapping with base, out and data" }] };
   const preset = typeof value.preset === "string" ? presetFields(value.preset) : undefined;
   const whole = preset ? withPreset(value, preset) : value;
-  const parsed = runSchema.safeParse(whole, { reportInput: true });
-  const faults = [
-    ...(parsed.success ? [] : faultsOfIssues(parsed.error.issues).map((fault) => withHint(fault, FIELD_NAMES))),
-    ...acrossFields(whole),
-  ];
-  return parsed.success && faults.length === 0 ? { value: parsed.data, faults } : { faults };
+  const checked = checkSchema(runSchema, whole);
+  const faults = [...checked.faults, ...acrossFields(whole)];
+  return faults.length === 0 ? checked : { faults };
 }
 
 const LENGTHS = ["steps", "epochs", "samples"] as const;
@@ -162,48 +158,16 @@ function replaced(run: unknown, [key, ...rest]: readonly string[], value: unknow
   return { ...mapping, [key]: replaced(own(mapping, key), rest, value) };
 }
 
-/** A field of a run, for documentation and flags. */
-export interface RunField {
-  /** Such as `optimizer.lr`. */
-  readonly field: string;
-  /** As JSON Schema, to say in words what may stand there. */
-  readonly schema: Readonly<Record<string, unknown>>;
-  readonly required: boolean;
-  /** As JSON; undefined where there is none. */
-  readonly default?: unknown;
-  readonly description: string;
+/** The schema of run files, as JSON Schema (draft 2020-12). */
+export function runJsonSchema(): JsonSchema {
+  return { title: "layergraft run", ...jsonSchemaOf(runSchema) };
 }
 
-/** The schema of run files, as JSON Schema (draft 2020-12). */
-export function runJsonSchema(): Readonly<Record<string, unknown>> {
-  const json = z.toJSONSchema(runSchema, { io: "input", reused: "inline", unrepresentable: "any" });
-  return { title: "layergraft run", ...json };
-}
+/** Fields that are mappings of their own: `data` has a table for itself, and a stream of `partition` is as a run. */
+const CLOSED = ["data", "partition"];
 
 /** All fields, those within `lora`, `optimizer` and so on by their path, in the order of the schema. */
-export function runFields(): RunField[] {
-  return fieldsOf(runJsonSchema(), "");
+export function runFields(): SchemaField[] {
+  const fields = schemaFields(runSchema, { closed: CLOSED });
+  return fields.filter(({ name }) => !fields.some((other) => other.name.startsWith(`${name}.`)));
 }
-
-/** Mappings whose fields are listed one by one; data and partition have words of their own. */
-function fieldsOf(json: Mapping, prefix: string): RunField[] {
-  const required = new Set((json.required ?? []) as string[]);
-  return Object.entries((json.properties ?? {}) as Record<string, Mapping>).flatMap(([name, field]) => {
-    if (field.properties !== undefined) return fieldsOf(field, `${prefix}${name}.`);
-    return {
-      ...{ field: `${prefix}${name}`, schema: field, required: required.has(name) },
-      ...(field.default === undefined ? {} : { default: field.default }),
-      description: String(field.description ?? ""),
-    };
-  });
-}
-
-const FIELD_NAMES: readonly string[] = [
-  ...Object.keys(runSchema.shape),
-  ...runFields().map(({ field }) => field),
-  ...Object.keys(mixtureFields.shape).map((field) => `data.${field}`),
-  ...Object.keys(setFields.shape).map((field) => `data.sets[].${field}`),
-  // Of a set's map, and of a stream.
-  ...["prompt", "response", "messages"].map((field) => `map.${field}`),
-  "partition[].name",
-];

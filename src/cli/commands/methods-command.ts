@@ -1,13 +1,8 @@
 import { type Command, Option } from "commander";
-import { closest, LayergraftError } from "../../core/index.js";
-import {
-  type FieldReference,
-  type MethodReference,
-  methodReferences,
-  outputReferences,
-  recipeJsonSchema,
-} from "../../merge/index.js";
+import { didYouMean, LayergraftError } from "../../core/index.js";
+import { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "../../merge/index.js";
 import { terminalLines } from "../../report/index.js";
+import type { SchemaField } from "../../settings/index.js";
 import { paletteFor, print, printJson } from "../shared/output.js";
 
 interface MethodsOptions {
@@ -46,11 +41,8 @@ export function addMethodsCommand(program: Command): void {
 
 function unknownMethod(name: string, methods: readonly MethodReference[]): LayergraftError {
   const known = methods.map((method) => method.name);
-  const meant = closest(name, known);
-  return new LayergraftError(
-    "usage",
-    `unknown method ${name}${meant === undefined ? ";" : `; did you mean ${meant}?`} methods: ${known.join(", ")}`,
-  );
+  const hint = didYouMean(name, known);
+  return new LayergraftError("usage", `unknown method ${name}${hint} (methods: ${known.join(", ")})`);
 }
 
 async function explain(method: MethodReference): Promise<string[]> {
@@ -77,7 +69,7 @@ async function explain(method: MethodReference): Promise<string[]> {
   ];
 }
 
-function table(fields: readonly FieldReference[]): string[] {
+function table(fields: readonly SchemaField[]): string[] {
   const rows = fields.map(({ name, type, required, default: value, description }) => {
     const fallback = required ? "required" : value === undefined ? "" : JSON.stringify(value);
     return [name, fallback, type.replaceAll("`", ""), description.replaceAll("`", "")];

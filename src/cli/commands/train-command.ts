@@ -24,7 +24,6 @@ import {
   type PreparedRun,
   prepareRun,
   type Run,
-  type RunField,
   type RunResult,
   readRun,
   runFields,
@@ -151,17 +150,16 @@ export function addTrainCommand(program: Command): void {
 
 /** Adds a flag for each field of a run file, with its choices and default. */
 function addFieldFlags(command: Command): void {
-  for (const { field, schema, default: fallback, description } of runFields()) {
-    const option = new Option(`--${field} <${valueName(schema)}>`, description.replaceAll("`", ""));
+  for (const { name, type, choices, default: fallback, description } of runFields()) {
+    const option = new Option(`--${name} <${VALUE_NAMES[type] ?? "value"}>`, description.replaceAll("`", ""));
     // Shown only: the schema checks the values of flags and of files alike.
-    if (Array.isArray(schema.enum)) option.argChoices = schema.enum.map(String);
+    if (choices) option.argChoices = [...choices];
     const shown = typeof fallback === "string" || fallback === undefined ? fallback : JSON.stringify(fallback);
-    command.addOption(option.default(undefined, shown).helpGroup(groupOf(field)));
+    command.addOption(option.default(undefined, shown).helpGroup(groupOf(name)));
   }
 }
 
-const valueName = ({ type }: RunField["schema"]) =>
-  type === "integer" || type === "number" ? "n" : type === "boolean" ? "bool" : "value";
+const VALUE_NAMES: Readonly<Record<string, string>> = { "whole number": "n", number: "n", "true or false": "bool" };
 
 const FIELD_GROUPS: Readonly<Record<string, string>> = {
   lora: "LoRA:",
@@ -188,9 +186,9 @@ async function readRunOf(
   file: string | undefined,
   flags: Record<string, unknown>,
 ): Promise<{ run: Run; folder: string; dataFolder: string }> {
-  const fields = runFields().flatMap(({ field }): FieldText[] => {
-    const value = flags[attributeOf(field)];
-    return typeof value === "string" ? [[field, value]] : [];
+  const fields = runFields().flatMap(({ name }): FieldText[] => {
+    const value = flags[attributeOf(name)];
+    return typeof value === "string" ? [[name, value]] : [];
   });
   if (file === undefined) {
     if (fields.length === 0)

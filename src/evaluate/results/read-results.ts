@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { formatBytes, formatSome, isSystemError, RecipeError, readBounded, readJsonObject } from "../../core/index.js";
-import { faultsOfIssues, formatFault, recordOf } from "../../settings/index.js";
+import { checkSchema, formatFault, recordOf } from "../../settings/index.js";
 import { keyOf } from "../backends/index.js";
 import type { JudgedItem } from "../scoring/scores.js";
 import { samplesFile } from "./folder.js";
@@ -115,16 +115,14 @@ export async function readResults(path: string): Promise<Results> {
   } catch (error) {
     throw new RecipeError(`${path} has no results of an evaluation: ${(error as Error).message}`, [], { file });
   }
-  const parsed = RESULTS.safeParse(value, { reportInput: true });
-  if (parsed.success) return parsed.data as Results;
+  const { value: results, faults } = checkSchema(RESULTS, value);
+  if (results) return results as Results;
   const format = (value as { format?: unknown }).format;
   if (typeof format === "number" && format > FORMAT) {
     throw new RecipeError(`${file} was written by a later version of layergraft; update this one`, [], { file });
   }
-  const faults = faultsOfIssues(parsed.error.issues).map(formatFault);
-  throw new RecipeError(`${file} is no file of results (layergraft eval --out writes one):`, faults.slice(0, 10), {
-    file,
-  });
+  const summary = `${file} is no file of results (layergraft eval --out writes one):`;
+  throw new RecipeError(summary, faults.slice(0, 10).map(formatFault), { file });
 }
 
 /** What a sample was worth, and what was asked: equal digests, equal questions. */
@@ -162,12 +160,13 @@ export async function readVerdicts(folder: string, task: string): Promise<Judged
     } catch {
       throw new RecipeError(`${file}, line ${i + 1} is not JSON`, [], { file });
     }
-    const parsed = VERDICT.safeParse(value, { reportInput: true });
-    if (parsed.success) {
-      const { prompt, gold, ...judged } = parsed.data;
-      return [{ ...judged, asked: keyOf(prompt, gold) }];
+    const { value: verdict, faults } = checkSchema(VERDICT, value);
+    if (!verdict) {
+      throw new RecipeError(`${file}, line ${i + 1} is no sample: ${formatSome(faults.map(formatFault))}`, [], {
+        file,
+      });
     }
-    const faults = faultsOfIssues(parsed.error.issues).map(formatFault);
-    throw new RecipeError(`${file}, line ${i + 1} is no sample: ${formatSome(faults)}`, [], { file });
+    const { prompt, gold, ...judged } = verdict;
+    return [{ ...judged, asked: keyOf(prompt, gold) }];
   });
 }

@@ -5,11 +5,15 @@ import { z } from "zod";
 import { isObject } from "../../core/index.js";
 import {
   type Checked,
+  checkSchema,
   type Fault,
-  faultsOfIssues,
+  type JsonSchema,
+  jsonSchemaOf,
   parseSettings,
-  readSettingsText,
-  withHint,
+  readSettings,
+  type SchemaField,
+  type SettingsKind,
+  schemaFields,
 } from "../../settings/index.js";
 import { BLEU_TOKENIZERS } from "../metrics/index.js";
 
@@ -27,95 +31,113 @@ const template = z
   );
 
 const common = {
-  task: z.string().regex(/^[a-z][a-z0-9_-]*$/i, "must be a name of letters, digits, - and _"),
-  version: z.int().min(1).default(1),
-  title: z.string().optional(),
-  data: z.string().min(1),
-  description: z.string().default(""),
-  prompt: template,
-  group: template.optional(),
-  id: template.optional(),
-  shots: z.int().min(0).max(100).default(0),
-  shots_from: z.string().optional(),
-  separator: z.string().default("\n\n"),
-  special_tokens: z.boolean().default(true),
+  task: z
+    .string()
+    .regex(/^[a-z][a-z0-9_-]*$/i, "must be a name of letters, digits, - and _")
+    .describe("name of the task in results"),
+  version: z.int().min(1).default(1).describe("version of the prompts; raise it when they change"),
+  title: z.string().optional().describe("heading in reports (default: the name)"),
+  data: z.string().min(1).describe("JSON Lines file, relative to the declaration or to the data folder"),
+  description: z.string().default("").describe("text before the first shot or question"),
+  prompt: template.describe("template of the question"),
+  group: template.optional().describe("template of a group's name; each group also gets a score of its own"),
+  id: template.optional().describe("template of an item's id (default: the number of its row)"),
+  shots: z.int().min(0).max(100).default(0).describe("solved examples before each question"),
+  shots_from: z
+    .string()
+    .optional()
+    .describe("file with the solved examples (default: the first other rows of the data)"),
+  separator: z.string().default("\n\n").describe("text after each solved example"),
+  special_tokens: z.boolean().default(true).describe("whether the prompt begins with the tokenizer's special tokens"),
 };
 
 const generate = z.strictObject({
   ...common,
-  answer: z.literal("generate"),
-  gold: template,
-  shot_answer: template.optional(),
-  stop: z.array(z.string().min(1)).default(["\n"]),
-  max_new_tokens: z.int().min(1).max(100_000).default(128),
+  answer: z.literal("generate").describe("generate: the model writes the answer; choose: it picks a choice"),
+  gold: template.describe("generate: template of the right answer"),
+  shot_answer: template
+    .optional()
+    .describe("generate: template of a solved example's answer (default: a space and `gold`)"),
+  stop: z.array(z.string().min(1)).default(["\n"]).describe("generate: texts that end an answer"),
+  max_new_tokens: z.int().min(1).max(100_000).default(128).describe("generate: maximum tokens of an answer"),
   read: z
     .union([z.enum(["text", "line", "number"]), z.strictObject({ pattern: z.string().min(1) })], {
       error: "must be text, line, number (the last one), or { pattern: REGULAR EXPRESSION }",
     })
-    .default("line"),
-  language: z.string().default("en"),
+    .default("line")
+    .describe(
+      "generate: what of the text is the answer: all of it, its first line, its last number, or the last match of `{ pattern }` (its first group)",
+    ),
+  language: z.string().default("en").describe("generate: language in which numbers are read"),
   score: z
     .array(z.enum(["exact", "bleu", "chrf++"]))
     .min(1)
-    .default(["exact"]),
-  tokenize: z.enum(BLEU_TOKENIZERS).optional(),
+    .default(["exact"])
+    .describe("generate: metrics"),
+  tokenize: z.enum(BLEU_TOKENIZERS).optional().describe("generate: tokenizer of BLEU (default: 13a)"),
 });
 
 const choose = z.strictObject({
   ...common,
-  answer: z.literal("choose"),
-  choices: z.union([z.array(template).min(2), template]),
-  labels: z.array(z.string()).min(2).optional(),
-  correct: template,
+  answer: z.literal("choose").describe("generate: the model writes the answer; choose: it picks a choice"),
+  choices: z
+    .union([z.array(template).min(2), template])
+    .describe("choose: field that lists the choices, or a list of templates"),
+  labels: z.array(z.string()).min(2).optional().describe("choose: labels of the choices (default: A, B, ...)"),
+  correct: template.describe("choose: template of the right choice: its label, its text, or its index from 0"),
 });
+
+export type GenerateDeclaration = z.output<typeof generate>;
+export type ChooseDeclaration = z.output<typeof choose>;
+export type Declaration = GenerateDeclaration | ChooseDeclaration;
 
 const declaration = z.discriminatedUnion("answer", [generate, choose]);
 
-export type Declaration = z.output<typeof declaration>;
-export type GenerateDeclaration = z.output<typeof generate>;
-export type ChooseDeclaration = z.output<typeof choose>;
+/** The schema of declarations, as JSON Schema (draft 2020-12). */
+export function taskJsonSchema(): JsonSchema {
+  return { title: "layergraft task", ...jsonSchemaOf(declaration) };
+}
+
+/** All fields of declarations, for documentation. */
+export function taskFields(): SchemaField[] {
+  return schemaFields(declaration, { closed: ["read"] });
+}
 
 /**
  * Reads the declaration of a task.
  * @throws {RecipeError} with every fault and its line
  */
 export async function readDeclaration(file: string): Promise<Declaration> {
-  return parseDeclaration(await readSettingsText(file, KIND), file);
+  return (await readSettings(file, KIND)).value;
 }
 
 /** Parses the text of a declaration; `file` is for messages. */
 export function parseDeclaration(text: string, file = "the declaration"): Declaration {
-  return parseSettings(text, { file, kind: KIND, check });
+  return parseSettings(text, file, KIND);
 }
 
-const KIND = "declaration of a task";
-const FIELDS = [...new Set([...Object.keys(generate.shape), ...Object.keys(choose.shape)])];
+const KIND: SettingsKind<Declaration> = { kind: "declaration of a task", check };
 
+/** Checks by the kind of task; where it is not said, by the one that the other fields are of. */
 function check(value: unknown): Checked<Declaration> {
-  const parsed = declaration.safeParse(value, { reportInput: true });
-  if (parsed.success) return { value: parsed.data, faults: [] };
-  const faults = faultsOfIssues([...parsed.error.issues, ...otherIssues(value, parsed.error.issues)]).map((fault) =>
-    fault.path[0] === "answer" ? { ...fault, message: "must be generate or choose" } : withKind(fault),
-  );
-  return { faults };
+  const { answer = undefined, ...fields } = isObject(value) ? value : {};
+  if (answer === "generate") return withKinds(checkSchema(generate, value));
+  if (answer === "choose") return withKinds(checkSchema(choose, value));
+  const guess =
+    "choices" in fields
+      ? withKinds(checkSchema(choose, { ...fields, answer: "choose" }))
+      : withKinds(checkSchema(generate, { ...fields, answer: "generate" }));
+  return { faults: [{ path: ["answer"], message: "must be generate or choose" }, ...guess.faults] };
 }
 
-/** Where a field is of the other kind of task, says so. */
-function withKind(fault: Fault): Fault {
-  const [, name = ""] = /^unknown field "(.*)"$/.exec(fault.message) ?? [];
-  const kind = Object.hasOwn(generate.shape, name)
-    ? "generate"
-    : Object.hasOwn(choose.shape, name)
-      ? "choose"
-      : undefined;
-  return kind === undefined
-    ? withHint(fault, FIELDS)
-    : { ...fault, message: `${fault.message}; it is for answer: ${kind}` };
-}
-
-/** What is wrong besides, where it is not said how the task is answered: then nothing else was looked at. */
-function otherIssues(value: unknown, issues: readonly z.core.$ZodIssue[]): readonly z.core.$ZodIssue[] {
-  if (!isObject(value) || !issues.some(({ path }) => path[0] === "answer")) return [];
-  const [kind, schema] = "choices" in value ? (["choose", choose] as const) : (["generate", generate] as const);
-  return schema.safeParse({ ...value, answer: kind }, { reportInput: true }).error?.issues ?? [];
+/** Says of a field of the other kind of task that it is one. */
+function withKinds({ faults, ...rest }: Checked<Declaration>): Checked<Declaration> {
+  const withKind = (fault: Fault): Fault => {
+    const isOf = (schema: z.ZodObject) => Object.hasOwn(schema.shape, fault.unknown ?? "");
+    const kind = isOf(generate) ? "generate" : isOf(choose) ? "choose" : undefined;
+    return kind === undefined
+      ? fault
+      : { ...fault, message: `unknown field ${JSON.stringify(fault.unknown)}; it is for answer: ${kind}` };
+  };
+  return { ...rest, faults: faults.map(withKind) };
 }

@@ -12,7 +12,7 @@ import type { Task, TaskFamily } from "./task.js";
 
 export { findLanguage, LANGUAGES, type Language } from "../../core/index.js";
 export { customTask, openCustomTask } from "./custom.js";
-export { parseDeclaration, readDeclaration } from "./custom-file.js";
+export { parseDeclaration, readDeclaration, taskFields, taskJsonSchema } from "./custom-file.js";
 export type {
   ChooseItem,
   Executor,

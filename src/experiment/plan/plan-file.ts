@@ -2,16 +2,18 @@
 // Looks at no checkpoint and no data set; that is check.ts's.
 
 import { dirname } from "node:path";
-import { closest, formatSome, isDeeperThan, RecipeError } from "../../core/index.js";
+import { closest, formatSome, RecipeError } from "../../core/index.js";
 import { recipeFaults as checkedRecipe, LIST_FIELDS, SOURCE_FIELDS } from "../../merge/index.js";
 import {
   type Checked,
+  checkSchema,
+  checkSettings,
   type Fault,
-  faultsOfIssues,
   formatFault,
   openSettings,
   parseSettings,
   readSettingsText,
+  type SettingsKind,
   type SettingsText,
 } from "../../settings/index.js";
 import { isStepBackend } from "../steps/step.js";
@@ -25,7 +27,6 @@ import {
   membersOf,
   nameFaults,
 } from "./expert-names.js";
-import { planFields } from "./plan-fields.js";
 import {
   type ExperimentPlan,
   type Family,
@@ -70,36 +71,33 @@ export async function readPlan(file: string): Promise<LocatedPlan> {
 export async function inspectPlan(file: string): Promise<InspectedPlan> {
   const text = await readSettingsText(file, "plan");
   const { value, ...places } = openSettings(text, file);
-  const { value: plan, faults } = check(value, file);
+  const { value: plan, faults } = check(value);
   if (!plan) throw new RecipeError(`${file} is not a valid plan:`, places.inLines(faults), { file });
   return { plan, faults, folder: dirname(file), ...places };
 }
 
 /** Parses the text of a plan; `file` is for messages. */
 export function parsePlan(text: string, file = "plan"): ExperimentPlan {
-  return parseSettings(text, { file, kind: "plan", check: (value) => faultless(check(value, file)) });
+  return parseSettings(text, file, KIND);
 }
 
 /** Checks a plan given as a value. @throws {RecipeError} with every fault */
 export function checkPlan(value: unknown): ExperimentPlan {
-  const { value: plan, faults } = check(value, "the plan");
-  if (plan && faults.length === 0) return plan;
-  throw new RecipeError("This is not a valid plan:", faults.map(formatFault));
+  return checkSettings(value, KIND);
 }
 
-function faultless({ value, faults }: Checked<ExperimentPlan>): Checked<ExperimentPlan> {
-  return faults.length === 0 && value ? { value, faults } : { faults };
-}
-
-/** A recipe within a recipe takes up to three levels, and a grid three more. */
-const MAX_DEPTH = 80;
+const KIND: SettingsKind<ExperimentPlan> = {
+  kind: "plan",
+  check: (value) => {
+    const checked = check(value);
+    return checked.faults.length === 0 ? checked : { faults: checked.faults };
+  },
+};
 
 /** The plan and what is wrong across its fields; or, if it breaks the schema, only how. */
-function check(value: unknown, name: string): Checked<ExperimentPlan> {
-  if (isDeeperThan(value, MAX_DEPTH)) throw new RecipeError(`${name} nests too deep, or contains itself`);
-  const parsed = planSchema.safeParse(value, { reportInput: true });
-  if (!parsed.success) return { faults: faultsOfIssues(parsed.error.issues).map(withPlace) };
-  const plan = parsed.data;
+function check(value: unknown): Checked<ExperimentPlan> {
+  const { value: plan, faults: broken } = checkSchema(planSchema, value);
+  if (!plan) return { faults: broken };
   const members = membersOf(plan);
   const faults = [
     ...expertFaults(plan, members),
@@ -107,34 +105,6 @@ function check(value: unknown, name: string): Checked<ExperimentPlan> {
     ...evaluationFaults(plan),
   ];
   return { value: plan, faults };
-}
-
-/** An unknown field's fault with the field that was meant, or where it belongs. */
-function withPlace(fault: Fault): Fault {
-  if (!fault.at) return fault;
-  const name = String(fault.at.at(-1));
-  const here = patternOf(fault.path);
-  const fields = planFields().map(({ field }) => {
-    const at = field.lastIndexOf(".");
-    return { field, leaf: field.slice(at + 1), parent: field.slice(0, Math.max(0, at)) };
-  });
-  const beside = closest(
-    name,
-    fields.filter(({ parent }) => parent === here).map(({ leaf }) => leaf),
-  );
-  if (beside !== undefined) return { ...fault, message: `${fault.message}; did you mean ${beside}?` };
-  const places = [...new Set(fields.filter(({ leaf }) => leaf === name).map(({ parent }) => parent || "the top"))];
-  if (places.length === 0) return fault;
-  return { ...fault, message: `${fault.message}; it belongs under ${places.slice(0, 2).join(" or ")}` };
-}
-
-/** `experts.NAME`, as the table of fields writes the place of `experts.math`. */
-function patternOf(path: readonly PropertyKey[]): string {
-  return path.reduce<string>((pattern, key, i) => {
-    if (typeof key === "number") return `${pattern}[]`;
-    const isNamed = i === 1 && (path[0] === "experts" || path[0] === "training");
-    return `${pattern === "" ? "" : `${pattern}.`}${isNamed ? "NAME" : String(key)}`;
-  }, "");
 }
 
 function expertFaults(plan: ExperimentPlan, members: readonly Member[]): Fault[] {

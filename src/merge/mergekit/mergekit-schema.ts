@@ -2,8 +2,8 @@
 // not said here. Read from mergekit's documentation and behaviour at version 0.1.4; no code of it is used.
 
 import { z } from "zod";
-import { closest, isObject } from "../../core/index.js";
-import { type Fault, formatPath, recordOf } from "../../settings/index.js";
+import { didYouMean, isObject } from "../../core/index.js";
+import { checkSchema, type Fault, formatPath, recordOf } from "../../settings/index.js";
 import { refusalOf } from "./method-translations.js";
 
 /** Where something stands in the configuration. */
@@ -153,15 +153,15 @@ export function mixtureOf(value: unknown): string | undefined {
 
 /** Checks a document: says what is wrong with it, what of it is not supported, and which fields mergekit passes over. */
 export function readConfiguration(value: object): { config?: Configuration; faults: Fault[]; notes: string[] } {
-  const parsed = configuration.safeParse(value, { reportInput: true });
-  const faults = [...(parsed.success ? [] : parsed.error.issues.map(faultOf)), ...refusals(value)];
+  const checked = checkSchema(configuration, value);
+  const faults = [...checked.faults, ...refusals(value)];
   const notes: string[] = [];
   for (const { path, field, known } of strays(value, configuration)) {
-    const meant = closest(field, known);
-    if (meant !== undefined) faults.push({ path: [...path, field], message: `unknown field; did you mean ${meant}?` });
+    const hint = didYouMean(field, known);
+    if (hint !== "") faults.push({ path: [...path, field], message: `unknown field${hint}` });
     else notes.push(`${formatPath([...path, field])} is passed over: mergekit makes nothing of it`);
   }
-  return parsed.success ? { config: parsed.data, faults, notes } : { faults, notes };
+  return checked.value ? { config: checked.value, faults, notes } : { faults, notes };
 }
 
 const ROWS = "is not supported: embeddings are merged row by row. Bring the vocabularies to one size first";
@@ -185,11 +185,6 @@ function refusals(value: object): Fault[] {
     ...(refusal === undefined ? [] : [{ path: ["merge_method"], message: refusal }]),
     ...fields.flatMap(([path, message]) => (isEmpty(at(...path)) ? [] : [{ path, message }])),
   ];
-}
-
-function faultOf({ path, message, ...issue }: z.core.$ZodIssue): Fault {
-  if (issue.code === "unrecognized_keys") return { path, message: `unknown field ${JSON.stringify(issue.keys[0])}` };
-  return { path, message: issue.input === undefined && issue.code !== "custom" ? "is missing" : message };
 }
 
 interface Stray {

@@ -1,5 +1,6 @@
 // Fields that recipes of several methods have.
 import { z } from "zod";
+import { writtenAs } from "../../settings/index.js";
 import { numbersIn, parameterField } from "./parameter.js";
 
 /** A source of a recipe: a path, or another recipe. */
@@ -17,7 +18,10 @@ const SOURCE = "must be a folder, FOLDER+ADAPTER, or a recipe with a method";
  * A folder, FOLDER+ADAPTER, the name of a model in the hub's local cache, or a recipe. That a recipe is a valid one is
  * checked by recipe-file.ts, method by method.
  */
-const source = z.custom<SourceRecipe>(isSource, { error: SOURCE });
+const source = writtenAs(z.custom<SourceRecipe>(isSource, { error: SOURCE }), () => ({
+  title: "source",
+  $ref: "#/$defs/source",
+}));
 
 function isSource(value: unknown): boolean {
   if (typeof value === "string") return value !== "" && !value.includes("\0");
@@ -55,7 +59,7 @@ export function modelsField<Shape extends z.ZodRawShape>(description: string, pa
     )
     .min(atLeast, `must name at least ${atLeast === 1 ? "one model" : `${atLeast} models`}`)
     .max(MOST_SOURCES, `must name at most ${MOST_SOURCES} models`)
-    .describe(description);
+    .meta({ title: "list of models", description });
 }
 
 /** The source of an entry of such a list. */

@@ -9,9 +9,11 @@ const text = z.string().regex(/^\s*(all|\d+(\s*-\s*\d+)?(\s*,\s*\d+(\s*-\s*\d+)?
 const one = z.int("must be a whole number").min(0, "must not be negative");
 
 /** Layers, counted from 0 at the input, ends included. */
-export const layersField = z.union([one, text, z.array(z.union([one, text])).min(1, "must name at least one layer")], {
-  error: "must be layers such as 0-4,30-31, a list of numbers, or all",
-});
+export const layersField = z
+  .union([one, text, z.array(z.union([one, text])).min(1, "must name at least one layer")], {
+    error: "must be layers such as 0-4,30-31, a list of numbers, or all",
+  })
+  .meta({ title: "layers" });
 
 export type Layers = z.output<typeof layersField>;
 

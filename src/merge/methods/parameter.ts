@@ -29,10 +29,12 @@ const rule = z.strictObject({
 });
 
 /** A number, one per layer, a gradient over the layers, or rules of which the first that fits a tensor holds. */
-export const parameterField = z.union([number, perLayer, gradient, z.array(rule).min(1), rule], {
-  error:
-    "must be a number, a list of one number per layer, { gradient: [...] }, or a list of rules such as { parts: mlp, value: 0.5 }",
-});
+export const parameterField = z
+  .union([number, perLayer, gradient, z.array(rule).min(1), rule], {
+    error:
+      "must be a number, a list of one number per layer, { gradient: [...] }, or a list of rules such as { parts: mlp, value: 0.5 }",
+  })
+  .meta({ title: "parameter" });
 
 export type Parameter = z.output<typeof parameterField>;
 

@@ -1,63 +1,52 @@
 // Reading recipes: from YAML or JSON text, or from a value of the library; all faults at once, with lines where there
 // are lines.
 
-import { dirname } from "node:path";
-import type { z } from "zod";
-import { closest, didYouMean, isDeeperThan, RecipeError, shorten } from "../../core/index.js";
+import { closest, didYouMean, shorten } from "../../core/index.js";
 import {
   type Checked,
+  checkSchema,
+  checkSettings,
   type Fault,
-  faultsOfIssues,
-  formatFault,
-  lineOfField,
+  type LocatedSettings,
   parseSettings,
-  readSettingsText,
-  withHint,
+  readSettings,
+  type SettingsKind,
 } from "../../settings/index.js";
 import { METHODS } from "../methods/index.js";
 import { findMethod, mapSources, outputFields, type Recipe, sourcesOf } from "./recipe.js";
 
 /** A recipe and the folder that its relative paths start from. */
-export interface LocatedRecipe {
+export interface LocatedRecipe extends Omit<LocatedSettings<Recipe>, "value"> {
   readonly recipe: Recipe;
-  readonly folder: string;
-  /** The line of the file on which a field stands, such as `models[1].weight`, or the closest that does. */
-  readonly lineOf: (field: string) => number | undefined;
 }
+
+const KIND: SettingsKind<Recipe> = { kind: "recipe", check: validate };
 
 /**
  * Reads a recipe from a YAML (or JSON) file.
  * @throws {RecipeError} with every fault and its line
  */
 export async function readRecipe(file: string): Promise<LocatedRecipe> {
-  const text = await readSettingsText(file, "recipe");
-  const recipe = parseRecipe(text, file);
-  return { recipe, folder: dirname(file), lineOf: (field) => lineOfField(text, field) };
+  const { value: recipe, ...where } = await readSettings(file, KIND);
+  return { recipe, ...where };
 }
 
 /** Parses the text of a recipe; `file` is for messages. */
 export function parseRecipe(text: string, file = "recipe"): Recipe {
-  return parseSettings(text, { file, kind: "recipe", check: (value) => validate(value, file) });
+  return parseSettings(text, file, KIND);
 }
 
 /** Checks a recipe given as a value. */
 export function checkRecipe(value: unknown): Recipe {
-  const { value: recipe, faults } = validate(value, "the recipe");
-  if (recipe) return recipe;
-  throw new RecipeError("This is not a valid recipe:", faults.map(formatFault));
+  return checkSettings(value, KIND);
 }
 
 /** What is wrong with a recipe given as a value. */
 export function recipeFaults(value: unknown): readonly Fault[] {
-  return validate(value, "the recipe").faults;
+  return validate(value).faults;
 }
 
-/** Each recipe within another takes up to three levels. */
-const MAX_DEPTH = 60;
-
-function validate(value: unknown, name: string): Checked<Recipe> {
-  // What contains itself has no depth; nobody writes a recipe that would fill a stack.
-  if (isDeeperThan(value, MAX_DEPTH)) throw new RecipeError(`${name} nests too deep, or contains itself`);
+function validate(value: unknown): Checked<Recipe> {
   const faults: Fault[] = [];
   const recipe = check(value, [], faults);
   return faults.length > 0 ? { faults } : { value: recipe as Recipe, faults };
@@ -76,24 +65,16 @@ function check(value: unknown, path: readonly PropertyKey[], faults: Fault[]): u
     return value;
   }
   const schema = path.length === 0 ? method.schema.extend(outputFields) : method.schema;
-  const parsed = schema.safeParse(value, { reportInput: true });
-  if (!parsed.success) faults.push(...faultsOf(parsed.error.issues, path, schema));
+  const { value: parsed, faults: own } = checkSchema(schema, value, path);
+  faults.push(...own);
   // Of a recipe with faults too, the ones within it are looked at, so that all faults come at once.
-  const checked: object = parsed.success ? parsed.data : value;
+  const checked: object = parsed ?? value;
   const places = new Map(sourcesOf(checked).map(([label, , at]) => [label, at]));
   return mapSources(checked, (source, label) =>
     typeof source === "object" && source !== null && "method" in source
       ? check(source, [...path, ...(places.get(label) ?? [])], faults)
       : source,
   );
-}
-
-/** Names of fields within fields, as of an entry of a list or of a rule. */
-const INNER_FIELDS = ["model", "weight", "density", "gamma", "epsilon", "scale", "layers", "parts", "tensors", "value"];
-
-function faultsOf(issues: readonly z.core.$ZodIssue[], path: readonly PropertyKey[], schema: z.ZodObject): Fault[] {
-  const known = [...Object.keys(schema.shape), ...INNER_FIELDS, "gradient", "outside"];
-  return faultsOfIssues(issues, path).map((fault) => withHint(fault, known));
 }
 
 function unknownMethod(name: unknown, fields: readonly string[]): string {

@@ -45,21 +45,12 @@ export const outputFields = {
     ),
 };
 
-interface OutputFields {
-  readonly dtype: (typeof OUTPUT_DTYPES)[number];
-  readonly shard_size?: number | undefined;
-  readonly vocabulary?: string | undefined;
-  readonly tokenizer_from?: string | undefined;
-}
-
-type OutputFieldsInput = {
-  readonly [Field in keyof typeof outputFields]?: z.input<(typeof outputFields)[Field]> | undefined;
-};
+type OutputFields = z.ZodObject<typeof outputFields>;
 
 /** A whole recipe, defaults filled in. */
-export type Recipe = MergeRecipe & OutputFields;
+export type Recipe = MergeRecipe & Readonly<z.output<OutputFields>>;
 /** A recipe as it may be written. */
-export type RecipeInput = MergeRecipeInput & OutputFieldsInput;
+export type RecipeInput = MergeRecipeInput & Readonly<z.input<OutputFields>>;
 
 const BY_NAME: ReadonlyMap<string, AnyMethod> = new Map(
   METHODS.map((method) => [method.name, method as unknown as AnyMethod]),

@@ -1,0 +1,143 @@
+// Checking a value against a schema: all faults at once, in the words of those who write YAML, with the field that a
+// misspelt one was meant to be.
+
+import type { z } from "zod";
+import { didYouMean, shorten } from "../core/index.js";
+import { type SchemaField, schemaFields } from "./schema-fields.js";
+
+type Path = readonly PropertyKey[];
+
+/** What is wrong with a value, and where in it. */
+export interface Fault {
+  readonly path: Path;
+  /** Where it stands, if that is not the path that the message begins with. */
+  readonly at?: Path;
+  /** The name of a field that is not one, if that is what is wrong. */
+  readonly unknown?: string;
+  readonly message: string;
+}
+
+/** What a check makes of a value: the checked value, or faults. */
+export interface Checked<T> {
+  readonly value?: T;
+  readonly faults: readonly Fault[];
+}
+
+/** `models[0].weight: must be a number` */
+export function formatFault({ path, message }: Fault): string {
+  return path.length === 0 ? message : `${formatPath(path)}: ${message}`;
+}
+
+/** `models[0].weight` */
+export function formatPath(path: Path): string {
+  return path
+    .map((key, i) => (typeof key === "number" ? `[${key}]` : `${i ? "." : ""}${shorten(String(key))}`))
+    .join("");
+}
+
+/** Checks a value that stands at a path; the faults begin with that path. */
+export function checkSchema<T extends z.ZodType>(schema: T, value: unknown, base: Path = []): Checked<z.output<T>> {
+  const parsed = parseInWords(schema, value);
+  if (parsed.success) return { value: parsed.data, faults: [] };
+  const faults = faultsOfIssues(parsed.error.issues, []);
+  const fields = faults.some(({ unknown }) => unknown !== undefined) ? schemaFields(schema) : [];
+  const under = ({ path, at, ...rest }: Fault): Fault => ({
+    ...rest,
+    path: [...base, ...path],
+    ...(at ? { at: [...base, ...at] } : {}),
+  });
+  return { faults: faults.map((fault) => under(withHint(fault, fields))) };
+}
+
+/** Parses with messages in plain words; for a schema that calls another one. */
+export function parseInWords<T extends z.ZodType>(schema: T, value: unknown): z.ZodSafeParseResult<z.output<T>> {
+  return schema.safeParse(value, { reportInput: true, error: inWords });
+}
+
+/** Names the field that an unknown one was meant to be, or where a field of its name belongs. */
+export function withHint(fault: Fault, fields: readonly SchemaField[]): Fault {
+  const { unknown, path, message } = fault;
+  if (unknown === undefined) return fault;
+  const places = fields.map(({ name }) => {
+    const keys = name.split(/\.|(?=\[\])/);
+    return { leaf: keys.at(-1) ?? "", parent: keys.slice(0, -1) };
+  });
+  const leavesOf = (some: typeof places) => some.map(({ leaf }) => leaf);
+  const elsewhere = places.filter(({ leaf }) => leaf === unknown).map(({ parent }) => parent);
+  const named = [...new Set(elsewhere.map((keys) => keys.join(".").replaceAll(".[]", "[]") || "the top"))].slice(0, 2);
+  if (named.length > 0) return { ...fault, message: `${message}; it belongs under ${named.join(" or ")}` };
+  const beside = didYouMean(unknown, leavesOf(places.filter(({ parent }) => isAt(path, parent))));
+  return { ...fault, message: `${message}${beside || didYouMean(unknown, leavesOf(places))}` };
+}
+
+/** Whether a path is one of those that a field's keys stand for. */
+function isAt(path: Path, keys: readonly string[]): boolean {
+  const fits = (key: string, i: number) =>
+    typeof path[i] === "number" ? key === "[]" : key === "NAME" || key === path[i];
+  return path.length === keys.length && keys.every(fits);
+}
+
+/** Issues as faults: within a union, those of the variant that was meant, which is the one with the deepest complaint. */
+function faultsOfIssues(issues: readonly z.core.$ZodIssue[], base: Path): Fault[] {
+  return issues.flatMap((issue): Fault[] => {
+    const path = [...base, ...issue.path];
+    const isMissing = issue.input === undefined && (issue.code === "invalid_type" || issue.code === "invalid_union");
+    // A recipe without a method lacks it, but which methods there are says more.
+    if (isMissing || (issue.code === "custom" && issue.input === undefined)) return [{ path, message: "is missing" }];
+    if (issue.code === "invalid_union" && issue.errors.length > 0) {
+      const variants = issue.errors.map((variant) => faultsOfIssues(variant, path));
+      const depth = (faults: Fault[]) => Math.max(...faults.map((fault) => fault.path.length));
+      const deepest = variants.toSorted((a, b) => depth(b) - depth(a))[0];
+      if (deepest && depth(deepest) > path.length) return deepest;
+      // A mapping with an unknown field complains at its own level, and still says more than the union does.
+      const precise = variants.find((faults) => faults.every(({ unknown }) => unknown !== undefined));
+      return precise ?? [{ path, message: issue.message }];
+    }
+    if (issue.code !== "unrecognized_keys") return [{ path, message: issue.message }];
+    return issue.keys.map((key): Fault => {
+      const message = `unknown field ${JSON.stringify(shorten(key))}`;
+      return { path, at: [...path, key], unknown: key, message };
+    });
+  });
+}
+
+/** What a kind of value is called by those who write YAML. */
+const KINDS: Readonly<Record<string, string>> = {
+  ...{ array: "a list", tuple: "a list", object: "a mapping", record: "a mapping", map: "a mapping", string: "text" },
+  ...{ number: "a number", int: "a whole number", boolean: "true or false", null: "empty" },
+};
+
+function kindOf(value: unknown): string | undefined {
+  return KINDS[value === null ? "null" : Array.isArray(value) ? "array" : typeof value];
+}
+
+/** What a schema that has no words of its own says. */
+const inWords: z.core.$ZodErrorMap = (issue) => {
+  switch (issue.code) {
+    case "invalid_type": {
+      const [wanted, found] = [KINDS[issue.expected], kindOf(issue.input)];
+      if (wanted === undefined) return undefined;
+      return found === undefined ||
+        issue.expected === "int" ||
+        (issue.expected === "number" && typeof issue.input === "number")
+        ? `must be ${wanted}`
+        : `must be ${wanted}, not ${found}`;
+    }
+    case "invalid_value":
+      return `must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.map(String).join(", ")}`;
+    case "too_small":
+      if (issue.origin === "string")
+        return issue.minimum > 1 ? `must have at least ${issue.minimum} characters` : "must not be empty";
+      if (issue.origin === "array")
+        return issue.minimum > 1 ? `must list at least ${issue.minimum}` : "must not be empty";
+      return `must be ${issue.inclusive === false ? "above" : "at least"} ${issue.minimum}`;
+    case "too_big":
+      if (issue.origin === "string") return `must have at most ${issue.maximum} characters`;
+      if (issue.origin === "array") return `must list at most ${issue.maximum}`;
+      return `must be ${issue.inclusive === false ? "below" : "at most"} ${issue.maximum}`;
+    case "invalid_union":
+      return "must have one of the forms that the documentation shows";
+    default:
+      return undefined;
+  }
+};

@@ -1,0 +1,113 @@
+// The fields of a schema as data: for documentation, flags, hints on misspelt names, and JSON Schema for editors.
+
+import { z } from "zod";
+
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+/** A field of a file that people write. */
+export interface SchemaField {
+  /** Its path: `search.by`, `experts.NAME.role`, `merges[].grid`. */
+  readonly name: string;
+  /** What may stand there, in words. */
+  readonly type: string;
+  /** The values that are valid, where they are few. */
+  readonly choices?: readonly string[];
+  readonly required: boolean;
+  /** As JSON; undefined where there is none. */
+  readonly default?: unknown;
+  readonly description: string;
+}
+
+/** A schema that JSON Schema cannot show, or that is also written in shorter forms: what editors see in its place. */
+export function writtenAs<T extends z.ZodType>(schema: T, json: () => JsonSchema): T {
+  return schema.meta({ writtenAs: json });
+}
+
+/** JSON Schema (draft 2020-12) of what may be written. */
+export function jsonSchemaOf(schema: z.ZodType): JsonSchema {
+  return z.toJSONSchema(schema, {
+    io: "input",
+    reused: "inline",
+    unrepresentable: "any",
+    override: ({ jsonSchema }) => {
+      const { writtenAs: written, description } = jsonSchema;
+      if (typeof written !== "function") return;
+      for (const key of Object.keys(jsonSchema)) delete jsonSchema[key];
+      const { $schema: _, ...shown } = written() as JsonSchema;
+      Object.assign(jsonSchema, shown, description === undefined ? {} : { description });
+    },
+  });
+}
+
+/**
+ * All fields in the order of the schema, those of entries under `[]`, those of entries that a person names under `NAME`.
+ * @param options.closed fields whose inner fields are left out
+ */
+export function schemaFields(schema: z.ZodType, { closed = [] }: { closed?: readonly string[] } = {}): SchemaField[] {
+  const fields = fieldsWithin(jsonSchemaOf(schema), "", new Set(closed));
+  return [...new Map(fields.toReversed().map((field) => [field.name, field])).values()].toReversed();
+}
+
+function fieldsWithin(json: JsonSchema, prefix: string, closed: ReadonlySet<string>): SchemaField[] {
+  const required = new Set((json.required ?? []) as string[]);
+  const own = Object.entries(propertiesOf(json)).flatMap(([key, field]): SchemaField[] => {
+    const name = prefix === "" ? key : `${prefix}.${key}`;
+    const shown: SchemaField = {
+      ...{ name, type: typeOf(field) },
+      ...(Array.isArray(field.enum) ? { choices: field.enum.map(String) } : {}),
+      required: required.has(key),
+      ...(isPlain(field.default) ? { default: field.default } : {}),
+      description: String(field.description ?? ""),
+    };
+    return [shown, ...(closed.has(name) ? [] : fieldsWithin(field, name, closed))];
+  });
+  const { additionalProperties: named, items } = json;
+  return [
+    ...own,
+    ...(isSchema(named) ? fieldsWithin(named, `${prefix}.NAME`, closed) : []),
+    ...(isSchema(items) ? fieldsWithin(items, `${prefix}[]`, closed) : []),
+    ...variantsOf(json).flatMap((variant) => fieldsWithin(variant, prefix, closed)),
+  ];
+}
+
+/** A default that says something: not an empty mapping that stands for the defaults within. */
+function isPlain(value: unknown): boolean {
+  return value !== undefined && !(typeof value === "object" && value !== null && Object.keys(value).length === 0);
+}
+
+function isSchema(value: unknown): value is JsonSchema {
+  return typeof value === "object" && value !== null;
+}
+
+function propertiesOf(json: JsonSchema): Readonly<Record<string, JsonSchema>> {
+  return (json.properties ?? {}) as Readonly<Record<string, JsonSchema>>;
+}
+
+function variantsOf(json: JsonSchema): readonly JsonSchema[] {
+  return (json.anyOf ?? json.oneOf ?? []) as readonly JsonSchema[];
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  ...{ integer: "whole number", number: "number", string: "text", boolean: "true or false" },
+};
+
+/** What may stand in a field, in words; a schema's title where it has one. */
+function typeOf(json: JsonSchema): string {
+  const { title, const: constant, enum: values, type, items, prefixItems } = json;
+  if (typeof title === "string") return title;
+  if (constant !== undefined) return `\`${constant}\``;
+  if (Array.isArray(values)) return values.map((value) => `\`${value}\``).join(", ");
+  const variants = variantsOf(json);
+  if (variants.length > 0) return [...new Set(variants.map(typeOf))].join(", or ");
+  if (Array.isArray(prefixItems)) return "list of two";
+  if (type === "array") return isSchema(items) ? `list of ${pluralOf(items)}` : "list";
+  if (type === "object") return "mapping";
+  return TYPES[String(type)] ?? "";
+}
+
+function pluralOf(items: JsonSchema): string {
+  const variants = variantsOf(items);
+  if (variants.length > 0 && items.title === undefined) return [...new Set(variants.map(pluralOf))].join(", or ");
+  const word = typeOf(items);
+  return ["text", "number", "whole number", "mapping", "list"].includes(word) ? `${word}s` : word;
+}

@@ -1,0 +1,119 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { checkSchema, formatFault } from "./check-schema.js";
+import { jsonSchemaOf, schemaFields, writtenAs } from "./schema-fields.js";
+import { checkSettings, parseSettings } from "./settings-file.js";
+
+const inner = z.strictObject({ rate: z.number().min(0).max(1).default(0.5).describe("how fast") });
+const schema = z.strictObject({
+  name: z.string().min(1).describe("what it is called"),
+  steps: z.int().positive().optional(),
+  inner: inner.prefault({}),
+  parts: z.record(z.string(), z.strictObject({ size: z.enum(["small", "large"]) })).default({}),
+  list: z.array(z.union([z.string(), z.strictObject({ weight: z.number() })])).default([]),
+});
+
+function faultsOf(value: unknown): string[] {
+  return checkSchema(schema, value).faults.map(formatFault);
+}
+
+describe("checkSchema", () => {
+  it.each([
+    [{ name: 1 }, "name: must be text, not a number"],
+    [{ name: "" }, "name: must not be empty"],
+    [{}, "name: is missing"],
+    [{ name: "a", steps: 1.5 }, "steps: must be a whole number"],
+    [{ name: "a", steps: 0 }, "steps: must be above 0"],
+    [{ name: "a", inner: { rate: 2 } }, "inner.rate: must be at most 1"],
+    [{ name: "a", inner: null }, "inner: must be a mapping, not empty"],
+    [{ name: "a", parts: { x: { size: "tiny" } } }, "parts.x.size: must be one of small, large"],
+    [{ name: "a", parts: { x: { sise: "small" } } }, "parts.x.size: must be one of small, large"],
+    [{ name: "a", list: [{ weight: "1" }] }, "list[0].weight: must be a number, not text"],
+    [[], "must be a mapping, not a list"],
+  ])("%j", (value, message) => {
+    expect(faultsOf(value)[0]).toBe(message);
+  });
+
+  it("names the field that was meant, in entries and named entries too, or where a field belongs", () => {
+    expect(faultsOf({ name: "a", stepps: 1 })).toEqual(['unknown field "stepps"; did you mean steps?']);
+    expect(faultsOf({ name: "a", parts: { x: { size: "small", sizes: 1 } } })).toEqual([
+      'parts.x: unknown field "sizes"; did you mean size?',
+    ]);
+    expect(faultsOf({ name: "a", list: [{ weigth: 1 }] })[0]).toBe("list[0].weight: is missing");
+    expect(faultsOf({ name: "a", rate: 1 })).toEqual(['unknown field "rate"; it belongs under inner']);
+    expect(faultsOf({ name: "a", inner: { name: "b" } })).toEqual([
+      'inner: unknown field "name"; it belongs under the top',
+    ]);
+  });
+
+  it("begins faults with the path of the value", () => {
+    expect(checkSchema(inner, { rat: 1 }, ["runs", 0]).faults).toEqual([
+      {
+        path: ["runs", 0],
+        at: ["runs", 0, "rat"],
+        unknown: "rat",
+        message: 'unknown field "rat"; did you mean rate?',
+      },
+    ]);
+  });
+});
+
+describe("settings", () => {
+  const kind = { kind: "test", check: (value: unknown) => checkSchema(schema, value) };
+
+  it("report every fault with its line, in the order of the file", () => {
+    const text = "steps: x\nname: a\nlist:\n  - weight: no\ninner:\n  rat: 1\n";
+    expect(() => parseSettings(text, "a.yaml", kind)).toThrow(
+      expect.objectContaining({
+        faults: [
+          "line 1: steps: must be a number, not text",
+          "line 4: list[0].weight: must be a number, not text",
+          'line 6: inner: unknown field "rat"; did you mean rate?',
+        ],
+      }),
+    );
+  });
+
+  it("given as a value that contains itself are refused", () => {
+    const endless: Record<string, unknown> = { name: "a" };
+    endless.inner = endless;
+    expect(() => checkSettings(endless, kind)).toThrow("the test nests too deep, or contains itself");
+  });
+});
+
+describe("schemaFields", () => {
+  it("lists fields by path with type, default and meaning", () => {
+    const shown = schemaFields(schema).map(({ name, type, required, default: value }) => [name, type, required, value]);
+    expect(shown).toEqual([
+      ["name", "text", true, undefined],
+      ["steps", "whole number", false, undefined],
+      ["inner", "mapping", false, undefined],
+      ["inner.rate", "number", false, 0.5],
+      ["parts", "mapping", false, undefined],
+      ["parts.NAME.size", "`small`, `large`", true, undefined],
+      ["list", "list of texts, or mappings", false, undefined],
+      ["list[].weight", "number", true, undefined],
+    ]);
+    expect(schemaFields(schema, { closed: ["inner", "list"] }).map(({ name }) => name)).toEqual([
+      "name",
+      "steps",
+      "inner",
+      "parts",
+      "parts.NAME.size",
+      "list",
+    ]);
+  });
+
+  it("shows what is also written shorter", () => {
+    const short = writtenAs(
+      z.preprocess((value) => (typeof value === "string" ? { name: value } : value), schema),
+      () => ({ anyOf: [{ type: "string" }, jsonSchemaOf(schema)] }),
+    );
+    const json = jsonSchemaOf(z.strictObject({ one: short.optional().describe("a short one") }));
+    expect(json).toMatchObject({
+      properties: { one: { description: "a short one", anyOf: [{ type: "string" }, { type: "object" }] } },
+    });
+    const fields = schemaFields(z.strictObject({ one: short }));
+    expect(fields.map(({ name }) => name)).toContain("one.inner.rate");
+  });
+});
