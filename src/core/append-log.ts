@@ -2,6 +2,7 @@
 import { closeSync, fsyncSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { DiskFullError, isSystemError, OutputError } from "./errors.js";
+import { exists, isFile } from "./files.js";
 
 /** The whole lines of a log, parsed, and how many bytes they take. Empty if there is no such file. */
 export interface LogContent<T> {
@@ -12,9 +13,12 @@ export interface LogContent<T> {
 /**
  * Reads a log.
  * @param parse checks one line's value and throws if it is not an entry
- * @throws {OutputError} if a line other than the last is damaged; names the line
+ * @throws {OutputError} if it is not a regular file, or a line other than the last is damaged; names the line
  */
 export async function readLog<T>(path: string, parse: (value: unknown) => T): Promise<LogContent<T>> {
+  if ((await exists(path)) && !(await isFile(path))) {
+    throw new OutputError(`${path} is not a file; remove it and run again`, { file: path });
+  }
   const content = await readFile(path).catch((error: unknown) => {
     if (isSystemError(error, "ENOENT")) return Buffer.alloc(0);
     throw error;
