@@ -1,7 +1,7 @@
 // Languages by every code they go by: FLORES and Belebele use swh_Latn, MGSM sw, Aya swa, people any of them, or Swahili.
 // Names appear in prompts, so they are written out: what a platform calls a language changes with its version.
 import { RecipeError } from "./errors.js";
-import { closest } from "./format.js";
+import { didYouMean } from "./format.js";
 
 export interface Language {
   /** Code of FLORES-200: ISO 639-3 and script, `swh_Latn`. */
@@ -271,10 +271,9 @@ export function requireLanguage(code: string, where: { readonly task?: string; r
   const found = findLanguage(code);
   if (found) return found;
   const known = LANGUAGES.flatMap((language) => [language.name, language.code, language.short ?? [], language.codes]);
-  const meant = closest(code, known.flat());
   throw new RecipeError(
     `${where.task === undefined ? "" : `${where.task}: `}unknown language ${JSON.stringify(code)}; write a code such as swh_Latn, swh or sw, or the English name` +
-      `${meant === undefined ? "" : `; did you mean ${meant}?`}`,
+      didYouMean(code, known.flat()),
     [],
     { field: where.field, actual: code },
   );

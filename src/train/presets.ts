@@ -1,6 +1,6 @@
 // The hyperparameters of the paper's fifteen experts, and defaults for models of other sizes that follow them.
 // Values only; what the fields mean is said by run-schema.ts.
-import { closest } from "../core/index.js";
+import { didYouMean } from "../core/index.js";
 
 type Row = readonly [
   lr: number,
@@ -100,8 +100,8 @@ export function presetFields(name: string): PresetFields | undefined {
 
 /** What to say of a preset that is not there. */
 export function unknownPreset(name: string): string {
-  const meant = closest(name, PRESET_NAMES) ?? closest(`paper/${name}`, PRESET_NAMES);
-  return `must be one of ${PRESET_NAMES.join(", ")}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
+  const hint = didYouMean(name, PRESET_NAMES) || didYouMean(`paper/${name}`, PRESET_NAMES);
+  return `must be one of ${PRESET_NAMES.join(", ")}${hint}`;
 }
 
 /**

@@ -1,6 +1,6 @@
 // Ollama by its own endpoint, /api/generate with raw prompts: its imitation of OpenAI's drops log-probabilities in
 // silence, and without being told it repeats less than the model would and cuts long prompts.
-import { closest, formatSome, LayergraftError } from "../../core/index.js";
+import { didYouMean, formatSome, LayergraftError } from "../../core/index.js";
 import { answerAll, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
 import {
   type Answer,
@@ -87,12 +87,11 @@ async function findModel(
   const wanted = model ?? (names.length === 1 ? names[0] : undefined);
   const name = names.find((one) => one === wanted || one === `${wanted}:latest`);
   if (name === undefined) {
-    const near = wanted === undefined ? undefined : closest(wanted, names);
     throw new LayergraftError(
       "usage",
       wanted === undefined
         ? `${http.url} has ${names.length} models (${formatSome(names)}); say which one is meant`
-        : `${http.url} has no model ${wanted}${near ? `; did you mean ${near}?` : ` (it has ${formatSome(names)})`}`,
+        : `${http.url} has no model ${wanted}${didYouMean(wanted, names) || ` (it has ${formatSome(names)})`}`,
     );
   }
   return { name, digest: stringAt(models[names.indexOf(name)], "digest") };

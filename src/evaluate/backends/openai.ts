@@ -1,6 +1,6 @@
 // A server with OpenAI's completions endpoint: vLLM, SGLang, transformers, LM Studio and many more. What it can do is
 // found out by trying when it is opened; nothing is taken from an answer that does not add up. No chat endpoint.
-import { closest, formatSome, LayergraftError } from "../../core/index.js";
+import { didYouMean, formatSome, LayergraftError } from "../../core/index.js";
 import { isIds, lacksIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
 import {
   type Backend,
@@ -110,12 +110,11 @@ async function findModel(
   const isOther = served !== undefined && !names.includes(served) && names.length !== 1;
   const found = model ?? (names.length === 1 ? only : served);
   if (found === undefined || (names.length > 0 && !names.includes(found) && !isOther)) {
-    const near = model === undefined ? undefined : closest(model, names);
     throw new LayergraftError(
       "usage",
       model === undefined
         ? `${http.url} has ${names.length} models (${formatSome(names)}); say which one is meant`
-        : `${http.url} has no model ${model}${near ? `; did you mean ${near}?` : `; it has ${formatSome(names)}`}`,
+        : `${http.url} has no model ${model}${didYouMean(model, names) || `; it has ${formatSome(names)}`}`,
     );
   }
   const owner = stringAt(entries[names.indexOf(found)], "owned_by");

@@ -1,6 +1,6 @@
 // How BLEU cuts a line into tokens: the rules that sacreBLEU 2.6.0 names none, 13a, zh, intl and char.
 // Not the subword tokenizers (flores200), whose pieces come from a model: sentencepiece.ts.
-import { closest, RecipeError } from "../../core/index.js";
+import { didYouMean, RecipeError } from "../../core/index.js";
 import { characters, strip, words } from "./python-text.js";
 
 /** Names as sacreBLEU has them; flores101 and flores200 need `pieces`, made from a model file the user supplies. */
@@ -47,8 +47,7 @@ function unknownTokenizer(name: string): string {
   if (DICTIONARY_TOKENIZERS.includes(name)) {
     return `the tokenizer ${name} needs MeCab and its dictionary, which layergraft does not bring; use char or flores200`;
   }
-  const meant = closest(name, BLEU_TOKENIZERS);
-  const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+  const hint = didYouMean(name, BLEU_TOKENIZERS);
   return `there is no tokenizer ${name}; it must be one of ${BLEU_TOKENIZERS.join(", ")}${hint}`;
 }
 

@@ -1,5 +1,5 @@
 // The tasks there are, by name: families, suites, and files that declare one's own.
-import { closest, own, RecipeError } from "../../core/index.js";
+import { didYouMean, own, RecipeError } from "../../core/index.js";
 import type { BleuTokenizer, Pieces } from "../metrics/index.js";
 import { belebele } from "./belebele.js";
 import { openCustomTask } from "./custom.js";
@@ -127,10 +127,9 @@ function openNamed(
     return tasks;
   }
   const known = [...TASK_FAMILIES.flatMap(({ names }) => names), ...Object.keys(SUITES)];
-  const meant = closest(name, known);
   const patterns = TASK_FAMILIES.map(({ pattern }) => pattern).join("; ");
   throw new RecipeError(
-    `there is no task ${name}${meant === undefined ? "" : `; did you mean ${meant}?`} (tasks: ${patterns}; suites: ` +
+    `there is no task ${name}${didYouMean(name, known)} (tasks: ${patterns}; suites: ` +
       `${Object.keys(SUITES).join(", ")}; or the path of a .yaml file)`,
     [],
     { field: "tasks", actual: name },

@@ -1,5 +1,5 @@
 // Prompts with fields of a row in them: `Q: {{question}}`. Only places, no logic: what a prompt is can be seen.
-import { closest, formatSome } from "../../core/index.js";
+import { didYouMean, formatSome } from "../../core/index.js";
 import { dataError, type Row } from "./task-data.js";
 
 const PLACE = /\{\{\s*([^{}]*?)\s*\}\}/g;
@@ -19,10 +19,9 @@ export function fill(template: string, row: Row, where: string): string {
     const value = valueAt(row, path);
     if (typeof value === "string") return value;
     if (typeof value === "number" || typeof value === "bigint" || typeof value === "boolean") return String(value);
-    const meant = closest(path, Object.keys(row));
     const found = value === undefined || value === null ? `has no field ${path}` : `has no text at ${path}`;
     throw dataError(
-      `${where} ${found}${meant ? `; did you mean ${meant}?` : ""} (its fields are ${formatSome(Object.keys(row), 12)})`,
+      `${where} ${found}${didYouMean(path, Object.keys(row))} (its fields are ${formatSome(Object.keys(row), 12)})`,
       { field: path },
     );
   });

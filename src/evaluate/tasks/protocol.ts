@@ -2,7 +2,7 @@
 // Which protocols there are is each task's to say; this file knows what one is.
 
 import { createHash } from "node:crypto";
-import { closest, digestOfJson, RecipeError } from "../../core/index.js";
+import { didYouMean, digestOfJson, RecipeError } from "../../core/index.js";
 import type { Item, Task } from "./task.js";
 
 /** A way of asking. Whatever changes a prompt, a stop or a reading makes a new version. */
@@ -65,11 +65,8 @@ export function checkProtocols(asked: readonly string[], protocols: readonly Pro
   const faults = asked
     .filter((name) => namedProtocol(name, protocols) === undefined)
     .map((name) => {
-      const meant = closest(name, [
-        ...protocols.map(protocolId),
-        ...protocols.flatMap(({ name }) => [name, name.split("/")[1] ?? ""]),
-      ]);
-      return `${name}${meant === undefined ? "" : `; did you mean ${meant}?`}`;
+      const known = protocols.flatMap((one) => [protocolId(one), one.name, one.name.split("/")[1] ?? ""]);
+      return `${name}${didYouMean(name, known)}`;
     });
   if (faults.length === 0) return;
   // Tasks of one's own are their files' to say how they are asked.

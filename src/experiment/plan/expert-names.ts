@@ -1,6 +1,6 @@
 // What the names in an experiment's recipes stand for: the base, an expert, each expert of a family or role in turn, or
 // all of them at once. Knows recipes only as far as where their sources stand.
-import { closest } from "../../core/index.js";
+import { didYouMean } from "../../core/index.js";
 import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/index.js";
 import type { Fault } from "../../settings/index.js";
 import type { ExperimentPlan, Family, Role } from "./plan-schema.js";
@@ -94,8 +94,7 @@ export function nameFaults(recipe: unknown, members: readonly Member[], path: re
       return [{ path: at, message: `${word} means several models; use a soup here, with this in its list` }];
     }
     if (meaning) return [];
-    const meant = closest(word, words);
-    const hint = meant === undefined ? `; there are ${words.join(", ")}` : `; did you mean ${meant}?`;
+    const hint = didYouMean(word, words) || `; there are ${words.join(", ")}`;
     return [{ path: at, message: `${JSON.stringify(word)} is not an expert, family or role of this plan${hint}` }];
   });
 }

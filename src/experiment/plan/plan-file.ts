@@ -2,7 +2,7 @@
 // Looks at no checkpoint and no data set; that is check.ts's.
 
 import { dirname } from "node:path";
-import { closest, formatSome, RecipeError } from "../../core/index.js";
+import { didYouMean, formatSome, RecipeError } from "../../core/index.js";
 import { recipeFaults as checkedRecipe, LIST_FIELDS, SOURCE_FIELDS } from "../../merge/index.js";
 import {
   type Checked,
@@ -131,8 +131,8 @@ function expertFaults(plan: ExperimentPlan, members: readonly Member[]): Fault[]
     for (const { at, message } of familyFaults(declared)) add([...path, ...at], message);
     for (const like of [declared.train?.like ?? []].flat()) {
       if (Object.hasOwn(plan.training, like)) continue;
-      const meant = closest(like, Object.keys(plan.training));
-      add([...path, "train", "like"], `there is no ${like} under training${meant ? `; did you mean ${meant}?` : ""}`);
+      const hint = didYouMean(like, Object.keys(plan.training));
+      add([...path, "train", "like"], `there is no ${like} under training${hint}`);
     }
     faults.push(...trainingFaults(plan, declared, path));
   }
@@ -206,11 +206,8 @@ function mergeFaults(
     for (const [i, pair] of pairs.entries()) {
       for (const name of pair) {
         if (known.includes(name)) continue;
-        const meant = closest(name, known);
-        add(
-          ["pairs", i],
-          `there is no expert ${name}; ${meant === undefined ? `there are ${formatSome(known, 8)}` : `did you mean ${meant}?`}`,
-        );
+        const hint = didYouMean(name, known) || `; there are ${formatSome(known, 8)}`;
+        add(["pairs", i], `there is no expert ${name}${hint}`);
       }
     }
   }

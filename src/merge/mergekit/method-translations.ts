@@ -1,6 +1,6 @@
 // Each of mergekit's methods as a recipe: which parameters it looks at, where, and with which defaults. What they do was
 // read from mergekit's documentation and behaviour; its defaults stand here even where a recipe has the same.
-import { closest, shorten } from "../../core/index.js";
+import { didYouMean, shorten } from "../../core/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import type { Parameter } from "../methods/parameter.js";
 import type { Range, Wanted } from "./mergekit-settings.js";
@@ -82,10 +82,9 @@ const UNSUPPORTED = ["multislerp", "karcher", "arcee_fusion", "ram", "ramplus_tl
 export function refusalOf(method: string): string | undefined {
   if (Object.hasOwn(TRANSLATIONS, method)) return undefined;
   const known = Object.keys(TRANSLATIONS);
-  const meant = closest(method, known);
   return UNSUPPORTED.includes(method)
     ? `${method} is not supported; supported are ${known.join(", ")}`
-    : `mergekit has no method ${shorten(method)}; supported are ${known.join(", ")}${meant ? `; did you mean ${meant}?` : ""}`;
+    : `mergekit has no method ${shorten(method)}; supported are ${known.join(", ")}${didYouMean(method, known)}`;
 }
 
 /** Parameters of methods that are refused. */

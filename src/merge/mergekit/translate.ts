@@ -1,6 +1,6 @@
 // From a mergekit configuration to the recipe that does the same, and to what a person should know about the difference.
 // Reads nothing; faults are collected, not thrown.
-import { closest, formatSome } from "../../core/index.js";
+import { didYouMean, formatSome } from "../../core/index.js";
 import { type Fault, formatFault } from "../../settings/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { Parameter } from "../methods/parameter.js";
@@ -86,8 +86,8 @@ class Translator {
           continue;
         }
         const at = [...path, "parameters", name];
-        const meant = PARAMETERS.includes(name) ? undefined : closest(name, [...own, ...common]);
-        if (meant !== undefined) this.#fault({ path: at, message: `unknown parameter; did you mean ${meant}?` });
+        const hint = PARAMETERS.includes(name) ? "" : didYouMean(name, [...own, ...common]);
+        if (hint !== "") this.#fault({ path: at, message: `unknown parameter${hint}` });
         else if ([...own, ...common].includes(name)) {
           this.#notes.add(`${name} is passed over at a model: mergekit looks for it in the parameters of all`);
         } else this.#notes.add(`${name} is passed over: it means nothing to ${method}`);
