@@ -1,11 +1,19 @@
 // How the tests run. Unit tests stand beside the code; tests of the public surface stand in test/.
+import { existsSync, statfsSync } from "node:fs";
 import { defineConfig } from "vitest/config";
+
+// Every output is flushed to the disk, so tests on one mostly wait for it; 2 GB hold what they write at once.
+const MEMORY = "/dev/shm";
+const hasRoom = existsSync(MEMORY) && statfsSync(MEMORY).bavail * statfsSync(MEMORY).bsize > 2e9;
 
 export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    // npm test leaves these out; npm run test:slow runs them.
+    tags: [{ name: "slow", description: "statistics, large tensors, the guides' commands, kills at many moments" }],
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    env: hasRoom && !process.env.TMPDIR ? { TMPDIR: MEMORY } : {},
     // Two cores are enough for the suite; a third worker computes while others wait for disks, kills and servers.
     maxWorkers: 3,
     // What is built is run as it is, as by those who install it.

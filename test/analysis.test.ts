@@ -117,12 +117,12 @@ describe("the figures are those of plain float64 arithmetic", () => {
           expectAnalysis(result, reference, at);
         }
       }),
-      { numRuns: 20 },
+      { numRuns: 8 },
     );
   });
 });
 
-describe("matrices larger than a block and than a piece", () => {
+describe("matrices larger than a block and than a piece", { tags: ["slow"] }, () => {
   const large: Shapes = {
     [Q]: [700, 3100],
     [K]: [3, 70_001],

@@ -66,12 +66,15 @@ function run(command: string, cwd: string): Promise<Outcome> {
   return args[0] === "chat" ? start(args, { cwd }).ended : layergraft(args, { cwd });
 }
 
+/** The commands of the guides take a minute together; those of the README are run by default. */
+const tagsOf = (page: string) => (page === "README.md" ? [] : ["slow"]);
+
 describe.each(PAGES)("%s", (page) => {
   const folder = join(temporaryFolder(), "example");
   beforeAll(() => cpSync(world, folder, { recursive: true }));
 
   const commands = commandsOf(page).filter((command) => !(command in ELSEWHERE));
-  test.each(commands)("%s", async (command) => {
+  test.each(commands)("%s", { tags: tagsOf(page) }, async (command) => {
     const { status, stderr } = await run(command, folder);
     const wanted = STATUS[argumentsOf(command)[1] ?? ""] ?? 0;
     expect({ status, stderr: status === wanted ? "" : stderr }).toEqual({ status: wanted, stderr: "" });
@@ -134,6 +137,7 @@ test("docs/evaluation.md shows rows of the example's quiz", () => {
 
 test.each(blocks(read("docs/recipes.md"), "yaml").map((text, i) => [i, text] as const))(
   "recipe %i of the guide",
+  { tags: ["slow"] },
   async (i, text) => {
     parseRecipe(text);
     writeFileSync(join(world, `guide-${i}.yaml`), text);

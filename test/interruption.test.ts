@@ -154,11 +154,15 @@ describe("after kill -9", () => {
   const noted = () => until(hasNote);
 
   // Fractions of a whole run's time: at the start, in the midst, as it ends, and when the journal has been written.
-  it.each([0.3, 0.5, 0.7, 0.85, 0.95, 1.05])("at %f of its time, --resume makes the same bytes", async (fraction) => {
-    await killed(swap(), () => sleep(seconds * 1000 * fraction));
-    if (existsSync(out)) expect(snapshot(out)).toEqual(whole);
-    await expectResumed();
-  });
+  it.each([0.3, 0.5, 0.7, 0.85, 0.95, 1.05])(
+    "at %f of its time, --resume makes the same bytes",
+    { tags: ["slow"] },
+    async (fraction) => {
+      await killed(swap(), () => sleep(seconds * 1000 * fraction));
+      if (existsSync(out)) expect(snapshot(out)).toEqual(whole);
+      await expectResumed();
+    },
+  );
 
   it("with pieces noted in the journal, these are not done again", async () => {
     await killed(swap(), noted, SLOW);
@@ -175,7 +179,7 @@ describe("after kill -9", () => {
     expect(snapshot(out)).toEqual(whole);
   });
 
-  it("again and again, and --resume once more when all is done", async () => {
+  it("again and again, and --resume once more when all is done", { tags: ["slow"] }, async () => {
     await killed(swap(), noted, SLOW);
     const { done } = readJson(state);
     await killed(swap("--resume"), () => sleep(100), SLOW); // before anything of its own
@@ -215,7 +219,9 @@ describe("after kill -9", () => {
     await expectResumed();
   });
 
-  it("a weight file that went missing is written again; a journal that lies is found out by verify", async () => {
+  it("a weight file that went missing is written again; a journal that lies is found out by verify", {
+    tags: ["slow"],
+  }, async () => {
     await killed(swap(), noted, SLOW);
     rmSync(join(partial, readdirSync(partial).find((name) => name.startsWith("model-00001")) ?? ""));
     await expectResumed();
@@ -242,7 +248,7 @@ describe("over an earlier output, with --force", () => {
     old = snapshot(out);
   });
 
-  it("a kill leaves the old output or the new one, never neither", async () => {
+  it("a kill leaves the old output or the new one, never neither", { tags: ["slow"] }, async () => {
     for (const fraction of [0.4, 0.7, 0.9, 1]) {
       await killed(swap("--force"), () => sleep(seconds * 1000 * fraction));
       expect([old, whole]).toContainEqual(snapshot(out));

@@ -73,7 +73,7 @@ async function drawn({ base, experts }: Family, model: number, more: object): Pr
 
 const ones = (expert: number | "base") => (expert === "base" ? 0 : 1);
 
-describe("DARE", () => {
+describe("DARE", { tags: ["slow"] }, () => {
   const [EMBED, HEAD] = ["model.embed_tokens.weight", "lm_head.weight"] as const;
   let tall: Family;
   beforeAll(async () => {
@@ -165,7 +165,7 @@ describe("DARE", () => {
   });
 });
 
-describe("DELLA", () => {
+describe("DELLA", { tags: ["slow"] }, () => {
   /** By element: density - epsilon for the smallest change of a row, density + epsilon for the largest. */
   function probabilities(values: readonly number[], columns: number, density: number, epsilon: number): number[] {
     const result = values.map(() => density);
@@ -310,7 +310,7 @@ describe("methods inside methods", () => {
   });
 });
 
-it("the bytes of a large model depend on no number of threads", async () => {
+it("the bytes of a large model depend on no number of threads", { tags: ["slow"] }, async () => {
   // Two pieces and dozens of blocks of coarse numbers, so that many sizes tie; the base is zero.
   const [EMBED, shape] = ["model.embed_tokens.weight", [2100, 1023]] as const;
   const tall = (patternOf: (i: number) => number) => {

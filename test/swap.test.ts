@@ -194,7 +194,7 @@ describe("layer swapping", () => {
         expect(readJson(out, "tokenizer.json")).toEqual({ made_for: s.seed });
         expect(found.has("lm_head.weight")).toBe(!s.tied);
       }),
-      { numRuns: 60 },
+      { numRuns: 20 },
     );
   });
 
@@ -264,7 +264,9 @@ describe("layer swapping", () => {
     expect(new Set(patterns).size).toBe(65_536);
   });
 
-  it("writes the same bytes on any number of threads, and when it is to resume what never began", async () => {
+  it("writes the same bytes on any number of threads, and when it is to resume what never began", {
+    tags: ["slow"],
+  }, async () => {
     const root = newFolder();
     const [task, language] = await tallModels(root);
     const runs = [{ threads: 1 }, { threads: 2 }, { threads: 3 }, { resume: true }, {}];
@@ -350,7 +352,7 @@ describe("verifying a swap", () => {
     }
   });
 
-  it("says where in large tensors, copied and averaged, on any number of threads", async () => {
+  it("says where in large tensors, copied and averaged, on any number of threads", { tags: ["slow"] }, async () => {
     const root = newFolder();
     const [task, language] = await tallModels(root);
     for (const outside of ["task", "average"] as const) {

@@ -282,7 +282,9 @@ describe("bytes", () => {
     await expect(rowsOf(write("csv", Buffer.from("\ufeffa,b", "utf16le")))).rejects.toThrow(/UTF-16/);
   });
 
-  it("refuses a row that is longer than any model reads, in every format, before it is held", async () => {
+  it("refuses a row that is longer than any model reads, in every format, before it is held", {
+    tags: ["slow"],
+  }, async () => {
     const long = "a".repeat(60_000_000);
     const advice = "has more than 8.00 MB. Split its text into several rows, or remove it.";
     const cases: [string, string, string][] = [

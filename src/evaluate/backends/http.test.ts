@@ -1,9 +1,22 @@
 // Patience with servers: what is asked again and when, what is not, bounds, and stopping.
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { CancelledError, LayergraftError } from "../../core/errors.js";
 import { answerAll } from "./answering.js";
 import { type FakeReply, type FakeRequest, type FakeServer, fakeServer } from "./fake-server.test-util.js";
 import { HttpClient, type HttpOptions, ServerError } from "./http.js";
+
+/** Pauses that were asked for, in ms, and those that a test holds until it lets them end. */
+const sleeps = vi.hoisted(() => ({ asked: [] as number[], held: undefined as (() => void)[] | undefined }));
+vi.mock("node:timers/promises", async (original) => {
+  const timers = await original<typeof import("node:timers/promises")>();
+  const setTimeout: typeof timers.setTimeout = (milliseconds = 0, value, options) => {
+    sleeps.asked.push(milliseconds);
+    const { held } = sleeps;
+    if (!held) return timers.setTimeout(milliseconds, value, options);
+    return new Promise((resolve) => void held.push(() => resolve(value as never)));
+  };
+  return { ...timers, setTimeout };
+});
 
 const open: { close(): unknown }[] = [];
 afterEach(async () => {
@@ -48,19 +61,16 @@ describe("what may pass", () => {
   });
 
   it("waits at least twice as long each time", async () => {
-    const times: number[] = [];
-    const { http } = await setUp(
-      () => {
-        times.push(performance.now());
-        return { status: 500 };
-      },
-      { retries: 3, backoff: 0.04 },
-    );
+    const { server, http } = await setUp(() => ({ status: 500 }), { retries: 3, backoff: 0.04 });
+    sleeps.asked.length = 0;
     await http.post("/x", {}).catch(() => undefined);
-    const waits = times.slice(1).map((time, i) => time - (times[i] ?? 0));
-    expect(waits).toHaveLength(3);
+    expect(server.requests).toHaveLength(4);
+    expect(sleeps.asked).toHaveLength(3);
     // Half of a wait is by chance, so half of it is certain.
-    for (const [i, wait] of waits.entries()) expect(wait).toBeGreaterThan(20 * 2 ** i - 2);
+    for (const [i, wait] of sleeps.asked.entries()) {
+      expect(wait).toBeGreaterThanOrEqual(20 * 2 ** i);
+      expect(wait).toBeLessThanOrEqual(40 * 2 ** i);
+    }
   });
 });
 
@@ -87,15 +97,24 @@ describe("what does not pass", () => {
 
 describe("Retry-After", () => {
   it("is honoured by all who ask, not only by the one who was told", async () => {
-    const times: number[] = [];
-    const { http } = await setUp((_, count) => {
-      times.push(performance.now());
-      return count === 1 ? { status: 429, headers: { "retry-after": "0.3" } } : { good: true };
-    });
+    const reply = (count: number) =>
+      count === 1 ? { status: 429, headers: { "retry-after": "0.3" } } : { good: true };
+    const { server, http } = await setUp((_, count) => reply(count));
+    const [start, now] = [Date.now(), vi.spyOn(Date, "now")];
+    now.mockReturnValue(start);
+    sleeps.held = [];
+    const { held } = sleeps;
     const first = http.post("/x", {});
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    await Promise.all([first, http.post("/x", {}), http.post("/x", {})]);
-    for (const time of times.slice(1)) expect(time - (times[0] ?? 0)).toBeGreaterThan(280);
+    await vi.waitFor(() => expect(held).toHaveLength(1));
+    const others = [http.post("/x", {}), http.post("/x", {})];
+    await vi.waitFor(() => expect(held).toHaveLength(3));
+    expect(server.requests).toHaveLength(1);
+    expect(sleeps.asked.slice(-2)).toEqual([300, 300]);
+    now.mockReturnValue(start + 300);
+    sleeps.held = undefined;
+    for (const release of held) release();
+    expect(await Promise.all([first, ...others])).toEqual(Array(3).fill({ good: true }));
+    now.mockRestore();
   });
 
   it("may be a date; too long a pause is an error that says so", async () => {

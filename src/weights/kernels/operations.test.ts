@@ -391,7 +391,7 @@ describe("random numbers", () => {
     }
   });
 
-  test("of neighbours, in a row or in a column, do not go together", () => {
+  test("of neighbours, in a row or in a column, do not go together", { tags: ["slow"] }, () => {
     for (const seed of SEEDS) {
       const drawn = draw(seed);
       for (const lag of [1, 2, 3, 4, 8, 64, 4096]) {
@@ -405,7 +405,7 @@ describe("random numbers", () => {
 
   // Of neighbours only: first halves that differ by a bit permute the indices, and the highest bit of the second half mixes
   // little, so seeds are to be hashes (`uniform` says so).
-  test("of neighbouring seeds do not go together", () => {
+  test("of neighbouring seeds do not go together", { tags: ["slow"] }, () => {
     for (const [a, b] of SEEDS) {
       const others = [
         [a + 1, b],
@@ -422,7 +422,7 @@ describe("random numbers", () => {
     }
   });
 
-  test("of seeds that are hashes do not go together a step or more aside either", () => {
+  test("of seeds that are hashes do not go together a step or more aside either", { tags: ["slow"] }, () => {
     const hashes = ["a", "b", "c", "d"].map((text) => {
       const digest = createHash("sha256").update(text).digest();
       return [digest.readInt32LE(0), digest.readInt32LE(4)] as const;
