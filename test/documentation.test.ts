@@ -81,7 +81,7 @@ describe.each(PAGES)("%s", (page) => {
   });
 
   const shown = blocks(read(page), "text").filter((block) => block.startsWith("$ "));
-  test.each(shown)("prints as shown: %s", async (block) => {
+  test.each(shown)("prints as shown: %s", { tags: tagsOf(page) }, async (block) => {
     const [first = "", ...lines] = block.split("\n");
     const untimed = (text: string) => text.replace(/\d+(\.\d+)? (ms|s)\b/g, "TIME");
     const { stdout } = await run(first.slice("$ ".length), folder);
