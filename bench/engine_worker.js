@@ -1,6 +1,6 @@
 // One mode of the engine benchmark in a process of its own: prints tokens per second and peak memory as JSON.
-import { openEngine, openModelSource } from "layergraft/engine";
-import { Optimizer, TrainableDecoder } from "layergraft/train";
+import { openEngine, openModelSource } from "#engine";
+import { Optimizer, TrainableDecoder } from "#train";
 
 const [folder = "", mode = "", threads = "2"] = process.argv.slice(2);
 const tokens = (/** @type {number} */ count, /** @type {number} */ seed) =>

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { openOpenAI } from "layergraft/evaluate";
+import { openOpenAI } from "#evaluate";
 import { DATA, LLAMA_125M, writeCheckpoint } from "./checkpoints.js";
 import { describeMachine, median, spread } from "./measure.js";
 

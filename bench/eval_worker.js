@@ -1,7 +1,7 @@
 // One way of computing MGSM-like answers, in a process of its own: prints items per second, peak memory and a digest of
 // the answers as JSON.
 import { createHash } from "node:crypto";
-import { openEngine } from "layergraft/engine";
+import { openEngine } from "#engine";
 
 const [folder = "", mode = "", ...numbers] = process.argv.slice(2);
 const [items = 16, shots = 480, own = 60, answer = 32, threads = 2] = numbers.map(Number);

@@ -1,6 +1,6 @@
 // One mode of the training benchmark in a process of its own: prints tokens per second and peak memory as JSON.
-import { openModelSource } from "layergraft/engine";
-import { Optimizer, planLora, resolveSelection, TrainableDecoder } from "layergraft/train";
+import { openModelSource } from "#engine";
+import { Optimizer, planLora, resolveSelection, TrainableDecoder } from "#train";
 
 const [folder = "", mode = "", threads = "2", rows = "2", time = "256", steps = "3"] = process.argv.slice(2);
 

@@ -1,11 +1,13 @@
 // Writes the tables of fields and the JSON Schemas of docs/ from the schemas themselves: npm run docs. A test compares.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { taskFields, taskJsonSchema } from "layergraft/evaluate";
-import { planFields, planJsonSchema } from "layergraft/experiment";
-import { methodReferences, outputReferences, recipeJsonSchema } from "layergraft/merge";
-import { dataFields, runFields, runJsonSchema } from "layergraft/train";
 import { stringify } from "yaml";
+import { taskFields, taskJsonSchema } from "#evaluate";
+import { planFields, planJsonSchema } from "#experiment";
+import { methodReferences, outputReferences, recipeJsonSchema } from "#merge";
+import { dataFields, runFields, runJsonSchema } from "#train";
+import { apiIndex } from "./generate-api.js";
+import { recipeTypes, runTypes } from "./generate-types.js";
 
 /** @param {string} name */
 const path = (name) => fileURLToPath(new URL(name, import.meta.url));
@@ -19,7 +21,7 @@ function table(fields) {
   return ["| field | type | default | meaning |", "| --- | --- | --- | --- |", ...rows].join("\n");
 }
 
-/** @param {import("layergraft/merge").MethodReference} method */
+/** @param {import("#merge").MethodReference} method */
 function section({ name, title, summary, formula, reference, fields, entryFields, example }) {
   return [
     `## ${name}`,
@@ -79,4 +81,7 @@ export function schemas() {
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   for (const page of PAGES) writeFileSync(path(page), renewed(readFileSync(path(page), "utf8")));
   for (const { file, text } of schemas()) writeFileSync(path(file), text);
+  writeFileSync(path("../src/api/recipe-types.ts"), recipeTypes());
+  writeFileSync(path("../src/api/run-types.ts"), runTypes());
+  writeFileSync(path("api.md"), apiIndex());
 }

@@ -2,10 +2,9 @@
 import { cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Converter } from "layergraft/kernels";
-import { writeSafetensors, writeSharded } from "layergraft/safetensors";
+import { Converter, writeSafetensors, writeSharded } from "#weights";
 
-/** @typedef {import("layergraft/safetensors").TensorData} TensorData */
+/** @typedef {import("#weights").TensorData} TensorData */
 
 const FILES = fileURLToPath(new URL("world", import.meta.url));
 const LAYERS = 16;

@@ -1,10 +1,16 @@
 // analyzeExperts: every figure against plain float64 arithmetic over the stored values, and rows against PyTorch's.
 import { join } from "node:path";
 import * as fc from "fast-check";
-import { MismatchError, RecipeError } from "layergraft";
-import { type AnalyzeOptions, analyzeExperts, pageData, parseThreshold, THRESHOLD_PRESETS } from "layergraft/analysis";
-import type { TensorData } from "layergraft/safetensors";
 import { describe, expect, it } from "vitest";
+import { MismatchError, RecipeError } from "../src/core/index.js";
+import {
+  type AnalyzeOptions,
+  analyzeExperts,
+  pageData,
+  parseThreshold,
+  THRESHOLD_PRESETS,
+} from "../src/merge/index.js";
+import type { TensorData } from "../src/weights/index.js";
 import {
   expectAnalysis,
   expectNear,

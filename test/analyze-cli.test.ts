@@ -2,9 +2,9 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inflateSync } from "node:zlib";
-import { analyzeExperts, pageData, parseThreshold } from "layergraft/analysis";
-import type { TensorData } from "layergraft/safetensors";
 import { beforeAll, describe, expect, it } from "vitest";
+import { analyzeExperts, pageData, parseThreshold } from "../src/merge/index.js";
+import type { TensorData } from "../src/weights/index.js";
 import { encodeValues, readAll, readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import {
   DONE,

@@ -2,8 +2,9 @@
 // is printed goes where it belongs.
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { planRecipe, RecipeError } from "layergraft";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { RecipeError } from "../src/core/index.js";
+import { planRecipe } from "../src/merge/index.js";
 import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, expectRefused, FAILED, layergraft, snapshot, WRONG_USAGE } from "./support/command.js";
 

@@ -13,8 +13,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openSafetensors, type TensorData, writeSafetensors } from "layergraft/safetensors";
 import { beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { openSafetensors, type TensorData, writeSafetensors } from "../src/weights/index.js";
 import {
   decodeValues,
   encodeValues,

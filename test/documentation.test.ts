@@ -1,11 +1,15 @@
 // README.md and docs/ are true: each command runs as printed, in the folder that `npm run example` makes; what is shown
 // is what files hold and commands print.
+import { execFile } from "node:child_process";
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { analyzeExperts, parseRecipe } from "layergraft";
+import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import { PAGES as GENERATED, renewed, schemas } from "../docs/generate.js";
+import { apiIndex, exportedNames } from "../docs/generate-api.js";
+import { recipeTypes, runTypes } from "../docs/generate-types.js";
 import { writeWorld } from "../examples/world.js";
+import { analyzeExperts, parseRecipe } from "../src/merge/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import { layergraft, type Outcome, start } from "./support/command.js";
 
@@ -181,9 +185,22 @@ test("every field of analysis.json is in its guide", async () => {
   expect([...keys].filter((key) => !text.includes(`\`${key}\``))).toEqual([]);
 });
 
-test("the names that the library guide imports are exported", async () => {
-  const names = /import \{ ([^}]+) \} from "layergraft"/.exec(blocks(read("docs/library.md"), "ts").join(""))?.[1];
-  const library: Record<string, unknown> = await import("layergraft");
-  expect(names?.split(", ").length).toBeGreaterThan(3);
-  for (const name of names?.split(", ") ?? []) expect([name, typeof library[name]]).toEqual([name, "function"]);
+test("the library guide's program runs as printed", async () => {
+  const program = join(ROOT, "examples/library.js");
+  expect(blocks(read("docs/library.md"), "ts")).toEqual([readFileSync(program, "utf8")]);
+  const { stdout } = await promisify(execFile)(process.execPath, [program], { cwd: world });
+  const lines = stdout.trim().split("\n");
+  expect(lines[0]).toMatch(/^reading and writing \d+ of \d+$/);
+  expect(lines.at(-1)).toMatch(/^true .+ 0\.\d+ 0\.0\d+ my-run\/\S+$/);
+});
+
+test("every exported name has a description, and docs/api.md lists it (npm run docs)", () => {
+  const names = exportedNames();
+  expect(names.filter(({ summary }) => summary === "").map(({ subpath, name }) => `${subpath} ${name}`)).toEqual([]);
+  expect(read("docs/api.md")).toBe(apiIndex());
+});
+
+test("recipe and run types are those of the schemas (npm run docs)", () => {
+  expect(read("src/api/recipe-types.ts")).toBe(recipeTypes());
+  expect(read("src/api/run-types.ts")).toBe(runTypes());
 });

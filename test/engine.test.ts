@@ -4,10 +4,10 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, utimesSync,
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
-import { executePlan, parseMergekit, planRecipe, type RecipeInput } from "layergraft";
-import { BlendCache, type Engine, type EngineSource, openEngine } from "layergraft/engine";
-import { type TensorData, writeSafetensors } from "layergraft/safetensors";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { BlendCache, type Engine, type EngineSource, openEngine } from "../src/engine/index.js";
+import { executePlan, parseMergekit, planRecipe, type RecipeInput } from "../src/merge/index.js";
+import { type TensorData, writeSafetensors } from "../src/weights/index.js";
 import { seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { snapshot } from "./support/command.js";
 import { idOf, TOKENS, writeScripted, writeTokenizer } from "./support/engine.js";

@@ -3,8 +3,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { executePlan, planRecipe } from "layergraft/merge";
 import { describe, expect, it } from "vitest";
+import { executePlan, planRecipe } from "../src/merge/index.js";
 import { readJson, seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, layergraft, snapshot } from "./support/command.js";
 import { expectExactly, mean, readFolders, type Tensors } from "./support/merging.js";

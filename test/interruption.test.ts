@@ -16,8 +16,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { TensorData } from "layergraft/safetensors";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { TensorData } from "../src/weights/index.js";
 import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import {
   DONE,
@@ -116,7 +116,10 @@ const doneBits = (folder = partial) =>
 const hasNote = () => existsSync(state) && doneBits();
 const writtenBytes = () =>
   existsSync(partial)
-    ? readdirSync(partial).reduce((sum, name) => sum + statSync(join(partial, name)).blocks * 512, 0)
+    ? readdirSync(partial).reduce(
+        (sum, name) => sum + (statSync(join(partial, name), { throwIfNoEntry: false })?.blocks ?? 0) * 512,
+        0,
+      )
     : 0;
 
 async function until(condition: () => boolean): Promise<void> {

@@ -2,9 +2,15 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { executePlan, openCheckpoint, planSoup } from "layergraft";
-import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "layergraft/safetensors";
 import { describe, expect, it } from "vitest";
+import { executePlan, planSoup } from "../src/merge/index.js";
+import {
+  openCheckpoint,
+  openSafetensors,
+  readTensor,
+  type TensorData,
+  writeSafetensors,
+} from "../src/weights/index.js";
 import { addLowRank } from "../src/weights/kernels/plain-kernels.test-util.js";
 import { type FloatDType, type ReadTensor, seededTensor } from "./support/checkpoints.js";
 import { Bench, type Tensors } from "./support/merging.js";

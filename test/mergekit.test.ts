@@ -2,10 +2,11 @@
 // refused by name. test/reference/check_with_mergekit.py compares the results with mergekit's own.
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseMergekit, parseRecipe, RecipeError, type RecipeInput } from "layergraft";
-import { writeSharded } from "layergraft/safetensors";
 import { beforeAll, describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
+import { RecipeError } from "../src/core/index.js";
+import { parseMergekit, parseRecipe, type RecipeInput } from "../src/merge/index.js";
+import { writeSharded } from "../src/weights/index.js";
 import { readJson, seededTensor, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectReadable, expectRefused, layergraft, sha256, WRONG_USAGE } from "./support/command.js";
 import { Bench, expectClosely, readFolders, type Tensors, valuesOf } from "./support/merging.js";

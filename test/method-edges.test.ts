@@ -1,9 +1,9 @@
 // Where methods meet what they cannot compute, or each other: chance within chance, packed floats, NaN without weight.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { executePlan, planRecipe, type RecipeInput } from "layergraft";
-import type { TensorData } from "layergraft/safetensors";
 import { expect, it } from "vitest";
+import { executePlan, planRecipe, type RecipeInput } from "../src/merge/index.js";
+import type { TensorData } from "../src/weights/index.js";
 import { encodeValues } from "./support/checkpoints.js";
 import { Bench } from "./support/merging.js";
 import { toNumbers } from "./support/numbers.js";

@@ -2,17 +2,10 @@
 // checked as what it claims to be: so many kept, of whatever model, tensor and place; what is kept, to the last place.
 import { readdirSync } from "node:fs";
 import { basename } from "node:path";
-import {
-  CheckpointError,
-  executePlan,
-  LayergraftError,
-  parseRecipe,
-  planRecipe,
-  RecipeError,
-  type RecipeInput,
-} from "layergraft";
-import type { TensorData } from "layergraft/safetensors";
 import { beforeAll, describe, expect, it } from "vitest";
+import { CheckpointError, LayergraftError, RecipeError } from "../src/core/index.js";
+import { executePlan, parseRecipe, planRecipe, type RecipeInput } from "../src/merge/index.js";
+import type { TensorData } from "../src/weights/index.js";
 import type { FloatDType, ReadTensor, TinyOptions } from "./support/checkpoints.js";
 import { snapshot } from "./support/command.js";
 import { Bench } from "./support/merging.js";

@@ -2,8 +2,8 @@
 // the result is a copy or an equal average, else as nearly as one rounding can be. Not here, but in methods-random.test.ts:
 // methods that draw at random, methods inside methods, and recipes that cannot be.
 
-import { METHODS, type RecipeInput } from "layergraft";
 import { beforeAll, describe, expect, it } from "vitest";
+import { METHODS, type RecipeInput } from "../src/merge/index.js";
 import { readJson } from "./support/checkpoints.js";
 import { Bench } from "./support/merging.js";
 import {

@@ -1,7 +1,8 @@
 // Weights by magnitude and recipes inside recipes, against the definitions in float64, and to the bit where they are plain.
-import { executePlan, planRecipe, planSoup } from "layergraft";
-import type { TensorData } from "layergraft/safetensors";
+
 import { describe, expect, it } from "vitest";
+import { executePlan, planRecipe, planSoup } from "../src/merge/index.js";
+import type { TensorData } from "../src/weights/index.js";
 import type { FloatDType, ReadTensor } from "./support/checkpoints.js";
 import {
   Bench,

@@ -1,8 +1,8 @@
 // Models that were not fine-tuned from one are refused until --force; others that hardly fit are noted.
 import { cpSync, existsSync } from "node:fs";
 import { join } from "node:path";
-import { executePlan, planRecipe } from "layergraft";
 import { beforeAll, describe, expect, it } from "vitest";
+import { executePlan, planRecipe } from "../src/merge/index.js";
 import { encodeValues, seededFloats, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { layergraft as run } from "./support/command.js";
 

@@ -1,7 +1,8 @@
 // Soups against plain arithmetic on the numbers of the sources, and dtypes that are not averaged as the usual three are.
-import { planSoup, planSwap } from "layergraft";
-import type { TensorData } from "layergraft/safetensors";
+
 import { describe, expect, it } from "vitest";
+import { planSoup, planSwap } from "../src/merge/index.js";
+import type { TensorData } from "../src/weights/index.js";
 import type { ReadTensor } from "./support/checkpoints.js";
 import { Bench, expectExactly, mean, readFolders, weighted } from "./support/merging.js";
 import { readFolder, roundTo, toNumbers } from "./support/numbers.js";

@@ -2,9 +2,15 @@
 // upper half. And the commands around them: suggest, revert, methods.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { METHODS, planRecipe, readRecipe } from "layergraft";
-import { analyzeExperts, type Suggestion, suggestRecipes } from "layergraft/analysis";
 import { beforeAll, describe, expect, it } from "vitest";
+import {
+  analyzeExperts,
+  METHODS,
+  planRecipe,
+  readRecipe,
+  type Suggestion,
+  suggestRecipes,
+} from "../src/merge/index.js";
 import { encodeValues, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, expectRefused, layergraft, WRONG_USAGE } from "./support/command.js";
 import { readFolder, toNumbers } from "./support/numbers.js";

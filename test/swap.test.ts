@@ -3,9 +3,9 @@
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { executePlan, planSwap, verifyOutput } from "layergraft";
-import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "layergraft/safetensors";
 import { describe, expect, it } from "vitest";
+import { executePlan, planSwap, verifyOutput } from "../src/merge/index.js";
+import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "../src/weights/index.js";
 import { type FloatDType, type ReadTensor, readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { readFolder, roundTo, toNumbers, weightFilesOf } from "./support/numbers.js";
 

@@ -1,8 +1,8 @@
 // Vocabularies that differ by padding or added tokens: refused with the difference, or aligned row by row by token.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { executePlan, planRecipe, verifyOutput } from "layergraft";
 import { beforeAll, describe, expect, it } from "vitest";
+import { executePlan, planRecipe, verifyOutput } from "../src/merge/index.js";
 import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { expectRefused, layergraft } from "./support/command.js";
 import { readFolder, roundTo, toNumbers } from "./support/numbers.js";

@@ -17,6 +17,7 @@ export interface OpenEngineOptions extends LoadOptions {
   readonly folder?: string;
 }
 
+/** Options of `Engine.generate`. */
 export interface GenerateOptions extends SamplingOptions {
   /** Most new tokens of an answer. */
   readonly maxNewTokens: number;
@@ -34,6 +35,7 @@ export interface GenerateOptions extends SamplingOptions {
   readonly onDone?: (prompt: number, answer: Generation) => void;
 }
 
+/** The answer to one prompt. */
 export interface Generation {
   /** All tokens of the answer, those of a stop text too. */
   readonly ids: readonly number[];
@@ -77,6 +79,7 @@ export async function openEngine(source: EngineSource, options: OpenEngineOption
 // Shared by the models of a process, so that configurations of one pair compute what is equal in them once.
 const sharedBlends = new BlendCache();
 
+/** A model in memory: token ids in, token ids and log-probabilities out. Close it to free its memory. */
 export class Engine {
   readonly #source: ModelSource;
   readonly #decoder: LoadedDecoder;
@@ -278,6 +281,14 @@ export class Engine {
     if (tokenizer?.eos !== undefined) ids.push(tokenizer.eos);
     return [...new Set(ids.flat())].filter((id): id is number => typeof id === "number");
   }
+}
+
+/** The error of a model whose scores are not numbers. @param where such as "in answer 2" */
+export function brokenModel({ name }: Pick<Engine, "name">, where: string): LayergraftError {
+  return new LayergraftError(
+    "broken-model",
+    `${name} computed NaN or infinite scores ${where}. Find the broken weights with layergraft analyze.`,
+  );
 }
 
 function usage(message: string): LayergraftError {

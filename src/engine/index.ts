@@ -1,6 +1,7 @@
 // The public face of engine/.
 export { BlendCache, computeBlends } from "./blends.js";
 export {
+  brokenModel,
   type ContinuationRequest,
   type ContinuationScore,
   Engine,

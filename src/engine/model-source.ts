@@ -3,15 +3,14 @@
 
 import { stat } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
-import { digestOfJson, MismatchError, RecipeError, stampOf } from "../core/index.js";
+import { digestOfJson, MismatchError, stampOf } from "../core/index.js";
 import {
   type Measurement,
   type OpenedPlan,
   outputConfig,
   planRecipe,
+  planRecipeFile,
   type RecipeInput,
-  readMergekit,
-  readRecipe,
   type Sources,
   type Step,
 } from "../merge/index.js";
@@ -65,20 +64,9 @@ async function isRecipeFile(path: string): Promise<boolean> {
 }
 
 async function fromFile(file: string): Promise<ModelSource> {
-  const converted = await readMergekit(file);
-  if (converted) {
-    const source = await fromPlan(await planRecipe(converted.recipe));
-    return { ...source, notes: [...converted.notes, ...source.notes] };
-  }
-  const { recipe, folder, lineOf } = await readRecipe(file);
-  try {
-    return await fromPlan(await planRecipe(recipe, { folder }));
-  } catch (error) {
-    // What only the models can show to be wrong is told with its line, too.
-    const line = error instanceof RecipeError && error.where.field ? lineOf(error.where.field) : undefined;
-    if (!(error instanceof RecipeError) || line === undefined) throw error;
-    throw new RecipeError(`${file}, line ${line}: ${error.message}`, [], error.where);
-  }
+  const { opened, notes } = await planRecipeFile(file);
+  const source = await fromPlan(opened);
+  return { ...source, notes: [...notes, ...source.notes] };
 }
 
 // The one source of a checkpoint that is run as it is.

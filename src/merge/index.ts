@@ -1,6 +1,15 @@
 // The public face of merge/.
 
-export { type Analysis, type AnalysisWithRows, analyzeExperts, type LocatedRecipe } from "./analysis/analysis.js";
+export {
+  type Analysis,
+  type AnalysisWithRows,
+  type AnalyzeOptions,
+  analyzeExperts,
+  type DeltaFigures,
+  type Figures,
+  type LocatedRecipe,
+  type PairFigures,
+} from "./analysis/analysis.js";
 export { readShareTable } from "./analysis/csv.js";
 export { type Suggestion, suggestRecipes } from "./analysis/suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./analysis/thresholds.js";
@@ -14,7 +23,8 @@ export {
 } from "./measurements/compare-checkpoints.js";
 export type { Measurement } from "./measurements/measure.js";
 export { measureAll } from "./measurements/measure.js";
-export { readMergekit } from "./mergekit/read-mergekit.js";
+export { planRecipeFile } from "./mergekit/plan-recipe-file.js";
+export { parseMergekit, readMergekit } from "./mergekit/read-mergekit.js";
 export type { NestedRecipe, SourceRecipe } from "./methods/fields.js";
 export { METHODS } from "./methods/index.js";
 export type { Method } from "./methods/method.js";

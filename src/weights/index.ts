@@ -4,6 +4,13 @@ export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js"
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";
+export {
+  type Inspection,
+  inspectCheckpoint,
+  inspectTensors,
+  type PartInspection,
+  type TensorInspection,
+} from "./checkpoint/inspection.js";
 export { folderName, locateSource, type SourceLocation } from "./checkpoint/locate.js";
 export type { AddedToken } from "./checkpoint/vocabulary.js";
 export { addRows } from "./kernels/adamw.js";
@@ -14,7 +21,7 @@ export type { TensorInfo } from "./safetensors/header.js";
 export { type FolderLayout, layoutFolder, type ShardLayout } from "./safetensors/layout.js";
 export { openSafetensors, type SafetensorsFile } from "./safetensors/reader.js";
 export { openShards } from "./safetensors/sharded.js";
-export { type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
+export { readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
 export { Evaluator } from "./streaming/evaluate.js";
 export { InputFiles } from "./streaming/files.js";
 export {

@@ -17,7 +17,7 @@ logging.set_verbosity_error()
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "test/fixtures/lora/base"
 WRITE = """
-import { openCheckpoint } from "layergraft";
+import { openCheckpoint } from "layergraft/weights";
 import { initialFactors, planLora, resolveSelection, writeAdapter } from "%(train)s";
 const [base, folder, selection, rankStabilised] = process.argv.slice(1);
 const checkpoint = await openCheckpoint(base);

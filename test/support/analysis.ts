@@ -1,7 +1,8 @@
 // What an analysis must say, in plain float64 arithmetic over the stored values: written from the definitions, element
 // by element, sharing no code with src/.
-import type { Analysis, AnalysisWithRows, DeltaFigures, Figures } from "layergraft/analysis";
+
 import { expect } from "vitest";
+import type { Analysis, AnalysisWithRows, DeltaFigures, Figures } from "../../src/merge/index.js";
 import type { ReadTensor } from "./checkpoints.js";
 import { readFolders, type Tensors } from "./merging.js";
 import { toNumbers } from "./numbers.js";

@@ -2,8 +2,8 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openSafetensors, readTensor, type TensorData, writeSharded } from "layergraft/safetensors";
 import { afterAll } from "vitest";
+import { openSafetensors, readTensor, type TensorData, writeSharded } from "../../src/weights/index.js";
 import { decode, encode } from "../../src/weights/kernels/plain-kernels.test-util.js";
 
 export type FloatDType = "F32" | "F16" | "BF16";

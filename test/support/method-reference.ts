@@ -3,8 +3,9 @@
 //
 // Where a method selects by size, ranks are those of the exact changes; a case whose outcome would hang on rounding is no
 // test, and throws.
-import type { TensorData } from "layergraft/safetensors";
+
 import { expect } from "vitest";
+import type { TensorData } from "../../src/weights/index.js";
 import type { FloatDType, ReadTensor, TinyOptions } from "./checkpoints.js";
 import type { Bench } from "./merging.js";
 import { readFolder, roundTo, spacingOf, toNumbers } from "./numbers.js";

@@ -1,9 +1,8 @@
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
 import { CancelledError } from "../../core/index.js";
-import type { ChatMessage } from "../../engine/index.js";
+import { brokenModel, type ChatMessage } from "../../engine/index.js";
 import {
-  brokenModel,
   type EngineOptions,
   type SamplingFlags,
   SOURCE_ARGUMENT,

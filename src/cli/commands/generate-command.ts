@@ -1,9 +1,8 @@
 import { type Command, Option } from "commander";
 import { LayergraftError, plural } from "../../core/index.js";
-import type { Engine, Generation } from "../../engine/index.js";
+import { brokenModel, type Engine, type Generation } from "../../engine/index.js";
 import { SILENT, showProgress } from "../../report/index.js";
 import {
-  brokenModel,
   type EngineOptions,
   parsePositive,
   readPrompts,

@@ -1,6 +1,5 @@
 import type { Command } from "commander";
-import { RecipeError } from "../../core/index.js";
-import { readMergekit, readRecipe } from "../../merge/index.js";
+import { planRecipeFile } from "../../merge/index.js";
 import { type MergeOptions, outputFields, runMerge, withMergeOptions } from "../shared/merge-run.js";
 import { info } from "../shared/output.js";
 
@@ -14,17 +13,10 @@ export function addMergeCommand(program: Command): void {
     )
     .argument("<recipe>", "YAML file");
   withMergeOptions(command).action(async (file: string, options: MergeOptions) => {
-    const converted = await readMergekit(file);
-    for (const note of converted?.notes ?? []) info(options, `note: ${note}`);
-    if (converted) return runMerge({ ...converted.recipe, ...outputFields(options) }, ".", options);
-    const { recipe, folder, lineOf } = await readRecipe(file);
-    try {
-      await runMerge({ ...recipe, ...outputFields(options) }, folder, options);
-    } catch (error) {
-      // Errors found only when the models are open get their line here.
-      const line = error instanceof RecipeError && error.where.field ? lineOf(error.where.field) : undefined;
-      if (!(error instanceof RecipeError) || line === undefined) throw error;
-      throw new RecipeError(`${file}, line ${line}: ${error.message}`, [], error.where);
-    }
+    await runMerge(async () => {
+      const { opened, notes } = await planRecipeFile(file, outputFields(options));
+      for (const note of notes) info(options, `note: ${note}`);
+      return opened;
+    }, options);
   });
 }

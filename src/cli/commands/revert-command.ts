@@ -45,6 +45,6 @@ export function addRevertCommand(program: Command): void {
   withMergeOptions(command).action(async (options: RevertOptions) => {
     const { expert, base, layers, parts, rowsBelow, rows, keep } = options;
     const recipe = { method: "revert" as const, expert, base, layers, parts, rows_below: rowsBelow, rows, keep };
-    await runMerge({ ...recipe, ...outputFields(options) }, ".", options);
+    await runMerge({ ...recipe, ...outputFields(options) }, options);
   });
 }

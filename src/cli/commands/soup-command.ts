@@ -33,6 +33,6 @@ export function addSoupCommand(program: Command): void {
     );
   withMergeOptions(command).action(async (options: SoupOptions) => {
     const { model, base, weights } = options;
-    await runMerge({ method: "soup", models: [...model], base, weights, ...outputFields(options) }, ".", options);
+    await runMerge({ method: "soup", models: [...model], base, weights, ...outputFields(options) }, options);
   });
 }

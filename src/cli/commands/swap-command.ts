@@ -81,6 +81,6 @@ export function addSwapCommand(program: Command): void {
       parts,
       ...outputFields(options),
     };
-    await runMerge(recipe, ".", options);
+    await runMerge(recipe, options);
   });
 }

@@ -135,14 +135,6 @@ function parseShare(most: number): (text: string) => number {
   };
 }
 
-/** The error of a model whose scores are not numbers. @param where such as "in answer 2" */
-export function brokenModel(engine: Engine, where: string): LayergraftError {
-  return new LayergraftError(
-    "broken-model",
-    `${engine.name} computed NaN or infinite scores ${where}. Find the broken weights with layergraft analyze.`,
-  );
-}
-
 const MOST_INPUT_BYTES = 100_000_000;
 
 /** The text of a file, or of standard input for -. */

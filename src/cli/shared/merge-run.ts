@@ -69,8 +69,11 @@ export function outputFields(
   };
 }
 
-/** Plans and executes a recipe as the options say. */
-export async function runMerge(recipe: RecipeInput, folder: string, options: MergeOptions): Promise<void> {
+/** Plans a recipe, or makes the plan otherwise, and executes it as the options say. */
+export async function runMerge(
+  recipe: RecipeInput | (() => Promise<OpenedPlan>),
+  options: MergeOptions,
+): Promise<void> {
   if (!options.out && !options.dryRun) {
     throw new LayergraftError(
       "usage",
@@ -78,7 +81,7 @@ export async function runMerge(recipe: RecipeInput, folder: string, options: Mer
     );
   }
   const start = performance.now();
-  const opened = await planRecipe(recipe, { folder });
+  const opened = typeof recipe === "function" ? await recipe() : await planRecipe(recipe);
   const summary = summarizePlan(opened);
   const execution = {
     out: options.out ?? "",

@@ -5,6 +5,7 @@ import type { Rendered } from "./guarded.js";
 
 const guardedText = guarded<typeof import("./guarded.js")>("#guarded-text");
 
+/** One message of a conversation; the chat template says which roles there are, usually system, user and assistant. */
 export interface ChatMessage {
   readonly role: string;
   readonly content: string;
@@ -22,6 +23,7 @@ export interface RenderOptions {
   readonly now?: Date;
 }
 
+/** Writes conversations as the model was trained on them. */
 export interface ChatTemplate {
   /**
    * The text of a conversation. It holds its special tokens, so encode it without adding any.

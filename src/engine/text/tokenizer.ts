@@ -19,6 +19,7 @@ export interface IncrementalDecoder {
   end(): string;
 }
 
+/** Text to token ids and back. */
 export interface Tokenizer {
   /** Ids run from 0 to vocabularySize - 1 (added tokens included). */
   readonly vocabularySize: number;

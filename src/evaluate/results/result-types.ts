@@ -44,6 +44,7 @@ export interface TaskResult {
 /** A metric without its function. */
 export type StoredMetric = Omit<Metric, "score">;
 
+/** Results of an evaluation, as in results.json: scores, and all that they depend on. */
 export interface Results {
   readonly format: number;
   /** Version of layergraft. */

@@ -19,6 +19,7 @@ export interface BootstrapOptions {
   readonly level?: number;
 }
 
+/** A confidence interval of a score. */
 export interface Interval {
   readonly low: number;
   readonly high: number;

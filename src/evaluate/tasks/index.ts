@@ -32,6 +32,7 @@ export type {
 } from "./task.js";
 export { type DataAccess, type LoadRows, MISSING_DATA, type Row, readLines } from "./task-data.js";
 
+/** The built-in tasks: MGSM, Belebele, FLORES, MBPP and MMLU, each with its names and protocols. */
 export const TASK_FAMILIES: readonly TaskFamily[] = [mgsm, belebele, flores, mbpp, mmlu];
 
 /** Every protocol there is, but for those of declared tasks. */

@@ -139,6 +139,7 @@ export interface CostRow {
   readonly seconds: number;
 }
 
+/** The report of an experiment as plain data: tables, scores, failures, costs. */
 export interface ExperimentReport {
   readonly name: string;
   readonly title: string;

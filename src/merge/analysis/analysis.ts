@@ -83,6 +83,7 @@ export interface TensorAnalysis extends Figures {
   readonly part: Part;
 }
 
+/** Where experts changed: by tensor, part, layer and in all. Plain data, as in analysis.json. */
 export interface Analysis {
   readonly format: 1;
   readonly base: string;

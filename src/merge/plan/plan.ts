@@ -41,6 +41,7 @@ export interface Step {
   readonly value: Value;
 }
 
+/** A merge as plain data: what it reads and what each output tensor is made of. */
 export interface Plan {
   readonly format: typeof PLAN_FORMAT;
   /** The recipe with every default filled in. */

@@ -1,6 +1,7 @@
 // How a handed-over run is started: on one machine, over several processors, through Slurm. Texts only; starts nothing.
 import { stringify } from "yaml";
 
+/** Machines and settings that a run for TRL is started with. */
 export interface TrlCluster {
   /** Processors, usually GPUs, of a machine; default 1. */
   readonly processes?: number | undefined;

@@ -19,6 +19,7 @@ export interface StoredTensor {
   readonly bytes: number;
 }
 
+/** A tensor of a checkpoint: where it is stored, and what it is. */
 export interface CheckpointTensor extends Place, StoredTensor {
   readonly name: string;
   readonly dtype: DType;
@@ -38,6 +39,7 @@ export interface GatheredRows {
   readonly row: Int32Array;
 }
 
+/** An opened checkpoint: its headers and configuration. No value of its weights is in memory. */
 export interface Checkpoint {
   /** As it was asked for. */
   readonly source: string;

@@ -5,6 +5,7 @@ import { constants, open } from "node:fs/promises";
 import { FormatError, isSystemError } from "../../core/index.js";
 import { parseHeader, parseHeaderLength, type TensorInfo } from "./header.js";
 
+/** An opened safetensors file: its header, checked. */
 export interface SafetensorsFile {
   /** The path it was opened by. */
   readonly path: string;

@@ -1,0 +1,85 @@
+// Where experts changed, and which merges that suggests.
+import {
+  type Analysis,
+  type AnalyzeOptions as AnalyzeInput,
+  analyzeExperts,
+  type Suggestion as SuggestedRecipe,
+  suggestRecipes,
+  type ThresholdSpec,
+} from "../merge/index.js";
+import { camelFields, snakeFields } from "./field-names.js";
+import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js";
+import type { MergeRecipe, Source } from "./recipe-types.js";
+
+/** What `analyze` takes. */
+export interface AnalyzeOptions extends StreamOptions, FolderOptions {
+  /** The model that the experts were fine-tuned from: a folder, or `FOLDER+ADAPTER`. */
+  readonly base: string;
+  /** The experts by name, in the order of the result. */
+  readonly experts: Readonly<Record<string, Source>>;
+  /** What a row of a matrix is: an input feature (a column, as in arXiv 2410.01335), or an output feature. Default: `input`. */
+  readonly rows?: "input" | "output" | undefined;
+  /** Thresholds above which a row counts as changed. Default: one, chosen from the data. */
+  readonly thresholds?: readonly ThresholdSpec[] | undefined;
+  /** Where vocabularies differ: `base`, `union`, or the expert by whose tokens rows are aligned. Default: they must agree. */
+  readonly vocabulary?: string | undefined;
+}
+
+/**
+ * Measures where experts changed, in one pass over the weights: by tensor, part, layer and in all (Bandarkar et al.,
+ * arXiv 2410.01335, section 3.2).
+ * @throws {RecipeError} if no expert is given, or a recipe among them is not valid
+ * @throws {MismatchError} if the models do not fit together
+ * @throws {CheckpointError | FormatError} if a model cannot be read
+ * @throws {CancelledError} if the signal fires
+ */
+export async function analyze(options: AnalyzeOptions): Promise<Analysis> {
+  const { base, rows, thresholds, vocabulary, folder } = options;
+  const experts = Object.fromEntries(
+    Object.entries(options.experts).map(([name, source]) => [name, snakeFields(source)]),
+  ) as AnalyzeInput["experts"];
+  const { analysis } = await analyzeExperts({
+    ...{ base, experts, rows, thresholds, vocabulary, folder },
+    ...controlsOf(options),
+  });
+  return analysis;
+}
+
+/** What `suggest` takes. */
+export interface SuggestOptions extends StreamOptions, FolderOptions {
+  /** The model that both experts were fine-tuned from. */
+  readonly base: string;
+  /** The task expert. */
+  readonly task: string;
+  /** The language expert. */
+  readonly language: string;
+  /** Difference of shares from which one expert owns a layer or module. Default: 0.001. */
+  readonly tau?: number | undefined;
+  /** The task expert's weight where shares are about equal. Default: 0.5. */
+  readonly alpha?: number | undefined;
+  /** Where vocabularies differ: `task`, `language`, `base` or `union`. Default: they must agree. */
+  readonly vocabulary?: string | undefined;
+}
+
+/** A merge worth trying. It is where a search may start, never a result: evaluate what comes out. */
+export interface Suggestion extends Omit<SuggestedRecipe, "recipe"> {
+  /** The recipe, in camelCase; `planMerge` takes it. */
+  readonly recipe: MergeRecipe;
+}
+
+/**
+ * Suggests merges of two experts, by the depth of the model and by where they changed. Makes one pass over the weights.
+ * @throws {MismatchError} if the models do not fit together
+ * @throws {CheckpointError | FormatError} if a model cannot be read
+ * @throws {CancelledError} if the signal fires
+ */
+export async function suggest(options: SuggestOptions): Promise<readonly Suggestion[]> {
+  const { base, task, language, tau, alpha, vocabulary, folder } = options;
+  const { analysis } = await analyzeExperts({
+    ...{ base, experts: { task, language }, vocabulary, folder },
+    ...controlsOf(options),
+  });
+  return suggestRecipes({ analysis, sources: { base, task, language }, tau, alpha, vocabulary }).map(
+    ({ recipe, ...suggestion }) => ({ ...suggestion, recipe: camelFields(recipe) as MergeRecipe }),
+  );
+}

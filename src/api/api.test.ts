@@ -1,0 +1,184 @@
+// The library as a program uses it, on the small models of examples/.
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { writeWorld } from "../../examples/world.js";
+import { temporaryFolder } from "../../test/support/checkpoints.js";
+import {
+  analyze,
+  CancelledError,
+  diff,
+  evaluate,
+  inspect,
+  type MergeRecipe,
+  type Model,
+  openModel,
+  openPlan,
+  type Progress,
+  planMerge,
+  RecipeError,
+  suggest,
+  train,
+  verify,
+} from "./index.js";
+
+const folder = join(temporaryFolder(), "world");
+const at = (name: string) => join(folder, name);
+beforeAll(() => writeWorld(folder));
+
+const SWAP = { method: "swap", task: "math-expert", language: "swahili-expert" } as const;
+
+describe("planMerge", () => {
+  test("takes fields in camelCase and in snake_case, in nested recipes too", async () => {
+    const camel: MergeRecipe = {
+      method: "soup",
+      models: [{ model: { ...SWAP, bottomTransition: 2 }, weight: 2 }, "math-expert"],
+      shardSize: "1MB",
+    };
+    const snake = {
+      method: "soup",
+      models: [{ model: { ...SWAP, bottom_transition: 2 }, weight: 2 }, "math-expert"],
+      shard_size: "1MB",
+    } as const;
+    const [a, b] = [await planMerge(camel, { folder }), await planMerge(snake, { folder })];
+    expect(a.toJSON()).toEqual(b.toJSON());
+    expect(a.recipe).toMatchObject({
+      shardSize: 1_000_000,
+      models: [{ model: { bottomTransition: 2, bottom: 3 } }, {}],
+    });
+    expect((await planMerge(a.recipe, { folder })).toJSON()).toEqual(a.toJSON());
+  });
+
+  test("refuses a field under both names, and one that does not exist", async () => {
+    const twice = { ...SWAP, topTransition: 1, top_transition: 1 } as MergeRecipe;
+    await expect(planMerge(twice, { folder })).rejects.toThrow(
+      new RecipeError("top_transition is given twice, in camelCase and in snake_case"),
+    );
+    await expect(planMerge({ ...SWAP, botom: 1 } as MergeRecipe, { folder })).rejects.toThrow(/botom/);
+  });
+
+  test("has plain fields, and writes what verify verifies", async () => {
+    const plan = await planMerge(SWAP, { folder });
+    const { layers, sources, summary, steps } = plan;
+    expect({ layers, sources: sources.map(({ id }) => id), tensors: summary.tensors, steps: steps.length }).toEqual({
+      layers: 16,
+      sources: ["task", "language"],
+      tensors: 147,
+      steps: 147,
+    });
+    const seen: Progress[] = [];
+    const result = await plan.write({ out: at("swap"), onProgress: (progress) => seen.push(progress) });
+    expect(result).toMatchObject({ out: at("swap"), bytesWritten: summary.bytesToWrite, resumed: false });
+    const bytes = summary.bytesToRead + summary.bytesToWrite;
+    expect(seen.at(-1)).toMatchObject({ done: bytes, total: bytes, unit: "bytes" });
+    expect(await verify(at("swap"))).toMatchObject({ verified: true, tensors: 147, deviations: [], files: [] });
+  });
+
+  test("opens a plan that was saved as JSON, and refuses what is not one", async () => {
+    const plan = await planMerge(SWAP, { folder });
+    await plan.write({ out: at("direct") });
+    await (await openPlan(JSON.parse(JSON.stringify(plan)))).write({ out: at("saved") });
+    const bytes = (name: string) => readFileSync(join(at(name), "model.safetensors"));
+    expect(bytes("saved").equals(bytes("direct"))).toBe(true);
+    await expect(openPlan({ ...plan.toJSON(), format: 1 as never })).rejects.toThrow(/format 1.*Plan again/);
+  });
+
+  test("reads a recipe file and a mergekit configuration", async () => {
+    expect((await planMerge(at("recipe.yaml"))).layers).toBe(16);
+    const [here, relative] = [process.cwd(), at("mergekit.yml")];
+    process.chdir(folder);
+    try {
+      expect((await planMerge(relative)).recipe.method).toBe("slerp");
+    } finally {
+      process.chdir(here);
+    }
+  });
+
+  test("stops at the signal and writes nothing", async () => {
+    const plan = await planMerge(SWAP, { folder });
+    await expect(plan.write({ out: at("stopped"), signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
+    expect(existsSync(at("stopped"))).toBe(false);
+    await expect(planMerge(SWAP, { folder, signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
+  });
+});
+
+test("inspect and diff say what checkpoints are and how they differ", async () => {
+  const { layers, parameters, allTensors, architecture } = await inspect("math-expert", { folder });
+  expect({ layers, parameters, tensors: allTensors.length, architecture }).toEqual({
+    layers: 16,
+    parameters: allTensors.reduce((sum, { shape }) => sum + shape.reduce((product, size) => product * size, 1), 0),
+    tensors: 147,
+    architecture: "Llama",
+  });
+  expect((await diff("base", "base", { folder })).identical).toBe(true);
+  const { identical, tensors } = await diff("base", "math-expert", { folder });
+  expect({ identical, differing: tensors.every(({ differing }) => differing > 0) }).toEqual({
+    identical: false,
+    differing: true,
+  });
+});
+
+test("analyze measures experts, recipes among them; suggest gives recipes that plan", async () => {
+  const experts = { math: "math-expert", swap: { ...SWAP, bottomTransition: 1 } };
+  const { total, layers } = await analyze({ base: "base", experts, folder });
+  const [math] = total.experts;
+  expect({ layers, experts: total.experts.length }).toEqual({ layers: 16, experts: 2 });
+  expect(math?.relativeNorm).toBeGreaterThan(0.03);
+  expect(math?.relativeNorm).toBeLessThan(0.06);
+  const suggestions = await suggest({ base: "base", task: "math-expert", language: "swahili-expert", folder });
+  expect(suggestions.map(({ name }) => name)).toContain("paper-default");
+  for (const { recipe } of suggestions) await planMerge(recipe, { folder });
+  expect(Object.keys(suggestions[0]?.recipe ?? {})).toContain("bottomTransition");
+});
+
+describe("a model", () => {
+  let model: Model;
+  beforeAll(async () => {
+    model = await openModel(await planMerge(SWAP, { folder }));
+  });
+
+  test("of a plan answers as that of the recipe, and streams its text", async () => {
+    const told: string[] = [];
+    const options = { maxNewTokens: 8, onText: (text: string) => told.push(text) };
+    const answer = await model.generate("Amina ana maembe mangapi sasa ?", options);
+    expect(told.join("")).toBe(answer.text);
+    expect({ count: answer.tokens.length, finish: answer.finish }).toEqual({ count: 8, finish: "length" });
+    await using other = await openModel(SWAP, { folder });
+    expect(await other.generate("Amina ana maembe mangapi sasa ?", { maxNewTokens: 8 })).toEqual(answer);
+  });
+
+  test("takes messages through its chat template", async () => {
+    const chat = await model.generate([{ role: "user", content: "Amina ana" }], { maxNewTokens: 4 });
+    const written = await model.generate("<user> Amina ana <end> <assistant> ", { maxNewTokens: 4 });
+    expect(chat).toEqual(written);
+  });
+
+  test("scores a text after a context: its tokens add up, and the greedy answer is greedy", async () => {
+    const context = "Amina ana maembe";
+    const { text, tokens } = await model.generate(context, { maxNewTokens: 2 });
+    const { logprob, tokenLogprobs, greedy } = await model.score(` ${text}`, { context });
+    expect({ count: tokenLogprobs.length, greedy }).toEqual({ count: tokens.length, greedy: true });
+    expect(logprob).toBeCloseTo(
+      tokenLogprobs.reduce((sum, one) => sum + one, 0),
+      10,
+    );
+  });
+
+  test("is evaluated and stays open", async () => {
+    const { scores, samples } = await evaluate(model, { tasks: [at("quiz.yaml")], limit: 4 });
+    const [score] = scores;
+    expect(score).toMatchObject({ task: "quiz", items: 4 });
+    expect(samples.quiz).toHaveLength(4);
+    expect((await model.generate("Amina", { maxNewTokens: 1 })).tokens).toHaveLength(1);
+    await model.close();
+  });
+});
+
+test("train takes camelCase and chooses a learning rate where none is given", async () => {
+  const seen: number[] = [];
+  const run = { base: "base", out: "trained", data: "problems.jsonl", sequenceLength: 48, steps: 2 };
+  const result = await train(run, { folder, onProgress: ({ done, total }) => seen.push(done / total) });
+  expect({ steps: result.steps, seen }).toEqual({ steps: 2, seen: [0.5, 1] });
+  expect((await inspect(result.last)).layers).toBe(16);
+  await expect(train({ ...run, sequenceLenght: 48 } as typeof run, { folder })).rejects.toThrow(/sequence_lenght/);
+});

@@ -1,0 +1,80 @@
+// Looking at checkpoints: verify, inspect, diff.
+import { type CheckpointComparison, compareCheckpoints, type Verification, verifyOutput } from "../merge/index.js";
+import {
+  type Inspection,
+  inspectCheckpoint,
+  inspectTensors,
+  openCheckpoint,
+  type TensorInspection,
+} from "../weights/index.js";
+import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js";
+
+/** Options of `verify`. */
+export interface VerifyOptions extends StreamOptions {
+  /** Folders of sources that were moved since, by their names in layergraft.json, such as `task`. Default: none. */
+  readonly moved?: Readonly<Record<string, string>> | undefined;
+}
+
+/** What `verify` found. */
+export interface VerifyResult extends Verification {
+  /** Whether every tensor and every other file is as it was written. */
+  readonly verified: boolean;
+}
+
+/**
+ * Verifies a merged model bit for bit: computes every tensor again from the sources and compares.
+ * @param folder a folder that layergraft wrote
+ * @throws {LayergraftError} if the folder has no layergraft.json, or a source is missing or changed
+ * @throws {CancelledError} if the signal fires
+ */
+export async function verify(folder: string, options: VerifyOptions = {}): Promise<VerifyResult> {
+  const moved = new Map(Object.entries(options.moved ?? {}));
+  const found = await verifyOutput(folder, { moved, ...controlsOf(options) });
+  return { ...found, verified: found.deviations.length + found.files.length === 0 };
+}
+
+/** What `inspect` returns. */
+export interface InspectResult extends Inspection {
+  /** Every tensor, in the order of the files. */
+  readonly allTensors: readonly TensorInspection[];
+}
+
+/**
+ * Says what a checkpoint is, from its headers and configuration.
+ * @param source a folder, `FOLDER+ADAPTER`, or the name of a model in the hub's local cache
+ * @throws {CheckpointError} if it is not a checkpoint
+ * @throws {FormatError} if a weight file is broken
+ */
+export async function inspect(source: string, options: FolderOptions = {}): Promise<InspectResult> {
+  const checkpoint = await open(source, options);
+  return { ...inspectCheckpoint(checkpoint), allTensors: inspectTensors(checkpoint) };
+}
+
+/** Options of `diff`. */
+export interface DiffOptions extends StreamOptions, FolderOptions {}
+
+/** What `diff` found. */
+export interface DiffResult extends CheckpointComparison {
+  /** Whether both have the same tensors with the same values. */
+  readonly identical: boolean;
+}
+
+/**
+ * Compares two checkpoints tensor by tensor, in one pass over the weights. Differences are of `b` against `a`.
+ * @param a a folder, `FOLDER+ADAPTER`, or the name of a model in the hub's local cache
+ * @param b the same
+ * @throws {CheckpointError | FormatError} if one cannot be read
+ * @throws {CancelledError} if the signal fires
+ */
+export async function diff(a: string, b: string, options: DiffOptions = {}): Promise<DiffResult> {
+  const found = await compareCheckpoints(await open(a, options), await open(b, options), controlsOf(options));
+  return { ...found, identical: isIdentical(found) };
+}
+
+function isIdentical({ tensors, onlyInA, onlyInB, reshaped }: CheckpointComparison): boolean {
+  return onlyInA.length + onlyInB.length + reshaped.length === 0 && tensors.every(({ differing }) => differing === 0);
+}
+
+function open(source: string, { folder }: FolderOptions) {
+  return openCheckpoint(source, folder === undefined ? {} : { base: folder });
+}

@@ -1,0 +1,130 @@
+// Evaluating a model on benchmarks or tasks of one's own.
+import {
+  type Backend,
+  evaluate as evaluateTasks,
+  hubLoader,
+  modelBackend,
+  openSandbox,
+  openTasks,
+  type Results,
+  type Sample,
+  type Score,
+  type Task,
+} from "../evaluate/index.js";
+import { Model, type ModelInput, openModel } from "./model.js";
+import type { CallOptions, Progress } from "./options.js";
+import { MergePlan } from "./plan-merge.js";
+
+/** How far an evaluation is; `done` and `total` are items of one task. */
+export interface EvaluateProgress extends Progress {
+  /** Name of the task, such as `mgsm_sw`. */
+  readonly task: string;
+  /** Score of the items so far; undefined before the first verdict. */
+  readonly score: number | undefined;
+}
+
+/** Options of `evaluate`. */
+export interface EvaluateOptions extends CallOptions<EvaluateProgress> {
+  /** Tasks by name, such as `mgsm_sw` or `paper`, and paths of task files. */
+  readonly tasks: readonly string[];
+  /** Folder with the data of the tasks. Default: they are read from the hub. */
+  readonly data?: string | undefined;
+  /** What answers, from `layergraft/evaluate`, such as `openOpenAI`. It stays open. Default: the built-in engine. */
+  readonly backend?: Backend | undefined;
+  /** Folder for results, samples and answers. Default: nothing is written. */
+  readonly out?: string | undefined;
+  /** Resume an interrupted evaluation in `out`. Default: false. */
+  readonly resume?: boolean | undefined;
+  /** Most items of each task. Default: all. */
+  readonly limit?: number | undefined;
+  /** Protocols to use in place of the tasks' own, such as `mgsm-en-cot`. Default: none. */
+  readonly protocols?: readonly string[] | undefined;
+  /** Solved examples before each item. Default: as the protocol says. */
+  readonly shots?: number | undefined;
+  /** Random seed of the bootstrap. Default: 0. */
+  readonly seed?: number | undefined;
+  /** Resamples of the bootstrap. Default: 1000. */
+  readonly resamples?: number | undefined;
+  /** Prompts computed at once by the built-in engine. Default: 8. */
+  readonly batch?: number | undefined;
+  /** Threads of the built-in engine. Default: one per core. */
+  readonly threads?: number | undefined;
+  /** Execute programs that the model wrote, confined (MBPP). Default: false. */
+  readonly allowCode?: boolean | undefined;
+  /** With `allowCode`: execute them also where the kernel does not confine them. Default: false. */
+  readonly unsafeCode?: boolean | undefined;
+}
+
+/** The main score of one task. */
+export interface TaskScore extends Score {
+  /** Name of the task, such as `mgsm_sw`. */
+  readonly task: string;
+  /** Full name and version of the protocol; scores of different protocols cannot be compared. */
+  readonly protocol: string;
+}
+
+/** What `evaluate` returns. */
+export interface EvaluateResult {
+  /** The main score of each task, in the order of the tasks. */
+  readonly scores: readonly TaskScore[];
+  /** All scores, with everything that they depend on. */
+  readonly results: Results;
+  /** Every prompt, answer and verdict, by task. */
+  readonly samples: Readonly<Record<string, readonly Sample[]>>;
+}
+
+/**
+ * Evaluates a model.
+ * @param source what `openModel` takes, or a model that it opened, which stays open; with `backend`, the name that results
+ *   give the model
+ * @throws {RecipeError} for an unknown task, or a task that executes programs without `allowCode`
+ * @throws {LayergraftError} with code `data` for missing data, `backend` or `server` if the backend does not answer
+ * @throws {OutputError} if `out` holds another evaluation
+ * @throws {CancelledError} if the signal fires; `resume` continues
+ */
+export async function evaluate(source: ModelInput | Model, options: EvaluateOptions): Promise<EvaluateResult> {
+  const { data, out, resume, limit, protocols, shots, seed, resamples, signal, onProgress } = options;
+  const tasks = await openTasks(options.tasks, { protocols, shots });
+  const sandbox = await sandboxOf(tasks, options);
+  const { backend, name, close } = await backendOf(source, options);
+  try {
+    const { results, samples } = await evaluateTasks({
+      ...{ tasks, backend, source: name, out, resume, limit, seed, resamples, sandbox, signal },
+      data: { folder: data, loadRows: hubLoader() },
+      onProgress:
+        onProgress &&
+        (({ title, done, total, task, score }) =>
+          onProgress({ phase: title, done, total, unit: "items", task, score })),
+    });
+    const scores = results.tasks.flatMap(({ task, protocol, scores: [main] }) =>
+      main ? [{ ...main, task, protocol }] : [],
+    );
+    return { scores, results, samples: Object.fromEntries(samples) };
+  } finally {
+    await close();
+  }
+}
+
+async function sandboxOf(tasks: readonly Task[], { allowCode = false, unsafeCode = false, signal }: EvaluateOptions) {
+  if (!tasks.some(({ executes }) => executes)) return undefined;
+  return openSandbox({ allowCode, unsafeCode, signal });
+}
+
+async function backendOf(source: ModelInput | Model, options: EvaluateOptions) {
+  const stays = async () => {};
+  if (options.backend) return { backend: options.backend, name: nameOf(source), close: stays };
+  const { batch, threads, signal } = options;
+  const isOpen = source instanceof Model;
+  const model = isOpen ? source : await openModel(source, { threads, signal });
+  const backend = await modelBackend(Model.engineOf(model), { batch });
+  return {
+    backend,
+    name: typeof source === "string" ? source : model.name,
+    close: isOpen ? stays : () => model.close(),
+  };
+}
+
+function nameOf(source: ModelInput | Model): string {
+  if (typeof source === "string") return source;
+  return source instanceof Model ? source.name : source instanceof MergePlan ? source.recipe.method : source.method;
+}

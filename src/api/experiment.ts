@@ -1,0 +1,67 @@
+// A whole experiment from its plan: experts, merges, evaluations, tables.
+import { join } from "node:path";
+import {
+  type ExperimentReport,
+  gatherReport,
+  openExperiment,
+  type RunEvent,
+  type RunSummary,
+  runOpened,
+  statusOf,
+  writeReport,
+} from "../experiment/index.js";
+import type { CallOptions, Progress } from "./options.js";
+
+/** How far an experiment is; `done` and `total` are steps that are known so far. */
+export interface ExperimentProgress extends Progress {
+  /** What just happened. */
+  readonly event: RunEvent;
+}
+
+/** Options of `runExperiment`. */
+export interface RunExperimentOptions extends CallOptions<ExperimentProgress> {
+  /** Folder of the experiment. Default: the plan's `out`, or `NAME.experiment` beside the plan. */
+  readonly out?: string | undefined;
+  /** Base model in place of the plan's. Default: the plan's. */
+  readonly base?: string | undefined;
+  /** Folder with the data of evaluations. Default: the plan's, or the hub. */
+  readonly data?: string | undefined;
+}
+
+/** What `runExperiment` did. */
+export interface ExperimentResult {
+  /** Absolute path of the experiment's folder. */
+  readonly out: string;
+  /** Folder of the report as web page, Markdown, CSV and LaTeX. */
+  readonly reportFolder: string;
+  /** The same report as plain data. */
+  readonly report: ExperimentReport;
+  /** Steps that failed, with their reasons. Steps that do not depend on them are done. */
+  readonly failures: RunSummary["failures"];
+}
+
+/**
+ * Runs an experiment and writes its report. Finished steps are kept: run it again to resume, or after a change of the plan
+ * to compute what is new.
+ * @param plan path of the plan, a YAML file
+ * @throws {RecipeError} if the plan is not valid, or models, data or tasks are missing, with every problem
+ * @throws {LayergraftError} if another process runs it
+ * @throws {CancelledError} if the signal fires
+ */
+export async function runExperiment(plan: string, options: RunExperimentOptions = {}): Promise<ExperimentResult> {
+  const { out, base, data, signal, onProgress } = options;
+  const experiment = await openExperiment(plan, { out, base, data, signal });
+  const { failures } = await runOpened(experiment, {
+    signal,
+    onEvent:
+      onProgress &&
+      ((event, { done, running, failed, left, waiting }) => {
+        const total = done + running + failed + left + waiting;
+        onProgress({ phase: "running steps", done, total, unit: "steps", event });
+      }),
+  });
+  const report = gatherReport(experiment, await statusOf(experiment));
+  const reportFolder = join(experiment.out, "report");
+  await writeReport(reportFolder, report);
+  return { out: experiment.out, reportFolder, report, failures };
+}

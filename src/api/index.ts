@@ -1,0 +1,61 @@
+// The library's front door: what `import ... from "layergraft"` gives. Subpaths are subpaths/.
+
+export {
+  CancelledError,
+  CheckpointError,
+  DiskFullError,
+  type ErrorWhere,
+  FormatError,
+  LayergraftError,
+  MismatchError,
+  OutputError,
+  RecipeError,
+  VERSION,
+} from "../core/index.js";
+export type { ChatMessage } from "../engine/index.js";
+export { type AnalyzeOptions, analyze, type Suggestion, type SuggestOptions, suggest } from "./analyze.js";
+export {
+  type DiffOptions,
+  type DiffResult,
+  diff,
+  type InspectResult,
+  inspect,
+  type VerifyOptions,
+  type VerifyResult,
+  verify,
+} from "./checkpoints.js";
+export {
+  type EvaluateOptions,
+  type EvaluateProgress,
+  type EvaluateResult,
+  evaluate,
+  type TaskScore,
+} from "./evaluate.js";
+export {
+  type ExperimentProgress,
+  type ExperimentResult,
+  type RunExperimentOptions,
+  runExperiment,
+} from "./experiment.js";
+export {
+  type Answer,
+  type GenerateOptions,
+  Model,
+  type ModelInput,
+  type OpenModelOptions,
+  openModel,
+  type ScoreOptions,
+  type TextScore,
+} from "./model.js";
+export type { Progress } from "./options.js";
+export {
+  MergePlan,
+  openPlan,
+  type PlanMergeOptions,
+  planMerge,
+  type WriteOptions,
+  type WriteResult,
+} from "./plan-merge.js";
+export type { MergeRecipe, Source } from "./recipe-types.js";
+export type { TrainRun } from "./run-types.js";
+export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";

@@ -1,0 +1,200 @@
+// A model that generates and scores text: from a folder, an adapter, a recipe or a plan.
+import {
+  brokenModel,
+  type ChatMessage,
+  type Engine,
+  type EngineSource,
+  encodePair,
+  type Generation,
+  openEngine,
+  promptEncoder,
+} from "../engine/index.js";
+import type { RecipeInput } from "../merge/index.js";
+import { snakeFields } from "./field-names.js";
+import { type CallOptions, defined, type FolderOptions } from "./options.js";
+import { MergePlan } from "./plan-merge.js";
+import type { MergeRecipe } from "./recipe-types.js";
+
+/**
+ * A model to run: a folder, `FOLDER+ADAPTER`, a name in the hub's local cache, a recipe file, a recipe or a plan. Recipes
+ * and plans are computed in memory; nothing is written.
+ */
+export type ModelInput = string | MergeRecipe | RecipeInput | MergePlan;
+
+/** Options of `openModel`. `onProgress` reports the bytes of a recipe that are computed. */
+export interface OpenModelOptions extends CallOptions, FolderOptions {
+  /** Threads of the computation. Default: one per core. */
+  readonly threads?: number | undefined;
+  /** Execution providers of ONNX Runtime in order of preference, such as `["cuda", "cpu"]`. Default: `["cpu"]`. */
+  readonly providers?: readonly string[] | undefined;
+}
+
+/** Options of `Model.generate`. */
+export interface GenerateOptions {
+  /** Most new tokens of an answer. Default: 256. */
+  readonly maxNewTokens?: number | undefined;
+  /** Divides the logits before sampling. Default: 0, which takes the most likely token. */
+  readonly temperature?: number | undefined;
+  /** Sample from the k most likely tokens. Default: all. */
+  readonly topK?: number | undefined;
+  /** Sample from the most likely tokens that together have this probability (arXiv 1904.09751). Default: 1. */
+  readonly topP?: number | undefined;
+  /** Random seed of sampling. Default: 0. */
+  readonly seed?: number | undefined;
+  /** Texts that end an answer; they are not part of it. Default: none. */
+  readonly stop?: readonly string[] | undefined;
+  /** Whether a text gets the marks that the tokenizer puts before one (BOS). Chats have their own. Default: true. */
+  readonly bos?: boolean | undefined;
+  /** Prompts computed at once. Default: 8. */
+  readonly batch?: number | undefined;
+  /** Cancels the call, which then throws a `CancelledError`. Default: none. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called with new text as it is generated, in whole characters, and the index of its prompt. Default: none. */
+  readonly onText?: ((text: string, prompt: number) => void) | undefined;
+}
+
+/** An answer. */
+export interface Answer {
+  /** The text, without a stop text. */
+  readonly text: string;
+  /** Its token ids, those of a stop text included. */
+  readonly tokens: readonly number[];
+  /** Why it ended: a stop text, the model's end token, or the most tokens that were allowed or fit. */
+  readonly finish: "stop" | "end" | "length";
+}
+
+/** Options of `Model.score`. */
+export interface ScoreOptions {
+  /** Text that comes before, whose own tokens are not scored. Default: none but BOS. */
+  readonly context?: string | undefined;
+  /** Whether the context gets the marks that the tokenizer puts before a text (BOS). Default: true. */
+  readonly bos?: boolean | undefined;
+  /** Cancels the call, which then throws a `CancelledError`. Default: none. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** How likely a text is. */
+export interface TextScore {
+  /** Natural logarithm of the probability of the whole text. */
+  readonly logprob: number;
+  /** Natural logarithm of the probability of each token; their sum is `logprob`. */
+  readonly tokenLogprobs: readonly number[];
+  /** Whether every token is the most likely one. */
+  readonly greedy: boolean;
+}
+
+/** A model in memory. Close it, or declare it with `await using`. */
+export class Model {
+  /** The folder's name, or what the recipe does. */
+  readonly name: string;
+  /** Family, such as `llama`. */
+  readonly family: string;
+  /** Changes when the sources, the adapter or the recipe do. */
+  readonly digest: string;
+  /** Most tokens of prompt and answer together. */
+  readonly contextLength: number;
+  /** Number of token ids. */
+  readonly vocabularySize: number;
+  /** How the model was understood, where that may surprise. */
+  readonly notes: readonly string[];
+  readonly #engine: Engine;
+
+  /** @internal Use `openModel`. */
+  constructor(engine: Engine) {
+    this.#engine = engine;
+    this.name = engine.name;
+    this.family = engine.family;
+    this.digest = engine.digest;
+    this.contextLength = engine.contextLength;
+    this.vocabularySize = engine.vocabularySize;
+    this.notes = engine.notes;
+  }
+
+  /** @internal */
+  static engineOf(model: Model): Engine {
+    return model.#engine;
+  }
+
+  /**
+   * Answers a prompt. A text is encoded with the tokenizer's BOS, messages through the model's chat template. The answer
+   * ends at the end tokens of generation_config.json, config.json and the tokenizer.
+   * @throws {LayergraftError} if the prompt does not fit into the context, if there is no chat template for messages, or
+   *   with code `broken-model` if the model's scores are not numbers
+   * @throws {CheckpointError} if the model has no tokenizer that can be read
+   * @throws {CancelledError} if the signal fires
+   */
+  async generate(prompt: string | readonly ChatMessage[], options: GenerateOptions = {}): Promise<Answer> {
+    const [answer] = await this.generateAll([prompt], options);
+    return answer as Answer;
+  }
+
+  /** Answers several prompts, `batch` at once. The answers are in the order of the prompts. @throws as `generate` */
+  async generateAll(
+    prompts: readonly (string | readonly ChatMessage[])[],
+    options: GenerateOptions = {},
+  ): Promise<readonly Answer[]> {
+    const { maxNewTokens = 256, bos = true, onText, ...rest } = options;
+    const encoded: number[][] = [];
+    for (const prompt of prompts) encoded.push(await this.#engine.encode(prompt, { bos }));
+    const answers = await this.#engine.generate(encoded, {
+      ...defined(rest),
+      maxNewTokens,
+      ...(onText ? { onText: (index: number, text: string) => onText(text, index) } : {}),
+    });
+    return answers.map((answer, index) => this.#answerOf(answer, index));
+  }
+
+  /**
+   * Scores a text after a context.
+   * @throws {LayergraftError} if context and text do not fit into the model's context, or nothing comes before the text
+   * @throws {CheckpointError} if the model has no tokenizer that can be read
+   * @throws {CancelledError} if the signal fires
+   */
+  async score(text: string, options: ScoreOptions = {}): Promise<TextScore> {
+    const { context = "", bos = true, signal } = options;
+    const encode = promptEncoder(await this.#engine.tokenizer());
+    const pair = await encodePair(encode, { context, continuation: text, specialTokens: bos });
+    const [score] = await this.#engine.scoreContinuations([pair], signal ? { signal } : {});
+    const { logprob = 0, tokens = [], greedy = true } = score ?? {};
+    return { logprob, tokenLogprobs: tokens, greedy };
+  }
+
+  /** Frees the model's memory. */
+  close(): Promise<void> {
+    return this.#engine.close();
+  }
+
+  /** Frees the model's memory at the end of an `await using` block. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #answerOf({ text, ids, finish }: Generation, index: number): Answer {
+    if (finish === "invalid") throw brokenModel(this.#engine, `in answer ${index + 1}`);
+    return { text, tokens: ids, finish };
+  }
+}
+
+/**
+ * Opens a model to generate and score text.
+ * @throws {CheckpointError | FormatError | RecipeError | MismatchError} if it cannot be used
+ * @throws {LayergraftError} if ONNX Runtime is not installed
+ * @throws {CancelledError} if the signal fires
+ */
+export async function openModel(source: ModelInput, options: OpenModelOptions = {}): Promise<Model> {
+  return new Model(await openEngine(engineSource(source), engineOptions(options)));
+}
+
+function engineSource(source: ModelInput): EngineSource {
+  if (source instanceof MergePlan) return MergePlan.openedOf(source);
+  return typeof source === "string" ? source : (snakeFields(source) as RecipeInput);
+}
+
+function engineOptions({ folder, threads, providers, signal, onProgress }: OpenModelOptions) {
+  return defined({
+    ...{ folder, threads, providers, signal },
+    onProgress:
+      onProgress &&
+      ((done: number, total: number) => onProgress({ phase: "computing the merge", done, total, unit: "bytes" })),
+  });
+}

@@ -1,0 +1,150 @@
+// Merges: a recipe becomes a plan, a plan becomes a folder.
+import { CancelledError, RecipeError } from "../core/index.js";
+import {
+  executePlan,
+  type OpenedPlan,
+  openPlan as openSaved,
+  PLAN_FORMAT,
+  type Plan,
+  type PlanSource,
+  type PlanSummary,
+  planRecipe,
+  planRecipeFile,
+  type RecipeInput,
+  type Step,
+  summarizePlan,
+} from "../merge/index.js";
+import { camelFields, snakeFields } from "./field-names.js";
+import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js";
+import type { MergeRecipe } from "./recipe-types.js";
+
+/** Options of `planMerge`. */
+export interface PlanMergeOptions extends FolderOptions {
+  /** Cancels planning, which then throws a `CancelledError`. Default: none. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Options of `MergePlan.write`. */
+export interface WriteOptions extends StreamOptions {
+  /** Folder to write. It appears under this name when it is complete. */
+  readonly out: string;
+  /** Resume an interrupted run into `out`; start over if there is none. Default: false. */
+  readonly resume?: boolean | undefined;
+  /** Replace an earlier output, discard an interrupted run, merge models that look unrelated. Default: false. */
+  readonly force?: boolean | undefined;
+}
+
+/** What `MergePlan.write` did. */
+export interface WriteResult {
+  /** Absolute path of the folder. */
+  readonly out: string;
+  /** Names of the weight files, in order. */
+  readonly files: readonly string[];
+  /** Bytes read from the sources, measurements included. */
+  readonly bytesRead: number;
+  /** Bytes of tensors written. */
+  readonly bytesWritten: number;
+  /** Whether an interrupted run was resumed. */
+  readonly resumed: boolean;
+  /** Whether the folder was complete already, so that nothing was done. */
+  readonly alreadyComplete: boolean;
+  /** Problems with the values, such as some beyond the range of float16. */
+  readonly warnings: readonly string[];
+}
+
+/** A merge that is planned: what each output tensor is made of. Nothing of the weights has been computed. */
+export class MergePlan {
+  /** The recipe with every default filled in, in camelCase; `planMerge` takes it again. */
+  readonly recipe: MergeRecipe;
+  /** Number of transformer layers of the result. */
+  readonly layers: number;
+  /** Family of the models, such as `Llama`. */
+  readonly architecture: string;
+  /** The models that the plan reads, with the names that steps use. */
+  readonly sources: readonly PlanSource[];
+  /** One step per output tensor, in the order of the output's files. */
+  readonly steps: readonly Step[];
+  /** What to know before writing. */
+  readonly notes: readonly string[];
+  /** Why sources look unrelated; `write` then needs `force`. Empty for models of one base. */
+  readonly unrelated: readonly string[];
+  /** What the plan amounts to: tensors, parameters, bytes to read and write, and the source of each layer. */
+  readonly summary: PlanSummary;
+  readonly #opened: OpenedPlan;
+
+  /** @internal Use `planMerge` or `openPlan`. */
+  constructor(opened: OpenedPlan, notes: readonly string[] = []) {
+    const { plan } = opened;
+    this.#opened = opened;
+    this.recipe = camelFields(plan.recipe) as MergeRecipe;
+    this.layers = plan.layers;
+    this.architecture = plan.architecture;
+    this.sources = plan.sources;
+    this.steps = plan.steps;
+    this.notes = [...notes, ...plan.notes];
+    this.unrelated = plan.unrelated ?? [];
+    this.summary = summarizePlan(opened);
+  }
+
+  /** @internal */
+  static openedOf(plan: MergePlan): OpenedPlan {
+    return plan.#opened;
+  }
+
+  /**
+   * Writes the merged model. An interrupted run leaves `OUT.partial`, which `resume` completes to the same bytes.
+   * @throws {OutputError} if the folder cannot be written, or exists and `force` is not set
+   * @throws {DiskFullError} if the disk fills up
+   * @throws {MismatchError} if the models look unrelated and `force` is not set
+   * @throws {CancelledError} if the signal fires
+   * @throws {LayergraftError} with code `changed` if a source changes meanwhile
+   */
+  async write(options: WriteOptions): Promise<WriteResult> {
+    const { out, resume, force } = options;
+    const result = await executePlan(this.#opened, { out, resume, force, ...controlsOf(options) });
+    const { files, bytesRead, bytesWritten, resumed, alreadyComplete, warnings } = result;
+    return { out: result.out, files, bytesRead, bytesWritten, resumed, alreadyComplete, warnings };
+  }
+
+  /** The plan as plain data, for `JSON.stringify`; `openPlan` takes it again. The recipe in it is as in files. */
+  toJSON(): Plan {
+    return this.#opened.plan;
+  }
+}
+
+/**
+ * Plans a merge. Reads headers, configurations and a sample of the weights.
+ * @param recipe a recipe, with fields in camelCase or snake_case; or the path of a recipe file or mergekit configuration,
+ *   whose relative paths start from the recipe's folder and from the working folder
+ * @throws {RecipeError} if the recipe is not valid, with every problem
+ * @throws {MismatchError} if the models do not fit together, with every reason
+ * @throws {CheckpointError | FormatError} if a model cannot be read
+ * @throws {CancelledError} if the signal fires
+ */
+export async function planMerge(
+  recipe: MergeRecipe | RecipeInput | string,
+  options: PlanMergeOptions = {},
+): Promise<MergePlan> {
+  const { folder = ".", signal } = options;
+  if (signal?.aborted) throw new CancelledError("stopped; nothing was written");
+  if (typeof recipe === "string") {
+    const { opened, notes } = await planRecipeFile(recipe);
+    return new MergePlan(opened, notes);
+  }
+  return new MergePlan(await planRecipe(snakeFields(recipe) as RecipeInput, { folder }));
+}
+
+/**
+ * Opens a plan that was saved as JSON.
+ * @param saved the parsed JSON of a `MergePlan`
+ * @throws {RecipeError} if it is not a plan of this version
+ * @throws {LayergraftError} with code `changed` if a source is not the one that was planned with
+ * @throws {CheckpointError | FormatError} if a source cannot be read
+ */
+export async function openPlan(saved: Plan): Promise<MergePlan> {
+  const { format } = Object(saved) as Partial<Plan>;
+  if (format !== PLAN_FORMAT) {
+    throw new RecipeError(`The saved plan has format ${format}, and this version reads ${PLAN_FORMAT}. Plan again.`);
+  }
+  return new MergePlan(await openSaved(saved));
+}

@@ -1,0 +1,24 @@
+// layergraft/evaluate: servers that answer, metrics, statistics, and comparisons of results.
+
+export {
+  type Backend,
+  bootstrapInterval,
+  compareResults,
+  corpusBleu,
+  corpusChrf,
+  type Interval,
+  mcnemarExact,
+  openLlamaCpp,
+  openOllama,
+  openOpenAI,
+  passAtK,
+  type Results,
+  readMgsmAnswer,
+  readResults,
+  type Sample,
+  SUITES,
+  signFlipTest,
+  startServer,
+  TASK_FAMILIES,
+  wilsonInterval,
+} from "../../evaluate/index.js";

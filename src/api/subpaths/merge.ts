@@ -1,0 +1,15 @@
+// layergraft/merge: recipes as types and files, and what plans and analyses are made of.
+
+export {
+  type Analysis,
+  type MethodReference,
+  methodReferences,
+  type Plan,
+  parseRecipe,
+  parseThreshold,
+  readMergekit,
+  readRecipe,
+  recipeJsonSchema,
+  type ThresholdSpec,
+} from "../../merge/index.js";
+export type { LayerSelection, Parameter, RecipeOf } from "../recipe-types.js";

@@ -1,0 +1,15 @@
+// layergraft/weights: checkpoints and safetensors files.
+
+export type { DType } from "../../core/index.js";
+export {
+  type Checkpoint,
+  type CheckpointTensor,
+  openCheckpoint,
+  openSafetensors,
+  parameterCount,
+  readTensor,
+  type SafetensorsFile,
+  type TensorData,
+  writeSafetensors,
+  writeSharded,
+} from "../../weights/index.js";

@@ -1,0 +1,67 @@
+// Training an expert from a base and data.
+import { isAbsolute, join } from "node:path";
+import { checkRun, type RunInput, type RunResult, readRun, trainRun } from "../train/index.js";
+import { snakeFields } from "./field-names.js";
+import type { CallOptions, FolderOptions, Progress } from "./options.js";
+import type { TrainRun } from "./run-types.js";
+
+/** How far a training run is; `done` and `total` are optimizer steps. */
+export interface TrainProgress extends Progress {
+  /** Mean loss over the step's tokens, in nats. */
+  readonly loss: number;
+  /** Loss on the held-out data, in nats, as last measured. */
+  readonly holdoutLoss?: number | undefined;
+  /** Learning rate of the step. */
+  readonly learningRate: number;
+  /** Global norm of the gradients before clipping. */
+  readonly gradientNorm: number;
+  /** Samples so far. */
+  readonly samples: number;
+  /** Tokens per second. */
+  readonly tokensPerSecond: number;
+}
+
+/** Options of `train`. */
+export interface TrainOptions extends CallOptions<TrainProgress>, FolderOptions {
+  /** Resume an interrupted run in `out`, to the same weights. Default: false. */
+  readonly resume?: boolean | undefined;
+  /** Replace an earlier run in `out`. Default: false. */
+  readonly force?: boolean | undefined;
+}
+
+/** What `train` did. */
+export type TrainResult = RunResult;
+
+/**
+ * Trains a model: all weights, some layers, or a LoRA adapter.
+ * @param run what to train, with fields in camelCase or snake_case; or the path of a run file, whose
+ *   relative paths start from its folder. A run without a `preset` and
+ *   without `optimizer.lr` has the preset `math`, whose learning rate depends on the size of the model
+ * @returns the folders of the last and the best checkpoint, each a model that all other calls take
+ * @throws {RecipeError} if the run is not valid, with every problem
+ * @throws {DataError | CheckpointError} if the data or the base cannot be read
+ * @throws {OutputError} if `out` holds another run
+ * @throws {CancelledError} if the signal fires; the state is saved, and `resume` continues
+ * @throws {LayergraftError} with code `diverged` if a loss or gradient is not finite
+ */
+export async function train(run: TrainRun | RunInput | string, options: TrainOptions = {}): Promise<TrainResult> {
+  const { signal, onProgress, resume, force } = options;
+  const { run: checked, folder = "." } =
+    typeof run === "string" ? await readRun(run) : { run: checkRun(withRate(run)), folder: options.folder };
+  const out = isAbsolute(checked.out) ? checked.out : join(folder, checked.out);
+  return trainRun({
+    ...{ run: { ...checked, out }, folder, signal, resume, force },
+    onProgress:
+      onProgress &&
+      (({ step, steps, loss, holdoutLoss, learningRate, gradientNorm, samples, tokensPerSecond }) =>
+        onProgress({
+          ...{ phase: "training", done: step, total: steps, unit: "steps" as const },
+          ...{ loss, holdoutLoss, learningRate, gradientNorm, samples, tokensPerSecond },
+        })),
+  });
+}
+
+function withRate(run: TrainRun | RunInput): unknown {
+  const hasRate = run.preset !== undefined || run.optimizer?.lr !== undefined;
+  return snakeFields(hasRate ? run : { ...run, preset: "math" });
+}

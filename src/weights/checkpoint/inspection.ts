@@ -1,0 +1,105 @@
+// What a checkpoint is, as plain values, from its headers and configuration.
+import { type DType, elementCount, formatShape, groupBy, type Shape } from "../../core/index.js";
+import { compareParts, type Part } from "./architectures.js";
+import { type Checkpoint, parameterCount } from "./checkpoint.js";
+
+/** Tensors of one part of a checkpoint; those in layers apart from those outside. */
+export interface PartInspection {
+  readonly part: Part;
+  /** Layers that have it; empty for tensors outside the layers. */
+  readonly layers: readonly number[];
+  readonly tensors: number;
+  readonly parameters: number;
+  /** Distinct shapes, such as `[4096, 4096]`. */
+  readonly shapes: readonly string[];
+  readonly dtypes: readonly DType[];
+}
+
+/** One tensor of a checkpoint. */
+export interface TensorInspection {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: Shape;
+  /** Layer number from the input; null outside the layers. */
+  readonly layer: number | null;
+  readonly part: Part;
+  /** Whether an adapter changes it. */
+  readonly adapted: boolean;
+}
+
+/** What a checkpoint is, read from its headers and configuration. */
+export interface Inspection {
+  /** The folder's name, or `org/name` from the hub's cache. */
+  readonly name: string;
+  /** Absolute path. */
+  readonly folder: string;
+  /** Family, such as `Llama`; `unknown` where only layer numbers were understood. */
+  readonly architecture: string;
+  /** `model_type` of config.json. */
+  readonly modelType: string;
+  /** Number of transformer layers. */
+  readonly layers: number;
+  readonly parameters: number;
+  readonly vocabularySize: number | undefined;
+  readonly hiddenSize: number | undefined;
+  /** Whether the output head is the embedding. */
+  readonly tied: boolean;
+  /** Parameters by dtype. */
+  readonly dtypes: Readonly<Record<string, number>>;
+  /** SHA-256 over names, sizes and headers of the weight files. */
+  readonly digest: string;
+  /** Weight files, each with its size in bytes and its number of tensors. */
+  readonly files: readonly { readonly path: string; readonly bytes: number; readonly tensors: number }[];
+  /** The adapter, where there is one: its folder, and how many tensors it adapts and replaces. */
+  readonly adapter?: { readonly path: string; readonly adapted: number; readonly replaced: number };
+  readonly parts: readonly PartInspection[];
+  /** How the folder was understood, where that may surprise; usually empty. */
+  readonly notes: readonly string[];
+}
+
+/** Says what an opened checkpoint is; reads nothing more. */
+export function inspectCheckpoint(checkpoint: Checkpoint): Inspection {
+  const { name, folder, architecture, config, layers, tied, digest, files, adapter, notes } = checkpoint;
+  const dtypes = new Map<string, number>();
+  for (const { dtype, shape } of checkpoint.tensors.values())
+    dtypes.set(dtype, (dtypes.get(dtype) ?? 0) + elementCount(shape));
+  return {
+    name,
+    folder,
+    architecture,
+    modelType: config.modelType,
+    layers,
+    parameters: parameterCount(checkpoint),
+    vocabularySize: config.vocabularySize,
+    hiddenSize: config.hiddenSize,
+    tied,
+    dtypes: Object.fromEntries(dtypes),
+    digest,
+    files: files.map(({ path, bytes, tensors }) => ({ path, bytes, tensors: tensors.length })),
+    ...(adapter
+      ? { adapter: { path: adapter.path, adapted: adapter.deltas.size, replaced: adapter.replacements.size } }
+      : {}),
+    parts: partsOf(checkpoint),
+    notes,
+  };
+}
+
+/** Every tensor of an opened checkpoint, in the order of its files. */
+export function inspectTensors({ tensors }: Checkpoint): TensorInspection[] {
+  return [...tensors.values()].map(({ name, dtype, shape, layer, part, lowRank }) => {
+    return { name, dtype, shape, layer, part, adapted: lowRank !== undefined };
+  });
+}
+
+function partsOf(checkpoint: Checkpoint): PartInspection[] {
+  const groups = groupBy(checkpoint.tensors.values(), ({ layer, part }) => `${layer === null} ${part}`);
+  const rows = [...groups.values()].map((tensors) => ({
+    part: tensors[0]?.part ?? "other",
+    layers: [...new Set(tensors.flatMap(({ layer }) => layer ?? []))].sort((a, b) => a - b),
+    tensors: tensors.length,
+    parameters: tensors.reduce((sum, { shape }) => sum + elementCount(shape), 0),
+    shapes: [...new Set(tensors.map(({ shape }) => formatShape(shape)))],
+    dtypes: [...new Set(tensors.map(({ dtype }) => dtype))],
+  }));
+  return rows.sort((a, b) => compareParts(a.part, b.part));
+}
