@@ -1,0 +1,90 @@
+// Phrases that read as if translated stay out of what people read: README, docs, pages, help and messages.
+// To add one, append a line to PHRASES; the test lists the places to reword.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+
+const ROOT = join(import.meta.dirname, "..");
+
+/** Each phrase, and what to write instead. */
+const PHRASES: readonly (readonly [phrase: RegExp, instead: string])[] = [
+  [
+    /(?<!\bthere )\b(?:is|are|was) no (?!longer\b|more\b|less\b|fewer\b|larger\b|smaller\b|higher\b|lower\b|different\b)/i,
+    "is not a",
+  ],
+  [/\bholds? no\b/i, "has no"],
+  [/\b(?:go|goes|going|gone|went) on\b(?! the\b)/i, "continue, resume"],
+  [/\banew\b/i, "again"],
+  [/\bmend(?:s|ed|ing)?\b/i, "fix"],
+  [/\b(?:a|all|its|every|one|first) faults?\b/i, "problem, error"],
+  [/\b(?:stands?|stood) (?:in|beside|here|there|on)\b/i, "is in, is stored in"],
+  [/\b(?:lies?|lay) (?:in|on|where|outside|beside|there)\b/i, "is in, is stored in"],
+  [/\bnothing says\b/i, "missing"],
+  [/\b(?:is|are|was) told\b/i, "is reported, is printed"],
+  [/\bwho (?:answers|trains)\b/i, "backend, trainer"],
+  [/\bwants? to be\b/i, "asks to, must be"],
+  [/\bworked on by\b/i, "locked by"],
+  [/\b(?:are|is) (?:highest )?alike\b/i, "are tied, are the same"],
+  [/\bgo(?:es)? before\b/i, "override"],
+  [/\bflatters?\b/i, "is optimistic"],
+  [/\bto the (?:last )?bit\b/i, "bit for bit, bit-identical"],
+  [/\bat will\b/i, "at any time"],
+  [/\bnothing has executed\b|\bexecuted first\b/i, "before you write it"],
+  [/\bwhat may pass\b/i, "transient errors"],
+  [/\bof the bootstrap \(/i, "bootstrap seed"],
+  [/\bas often as\b/i, "repeatable"],
+  [/\bin silence\b/i, "silently"],
+  [/\bby turns\b/i, "alternating"],
+  [/\bhas left in\b|\bstopped run has left\b/i, "an interrupted run"],
+  [/\bexists already\b/i, "already exists"],
+  [/\bgive (?:another|it|one|them) (?:folder|name|file)\b/i, "choose another"],
+  [/\bis not known here\b|\bare known here\b/i, "is not supported"],
+  [/\betc\./i, "name all of them, or use such as"],
+];
+
+function textFiles(folder: string, extension: RegExp): string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+    .filter((name) => extension.test(name))
+    .map((name) => `${folder}/${name}`);
+}
+
+/** The code of a source file without its comments; phrases have spaces, so identifiers never match. */
+const withoutComments = (code: string) =>
+  code
+    .split("\n")
+    .map((line) => (/^\s*(?:\/\/|\/?\*)/.test(line) ? "" : line.replace(/\s\/\/ .*$|\/\*\*.*?\*\//g, "")))
+    .join("\n");
+
+// docs/api.md is generated from docstrings.
+const PAGES = ["README.md", ...textFiles("docs", /(?<!^api)\.md$/), ...textFiles("assets", /\.html$/)];
+/** Rooms of src/ whose messages are reworded. */
+const ROOMS = ["cli", "core", "report"];
+const SOURCES = ROOMS.flatMap((room) => textFiles(`src/${room}`, /(?<!\.test|\.test-util)\.ts$/));
+
+/** Lines with one of the phrases. */
+function found(file: string, text: string): string[] {
+  return text.split("\n").flatMap((line, i) =>
+    PHRASES.flatMap(([phrase, instead]) => {
+      const match = phrase.exec(line);
+      return match ? [`${file}:${i + 1}: "${match[0]}"; write: ${instead}`] : [];
+    }),
+  );
+}
+
+const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
+
+describe("phrases", () => {
+  test("are found in text and in messages, and not in comments", () => {
+    expect(found("a.md", "first\nThe run goes on here.")).toEqual([`a.md:2: "goes on"; write: continue, resume`]);
+    const code = '// goes on\n/** goes on */\nconst a = "x is no folder, there is no room"; // goes on';
+    expect(found("a.ts", withoutComments(code))).toEqual([`a.ts:3: "is no "; write: is not a`]);
+  });
+
+  test("do not occur in README, docs and pages", () => {
+    expect(PAGES.flatMap((file) => found(file, read(file)))).toEqual([]);
+  });
+
+  test("do not occur in messages, help and other strings of the reworded rooms", () => {
+    expect(SOURCES.flatMap((file) => found(file, withoutComments(read(file))))).toEqual([]);
+  });
+});
