@@ -1,6 +1,6 @@
 // Bundles src/ into dist/: one file for each module that package.json names, and the chunks that they share. A command
 // then reads a few files instead of hundreds, without the parts that it does not use.
-import { readFileSync } from "node:fs";
+import { chmodSync, readFileSync } from "node:fs";
 import { defineConfig } from "rolldown";
 
 const read = (file) => readFileSync(new URL(file, import.meta.url), "utf8");
@@ -28,6 +28,13 @@ export default defineConfig({
       generateBundle() {
         const source = BUNDLED.map((name) => `${name}\n\n${read(`node_modules/${name}/LICENSE`)}`).join("\n---\n\n");
         this.emitFile({ type: "asset", fileName: "LICENSES.txt", source });
+      },
+    },
+    {
+      // A global install links here; npm makes the file executable when it installs, and not after a later build.
+      name: "executables",
+      writeBundle() {
+        for (const file of Object.values(bin)) chmodSync(new URL(file, import.meta.url), 0o755);
       },
     },
   ],

@@ -1,7 +1,8 @@
 // What a command loads before it does anything, which is most of the time that a short one takes.
+import { statSync } from "node:fs";
 import { expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
-import { DONE, start } from "./support/command.js";
+import { DONE, MAIN, start } from "./support/command.js";
 
 const HOOK = `import { writeSync } from "node:fs";
 export async function load(url, context, next) {
@@ -24,6 +25,10 @@ async function loaded(...args: string[]) {
   const files = [...stderr.matchAll(/\/dist\/(?:.*\/)?([^/]+)\.js$/gm)].map(([, name]) => name);
   return { packages: [...new Set(packages)], files };
 }
+
+it("the built command can be executed, also by those who installed it before the last build", () => {
+  expect(statSync(MAIN).mode & 0o111).toBe(0o111);
+});
 
 it.each(["--help", "--version"])("%s loads no command and no package", async (flag) => {
   const { packages, files } = await loaded(flag);
