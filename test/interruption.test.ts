@@ -237,7 +237,7 @@ describe("after kill -9", () => {
     expect((await run(swap("--resume"))).status).toBe(DONE);
     const { status, stdout } = await run(["verify", "out"]);
     expect(status).toBe(FAILED);
-    expect(stdout).toMatch(/\d+ of 39 tensors of out deviate[\s\S]*differs in [\d,]+ elements, the first at index \d/);
+    expect(stdout).toMatch(/\d+ of 39 tensors of out differ from the plan[\s\S]*differs in [\d,]+ elements, the first at index \d/);
   });
 });
 
