@@ -331,7 +331,7 @@ describe("what a person must know", () => {
       expect((outcome as Error).message).toMatch(text);
     };
     await refused({}, RecipeError, /at least one expert/);
-    await refused({ base: other }, RecipeError, /"base" is no name/);
+    await refused({ base: other }, RecipeError, /"base" is not a name/);
     await refused(
       { a: { method: "soup", weights: "equal", models: [other] }, "a.b": other },
       RecipeError,

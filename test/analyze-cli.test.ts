@@ -319,7 +319,7 @@ describe("--from-csv", () => {
       /faults\.csv is not a table of shares:/,
     );
     expect(message.match(/^ +- .*$/gm)?.map((line) => line.trim())).toEqual([
-      "- line 3: layer 0 stands there twice",
+      "- line 3: layer 0 is repeated",
       '- line 5: "x" is not a layer from 0 to 8',
       "- line 6: 1 values for 2 columns",
       ...[7, 8, 9].map((line) => `- line ${line}: a value is not a share between 0 and 1`),

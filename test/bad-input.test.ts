@@ -135,7 +135,7 @@ describe("checkpoints that do not fit together", () => {
         data: tensor.data.subarray(0, tensor.data.length / 2),
       }));
     await variant("packed", { edit: pack });
-    await refused(swap("packed", "packed"), FAILED, /dtype F8_E4M3 would have to be computed with.*unquantised/);
+    await refused(swap("packed", "packed"), FAILED, /dtype F8_E4M3 would need arithmetic.*use checkpoints in bfloat16/);
   });
 });
 
@@ -166,7 +166,7 @@ describe("options that cannot be", () => {
       "a tokenizer from nowhere",
       ["--tokenizer-from", "sky"],
       WRONG_USAGE,
-      /"sky", which is none of the sources \(task, language\)/,
+      /"sky", which is not a source \(task, language\)/,
     ],
   ])("%s", async (_, options, status, message) => {
     await refused(swap("task", "language", ...options), status, message);
@@ -262,7 +262,7 @@ describe("damaged weight files", () => {
     [
       "a file outside",
       (map) => Object.assign(map, { [first]: "../language/model.safetensors" }),
-      /"\.\.\/language.*outside its folder; do not trust/,
+      /"\.\.\/language.*outside its folder\. Do not trust/,
     ],
     [
       "an absolute path",

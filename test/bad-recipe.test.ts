@@ -191,7 +191,7 @@ describe("outputs", () => {
     await refused(
       swap("out", "--bottom", "2"),
       FAILED,
-      /out already exists; choose another folder, or replace it with --force/,
+      /out already exists\. Pass --force to replace it, or choose another --out\./,
     );
     expect((await run(swap("out", "--bottom", "2", "--force"))).status).toBe(DONE);
     const later = snapshot(at("out"));
@@ -209,18 +209,22 @@ describe("outputs", () => {
       FAILED,
       /home already exists and was not made by layergraft.*--force does not replace it/,
     );
-    await refused(swap(".", "--force"), FAILED, /lies inside the output|was not made by layergraft/);
+    await refused(
+      swap(".", "--force"),
+      FAILED,
+      /is inside the output|was not made by layergraft|is not from layergraft/,
+    );
     writeFileSync(at("note"), "text");
     await refused(swap("note"), FAILED, /note already exists/);
-    await refused(swap("note", "--force"), FAILED, /note already exists and is not a folder; choose another name/);
+    await refused(swap("note", "--force"), FAILED, /note already exists and is not a folder\. Choose another --out/);
   });
 
   it("whose partial name is someone's folder or file, or an input: kept even with --force", async () => {
     mkdirSync(at("out.partial"));
     writeFileSync(at("out.partial/diary.txt"), "dear diary");
-    await refused(swap("out", "--force"), FAILED, /out\.partial was not .*by layergraft/);
+    await refused(swap("out", "--force"), FAILED, /out\.partial is not from layergraft/);
     await refused(swap("out"), FAILED, /out\.partial/);
-    await refused(swap("out", "--resume"), FAILED, /out\.partial was not .*by layergraft/);
+    await refused(swap("out", "--resume"), FAILED, /out\.partial is not from layergraft/);
     rmSync(at("out.partial"), { recursive: true });
     writeFileSync(at("out.partial"), "text");
     await refused(swap("out", "--force"), FAILED, /out\.partial/);
@@ -245,7 +249,7 @@ describe("outputs", () => {
     mkdirSync(at("out"));
     await writeTiny(at("out/inner"), { seed: 3 });
     const args = ["swap", "--task", "out/inner", "--language", "language", "--out", "out"];
-    await refused([...args, "--force"], FAILED, /the input .*inner lies inside the output/);
+    await refused([...args, "--force"], FAILED, /the input .*inner is inside the output/);
     symlinkSync("task", at("home"));
     await refused(swap("home", "--force"), FAILED, /home/);
     const linked = ["swap", "--task", "home", "--language", "language", "--out", "task", "--force"];
@@ -253,7 +257,7 @@ describe("outputs", () => {
   });
 
   it("that have no folder to stand in, or a link to nowhere in their place", async () => {
-    await refused(swap("no/where/out"), FAILED, /no\/where does not exist.*create it first/);
+    await refused(swap("no/where/out"), FAILED, /no\/where does not exist.*Create it first/);
     await refused(swap("task/config.json/out"), FAILED, /config\.json is (a file|not a folder)/);
     symlinkSync("nowhere", at("home"));
     await refused(swap("home"), FAILED, /home already exists/);

@@ -201,7 +201,7 @@ describe("after kill -9", () => {
     const left = snapshot(work);
     const outcome = await run(swap());
     expect(outcome.status).toBe(FAILED);
-    expect(outcome.stderr).toMatch(/out\.partial holds what a stopped run has written; .*--resume.*--force/);
+    expect(outcome.stderr).toMatch(/out\.partial holds an interrupted run\. .*--resume.*--force/);
     expect(snapshot(work)).toEqual(left);
     await expectResumed(swap("--force"));
   });
@@ -211,7 +211,9 @@ describe("after kill -9", () => {
     const left = snapshot(work);
     const source = join(root, "language", "model.safetensors");
     const others = await run(swap("--resume", "--bottom", "2"));
-    expect(others.stderr).toMatch(/was begun with another recipe, options or sources.*repeat that run's options/);
+    expect(others.stderr).toMatch(
+      /was started with another recipe, options or sources.*Repeat the options of that run/,
+    );
     expect(others.status).toBe(FAILED);
     utimesSync(source, 1.8e9, 1.8e9);
     const changed = await run(swap("--resume"));
@@ -237,7 +239,9 @@ describe("after kill -9", () => {
     expect((await run(swap("--resume"))).status).toBe(DONE);
     const { status, stdout } = await run(["verify", "out"]);
     expect(status).toBe(FAILED);
-    expect(stdout).toMatch(/\d+ of 39 tensors of out differ from the plan[\s\S]*differs in [\d,]+ elements, the first at index \d/);
+    expect(stdout).toMatch(
+      /\d+ of 39 tensors of out differ from the plan[\s\S]*differs in [\d,]+ elements, the first at index \d/,
+    );
   });
 });
 
@@ -285,7 +289,7 @@ describe("Ctrl-C and a polite kill", () => {
       const { status, stderr, stdout } = await ended;
       expect(status).toBe(INTERRUPTED);
       expect(stderr).toMatch(
-        /^interrupted: stopped; what was written so far is in .*out\.partial, go on with --resume$/m,
+        /^interrupted: stopped; what was written so far is in .*out\.partial; pass --resume to continue$/m,
       );
       expectReadable(stderr);
       expect(stdout).toBe("");
@@ -337,7 +341,7 @@ describe.skipIf(!canMount)("on a disk that is full (needs the right to mount)", 
 
   it("refuses up front what will not fit", async () => {
     const { status, stderr } = await run(args());
-    expect(stderr).toMatch(/the output needs 101 MB, but the disk of .*disk has only 62.9 MB free; make room/);
+    expect(stderr).toMatch(/the output needs 101 MB, but the disk of .*disk has only 62.9 MB free\. Free some space/);
     expect(status).toBe(FAILED);
     expect(readdirSync(disk)).toEqual([]);
   });
@@ -346,7 +350,7 @@ describe.skipIf(!canMount)("on a disk that is full (needs the right to mount)", 
     const optimist = preload(`${slowReads(8)}
       promises.statfs = async () => ({ bavail: 1e9, bsize: 4096 });`);
     const { status, stderr } = await layergraft(args(), optimist);
-    expect(stderr).toMatch(/^error: the disk is full; free some room, then go on with --resume$/m);
+    expect(stderr).toMatch(/^error: the disk is full; free some space, then pass --resume to continue$/m);
     expectReadable(stderr);
     expect(status).toBe(FAILED);
     expect(readdirSync(disk)).toEqual(["out.partial"]);

@@ -124,7 +124,7 @@ describe("weights by magnitude", () => {
       /model\.embed_tokens\.weight of models\[1\] has 192 elements whose/,
     );
     const both = planSoup({ models: [{ model: expert, weight: 2 }], base, weights: "magnitude" });
-    await expect(both).rejects.toThrow(/exclude each other/);
+    await expect(both).rejects.toThrow(/cannot be combined with weights of single models/);
     // A base may be a recipe: this one is the expert itself.
     const itself = {
       models: [expert, expert],

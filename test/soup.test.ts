@@ -162,7 +162,7 @@ describe("dtypes apart from the usual three", () => {
     expect([up(0).dtype, up(0).data]).toEqual(["F8_E4M3", new Uint8Array(96).fill(200)]);
     expect([up(1).dtype, up(1).data]).toEqual(["F8_E4M3", new Uint8Array(96).fill(3)]);
     await expect(planSoup({ models: [task, language] })).rejects.toThrow(
-      /2 tensors of dtype F8_E4M3 would have to be computed with.*layers\.0\.mlp\.up_proj/,
+      /2 tensors of dtype F8_E4M3 would need arithmetic.*layers\.0\.mlp\.up_proj/,
     );
   });
 

@@ -36,50 +36,50 @@ export type Parameter = number | readonly number[] | Gradient | ParameterRule | 
 
 /** Fields of every recipe, which say how the result is written. A recipe within a recipe has none of them. */
 export interface OutputFields {
-  /** Element type of the result; `keep`: every tensor keeps the dtype it has in the sources. Default: `"keep"`. */
+  /** Dtype of the result; `keep` leaves each tensor as it is in the sources. Default: `"keep"`. */
   readonly dtype?: "keep" | "bfloat16" | "float16" | "float32" | undefined;
-  /** Largest weight file; default 5GB. */
+  /** Size limit of a weight file; default 5GB. */
   readonly shardSize?: string | number | undefined;
-  /** Where vocabularies differ: the source (such as `task` or `language`) whose tokens and rows the result has, or `union`; default: they must agree. */
+  /** If vocabularies differ: the source that gives the tokens and rows, such as `task`, or `union`; default an error. */
   readonly vocabulary?: string | undefined;
-  /** Source whose tokenizer, chat template and generation configuration are copied; default the task expert, or the first model. */
+  /** Source of the tokenizer, chat template and generation configuration; default the task expert or the first model. */
   readonly tokenizerFrom?: string | undefined;
 }
 
-/** Bottom and top layers from the language expert, the middle from the task expert, averages between and outside. */
+/** Takes bottom and top layers from the language expert and the middle from the task expert; averages the rest. */
 export interface SwapRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "swap";
-  /** The expert whose middle layers are kept. */
+  /** Expert that gives the middle layers. */
   readonly task: Source;
-  /** The expert whose bottom and top layers are taken. */
+  /** Expert that gives the bottom and top layers. */
   readonly language: Source;
-  /** The model both were fine-tuned from; needed for `weights: magnitude`. */
+  /** Model that both were fine-tuned from; required for `weights: magnitude`. */
   readonly base?: Source | undefined;
-  /** Layers taken from `language` at the input; default 5 of 32, in proportion, at least one if there are two layers or more. */
+  /** Layers from `language` at the input; default in proportion to 5 of 32, and at least 1 where the model has 2. */
   readonly bottom?: number | undefined;
-  /** Layers taken from `language` at the output; default 2 of 32, in proportion. */
+  /** Layers from `language` at the output; default in proportion to 2 of 32. */
   readonly top?: number | undefined;
   /** Layers averaged above the bottom ones. Default: `0`. */
   readonly bottomTransition?: number | undefined;
   /** Layers averaged below the top ones. Default: `0`. */
   readonly topTransition?: number | undefined;
-  /** Layers named one by one, in place of bottom and top; those not named are the task expert's. */
+  /** Lists layers one by one, instead of bottom and top; layers not listed come from the task expert. */
   readonly layers?: {
     /** Layers taken from `language`. */
     readonly language?: LayerSelection | undefined;
     /** Layers averaged. */
     readonly average?: LayerSelection | undefined;
   } | undefined;
-  /** Of averages: `equal`, `magnitude` (by the inverse size of the change), or `[task, language]`. Default: `"equal"`. */
+  /** Weights of averages: `equal`, `magnitude` (the inverse size of each change), or `[task, language]`. Default: `"equal"`. */
   readonly weights?: "equal" | "magnitude" | readonly [Parameter, Parameter] | undefined;
-  /** Where tensors in no layer come from. Default: `"average"`. */
+  /** Where tensors outside the layers come from. Default: `"average"`. */
   readonly outside?: "average" | "task" | "language" | undefined;
-  /** What is taken of a swapped layer: `all`, `attention`, `mlp`, or parts such as `[q_proj, k_proj]`; norms go with the half they serve, the rest stays the task expert's. Default: `"all"`. */
+  /** Parts to take from a swapped layer: `all`, `attention`, `mlp`, or a list such as `[q_proj, k_proj]`; norms go with the half they serve, and the task expert gives the rest. Default: `"all"`. */
   readonly parts?: string | readonly string[] | undefined;
 }
 
-/** Each layer or module from the expert for which it holds the larger share of the change, else a blend. */
+/** Takes each layer or module from the expert that changed it most in proportion, or blends the two. */
 export interface ShareSwapRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "share_swap";
@@ -87,19 +87,19 @@ export interface ShareSwapRecipe extends OutputFields {
   readonly task: Source;
   /** The language expert. */
   readonly language: Source;
-  /** The model both were fine-tuned from. */
+  /** Model that both were fine-tuned from. */
   readonly base: Source;
-  /** What is decided as one: a layer, or the attention and the feed-forward of each layer by themselves. Default: `"module"`. */
+  /** Unit to decide on: a whole layer, or its attention and its feed-forward separately. Default: `"module"`. */
   readonly by?: "layer" | "module" | undefined;
-  /** Difference of shares from which one expert owns the whole. Default: `0.001`. */
+  /** Difference of shares above which one expert gives the whole unit. Default: `0.001`. */
   readonly tau?: number | undefined;
-  /** The task expert's weight in a blend. Default: `0.5`. */
+  /** Weight of the task expert in a blend. Default: `0.5`. */
   readonly alpha?: number | undefined;
-  /** Where tensors in no layer come from. Default: `"average"`. */
+  /** Where tensors outside the layers come from. Default: `"average"`. */
   readonly outside?: "average" | "task" | "language" | undefined;
 }
 
-/** Each layer or module from the expert for which it holds the largest share of the change. */
+/** Takes each layer or module from the expert that changed it most in proportion. */
 export interface DominantRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "dominant";
@@ -108,69 +108,69 @@ export interface DominantRecipe extends OutputFields {
     /** The model. */
     readonly model: Source;
   } | Source)[];
-  /** The model all were fine-tuned from. */
+  /** Model that all were fine-tuned from. */
   readonly base: Source;
-  /** What has one owner: a layer, or the attention and the feed-forward of each layer by themselves. Default: `"layer"`. */
+  /** Unit to decide on: a whole layer, or its attention and its feed-forward separately. Default: `"layer"`. */
   readonly by?: "layer" | "module" | undefined;
-  /** Tensors in no layer: averaged, or those of the first model. Default: `"average"`. */
+  /** Tensors outside the layers: averaged, or from the first model. Default: `"average"`. */
   readonly outside?: "average" | "first" | undefined;
 }
 
-/** Part of an expert goes back to the base: layers, parts, or the rows that changed little. */
+/** Restores part of an expert from its base: layers, parts, or the rows that changed little. */
 export interface RevertRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "revert";
-  /** The expert of which a part goes back. */
+  /** Expert to restore a part of. */
   readonly expert: Source;
-  /** The model that it was fine-tuned from. */
+  /** Model that it was fine-tuned from. */
   readonly base: Source;
-  /** Layers that go back; default all, and the tensors outside. */
+  /** Layers to restore; default all layers and the tensors outside. */
   readonly layers?: LayerSelection | undefined;
-  /** Parts that go back, such as `attention`, `mlp`, `outside` or `[q_proj, k_proj]`; default all. */
+  /** Parts to restore, such as `attention`, `mlp`, `outside` or `[q_proj, k_proj]`; default all. */
   readonly parts?: string | readonly string[] | undefined;
-  /** Of those, only rows whose mean absolute change is below this; default whole tensors. */
+  /** Restore only rows with a mean absolute change below this; default whole tensors. */
   readonly rowsBelow?: number | undefined;
-  /** What a row is: an input feature, or an output feature. Default: `"input"`. */
+  /** A row is an input feature or an output feature. Default: `"input"`. */
   readonly rows?: "input" | "output" | undefined;
-  /** The complement: what is chosen stays the expert's, all else goes back. Default: `false`. */
+  /** Invert the choice: keep what is chosen and restore everything else. Default: `false`. */
   readonly keep?: boolean | undefined;
 }
 
-/** Layers of one or several models put one after the other, repeated or left out. */
+/** Stacks layers of one or more models in any order; layers may repeat or be left out. */
 export interface PassthroughRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "passthrough";
-  /** Layers of models, one slice after the other, from the input to the output. */
+  /** Slices of models in order from the input to the output. */
   readonly slices: readonly ({
-    /** The model of the slice. */
+    /** Model of the slice. */
     readonly model: Source;
-    /** Its layers, such as `0-15`; default all. */
+    /** Layers to take, such as `0-15`; default all. */
     readonly layers?: LayerSelection | undefined;
-    /** What its tensors are multiplied by; default 1. */
+    /** Factor for its tensors; default 1. */
     readonly scale?: Parameter | undefined;
   })[];
 }
 
-/** The average of several models: uniform, weighted, or by the inverse magnitude of their change. */
+/** Averages models: uniformly, with weights, or by the inverse magnitude of their change. */
 export interface SoupRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "soup";
-  /** The models to average. */
+  /** Models to average. */
   readonly models: readonly ({
     /** The model. */
     readonly model: Source;
-    /** Its share in the average; default 1. */
+    /** Weight in the average; default 1. */
     readonly weight?: Parameter | undefined;
   } | Source)[];
-  /** The model all were fine-tuned from; needed for `weights: magnitude`. */
+  /** Model that all were fine-tuned from; required for `weights: magnitude`. */
   readonly base?: Source | undefined;
-  /** `equal` leaves the weights to the models; `magnitude` finds them from the size of each model's change. Default: `"equal"`. */
+  /** `equal` uses the weight of each model; `magnitude` measures weights from the size of its change. Default: `"equal"`. */
   readonly weights?: "equal" | "magnitude" | undefined;
-  /** Divide by the sum of the weights; false: a weighted sum. Default: `true`. */
+  /** Divide by the sum of the weights; `false` gives a weighted sum. Default: `true`. */
   readonly normalize?: boolean | undefined;
 }
 
-/** Two models, each tensor turned from the first towards the second along the arc between them. */
+/** Interpolates two models along the arc between their tensors. */
 export interface SlerpRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "slerp";
@@ -179,11 +179,11 @@ export interface SlerpRecipe extends OutputFields {
     /** The model. */
     readonly model: Source;
   } | Source)[];
-  /** How far to go from the first model (0) to the second (1). */
+  /** Position between the first model (0) and the second (1). */
   readonly t: Parameter;
 }
 
-/** SLERP of two models by weights, or of their changes from a base; of whole tensors or row by row. */
+/** SLERP by weights: of two models or of their changes from a base, by tensor or by row. */
 export interface NuslerpRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "nuslerp";
@@ -191,28 +191,28 @@ export interface NuslerpRecipe extends OutputFields {
   readonly models: readonly ({
     /** The model. */
     readonly model: Source;
-    /** Its share of the way. */
+    /** Weight of the model. */
     readonly weight: Parameter;
   } | Source)[];
-  /** A model from which changes are taken; the changes are then interpolated, not the models. */
+  /** Base to take changes from; interpolates the changes instead of the models. */
   readonly base?: Source | undefined;
-  /** Interpolate each stored row by itself, not the flattened tensor. Default: `false`. */
+  /** Interpolate each stored row separately instead of the flattened tensor. Default: `false`. */
   readonly rows?: boolean | undefined;
 }
 
-/** Each element of one model moved towards another's by at most a step; where they are near, it becomes it. */
+/** Moves each element of one model towards another model by at most a step. */
 export interface NearswapRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "nearswap";
-  /** The model that is moved. */
+  /** Model to move. */
   readonly task: Source;
-  /** The model that it is moved towards. */
+  /** Model to move towards. */
   readonly language: Source;
-  /** The step: an element goes this far at most. */
+  /** Largest step of an element. */
   readonly t: Parameter;
 }
 
-/** The experts' changes, added up and added to the base. */
+/** Adds the experts' changes to the base. */
 export interface TaskArithmeticRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "task_arithmetic";
@@ -220,18 +220,18 @@ export interface TaskArithmeticRecipe extends OutputFields {
   readonly models: readonly ({
     /** The model. */
     readonly model: Source;
-    /** What its change is multiplied by; default 1. */
+    /** Factor for its change; default 1. */
     readonly weight?: Parameter | undefined;
   } | Source)[];
-  /** The model all were fine-tuned from. */
+  /** Model that all were fine-tuned from. */
   readonly base: Source;
-  /** What the merged change is multiplied by. Default: `1`. */
+  /** Factor for the merged change. Default: `1`. */
   readonly lambda?: Parameter | undefined;
   /** Divide the sum of the changes by the sum of the weights. Default: `false`. */
   readonly normalize?: boolean | undefined;
 }
 
-/** The largest changes of each expert; per element a sign is elected, and the changes that have it averaged. */
+/** Keeps the largest changes of each expert, elects a sign per element and averages the changes that agree. */
 export interface TiesRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "ties";
@@ -239,20 +239,20 @@ export interface TiesRecipe extends OutputFields {
   readonly models: readonly ({
     /** The model. */
     readonly model: Source;
-    /** What its change is multiplied by; default 1. */
+    /** Factor for its change; default 1. */
     readonly weight?: Parameter | undefined;
-    /** Share of the changes that is kept, the largest ones. */
+    /** Share of the changes to keep, largest first. */
     readonly density?: Parameter | undefined;
   } | Source)[];
-  /** The model all were fine-tuned from. */
+  /** Model that all were fine-tuned from. */
   readonly base: Source;
-  /** What the merged change is multiplied by. Default: `1`. */
+  /** Factor for the merged change. Default: `1`. */
   readonly lambda?: Parameter | undefined;
-  /** Share of the changes that is kept, the largest ones. Default: `0.2`. */
+  /** Share of the changes to keep, largest first. Default: `0.2`. */
   readonly density?: Parameter | undefined;
-  /** What the share is of: all changes of a model together, as in the paper, or those of each tensor. Default: `"model"`. */
+  /** Rank changes over the whole model, as in the paper, or within each tensor. Default: `"model"`. */
   readonly trim?: "model" | "tensor" | undefined;
-  /** Average the changes that agree, by weight; false: add them up. Default: `true`. */
+  /** Average the changes that agree, by weight; `false` adds them up. Default: `true`. */
   readonly normalize?: boolean | undefined;
 }
 
@@ -264,20 +264,20 @@ export interface DareLinearRecipe extends OutputFields {
   readonly models: readonly ({
     /** The model. */
     readonly model: Source;
-    /** What its change is multiplied by; default 1. */
+    /** Factor for its change; default 1. */
     readonly weight?: Parameter | undefined;
-    /** Probability with which a change is kept. */
+    /** Probability of keeping a change. */
     readonly density?: Parameter | undefined;
   } | Source)[];
-  /** The model all were fine-tuned from. */
+  /** Model that all were fine-tuned from. */
   readonly base: Source;
-  /** What the merged change is multiplied by. Default: `1`. */
+  /** Factor for the merged change. Default: `1`. */
   readonly lambda?: Parameter | undefined;
-  /** Probability with which a change is kept. Default: `0.5`. */
+  /** Probability of keeping a change. Default: `0.5`. */
   readonly density?: Parameter | undefined;
-  /** Of what is kept: divided by the density (the paper), scaled to the L1 norm of the whole change, or left as it is. Default: `"density"`. */
+  /** Rescale what is kept: divide by the density (the paper), match the L1 norm of the whole change, or leave it. Default: `"density"`. */
   readonly rescale?: "density" | "norm" | "none" | undefined;
-  /** Of the random choice; the same seed gives the same bytes. Default: `0`. */
+  /** Random seed; the same seed gives the same bytes. Default: `0`. */
   readonly seed?: number | undefined;
   /** Divide the sum of the changes by the sum of the weights. Default: `false`. */
   readonly normalize?: boolean | undefined;
@@ -291,22 +291,22 @@ export interface DareTiesRecipe extends OutputFields {
   readonly models: readonly ({
     /** The model. */
     readonly model: Source;
-    /** What its change is multiplied by; default 1. */
+    /** Factor for its change; default 1. */
     readonly weight?: Parameter | undefined;
-    /** Probability with which a change is kept. */
+    /** Probability of keeping a change. */
     readonly density?: Parameter | undefined;
   } | Source)[];
-  /** The model all were fine-tuned from. */
+  /** Model that all were fine-tuned from. */
   readonly base: Source;
-  /** What the merged change is multiplied by. Default: `1`. */
+  /** Factor for the merged change. Default: `1`. */
   readonly lambda?: Parameter | undefined;
-  /** Probability with which a change is kept. Default: `0.5`. */
+  /** Probability of keeping a change. Default: `0.5`. */
   readonly density?: Parameter | undefined;
-  /** Of what is kept: divided by the density (the paper), scaled to the L1 norm of the whole change, or left as it is. Default: `"density"`. */
+  /** Rescale what is kept: divide by the density (the paper), match the L1 norm of the whole change, or leave it. Default: `"density"`. */
   readonly rescale?: "density" | "norm" | "none" | undefined;
-  /** Of the random choice; the same seed gives the same bytes. Default: `0`. */
+  /** Random seed; the same seed gives the same bytes. Default: `0`. */
   readonly seed?: number | undefined;
-  /** Average the changes that agree, by weight; false: add them up. Default: `true`. */
+  /** Average the changes that agree, by weight; `false` adds them up. Default: `true`. */
   readonly normalize?: boolean | undefined;
 }
 
@@ -318,20 +318,20 @@ export interface BreadcrumbsRecipe extends OutputFields {
   readonly models: readonly ({
     /** The model. */
     readonly model: Source;
-    /** What its change is multiplied by; default 1. */
+    /** Factor for its change; default 1. */
     readonly weight?: Parameter | undefined;
-    /** Share of the changes that is kept, where gamma leaves so many. */
+    /** Share of the changes to keep, if gamma leaves that many. */
     readonly density?: Parameter | undefined;
-    /** Share of the changes that is dropped from the top, the largest ones. */
+    /** Share of the largest changes to drop. */
     readonly gamma?: Parameter | undefined;
   } | Source)[];
-  /** The model all were fine-tuned from. */
+  /** Model that all were fine-tuned from. */
   readonly base: Source;
-  /** What the merged change is multiplied by. Default: `1`. */
+  /** Factor for the merged change. Default: `1`. */
   readonly lambda?: Parameter | undefined;
-  /** Share of the changes that is kept, where gamma leaves so many. Default: `1`. */
+  /** Share of the changes to keep, if gamma leaves that many. Default: `1`. */
   readonly density?: Parameter | undefined;
-  /** Share of the changes that is dropped from the top, the largest ones. Default: `0.01`. */
+  /** Share of the largest changes to drop. Default: `0.01`. */
   readonly gamma?: Parameter | undefined;
   /** Divide the sum of the changes by the sum of the weights. Default: `false`. */
   readonly normalize?: boolean | undefined;
@@ -345,22 +345,22 @@ export interface BreadcrumbsTiesRecipe extends OutputFields {
   readonly models: readonly ({
     /** The model. */
     readonly model: Source;
-    /** What its change is multiplied by; default 1. */
+    /** Factor for its change; default 1. */
     readonly weight?: Parameter | undefined;
-    /** Share of the changes that is kept, where gamma leaves so many. */
+    /** Share of the changes to keep, if gamma leaves that many. */
     readonly density?: Parameter | undefined;
-    /** Share of the changes that is dropped from the top, the largest ones. */
+    /** Share of the largest changes to drop. */
     readonly gamma?: Parameter | undefined;
   } | Source)[];
-  /** The model all were fine-tuned from. */
+  /** Model that all were fine-tuned from. */
   readonly base: Source;
-  /** What the merged change is multiplied by. Default: `1`. */
+  /** Factor for the merged change. Default: `1`. */
   readonly lambda?: Parameter | undefined;
-  /** Share of the changes that is kept, where gamma leaves so many. Default: `1`. */
+  /** Share of the changes to keep, if gamma leaves that many. Default: `1`. */
   readonly density?: Parameter | undefined;
-  /** Share of the changes that is dropped from the top, the largest ones. Default: `0.01`. */
+  /** Share of the largest changes to drop. Default: `0.01`. */
   readonly gamma?: Parameter | undefined;
-  /** Average the changes that agree, by weight; false: add them up. Default: `true`. */
+  /** Average the changes that agree, by weight; `false` adds them up. Default: `true`. */
   readonly normalize?: boolean | undefined;
 }
 
@@ -372,22 +372,22 @@ export interface DellaLinearRecipe extends OutputFields {
   readonly models: readonly ({
     /** The model. */
     readonly model: Source;
-    /** What its change is multiplied by; default 1. */
+    /** Factor for its change; default 1. */
     readonly weight?: Parameter | undefined;
-    /** Mean probability with which a change is kept. */
+    /** Mean probability of keeping a change. */
     readonly density?: Parameter | undefined;
-    /** By how much that of a row's largest change is above the mean, and of its smallest below. */
+    /** Difference from the mean probability of the largest and the smallest change of a row. */
     readonly epsilon?: Parameter | undefined;
   } | Source)[];
-  /** The model all were fine-tuned from. */
+  /** Model that all were fine-tuned from. */
   readonly base: Source;
-  /** What the merged change is multiplied by. Default: `1`. */
+  /** Factor for the merged change. Default: `1`. */
   readonly lambda?: Parameter | undefined;
-  /** Mean probability with which a change is kept. Default: `0.5`. */
+  /** Mean probability of keeping a change. Default: `0.5`. */
   readonly density?: Parameter | undefined;
-  /** By how much that of a row's largest change is above the mean, and of its smallest below. Default: `0.15`. */
+  /** Difference from the mean probability of the largest and the smallest change of a row. Default: `0.15`. */
   readonly epsilon?: Parameter | undefined;
-  /** Of the random choice; the same seed gives the same bytes. Default: `0`. */
+  /** Random seed; the same seed gives the same bytes. Default: `0`. */
   readonly seed?: number | undefined;
   /** Divide the sum of the changes by the sum of the weights. Default: `false`. */
   readonly normalize?: boolean | undefined;
@@ -401,28 +401,28 @@ export interface DellaRecipe extends OutputFields {
   readonly models: readonly ({
     /** The model. */
     readonly model: Source;
-    /** What its change is multiplied by; default 1. */
+    /** Factor for its change; default 1. */
     readonly weight?: Parameter | undefined;
-    /** Mean probability with which a change is kept. */
+    /** Mean probability of keeping a change. */
     readonly density?: Parameter | undefined;
-    /** By how much that of a row's largest change is above the mean, and of its smallest below. */
+    /** Difference from the mean probability of the largest and the smallest change of a row. */
     readonly epsilon?: Parameter | undefined;
   } | Source)[];
-  /** The model all were fine-tuned from. */
+  /** Model that all were fine-tuned from. */
   readonly base: Source;
-  /** What the merged change is multiplied by. Default: `1`. */
+  /** Factor for the merged change. Default: `1`. */
   readonly lambda?: Parameter | undefined;
-  /** Mean probability with which a change is kept. Default: `0.5`. */
+  /** Mean probability of keeping a change. Default: `0.5`. */
   readonly density?: Parameter | undefined;
-  /** By how much that of a row's largest change is above the mean, and of its smallest below. Default: `0.15`. */
+  /** Difference from the mean probability of the largest and the smallest change of a row. Default: `0.15`. */
   readonly epsilon?: Parameter | undefined;
-  /** Of the random choice; the same seed gives the same bytes. Default: `0`. */
+  /** Random seed; the same seed gives the same bytes. Default: `0`. */
   readonly seed?: number | undefined;
-  /** Average the changes that agree, by weight; false: add them up. Default: `true`. */
+  /** Average the changes that agree, by weight; `false` adds them up. Default: `true`. */
   readonly normalize?: boolean | undefined;
 }
 
-/** The average of the experts, drawn back to the base the more, the wider the angles between their changes. */
+/** Averages the experts and moves the average towards the base: further, the wider the angles between changes. */
 export interface ModelStockRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "model_stock";
@@ -431,11 +431,11 @@ export interface ModelStockRecipe extends OutputFields {
     /** The model. */
     readonly model: Source;
   } | Source)[];
-  /** The model all were fine-tuned from. */
+  /** Model that all were fine-tuned from. */
   readonly base: Source;
 }
 
-/** Elements on which the experts differ most, weighted by the size of the changes, minority signs left out. */
+/** Keeps elements where experts differ most, weights experts by the size of their changes and drops minority signs. */
 export interface SceRecipe extends OutputFields {
   /** Name of the method. */
   readonly method: "sce";
@@ -444,11 +444,11 @@ export interface SceRecipe extends OutputFields {
     /** The model. */
     readonly model: Source;
   } | Source)[];
-  /** The model all were fine-tuned from. */
+  /** Model that all were fine-tuned from. */
   readonly base: Source;
-  /** Share of the elements of a tensor, of those on which the experts differ at all, that is kept. Default: `1`. */
+  /** Share of the elements to keep, of those where experts differ. Default: `1`. */
   readonly select?: Parameter | undefined;
-  /** What the merged change is multiplied by. Default: `1`. */
+  /** Factor for the merged change. Default: `1`. */
   readonly lambda?: Parameter | undefined;
 }
 

@@ -216,7 +216,7 @@ function isLocated(source: SourceRecipe | LocatedRecipe): source is LocatedRecip
 /** Names are labels of sources, beside `base` and those of the sources within a recipe, such as `soup.models[0]`. */
 function requireDistinct(names: readonly string[]): void {
   const faults = names.flatMap((name) => {
-    if (name === "base" || name === "") return [`${JSON.stringify(name)} is no name for an expert`];
+    if (name === "base" || name === "") return [`${JSON.stringify(name)} is not a name for an expert`];
     const other = names.find((prefix) => name.startsWith(`${prefix}.`));
     return other === undefined ? [] : [`${name} could be a source within ${other}; call one of them otherwise`];
   });

@@ -47,7 +47,7 @@ export function parseShareTable(text: string, file: string): ShareTable {
     const isShare = (value: number | null) => value === null || (value >= 0 && value <= 1);
     if (!/^\d+$/.test(layer) || Number(layer) >= lines.length)
       faults.push(`line ${i + 2}: ${JSON.stringify(layer)} is not a layer from 0 to ${lines.length - 1}`);
-    else if (rows.has(Number(layer))) faults.push(`line ${i + 2}: layer ${layer} stands there twice`);
+    else if (rows.has(Number(layer))) faults.push(`line ${i + 2}: layer ${layer} is repeated`);
     else if (numbers.length !== columns.length)
       faults.push(`line ${i + 2}: ${numbers.length} values for ${columns.length} columns`);
     else if (!numbers.every(isShare)) faults.push(`line ${i + 2}: a value is not a share between 0 and 1`);

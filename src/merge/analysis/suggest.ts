@@ -118,7 +118,7 @@ function paperRange(depth: number, { sources }: SuggestOptions): Suggestion[] {
     ...swap(
       "paper-magnitude",
       standard,
-      `the paper's default with averages, of what lies outside the layers, weighted by the inverse magnitude of the change`,
+      `the paper's default with averages, of tensors outside the layers, weighted by the inverse magnitude of the change`,
       "magnitude",
     ),
     ...swap("paper-largest", of(5, 2, 2), `the largest configuration that worked: bottom 5, top 2, transitions 2${at}`),

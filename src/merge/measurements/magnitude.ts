@@ -74,13 +74,13 @@ export function* measureMagnitude({ label, tensors }: MagnitudeMeasurement, bind
   });
   if (sumOfRows > 0) return [sumOfRows / rowCount];
   throw new CheckpointError(
-    `${label} is identical to the base, so the inverse of its magnitude is infinite; is it the right checkpoint? Else give weights as numbers`,
+    `${label} is identical to the base, so the inverse of its magnitude is infinite. Check the path, or give weights as numbers.`,
   );
 }
 
 function notFinite(tensor: string, label: string, count: number): CheckpointError {
   return new CheckpointError(
-    `${tensor} of ${label} has ${count} elements whose difference from the base is not finite, so its magnitude is undefined; repair the expert, or give weights as numbers`,
+    `${tensor} of ${label} has ${count} elements whose difference from the base is not finite, so its magnitude is undefined. Fix the expert, or give weights as numbers.`,
     { tensor, actual: `${count} non-finite` },
   );
 }

@@ -125,7 +125,7 @@ class Translator {
     if (asked === undefined || asked === "union") return asked;
     const model = asked === "base" ? (base ?? [...this.models][0]) : asked;
     if (model !== undefined && !this.models.has(model)) {
-      this.#fault({ path, message: `${model} is none of the models (${formatSome([...this.models], 8)})` });
+      this.#fault({ path, message: `${model} is not one of the models (${formatSome([...this.models], 8)})` });
     }
     return model;
   }

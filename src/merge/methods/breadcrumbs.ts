@@ -6,8 +6,8 @@ import type { Sources } from "./method.js";
 import type { PlanContext } from "./operand.js";
 import { type Change, modelParameter, shareField, taskVectorFields, thinningMethod } from "./task-vectors.js";
 
-const density = shareField.describe("share of the changes that is kept, where gamma leaves so many");
-const gamma = shareField.describe("share of the changes that is dropped from the top, the largest ones");
+const density = shareField.describe("share of the changes to keep, if gamma leaves that many");
+const gamma = shareField.describe("share of the largest changes to drop");
 
 const common = {
   symbol: "b",

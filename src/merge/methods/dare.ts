@@ -6,13 +6,13 @@ import type { Sources } from "./method.js";
 import { type PlanContext, seedOf } from "./operand.js";
 import { type Change, modelParameter, shareField, taskVectorFields, thinningMethod } from "./task-vectors.js";
 
-const density = shareField.describe("probability with which a change is kept");
+const density = shareField.describe("probability of keeping a change");
 
 const rescale = z
   .enum(["density", "norm", "none"])
   .default("density")
   .describe(
-    "of what is kept: divided by the density (the paper), scaled to the L1 norm of the whole change, or left as it is",
+    "rescale what is kept: divide by the density (the paper), match the L1 norm of the whole change, or leave it",
   );
 
 const common = {

@@ -8,9 +8,9 @@ import type { Sources } from "./method.js";
 import { seedOf } from "./operand.js";
 import { type Change, modelParameter, shareField, taskVectorFields, thinningMethod } from "./task-vectors.js";
 
-const density = shareField.describe("mean probability with which a change is kept");
+const density = shareField.describe("mean probability of keeping a change");
 const epsilon = shareField.describe(
-  "by how much that of a row's largest change is above the mean, and of its smallest below",
+  "difference from the mean probability of the largest and the smallest change of a row",
 );
 
 const common = {

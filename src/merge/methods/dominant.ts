@@ -11,21 +11,21 @@ import { measureOwners } from "./owners.js";
 const schema = z.strictObject({
   method: z.literal("dominant"),
   models: modelsField("the experts", {}, 2),
-  base: sourceField("the model all were fine-tuned from"),
+  base: sourceField("model that all were fine-tuned from"),
   by: z
     .enum(["layer", "module"])
     .default("layer")
-    .describe("what has one owner: a layer, or the attention and the feed-forward of each layer by themselves"),
+    .describe("unit to decide on: a whole layer, or its attention and its feed-forward separately"),
   outside: z
     .enum(["average", "first"])
     .default("average")
-    .describe("tensors in no layer: averaged, or those of the first model"),
+    .describe("tensors outside the layers: averaged, or from the first model"),
 });
 
 export const dominant = defineMethod({
   name: "dominant",
   title: "Dominant deltas",
-  summary: "Each layer or module from the expert for which it holds the largest share of the change.",
+  summary: "Takes each layer or module from the expert that changed it most in proportion.",
   formula:
     "theta_j with j = argmax_i s_i(layer) / sum_layers s_i, s_i(layer) = sqrt(sum over its tensors of (||theta_i - theta_base|| / ||theta_base||)^2)",
   reference: "AraSwap, 2026; the shares are those of Shin & Hwang, arXiv 2601.22620",

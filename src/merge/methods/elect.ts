@@ -5,7 +5,7 @@ import type { Value, Weight } from "../expressions/expression.js";
 export const normalizeElected = z
   .boolean()
   .default(true)
-  .describe("average the changes that agree, by weight; false: add them up");
+  .describe("average the changes that agree, by weight; `false` adds them up");
 
 /**
  * The consensus of changes.

@@ -80,6 +80,6 @@ export const seedField = z
   .min(0)
   .max(2 ** 32 - 1)
   .default(0)
-  .describe("of the random choice; the same seed gives the same bytes");
+  .describe("random seed; the same seed gives the same bytes");
 
-export const lambdaField = weightField.default(1).describe("what the merged change is multiplied by");
+export const lambdaField = weightField.default(1).describe("factor for the merged change");

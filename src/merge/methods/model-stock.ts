@@ -9,13 +9,14 @@ import { computed, deltaOf, isEmpty, plus, requireBase, tensorOf } from "./opera
 const schema = z.strictObject({
   method: z.literal("model_stock"),
   models: modelsField("the experts", {}, 2),
-  base: sourceField("the model all were fine-tuned from"),
+  base: sourceField("model that all were fine-tuned from"),
 });
 
 export const modelStock = defineMethod({
   name: "model_stock",
   title: "Model Stock",
-  summary: "The average of the experts, drawn back to the base the more, the wider the angles between their changes.",
+  summary:
+    "Averages the experts and moves the average towards the base: further, the wider the angles between changes.",
   formula:
     "t mean(theta_i) + (1 - t) theta_base per tensor, t = N c / (1 + (N - 1) c), c the mean cosine of pairs of changes (t = 0 where c <= 0)",
   reference: "Jang et al., ECCV 2024, arXiv 2403.19522",

@@ -7,15 +7,15 @@ import { boundedParameter, resolveParameter } from "./parameter.js";
 
 const schema = z.strictObject({
   method: z.literal("nearswap"),
-  task: sourceField("the model that is moved"),
-  language: sourceField("the model that it is moved towards"),
-  t: boundedParameter(0, 1e9).describe("the step: an element goes this far at most"),
+  task: sourceField("model to move"),
+  language: sourceField("model to move towards"),
+  t: boundedParameter(0, 1e9).describe("largest step of an element"),
 });
 
 export const nearswap = defineMethod({
   name: "nearswap",
   title: "NearSwap",
-  summary: "Each element of one model moved towards another's by at most a step; where they are near, it becomes it.",
+  summary: "Moves each element of one model towards another model by at most a step.",
   formula: "(1 - w) theta_task + w theta_language, w = clamp(t / |theta_task - theta_language|, 0, 1) per element",
   reference: "alchemonaut/QuartetAnemoi-70B-t0.0001 (2024); mergekit, method nearswap",
   tag: "nearswap",

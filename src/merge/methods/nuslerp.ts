@@ -13,20 +13,18 @@ const STRAIGHT = 1 - 5e-9;
 
 const schema = z.strictObject({
   method: z.literal("nuslerp"),
-  models: modelsField("two models", { weight: weightField.describe("its share of the way") }, 2).max(
+  models: modelsField("two models", { weight: weightField.describe("weight of the model") }, 2).max(
     2,
     "must name two models",
   ),
-  base: sourceField(
-    "a model from which changes are taken; the changes are then interpolated, not the models",
-  ).optional(),
-  rows: z.boolean().default(false).describe("interpolate each stored row by itself, not the flattened tensor"),
+  base: sourceField("base to take changes from; interpolates the changes instead of the models").optional(),
+  rows: z.boolean().default(false).describe("interpolate each stored row separately instead of the flattened tensor"),
 });
 
 export const nuslerp = defineMethod({
   name: "nuslerp",
   title: "NuSLERP",
-  summary: "SLERP of two models by weights, or of their changes from a base; of whole tensors or row by row.",
+  summary: "SLERP by weights: of two models or of their changes from a base, by tensor or by row.",
   formula: "slerp(theta_1, theta_2; t) with t = w_2 / (w_1 + w_2); with a base: theta_base + slerp(tau_1, tau_2; t)",
   reference: "mergekit, method nuslerp; Shoemake, SIGGRAPH 1985",
   tag: "slerp",
@@ -49,10 +47,14 @@ export const nuslerp = defineMethod({
       if (isEmpty(tensor)) return tensor.value;
       const [w0 = 0, w1 = 0] = weights.map((weight) => weight(name));
       if (w0 + w1 === 0) {
-        throw new RecipeError(`the weights sum to zero for ${name}, so there is no way to share`, [], {
-          field: "models",
-          tensor: name,
-        });
+        throw new RecipeError(
+          `the weights sum to zero for ${name}, so the interpolation is undefined. Choose weights with a nonzero sum.`,
+          [],
+          {
+            field: "models",
+            tensor: name,
+          },
+        );
       }
       const t = w1 / (w0 + w1);
       const [a, b] = models.map((model) => (base ? deltaOf(name, model, base) : tensorOf(model, name).value));

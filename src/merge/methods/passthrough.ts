@@ -9,9 +9,9 @@ import type { Operand, OperandTensor } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 
 const slice = z.strictObject({
-  model: sourceField("the model of the slice"),
-  layers: layersField.optional().describe("its layers, such as `0-15`; default all"),
-  scale: weightField.optional().describe("what its tensors are multiplied by; default 1"),
+  model: sourceField("model of the slice"),
+  layers: layersField.optional().describe("layers to take, such as `0-15`; default all"),
+  scale: weightField.optional().describe("factor for its tensors; default 1"),
 });
 
 const schema = z.strictObject({
@@ -20,13 +20,13 @@ const schema = z.strictObject({
     .array(slice)
     .min(1, "must name at least one slice")
     .max(MOST_SOURCES, `must name at most ${MOST_SOURCES} slices`)
-    .describe("layers of models, one slice after the other, from the input to the output"),
+    .describe("slices of models in order from the input to the output"),
 });
 
 export const passthrough = defineMethod({
   name: "passthrough",
   title: "Passthrough",
-  summary: "Layers of one or several models put one after the other, repeated or left out.",
+  summary: "Stacks layers of one or more models in any order; layers may repeat or be left out.",
   formula:
     "layer l of the result = layer of the l-th place in the slices; embedding of the first slice's model, final norm and head of the last's",
   reference: "Kim et al., 2023, arXiv 2312.15166 (depth up-scaling); mergekit, method passthrough",

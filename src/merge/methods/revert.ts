@@ -14,26 +14,26 @@ import { matcher } from "./parameter.js";
 
 const schema = z.strictObject({
   method: z.literal("revert"),
-  expert: sourceField("the expert of which a part goes back"),
-  base: sourceField("the model that it was fine-tuned from"),
-  layers: layersField.optional().describe("layers that go back; default all, and the tensors outside"),
+  expert: sourceField("expert to restore a part of"),
+  base: sourceField("model that it was fine-tuned from"),
+  layers: layersField.optional().describe("layers to restore; default all layers and the tensors outside"),
   parts: z
     .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])
     .optional()
-    .describe("parts that go back, such as `attention`, `mlp`, `outside` or `[q_proj, k_proj]`; default all"),
+    .describe("parts to restore, such as `attention`, `mlp`, `outside` or `[q_proj, k_proj]`; default all"),
   rows_below: z
     .number()
     .positive("must be positive")
     .optional()
-    .describe("of those, only rows whose mean absolute change is below this; default whole tensors"),
-  rows: z.enum(["input", "output"]).default("input").describe("what a row is: an input feature, or an output feature"),
-  keep: z.boolean().default(false).describe("the complement: what is chosen stays the expert's, all else goes back"),
+    .describe("restore only rows with a mean absolute change below this; default whole tensors"),
+  rows: z.enum(["input", "output"]).default("input").describe("a row is an input feature or an output feature"),
+  keep: z.boolean().default(false).describe("invert the choice: keep what is chosen and restore everything else"),
 });
 
 export const revert = defineMethod({
   name: "revert",
   title: "Revert",
-  summary: "Part of an expert goes back to the base: layers, parts, or the rows that changed little.",
+  summary: "Restores part of an expert from its base: layers, parts, or the rows that changed little.",
   formula: "theta_base where chosen, else theta_expert; a row is chosen where mean|theta_expert - theta_base| < T",
   reference: "Bandarkar et al., ICLR 2025, arXiv 2410.01335, section 3.3; Bandarkar & Peng, arXiv 2505.18356",
   tag: "sparsification",
@@ -42,7 +42,11 @@ export const revert = defineMethod({
   tensors: (recipe, sources, context) => {
     const { layers, parts, rows_below: threshold, rows, keep } = recipe;
     if (layers === undefined && parts === undefined && threshold === undefined) {
-      throw new RecipeError("nothing says what goes back; give layers, parts or rows_below", [], { field: "layers" });
+      throw new RecipeError(
+        "layers, parts and rows_below are all missing. Set at least one to choose what to restore.",
+        [],
+        { field: "layers" },
+      );
     }
     const [expert, base] = [sources.get("expert"), sources.get("base")];
     const isChosen = layers === undefined && parts === undefined ? () => true : matcher({ layers, parts }, "", expert);

@@ -12,17 +12,16 @@ import { shareField } from "./task-vectors.js";
 const schema = z.strictObject({
   method: z.literal("sce"),
   models: modelsField("the experts", {}, 2),
-  base: sourceField("the model all were fine-tuned from"),
-  select: shareField
-    .default(1)
-    .describe("share of the elements of a tensor, of those on which the experts differ at all, that is kept"),
+  base: sourceField("model that all were fine-tuned from"),
+  select: shareField.default(1).describe("share of the elements to keep, of those where experts differ"),
   lambda: lambdaField,
 });
 
 export const sce = defineMethod({
   name: "sce",
   title: "SCE",
-  summary: "Elements on which the experts differ most, weighted by the size of the changes, minority signs left out.",
+  summary:
+    "Keeps elements where experts differ most, weights experts by the size of their changes and drops minority signs.",
   formula:
     "theta_base + lambda sum_{i: sign(s_i) = sign(sum_j s_j)} w_i s_i / sum of these w_i; s_i = tau_i where var_i(tau_i) is among the largest int(select nonzero); w_i = mean(s_i^2) / sum_j mean(s_j^2)",
   reference: "Wan et al., 2024, arXiv 2408.07990",

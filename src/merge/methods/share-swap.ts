@@ -10,20 +10,23 @@ const schema = z.strictObject({
   method: z.literal("share_swap"),
   task: sourceField("the task expert"),
   language: sourceField("the language expert"),
-  base: sourceField("the model both were fine-tuned from"),
+  base: sourceField("model that both were fine-tuned from"),
   by: z
     .enum(["layer", "module"])
     .default("module")
-    .describe("what is decided as one: a layer, or the attention and the feed-forward of each layer by themselves"),
-  tau: z.number().min(0).default(0.001).describe("difference of shares from which one expert owns the whole"),
-  alpha: z.number().min(0).max(1).default(0.5).describe("the task expert's weight in a blend"),
-  outside: z.enum(["average", "task", "language"]).default("average").describe("where tensors in no layer come from"),
+    .describe("unit to decide on: a whole layer, or its attention and its feed-forward separately"),
+  tau: z.number().min(0).default(0.001).describe("difference of shares above which one expert gives the whole unit"),
+  alpha: z.number().min(0).max(1).default(0.5).describe("weight of the task expert in a blend"),
+  outside: z
+    .enum(["average", "task", "language"])
+    .default("average")
+    .describe("where tensors outside the layers come from"),
 });
 
 export const shareSwap = defineMethod({
   name: "share_swap",
   title: "Share swap",
-  summary: "Each layer or module from the expert for which it holds the larger share of the change, else a blend.",
+  summary: "Takes each layer or module from the expert that changed it most in proportion, or blends the two.",
   formula:
     "share = s / sum(s), s of a layer = sum over its tensors of ||theta_i - theta_base|| / ||theta_base|| (of a module: root of the sum of squares); task where share_task - share_language > tau, language where < -tau, else alpha theta_task + (1 - alpha) theta_language",
   reference: "Shin & Hwang, EACL 2026, arXiv 2601.22620",

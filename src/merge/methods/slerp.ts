@@ -12,13 +12,13 @@ const STRAIGHT = 0.9995;
 const schema = z.strictObject({
   method: z.literal("slerp"),
   models: modelsField("two models", {}, 2).max(2, "must name two models"),
-  t: shareField.describe("how far to go from the first model (0) to the second (1)"),
+  t: shareField.describe("position between the first model (0) and the second (1)"),
 });
 
 export const slerp = defineMethod({
   name: "slerp",
   title: "SLERP",
-  summary: "Two models, each tensor turned from the first towards the second along the arc between them.",
+  summary: "Interpolates two models along the arc between their tensors.",
   formula:
     "(sin((1 - t) W) theta_1 + sin(t W) theta_2) / sin W, W the angle between the flattened tensors; linear where |cos W| > 0.9995",
   reference: "Shoemake, SIGGRAPH 1985",

@@ -19,23 +19,23 @@ import { resolveParameter } from "./parameter.js";
 
 const schema = z.strictObject({
   method: z.literal("soup"),
-  models: modelsField("the models to average", {
-    weight: weightField.optional().describe("its share in the average; default 1"),
+  models: modelsField("models to average", {
+    weight: weightField.optional().describe("weight in the average; default 1"),
   }),
-  base: sourceField("the model all were fine-tuned from; needed for `weights: magnitude`").optional(),
+  base: sourceField("model that all were fine-tuned from; required for `weights: magnitude`").optional(),
   weights: z
     .enum(["equal", "magnitude"], {
-      error: "must be equal or magnitude; the weight of a single model stands with it, as { model, weight }",
+      error: "must be equal or magnitude; write the weight of one model as { model, weight }",
     })
     .default("equal")
-    .describe("`equal` leaves the weights to the models; `magnitude` finds them from the size of each model's change"),
-  normalize: z.boolean().default(true).describe("divide by the sum of the weights; false: a weighted sum"),
+    .describe("`equal` uses the weight of each model; `magnitude` measures weights from the size of its change"),
+  normalize: z.boolean().default(true).describe("divide by the sum of the weights; `false` gives a weighted sum"),
 });
 
 export const soup = defineMethod({
   name: "soup",
   title: "Soup",
-  summary: "The average of several models: uniform, weighted, or by the inverse magnitude of their change.",
+  summary: "Averages models: uniformly, with weights, or by the inverse magnitude of their change.",
   formula:
     "sum(w_i theta_i) / sum(w_i), or with normalize: false without the division; by magnitude: w_i = 1 / mean row MAV of (theta_i - theta_base)",
   reference:
@@ -82,9 +82,13 @@ function soupWeights(
   const given = entries.map((entry) => parametersOf(entry).weight);
   if (weights === "magnitude") {
     if (given.some((weight) => weight !== undefined)) {
-      throw new RecipeError("weights by magnitude and weights of single models exclude each other; leave one out", [], {
-        field: "weights",
-      });
+      throw new RecipeError(
+        "weights: magnitude cannot be combined with weights of single models. Remove one of them.",
+        [],
+        {
+          field: "weights",
+        },
+      );
     }
     const root = requireBase(base, "weights by magnitude need");
     return models.map((model) => {
@@ -96,8 +100,12 @@ function soupWeights(
 }
 
 function zeroSum(name: string): RecipeError {
-  return new RecipeError(`the models' weights sum to zero for ${name}, so their average is undefined`, [], {
-    field: "models",
-    tensor: name,
-  });
+  return new RecipeError(
+    `the models' weights sum to zero for ${name}, so the average is undefined. Choose weights with a nonzero sum.`,
+    [],
+    {
+      field: "models",
+      tensor: name,
+    },
+  );
 }

@@ -18,15 +18,15 @@ export const OUTSIDE = ["average", "task", "language"] as const;
 
 const schema = z.strictObject({
   method: z.literal("swap"),
-  task: sourceField("the expert whose middle layers are kept"),
-  language: sourceField("the expert whose bottom and top layers are taken"),
-  base: sourceField("the model both were fine-tuned from; needed for `weights: magnitude`").optional(),
+  task: sourceField("expert that gives the middle layers"),
+  language: sourceField("expert that gives the bottom and top layers"),
+  base: sourceField("model that both were fine-tuned from; required for `weights: magnitude`").optional(),
   bottom: layerCount
     .optional()
     .describe(
-      "layers taken from `language` at the input; default 5 of 32, in proportion, at least one if there are two layers or more",
+      "layers from `language` at the input; default in proportion to 5 of 32, and at least 1 where the model has 2",
     ),
-  top: layerCount.optional().describe("layers taken from `language` at the output; default 2 of 32, in proportion"),
+  top: layerCount.optional().describe("layers from `language` at the output; default in proportion to 2 of 32"),
   bottom_transition: layerCount.default(0).describe("layers averaged above the bottom ones"),
   top_transition: layerCount.default(0).describe("layers averaged below the top ones"),
   layers: z
@@ -41,19 +41,19 @@ const schema = z.strictObject({
       },
     )
     .optional()
-    .describe("layers named one by one, in place of bottom and top; those not named are the task expert's"),
+    .describe("lists layers one by one, instead of bottom and top; layers not listed come from the task expert"),
   weights: z
     .union([z.enum(["equal", "magnitude"]), z.tuple([weightField, weightField])], {
       error: "must be equal, magnitude, or two weights [task, language]",
     })
     .default("equal")
-    .describe("of averages: `equal`, `magnitude` (by the inverse size of the change), or `[task, language]`"),
-  outside: z.enum(OUTSIDE).default("average").describe("where tensors in no layer come from"),
+    .describe("weights of averages: `equal`, `magnitude` (the inverse size of each change), or `[task, language]`"),
+  outside: z.enum(OUTSIDE).default("average").describe("where tensors outside the layers come from"),
   parts: z
     .union([z.string(), z.array(z.string()).min(1, "must name at least one part")])
     .default("all")
     .describe(
-      "what is taken of a swapped layer: `all`, `attention`, `mlp`, or parts such as `[q_proj, k_proj]`; norms go with the half they serve, the rest stays the task expert's",
+      "parts to take from a swapped layer: `all`, `attention`, `mlp`, or a list such as `[q_proj, k_proj]`; norms go with the half they serve, and the task expert gives the rest",
     ),
 });
 
@@ -63,7 +63,7 @@ export const swap = defineMethod({
   name: "swap",
   title: "Layer swap",
   summary:
-    "Bottom and top layers from the language expert, the middle from the task expert, averages between and outside.",
+    "Takes bottom and top layers from the language expert and the middle from the task expert; averages the rest.",
   formula:
     "l < b or l > L - 1 - u: theta_language; b + t_b <= l <= L - 1 - u - t_u: theta_task; else, and outside: (w_task theta_task + w_language theta_language) / (w_task + w_language)",
   reference: "Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1",
@@ -168,7 +168,7 @@ function owners(recipe: SwapRecipe, layers: number): ReturnType<typeof ownerOfLa
     return all.map((layer) => ownerOfLayer(layer, layers, counts));
   }
   if (recipe.bottom !== undefined || recipe.top !== undefined || recipe.bottom_transition + recipe.top_transition > 0) {
-    throw new RecipeError("layers and bottom, top or transitions both say which layers to take; leave one out", [], {
+    throw new RecipeError("layers cannot be combined with bottom, top or transitions. Remove one of them.", [], {
       field: "layers",
     });
   }
@@ -177,7 +177,7 @@ function owners(recipe: SwapRecipe, layers: number): ReturnType<typeof ownerOfLa
   const [language, averaged] = [set("language"), set("average")];
   const both = [...language].filter((layer) => averaged.has(layer));
   if (both.length > 0) {
-    throw new RecipeError(`layers: ${formatRanges(both)} is both taken from language and averaged; choose one`, [], {
+    throw new RecipeError(`layers: ${formatRanges(both)} is listed as both language and average. Choose one.`, [], {
       field: "layers.average",
     });
   }
@@ -230,10 +230,14 @@ function swapWeights(
   return (name) => {
     const pair = [ofTask?.(name) ?? 0, ofLanguage?.(name) ?? 0] as const;
     if (sumOfWeights(pair) === 0) {
-      throw new RecipeError("weights sum to zero, so their average is undefined; give weights with a sum", [], {
-        field: "weights",
-        tensor: name,
-      });
+      throw new RecipeError(
+        "weights sum to zero, so the average is undefined. Choose weights with a nonzero sum.",
+        [],
+        {
+          field: "weights",
+          tensor: name,
+        },
+      );
     }
     return pair;
   };

@@ -4,7 +4,7 @@ import { taskVectorFields, thinningMethod } from "./task-vectors.js";
 export const taskArithmetic = thinningMethod("added", {
   name: "task_arithmetic",
   title: "Task arithmetic",
-  summary: "The experts' changes, added up and added to the base.",
+  summary: "Adds the experts' changes to the base.",
   symbol: "tau",
   definition: "tau_i = theta_i - theta_base",
   reference: "Ilharco et al., ICLR 2023, arXiv 2212.04089",

@@ -26,10 +26,10 @@ export const shareField = boundedParameter(0, 1);
 export function taskVectorFields<Shape extends z.ZodRawShape>(parameters: Shape) {
   return {
     models: modelsField("the experts", {
-      weight: weightField.optional().describe("what its change is multiplied by; default 1"),
+      weight: weightField.optional().describe("factor for its change; default 1"),
       ...parameters,
     }),
-    base: sourceField("the model all were fine-tuned from"),
+    base: sourceField("model that all were fine-tuned from"),
     lambda: lambdaField,
   };
 }

@@ -16,7 +16,7 @@ import {
   taskVectorFields,
 } from "./task-vectors.js";
 
-const density = shareField.describe("share of the changes that is kept, the largest ones");
+const density = shareField.describe("share of the changes to keep, largest first");
 
 const schema = z.strictObject({
   method: z.literal("ties"),
@@ -25,7 +25,7 @@ const schema = z.strictObject({
   trim: z
     .enum(["model", "tensor"])
     .default("model")
-    .describe("what the share is of: all changes of a model together, as in the paper, or those of each tensor"),
+    .describe("rank changes over the whole model, as in the paper, or within each tensor"),
   normalize: normalizeElected,
 });
 
@@ -34,7 +34,7 @@ type TiesRecipe = z.output<typeof schema>;
 export const ties = defineMethod({
   name: "ties",
   title: "TIES",
-  summary: "The largest changes of each expert; per element a sign is elected, and the changes that have it averaged.",
+  summary: "Keeps the largest changes of each expert, elects a sign per element and averages the changes that agree.",
   formula:
     "theta_base + lambda mean_{i: sign(t_i) = s} t_i; t_i = tau_i where |tau_i| is among the largest int(k n), else 0; s = sign(sum(w_i t_i)), for a zero sum the sign of most sums (trim: model) or + (trim: tensor)",
   reference: "Yadav et al., NeurIPS 2023, arXiv 2306.01708",
@@ -62,7 +62,7 @@ function trimModels(recipe: TiesRecipe, { models, base }: Sources, context: Plan
     const share = ownDensity ?? recipe.density;
     if (typeof share !== "number") {
       throw new RecipeError(
-        "with trim: model, density is a share of the whole model and so one number; use trim: tensor for shares that differ",
+        "density must be one number with trim: model. Use trim: tensor for densities that differ.",
         [],
         { field: ownDensity === undefined ? "density" : `models[${i}].density` },
       );

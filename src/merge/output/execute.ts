@@ -157,7 +157,7 @@ class Execution {
     const { unrelated = [] } = this.#plan;
     if (unrelated.length > 0 && !force && !earlier) {
       throw new MismatchError(
-        "These models look unrelated; check the paths, or merge them anyway with --force:",
+        "These models look unrelated. Check the paths, or pass --force to merge them anyway:",
         unrelated,
       );
     }
@@ -178,7 +178,7 @@ class Execution {
     await this.#folder.requireUnlocked();
     if (!resume) {
       throw new OutputError(
-        `${partial} holds what a stopped run has written; go on with it with --resume, or discard it with --force`,
+        `${partial} holds an interrupted run. Pass --resume to continue it, or --force to discard it.`,
         { file: partial },
       );
     }
@@ -186,7 +186,7 @@ class Execution {
     if (!state) return undefined;
     if (state.plan !== this.#digest) {
       throw new OutputError(
-        `${partial} was begun with another recipe, options or sources, so it cannot become ${path}; repeat that run's options, or discard it with --force`,
+        `${partial} was started with another recipe, options or sources, so it cannot become ${path}. Repeat the options of that run, or pass --force to discard it.`,
         { file: partial },
       );
     }
@@ -218,7 +218,7 @@ class Execution {
     if (changed.length === 0) return;
     throw new LayergraftError(
       "changed",
-      `${formatSome(changed)} changed since the run began, so its output would mix old and new; start anew with --force`,
+      `${formatSome(changed)} changed since the run began, so its output would mix old and new. Pass --force to start again.`,
       { file: changed[0] ?? "" },
     );
   }
@@ -301,11 +301,13 @@ class Execution {
   /** Says what is left behind and how to go on. */
   #explain(error: unknown, isResumable: boolean): unknown {
     const { partial } = this.#folder;
-    const left = isResumable ? `what was written so far is in ${partial}, go on with --resume` : "nothing was written";
+    const left = isResumable
+      ? `what was written so far is in ${partial}; pass --resume to continue`
+      : "nothing was written";
     if (error instanceof CancelledError) return new CancelledError(`stopped; ${left}`, { file: partial });
     if (error instanceof DiskFullError || DiskFullError.isMeantBy(error)) {
-      const rest = isResumable ? "then go on with --resume" : "then start again";
-      return new DiskFullError(`the disk is full; free some room, ${rest}`, { file: partial }, error);
+      const rest = isResumable ? "then pass --resume to continue" : "then start again";
+      return new DiskFullError(`the disk is full; free some space, ${rest}`, { file: partial }, error);
     }
     return error;
   }
@@ -323,6 +325,6 @@ function overflowWarnings(program: Program, outcome: RunResult): string[] {
   });
   if (values === 0) return [];
   return [
-    `${plural(values, "value")} in ${plural(overflowed.length, "tensor")} (${formatSome(overflowed)}) exceed the range of float16 and became infinite; bfloat16 would hold them`,
+    `${plural(values, "value")} in ${plural(overflowed.length, "tensor")} (${formatSome(overflowed)}) exceed the range of float16 and became infinite. Use --dtype bfloat16.`,
   ];
 }

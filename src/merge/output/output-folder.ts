@@ -57,7 +57,7 @@ export class OutputFolder extends RunFolder {
         (await this.planDigest(this.partial)) === planDigest);
     if (isOurs) return true;
     throw new OutputError(
-      `${this.partial} was not made by layergraft, but that is where ${this.path} would be prepared; move it away or choose another output`,
+      `${this.partial} is not from layergraft, but ${this.path} would be written there first. Move it away, or choose another --out.`,
       { file: this.partial },
     );
   }
@@ -71,12 +71,12 @@ export class OutputFolder extends RunFolder {
   async check(inputs: readonly string[], force: boolean): Promise<void> {
     const parent = dirname(this.path);
     if (!(await exists(parent))) {
-      throw new OutputError(`${parent} does not exist, so ${this.path} cannot be made; create it first`, {
+      throw new OutputError(`${parent} does not exist, so ${this.path} cannot be created. Create it first.`, {
         file: this.path,
       });
     }
     if (!(await stat(parent)).isDirectory()) {
-      throw new OutputError(`${parent} is a file, so ${this.path} cannot be made in it; choose another folder`, {
+      throw new OutputError(`${parent} is a file, so ${this.path} cannot be created in it. Choose another --out.`, {
         file: this.path,
       });
     }
@@ -86,10 +86,10 @@ export class OutputFolder extends RunFolder {
       for (const input of inputs) {
         const source = await realpath(input);
         if (source === target) {
-          throw new OutputError(`the output ${output} is one of the inputs; choose another folder`, { file: output });
+          throw new OutputError(`the output ${output} is one of the inputs. Choose another --out.`, { file: output });
         }
         if (source.startsWith(join(target, sep))) {
-          throw new OutputError(`the input ${input} lies inside the output ${output}; choose another folder`, {
+          throw new OutputError(`the input ${input} is inside the output ${output}. Choose another --out.`, {
             file: output,
           });
         }
@@ -98,7 +98,7 @@ export class OutputFolder extends RunFolder {
     if (!(await exists(this.path, { link: true }))) return;
     const names = await readdir(this.path).catch((error: unknown) => {
       if (isSystemError(error, "ENOTDIR") || isSystemError(error, "ENOENT"))
-        throw new OutputError(`${this.path} already exists and is not a folder; choose another name`, {
+        throw new OutputError(`${this.path} already exists and is not a folder. Choose another --out.`, {
           file: this.path,
         });
       throw error;
@@ -106,8 +106,8 @@ export class OutputFolder extends RunFolder {
     const isOurs = names.length === 0 || names.includes(PROVENANCE_FILE);
     if (force && isOurs) return;
     const what = isOurs
-      ? "already exists; choose another folder, or replace it with --force"
-      : `already exists and was not made by layergraft (it has no ${PROVENANCE_FILE}), so --force does not replace it; choose another folder`;
+      ? "already exists. Pass --force to replace it, or choose another --out."
+      : `already exists and was not made by layergraft (it has no ${PROVENANCE_FILE}), so --force does not replace it. Choose another --out.`;
     throw new OutputError(`${this.path} ${what}`, { file: this.path });
   }
 
@@ -148,7 +148,7 @@ export class OutputFolder extends RunFolder {
     const free = bavail * bsize + present;
     if (free < bytes) {
       throw new OutputError(
-        `the output needs ${formatBytes(bytes)}, but the disk of ${dirname(this.path)} has only ${formatBytes(free)} free; make room or choose another disk`,
+        `the output needs ${formatBytes(bytes)}, but the disk of ${dirname(this.path)} has only ${formatBytes(free)} free. Free some space, or choose another disk.`,
         { file: this.path, expected: `${bytes} bytes`, actual: `${free} bytes` },
       );
     }

@@ -100,7 +100,7 @@ export async function readProvenance(
   const json = await readJsonObject(file, MOST_PROVENANCE_BYTES).catch((error: unknown) => {
     throw new LayergraftError(
       "provenance",
-      `${folder} has no readable ${PROVENANCE_FILE}, so nothing says how it was made; only outputs of layergraft can be verified`,
+      `${folder} has no readable ${PROVENANCE_FILE}, so it cannot be verified. Only layergraft outputs can.`,
       { file },
       error,
     );
@@ -187,7 +187,7 @@ Made with layergraft ${VERSION} by this recipe:
 ${recipe}
 \`\`\`
 
-\`${PROVENANCE_FILE}\` says tensor by tensor what was done; \`layergraft verify\` recomputes it.
+\`${PROVENANCE_FILE}\` records how each tensor was made; \`layergraft verify\` recomputes them.
 `;
 }
 

@@ -53,7 +53,7 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
     if (!(error instanceof CheckpointError)) throw error;
     throw new LayergraftError(
       "moved",
-      `a source of ${folder} cannot be opened: ${error.message}; if it was moved, say where with --source ID=FOLDER (${plan.sources.map(({ id }) => id).join(", ")})`,
+      `a source of ${folder} cannot be opened: ${error.message}; if it moved, pass --source ID=FOLDER (${plan.sources.map(({ id }) => id).join(", ")})`,
       error.where,
       error,
     );
@@ -104,7 +104,7 @@ function requireSound(plan: Plan, sources: Sources, measured: Measured, folder: 
   if (!broken) return;
   throw new LayergraftError(
     "provenance",
-    `${PROVENANCE_FILE} of ${folder} says of ${broken.tensor} what cannot be computed from its sources; it was edited, or a source is another one`,
+    `${PROVENANCE_FILE} of ${folder} describes ${broken.tensor} in a way that cannot be computed from its sources. The file was edited, or a source was replaced.`,
     { file: folder, tensor: broken.tensor },
   );
 }

@@ -110,7 +110,7 @@ class Planner {
     const used = sourcesRead(steps);
     for (const source of measuredSources([...this.#builder.measurements.values()])) used.add(source);
     for (const label of this.#builder.sources.keys()) {
-      if (this.#builder.isBase(label) && !used.has(label)) this.#builder.note(`${label} is given but not needed`);
+      if (this.#builder.isBase(label) && !used.has(label)) this.#builder.note(`${label} is not needed and ignored`);
     }
   }
 
@@ -177,8 +177,8 @@ class Planner {
     }
     const faults = [...packed].map(
       ([dtype, tensors]) =>
-        `${plural(new Set(tensors).size, "tensor")} of dtype ${dtype} would have to be computed with, which is not supported (${formatSome([...new Set(tensors)])}); ` +
-        "use unquantised checkpoints in bfloat16, float16 or float32",
+        `${plural(new Set(tensors).size, "tensor")} of dtype ${dtype} would need arithmetic, which is not supported (${formatSome([...new Set(tensors)])}); ` +
+        "use checkpoints in bfloat16, float16 or float32",
     );
     if (quantized.length > 0 && faults.length === 0) {
       faults.push(
@@ -193,7 +193,7 @@ class Planner {
     if (asked === undefined) return lead;
     if (this.#recipe.vocabulary !== undefined) {
       throw new RecipeError(
-        "vocabulary says whose tokenizer fits the rows of the result, so tokenizer_from cannot name another; leave it out",
+        "tokenizer_from cannot be combined with vocabulary, which sets the tokenizer. Remove tokenizer_from.",
         [],
         { field: "tokenizer_from", actual: asked },
       );
@@ -206,7 +206,7 @@ class Planner {
     );
     if (found) return found[0];
     throw new RecipeError(
-      `tokenizer_from names ${JSON.stringify(asked)}, which is none of the sources (${formatSome([...this.#builder.sources.keys()], 8)})`,
+      `tokenizer_from names ${JSON.stringify(asked)}, which is not a source (${formatSome([...this.#builder.sources.keys()], 8)})`,
       [],
       { field: "tokenizer_from", actual: asked },
     );
@@ -248,7 +248,7 @@ export async function openPlan(plan: Plan): Promise<OpenedPlan> {
     if (checkpoint.digest !== digest) {
       throw new LayergraftError(
         "changed",
-        `${folder} is no longer what the plan was made for: its weight files differ in size or header; plan again`,
+        `${folder} changed since the plan was made: its weight files differ in size or header. Plan again.`,
         {
           file: folder,
           expected: digest,
@@ -261,7 +261,7 @@ export async function openPlan(plan: Plan): Promise<OpenedPlan> {
   if (plan.recipe.vocabulary === undefined) return { plan, sources };
   const alignment = await alignVocabularies(sources, plan.recipe.vocabulary);
   if (alignment.digest !== plan.vocabulary?.digest) {
-    throw new LayergraftError("changed", "the tokenizers of the sources are no longer those of the plan; plan again");
+    throw new LayergraftError("changed", "the tokenizers of the sources changed since the plan was made. Plan again.");
   }
   return { plan, sources: alignment.checkpoints };
 }

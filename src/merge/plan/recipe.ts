@@ -27,21 +27,21 @@ export const outputFields = {
   dtype: z
     .enum(OUTPUT_DTYPES)
     .default("keep")
-    .describe("element type of the result; `keep`: every tensor keeps the dtype it has in the sources"),
-  shard_size: byteSize.optional().describe("largest weight file; default 5GB"),
+    .describe("dtype of the result; `keep` leaves each tensor as it is in the sources"),
+  shard_size: byteSize.optional().describe("size limit of a weight file; default 5GB"),
   vocabulary: z
     .string()
     .min(1)
     .optional()
     .describe(
-      "where vocabularies differ: the source (such as `task` or `language`) whose tokens and rows the result has, or `union`; default: they must agree",
+      "if vocabularies differ: the source that gives the tokens and rows, such as `task`, or `union`; default an error",
     ),
   tokenizer_from: z
     .string()
     .min(1)
     .optional()
     .describe(
-      "source whose tokenizer, chat template and generation configuration are copied; default the task expert, or the first model",
+      "source of the tokenizer, chat template and generation configuration; default the task expert or the first model",
     ),
 };
 

@@ -56,9 +56,9 @@ export function compareWeights(
       const figures = `mean cosine ${found.cosine.toFixed(2)}, difference ${formatPercent(found.difference)} of the weights' size`;
       const expected = "experts of one base have a cosine above 0.9";
       if (found.cosine < UNRELATED) {
-        unrelated.push(`the weights of ${b} and ${a} have nothing in common: ${figures}; ${expected}`);
+        unrelated.push(`the weights of ${b} and ${a} look unrelated: ${figures}; ${expected}`);
       } else if (found.cosine < FAR) {
-        notes.push(`${b} and ${a} are further apart than fine-tuning takes them: ${figures}; ${expected}`);
+        notes.push(`${b} and ${a} are further apart than fine-tuning usually moves them: ${figures}; ${expected}`);
       } else if (found.equal && !reference[1].adapter && !other[1].adapter) {
         notes.push(`${b} equals ${a} in every sampled weight; check that they are not the same model`);
       }

@@ -152,7 +152,9 @@ function adapterNotes(
   const notes: string[] = [];
   const { trainedOn } = adapter;
   if (trainedOn && basename(trainedOn) !== basename(base)) {
-    notes.push(`the adapter ${adapter.name} says that it was trained on ${trainedOn}, and is added to ${base}`);
+    notes.push(
+      `the adapter ${adapter.name} was trained on ${trainedOn} according to its configuration, and is added to ${base}`,
+    );
   }
   const adapted = new Set(
     [...adapter.deltas.keys()].map((name) => tensors.get(name)?.layer).filter((layer) => layer != null),

@@ -89,7 +89,7 @@ export function parseHeaderJson(text: string, file: string): HeaderJson {
     do {
       take(SPACE);
       const key = string();
-      if (entries.has(key)) fail(`the key ${quote(key)} stands there twice`);
+      if (entries.has(key)) fail(`the key ${quote(key)} is repeated`);
       if (!skip(":")) fail("expected ':'");
       entries.set(key, value(depth));
     } while (skip(","));

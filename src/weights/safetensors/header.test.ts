@@ -100,7 +100,7 @@ describe("text that is not the JSON of a header", () => {
     ["the offsets of a tensor, once escaped", '{"a":{"data_offsets":[0,1],"data_offset\\u0073":[0,1]}}'],
     ["__proto__", '{"__metadata__":{"__proto__":"1","__proto__":"2"}}'],
   ])("%s twice", async (_, header) => {
-    await refused(fileOf(header, 1), /the key ".+" stands there twice at character \d+;/);
+    await refused(fileOf(header, 1), /the key ".+" is repeated at character \d+;/);
   });
 
   test("ten million brackets end in an error, not in an overflow of the stack", async () => {
@@ -115,7 +115,7 @@ describe("text that is not the JSON of a header", () => {
     await refused(file.subarray(0, -1), /is cut off/);
     await refused(fileOf(`{"${name}":1}`), /tensor "k{200}…" is not described/, { tensor: name });
     await refused(fileOf(`{"${"\\u0041".repeat(1e6)}":1}`), /tensor "A{200}…"/);
-    await refused(fileOf(`{"a":1,"${name}":1,"${name}":2}`), /the key "k{200}…" stands there twice/);
+    await refused(fileOf(`{"a":1,"${name}":1,"${name}":2}`), /the key "k{200}…" is repeated/);
     await refused(fileOf(`{"${name}`), json);
     await refused(fileOf(`{"a":{"dtype":"${name}"}}`), /unknown dtype "k{200}…"/);
     await refused(fileOf(`{"a":{"dtype":"U8","shape":[${"9".repeat(2e6)}]}}`), /a number beyond all bounds/);

@@ -98,7 +98,7 @@ describe("without an index", () => {
   test("a tensor in two shards is refused", async () => {
     const folder = await folderOf({ [shardName(1, 2)]: holding("a", "b"), [shardName(2, 2)]: holding("c", "b") });
     const file = join(folder, shardName(2, 2));
-    await refused(folder, "FormatError", /tensor "b" stands both in .*00001-of-00002.* and in .*00002-of-00002/, {
+    await refused(folder, "FormatError", /tensor "b" is in both .*00001-of-00002.* and .*00002-of-00002/, {
       file,
       tensor: "b",
     });
@@ -206,16 +206,16 @@ describe("with an index", () => {
     [
       "a parent",
       "../x.safetensors",
-      /names "\.\.\/x\.safetensors" for tensor "t", which lies outside its folder; do not trust/,
+      /names "\.\.\/x\.safetensors" for tensor "t", which is outside its folder. Do not trust/,
     ],
-    ["a parent further in", "a/../../x.safetensors", /lies outside its folder/],
-    ["an absolute path", "/etc/x.safetensors", /names "\/etc\/x\.safetensors".*lies outside its folder/],
-    ["a drive", "C:\\x.safetensors", /names "C:\\\\x\.safetensors".*lies outside its folder/],
-    ["a drive without a slash", "c:x.safetensors", /lies outside its folder/],
-    ["a backslash", "a\\x.safetensors", /lies outside its folder/],
-    ["a parent by backslash", "..\\x.safetensors", /lies outside its folder/],
-    ["a server", "\\\\server\\x.safetensors", /lies outside its folder/],
-    ["a NUL", "x\0.safetensors", /names "x\\u0000\.safetensors".*lies outside its folder/],
+    ["a parent further in", "a/../../x.safetensors", /is outside its folder/],
+    ["an absolute path", "/etc/x.safetensors", /names "\/etc\/x\.safetensors".*is outside its folder/],
+    ["a drive", "C:\\x.safetensors", /names "C:\\\\x\.safetensors".*is outside its folder/],
+    ["a drive without a slash", "c:x.safetensors", /is outside its folder/],
+    ["a backslash", "a\\x.safetensors", /is outside its folder/],
+    ["a parent by backslash", "..\\x.safetensors", /is outside its folder/],
+    ["a server", "\\\\server\\x.safetensors", /is outside its folder/],
+    ["a NUL", "x\0.safetensors", /names "x\\u0000\.safetensors".*is outside its folder/],
     ["a pickle", "pytorch_model.bin", /names "pytorch_model\.bin", which is not a \.safetensors file/],
     ["the index", INDEX_FILE, /which is not a \.safetensors file/],
     [

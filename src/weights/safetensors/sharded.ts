@@ -109,7 +109,7 @@ function refuseDuplicates(files: SafetensorsFile[]): SafetensorsFile[] {
     for (const { name } of file.tensors) {
       const other = home.get(name);
       if (other !== undefined) {
-        throw new FormatError(`tensor ${quote(name)} stands both in ${other} and in ${file.path}`, {
+        throw new FormatError(`tensor ${quote(name)} is in both ${other} and ${file.path}`, {
           file: file.path,
           tensor: name,
         });
@@ -178,7 +178,7 @@ function checkFileName(file: unknown, tensor: string, index: string): string {
     parts.includes("..")
   ) {
     throw new FormatError(
-      `${index} names ${quote(file)} for tensor ${quote(tensor)}, which lies outside its folder; do not trust this checkpoint`,
+      `${index} names ${quote(file)} for tensor ${quote(tensor)}, which is outside its folder. Do not trust this checkpoint.`,
       where,
     );
   }

@@ -330,6 +330,6 @@ function factorBytes({ lowRank }: StoredTerm): number {
 
 /** The dtype a stored value is computed in. */
 export function requireFloat(dtype: DType): FloatDType {
-  if (!isFloatDType(dtype)) throw new TypeError(`${dtype} cannot be computed with`);
+  if (!isFloatDType(dtype)) throw new TypeError(`${dtype} does not support arithmetic`);
   return dtype;
 }
