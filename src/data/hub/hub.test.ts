@@ -126,8 +126,10 @@ function answer(request: IncomingMessage, response: ServerResponse) {
   }
   response.setHeader("content-length", part.length);
   const most = range === "bytes=0-0" ? undefined : breakAfter.shift();
-  if (most === undefined) return response.end(part);
-  response.write(part.subarray(0, most), () => setTimeout(() => response.destroy(), 5));
+  // A whole answer must not break: its connection may carry the next request by then.
+  if (most === undefined || most >= part.length) return response.end(part);
+  // Late enough that the other side has read what came: an error discards what it has not.
+  response.write(part.subarray(0, most), () => setTimeout(() => response.destroy(), most === 0 ? 5 : 100));
 }
 
 function fetchSet(options: Partial<HubDatasetOptions> = {}, environment: Record<string, string> = {}) {

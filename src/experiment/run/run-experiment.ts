@@ -256,7 +256,8 @@ class Run {
   async #cancel(): Promise<never> {
     await this.#executor.stop();
     await this.#settle();
-    const { done, left, waiting } = this.#counts();
+    const { done, running, left: notBegun, waiting } = this.#counts();
+    const left = notBegun + running; // what ran was stopped
     const are = done === 1 ? "step is" : "steps are";
     const rest = waiting > 0 ? `about ${left + waiting}` : `${left}`;
     throw new CancelledError(`stopped; ${done} ${are} done and ${rest} left. Run it again to resume.`);
