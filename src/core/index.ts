@@ -1,7 +1,7 @@
 // The door of core/: what other rooms use.
 export { AppendLog, readLog } from "./append-log.js";
 export { packBits, unpackBits } from "./bits.js";
-export { canonicalJson, digestOf, digestOfJson } from "./digest.js";
+export { canonicalJson, digestOf, digestOfJson, digestOfValue } from "./digest.js";
 export {
   bytesPerElement,
   DTYPE_BITS,

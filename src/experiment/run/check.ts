@@ -3,7 +3,7 @@
 import { statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
-import { exists, formatBytes, groupBy, plural, RecipeError } from "../../core/index.js";
+import { canonicalJson, exists, formatBytes, groupBy, plural, RecipeError } from "../../core/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Fault } from "../../settings/index.js";
 import { configurationsOf } from "../plan/configurations.js";
@@ -13,7 +13,7 @@ import { inLanguages, languagesOf, requestOf, tasksFor } from "../plan/plan-mode
 import type { ExperimentPlan, Family } from "../plan/plan-schema.js";
 import { settleTraining, trainingRun } from "../plan/training-runs.js";
 import { ReadFacts } from "../steps/facts-reader.js";
-import { canonicalJson, type TaskRequest } from "../steps/step.js";
+import type { TaskRequest } from "../steps/step.js";
 
 export interface CheckedWorld {
   readonly facts: ReadFacts;

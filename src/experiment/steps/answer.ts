@@ -3,13 +3,13 @@
 
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { elementCount, exists } from "../../core/index.js";
+import { canonicalJson, digestOfValue, elementCount, exists } from "../../core/index.js";
 import { loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
 import { type Backend, modelBackend, openOpenAI, rendererOf, startServer } from "../../evaluate/index.js";
 import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
 import { openCheckpoint, parameterCount } from "../../weights/index.js";
 import type { StepInputs } from "./inputs.js";
-import { canonicalJson, digestOf, type ModelSource } from "./step.js";
+import type { ModelSource } from "./step.js";
 
 export interface AnswerOptions {
   /** `engine`, or `serve:COMMAND`. */
@@ -129,7 +129,7 @@ async function openOwn(source: ModelSource, options: AnswerOptions): Promise<Omi
   });
   try {
     // Neither names nor times of files where the bytes are known: answers stay valid after a move.
-    const known = identity === undefined ? {} : { model: "model", digest: digestOf(identity) };
+    const known = identity === undefined ? {} : { model: "model", digest: digestOfValue(identity) };
     const backend = await modelBackend(engine, known);
     const elements = plan
       ? plan.plan.steps.reduce((sum, { shape }) => sum + elementCount(shape), 0)

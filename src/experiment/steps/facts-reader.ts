@@ -6,14 +6,23 @@ import { createReadStream } from "node:fs";
 import { mkdir, readdir, readFile, stat } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { exists, LayergraftError, MismatchError, RecipeError, stampOf, writeFileAtomically } from "../../core/index.js";
+import {
+  canonicalJson,
+  digestOfValue,
+  exists,
+  LayergraftError,
+  MismatchError,
+  RecipeError,
+  stampOf,
+  writeFileAtomically,
+} from "../../core/index.js";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
 import type { Fault } from "../../settings/index.js";
 import { openCheckpoint, parameterCount } from "../../weights/index.js";
 import type { Facts, TaskFacts } from "./facts.js";
 import { firstRowsErrors } from "./first-rows.js";
 import { dataAccess, openTask, taskDigest } from "./items.js";
-import { canonicalJson, digestOf, type TaskRequest } from "./step.js";
+import type { TaskRequest } from "./step.js";
 
 export interface ModelFacts {
   readonly identity: string;
@@ -65,7 +74,7 @@ export class ReadFacts implements Facts {
       const folders = [checkpoint.folder, ...(checkpoint.adapter ? [checkpoint.adapter.path] : [])];
       const digests = await Promise.all(folders.map((folder) => this.#folderDigest(folder)));
       this.models.set(source, {
-        identity: `sha256:${digestOf(digests)}`,
+        identity: `sha256:${digestOfValue(digests)}`,
         folder: folders.join("+"),
         parameters: parameterCount(checkpoint),
         bytes: checkpoint.files.reduce((sum, { bytes }) => sum + bytes, 0),
@@ -83,7 +92,7 @@ export class ReadFacts implements Facts {
     const digests: [string, string][] = [];
     if (this.#options.readsBytes === false) return folder;
     for (const name of kept) digests.push([name, await this.#digests.of(join(folder, name))]);
-    return digestOf(digests);
+    return digestOfValue(digests);
   }
 
   /** Reads the items of a task. @param path where the plan names it */
@@ -133,7 +142,7 @@ export class ReadFacts implements Facts {
       }
     }
     for (const error of await firstRowsErrors(run.data, this.#options)) this.#note(path, error);
-    this.#data.set(declared, digestOf([declared, digests]));
+    this.#data.set(declared, digestOfValue([declared, digests]));
   }
 
   async #pathDigest(path: string): Promise<string> {
@@ -143,7 +152,7 @@ export class ReadFacts implements Facts {
     const files = names.map((entry) => join(entry.parentPath, entry.name)).sort();
     const digests: [string, string][] = [];
     for (const file of files) digests.push([relative(path, file), await this.#digests.of(file)]);
-    return digestOf(digests);
+    return digestOfValue(digests);
   }
 
   #note(path: readonly PropertyKey[], error: unknown, prefix = ""): void {

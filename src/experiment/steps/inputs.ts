@@ -3,10 +3,9 @@
 
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { formatSome, LayergraftError, stampOf, writeFileAtomically } from "../../core/index.js";
+import { canonicalJson, formatSome, LayergraftError, stampOf, writeFileAtomically } from "../../core/index.js";
 import { locateSource } from "../../weights/index.js";
 import { isModelFile, ReadFacts } from "./facts-reader.js";
-import { canonicalJson } from "./step.js";
 
 /** By identity: the files of the model, each with size, times and number on the disk. */
 export type Stamps = Readonly<Record<string, readonly string[]>>;

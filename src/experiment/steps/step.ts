@@ -1,6 +1,7 @@
 // A step of an experiment as a value: what it does, with what, and the key that it is known by. Nothing is run here.
-import { createHash } from "node:crypto";
+
 import type { z } from "zod";
+import { digestOfValue } from "../../core/index.js";
 
 /** Raised when a step's result would differ from an earlier version's, so that it is computed again. */
 const STEP_FORMAT = 1;
@@ -75,34 +76,13 @@ export type Step = TrainStep | AnalyzeStep | EvaluateStep;
 export type StepKind = Step["kind"];
 export const KINDS: readonly StepKind[] = ["train", "analyze", "evaluate"];
 
-/** JSON with the fields of every mapping in order, so that equal values have equal text. Undefined fields are left out. */
-export function canonicalJson(value: unknown): string {
-  return JSON.stringify(sorted(value));
-}
-
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value)
-      .filter(([, inner]) => inner !== undefined)
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, inner]) => [key, sorted(inner)]),
-  );
-}
-
-/** SHA-256 of a value's JSON, whatever the order of its fields, in hexadecimal. */
-export function digestOf(value: unknown): string {
-  return createHash("sha256").update(canonicalJson(value)).digest("hex");
-}
-
 /**
  * The key of a step: a digest of everything that its result depends on. Labels, places and resources are not among it,
  * so a model that moved or a plan that was renamed computes nothing again.
  */
 export function stepKey(kind: StepKind, inputs: unknown): string {
   // 120 bits: enough that no two steps share one, short enough for folders' names.
-  return `${kind}-${digestOf([STEP_FORMAT, kind, inputs]).slice(0, 30)}`;
+  return `${kind}-${digestOfValue([STEP_FORMAT, kind, inputs]).slice(0, 30)}`;
 }
 
 /** The kind of the step that has a key. */
