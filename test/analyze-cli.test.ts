@@ -300,7 +300,7 @@ describe("--from-csv", () => {
     ]);
   });
 
-  it("names every fault of a table with its line", async () => {
+  it("names every problem of a table with its line", async () => {
     const lines = [
       "layer,q,k",
       "0,0.1,0.2",
@@ -314,9 +314,9 @@ describe("--from-csv", () => {
       "5,,1",
     ];
     const message = await refused(
-      ["--from-csv", write("faults.csv", lines.join("\n"))],
+      ["--from-csv", write("problems.csv", lines.join("\n"))],
       WRONG_USAGE,
-      /faults\.csv is not a table of shares:/,
+      /problems\.csv is not a table of shares:/,
     );
     expect(message.match(/^ +- .*$/gm)?.map((line) => line.trim())).toEqual([
       "- line 3: layer 0 is repeated",

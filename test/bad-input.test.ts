@@ -83,7 +83,7 @@ describe("checkpoints that do not fit together", () => {
     await refused(swap("wordy", "task"), FAILED, /task has 3 more.*--vocabulary task, language or union/);
   });
 
-  it("with several faults: all are named at once", async () => {
+  it("with several problems: all are named at once", async () => {
     const name = "model.layers.1.mlp.up_proj.weight";
     await variant("several", {
       vocabulary: 25,
@@ -109,7 +109,7 @@ describe("checkpoints that do not fit together", () => {
       FAILED,
       /language \(tied\) ties its output head to the embedding, task \(task\) has a head of its own; untie/,
     );
-    expect(message).not.toMatch(/lacks/); // the missing head is the same fault, not another one
+    expect(message).not.toMatch(/lacks/); // the missing head is the same problem, not another one
   });
 
   it("of mixed dtypes, until the result's is given", async () => {

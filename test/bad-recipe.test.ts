@@ -1,4 +1,4 @@
-// Recipes that are wrong are refused with every fault and its line; outputs that must not be written are not; and what
+// Recipes that are wrong are refused with every problem and its line; outputs that must not be written are not; and what
 // is printed goes where it belongs.
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -47,7 +47,7 @@ describe("recipes", () => {
     expectReadable(outcome.stderr);
   });
 
-  it("with several faults: all of them, each with its line", async () => {
+  it("with several problems: all of them, each with its line", async () => {
     const message = await merge(
       "method: swap\ntask: task\nbottom: -1\ntop: 1.5\nbotom: 3\nweights: [1]\ndtype: int8\nshard_size: much\n",
       /recipe\.yaml is not a valid recipe:/,
@@ -80,7 +80,7 @@ describe("recipes", () => {
     await merge("just text\n", /line 1: must be a recipe: a mapping/);
   });
 
-  it("with faults in a nested recipe: by path and line", async () => {
+  it("with problems in a nested recipe: by path and line", async () => {
     await merge(
       "method: swap\ntask:\n  method: soup\n  models:\n    - task\n    - { model: language, wieght: 2 }\nlanguage:\n  method: swap\n  task: task\n  language: language\n  bottom: two\n",
       /line 6: task\.models\[1\].*unknown field "wieght"/,
@@ -130,7 +130,7 @@ describe("recipes", () => {
     await merge(`merge_method: passthrough\nslices:\n${slice.repeat(3_000)}`, /slices: must name at most 500 slices/);
   });
 
-  it("with more faults than a person reads: twenty, and how many more there are", async () => {
+  it("with more problems than a person reads: twenty, and how many more there are", async () => {
     const keys = Array.from({ length: 5_000 }, (_, i) => `k${i}: 1`).join("\n");
     const soup = "method: soup\nmodels: [task]\n";
     const message = await merge(`${soup}${keys}\n`, /line 3: unknown field "k0"\n/, /\n {2}and 4,980 more\n/);
@@ -167,13 +167,13 @@ describe("recipes", () => {
     );
   });
 
-  it("given as values of the library: the same faults, without lines", async () => {
+  it("given as values of the library: the same problems, without lines", async () => {
     const recipe = { method: "swap", task: "task", language: 7, bottom: -1 } as unknown as Parameters<
       typeof planRecipe
     >[0];
     const error = await planRecipe(recipe, { folder: root }).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(RecipeError);
-    expect((error as RecipeError).faults).toEqual([
+    expect((error as RecipeError).problems).toEqual([
       expect.stringMatching(/^language: must be a folder/),
       expect.stringMatching(/^bottom: /),
     ]);

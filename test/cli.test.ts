@@ -367,7 +367,7 @@ describe("manners", () => {
       {
         code: "recipe",
         message: expect.stringMatching(/^broken.yaml is not/),
-        details: { faults: [expect.any(String)] },
+        details: { problems: [expect.any(String)] },
       },
     ],
     [["inspect", "nowhere"], FAILED, { code: "checkpoint", path: expect.stringContaining("nowhere") }],

@@ -409,12 +409,12 @@ describe("what cannot be run", () => {
     await execute({ method: "soup", models: ["strange", "strange"] }, "strange-soup");
   });
 
-  it("a recipe with faults: with its lines, also those that only the models show", async () => {
-    writeFileSync(at("faulty.yaml"), "method: swap\ntask: task\nlangauge: language\nbottom: -1\n");
-    const faulty = await refusal("faulty.yaml");
-    expect(faulty).toMatchObject({ code: "recipe" });
-    expect((faulty as Error).message).toMatch(/line 3.*langauge/);
-    expect((faulty as Error).message).toMatch(/line 4.*bottom/);
+  it("a recipe with problems: with its lines, also those that only the models show", async () => {
+    writeFileSync(at("invalid.yaml"), "method: swap\ntask: task\nlangauge: language\nbottom: -1\n");
+    const invalid = await refusal("invalid.yaml");
+    expect(invalid).toMatchObject({ code: "recipe" });
+    expect((invalid as Error).message).toMatch(/line 3.*langauge/);
+    expect((invalid as Error).message).toMatch(/line 4.*bottom/);
     writeFileSync(at("deep.yaml"), "method: swap\ntask: task\nlanguage: language\nbottom: 3\ntop: 3\n");
     expect(((await refusal("deep.yaml")) as Error).message).toMatch(/deep\.yaml, line \d: /);
     expect(((await refusal("nowhere.yaml")) as Error).message).toMatch(/nowhere\.yaml/);

@@ -421,10 +421,10 @@ describe("recipes that cannot be are refused, naming the field:", () => {
     const written = `{ ${text.replace(/\$\w+/g, (name) => paths[name] as string)} }`;
     const error = await (async () => planRecipe(parseRecipe(written)))().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(RecipeError);
-    const { faults, where, message: said } = error as RecipeError;
+    const { problems, where, message: said } = error as RecipeError;
     expect(said).toMatch(message);
-    // Of faults in the text itself each begins with its line and field.
-    const named = faults.map((fault) => /^line 1: ([^:]*):/.exec(fault)?.[1]);
+    // Of problems in the text itself each begins with its line and field.
+    const named = problems.map((problem) => /^line 1: ([^:]*):/.exec(problem)?.[1]);
     expect(where.field ?? named).toEqual(where.field === undefined ? [field] : field);
   });
 });

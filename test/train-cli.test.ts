@@ -265,15 +265,15 @@ describe("before it trains", () => {
     );
   });
 
-  it("refuses what is wrong, with all faults and their lines", async () => {
+  it("refuses what is wrong, with all problems and their lines", async () => {
     await expectRefused(["train"], work, WRONG_USAGE, /Missing a run\. Pass a run file, or --base, --data and --out\./);
     writeFileSync(join(work, "wrong.yaml"), RUN.replace("batch: 4", "bach: 4").replace("kind: wsd", "kind: sine"));
-    const faults = [
+    const problems = [
       /line 8: unknown field "bach"; did you mean batch\?/,
       /line 12: schedule\.kind/,
       /save_dtype.*bfloat16/,
     ];
-    await expectRefused(["train", "wrong.yaml", "--save_dtype", "int4"], work, WRONG_USAGE, ...faults);
+    await expectRefused(["train", "wrong.yaml", "--save_dtype", "int4"], work, WRONG_USAGE, ...problems);
     writeFileSync(join(work, "columns.yaml"), RUN.replace("{prompt}", "{question}"));
     await expectRefused(["train", "columns.yaml"], work, FAILED, /question.*prompt, response/);
   });

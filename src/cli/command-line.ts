@@ -104,7 +104,7 @@ interface ErrorReport {
   readonly message: string;
   /** The file or folder with the problem, if known. */
   readonly path?: string | undefined;
-  /** Further facts: tensor, field, expected, actual, faults. */
+  /** Further facts: tensor, field, expected, actual, problems. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -114,8 +114,8 @@ function errorReport(error: unknown): ErrorReport {
   }
   if (error instanceof LayergraftError) {
     const { file, ...where } = error.where;
-    const faults = error instanceof RecipeError || error instanceof MismatchError ? error.faults : [];
-    const details = { ...where, ...(faults.length > 0 ? { faults } : {}) };
+    const problems = error instanceof RecipeError || error instanceof MismatchError ? error.problems : [];
+    const details = { ...where, ...(problems.length > 0 ? { problems } : {}) };
     const { code, message } = error;
     return { code, message, path: file, details: Object.keys(details).length > 0 ? details : undefined };
   }

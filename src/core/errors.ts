@@ -3,11 +3,11 @@
 
 /** Where an error was found; every field that is known is filled in. */
 export interface ErrorWhere {
-  /** Absolute or user-given path of the file or folder at fault. */
+  /** Absolute or user-given path of the file or folder with the problem. */
   readonly file?: string;
-  /** Name of the tensor at fault. */
+  /** Name of the tensor with the problem. */
   readonly tensor?: string;
-  /** Configuration or recipe field at fault. */
+  /** Configuration or recipe field with the problem. */
   readonly field?: string;
   /** What was expected. */
   readonly expected?: string;
@@ -43,35 +43,35 @@ export class CheckpointError extends LayergraftError {
 }
 
 /** More than a person reads; the message names so many and counts the others. */
-const MOST_FAULTS = 20;
+const MOST_PROBLEMS = 20;
 const MOST_CHARACTERS = 500;
 
-/** A summary with a line for each fault, and how many more there are. */
-function listed(summary: string, faults: readonly string[]): string {
-  const more = faults.length - MOST_FAULTS;
-  const lines = faults
-    .slice(0, MOST_FAULTS)
-    .map((fault) => `  - ${fault.length > MOST_CHARACTERS ? `${fault.slice(0, MOST_CHARACTERS)}...` : fault}`);
+/** A summary with a line for each problem, and how many more there are. */
+function listed(summary: string, problems: readonly string[]): string {
+  const more = problems.length - MOST_PROBLEMS;
+  const lines = problems
+    .slice(0, MOST_PROBLEMS)
+    .map((problem) => `  - ${problem.length > MOST_CHARACTERS ? `${problem.slice(0, MOST_CHARACTERS)}...` : problem}`);
   return [summary, ...lines, ...(more > 0 ? [`  and ${more.toLocaleString("en-US")} more`] : [])].join("\n");
 }
 
-/** Checkpoints that do not fit together; `faults` lists every reason found, not only the first. */
+/** Checkpoints that do not fit together; `problems` lists every reason found, not only the first. */
 export class MismatchError extends LayergraftError {
-  readonly faults: readonly string[];
+  readonly problems: readonly string[];
 
-  constructor(summary: string, faults: readonly string[]) {
-    super("mismatch", listed(summary, faults));
-    this.faults = faults;
+  constructor(summary: string, problems: readonly string[]) {
+    super("mismatch", listed(summary, problems));
+    this.problems = problems;
   }
 }
 
-/** A recipe, option or argument that is not valid; `faults` lists all of them. */
+/** A recipe, option or argument that is not valid; `problems` lists all of them. */
 export class RecipeError extends LayergraftError {
-  readonly faults: readonly string[];
+  readonly problems: readonly string[];
 
-  constructor(summary: string, faults: readonly string[] = [], where: ErrorWhere = {}) {
-    super("recipe", listed(summary, faults), where);
-    this.faults = faults;
+  constructor(summary: string, problems: readonly string[] = [], where: ErrorWhere = {}) {
+    super("recipe", listed(summary, problems), where);
+    this.problems = problems;
   }
 }
 

@@ -187,7 +187,7 @@ class SetCollector {
       result = this.#encoder?.encode(example) ?? none;
     } catch (error) {
       // What the chat template refuses, such as two messages in a row of one role, or what the tokenizer has no tokens
-      // for, is a fault of the row.
+      // for, is a problem of the row.
       if (!(error instanceof LayergraftError)) throw error;
       const row = { file, line, reason: error.message };
       if (this.#context.onBadRow === "fail") throw badRowError(row);

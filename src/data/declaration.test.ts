@@ -1,4 +1,4 @@
-// Declarations as people write them: shorthands, faults, what replaces what; and the ready ones on rows of their sets.
+// Declarations as people write them: shorthands, problems, what replaces what; and the ready ones on rows of their sets.
 import { describe, expect, it } from "vitest";
 import { planSet } from "./declaration.js";
 import type { Mapped } from "./example.js";
@@ -33,36 +33,36 @@ describe("declarations", () => {
     });
   });
 
-  it("report all faults at once, where they were written", () => {
-    const faults = (value: unknown) => {
+  it("report all problems at once, where they were written", () => {
+    const problems = (value: unknown) => {
       try {
         checkData(value);
       } catch (error) {
-        return (error as { faults: string[] }).faults;
+        return (error as { problems: string[] }).problems;
       }
       return [];
     };
-    expect(faults([{ source: "x", map: { prompt: "q" }, cap: 0 }, { use: "aya", wieght: 2 }, { use: "nllb" }])).toEqual(
-      [
-        "[0].map.response: is missing",
-        expect.stringMatching(/^\[0\]\.cap: /),
-        expect.stringMatching(/^\[1\].*unknown field "wieght"/),
-        "[2].language: is missing; nllb has several",
-      ],
-    );
-    expect(faults({ use: "orca-math", language: "Swahili" })).toEqual([
+    expect(
+      problems([{ source: "x", map: { prompt: "q" }, cap: 0 }, { use: "aya", wieght: 2 }, { use: "nllb" }]),
+    ).toEqual([
+      "[0].map.response: is missing",
+      expect.stringMatching(/^\[0\]\.cap: /),
+      expect.stringMatching(/^\[1\].*unknown field "wieght"/),
+      "[2].language: is missing; nllb has several",
+    ]);
+    expect(problems({ use: "orca-math", language: "Swahili" })).toEqual([
       "language: means nothing to orca-math, which has one language",
     ]);
-    expect(faults({ sets: [{ use: "nllb", language: "Swahili" }], deduplicate: 1 })).toHaveLength(2);
-    expect(faults({ sets: [{ use: "nllb", language: "Swahili" }] })[0]).toMatch(
+    expect(problems({ sets: [{ use: "nllb", language: "Swahili" }], deduplicate: 1 })).toHaveLength(2);
+    expect(problems({ sets: [{ use: "nllb", language: "Swahili" }] })[0]).toMatch(
       /^sets\[0\]\.source: is missing\. The hub holds its card only/,
     );
-    expect(faults({ use: "aya", language: "Swahilli" })[0]).toMatch(/^language: .* did you mean Swahili\?/);
-    expect(faults(["math"])[0]).toMatch(/^\[0\]\.use: must be one of orca-math, aya/);
-    expect(faults([{ source: "x" }, { map: { response: "a" } }])).toEqual([
+    expect(problems({ use: "aya", language: "Swahilli" })[0]).toMatch(/^language: .* did you mean Swahili\?/);
+    expect(problems(["math"])[0]).toMatch(/^\[0\]\.use: must be one of orca-math, aya/);
+    expect(problems([{ source: "x" }, { map: { response: "a" } }])).toEqual([
       expect.stringMatching(/^\[1\]\.source: is missing/),
     ]);
-    expect(faults(7)).toHaveLength(1);
+    expect(problems(7)).toHaveLength(1);
   });
 
   it("are replaced by what a run says, filters by their columns", () => {

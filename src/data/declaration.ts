@@ -104,7 +104,7 @@ export const mixtureFields = z.strictObject({
 
 /**
  * All of `data:` in a run: a mapping with `sets` and what holds for all of them, or only a list of sets, or one set.
- * Faults have the path at which they were written.
+ * Problems have the path at which they were written.
  */
 const anyData = z.unknown().transform((value, context): z.output<typeof mixtureFields> => {
   const isMapping = typeof value === "object" && value !== null && !Array.isArray(value);

@@ -66,7 +66,7 @@ export interface PreparedData {
 
 /**
  * Prepares data. The result depends on the declaration, the files, the tokenizer and the seed, on nothing else.
- * @throws {RecipeError} if the declaration has faults, all of them at once
+ * @throws {RecipeError} if the declaration has problems, all of them at once
  * @throws {DataError} if data cannot be found or read, or nothing of a set is left
  * @throws {CancelledError} when the signal fires
  */
@@ -124,7 +124,7 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   }
 }
 
-/** Checks a declaration given as a value. @throws {RecipeError} with every fault */
+/** Checks a declaration given as a value. @throws {RecipeError} with every problem */
 export function checkData(value: unknown): DataDeclaration {
   return checkSettings(value, { kind: "declaration of data", check: (data) => checkSchema(dataSchema, data) });
 }

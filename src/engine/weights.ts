@@ -91,21 +91,21 @@ function findSteps(
   source: ModelSource,
 ): Map<string, Step> {
   const steps = new Map<string, Step>();
-  const faults: string[] = [];
+  const problems: string[] = [];
   for (const [input, stored] of wanted) {
     const step = source.tensors.get(names.get(stored.name) ?? "") as Step;
     const shape = stored.rows ? [stored.rows.of, ...stored.shape.slice(1)] : stored.shape;
     if (!sameShape(step.shape, shape)) {
-      faults.push(
+      problems.push(
         `${step.tensor} is ${formatShape(step.shape)}, and ${source.config.file} asks for ${formatShape(shape)}`,
       );
     } else steps.set(input, step);
   }
-  if (faults.length === 0) return steps;
-  const shown = faults.slice(0, MOST_FAULTS);
-  if (faults.length > shown.length) shown.push(`and ${plural(faults.length - shown.length, "other")}`);
+  if (problems.length === 0) return steps;
+  const shown = problems.slice(0, MOST_PROBLEMS);
+  if (problems.length > shown.length) shown.push(`and ${plural(problems.length - shown.length, "other")}`);
   throw new MismatchError(`the weights of ${source.name} are not those that its configuration describes:`, shown);
 }
 
-// A wrong configuration makes every tensor a fault; the first few tell which field it is.
-const MOST_FAULTS = 8;
+// A wrong configuration makes every tensor a problem; the first few tell which field it is.
+const MOST_PROBLEMS = 8;

@@ -155,7 +155,7 @@ async function score(
     }));
   });
   const open = new Map(indices.map((index) => [index, new Map<number, number>()]));
-  const faults = new Map<number, string>();
+  const problems = new Map<number, string>();
   await backend.loglikelihood(
     requests.map(({ request }) => request),
     {
@@ -164,11 +164,11 @@ async function score(
         const { index = 0, choice = 0 } = requests[i] ?? {};
         const known = open.get(index);
         if (!known) return;
-        if (isFault(answer)) faults.set(index, answer.fault);
+        if (isFault(answer)) problems.set(index, answer.fault);
         known.set(choice, isFault(answer) ? Number.NaN : answer.logprob);
         const { choices } = items[index] as ChooseItem;
         if (known.size < choices.length) return;
-        const fault = faults.get(index);
+        const fault = problems.get(index);
         const by = "log-likelihood";
         if (fault !== undefined) onAnswer(index, { by, output: undefined, fault });
         else onAnswer(index, { by, output: choices.map((_, at) => known.get(at) ?? null) });

@@ -1,4 +1,4 @@
-// Whole evaluations against the toy model: scores by hand, faults counted, stopped and gone on with to the same bytes.
+// Whole evaluations against the toy model: scores by hand, problems counted, stopped and gone on with to the same bytes.
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -55,9 +55,9 @@ describe("an answer without a text", () => {
       return JSON.stringify(request.body.prompt) === first ? { choices: [] } : answer(request);
     });
     const { results, samples } = await evaluate({ tasks: [generateTask(3)], backend, data: {}, source: "x" });
-    expect(results.tasks[0]?.faults).toMatchObject({ refused: 1, unscored: 1 });
-    const faults = samples.get("lengths")?.flatMap(({ fault }) => fault ?? []);
-    expect(faults).toEqual([expect.stringMatching(/completions answered without a text \(asked 3 times\)$/)]);
+    expect(results.tasks[0]?.problems).toMatchObject({ refused: 1, unscored: 1 });
+    const problems = samples.get("lengths")?.flatMap(({ fault }) => fault ?? []);
+    expect(problems).toEqual([expect.stringMatching(/completions answered without a text \(asked 3 times\)$/)]);
   });
 
   it("is an empty answer where the model has only reasoned", async () => {
@@ -75,7 +75,7 @@ describe("an answer without a text", () => {
       ["", "length"],
       ["", "length"],
     ]);
-    expect(results.tasks[0]?.faults).toMatchObject({ refused: 0, unscored: 0, cut: 2 });
+    expect(results.tasks[0]?.problems).toMatchObject({ refused: 0, unscored: 0, cut: 2 });
     expect(asked).toBe(2);
   });
 });
@@ -104,7 +104,12 @@ describe("results", () => {
       items: 9,
       notes: ["made up"],
       answeredBy: { generation: 9 },
-      faults: { refused: 0, missing: 0, unscored: 0, cut: answers.filter(({ finish }) => finish === "length").length },
+      problems: {
+        refused: 0,
+        missing: 0,
+        unscored: 0,
+        cut: answers.filter(({ finish }) => finish === "length").length,
+      },
     });
     const right = (await itemsOf(chooseTask(4))).filter((item) => {
       const values = logprobsOf(item);
@@ -162,7 +167,7 @@ describe("choices", () => {
     const { results, samples } = await run({ tasks: [chooseTask(6)], backend, out });
     const missing = (samples.get("letters") ?? []).filter(({ output }) => (output as unknown[]).includes(null));
     expect(missing.length).toBeGreaterThan(0);
-    expect(results.tasks[0]?.faults).toMatchObject({ missing: missing.length, unscored: missing.length, refused: 0 });
+    expect(results.tasks[0]?.problems).toMatchObject({ missing: missing.length, unscored: missing.length, refused: 0 });
     expect(results.tasks[0]?.scores[0]).toMatchObject({ items: 6 - missing.length, unscored: missing.length });
     if (missing.length === 6) expect(results.tasks[0]?.scores[0]?.value).toBeNaN();
     expect(JSON.stringify(await readResults(out))).toBe(JSON.stringify(results));
@@ -188,7 +193,7 @@ describe("choices", () => {
   });
 });
 
-describe("faults", () => {
+describe("problems", () => {
   const tooLong = (body: FakeRequest["body"], unlucky: readonly number[]): boolean => {
     const text = Array.isArray(body.prompt) ? toy.decode(body.prompt as number[]) : "";
     return body.max_tokens === 6 && unlucky.some((i) => text.includes(`Question: ${i * 7}\n`));
@@ -200,7 +205,7 @@ describe("faults", () => {
       tooLong(request.body, [1, 4]) ? { status: 400, json: { error: "too long for me" } } : fake(request),
     );
     const { results, samples } = await run({ tasks: [generateTask(6)], backend, out });
-    expect(results.tasks[0]?.faults).toMatchObject({ refused: 2, unscored: 2 });
+    expect(results.tasks[0]?.problems).toMatchObject({ refused: 2, unscored: 2 });
     expect(results.tasks[0]?.scores[0]).toMatchObject({ items: 4, unscored: 2 });
     expect(samples.get("lengths")?.[4]).toMatchObject({
       output: null,
@@ -291,7 +296,7 @@ describe("programs", () => {
     const { results, samples } = await run({ tasks: [programs(12)], backend, sandbox, out });
     const executions = (samples.get("lengths") ?? []).map(({ execution }) => execution?.outcome);
     expect(results.sandbox).toEqual(identity);
-    expect(results.tasks[0]?.faults.executions).toEqual({
+    expect(results.tasks[0]?.problems.executions).toEqual({
       timeout: executions.filter((outcome) => outcome === "timeout").length,
     });
     expect(most.atOnce).toBeLessThanOrEqual(4);

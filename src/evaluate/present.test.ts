@@ -14,7 +14,7 @@ const task = (more: Partial<TaskResult>): TaskResult => ({
   items: 250,
   notes: [],
   answeredBy: { generation: 250 },
-  faults: { refused: 0, missing: 0, unscored: 0, cut: 0 },
+  problems: { refused: 0, missing: 0, unscored: 0, cut: 0 },
   metrics: [],
   scores: [
     {
@@ -101,7 +101,7 @@ describe("scores", () => {
     const troubled = task({
       notes: ["cut short"],
       answeredBy: { "next token": 3, "log-likelihood": 247 },
-      faults: { refused: 1, missing: 2, unscored: 3, cut: 4, executions: { timeout: 5 } },
+      problems: { refused: 1, missing: 2, unscored: 3, cut: 4, executions: { timeout: 5 } },
     });
     const sandbox = {
       python: "3.12",

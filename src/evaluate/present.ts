@@ -87,7 +87,7 @@ export function scoreNotes({ tasks, sandbox }: Results): string[] {
   );
   return [
     ...new Set(signatures),
-    ...tasks.flatMap((task) => [...task.notes, ...faultNotes(task)].map((note) => `${task.task}: ${note}`)),
+    ...tasks.flatMap((task) => [...task.notes, ...problemNotes(task)].map((note) => `${task.task}: ${note}`)),
     ...weak.map((what) =>
       sandbox?.[what] === "python"
         ? `sandbox: only Python keeps programs from ${WEAK[what]}, not the kernel; this stops accidents, not attacks`
@@ -103,16 +103,16 @@ const WEAK = {
   memory: "using unlimited memory",
 } as const;
 
-function faultNotes({ faults, items, answeredBy }: TaskResult): string[] {
+function problemNotes({ problems, items, answeredBy }: TaskResult): string[] {
   const of = (count: number, what: string): string[] => (count > 0 ? [`${count} of ${items} ${what}`] : []);
   const nextToken = answeredBy["next token"] ?? 0;
   return [
     ...of(nextToken, "scored by the log-probabilities of the next token"),
-    ...of(faults.refused, "refused by the server or too long for the model; see the samples"),
-    ...of(faults.missing, "have a choice that the server's list of likely next tokens lacks"),
-    ...of(faults.unscored, "have no verdict and are in no score"),
-    ...of(faults.cut, "answers were cut at the limit of new tokens"),
-    ...Object.entries(faults.executions ?? {}).flatMap(([outcome, count]) => of(count, `programs: ${outcome}`)),
+    ...of(problems.refused, "refused by the server or too long for the model; see the samples"),
+    ...of(problems.missing, "have a choice that the server's list of likely next tokens lacks"),
+    ...of(problems.unscored, "have no verdict and are in no score"),
+    ...of(problems.cut, "answers were cut at the limit of new tokens"),
+    ...Object.entries(problems.executions ?? {}).flatMap(([outcome, count]) => of(count, `programs: ${outcome}`)),
   ];
 }
 

@@ -267,7 +267,7 @@ export class TaskRun {
       items: items.length,
       notes,
       answeredBy: countBy(this.#answers.flatMap((answer) => answer?.by ?? [])),
-      faults: {
+      problems: {
         refused: this.#refused,
         missing: samples.filter(({ output }) => Array.isArray(output) && output.includes(null)).length,
         unscored: samples.filter(({ verdict }) => verdict === null).length,

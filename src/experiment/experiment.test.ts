@@ -119,7 +119,7 @@ async function run(plan: string) {
 
 it("goes from a plan to a report, and computes nothing twice", async () => {
   const preview = await previewExperiment(await openExperiment(file("plan.yaml")));
-  expect(preview.faults).toEqual([]);
+  expect(preview.problems).toEqual([]);
   expect(outlookLines(preview).join("\n")).toMatch(
     /training +0 +2\nanalysis +0 +0\nevaluation +0 +2\n.*time left: unknown/s,
   );
@@ -167,14 +167,14 @@ it("says everything that its world lacks at once", async () => {
     .replace("name: tiny", "name: bad");
   writeFileSync(file("bad/plan.yaml"), plan);
   const experiment = await openExperiment(file("bad/plan.yaml"));
-  const { faults } = await previewExperiment(experiment);
-  const text = faults.join("\n");
+  const { problems } = await previewExperiment(experiment);
+  const text = problems.join("\n");
   expect(text).toMatch(/line 17: experts\.swahili\.folders\[0\]: nowhere does not exist/);
   expect(text).toMatch(/line 9: experts\.math\.train\.run\.data: lost\.jsonl does not exist/);
   expect(text).toMatch(/task mgsm_xx: /);
   expect(text).toMatch(/task missing\.yaml: .*does not exist/);
   expect(text).toMatch(/swap, bottom 9: .*9/);
-  expect(faults).toHaveLength(5);
+  expect(problems).toHaveLength(5);
   await expect(runOpened(experiment)).rejects.toThrow(
     /plan\.yaml cannot run here:\n {2}- line 9: experts\.math\.train\.run\.data: lost/,
   );
@@ -196,7 +196,7 @@ it("says that a step was stopped whose process is gone, and that cores are asked
   const lacking = PLAN.replace("name: tiny", "name: gone\nexecutor: { cores: 200, memory: 900TB }");
   writeFileSync(file("gone.yaml"), lacking);
   const experiment = await openExperiment(file("gone.yaml"));
-  expect(experiment.world.faults).toEqual([]);
+  expect(experiment.world.problems).toEqual([]);
   expect(experiment.world.notes).toEqual([
     expect.stringMatching(/^executor\.cores is 200, and this machine has \d+ cores?: a step runs on \d+$/),
     expect.stringMatching(/^executor\.memory is 900 TB, and this machine has .* GB: a step may end/),
@@ -226,15 +226,15 @@ it("says that a step was stopped whose process is gone, and that cores are asked
   expect((await statusOf(experiment)).counts.running).toBe(0);
 });
 
-it("tells faults of the plan and of its world in one list, with their lines", async () => {
+it("tells problems of the plan and of its world in one list, with their lines", async () => {
   const plan = PLAN.replace("folders: [language]", "folders: [nowhere]")
     .replace("response: response", "response: answer")
     .replace('tasks: ["problems_{language}.yaml"]', 'tasks: [{ task: "problems_{language}.yaml", shots: 900 }]')
     .replace("grid: { bottom: [1, 2] }", "grid: { bottom: [1, 2] }\n    pairs: [[math-9, swahili-1]]");
   writeFileSync(file("many.yaml"), plan);
   const error = await openExperiment(file("many.yaml")).catch((one: RecipeError) => one);
-  const faults = error instanceof RecipeError ? error.faults.map((fault) => fault.replace(/: .*/s, "")) : [];
-  expect(faults).toEqual(["line 9", "line 17", "line 22", "line 24"]);
+  const problems = error instanceof RecipeError ? error.problems.map((problem) => problem.replace(/: .*/s, "")) : [];
+  expect(problems).toEqual(["line 9", "line 17", "line 22", "line 24"]);
   expect(String(error)).toMatch(/experts\.math\.train\.run\.data: problems\.jsonl: .* has no column answer/);
   expect(String(error)).toMatch(/evaluate\.tasks\[0\]: task problems_sw\.yaml: .*900/);
   expect(String(error)).toMatch(/pairs\[0\]: there is no expert math-9; did you mean math-1\?/);

@@ -11,7 +11,7 @@ import { SlurmExecutor } from "./execute/slurm.js";
 import type { Expansion } from "./plan/expand.js";
 import { inspectPlan } from "./plan/plan-file.js";
 import type { ExperimentPlan } from "./plan/plan-schema.js";
-import { type CheckedWorld, checkWorld, refuseFaults, spaceFault } from "./run/check.js";
+import { type CheckedWorld, checkWorld, refuseProblems, spaceProblem } from "./run/check.js";
 import { type Estimate, estimateExperiment } from "./run/estimate.js";
 import {
   type Counts,
@@ -53,8 +53,8 @@ export interface Experiment {
 
 /**
  * Opens an experiment: reads its plan, and looks at models, data and tasks.
- * @throws {RecipeError} if the plan has faults, with all of them and all that its world lacks; what a sound plan's world
- *   lacks is in `world.faults`
+ * @throws {RecipeError} if the plan has problems, with all of them and all that its world lacks; what a sound plan's world
+ *   lacks is in `world.problems`
  */
 export async function openExperiment(file: string, options: OpenOptions = {}): Promise<Experiment> {
   const inspected = await inspectPlan(file);
@@ -65,7 +65,7 @@ export async function openExperiment(file: string, options: OpenOptions = {}): P
   const named = plan.evaluate.data;
   const data = options.data ? resolve(options.data) : named === undefined ? undefined : resolve(planFolder, named);
   const world = await checkWorld({ ...inspected, plan, folder: planFolder }, { out, data, signal: options.signal });
-  if (inspected.faults.length > 0) refuseFaults(world.faults, file, "is not a valid plan");
+  if (inspected.problems.length > 0) refuseProblems(world.problems, file, "is not a valid plan");
   return { plan, file, planFolder, out, data, world };
 }
 
@@ -77,19 +77,19 @@ export interface Outlook {
   readonly steps: readonly StepStatus[];
   readonly estimate: Estimate;
   /** Everything that keeps it from running. */
-  readonly faults: readonly string[];
+  readonly problems: readonly string[];
 }
 
-/** What will be done if it goes on now, from where it is: steps, hours, bytes, faults. For `--dry-run`. */
+/** What will be done if it goes on now, from where it is: steps, hours, bytes, problems. For `--dry-run`. */
 export async function previewExperiment(experiment: Experiment): Promise<Outlook> {
   const { world } = experiment;
   const { expansion, steps, estimate } = await standOf(experiment);
-  return { expansion, steps, estimate, faults: [...world.faults, ...(await spaceFaults(experiment, estimate))] };
+  return { expansion, steps, estimate, problems: [...world.problems, ...(await spaceProblems(experiment, estimate))] };
 }
 
-async function spaceFaults({ out }: Experiment, estimate: Estimate): Promise<string[]> {
-  const fault = estimate.bytes === undefined ? undefined : await spaceFault(out, estimate.bytes);
-  return fault === undefined ? [] : [fault];
+async function spaceProblems({ out }: Experiment, estimate: Estimate): Promise<string[]> {
+  const problem = estimate.bytes === undefined ? undefined : await spaceProblem(out, estimate.bytes);
+  return problem === undefined ? [] : [problem];
 }
 
 /** How far an experiment is: its steps with their states, and what is left by the best knowledge there is. */
@@ -155,16 +155,16 @@ export interface RunExperimentOptions {
 
 /**
  * Runs what is left of an experiment.
- * @throws {RecipeError} if its world lacks something, with every fault
+ * @throws {RecipeError} if its world lacks something, with every problem
  * @throws {LayergraftError} if another runner has it
  * @throws {CancelledError} if the signal fires; what is done stays done, and running it again goes on
  */
 export async function runOpened(experiment: Experiment, options: RunExperimentOptions = {}): Promise<RunSummary> {
   const { plan, world, out, file } = experiment;
   const store = new Store(out);
-  refuseFaults(world.faults, basename(file));
+  refuseProblems(world.problems, basename(file));
   const { estimate } = await standOf(experiment);
-  refuseFaults(await spaceFaults(experiment, estimate), basename(file));
+  refuseProblems(await spaceProblems(experiment, estimate), basename(file));
   return runExperiment({
     ...{ plan, out, facts: world.facts, signal: options.signal, onEvent: options.onEvent },
     attempts: plan.executor.attempts,

@@ -30,5 +30,5 @@ export { gatherReport } from "./report/gather.js";
 export { adviceOnFailures, outlookLines, statusLines } from "./report/outlook.js";
 export { progressOf } from "./report/progress.js";
 export { overviewLines } from "./report/terminal.js";
-export { refuseFaults } from "./run/check.js";
+export { refuseProblems } from "./run/check.js";
 export type { Counts, RunEvent, RunSummary } from "./run/run-experiment.js";

@@ -51,4 +51,4 @@ export { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan/plan.
 export { type OpenedPlan, openPlan, planRecipe, planSoup, planSwap } from "./plan/planner.js";
 export type { MergeRecipe, MergeRecipeInput, Recipe, RecipeInput } from "./plan/recipe.js";
 export { LIST_FIELDS, mapSources, methodOf, OUTPUT_DTYPES, SOURCE_FIELDS } from "./plan/recipe.js";
-export { checkRecipe, parseRecipe, readRecipe, recipeFaults } from "./plan/recipe-file.js";
+export { checkRecipe, parseRecipe, readRecipe, recipeProblems } from "./plan/recipe-file.js";

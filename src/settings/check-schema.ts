@@ -1,4 +1,4 @@
-// Checking a value against a schema: all faults at once, in the words of those who write YAML, with the field that a
+// Checking a value against a schema: all problems at once, in the words of those who write YAML, with the field that a
 // misspelt one was meant to be.
 
 import type { z } from "zod";
@@ -8,7 +8,7 @@ import { type SchemaField, schemaFields } from "./schema-fields.js";
 type Path = readonly PropertyKey[];
 
 /** What is wrong with a value, and where in it. */
-export interface Fault {
+export interface Problem {
   readonly path: Path;
   /** Where it stands, if that is not the path that the message begins with. */
   readonly at?: Path;
@@ -17,14 +17,14 @@ export interface Fault {
   readonly message: string;
 }
 
-/** What a check makes of a value: the checked value, or faults. */
+/** What a check makes of a value: the checked value, or problems. */
 export interface Checked<T> {
   readonly value?: T;
-  readonly faults: readonly Fault[];
+  readonly problems: readonly Problem[];
 }
 
 /** `models[0].weight: must be a number` */
-export function formatFault({ path, message }: Fault): string {
+export function formatProblem({ path, message }: Problem): string {
   return path.length === 0 ? message : `${formatPath(path)}: ${message}`;
 }
 
@@ -35,18 +35,18 @@ export function formatPath(path: Path): string {
     .join("");
 }
 
-/** Checks a value that stands at a path; the faults begin with that path. */
+/** Checks a value that stands at a path; the problems begin with that path. */
 export function checkSchema<T extends z.ZodType>(schema: T, value: unknown, base: Path = []): Checked<z.output<T>> {
   const parsed = parseInWords(schema, value);
-  if (parsed.success) return { value: parsed.data, faults: [] };
-  const faults = faultsOfIssues(parsed.error.issues, []);
-  const fields = faults.some(({ unknown }) => unknown !== undefined) ? schemaFields(schema) : [];
-  const under = ({ path, at, ...rest }: Fault): Fault => ({
+  if (parsed.success) return { value: parsed.data, problems: [] };
+  const problems = problemsOfIssues(parsed.error.issues, []);
+  const fields = problems.some(({ unknown }) => unknown !== undefined) ? schemaFields(schema) : [];
+  const under = ({ path, at, ...rest }: Problem): Problem => ({
     ...rest,
     path: [...base, ...path],
     ...(at ? { at: [...base, ...at] } : {}),
   });
-  return { faults: faults.map((fault) => under(withHint(fault, fields))) };
+  return { problems: problems.map((problem) => under(withHint(problem, fields))) };
 }
 
 /** Parses with messages in plain words; for a schema that calls another one. */
@@ -55,9 +55,9 @@ export function parseInWords<T extends z.ZodType>(schema: T, value: unknown): z.
 }
 
 /** Names the field that an unknown one was meant to be, or where a field of its name belongs. */
-export function withHint(fault: Fault, fields: readonly SchemaField[]): Fault {
-  const { unknown, path, message } = fault;
-  if (unknown === undefined) return fault;
+export function withHint(problem: Problem, fields: readonly SchemaField[]): Problem {
+  const { unknown, path, message } = problem;
+  if (unknown === undefined) return problem;
   const places = fields.map(({ name }) => {
     const keys = name.split(/\.|(?=\[\])/);
     return { leaf: keys.at(-1) ?? "", parent: keys.slice(0, -1) };
@@ -65,9 +65,9 @@ export function withHint(fault: Fault, fields: readonly SchemaField[]): Fault {
   const leavesOf = (some: typeof places) => some.map(({ leaf }) => leaf);
   const elsewhere = places.filter(({ leaf }) => leaf === unknown).map(({ parent }) => parent);
   const named = [...new Set(elsewhere.map((keys) => keys.join(".").replaceAll(".[]", "[]") || "the top"))].slice(0, 2);
-  if (named.length > 0) return { ...fault, message: `${message}; it belongs under ${named.join(" or ")}` };
+  if (named.length > 0) return { ...problem, message: `${message}; it belongs under ${named.join(" or ")}` };
   const beside = didYouMean(unknown, leavesOf(places.filter(({ parent }) => isAt(path, parent))));
-  return { ...fault, message: `${message}${beside || didYouMean(unknown, leavesOf(places))}` };
+  return { ...problem, message: `${message}${beside || didYouMean(unknown, leavesOf(places))}` };
 }
 
 /** Whether a path is one of those that a field's keys stand for. */
@@ -77,24 +77,24 @@ function isAt(path: Path, keys: readonly string[]): boolean {
   return path.length === keys.length && keys.every(fits);
 }
 
-/** Issues as faults: within a union, those of the variant that was meant, which is the one with the deepest complaint. */
-function faultsOfIssues(issues: readonly z.core.$ZodIssue[], base: Path): Fault[] {
-  return issues.flatMap((issue): Fault[] => {
+/** Issues as problems: within a union, those of the variant that was meant, which is the one with the deepest complaint. */
+function problemsOfIssues(issues: readonly z.core.$ZodIssue[], base: Path): Problem[] {
+  return issues.flatMap((issue): Problem[] => {
     const path = [...base, ...issue.path];
     const isMissing = issue.input === undefined && (issue.code === "invalid_type" || issue.code === "invalid_union");
     // A recipe without a method lacks it, but which methods there are says more.
     if (isMissing || (issue.code === "custom" && issue.input === undefined)) return [{ path, message: "is missing" }];
     if (issue.code === "invalid_union" && issue.errors.length > 0) {
-      const variants = issue.errors.map((variant) => faultsOfIssues(variant, path));
-      const depth = (faults: Fault[]) => Math.max(...faults.map((fault) => fault.path.length));
+      const variants = issue.errors.map((variant) => problemsOfIssues(variant, path));
+      const depth = (problems: Problem[]) => Math.max(...problems.map((problem) => problem.path.length));
       const deepest = variants.toSorted((a, b) => depth(b) - depth(a))[0];
       if (deepest && depth(deepest) > path.length) return deepest;
       // A mapping with an unknown field complains at its own level, and still says more than the union does.
-      const precise = variants.find((faults) => faults.every(({ unknown }) => unknown !== undefined));
+      const precise = variants.find((problems) => problems.every(({ unknown }) => unknown !== undefined));
       return precise ?? [{ path, message: issue.message }];
     }
     if (issue.code !== "unrecognized_keys") return [{ path, message: issue.message }];
-    return issue.keys.map((key): Fault => {
+    return issue.keys.map((key): Problem => {
       const message = `unknown field ${JSON.stringify(shorten(key))}`;
       return { path, at: [...path, key], unknown: key, message };
     });

@@ -2,9 +2,9 @@
 export {
   type Checked,
   checkSchema,
-  type Fault,
-  formatFault,
   formatPath,
+  formatProblem,
+  type Problem,
   parseInWords,
   withHint,
 } from "./check-schema.js";

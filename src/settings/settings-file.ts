@@ -1,4 +1,4 @@
-// Files that a person writes as YAML or JSON: reading them, and reporting all their faults at once, each with its line.
+// Files that a person writes as YAML or JSON: reading them, and reporting all their problems at once, each with its line.
 // Knows no schema; a caller checks the value and says what is wrong with it, and where.
 
 import { dirname } from "node:path";
@@ -20,7 +20,7 @@ import {
   type YAMLParseError,
 } from "yaml";
 import { isDeeperThan, isSystemError, RecipeError, readBounded, shorten } from "../core/index.js";
-import { type Checked, type Fault, formatFault } from "./check-schema.js";
+import { type Checked, formatProblem, type Problem } from "./check-schema.js";
 
 // A file of a page is 3 kB; this keeps a wrong argument, such as a weight file, from being read whole.
 const MAX_BYTES = 5_000_000;
@@ -58,7 +58,7 @@ export interface LocatedSettings<T> {
 
 /**
  * Reads such a file and checks it.
- * @throws {RecipeError} with every fault and its line
+ * @throws {RecipeError} with every problem and its line
  */
 export async function readSettings<T>(file: string, kind: SettingsKind<T>): Promise<LocatedSettings<T>> {
   const document = openSettings(await readSettingsText(file, kind.kind), file);
@@ -71,24 +71,24 @@ export async function readSettings<T>(file: string, kind: SettingsKind<T>): Prom
 
 /**
  * Parses the text of such a file and checks it; `file` is for messages.
- * @throws {RecipeError} with every fault and its line
+ * @throws {RecipeError} with every problem and its line
  */
 export function parseSettings<T>(text: string, file: string, kind: SettingsKind<T>): T {
   return checkedIn(openSettings(text, file), file, kind);
 }
 
 function checkedIn<T>(document: SettingsText, file: string, { kind, check }: SettingsKind<T>): T {
-  const { value, faults } = check(document.value);
+  const { value, problems } = check(document.value);
   if (value !== undefined) return value;
-  throw new RecipeError(`${file} is not a valid ${kind}:`, document.inLines(faults), { file });
+  throw new RecipeError(`${file} is not a valid ${kind}:`, document.inLines(problems), { file });
 }
 
-/** Checks such settings given as a value. @throws {RecipeError} with every fault */
+/** Checks such settings given as a value. @throws {RecipeError} with every problem */
 export function checkSettings<T>(value: unknown, { kind, check }: SettingsKind<T>): T {
   if (isDeeperThan(value, MOST_LEVELS)) throw new RecipeError(`the ${kind} nests too deep, or contains itself`);
-  const { value: checked, faults } = check(value);
+  const { value: checked, problems } = check(value);
   if (checked !== undefined) return checked;
-  throw new RecipeError(`This is not a valid ${kind}:`, faults.map(formatFault));
+  throw new RecipeError(`This is not a valid ${kind}:`, problems.map(formatProblem));
 }
 
 /** `["models", 1, "weight"]` of `models[1].weight`. */
@@ -111,8 +111,8 @@ function refusingEndless<T>(file: string, read: () => T): T {
 /** The text of such a file as a value, and where in it things stand. */
 export interface SettingsText {
   readonly value: unknown;
-  /** Faults with their lines, in the order of the file, each once. */
-  readonly inLines: (faults: readonly Fault[]) => readonly string[];
+  /** Problems with their lines, in the order of the file, each once. */
+  readonly inLines: (problems: readonly Problem[]) => readonly string[];
   /** The line on which a path stands, or the closest that does. */
   readonly lineOf: (path: readonly PropertyKey[]) => number | undefined;
 }
@@ -168,8 +168,8 @@ function readDocument(text: string, file: string, options: DocumentOptions & Sch
 export function openSettings(text: string, file: string, options: DocumentOptions & SchemaOptions = {}): SettingsText {
   const { document, next, lineAt } = readDocument(text, file, options);
   if (document.errors.length > 0) {
-    const faults = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${syntaxFault(error, text)}`);
-    throw new RecipeError(`${file} is not valid YAML:`, [...new Set(faults)], { file });
+    const problems = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${syntaxProblem(error, text)}`);
+    throw new RecipeError(`${file} is not valid YAML:`, [...new Set(problems)], { file });
   }
   if (next) {
     const line = lineAt(next.range[0]);
@@ -177,8 +177,11 @@ export function openSettings(text: string, file: string, options: DocumentOption
     throw new RecipeError(message, [], { file });
   }
   const lineOf = linesOf(document, lineAt);
-  const inLines = (faults: readonly Fault[]) => {
-    const found = faults.map((fault) => ({ line: lineOf(fault.at ?? fault.path), text: formatFault(fault) }));
+  const inLines = (problems: readonly Problem[]) => {
+    const found = problems.map((problem) => ({
+      line: lineOf(problem.at ?? problem.path),
+      text: formatProblem(problem),
+    }));
     const sorted = found.sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
     return [...new Set(sorted.map(({ line, text }) => (line === undefined ? text : `line ${line}: ${text}`)))];
   };
@@ -217,7 +220,7 @@ function linesOf(
 }
 
 /** What the parser complains of, for people who do not know its words. */
-function syntaxFault({ code, message, pos }: YAMLParseError, text: string): string {
+function syntaxProblem({ code, message, pos }: YAMLParseError, text: string): string {
   const key = /^[^:\n]+/.exec(text.slice(pos[0]))?.[0].trim();
   if (code === "DUPLICATE_KEY") return `${shorten(key ?? "")} stands here a second time; keep one of the two`;
   if (code === "BLOCK_AS_IMPLICIT_KEY" || code === "MULTILINE_IMPLICIT_KEY") {

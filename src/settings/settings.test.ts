@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { checkSchema, formatFault } from "./check-schema.js";
+import { checkSchema, formatProblem } from "./check-schema.js";
 import { jsonSchemaOf, schemaFields, writtenAs } from "./schema-fields.js";
 import { checkSettings, parseSettings } from "./settings-file.js";
 
@@ -13,8 +13,8 @@ const schema = z.strictObject({
   list: z.array(z.union([z.string(), z.strictObject({ weight: z.number() })])).default([]),
 });
 
-function faultsOf(value: unknown): string[] {
-  return checkSchema(schema, value).faults.map(formatFault);
+function problemsOf(value: unknown): string[] {
+  return checkSchema(schema, value).problems.map(formatProblem);
 }
 
 describe("checkSchema", () => {
@@ -31,23 +31,23 @@ describe("checkSchema", () => {
     [{ name: "a", list: [{ weight: "1" }] }, "list[0].weight: must be a number, not text"],
     [[], "must be a mapping, not a list"],
   ])("%j", (value, message) => {
-    expect(faultsOf(value)[0]).toBe(message);
+    expect(problemsOf(value)[0]).toBe(message);
   });
 
   it("names the field that was meant, in entries and named entries too, or where a field belongs", () => {
-    expect(faultsOf({ name: "a", stepps: 1 })).toEqual(['unknown field "stepps"; did you mean steps?']);
-    expect(faultsOf({ name: "a", parts: { x: { size: "small", sizes: 1 } } })).toEqual([
+    expect(problemsOf({ name: "a", stepps: 1 })).toEqual(['unknown field "stepps"; did you mean steps?']);
+    expect(problemsOf({ name: "a", parts: { x: { size: "small", sizes: 1 } } })).toEqual([
       'parts.x: unknown field "sizes"; did you mean size?',
     ]);
-    expect(faultsOf({ name: "a", list: [{ weigth: 1 }] })[0]).toBe("list[0].weight: is missing");
-    expect(faultsOf({ name: "a", rate: 1 })).toEqual(['unknown field "rate"; it belongs under inner']);
-    expect(faultsOf({ name: "a", inner: { name: "b" } })).toEqual([
+    expect(problemsOf({ name: "a", list: [{ weigth: 1 }] })[0]).toBe("list[0].weight: is missing");
+    expect(problemsOf({ name: "a", rate: 1 })).toEqual(['unknown field "rate"; it belongs under inner']);
+    expect(problemsOf({ name: "a", inner: { name: "b" } })).toEqual([
       'inner: unknown field "name"; it belongs under the top',
     ]);
   });
 
-  it("begins faults with the path of the value", () => {
-    expect(checkSchema(inner, { rat: 1 }, ["runs", 0]).faults).toEqual([
+  it("begins problems with the path of the value", () => {
+    expect(checkSchema(inner, { rat: 1 }, ["runs", 0]).problems).toEqual([
       {
         path: ["runs", 0],
         at: ["runs", 0, "rat"],
@@ -61,11 +61,11 @@ describe("checkSchema", () => {
 describe("settings", () => {
   const kind = { kind: "test", check: (value: unknown) => checkSchema(schema, value) };
 
-  it("report every fault with its line, in the order of the file", () => {
+  it("report every problem with its line, in the order of the file", () => {
     const text = "steps: x\nname: a\nlist:\n  - weight: no\ninner:\n  rat: 1\n";
     expect(() => parseSettings(text, "a.yaml", kind)).toThrow(
       expect.objectContaining({
-        faults: [
+        problems: [
           "line 1: steps: must be a number, not text",
           "line 4: list[0].weight: must be a number, not text",
           'line 6: inner: unknown field "rat"; did you mean rate?',

@@ -1,4 +1,4 @@
-// Runs as people write them: defaults, presets, every fault at once with its line. Not what a trainer does with them.
+// Runs as people write them: defaults, presets, every problem at once with its line. Not what a trainer does with them.
 import { describe, expect, it } from "vitest";
 import { RecipeError } from "../core/errors.js";
 import { learningRateFactor } from "./loop/schedule.js";
@@ -10,11 +10,11 @@ const DATA = [{ source: "train.jsonl", map: { prompt: "question", response: "ans
 const SMALL = { base: "base", out: "run", data: DATA, optimizer: { lr: 1e-4 } } as RunInput;
 const LLAMA = { parameters: 8_030_261_248, contextLength: 131_072 };
 
-function faultsOf(text: string, fields: readonly FieldText[] = []): readonly string[] {
+function problemsOf(text: string, fields: readonly FieldText[] = []): readonly string[] {
   try {
     parseRun(text, { file: "run.yaml", fields });
   } catch (error) {
-    if (error instanceof RecipeError) return error.faults;
+    if (error instanceof RecipeError) return error.problems;
     throw error;
   }
   return [];
@@ -38,7 +38,7 @@ describe("parseRun", () => {
     expect([trainedSelection(run), settle(run).lora, settle(run).notes]).toEqual(["all", undefined, []]);
   });
 
-  it("reports all faults at once, each with its line", () => {
+  it("reports all problems at once, each with its line", () => {
     const text = [
       "base: ''",
       "out: o",
@@ -60,8 +60,8 @@ describe("parseRun", () => {
       "early_stopping: { patience: 2 }",
       "holdout: { share: 0.1, samples: 3 }",
     ].join("\n");
-    const faults = faultsOf(text);
-    expect(faults.map((fault) => fault.split(";")[0]).sort()).toEqual(
+    const problems = problemsOf(text);
+    expect(problems.map((problem) => problem.split(";")[0]).sort()).toEqual(
       [
         "line 1: base: must not be empty",
         `line 3: preset: must be one of ${PRESET_NAMES.join(", ")}`,
@@ -84,26 +84,26 @@ describe("parseRun", () => {
         "line 19: holdout: must have either samples or share",
       ].sort(),
     );
-    expect(faults.find((fault) => fault.includes("bath"))).toContain("did you mean batch?");
-    expect(faults.find((fault) => fault.includes("alfa"))).toContain("did you mean alpha?");
-    expect(faults.find((fault) => fault.includes("preset"))).toContain("did you mean paper/swahili-1?");
+    expect(problems.find((problem) => problem.includes("bath"))).toContain("did you mean batch?");
+    expect(problems.find((problem) => problem.includes("alfa"))).toContain("did you mean alpha?");
+    expect(problems.find((problem) => problem.includes("preset"))).toContain("did you mean paper/swahili-1?");
   });
 
   it("says what is missing, and what is no run", () => {
-    expect(faultsOf("out: o")).toEqual([
+    expect(problemsOf("out: o")).toEqual([
       "line 1: base: is missing",
       "line 1: data: is missing; give data, or partition with streams of data",
       "line 1: optimizer.lr: is missing; give it, or a preset",
     ]);
-    expect(faultsOf("early_stopping: {}").at(-2)).toContain("early_stopping: needs a holdout");
-    expect(faultsOf("- 1")).toEqual(["line 1: must be a mapping with base, out and data"]);
-    expect(faultsOf("a: [")[0]).toMatch(/^line 1: /);
+    expect(problemsOf("early_stopping: {}").at(-2)).toContain("early_stopping: needs a holdout");
+    expect(problemsOf("- 1")).toEqual(["line 1: must be a mapping with base, out and data"]);
+    expect(problemsOf("a: [")[0]).toMatch(/^line 1: /);
     const circular: Record<string, unknown> = {};
     circular.self = circular;
     expect(() => checkRun(circular)).toThrow(/nests too deep, or contains itself/);
   });
 
-  it("reports faults of the data where they stand", () => {
+  it("reports problems of the data where they stand", () => {
     const text = [
       "base: b",
       "out: o",
@@ -118,9 +118,11 @@ describe("parseRun", () => {
       "      - { use: aya, languag: swahili }",
       "      - { source: x.jsonl }",
     ].join("\n");
-    const faults = faultsOf(text);
-    expect(faults[0]).toMatch(/^line 7: partition\[0\]\.data\.sets\[0\].*: must be one of orca-math, aya/);
-    expect(faults.slice(1)).toEqual(['line 11: partition[1].data[0]: unknown field "languag"; did you mean language?']);
+    const problems = problemsOf(text);
+    expect(problems[0]).toMatch(/^line 7: partition\[0\]\.data\.sets\[0\].*: must be one of orca-math, aya/);
+    expect(problems.slice(1)).toEqual([
+      'line 11: partition[1].data[0]: unknown field "languag"; did you mean language?',
+    ]);
   });
 
   it("takes flags before the file, and names those that cannot be read", () => {
@@ -136,7 +138,7 @@ describe("parseRun", () => {
     });
     expect(run.optimizer).toMatchObject({ lr: 2e-5, betas: [0.8, 0.9], decay: 0.5 });
     expect([run.holdout, run.train, run.schedule.warmup]).toEqual([{ samples: 20 }, "layers 0-4, 30-31", "10%"]);
-    expect(faultsOf(text, [["optimizer.lr", "fast"]])).toEqual(["line 4: optimizer.lr: must be a number"]);
+    expect(problemsOf(text, [["optimizer.lr", "fast"]])).toEqual(["line 4: optimizer.lr: must be a number"]);
     expect(() => parseRun(text, { fields: [["data", "[{"]] })).toThrow(/data: "\[\{" is not a value/);
   });
 });

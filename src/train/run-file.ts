@@ -1,4 +1,4 @@
-// Reading what to train, from YAML or JSON, or from a value of the library: presets filled in, all faults at once, with
+// Reading what to train, from YAML or JSON, or from a value of the library: presets filled in, all problems at once, with
 // lines. What depends on the base is settled by run-settings.ts.
 
 import { parse as parseYaml } from "yaml";
@@ -8,10 +8,10 @@ import {
   type Checked,
   checkSchema,
   checkSettings,
-  type Fault,
   type JsonSchema,
   jsonSchemaOf,
   type LocatedSettings,
+  type Problem,
   parseSettings,
   readSettings,
   type SchemaField,
@@ -44,7 +44,7 @@ function kindWith({ fields = [] }: Flags): SettingsKind<Run> {
 
 /**
  * Reads what to train from a file.
- * @throws {RecipeError} with every fault and its line
+ * @throws {RecipeError} with every problem and its line
  */
 export async function readRun(file: string, options: Flags = {}): Promise<LocatedRun> {
   const { value: run, ...where } = await readSettings(file, kindWith(options));
@@ -56,7 +56,7 @@ export function parseRun(text: string, options: Flags & { readonly file?: string
   return parseSettings(text, options.file ?? "run", kindWith(options));
 }
 
-/** Checks a run given as a value. @throws {RecipeError} with every fault */
+/** Checks a run given as a value. @throws {RecipeError} with every problem */
 export function checkRun(value: unknown, options: Flags = {}): Run {
   return checkSettings(value, kindWith(options));
 }
@@ -68,12 +68,12 @@ function isMapping(value: unknown): value is Mapping {
 }
 
 function check(value: unknown): Checked<Run> {
-  if (!isMapping(value)) return { faults: [{ path: [], message: "must be a mapping with base, out and data" }] };
+  if (!isMapping(value)) return { problems: [{ path: [], message: "must be a mapping with base, out and data" }] };
   const preset = typeof value.preset === "string" ? presetFields(value.preset) : undefined;
   const whole = preset ? withPreset(value, preset) : value;
   const checked = checkSchema(runSchema, whole);
-  const faults = [...checked.faults, ...acrossFields(whole)];
-  return faults.length === 0 ? checked : { faults };
+  const problems = [...checked.problems, ...acrossFields(whole)];
+  return problems.length === 0 ? checked : { problems };
 }
 
 const LENGTHS = ["steps", "epochs", "samples"] as const;
@@ -96,11 +96,11 @@ function mergedOver(below: Mapping, above: Mapping): Mapping {
   return Object.fromEntries(merged);
 }
 
-/** What no single field can say; looked at even where fields have faults of their own. */
-function acrossFields(run: Mapping): Fault[] {
+/** What no single field can say; looked at even where fields have problems of their own. */
+function acrossFields(run: Mapping): Problem[] {
   const has = (field: string) => run[field] !== undefined;
-  const faults: Fault[] = [];
-  const add = (field: string, message: string) => faults.push({ path: [field], message });
+  const problems: Problem[] = [];
+  const add = (field: string, message: string) => problems.push({ path: [field], message });
   if (typeof run.preset === "string" && !presetFields(run.preset)) add("preset", unknownPreset(run.preset));
   if (!has("data") && !has("partition")) add("data", "is missing; give data, or partition with streams of data");
   if (has("data") && has("partition")) add("data", "cannot stand beside partition, whose streams have their own data");
@@ -117,24 +117,25 @@ function acrossFields(run: Mapping): Fault[] {
   }
   if (has("early_stopping") && !has("holdout")) add("early_stopping", "needs a holdout to measure the loss on");
   if (isMapping(run.holdout) && (run.holdout.samples === undefined) === (run.holdout.share === undefined)) {
-    faults.push({ path: ["holdout"], message: "must have either samples or share" });
+    problems.push({ path: ["holdout"], message: "must have either samples or share" });
   }
   const names = Array.isArray(run.partition)
     ? run.partition.map((stream) => (isMapping(stream) ? stream.name : undefined))
     : [];
   names.forEach((name, i) => {
     const isRepeated = typeof name === "string" && names.indexOf(name) < i;
-    if (isRepeated) faults.push({ path: ["partition", i, "name"], message: `is the name of another stream, ${name}` });
+    if (isRepeated)
+      problems.push({ path: ["partition", i, "name"], message: `is the name of another stream, ${name}` });
   });
   const isScaled = run.preset === "math" || run.preset === "language";
   const hasRate = isMapping(run.optimizer) && run.optimizer.lr !== undefined;
-  if (!hasRate && !isScaled) faults.push({ path: ["optimizer", "lr"], message: "is missing; give it, or a preset" });
-  return faults;
+  if (!hasRate && !isScaled) problems.push({ path: ["optimizer", "lr"], message: "is missing; give it, or a preset" });
+  return problems;
 }
 
 /** A run with some fields replaced, as flags do. @throws {RecipeError} with every value that is no YAML */
 function withFields(run: unknown, fields: readonly FieldText[]): unknown {
-  const faults: string[] = [];
+  const problems: string[] = [];
   let changed = run;
   for (const [field, text] of fields) {
     try {
@@ -145,10 +146,10 @@ function withFields(run: unknown, fields: readonly FieldText[]): unknown {
         changed = replaced(changed, [field], text);
         continue;
       }
-      faults.push(`${field}: ${JSON.stringify(text)} is not a value that can be read`);
+      problems.push(`${field}: ${JSON.stringify(text)} is not a value that can be read`);
     }
   }
-  if (faults.length > 0) throw new RecipeError("These values cannot be read:", faults);
+  if (problems.length > 0) throw new RecipeError("These values cannot be read:", problems);
   return changed;
 }
 

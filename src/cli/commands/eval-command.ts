@@ -203,9 +203,9 @@ function report(results: Results, flags: EvalFlags): void {
       ...(notes.length > 0 ? ["", ...notes] : []),
     ]);
   }
-  const unscored = results.tasks.filter(({ faults }) => faults.unscored > 0);
-  for (const { task, faults, items } of unscored) {
-    warn(`${task}: ${faults.unscored} of ${plural(items, "item")} have no verdict and are not in the score`);
+  const unscored = results.tasks.filter(({ problems }) => problems.unscored > 0);
+  for (const { task, problems, items } of unscored) {
+    warn(`${task}: ${problems.unscored} of ${plural(items, "item")} have no verdict and are not in the score`);
   }
   if (flags.out !== undefined) info(flags, `Wrote results and samples to ${flags.out}`);
 }

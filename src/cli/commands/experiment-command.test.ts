@@ -1,4 +1,4 @@
-// The words of `layergraft experiment` that a person may get wrong, and what comes of a plan with faults.
+// The words of `layergraft experiment` that a person may get wrong, and what comes of a plan with problems.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -45,7 +45,7 @@ describe("actions", () => {
 });
 
 describe("a plan that lacks its world", () => {
-  it("is outlined all the same, and then refused with every fault and its line", async () => {
+  it("is outlined all the same, and then refused with every problem and its line", async () => {
     const { text, error } = await run(plan, "--dry-run");
     expect(text).toMatch(/^models known now: base\n/);
     expect(text).toMatch(/evaluation +0 +1\n/);

@@ -11,7 +11,7 @@ import {
   overviewLines,
   previewExperiment,
   progressOf,
-  refuseFaults,
+  refuseProblems,
   runOpened,
   statusLines,
   statusOf,
@@ -74,18 +74,18 @@ function actionOf(plan: string, action = "run"): Action {
 }
 
 async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {
-  const { expansion, estimate, steps, faults } = await previewExperiment(experiment);
+  const { expansion, estimate, steps, problems } = await previewExperiment(experiment);
   if (flags.json) {
     const models = expansion.models.map(({ model, tasks }) => ({
       name: model.name,
       tasks: tasks.map(({ request }) => request),
     }));
     const states = steps.map(({ step, state }) => ({ ...step, ...state }));
-    printJson({ estimate, faults, steps: states, models, waiting: expansion.waiting });
+    printJson({ estimate, problems, steps: states, models, waiting: expansion.waiting });
   } else {
-    print(outlookLines({ expansion, estimate, steps, faults }));
+    print(outlookLines({ expansion, estimate, steps, problems }));
   }
-  refuseFaults(faults, basename(experiment.file));
+  refuseProblems(problems, basename(experiment.file));
 }
 
 async function act(action: Action, experiment: Experiment, flags: ExperimentFlags, signal: AbortSignal): Promise<void> {

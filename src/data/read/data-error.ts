@@ -1,5 +1,5 @@
 // The error of training data that cannot be used: which file, and on which line or row of it.
-// Not for declarations that are wrong in themselves; those are a RecipeError, with all faults at once.
+// Not for declarations that are wrong in themselves; those are a RecipeError, with all problems at once.
 import { type ErrorWhere, LayergraftError } from "../../core/index.js";
 
 /** A data file, row, hub data set or mixture that cannot be used. */

@@ -211,7 +211,7 @@ describe("feeds", () => {
 
   it("must be there and fit", () => {
     const fine = value([1, 2], 1, 2);
-    const faults: [Record<string, Value>, string][] = [
+    const problems: [Record<string, Value>, string][] = [
       [{ x: fine }, "input: y is not fed (f32[2*batch])"],
       [{ x: fine, y: value([3], 1, 2, 3) }, "input: y is fed with 3 values in shape [3] (f32[2*batch])"],
       [{ x: value([1, 3], 1, 2, 3), y: fine }, "input: x is fed with 3 values in shape [1, 3] (f32[batch, 2])"],
@@ -219,7 +219,7 @@ describe("feeds", () => {
       [{ x: value([2], 1, 2), y: value([2], 1, 2) }, "input: x is fed with 2 values in shape [2]"],
       [{ x: value([1, 2], 1), y: value([2], 1, 2) }, "input: x is fed with 1 value in shape [1, 2]"],
     ];
-    for (const [feeds, message] of faults) {
+    for (const [feeds, message] of problems) {
       expect(() => run(feeds)).toThrow(GraphError);
       expect(() => run(feeds)).toThrow(message);
     }

@@ -256,7 +256,7 @@ describe("what does not fit", () => {
   const table = graph.input("table", "f32", ["rows", 2]);
   const of = (op: string, inputs: Node[], attributes: Attributes = {}) => graph.apply(op, inputs, attributes);
 
-  const faults: [string, () => unknown][] = [
+  const problems: [string, () => unknown][] = [
     ["nothing: there is no such operation", () => of("nothing", [])],
     [
       "input: float is declared twice, with different types (f32[batch, 4], i64[batch, 4])",
@@ -349,7 +349,7 @@ describe("what does not fit", () => {
     ],
   ];
 
-  it.each(faults)("%s", (message, build) => {
+  it.each(problems)("%s", (message, build) => {
     expect(build).toThrow(GraphError);
     expect(build).toThrow(message);
   });

@@ -22,7 +22,7 @@ export interface Node extends TensorType {
   readonly attributes: Attributes;
 }
 
-/** Operands that do not fit together. A fault of who builds the graph, or of a checkpoint whose shapes are not those of its family. */
+/** Operands that do not fit together. A problem of who builds the graph, or of a checkpoint whose shapes are not those of its family. */
 export class GraphError extends LayergraftError {
   constructor(op: string, message: string, inputs: readonly TensorType[] = []) {
     super("graph", `${op}: ${message}${inputs.length > 0 ? ` (${inputs.map(formatType).join(", ")})` : ""}`, {

@@ -45,11 +45,11 @@ export function readSpec(config: CheckpointConfig): DecoderSpec {
     if (value) fields.refuse(field, `is ${brief(value)}; ${reason}`);
   }
   const spec = describe(family, fields, config);
-  if (fields.faults.length > 0) {
-    const list = fields.faults.map((fault) => `  - ${fault}`).join("\n");
+  if (fields.problems.length > 0) {
+    const list = fields.problems.map((problem) => `  - ${problem}`).join("\n");
     throw new CheckpointError(
       `${file} describes a decoder (${family.name}) that cannot be run or trained here:\n${list}\n${STILL}`,
-      { file, field: fields.firstFault ?? "" },
+      { file, field: fields.firstProblem ?? "" },
     );
   }
   return spec;

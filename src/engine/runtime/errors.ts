@@ -1,8 +1,8 @@
 // What goes wrong with ONNX Runtime: it is not there, it refuses a graph, or a run of it fails.
-// Not for faults of checkpoints or recipes, which have their own classes in core.
+// Not for problems of checkpoints or recipes, which have their own classes in core.
 import { type ErrorWhere, LayergraftError } from "../../core/index.js";
 
-/** A graph that cannot be written, loaded or run. `where.tensor` is the node or tensor at fault, if that is known. */
+/** A graph that cannot be written, loaded or run. `where.tensor` is the node or tensor with the problem, if that is known. */
 export class RuntimeError extends LayergraftError {
   constructor(message: string, where: ErrorWhere = {}, cause?: unknown) {
     super("runtime", message, where, cause);

@@ -109,26 +109,26 @@ describe("a session", () => {
 
   it("checks feeds before it runs", async () => {
     const { x, ids, keep } = feeds;
-    const fault = (wrong: Record<string, TensorValue>, fetches = ["kept"]) =>
+    const problem = (wrong: Record<string, TensorValue>, fetches = ["kept"]) =>
       session.run(wrong, fetches).catch((error: RuntimeError) => [error.message, error.where.tensor]);
-    expect(await fault({ x, ids })).toEqual(["the graph's input keep is not fed", "keep"]);
-    expect(await fault({ ...feeds, y: x })).toEqual(["the graph has no input y; it has x, ids, keep", "y"]);
-    expect(await fault({ ...feeds, ids: x })).toEqual(["ids is f32, and the graph declares i64", "ids"]);
+    expect(await problem({ x, ids })).toEqual(["the graph's input keep is not fed", "keep"]);
+    expect(await problem({ ...feeds, y: x })).toEqual(["the graph has no input y; it has x, ids, keep", "y"]);
+    expect(await problem({ ...feeds, ids: x })).toEqual(["ids is f32, and the graph declares i64", "ids"]);
     const bytes = { ...x, data: Uint8Array.of(1) } as unknown as TensorValue;
-    expect(await fault({ ...feeds, x: bytes })).toEqual(["x is Uint8Array, and the graph declares f32", "x"]);
-    expect(await fault({ ...feeds, x: f32([3, 2], [1, 2, 3, 4, 5, 6]) })).toEqual([
+    expect(await problem({ ...feeds, x: bytes })).toEqual(["x is Uint8Array, and the graph declares f32", "x"]);
+    expect(await problem({ ...feeds, x: f32([3, 2], [1, 2, 3, 4, 5, 6]) })).toEqual([
       "x has shape [3, 2], and the graph declares [rows, 3]",
       "x",
     ]);
-    expect(await fault({ ...feeds, x: f32([2, 3], [1]) })).toEqual(["x has 1 element; shape [2, 3] has 6", "x"]);
+    expect(await problem({ ...feeds, x: f32([2, 3], [1]) })).toEqual(["x has 1 element; shape [2, 3] has 6", "x"]);
     const shared: TensorValue = { dtype: "f32", shape: [2, 3], data: new Float32Array(new SharedArrayBuffer(24)) };
-    expect(await fault({ ...feeds, x: shared })).toEqual([expect.stringContaining("x stands in shared memory"), "x"]);
-    expect(await fault({ ...feeds, ids: i64([1], [1]) })).toEqual([
+    expect(await problem({ ...feeds, x: shared })).toEqual([expect.stringContaining("x stands in shared memory"), "x"]);
+    expect(await problem({ ...feeds, ids: i64([1], [1]) })).toEqual([
       "axis 0 of the input ids is rows, and has 1; in x rows is 2",
       "ids",
     ]);
-    expect(await fault(feeds, ["kopt"])).toEqual(["the graph has no output kopt; is kept meant?", "kopt"]);
-    expect(await fault(feeds, [])).toEqual(["a run needs the name of at least one output", undefined]);
+    expect(await problem(feeds, ["kopt"])).toEqual(["the graph has no output kopt; is kept meant?", "kopt"]);
+    expect(await problem(feeds, [])).toEqual(["a run needs the name of at least one output", undefined]);
     expect(keep.data).toEqual(Uint8Array.of(0, 1));
   });
 });

@@ -22,7 +22,7 @@ const ARRAYS = { f32: Float32Array, i64: BigInt64Array, bool: Uint8Array } as co
 /**
  * Checks what is fed against what a session declares: every input there and none besides, dtypes, shapes, one extent for
  * each name of an extent.
- * @throws {RuntimeError} that says the first fault, with the input's name.
+ * @throws {RuntimeError} that says the first problem, with the input's name.
  */
 export function checkFeeds(feeds: Readonly<Record<string, TensorValue>>, inputs: readonly ValueInfo[]): void {
   const names = new Set(inputs.map(({ name }) => name));

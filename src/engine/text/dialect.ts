@@ -1,7 +1,7 @@
 // Parts of a tokenizer.json said again so that @huggingface/tokenizers 0.2.0 does what `tokenizers` does with the original.
 // Not a normalizer or a splitter itself: what has no exact equivalent is refused, not approximated.
 import { isObject } from "../../core/index.js";
-import { countField, fault, type Part, partsOf, textField } from "./tokenizer-json.js";
+import { countField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
 import { escapePattern, WORD_CLASS } from "./unicode.js";
 
 // ASCII punctuation and Unicode's class P: what `tokenizers` takes for punctuation.
@@ -67,7 +67,7 @@ export function sayPreTokenizer(part: Part): Part {
     case "BertPreTokenizer":
       return sequence([split("\\s+", "Removed"), split(PUNCTUATION, "Isolated")]);
     default:
-      throw fault(`its pre-tokenizer ${part.type} is not supported`, "pre_tokenizer");
+      throw problem(`its pre-tokenizer ${part.type} is not supported`, "pre_tokenizer");
   }
 }
 
@@ -83,7 +83,7 @@ function split(pattern: string, behavior: string, invert = false): Part {
   const isolated = (regex: string): Part => ({ type: "Split", pattern: { Regex: regex }, behavior: "Isolated" });
   const gap = `(?:(?!(?:${pattern}))[\\s\\S])`;
   if (invert && behavior.startsWith("Merged")) {
-    throw fault(`splits that are inverted and ${behavior} are not supported`, "pre_tokenizer");
+    throw problem(`splits that are inverted and ${behavior} are not supported`, "pre_tokenizer");
   }
   switch (behavior) {
     case "Isolated":
@@ -97,7 +97,7 @@ function split(pattern: string, behavior: string, invert = false): Part {
     case "MergedWithNext":
       return isolated(`(?:${pattern})${gap}*|${gap}+`);
     default:
-      throw fault(`a split cannot be ${JSON.stringify(behavior)}`, "behavior");
+      throw problem(`a split cannot be ${JSON.stringify(behavior)}`, "behavior");
   }
 }
 
@@ -106,7 +106,7 @@ function patternOf(part: Part): string {
   const { pattern } = part;
   if (isObject(pattern) && typeof pattern.Regex === "string") return pattern.Regex;
   if (isObject(pattern) && typeof pattern.String === "string") return escapePattern(pattern.String);
-  throw fault(`the pattern of ${part.type} is neither a String nor a Regex`, "pattern");
+  throw problem(`the pattern of ${part.type} is neither a String nor a Regex`, "pattern");
 }
 
 /** A replacement, with a content that JavaScript does not read references such as `$&` into. */

@@ -5,7 +5,7 @@ import { CheckpointError, isObject, own } from "../../core/index.js";
 import type { AddedTokens } from "./added-tokens.js";
 import { sayNormalizer, sayPreTokenizer } from "./dialect.js";
 import { makeParts } from "./package.js";
-import { type CheckedJson, fault, idField, type Part, partsOf, textField } from "./tokenizer-json.js";
+import { type CheckedJson, idField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
 import { makeNormalizer, makeSplitter } from "./trusted.js";
 import { unigramPieces, wordPieces } from "./word-models.js";
 
@@ -72,7 +72,7 @@ function idsByModel(json: CheckedJson): (word: string) => number[] {
   switch (settings.type) {
     case "BPE": {
       if (settings.continuing_subword_prefix) {
-        throw fault("byte pairs with a continuing_subword_prefix are not supported", "model");
+        throw problem("byte pairs with a continuing_subword_prefix are not supported", "model");
       }
       const { model } = makeParts({ model: settings });
       return (word) => {
@@ -107,7 +107,7 @@ function unknownOf({ model, vocabulary }: CheckedJson): number | undefined {
   }
   if (model.unk_id === undefined || model.unk_id === null) return undefined;
   const id = idField(model.unk_id, "the unknown token");
-  if (id >= vocabulary.size) throw fault(`its unknown token, ${id}, is not in its vocabulary`, "model.unk_id");
+  if (id >= vocabulary.size) throw problem(`its unknown token, ${id}, is not in its vocabulary`, "model.unk_id");
   return id;
 }
 
@@ -156,7 +156,7 @@ function surroundings(json: CheckedJson, idOf: (token: string) => number | undef
         return;
       }
       default:
-        throw fault(`its post-processor ${part.type} is not supported`, "post_processor");
+        throw problem(`its post-processor ${part.type} is not supported`, "post_processor");
     }
   };
   if (json.postProcessor) add(json.postProcessor);
@@ -169,18 +169,18 @@ const MOST_ADDED = 1000;
 
 function checkCount(added: number): void {
   if (added > MOST_ADDED) {
-    throw fault(`its post-processor adds more than ${MOST_ADDED} tokens to a text`, "post_processor");
+    throw problem(`its post-processor adds more than ${MOST_ADDED} tokens to a text`, "post_processor");
   }
 }
 
 /** A special token that is given with its id. */
 function pairId(pair: unknown): number {
-  if (!Array.isArray(pair)) throw fault("a post-processor's special token is not [token, id]", "post_processor");
+  if (!Array.isArray(pair)) throw problem("a post-processor's special token is not [token, id]", "post_processor");
   return idField(pair[1], String(pair[0]));
 }
 
 function template(part: Part, idOf: (token: string) => number | undefined): [number[], number[]] {
-  if (!Array.isArray(part.single)) throw fault("the template of a post-processor is not a list", "post_processor");
+  if (!Array.isArray(part.single)) throw problem("the template of a post-processor is not a list", "post_processor");
   const sides: [number[], number[]] = [[], []];
   let side = 0;
   for (const item of part.single as unknown[]) {
@@ -189,7 +189,7 @@ function template(part: Part, idOf: (token: string) => number | undefined): [num
     else side++;
     checkCount(sides[0].length + sides[1].length);
   }
-  if (side !== 1) throw fault("the template of a post-processor does not hold the text once", "post_processor");
+  if (side !== 1) throw problem("the template of a post-processor does not hold the text once", "post_processor");
   return sides;
 }
 
@@ -197,6 +197,6 @@ function specialIds(part: Part, token: string, idOf: (token: string) => number |
   const listed = isObject(part.special_tokens) ? own(part.special_tokens, token) : undefined;
   if (isObject(listed) && Array.isArray(listed.ids)) return listed.ids.map((id: unknown) => idField(id, token));
   const id = idOf(token);
-  if (id === undefined) throw fault(`a post-processor adds ${token}, which is no token`, "post_processor");
+  if (id === undefined) throw problem(`a post-processor adds ${token}, which is no token`, "post_processor");
   return [id];
 }

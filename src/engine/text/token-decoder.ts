@@ -3,7 +3,7 @@
 import { isObject } from "../../core/index.js";
 import { prependScheme, replacement } from "./dialect.js";
 import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
-import { countField, fault, type Part, partsOf, textField } from "./tokenizer-json.js";
+import { countField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
 import { FREE_GROWTH, MOST_GROWTH, makeNormalizer } from "./trusted.js";
 import { BYTE_OF } from "./unicode.js";
 
@@ -53,7 +53,7 @@ function chain(stages: TokenStage[], join: PieceDecoder, texts: TextStage[]): Pi
   // After every stage, as each lengthens what the one before gave.
   const checkLength = (length: number) => {
     if (length > MOST_GROWTH * read + FREE_GROWTH) {
-      throw fault(`its decoder makes more than ${length} characters of tokens with ${read}`, "decoder");
+      throw problem(`its decoder makes more than ${length} characters of tokens with ${read}`, "decoder");
     }
   };
   /** Sends tokens through the stages from one on, and their text through all text stages. */
@@ -141,7 +141,7 @@ function addStage(plan: Plan, part: Part): void {
       return;
     }
     default:
-      throw fault(`its decoder ${part.type} is not supported`, "decoder");
+      throw problem(`its decoder ${part.type} is not supported`, "decoder");
   }
 }
 
@@ -167,14 +167,14 @@ function addAfterJoin(plan: Plan, part: Part): void {
       return;
     }
     default:
-      throw fault(`its decoder ${part.type} after the tokens are joined is not supported`, "decoder");
+      throw problem(`its decoder ${part.type} after the tokens are joined is not supported`, "decoder");
   }
 }
 
 function stripOf(part: Part): () => TextStage {
   const content = textField(part, "content");
   const [start, stop] = [countField(part, "start"), countField(part, "stop")];
-  if ([...content].length !== 1) throw fault("Strip takes one character", "decoder");
+  if ([...content].length !== 1) throw problem("Strip takes one character", "decoder");
   return () => stripText(content, start, stop);
 }
 

@@ -47,7 +47,7 @@ const MOST_IDS = 10_000_000;
 const MODEL_TYPES: readonly string[] = ["BPE", "Unigram", "WordPiece", "WordLevel"] satisfies ModelType[];
 
 /** An error about a tokenizer.json; load.ts says of which. */
-export function fault(message: string, field: string): CheckpointError {
+export function problem(message: string, field: string): CheckpointError {
   return new CheckpointError(`the tokenizer cannot be used: ${message}`, { field });
 }
 
@@ -62,7 +62,7 @@ const LARGE_FIELDS: readonly string[] = ["precompiled_charsmap", "vocab", "merge
 function checkSize(value: unknown, field: string): void {
   let values = 0;
   const refuse = (what: string): never => {
-    throw fault(`its ${field} ${what}. Use the tokenizer.json of the original model`, field);
+    throw problem(`its ${field} ${what}. Use the tokenizer.json of the original model`, field);
   };
   const visit = (inner: unknown, depth: number): void => {
     if (depth > MOST_DEPTH) refuse(`nests deeper than ${MOST_DEPTH} levels`);
@@ -107,16 +107,16 @@ export function highest(ids: Iterable<number>): number {
 /** A part with its type; undefined where there is none. */
 export function partOf(value: unknown, field: string): Part | undefined {
   if (value === undefined || value === null) return undefined;
-  if (!isObject(value) || typeof value.type !== "string") throw fault(`${field} is not an object with a type`, field);
+  if (!isObject(value) || typeof value.type !== "string") throw problem(`${field} is not an object with a type`, field);
   return value as Part;
 }
 
 /** The parts of a sequence of parts. */
 export function partsOf(value: unknown, field: string): Part[] {
-  if (!Array.isArray(value)) throw fault(`${field} is not a list`, field);
+  if (!Array.isArray(value)) throw problem(`${field} is not a list`, field);
   return value.map((item: unknown, index) => {
     const part = partOf(item, `${field}[${index}]`);
-    if (part === undefined) throw fault(`${field}[${index}] is null`, field);
+    if (part === undefined) throw problem(`${field}[${index}] is null`, field);
     return part;
   });
 }
@@ -124,7 +124,7 @@ export function partsOf(value: unknown, field: string): Part[] {
 /** A string field; the default stands in for a missing one. */
 export function textField(part: Readonly<Record<string, unknown>>, name: string, missing?: string): string {
   const value = part[name] ?? missing;
-  if (typeof value !== "string") throw fault(`${name} of ${String(part.type)} is not a string`, name);
+  if (typeof value !== "string") throw problem(`${name} of ${String(part.type)} is not a string`, name);
   return value;
 }
 
@@ -132,7 +132,7 @@ export function textField(part: Readonly<Record<string, unknown>>, name: string,
 export function countField(part: Part, name: string): number {
   const value = part[name];
   if (!Number.isSafeInteger(value) || (value as number) < 0) {
-    throw fault(`${name} of ${part.type} is not a whole number from 0`, name);
+    throw problem(`${name} of ${part.type} is not a whole number from 0`, name);
   }
   return value as number;
 }
@@ -140,16 +140,19 @@ export function countField(part: Part, name: string): number {
 /** An id, checked. */
 export function idField(value: unknown, token: string): number {
   if (!Number.isSafeInteger(value) || (value as number) < 0 || (value as number) > MOST_IDS) {
-    throw fault(`${JSON.stringify(token)} has the id ${String(value)}, not a whole number up to ${MOST_IDS}`, "vocab");
+    throw problem(
+      `${JSON.stringify(token)} has the id ${String(value)}, not a whole number up to ${MOST_IDS}`,
+      "vocab",
+    );
   }
   return value as number;
 }
 
 function modelOf(value: unknown): Part & { type: ModelType } {
-  if (!isObject(value)) throw fault("tokenizer.json has no model", "model");
+  if (!isObject(value)) throw problem("tokenizer.json has no model", "model");
   const type = value.type ?? guessType(value);
   if (typeof type !== "string" || !MODEL_TYPES.includes(type)) {
-    throw fault(`its model is ${JSON.stringify(type)}; known are ${MODEL_TYPES.join(", ")}`, "model.type");
+    throw problem(`its model is ${JSON.stringify(type)}; known are ${MODEL_TYPES.join(", ")}`, "model.type");
   }
   return { ...value, type: type as ModelType };
 }
@@ -164,36 +167,36 @@ function guessType(model: Readonly<Record<string, unknown>>): ModelType {
 function vocabularyOf(model: Part): Map<string, number> {
   const vocabulary = new Map<string, number>();
   if (model.type === "Unigram") {
-    if (!Array.isArray(model.vocab)) throw fault("the vocabulary of a Unigram model must be a list", "model.vocab");
+    if (!Array.isArray(model.vocab)) throw problem("the vocabulary of a Unigram model must be a list", "model.vocab");
     for (const [id, entry] of (model.vocab as unknown[]).entries()) {
       if (!Array.isArray(entry) || typeof entry[0] !== "string" || typeof entry[1] !== "number") {
-        throw fault(`entry ${id} of the vocabulary is not [token, score]`, "model.vocab");
+        throw problem(`entry ${id} of the vocabulary is not [token, score]`, "model.vocab");
       }
       vocabulary.set(entry[0], id);
     }
     return vocabulary;
   }
-  if (!isObject(model.vocab)) throw fault("its vocabulary is not an object of ids by token", "model.vocab");
+  if (!isObject(model.vocab)) throw problem("its vocabulary is not an object of ids by token", "model.vocab");
   for (const [token, id] of Object.entries(model.vocab)) vocabulary.set(token, idField(id, token));
   if (model.type === "BPE") checkMerges(model.merges);
   return vocabulary;
 }
 
 function checkMerges(merges: unknown): void {
-  if (!Array.isArray(merges)) throw fault("its merges are not a list", "model.merges");
+  if (!Array.isArray(merges)) throw problem("its merges are not a list", "model.merges");
   const isPair = (merge: unknown) =>
     Array.isArray(merge) && merge.length === 2 && merge.every((token) => typeof token === "string");
   const paired = Array.isArray(merges[0]);
   const wrong = merges.findIndex((merge: unknown) => (paired ? !isPair(merge) : typeof merge !== "string"));
-  if (wrong >= 0) throw fault(`merge ${wrong} is not a pair of tokens`, "model.merges");
+  if (wrong >= 0) throw problem(`merge ${wrong} is not a pair of tokens`, "model.merges");
 }
 
 function addedOf(value: unknown): AddedToken[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value)) throw fault("added_tokens is not a list", "added_tokens");
+  if (!Array.isArray(value)) throw problem("added_tokens is not a list", "added_tokens");
   return value.map((entry: unknown, index) => {
     if (!isObject(entry) || typeof entry.content !== "string" || entry.content === "") {
-      throw fault(`added token ${index} has no content`, "added_tokens");
+      throw problem(`added token ${index} has no content`, "added_tokens");
     }
     return { ...traitsOf(entry), content: entry.content, id: idField(entry.id, entry.content) };
   });

@@ -1,5 +1,5 @@
 // Texts by their beginnings, for finding which of them stands at a place of another text.
-import { fault } from "./tokenizer-json.js";
+import { problem } from "./tokenizer-json.js";
 
 // Finding one takes as many steps as the longest has characters. Published pieces have up to some 250.
 const MOST_LENGTH = 1000;
@@ -24,7 +24,7 @@ export class Trie<T> {
   /** @throws {CheckpointError} if the text is too long, or there are too many of them */
   set(text: string, value: T): void {
     if (text.length > MOST_LENGTH) {
-      throw fault(`a token has ${text.length} characters; at most ${MOST_LENGTH} are supported`, "vocab");
+      throw problem(`a token has ${text.length} characters; at most ${MOST_LENGTH} are supported`, "vocab");
     }
     let node = this.root;
     for (let i = 0; i < text.length; i++) {
@@ -32,7 +32,7 @@ export class Trie<T> {
       const unit = text.charCodeAt(i);
       let next = node.next.get(unit);
       if (!next) {
-        if (++this.#nodes > MOST_NODES) throw fault(`its tokens need more than ${MOST_NODES} nodes`, "vocab");
+        if (++this.#nodes > MOST_NODES) throw problem(`its tokens need more than ${MOST_NODES} nodes`, "vocab");
         next = { next: undefined, value: undefined };
         node.next.set(unit, next);
       }

@@ -1,6 +1,6 @@
 // Words to pieces by WordPiece and Unigram, as `tokenizers` does it (src/models at 3ba8ad0). The package's own take time
 // and memory that grow with the square of a word's length.
-import { countField, fault, type Part, textField } from "./tokenizer-json.js";
+import { countField, type Part, problem, textField } from "./tokenizer-json.js";
 import { longest, Trie } from "./trie.js";
 
 /** The ids of a word by longest match from its start; undefined for a word that has none. */
@@ -34,7 +34,7 @@ const UNKNOWN_PENALTY = 10;
 export function unigramPieces(
   entries: readonly (readonly [piece: string, score: number])[],
 ): (word: string) => string[] {
-  if (entries.length === 0) throw fault("its vocabulary is empty", "model.vocab");
+  if (entries.length === 0) throw problem("its vocabulary is empty", "model.vocab");
   const trie = new Trie<number>();
   let lowest = Number.POSITIVE_INFINITY;
   for (const [piece, score] of entries) {

@@ -52,7 +52,7 @@ export function keyOf(...content: readonly unknown[]): string {
 }
 
 /**
- * A backend that asks only for what the cache does not hold, and for equal requests once. Faults are not kept: a server
+ * A backend that asks only for what the cache does not hold, and for equal requests once. Problems are not kept: a server
  * that was set right in the meantime gets another chance.
  * @param onKept called for each answer that was there
  */

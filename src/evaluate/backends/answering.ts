@@ -2,7 +2,7 @@
 
 import { setMaxListeners } from "node:events";
 import { LayergraftError } from "../../core/index.js";
-import type { Answer, AnswerOptions, Fault } from "./backend.js";
+import type { Answer, AnswerOptions, Problem } from "./backend.js";
 import { ServerError } from "./http.js";
 import { stopped } from "./stopped.js";
 
@@ -32,7 +32,7 @@ export async function answerAll<Q, T extends object>(
   const worker = async (): Promise<void> => {
     while (next < requests.length && !signal.aborted) {
       const index = next++;
-      const answer = await one(requests[index] as Q, signal).catch((error: unknown): Fault => {
+      const answer = await one(requests[index] as Q, signal).catch((error: unknown): Problem => {
         if (error instanceof ServerError && REFUSALS.includes(error.status)) return { fault: error.message };
         throw error;
       });

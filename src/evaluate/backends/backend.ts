@@ -80,13 +80,13 @@ export interface Chosen {
 }
 
 /** A request that the backend refused or could not answer rightly; the others are not concerned. */
-export interface Fault {
+export interface Problem {
   readonly fault: string;
 }
 
-export type Answer<T> = T | Fault;
+export type Answer<T> = T | Problem;
 
-export function isFault<T extends object>(answer: Answer<T>): answer is Fault {
+export function isFault<T extends object>(answer: Answer<T>): answer is Problem {
   return "fault" in answer;
 }
 

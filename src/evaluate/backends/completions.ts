@@ -10,12 +10,12 @@ import {
   type Chosen,
   cutAtStop,
   type Encode,
-  type Fault,
   type Generated,
   type GenerateRequest,
   type Loglikelihood,
   type LoglikelihoodRequest,
   moveBlanks,
+  type Problem,
 } from "./backend.js";
 import { type HttpClient, ServerError } from "./http.js";
 
@@ -259,7 +259,7 @@ function readTop(value: unknown): Record<string, number> {
 }
 
 /** A server that cuts a prompt, or reads ids as something else, has not been asked what we asked. */
-function wrongPrompt(prompt: string | readonly number[], { promptTokens }: Completion): Fault | undefined {
+function wrongPrompt(prompt: string | readonly number[], { promptTokens }: Completion): Problem | undefined {
   if (typeof prompt === "string" || promptTokens === undefined || promptTokens === prompt.length) return undefined;
   return {
     fault: `the prompt has ${prompt.length} tokens, but the server took ${promptTokens}; its context may be too short`,

@@ -9,12 +9,12 @@ import {
   cutAtStop,
   type Encoder,
   encodeWith,
-  type Fault,
   type Generated,
   type GenerateRequest,
   isFault,
   type Loglikelihood,
   type LoglikelihoodRequest,
+  type Problem,
 } from "./backend.js";
 import { stopped } from "./stopped.js";
 
@@ -106,7 +106,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     return answers;
   }
 
-  const tooLong = (tokens: number, wanted: number): Fault => ({
+  const tooLong = (tokens: number, wanted: number): Problem => ({
     fault: `the prompt has ${tokens} tokens, which with ${wanted} more is beyond the model's context of ${engine.contextLength}`,
   });
 
@@ -155,17 +155,17 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     const pairs = await Promise.all(
       batch.map((request) => encodePair((text, marks) => encode(text, marks, signal), request)),
     );
-    const faults = pairs.map(({ context, continuation }): Fault | undefined =>
+    const problems = pairs.map(({ context, continuation }): Problem | undefined =>
       context.length === 0 || continuation.length === 0
         ? { fault: "a context or a continuation without tokens has no log-likelihood" }
         : context.length + continuation.length > engine.contextLength
           ? tooLong(context.length, continuation.length)
           : undefined,
     );
-    const sound = pairs.filter((_, i) => faults[i] === undefined);
+    const sound = pairs.filter((_, i) => problems[i] === undefined);
     const scores = sound.length === 0 ? [] : await engine.scoreContinuations(sound, { batch: size, signal });
     let next = 0;
-    return faults.map((fault): Answer<Loglikelihood> => {
+    return problems.map((fault): Answer<Loglikelihood> => {
       if (fault) return fault;
       const score = scores[next++];
       if (!score || !Number.isFinite(score.logprob)) return { fault: "the model's log-probability is not a number" };

@@ -1,4 +1,4 @@
-// Servers of several makes with the toy model behind them, on this machine, with the faults that real ones have.
+// Servers of several makes with the toy model behind them, on this machine, with the problems that real ones have.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import * as toy from "./toy-model.test-util.js";
 

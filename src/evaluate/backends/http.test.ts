@@ -154,7 +154,7 @@ describe("bounds", () => {
 });
 
 describe("many requests", () => {
-  it("come back in their order, refusals as faults of their own", async () => {
+  it("come back in their order, refusals as problems of their own", async () => {
     const { http } = await setUp(({ body }) =>
       body.i === 3 ? { status: 400, json: { detail: "too long" } } : { twice: Number(body.i) * 2 },
     );

@@ -10,13 +10,13 @@ export {
   type ChooseRequest,
   type Chosen,
   type Encoder,
-  type Fault,
   type Generated,
   type GenerateRequest,
   type Incapacities,
   isFault,
   type Loglikelihood,
   type LoglikelihoodRequest,
+  type Problem,
 } from "./backend.js";
 export { type EngineBackendOptions, type EvaluationEngine, engineBackend } from "./engine-backend.js";
 export { plainAddress, ServerError, withoutLogin } from "./http.js";

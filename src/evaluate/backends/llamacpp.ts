@@ -12,9 +12,9 @@ import {
   type Chosen,
   cutAtStop,
   type Encode,
-  type Fault,
   type Generated,
   type GenerateRequest,
+  type Problem,
 } from "./backend.js";
 import { HttpClient } from "./http.js";
 import type { ServerOptions } from "./openai.js";
@@ -151,7 +151,7 @@ class LlamaCppServer {
 }
 
 /** A prompt that did not fit was cut, and the answer is to another one. */
-function cutPrompt(prompt: readonly number[], reply: unknown): Fault | undefined {
+function cutPrompt(prompt: readonly number[], reply: unknown): Problem | undefined {
   const taken = numberAt(reply, "tokens_evaluated");
   const settings = objectAt(reply, "generation_settings");
   const context = numberAt(settings, "n_ctx");

@@ -19,14 +19,14 @@ export function referencesOf(hypotheses: readonly string[], references: Referenc
   if (references.length === 0) throw new RecipeError("there are no references to score against");
   const isOne = references.every((entry): entry is string => typeof entry === "string");
   const streams = isOne ? [references as readonly string[]] : references;
-  const faults = streams.flatMap((stream, i) => {
+  const problems = streams.flatMap((stream, i) => {
     if (typeof stream === "string" || !Array.isArray(stream)) return [`references[${i}] is not a list of lines`];
     if (stream.length === hypotheses.length) return [];
     const name = streams.length === 1 ? "the references have" : `references[${i}] has`;
     return [`${name} ${plural(stream.length, "line")}, the hypotheses have ${hypotheses.length}`];
   });
-  if (faults.length > 0) {
-    throw new RecipeError("there must be one line of references for each line of hypotheses:", faults);
+  if (problems.length > 0) {
+    throw new RecipeError("there must be one line of references for each line of hypotheses:", problems);
   }
   return hypotheses.map((_, line) => {
     const found = streams.flatMap((stream) => stream[line] ?? []);

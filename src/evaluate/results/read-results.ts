@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { formatBytes, formatSome, isSystemError, RecipeError, readBounded, readJsonObject } from "../../core/index.js";
-import { checkSchema, formatFault, recordOf } from "../../settings/index.js";
+import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
 import { keyOf } from "../backends/index.js";
 import type { JudgedItem } from "../scoring/scores.js";
 import { samplesFile } from "./folder.js";
@@ -56,7 +56,7 @@ const TASK = z.object({
   items: z.number(),
   notes: z.array(z.string()),
   answeredBy: recordOf(z.number()),
-  faults: z.object({
+  problems: z.object({
     refused: z.number(),
     missing: z.number(),
     unscored: z.number(),
@@ -115,14 +115,14 @@ export async function readResults(path: string): Promise<Results> {
   } catch (error) {
     throw new RecipeError(`${path} has no results of an evaluation: ${(error as Error).message}`, [], { file });
   }
-  const { value: results, faults } = checkSchema(RESULTS, value);
+  const { value: results, problems } = checkSchema(RESULTS, value);
   if (results) return results as Results;
   const format = (value as { format?: unknown }).format;
   if (typeof format === "number" && format > FORMAT) {
     throw new RecipeError(`${file} was written by a later version of layergraft; update this one`, [], { file });
   }
   const summary = `${file} is no file of results (layergraft eval --out writes one):`;
-  throw new RecipeError(summary, faults.slice(0, 10).map(formatFault), { file });
+  throw new RecipeError(summary, problems.slice(0, 10).map(formatProblem), { file });
 }
 
 /** What a sample was worth, and what was asked: equal digests, equal questions. */
@@ -160,9 +160,9 @@ export async function readVerdicts(folder: string, task: string): Promise<Judged
     } catch {
       throw new RecipeError(`${file}, line ${i + 1} is not JSON`, [], { file });
     }
-    const { value: verdict, faults } = checkSchema(VERDICT, value);
+    const { value: verdict, problems } = checkSchema(VERDICT, value);
     if (!verdict) {
-      throw new RecipeError(`${file}, line ${i + 1} is no sample: ${formatSome(faults.map(formatFault))}`, [], {
+      throw new RecipeError(`${file}, line ${i + 1} is no sample: ${formatSome(problems.map(formatProblem))}`, [], {
         file,
       });
     }

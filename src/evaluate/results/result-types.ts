@@ -36,7 +36,7 @@ export interface TaskResult {
   readonly notes: readonly string[];
   /** How many items were answered how: generation, log-likelihood, next token (a choice among the likeliest ones). */
   readonly answeredBy: Readonly<Record<string, number>>;
-  readonly faults: FaultCounts;
+  readonly problems: FaultCounts;
   readonly metrics: readonly StoredMetric[];
   readonly scores: readonly Score[];
 }

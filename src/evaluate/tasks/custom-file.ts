@@ -1,4 +1,4 @@
-// The declaration of a task of one's own: a YAML file, checked with all faults at once and their lines.
+// The declaration of a task of one's own: a YAML file, checked with all problems at once and their lines.
 // What a declaration does is custom.ts's.
 
 import { z } from "zod";
@@ -6,9 +6,9 @@ import { isObject } from "../../core/index.js";
 import {
   type Checked,
   checkSchema,
-  type Fault,
   type JsonSchema,
   jsonSchemaOf,
+  type Problem,
   parseSettings,
   readSettings,
   type SchemaField,
@@ -127,17 +127,17 @@ function check(value: unknown): Checked<Declaration> {
     "choices" in fields
       ? withKinds(checkSchema(choose, { ...fields, answer: "choose" }))
       : withKinds(checkSchema(generate, { ...fields, answer: "generate" }));
-  return { faults: [{ path: ["answer"], message: "must be generate or choose" }, ...guess.faults] };
+  return { problems: [{ path: ["answer"], message: "must be generate or choose" }, ...guess.problems] };
 }
 
 /** Says of a field of the other kind of task that it is one. */
-function withKinds({ faults, ...rest }: Checked<Declaration>): Checked<Declaration> {
-  const withKind = (fault: Fault): Fault => {
+function withKinds({ problems, ...rest }: Checked<Declaration>): Checked<Declaration> {
+  const withKind = (fault: Problem): Problem => {
     const isOf = (schema: z.ZodObject) => Object.hasOwn(schema.shape, fault.unknown ?? "");
     const kind = isOf(generate) ? "generate" : isOf(choose) ? "choose" : undefined;
     return kind === undefined
       ? fault
       : { ...fault, message: `unknown field ${JSON.stringify(fault.unknown)}; it is for answer: ${kind}` };
   };
-  return { ...rest, faults: faults.map(withKind) };
+  return { ...rest, problems: problems.map(withKind) };
 }

@@ -83,7 +83,7 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
   const settings = { protocol, shots: options.shots, tokenize: options.tokenize, pieces: options.pieces };
   const tasks = new Map<string, Task>();
   const families = new Set<TaskFamily>();
-  const faults: RecipeError[] = [];
+  const problems: RecipeError[] = [];
   for (const name of names.flatMap((name) => own(SUITES, name) ?? [name])) {
     const isFile = /\.ya?ml$/i.test(name);
     let opened: readonly Task[];
@@ -91,7 +91,7 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
       opened = isFile ? [await openCustomTask(name, settings)] : openNamed(name, settings, families);
     } catch (error) {
       if (!(error instanceof RecipeError)) throw error;
-      faults.push(error);
+      problems.push(error);
       continue;
     }
     for (const task of opened) {
@@ -102,10 +102,10 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
       tasks.set(task.name, task);
     }
   }
-  const [fault] = faults;
-  if (fault && faults.length === 1) throw fault;
+  const [fault] = problems;
+  if (fault && problems.length === 1) throw fault;
   if (fault) {
-    const messages = faults.map(({ message }) => message);
+    const messages = problems.map(({ message }) => message);
     throw new RecipeError("some tasks cannot be opened:", messages, { field: "tasks" });
   }
   if (tasks.size === 0) throw new RecipeError("no tasks are named", [], { field: "tasks" });

@@ -62,13 +62,13 @@ function namedProtocol<P extends Protocol>(asked: string, protocols: readonly P[
  * @throws {RecipeError} naming those that are not
  */
 export function checkProtocols(asked: readonly string[], protocols: readonly Protocol[]): void {
-  const faults = asked
+  const problems = asked
     .filter((name) => namedProtocol(name, protocols) === undefined)
     .map((name) => {
       const known = protocols.flatMap((one) => [protocolId(one), one.name, one.name.split("/")[1] ?? ""]);
       return `${name}${didYouMean(name, known)}`;
     });
-  if (faults.length === 0) return;
+  if (problems.length === 0) return;
   // Tasks of one's own are their files' to say how they are asked.
   if (protocols.length === 0) {
     throw new RecipeError(`These tasks are asked in one way only; leave the protocol ${asked.join(", ")} out`, [], {
@@ -76,7 +76,7 @@ export function checkProtocols(asked: readonly string[], protocols: readonly Pro
     });
   }
   const known = protocols.map(protocolId).join(", ");
-  throw new RecipeError(`There is no such protocol for these tasks, which have ${known}:`, faults, {
+  throw new RecipeError(`There is no such protocol for these tasks, which have ${known}:`, problems, {
     field: "protocol",
   });
 }

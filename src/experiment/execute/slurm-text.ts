@@ -98,7 +98,7 @@ const WAITING = new Set([
   "RESV_DEL_HOLD",
 ]);
 const RUNNING = new Set(["RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"]);
-/** The machine's fault, or the cluster's: worth another try. */
+/** The machine's problem, or the cluster's: worth another try. */
 const LOST = new Set(["NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"]);
 
 /** A word of Slurm as a state; `CANCELLED by 0` and `OUT_OF_ME+` come so. */

@@ -190,13 +190,13 @@ export class SlurmExecutor implements Executor {
     this.#looking.abort();
     if (jobs.length === 0) return;
     const ids = jobs.map(([id]) => id);
-    const fault = await this.#run("scancel", ids).then(
+    const problem = await this.#run("scancel", ids).then(
       () => undefined,
       // Those that ended meanwhile are an error to it.
       (error: unknown) => (/invalid job id/i.test(outputOf(error)) ? undefined : outputOf(error)),
     );
     for (const [id, { step }] of jobs) {
-      const reason = fault === undefined ? "stopped" : `stopped, but job ${id} may still run: ${fault}`;
+      const reason = problem === undefined ? "stopped" : `stopped, but job ${id} may still run: ${problem}`;
       this.#events.onFinished({ key: step.key, outcome: "lost", reason });
     }
   }

@@ -2,7 +2,7 @@
 // all of them at once. Knows recipes only as far as where their sources stand.
 import { didYouMean } from "../../core/index.js";
 import { LIST_FIELDS, SOURCE_FIELDS } from "../../merge/index.js";
-import type { Fault } from "../../settings/index.js";
+import type { Problem } from "../../settings/index.js";
 import type { ExperimentPlan, Family, Role } from "./plan-schema.js";
 
 /** An expert as recipes name it. */
@@ -86,9 +86,9 @@ export function placesOf(recipe: unknown, path: readonly PropertyKey[] = []): Pl
 }
 
 /** What is wrong with the names of a recipe. */
-export function nameFaults(recipe: unknown, members: readonly Member[], path: readonly PropertyKey[]): Fault[] {
+export function nameProblems(recipe: unknown, members: readonly Member[], path: readonly PropertyKey[]): Problem[] {
   const words = [...new Set(members.flatMap(({ name, family, role }) => [name, family, role])), "base"];
-  return placesOf(recipe, path).flatMap(({ path: at, word, inList }): Fault[] => {
+  return placesOf(recipe, path).flatMap(({ path: at, word, inList }): Problem[] => {
     const meaning = meaningOf(word, members);
     if (meaning?.kind === "all" && !inList) {
       return [{ path: at, message: `${word} means several models; use a soup here, with this in its list` }];

@@ -24,7 +24,7 @@ function settled(source: ModelSource): unknown {
   try {
     return checkRecipe(source);
   } catch (error) {
-    // A configuration that is no recipe is a fault elsewhere; here it is what it says.
+    // A configuration that is no recipe is a problem elsewhere; here it is what it says.
     if (error instanceof RecipeError) return source;
     throw error;
   }

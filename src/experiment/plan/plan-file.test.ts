@@ -1,4 +1,4 @@
-// Plans with faults: all of them at once, each on its line.
+// Plans with problems: all of them at once, each on its line.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,11 +6,11 @@ import { describe, expect, it } from "vitest";
 import { RecipeError } from "../../core/errors.js";
 import { checkPlan, inspectPlan, parsePlan } from "./plan-file.js";
 
-const faultsOf = (text: string): readonly string[] => {
+const problemsOf = (text: string): readonly string[] => {
   try {
     parsePlan(text, "plan.yaml");
   } catch (error) {
-    if (error instanceof RecipeError) return error.faults;
+    if (error instanceof RecipeError) return error.problems;
     throw error;
   }
   return [];
@@ -42,18 +42,18 @@ describe("plans", () => {
   });
 
   it("report unknown fields, with what was meant", () => {
-    const faults = faultsOf(GOOD.replace("folders: [m1, m2]", "folder: [m1]").replace("merges:", "merge:"));
-    expect(faults).toEqual([
+    const problems = problemsOf(GOOD.replace("folders: [m1, m2]", "folder: [m1]").replace("merges:", "merge:"));
+    expect(problems).toEqual([
       'line 5: experts.math: unknown field "folder"; did you mean folders?',
       'line 7: unknown field "merge"; did you mean merges?',
     ]);
   });
 
-  it("report names that stand for nothing, and methods' own faults, at their lines", () => {
+  it("report names that stand for nothing, and methods' own problems, at their lines", () => {
     const text = GOOD.replace("task: math, language: swahili }", "task: mathh, language: swahili }")
       .replace("[all math]", "[all maths]")
       .replace("  - name: soup of", "    pairs: [[math-1, swa], [math-9, swa]]\n  - name: soup of");
-    expect(faultsOf(text)).toEqual([
+    expect(problemsOf(text)).toEqual([
       'line 9: merges[0].recipe.task: "mathh" is not an expert, family or role of this plan; did you mean math?',
       "line 12: merges[0].pairs[1]: there is no expert math-9; did you mean math-1?",
       expect.stringMatching(/^line 14: merges\[1\]\.recipe\.task\.models\[0\]: "all maths" is not an expert/),
@@ -62,14 +62,14 @@ describe("plans", () => {
       "method: soup, models: [all math]",
       "method: soop",
     );
-    expect(faultsOf(wrong)).toEqual([
+    expect(problemsOf(wrong)).toEqual([
       expect.stringMatching(/^line 10: merges\[0\]\.grid\.bottom: bottom: must be/),
       expect.stringMatching(/^line 13: .*must be one of .*did you mean soup\?/),
     ]);
   });
 
   it("say that several models need a list", () => {
-    expect(faultsOf(GOOD.replace("language: swahili }", "language: all swahili }"))).toEqual([
+    expect(problemsOf(GOOD.replace("language: swahili }", "language: all swahili }"))).toEqual([
       "line 9: merges[0].recipe.language: all swahili means several models; use a soup here, with this in its list",
     ]);
   });
@@ -90,19 +90,21 @@ experts:
       seeds: [1]
 evaluate: { tasks: [mgsm_en] }
 `;
-    const faults = faultsOf(text);
-    expect(faults).toContain("line 5: experts.base: base is a reserved name; choose another");
-    expect(faults).toContain("line 6: experts.sw: must have either folders or train");
-    expect(faults).toContain(
+    const problems = problemsOf(text);
+    expect(problems).toContain("line 5: experts.base: base is a reserved name; choose another");
+    expect(problems).toContain("line 6: experts.sw: must have either folders or train");
+    expect(problems).toContain(
       "line 6: experts.sw.language: is missing; give the code of its language in tasks, such as sw",
     );
-    expect(faults).toContain(
+    expect(problems).toContain(
       "line 7: experts.both.select: chooses among the checkpoints of training runs; it needs train",
     );
-    expect(faults).toContain("line 8: experts.runs: r1 is the name of an expert of this family already");
-    expect(faults).toContain("line 13: experts.runs.train.seeds: cannot be combined with runs");
-    expect(faults.filter((fault) => fault.includes("optimizer.lr: must be positive"))).toHaveLength(1);
-    expect(faults.some((fault) => fault.includes("shedule") && fault.includes("did you mean schedule?"))).toBe(true);
+    expect(problems).toContain("line 8: experts.runs: r1 is the name of an expert of this family already");
+    expect(problems).toContain("line 13: experts.runs.train.seeds: cannot be combined with runs");
+    expect(problems.filter((problem) => problem.includes("optimizer.lr: must be positive"))).toHaveLength(1);
+    expect(problems.some((problem) => problem.includes("shedule") && problem.includes("did you mean schedule?"))).toBe(
+      true,
+    );
   });
 
   it("check what is asked, and how it is searched", () => {
@@ -113,7 +115,7 @@ experts: { m: { role: task, folders: [x] } }
 evaluate: { tasks: ["mgsm_{language}", mgsm_en, mgsm_en] }
 search: { by: mgsm_sw, how: halving, choose_on: both }
 `;
-    expect(faultsOf(text)).toEqual([
+    expect(problemsOf(text)).toEqual([
       "line 5: evaluate.tasks[0]: mgsm_{language} needs experts with a language",
       "line 5: evaluate.tasks[2]: mgsm_en is listed twice",
       "line 6: search.by: must be one of the tasks, mgsm_{language}, mgsm_en, mgsm_en",
@@ -127,39 +129,39 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
       "    pairs: [[math-1, nobody]]\n  - name: soup of",
     );
     const broken = text.replace("mgsm_en,", "{ task: mgsm_en, limit: 0 },");
-    expect(faultsOf(`${broken}tables: [1, 3, 4]\n`)).toEqual([
+    expect(problemsOf(`${broken}tables: [1, 3, 4]\n`)).toEqual([
       "line 15: evaluate.tasks[1].limit: must be at least 1",
       "line 16: tables[1]: must be 1, 2, 5 or 6",
       "line 16: tables[2]: must be 1, 2, 5 or 6",
     ]);
-    expect(faultsOf(text)).toEqual([
+    expect(problemsOf(text)).toEqual([
       "line 12: merges[0].pairs[0]: there is no expert nobody; there are math-1, math-2, swa, swb",
       "line 15: evaluate.tasks[2]: only {language} is filled in, and not {lang}; write mgsm_{language}",
     ]);
   });
 
-  it("do not report what follows from a fault only", () => {
+  it("do not report what follows from a problem only", () => {
     // A misspelt section hides which experts there are; a wrong role is not missing.
-    expect(faultsOf(GOOD.replace("experts:", "expert:"))).toEqual([
+    expect(problemsOf(GOOD.replace("experts:", "expert:"))).toEqual([
       'line 4: unknown field "expert"; did you mean experts?',
     ]);
-    expect(faultsOf(GOOD.replace("role: task", "role: tsk"))).toEqual([
+    expect(problemsOf(GOOD.replace("role: task", "role: tsk"))).toEqual([
       "line 5: experts.math.role: must be one of task, language, joint, other",
     ]);
-    expect(faultsOf(GOOD.replace("folders: [m1, m2]", "folders: 3"))).toEqual([
+    expect(problemsOf(GOOD.replace("folders: [m1, m2]", "folders: 3"))).toEqual([
       "line 5: experts.math.folders: must be a list of folders, or names with a folder each",
     ]);
-    expect(faultsOf(GOOD.replace(/recipe: \{ method: swap, task: math.*/, "recipe: swap"))).toEqual([
+    expect(problemsOf(GOOD.replace(/recipe: \{ method: swap, task: math.*/, "recipe: swap"))).toEqual([
       expect.stringMatching(/^line 9: merges\[0\]\.recipe: must be a mapping/),
     ]);
-    expect(faultsOf("name: x\nbase: b\nevaluate: { tasks: mgsm_en }\n")).toEqual([
+    expect(problemsOf("name: x\nbase: b\nevaluate: { tasks: mgsm_en }\n")).toEqual([
       expect.stringMatching(/^line 3: evaluate\.tasks: must be a list/),
     ]);
   });
 
   it("report every section where nearly all is wrong", () => {
     const text = "name: 3\nbase: [x]\nexperts: { m: { role: task, folders: [a, 4] } }\nmerges: {}\nevaluate: 3\n";
-    expect(faultsOf(text)).toEqual([
+    expect(problemsOf(text)).toEqual([
       "line 1: name: must be text",
       "line 2: base: must be text",
       "line 3: experts.m.folders[1]: must be text",
@@ -169,17 +171,17 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
   });
 
   it("say where a field belongs that stands elsewhere", () => {
-    expect(faultsOf(`${GOOD}data: sets\nchoose_on: test\n`)).toEqual([
+    expect(problemsOf(`${GOOD}data: sets\nchoose_on: test\n`)).toEqual([
       'line 15: unknown field "data"; it belongs under evaluate',
       'line 16: unknown field "choose_on"; it belongs under search',
     ]);
   });
 
-  it("tell faults of YAML in words", () => {
-    expect(faultsOf(GOOD.replace("base: base", "name: again"))).toEqual([
+  it("tell problems of YAML in words", () => {
+    expect(problemsOf(GOOD.replace("base: base", "name: again"))).toEqual([
       "line 3: name stands here a second time; keep one of the two",
     ]);
-    expect(faultsOf(GOOD.replace("  - name: layer swap", "  - name: layer swap\n      column: swap"))[0]).toMatch(
+    expect(problemsOf(GOOD.replace("  - name: layer swap", "  - name: layer swap\n      column: swap"))[0]).toMatch(
       /^line 8: this value goes on with another field; check how far this line and the one after it are indented/,
     );
   });
@@ -194,9 +196,9 @@ experts:
 merges: [{ name: m, recipe: { method: soup, models: [toString, constructor] }, grid: { valueOf: [1, 2] } }]
 evaluate: { tasks: [mgsm_en] }
 `;
-    const faults = faultsOf(text);
-    expect(faults).toContain("line 6: experts.constructor.train.like: there is no constructor under training");
-    expect(faults.filter((fault) => fault.includes("valueOf"))).toEqual([
+    const problems = problemsOf(text);
+    expect(problems).toContain("line 6: experts.constructor.train.like: there is no constructor under training");
+    expect(problems.filter((problem) => problem.includes("valueOf"))).toEqual([
       expect.stringMatching(/^line 7: .*unknown field "valueOf"/),
     ]);
   });
@@ -204,7 +206,7 @@ evaluate: { tasks: [mgsm_en] }
   it("refuse more configurations, models and checkpoints than anybody asks, before they are made", () => {
     const numbers = JSON.stringify(Array.from({ length: 1000 }, (_, i) => i));
     expect(
-      faultsOf(GOOD.replace("bottom: [1, 2], top: [0, 1]", `bottom: ${numbers}, top: ${numbers}, x: ${numbers}`)),
+      problemsOf(GOOD.replace("bottom: [1, 2], top: [0, 1]", `bottom: ${numbers}, top: ${numbers}, x: ${numbers}`)),
     ).toEqual([
       "line 10: merges[0].grid: has 1,000,000,000 combinations, and a merge may have 10,000 configurations; list fewer values, or split it into several merges",
     ]);
@@ -212,35 +214,35 @@ evaluate: { tasks: [mgsm_en] }
       (one) => `  ${one}: { role: other, folders: ${numbers.replace(/\d+/g, "f")} }`,
     );
     const soup = "  - { name: all pairs, recipe: { method: soup, models: [a, b, c, d] } }";
-    expect(faultsOf(GOOD.replace("merges:", `${families.join("\n")}\nmerges:\n${soup}`))).toEqual([
+    expect(problemsOf(GOOD.replace("merges:", `${families.join("\n")}\nmerges:\n${soup}`))).toEqual([
       expect.stringContaining("stands for 1,000,000,000,000 models"),
     ]);
     const trained = `math:
     role: task
     train: { run: { data: { source: x.jsonl, map: { prompt: p, response: r } }, samples: 100000000, checkpoints: { every_samples: 1 }, optimizer: { lr: 1.0e-5 } } }
     select: { by: mgsm_en, top: 100000000 }`;
-    expect(faultsOf(GOOD.replace(/math: .*/, trained))).toEqual([
+    expect(problemsOf(GOOD.replace(/math: .*/, trained))).toEqual([
       "line 8: experts.math.select.top: must be at most 1,000",
     ]);
-    expect(faultsOf(GOOD.replace(/math: .*/, trained.replace(", top: 100000000", "")))).toEqual([
+    expect(problemsOf(GOOD.replace(/math: .*/, trained.replace(", top: 100000000", "")))).toEqual([
       "line 7: experts.math.train.run: checkpoints.every_samples: would leave 100,000,000 checkpoints, and a run may leave 1,000; set it higher",
     ]);
   });
 
   it("tell of an empty entry of a list in words", () => {
     expect(
-      faultsOf(GOOD.replace("models: [all math]", "models: [all math, ]").replace("[all language]", "[null]")),
+      problemsOf(GOOD.replace("models: [all math]", "models: [all math, ]").replace("[all language]", "[null]")),
     ).toEqual([expect.stringMatching(/^line 13: .*models\[0\]/)]);
   });
 
   it("refuse configurations that name models", () => {
     const told =
       "names models, which only a recipe does; name a family in the recipe, which stands for each of its experts in turn, or write a merge for each";
-    expect(faultsOf(GOOD.replace("grid: { bottom: [1, 2],", "grid: { task: [math-1, ./other],"))).toEqual([
+    expect(problemsOf(GOOD.replace("grid: { bottom: [1, 2],", "grid: { task: [math-1, ./other],"))).toEqual([
       `line 10: merges[0].grid.task: ${told}`,
     ]);
     const listed = "configurations: [{ models: [[math-1, swa]] }, { slices: [null] }]\n    default: { language: swa }";
-    expect(faultsOf(GOOD.replace("default: { bottom: 2, top: 0 }", listed))).toEqual([
+    expect(problemsOf(GOOD.replace("default: { bottom: 2, top: 0 }", listed))).toEqual([
       `line 11: merges[0].configurations[0].models: ${told}`,
       `line 11: merges[0].configurations[1].slices: ${told}`,
       `line 12: merges[0].default.language: ${told}`,
@@ -251,9 +253,9 @@ evaluate: { tasks: [mgsm_en] }
     const told =
       "mgsm_en decides among the configurations of layer swap, and merges are not asked it; add merges to its `of`, or name another task in search.by";
     const first = GOOD.replace('["mgsm_{language}", mgsm_en]', '[{ task: mgsm_en, of: [base] }, "mgsm_{language}"]');
-    expect(faultsOf(first)).toEqual([`line 14: evaluate.tasks[0]: ${told}`]);
-    expect(faultsOf(`${first}search: { by: mgsm_en }\n`)).toEqual([`line 15: search.by: ${told}`]);
-    expect(faultsOf(`${first}search: { by: "mgsm_{language}" }\n`)).toEqual([]);
+    expect(problemsOf(first)).toEqual([`line 14: evaluate.tasks[0]: ${told}`]);
+    expect(problemsOf(`${first}search: { by: mgsm_en }\n`)).toEqual([`line 15: search.by: ${told}`]);
+    expect(problemsOf(`${first}search: { by: "mgsm_{language}" }\n`)).toEqual([]);
   });
 
   it("refuse what nests without end", () => {

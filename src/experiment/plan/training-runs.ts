@@ -39,12 +39,12 @@ function overlaid(
 }
 
 /** What is wrong with a training run, if anything. */
-export function runFaults(run: Readonly<Record<string, unknown>>): readonly string[] {
+export function runProblems(run: Readonly<Record<string, unknown>>): readonly string[] {
   try {
     checkRun(run);
     return [];
   } catch (error) {
-    if (error instanceof RecipeError) return error.faults.length > 0 ? error.faults : [error.message];
+    if (error instanceof RecipeError) return error.problems.length > 0 ? error.problems : [error.message];
     throw error;
   }
 }

@@ -9,7 +9,7 @@ import type { ItemResult } from "../steps/facts.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./data.js";
 import { gridFigures } from "./grids.js";
 import { overviews } from "./overview.js";
-import { paperFaults, paperTables, type TableContext } from "./paper-tables.js";
+import { paperProblems, paperTables, type TableContext } from "./paper-tables.js";
 import { isReported } from "./rows.js";
 import { searchRow } from "./searches.js";
 import { type Basis, meanOf, Sheet } from "./sheet.js";
@@ -38,7 +38,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     title: plan.title ?? plan.name,
     notes: [
       ...(plan.notes === undefined ? [] : [plan.notes]),
-      ...paperFaults(contexts[0] as TableContext),
+      ...paperProblems(contexts[0] as TableContext),
       ...(paper.some(hasPublished) ? PUBLISHED_NOTES : []),
       ...unansweredNotes(every),
     ],

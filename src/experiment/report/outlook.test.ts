@@ -27,7 +27,7 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean): Outlook 
     (step): StepStatus => ({ step, state: isDone(step.key) ? { state: "done", seconds: 1 } : { state: "pending" } }),
   );
   const counts = countSteps(expansion, (key) => (isDone(key) ? "done" : "left"));
-  return { expansion, estimate, steps, faults: [], counts, seconds: 0, store: undefined as never };
+  return { expansion, estimate, steps, problems: [], counts, seconds: 0, store: undefined as never };
 }
 
 describe("an outlook", () => {

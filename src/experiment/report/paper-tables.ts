@@ -32,7 +32,7 @@ export function paperTables(context: TableContext): ReportTable[] {
 }
 
 /** What a table would need that the plan's names do not tell, in a sentence for each. */
-export function paperFaults({ plan, sheet, by }: TableContext): string[] {
+export function paperProblems({ plan, sheet, by }: TableContext): string[] {
   const wanted = plan.tables.filter((table) => table !== 5);
   if (wanted.length === 0) return [];
   return languagesOf(plan).flatMap((language) => {

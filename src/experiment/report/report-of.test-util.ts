@@ -39,7 +39,7 @@ export function reportOf(
   for (let round = 0; round < (rounds ?? 0); round++) world.round();
   const expansion = isFinished && rounds === undefined ? world.finish() : world.expand();
   const base = { parameters: 1.24e9, bytes: 2.5e9, layers: 16 };
-  const experiment = { plan: world.plan, world: { facts: fakeFacts, faults: [], base } } as unknown as Experiment;
+  const experiment = { plan: world.plan, world: { facts: fakeFacts, problems: [], base } } as unknown as Experiment;
   const steps = expansion.steps.map((step) => ({
     step,
     state: isFinished

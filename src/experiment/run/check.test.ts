@@ -1,4 +1,4 @@
-// Faults of a plan that only its world shows: tasks by which nothing can be chosen.
+// Problems of a plan that only its world shows: tasks by which nothing can be chosen.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ beforeAll(async () => {
   writeFileSync(file("corpus.yaml"), corpus.join("\n"));
 });
 
-async function faultsOf(search: string, grid = "[1, 2]", task = "one.yaml"): Promise<string> {
+async function problemsOf(search: string, grid = "[1, 2]", task = "one.yaml"): Promise<string> {
   const plan = `
 name: one
 base: base
@@ -35,34 +35,34 @@ evaluate: { tasks: [${task}] }
 search: { ${search} }
 `;
   writeFileSync(file("plan.yaml"), plan);
-  return (await openExperiment(file("plan.yaml"))).world.faults.join("\n");
+  return (await openExperiment(file("plan.yaml"))).world.problems.join("\n");
 }
 
 it("one item cannot be searched on and compared on", async () => {
   const message =
     "search.by: one has one item, of which none would be left to compare on; give it more, choose another task, or set choose_on: test";
-  expect(await faultsOf("how: grid")).toContain(message);
-  expect(await faultsOf("how: grid, choose_on: both")).toContain(message);
-  expect(await faultsOf("choose_on: test")).toBe("");
-  expect(await faultsOf("how: grid", "[1]")).toBe(""); // nothing to choose
+  expect(await problemsOf("how: grid")).toContain(message);
+  expect(await problemsOf("how: grid, choose_on: both")).toContain(message);
+  expect(await problemsOf("choose_on: test")).toBe("");
+  expect(await problemsOf("how: grid", "[1]")).toBe(""); // nothing to choose
 });
 
 it("a score of a whole corpus decides nothing, whatever the file of the task is called and however it is asked", async () => {
   const message = "other-name has a score of the whole corpus; configurations are compared item by item";
   for (const task of ["corpus.yaml", "./corpus.yaml", "{ task: corpus.yaml, limit: 1 }"]) {
-    expect(await faultsOf("choose_on: test", "[1, 2]", task), task).toContain(message);
+    expect(await problemsOf("choose_on: test", "[1, 2]", task), task).toContain(message);
   }
-  expect(await faultsOf("how: halving, by: corpus.yaml", "[1, 2]", "one.yaml, corpus.yaml")).toContain(message);
-  expect(await faultsOf("choose_on: test, by: one.yaml", "[1, 2]", "one.yaml, corpus.yaml")).toBe("");
+  expect(await problemsOf("how: halving, by: corpus.yaml", "[1, 2]", "one.yaml, corpus.yaml")).toContain(message);
+  expect(await problemsOf("choose_on: test, by: one.yaml", "[1, 2]", "one.yaml, corpus.yaml")).toBe("");
 });
 
 it("of many configurations that cannot be planned the first are told, and how many others there are", async () => {
-  const faults = (
-    await faultsOf("choose_on: test", `[1, ${Array.from({ length: 30 }, (_, i) => 4 + i).join(", ")}]`)
+  const problems = (
+    await problemsOf("choose_on: test", `[1, ${Array.from({ length: 30 }, (_, i) => 4 + i).join(", ")}]`)
   ).split("\n");
-  expect(faults).toHaveLength(9);
-  expect(faults[0]).toMatch(/^line 8: merges\[0\]: swap, bottom 4: /);
-  expect(faults[8]).toBe("line 8: merges[0]: swap: 22 further configurations cannot be planned either");
+  expect(problems).toHaveLength(9);
+  expect(problems[0]).toMatch(/^line 8: merges\[0\]: swap, bottom 4: /);
+  expect(problems[8]).toBe("line 8: merges[0]: swap: 22 further configurations cannot be planned either");
 });
 
 it("only experts that merges use must fit the base, and with aligned vocabularies where merges align them", async () => {
@@ -94,7 +94,7 @@ it("only experts that merges use must fit the base, and with aligned vocabularie
       "evaluate: { tasks: [one.yaml] }",
     ];
     writeFileSync(file("plan.yaml"), plan.join("\n"));
-    return (await openExperiment(file("plan.yaml"))).world.faults.join("\n");
+    return (await openExperiment(file("plan.yaml"))).world.problems.join("\n");
   };
   expect(await of("{ method: soup, models: [math, swahili] }")).toBe("");
   expect(await of("{ method: soup, models: [math, reference] }")).toMatch(/reference.*wide/s);

@@ -1,11 +1,11 @@
-// Looks at a plan's world before anything runs: models, data, tasks, merges, room on the disk; collects every fault.
+// Looks at a plan's world before anything runs: models, data, tasks, merges, room on the disk; collects every problem.
 
 import { statfs } from "node:fs/promises";
 import { availableParallelism, totalmem } from "node:os";
 import { dirname } from "node:path";
 import { canonicalJson, exists, formatBytes, groupBy, plural, RecipeError } from "../../core/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
-import type { Fault } from "../../settings/index.js";
+import type { Problem } from "../../settings/index.js";
 import { configurationsOf } from "../plan/configurations.js";
 import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/expert-names.js";
 import type { InspectedPlan } from "../plan/plan-file.js";
@@ -18,7 +18,7 @@ import type { TaskRequest } from "../steps/step.js";
 export interface CheckedWorld {
   readonly facts: ReadFacts;
   /** What is missing or wrong, each with its line; nothing may run while there is any. */
-  readonly faults: readonly string[];
+  readonly problems: readonly string[];
   /** What a person should know, though it stops nothing. */
   readonly notes: readonly string[];
   /** Sizes of the base: its own, or those that the plan assumes where it is not here. */
@@ -33,27 +33,28 @@ export interface CheckOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Looks at everything that a plan names, and reports all faults at once, those of the plan itself first. */
+/** Looks at everything that a plan names, and reports all problems at once, those of the plan itself first. */
 export async function checkWorld(inspected: InspectedPlan, options: CheckOptions): Promise<CheckedWorld> {
   const { plan, folder } = inspected;
   const { out, data, signal } = options;
-  // A plan with faults does not run, and bytes are read for what runs.
-  const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes: inspected.faults.length === 0 });
+  // A plan with problems does not run, and bytes are read for what runs.
+  const facts = new ReadFacts({ folder, cache: out, data, signal, readsBytes: inspected.problems.length === 0 });
   await facts.readModel(plan.base, ["base"]);
   for (const [name, family] of Object.entries(plan.experts)) await readFamily(name, family, plan, facts);
   for (const { request, path } of requestsOf(plan)) await facts.readTask(request, path);
-  const isFaulty = (path: readonly PropertyKey[]) => inspected.faults.some((fault) => isWithin(fault.path, path));
+  const isProblemy = (path: readonly PropertyKey[]) =>
+    inspected.problems.some((problem) => isWithin(problem.path, path));
   const found = [
-    ...inspected.faults,
-    ...facts.faults,
-    ...(await dataFaults(data, facts)),
-    ...taskFaults(plan, facts),
-    ...(await mergeFaults(plan, facts, folder, isFaulty)),
+    ...inspected.problems,
+    ...facts.problems,
+    ...(await dataProblems(data, facts)),
+    ...taskProblems(plan, facts),
+    ...(await mergeProblems(plan, facts, folder, isProblemy)),
   ];
-  const faults = inspected.inLines(found);
+  const problems = inspected.inLines(found);
   const base = facts.models.get(plan.base) ?? plan.assume;
   if ((await exists(out)) || (await exists(dirname(out)))) await facts.save().catch(() => undefined); // costs time, not truth
-  return { facts, faults, notes: machineNotes(plan), base };
+  return { facts, problems, notes: machineNotes(plan), base };
 }
 
 function isWithin(path: readonly PropertyKey[], other: readonly PropertyKey[]): boolean {
@@ -112,8 +113,8 @@ function requestsOf(plan: ExperimentPlan): { request: TaskRequest; path: readonl
   return [...asked, ...selecting];
 }
 
-/** Data sets that are not in the folder: what is missing of one kind is one fault. */
-async function dataFaults(data: string | undefined, facts: ReadFacts): Promise<Fault[]> {
+/** Data sets that are not in the folder: what is missing of one kind is one problem. */
+async function dataProblems(data: string | undefined, facts: ReadFacts): Promise<Problem[]> {
   if (data === undefined || facts.lacking.size === 0) return [];
   const path = ["evaluate", "data"];
   const names = [...facts.lacking.keys()];
@@ -129,12 +130,12 @@ async function dataFaults(data: string | undefined, facts: ReadFacts): Promise<F
   });
 }
 
-function taskFaults(plan: ExperimentPlan, facts: ReadFacts): Fault[] {
-  const faults: Fault[] = [];
+function taskProblems(plan: ExperimentPlan, facts: ReadFacts): Problem[] {
+  const problems: Problem[] = [];
   const executing = [...facts.tasks.values()].filter(({ executes }) => executes);
   if (executing.length > 0 && !plan.evaluate.allow_code) {
     const message = `${executing[0]?.name} executes programs that models write; allow it with evaluate.allow_code: true, or leave it out`;
-    faults.push({ path: ["evaluate"], message });
+    problems.push({ path: ["evaluate"], message });
   }
   const isSearched = plan.merges.some((merge) => merge.suggest || configurationsOf(merge).length > 1);
   const [first] = plan.evaluate.tasks;
@@ -147,34 +148,34 @@ function taskFaults(plan: ExperimentPlan, facts: ReadFacts): Fault[] {
   const single = asked.find(({ items }) => items < 2);
   if (isSearched && single && plan.search.choose_on !== "test") {
     const message = `${single.name} has one item, of which none would be left to compare on; give it more, choose another task, or set choose_on: test`;
-    faults.push({ path: ["search", "by"], message });
+    problems.push({ path: ["search", "by"], message });
   }
   if (isSearched && corpus) {
     const message = `${corpus.name} has a score of the whole corpus; configurations are compared item by item, so choose another task`;
-    faults.push({ path: ["search", "by"], message });
+    problems.push({ path: ["search", "by"], message });
   }
-  return faults;
+  return problems;
 }
 
 /** Configurations of a merge that cannot be planned, each told by itself. */
-const MOST_FAULTS = 8;
+const MOST_PROBLEMS = 8;
 
 /** Merges that could not be planned, tried on headers: experts beside the base, and configurations on the base alone. */
-async function mergeFaults(
+async function mergeProblems(
   plan: ExperimentPlan,
   facts: ReadFacts,
   folder: string,
-  isFaulty: (path: readonly PropertyKey[]) => boolean,
-): Promise<Fault[]> {
+  isProblemy: (path: readonly PropertyKey[]) => boolean,
+): Promise<Problem[]> {
   const base = facts.models.get(plan.base);
   if (!base || base.folder.includes("+")) return [];
-  const faults: Fault[] = [];
+  const problems: Problem[] = [];
   const attempt = async (path: readonly PropertyKey[], what: string, recipe: RecipeInput) => {
     try {
       await planRecipe(recipe, { folder });
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      faults.push({ path, message: `${what}: ${error.message}` });
+      problems.push({ path, message: `${what}: ${error.message}` });
     }
   };
   if (plan.merges.length > 0) {
@@ -189,22 +190,22 @@ async function mergeFaults(
   const members = membersOf(plan);
   for (const [i, merge] of plan.merges.entries()) {
     const { recipe } = merge;
-    if (!recipe || isFaulty(["merges", i])) continue;
+    if (!recipe || isProblemy(["merges", i])) continue;
     const [binding] = bindingsOf(recipe, members);
-    const before = faults.length;
+    const before = problems.length;
     for (const { fields, label } of configurationsOf(merge)) {
       // Every expert has the base's tensors, so the base stands for all of them.
       const whole = bindRecipe({ ...recipe, ...fields }, binding ?? new Map(), members, () => base.folder);
       await attempt(["merges", i], label === "" ? merge.name : `${merge.name}, ${label}`, whole as RecipeInput);
     }
-    // One value of a grid that cannot be is a fault of many configurations.
-    const more = faults.splice(before + MOST_FAULTS).length;
+    // One value of a grid that cannot be is a problem of many configurations.
+    const more = problems.splice(before + MOST_PROBLEMS).length;
     if (more > 0) {
       const message = `${merge.name}: ${plural(more, "further configuration")} cannot be planned either`;
-      faults.push({ path: ["merges", i], message });
+      problems.push({ path: ["merges", i], message });
     }
   }
-  return faults;
+  return problems;
 }
 
 /** Families of which any merge uses an expert. */
@@ -226,9 +227,9 @@ function familiesIn(plan: ExperimentPlan): ReadonlySet<string> {
 /**
  * Whether there is room for what the experiment will write.
  * @param bytes that it will still write
- * @returns a fault, or undefined
+ * @returns a problem, or undefined
  */
-export async function spaceFault(out: string, bytes: number): Promise<string | undefined> {
+export async function spaceProblem(out: string, bytes: number): Promise<string | undefined> {
   let folder = out;
   while (!(await exists(folder))) folder = dirname(folder);
   const { bavail, bsize } = await statfs(folder);
@@ -238,6 +239,6 @@ export async function spaceFault(out: string, bytes: number): Promise<string | u
 }
 
 /** @throws {RecipeError} with all of them, if there are any */
-export function refuseFaults(faults: readonly string[], file: string, what = "cannot run here"): void {
-  if (faults.length > 0) throw new RecipeError(`${file} ${what}:`, faults, { file });
+export function refuseProblems(problems: readonly string[], file: string, what = "cannot run here"): void {
+  if (problems.length > 0) throw new RecipeError(`${file} ${what}:`, problems, { file });
 }

@@ -26,7 +26,7 @@ beforeAll(async () => {
 async function identityOf(source: string, cache?: string): Promise<string> {
   const facts = new ReadFacts({ folder: root, ...(cache === undefined ? {} : { cache }) });
   await facts.readModel(source, "model");
-  expect(facts.faults).toEqual([]);
+  expect(facts.problems).toEqual([]);
   await facts.save();
   return facts.modelIdentity(source).identity;
 }
@@ -56,7 +56,7 @@ describe("data", () => {
   const read = async (data: unknown) => {
     const facts = new ReadFacts({ folder: root });
     await facts.readData({ data }, "experts.math");
-    return { identity: facts.dataIdentity({ data }), faults: facts.faults };
+    return { identity: facts.dataIdentity({ data }), problems: facts.problems };
   };
 
   it("are their declaration and their files", async () => {
@@ -66,8 +66,8 @@ describe("data", () => {
     writeFileSync(at("data.jsonl"), '{"a":2}\n');
     expect((await read(declared)).identity).not.toBe(identity);
     // A name of the hub is no file; one that looks like a file must be there.
-    expect((await read({ use: "aya", source: "CohereForAI/aya_dataset" })).faults).toEqual([]);
-    expect((await read({ source: "lost.jsonl" })).faults).toEqual([
+    expect((await read({ use: "aya", source: "CohereForAI/aya_dataset" })).problems).toEqual([]);
+    expect((await read({ source: "lost.jsonl" })).problems).toEqual([
       { path: ["experts.math"], message: "lost.jsonl does not exist" },
     ]);
   });

@@ -17,7 +17,7 @@ import {
   writeFileAtomically,
 } from "../../core/index.js";
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
-import type { Fault } from "../../settings/index.js";
+import type { Problem } from "../../settings/index.js";
 import { openCheckpoint, parameterCount } from "../../weights/index.js";
 import type { Facts, TaskFacts } from "./facts.js";
 import { firstRowsErrors } from "./first-rows.js";
@@ -49,7 +49,7 @@ export interface ReadFactsOptions {
 
 /** Facts as they were found, and what could not be. */
 export class ReadFacts implements Facts {
-  readonly faults: Fault[] = [];
+  readonly problems: Problem[] = [];
   /** Tasks whose data are not in the folder of data sets, with what was looked for. */
   readonly lacking = new Map<string, string>();
   readonly models = new Map<string, ModelFacts>();
@@ -158,9 +158,9 @@ export class ReadFacts implements Facts {
   #note(path: readonly PropertyKey[], error: unknown, prefix = ""): void {
     if (!(error instanceof Error)) throw error;
     const [summary = ""] = error.message.split("\n");
-    const faults = error instanceof RecipeError || error instanceof MismatchError ? error.faults : [];
-    const message = `${prefix}${[faults.length > 0 ? summary : error.message, faults.join("; ")].join(" ").trim()}`;
-    this.faults.push({ path, message });
+    const problems = error instanceof RecipeError || error instanceof MismatchError ? error.problems : [];
+    const message = `${prefix}${[problems.length > 0 ? summary : error.message, problems.join("; ")].join(" ").trim()}`;
+    this.problems.push({ path, message });
   }
 
   modelIdentity(source: string): { identity: string; folder: string } {
@@ -174,7 +174,7 @@ export class ReadFacts implements Facts {
 
   task(request: TaskRequest): TaskFacts {
     const { task, limit = 1 } = request;
-    // A task that cannot be read is a fault; the rest of the plan is checked all the same.
+    // A task that cannot be read is a problem; the rest of the plan is checked all the same.
     return (
       this.tasks.get(canonicalJson(request)) ?? {
         ...{ name: task, title: task, protocol: "", digest: "", scale: "share", items: limit },

@@ -38,7 +38,7 @@ export async function firstRowsErrors(data: unknown, { folder, signal }: FirstRo
     isStrict = declaration.on_bad_row === "fail";
     plans = declaration.sets.map(planSet);
   } catch {
-    return []; // the declaration's own faults are told with the plan's
+    return []; // the declaration's own problems are told with the plan's
   }
   for (const plan of plans) {
     if (!(await exists(resolve(folder, plan.source)))) continue;

@@ -54,7 +54,7 @@ async function prepare(model: string, changes: Partial<EvaluateStep> = {}, setti
   const facts = new ReadFacts({ folder: root, cache: at("experiment") });
   await facts.readModel(model, ["base"]);
   await facts.readTask(TASK, ["evaluate"]);
-  expect(facts.faults).toEqual([]);
+  expect(facts.problems).toEqual([]);
   const { identity } = facts.modelIdentity(model);
   const { digest } = facts.task(TASK);
   const step: EvaluateStep = {

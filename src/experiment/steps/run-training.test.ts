@@ -28,7 +28,7 @@ beforeEach(async () => {
   const facts = new ReadFacts({ folder: root, cache: at("experiment") });
   await facts.readModel("base", ["base"]);
   await facts.readData(run, ["data"]);
-  expect(facts.faults).toEqual([]);
+  expect(facts.problems).toEqual([]);
   const { identity } = facts.modelIdentity("base");
   const step: TrainStep = {
     ...{ kind: "train", key: KEY, name: "math", label: "train math", needs: [], locations: {} },

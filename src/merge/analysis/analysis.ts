@@ -215,12 +215,12 @@ function isLocated(source: SourceRecipe | LocatedRecipe): source is LocatedRecip
 
 /** Names are labels of sources, beside `base` and those of the sources within a recipe, such as `soup.models[0]`. */
 function requireDistinct(names: readonly string[]): void {
-  const faults = names.flatMap((name) => {
+  const problems = names.flatMap((name) => {
     if (name === "base" || name === "") return [`${JSON.stringify(name)} is not a name for an expert`];
     const other = names.find((prefix) => name.startsWith(`${prefix}.`));
     return other === undefined ? [] : [`${name} could be a source within ${other}; call one of them otherwise`];
   });
-  if (faults.length > 0) throw new RecipeError("The experts need other names:", faults, { field: "experts" });
+  if (problems.length > 0) throw new RecipeError("The experts need other names:", problems, { field: "experts" });
 }
 
 function resolveThresholds(

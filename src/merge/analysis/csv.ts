@@ -39,22 +39,22 @@ export function parseShareTable(text: string, file: string): ShareTable {
       file,
     });
   }
-  const faults: string[] = [];
+  const problems: string[] = [];
   const rows = new Map<number, (number | null)[]>();
   lines.forEach((line, i) => {
     const [layer = "", ...values] = line.split(",").map((value) => value.trim());
     const numbers = values.map((value) => (value === "" ? null : Number(value)));
     const isShare = (value: number | null) => value === null || (value >= 0 && value <= 1);
     if (!/^\d+$/.test(layer) || Number(layer) >= lines.length)
-      faults.push(`line ${i + 2}: ${JSON.stringify(layer)} is not a layer from 0 to ${lines.length - 1}`);
-    else if (rows.has(Number(layer))) faults.push(`line ${i + 2}: layer ${layer} is repeated`);
+      problems.push(`line ${i + 2}: ${JSON.stringify(layer)} is not a layer from 0 to ${lines.length - 1}`);
+    else if (rows.has(Number(layer))) problems.push(`line ${i + 2}: layer ${layer} is repeated`);
     else if (numbers.length !== columns.length)
-      faults.push(`line ${i + 2}: ${numbers.length} values for ${columns.length} columns`);
-    else if (!numbers.every(isShare)) faults.push(`line ${i + 2}: a value is not a share between 0 and 1`);
+      problems.push(`line ${i + 2}: ${numbers.length} values for ${columns.length} columns`);
+    else if (!numbers.every(isShare)) problems.push(`line ${i + 2}: a value is not a share between 0 and 1`);
     else rows.set(Number(layer), numbers);
   });
-  if (lines.length === 0) faults.push("there is no layer");
-  if (faults.length > 0) throw new RecipeError(`${file} is not a table of shares:`, faults, { file });
+  if (lines.length === 0) problems.push("there is no layer");
+  if (problems.length > 0) throw new RecipeError(`${file} is not a table of shares:`, problems, { file });
   const cells = Array.from({ length: lines.length }, (_, layer) => rows.get(layer) ?? []);
   return {
     name: basename(file).replace(/\.[^.]*$/, ""),

@@ -3,7 +3,7 @@
 
 import { z } from "zod";
 import { didYouMean, isObject } from "../../core/index.js";
-import { checkSchema, type Fault, formatPath, recordOf } from "../../settings/index.js";
+import { checkSchema, formatPath, type Problem, recordOf } from "../../settings/index.js";
 import { refusalOf } from "./method-translations.js";
 
 /** Where something stands in the configuration. */
@@ -62,12 +62,12 @@ const reference = z
     return places.map((place) => nameOf(place, (message) => context.addIssue({ code: "custom", message }))).join("+");
   });
 
-function nameOf(place: z.output<typeof located>, fault: (message: string) => void): string {
+function nameOf(place: z.output<typeof located>, problem: (message: string) => void): string {
   const [path = "", revision, ...more] =
     typeof place === "string" ? place.split("@") : [place.path, ...(place.revision ? [place.revision] : [])];
-  if (path === "" || more.length > 0) fault(REFERENCE);
+  if (path === "" || more.length > 0) problem(REFERENCE);
   else if (revision !== undefined && revision !== "main") {
-    fault(
+    problem(
       `${path}@${revision}: revisions are not supported; give the folder of that snapshot in the hub's cache, or fetch it into a folder`,
     );
   }
@@ -152,16 +152,16 @@ export function mixtureOf(value: unknown): string | undefined {
 }
 
 /** Checks a document: says what is wrong with it, what of it is not supported, and which fields mergekit passes over. */
-export function readConfiguration(value: object): { config?: Configuration; faults: Fault[]; notes: string[] } {
+export function readConfiguration(value: object): { config?: Configuration; problems: Problem[]; notes: string[] } {
   const checked = checkSchema(configuration, value);
-  const faults = [...checked.faults, ...refusals(value)];
+  const problems = [...checked.problems, ...refusals(value)];
   const notes: string[] = [];
   for (const { path, field, known } of strays(value, configuration)) {
     const hint = didYouMean(field, known);
-    if (hint !== "") faults.push({ path: [...path, field], message: `unknown field${hint}` });
+    if (hint !== "") problems.push({ path: [...path, field], message: `unknown field${hint}` });
     else notes.push(`${formatPath([...path, field])} is passed over: mergekit makes nothing of it`);
   }
-  return checked.value ? { config: checked.value, faults, notes } : { faults, notes };
+  return checked.value ? { config: checked.value, problems, notes } : { problems, notes };
 }
 
 const ROWS = "is not supported: embeddings are merged row by row. Bring the vocabularies to one size first";
@@ -169,7 +169,7 @@ const TEMPLATE =
   "is not supported; the result has the template of its tokenizer. Take the field out, and put another template into the result's tokenizer_config.json";
 
 /** What is refused by name, whatever else is wrong. */
-function refusals(value: object): Fault[] {
+function refusals(value: object): Problem[] {
   const at = (...path: string[]) =>
     path.reduce<unknown>((found, field) => (found as Record<string, unknown> | null | undefined)?.[field], value);
   const { merge_method: method } = value as { merge_method?: unknown };

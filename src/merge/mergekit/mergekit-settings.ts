@@ -1,6 +1,6 @@
 // What a parameter of mergekit comes to: looked up where mergekit looks, from the model to the whole configuration, and
 // written as a parameter of a recipe. A filter is a part of a tensor's name, the first that fits holds.
-import type { Fault } from "../../settings/index.js";
+import type { Problem } from "../../settings/index.js";
 import type { Parameter } from "../methods/parameter.js";
 import type { Parameters, Path, Setting, Spread } from "./mergekit-schema.js";
 
@@ -66,23 +66,23 @@ function isSpread(setting: Exclude<Setting, number>): setting is number[] {
   return typeof setting[0] === "number";
 }
 
-/** A parameter of a recipe; undefined, with a fault, where something must be set and is not. */
+/** A parameter of a recipe; undefined, with a problem, where something must be set and is not. */
 export function parameterOf(
   { name, fallback, range }: Wanted,
   levels: readonly Level[],
   stretch: Stretch,
-  fault: (fault: Fault) => void,
+  problem: (problem: Problem) => void,
 ): Parameter | undefined {
   const { rules, isComplete } = rulesOf(name, levels);
   const written = rules.map(({ filter, value, path }) => {
-    const faultHere = (message: string) => fault({ path, message });
-    if (filter !== undefined) checkFilter(filter, stretch.shift, faultHere);
-    const spread = spreadOf(bounded(value, name, range, faultHere), stretch.layers);
+    const problemHere = (message: string) => problem({ path, message });
+    if (filter !== undefined) checkFilter(filter, stretch.shift, problemHere);
+    const spread = spreadOf(bounded(value, name, range, problemHere), stretch.layers);
     return { ...(filter === undefined ? {} : { tensors: `*${filter}*` }), value: spread };
   });
   if (!isComplete) {
     if (fallback === undefined) {
-      fault({
+      problem({
         path: rules.at(-1)?.path ?? levels[0]?.path ?? [],
         message:
           rules.length === 0
@@ -97,11 +97,12 @@ export function parameterOf(
   return first && !("tensors" in first) ? first.value : written;
 }
 
-function bounded(value: Spread, name: string, range: Range | undefined, fault: (message: string) => void): Spread {
+function bounded(value: Spread, name: string, range: Range | undefined, problem: (message: string) => void): Spread {
   if (!range) return value;
   const { low, high, clamps = false } = range;
   const isInside = (x: number) => x >= low && (clamps || x <= high);
-  if (![value].flat().every(isInside)) fault(`${name} must be ${clamps ? `${low} or more` : `from ${low} to ${high}`}`);
+  if (![value].flat().every(isInside))
+    problem(`${name} must be ${clamps ? `${low} or more` : `from ${low} to ${high}`}`);
   const inside = (x: number) => Math.min(x, high);
   return typeof value === "number" ? inside(value) : value.map(inside);
 }
@@ -118,11 +119,11 @@ function spreadOf(value: Spread, layers: number | undefined) {
 // A number between dots, or at an end where a dot may follow or go before.
 const LAYER_NUMBER = /(^|\.)\d+(\.|$)/;
 
-function checkFilter(filter: string, shift: number, fault: (message: string) => void): void {
+function checkFilter(filter: string, shift: number, problem: (message: string) => void): void {
   if (filter.includes("*")) {
-    fault(`the filter ${JSON.stringify(filter)} fits nothing: a filter is a plain part of a name, without asterisks`);
+    problem(`the filter ${JSON.stringify(filter)} fits nothing: a filter is a plain part of a name, without asterisks`);
   } else if (shift !== 0 && LAYER_NUMBER.test(filter)) {
-    fault(
+    problem(
       `the filter ${JSON.stringify(filter)} names a layer by number, which is not supported in slices that renumber layers; use a gradient`,
     );
   }
@@ -133,18 +134,18 @@ export function hasGradient(name: string, levels: readonly Level[]): boolean {
   return rulesOf(name, levels).rules.some(({ value }) => Array.isArray(value) && value.length > 1);
 }
 
-/** A setting that must be one number for all tensors, such as `normalize`; undefined, with a fault, if it is not. */
+/** A setting that must be one number for all tensors, such as `normalize`; undefined, with a problem, if it is not. */
 export function flagOf(
   name: string,
   fallback: boolean,
   levels: readonly Level[],
-  fault: (fault: Fault) => void,
+  problem: (problem: Problem) => void,
 ): boolean {
   const { rules } = rulesOf(name, levels);
   const [first] = rules;
   if (!first) return fallback;
   const [value, ...others] = [first.value].flat();
   if (first.filter === undefined && others.length === 0) return value !== 0;
-  fault({ path: first.path, message: `${name} must be true or false, the same for all tensors` });
+  problem({ path: first.path, message: `${name} must be true or false, the same for all tensors` });
   return fallback;
 }

@@ -25,8 +25,8 @@ export interface SliceMerge {
   readonly own: (operand: Operand, wanted: Wanted) => Parameter;
   /** A parameter of the merge that is true or false. */
   readonly flag: (name: string, fallback: boolean) => boolean;
-  /** Adds a fault; `parameter` is the one at fault. */
-  readonly fault: (message: string, parameter?: string) => void;
+  /** Adds a problem; `parameter` is the one with the problem. */
+  readonly problem: (message: string, parameter?: string) => void;
   readonly note: (text: string) => void;
 }
 
@@ -38,7 +38,7 @@ export interface Translation {
   /** Whether mergekit rounds more than once where its dtype is narrower than float32. */
   readonly isRounded: boolean;
   readonly isRandom?: true;
-  /** What stands for the slice; undefined where a fault was found. */
+  /** What stands for the slice; undefined where a problem was found. */
   readonly make: (slice: SliceMerge) => SourceRecipe | undefined;
 }
 
@@ -115,7 +115,7 @@ function slerp(slice: SliceMerge): SourceRecipe | undefined {
   const [only, other] = [models[0], others[0]];
   if (only && models.length === 1) return only.recipe;
   if (!base || !other || others.length > 1) {
-    slice.fault("slerp takes two models, of which one is base_model");
+    slice.problem("slerp takes two models, of which one is base_model");
     return undefined;
   }
   return { method: "slerp", models: [base.recipe, other.recipe], t };
@@ -127,13 +127,13 @@ function nuslerp(slice: SliceMerge): SourceRecipe | undefined {
   // Of a matrix [out, in], mergekit calls the interpolation along the outputs the one of rows.
   if (slice.flag("nuslerp_row_wise", false) && !isFlat) {
     const message = "nuslerp_row_wise is not supported; leave it out, for an interpolation of each stored row";
-    slice.fault(message, "nuslerp_row_wise");
+    slice.problem(message, "nuslerp_row_wise");
   }
   const weights = others.map((model) => own(model, WEIGHT));
   const [only] = models;
   if (only && models.length === 1) return only.recipe;
   if (others.length !== 2 || slice.lacksBase) {
-    slice.fault("nuslerp takes two models, and perhaps a base_model that is neither of them, in every slice");
+    slice.problem("nuslerp takes two models, and perhaps a base_model that is neither of them, in every slice");
     return undefined;
   }
   return {
@@ -168,7 +168,7 @@ function taskVectors(
     make: (slice) => {
       const { base, others } = slice;
       if (!base) {
-        slice.fault(`${method} needs base_model, among the sources of every slice`);
+        slice.problem(`${method} needs base_model, among the sources of every slice`);
         return undefined;
       }
       const weights = others.map((model) => slice.own(model, WEIGHT));
@@ -207,7 +207,7 @@ function areSame(values: readonly Parameter[]): boolean {
 
 function noRescale(slice: SliceMerge, method: string): object {
   if (slice.flag("rescale", false)) {
-    slice.fault(`rescale is not supported for ${method}, which keeps the changes as large as they are`, "rescale");
+    slice.problem(`rescale is not supported for ${method}, which keeps the changes as large as they are`, "rescale");
   }
   return {};
 }
@@ -223,7 +223,7 @@ function rescaleDella(slice: SliceMerge, method: string): object {
     );
   } else {
     const message = `rescale: false is not supported for ${method}, which divides the changes that are kept by their probability`;
-    slice.fault(message, "rescale");
+    slice.problem(message, "rescale");
   }
   return {};
 }
@@ -231,11 +231,11 @@ function rescaleDella(slice: SliceMerge, method: string): object {
 function modelStock(slice: SliceMerge): SourceRecipe | undefined {
   const { models, base, others } = slice;
   if (slice.flag("filter_wise", false)) {
-    slice.fault("filter_wise is not supported; leave it out, for one angle per tensor", "filter_wise");
+    slice.problem("filter_wise is not supported; leave it out, for one angle per tensor", "filter_wise");
   }
   if (base && models.length === 1) return base.recipe;
   if (!base || others.length < 2) {
-    slice.fault("model_stock needs base_model and at least two other models in every slice");
+    slice.problem("model_stock needs base_model and at least two other models in every slice");
     return undefined;
   }
   return { method: "model_stock", models: others.map(({ recipe }) => recipe), base: base.recipe };
@@ -246,7 +246,7 @@ function sce(slice: SliceMerge): SourceRecipe | undefined {
   const select = common({ name: "select_topk", fallback: 1, range: { ...SHARE, clamps: true } });
   if (base && models.length === 1) return base.recipe;
   if (!base || others.length < 2) {
-    slice.fault("sce needs base_model and at least two other models in every slice");
+    slice.problem("sce needs base_model and at least two other models in every slice");
     return undefined;
   }
   return { method: "sce", models: others.map(({ recipe }) => recipe), base: base.recipe, select };
@@ -258,7 +258,7 @@ function nearswap(slice: SliceMerge): SourceRecipe | undefined {
   const [other] = others;
   if (base && models.length === 1) return base.recipe;
   if (!base || !other || others.length > 1) {
-    slice.fault("nearswap takes two models, of which one is base_model");
+    slice.problem("nearswap takes two models, of which one is base_model");
     return undefined;
   }
   return { method: "nearswap", task: base.recipe, language: other.recipe, t };
@@ -269,7 +269,7 @@ function passthrough(slice: SliceMerge): SourceRecipe | undefined {
   const [only] = models;
   const scales = models.map((model) => own(model, { name: "scale", fallback: 1, range: SIZE }));
   if (!only || models.length > 1) {
-    slice.fault("passthrough takes one model per slice");
+    slice.problem("passthrough takes one model per slice");
     return undefined;
   }
   const [scale = 1] = scales;

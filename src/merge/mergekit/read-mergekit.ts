@@ -1,4 +1,4 @@
-// Reading mergekit configurations from text and files: faults all at once, with their lines.
+// Reading mergekit configurations from text and files: problems all at once, with their lines.
 
 import type { DocumentOptions, SchemaOptions } from "yaml";
 import { RecipeError } from "../../core/index.js";
@@ -18,7 +18,7 @@ export interface MergekitOptions {
 /**
  * The recipe that does what a mergekit configuration says.
  * @returns undefined if the text is no mergekit configuration: a YAML mapping with a merge_method
- * @throws {RecipeError} with every fault and all that is not supported, by line
+ * @throws {RecipeError} with every problem and all that is not supported, by line
  */
 export function parseMergekit(text: string, options: MergekitOptions = {}): MergekitRecipe | undefined {
   const { file = "mergekit configuration", layers } = options;
@@ -30,7 +30,7 @@ export function parseMergekit(text: string, options: MergekitOptions = {}): Merg
  * The recipe that does what the mergekit configuration in a file says. Of the models only the depth of the first is
  * looked up; relative paths start from the working folder, as mergekit's do.
  * @returns undefined if the file is not a mergekit configuration
- * @throws {RecipeError} with every fault and all that is not supported, by line; or if it cannot be read
+ * @throws {RecipeError} with every problem and all that is not supported, by line; or if it cannot be read
  */
 export async function readMergekit(file: string): Promise<MergekitRecipe | undefined> {
   const opened = open(await readSettingsText(file, "recipe"), file);
@@ -66,16 +66,16 @@ function open(text: string, file: string): Opened | undefined {
   const mixture = mixtureOf(value);
   if (mixture !== undefined) throw new RecipeError(`${file} ${mixture}`, [], { file });
   if (!isMergekit(value)) return undefined;
-  const { config, faults, notes } = readConfiguration(value);
+  const { config, problems, notes } = readConfiguration(value);
   const isKnown = config !== undefined && refusalOf(config.merge_method) === undefined;
-  const nothing = { translated: undefined, models: [], faults: [] };
+  const nothing = { translated: undefined, models: [], problems: [] };
   return {
     translate: (layers) => {
-      const { translated, models, faults: more } = isKnown ? translate(config, layers) : nothing;
-      if (translated && faults.length === 0) {
+      const { translated, models, problems: more } = isKnown ? translate(config, layers) : nothing;
+      if (translated && problems.length === 0) {
         return { models, translated: { ...translated, notes: [...notes, ...translated.notes] } };
       }
-      throw new RecipeError(`${file} cannot be merged as it is:`, inLines([...faults, ...more]), { file });
+      throw new RecipeError(`${file} cannot be merged as it is:`, inLines([...problems, ...more]), { file });
     },
   };
 }

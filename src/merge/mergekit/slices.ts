@@ -1,6 +1,6 @@
 // The slices that a configuration puts together, whichever way it lists them: which layers of which models, and where
 // their parameters are looked up.
-import type { Fault } from "../../settings/index.js";
+import type { Problem } from "../../settings/index.js";
 import type { Configuration, ModelEntry, Path, SliceEntry } from "./mergekit-schema.js";
 import { hasGradient, type Level } from "./mergekit-settings.js";
 
@@ -32,29 +32,29 @@ interface Content {
 export function slicesOf(
   config: Configuration,
   depth: number | undefined,
-  fault: (fault: Fault) => void,
+  problem: (problem: Problem) => void,
 ): readonly OutputSlice[] {
   const given = (["models", "slices", "modules"] as const).filter((field) => config[field] != null);
   if (given.length !== 1) {
     const found = given.length === 0 ? "none is there" : `${given.join(" and ")} are there`;
-    fault({ path: [], message: `exactly one of models, slices and modules must be there; ${found}` });
+    problem({ path: [], message: `exactly one of models, slices and modules must be there; ${found}` });
     return [];
   }
   const whole: Level = { parameters: config.parameters, path: [] };
-  if (!config.modules) return contentSlices(config, config, [], [whole], depth, fault);
+  if (!config.modules) return contentSlices(config, config, [], [whole], depth, problem);
   const [[name, module] = ["", undefined], ...others] = Object.entries(config.modules);
   if (!module || others.length > 0 || name !== "default") {
     const message = `modules are supported of plain decoders only, whose one module is called default; found ${Object.keys(config.modules).join(", ")}`;
-    fault({ path: ["modules"], message });
+    problem({ path: ["modules"], message });
     return [];
   }
   const path = ["modules", name];
   if (Boolean(module.models) === Boolean(module.slices)) {
-    fault({ path, message: "must hold either models or slices" });
+    problem({ path, message: "must hold either models or slices" });
     return [];
   }
   const levels = [{ parameters: module.parameters, path }, whole];
-  return contentSlices(module, config, path, levels, depth, fault);
+  return contentSlices(module, config, path, levels, depth, problem);
 }
 
 function contentSlices(
@@ -63,9 +63,9 @@ function contentSlices(
   path: Path,
   levels: readonly Level[],
   depth: number | undefined,
-  fault: (fault: Fault) => void,
+  problem: (problem: Problem) => void,
 ): readonly OutputSlice[] {
-  if (!slices) return [modelsSlice(models ?? [], config.base_model, path, levels, depth, fault)];
+  if (!slices) return [modelsSlice(models ?? [], config.base_model, path, levels, depth, problem)];
   let offset = 0;
   const written = slices.map((slice, i): OutputSlice => {
     const at = [...path, "slices", i];
@@ -76,9 +76,9 @@ function contentSlices(
     const lengths = slice.sources.map(({ layer_range: [first, end] }) => end - first);
     const [layers = 0] = lengths;
     if (lengths.some((length) => length !== layers)) {
-      fault({ path: at, message: `its sources must have equally many layers, not ${lengths.join(" and ")}` });
+      problem({ path: at, message: `its sources must have equally many layers, not ${lengths.join(" and ")}` });
     }
-    checkRepetition(sources, fault);
+    checkRepetition(sources, problem);
     const base = slice.base_model ?? config.base_model;
     const own = { parameters: slice.parameters, path: at };
     const result = { path: at, sources, base, levels: [own, ...levels], offset, layers };
@@ -95,22 +95,22 @@ function modelsSlice(
   path: Path,
   levels: readonly Level[],
   layers: number | undefined,
-  fault: (fault: Fault) => void,
+  problem: (problem: Problem) => void,
 ): OutputSlice {
   const sources = models.map(({ model, parameters }, i): SliceSource => {
     return { model, level: { parameters, path: [...path, "models", i] } };
   });
-  checkRepetition(sources, fault);
+  checkRepetition(sources, problem);
   if (base !== undefined && !sources.some(({ model }) => model === base)) {
     sources.push({ model: base, level: { parameters: undefined, path: ["base_model"] } });
   }
   return { path: [...path, "models"], sources, base, levels, offset: 0, layers };
 }
 
-function checkRepetition(sources: readonly SliceSource[], fault: (fault: Fault) => void): void {
+function checkRepetition(sources: readonly SliceSource[], problem: (problem: Problem) => void): void {
   const seen = new Set<string>();
   for (const { model, level } of sources) {
-    if (seen.has(model)) fault({ path: level.path, message: `${model} is there twice; mergekit would take it once` });
+    if (seen.has(model)) problem({ path: level.path, message: `${model} is there twice; mergekit would take it once` });
     seen.add(model);
   }
 }

@@ -1,7 +1,7 @@
 // From a mergekit configuration to the recipe that does the same, and to what a person should know about the difference.
-// Reads nothing; faults are collected, not thrown.
+// Reads nothing; problems are collected, not thrown.
 import { didYouMean, formatSome } from "../../core/index.js";
-import { type Fault, formatFault } from "../../settings/index.js";
+import { formatProblem, type Problem } from "../../settings/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { Parameter } from "../methods/parameter.js";
 import { type RecipeInput, sourcesOf } from "../plan/recipe.js";
@@ -24,19 +24,19 @@ export interface MergekitRecipe {
 export function translate(
   config: Configuration,
   depth?: number,
-): { readonly translated?: MergekitRecipe; readonly faults: readonly Fault[]; readonly models: readonly string[] } {
+): { readonly translated?: MergekitRecipe; readonly problems: readonly Problem[]; readonly models: readonly string[] } {
   const translator = new Translator(config, depth);
   const translated = translator.translate();
   const models = [...translator.models];
-  return translated && translator.faults.length === 0
-    ? { translated, faults: [], models }
-    : { faults: translator.faults, models };
+  return translated && translator.problems.length === 0
+    ? { translated, problems: [], models }
+    : { problems: translator.problems, models };
 }
 
 class Translator {
   readonly models = new Set<string>();
   /** By its text: each is told once, however many slices have it. */
-  readonly #faults = new Map<string, Fault>();
+  readonly #problems = new Map<string, Problem>();
   readonly #config: Configuration;
   readonly #depth: number | undefined;
   readonly #notes = new Set<string>();
@@ -48,7 +48,7 @@ class Translator {
 
   translate(): MergekitRecipe | undefined {
     const config = this.#config;
-    const slices = slicesOf(config, this.#depth, this.#fault);
+    const slices = slicesOf(config, this.#depth, this.#problem);
     for (const { sources } of slices) for (const { model } of sources) this.models.add(model);
     const method = TRANSLATIONS[config.merge_method] as Translation;
     const tokenizer = this.#tokenizerSource();
@@ -67,12 +67,12 @@ class Translator {
     };
   }
 
-  get faults(): readonly Fault[] {
-    return [...this.#faults.values()];
+  get problems(): readonly Problem[] {
+    return [...this.#problems.values()];
   }
 
-  readonly #fault = (fault: Fault): void => {
-    this.#faults.set(formatFault(fault), fault);
+  readonly #problem = (problem: Problem): void => {
+    this.#problems.set(formatProblem(problem), problem);
   };
 
   /** Notes parameters that do nothing, and refuses those that are misspelt. */
@@ -87,7 +87,7 @@ class Translator {
         }
         const at = [...path, "parameters", name];
         const hint = PARAMETERS.includes(name) ? "" : didYouMean(name, [...own, ...common]);
-        if (hint !== "") this.#fault({ path: at, message: `unknown parameter${hint}` });
+        if (hint !== "") this.#problem({ path: at, message: `unknown parameter${hint}` });
         else if ([...own, ...common].includes(name)) {
           this.#notes.add(`${name} is passed over at a model: mergekit looks for it in the parameters of all`);
         } else this.#notes.add(`${name} is passed over: it means nothing to ${method}`);
@@ -120,12 +120,12 @@ class Translator {
     const [asked, path] =
       tokenizer == null ? [source, ["tokenizer_source"]] : [tokenizer.source ?? "union", ["tokenizer", "source"]];
     if (tokenizer != null && source !== undefined) {
-      this.#fault({ path: ["tokenizer_source"], message: "tokenizer says so, too; leave one of them out" });
+      this.#problem({ path: ["tokenizer_source"], message: "tokenizer says so, too; leave one of them out" });
     }
     if (asked === undefined || asked === "union") return asked;
     const model = asked === "base" ? (base ?? [...this.models][0]) : asked;
     if (model !== undefined && !this.models.has(model)) {
-      this.#fault({ path, message: `${model} is not one of the models (${formatSome([...this.models], 8)})` });
+      this.#problem({ path, message: `${model} is not one of the models (${formatSome([...this.models], 8)})` });
     }
     return model;
   }
@@ -151,7 +151,7 @@ class Translator {
       wanted: Parameters<SliceMerge["common"]>[0],
       from: readonly Level[],
       stretch: Stretch,
-    ): Parameter => parameterOf(wanted, from, stretch, this.#fault) ?? 1;
+    ): Parameter => parameterOf(wanted, from, stretch, this.#problem) ?? 1;
     return {
       models: operands,
       base: operands.find(isBase),
@@ -162,11 +162,11 @@ class Translator {
         const { level, range } = levelOf.get(operand) as SliceSource;
         return resolve(wanted, [level, ...levels], { layers, shift: range?.[0] ?? 0 });
       },
-      flag: (name, fallback) => flagOf(name, fallback, levels, this.#fault),
-      fault: (message, parameter) => {
+      flag: (name, fallback) => flagOf(name, fallback, levels, this.#problem),
+      problem: (message, parameter) => {
         const level = levels.find(({ parameters }) => parameter !== undefined && parameter in (parameters ?? {}));
         const at = level && parameter !== undefined ? [...level.path, "parameters", parameter] : path;
-        this.#fault({ path: at, message });
+        this.#problem({ path: at, message });
       },
       note: (text) => this.#notes.add(text),
     };

@@ -79,8 +79,8 @@ export class OperandBuilder implements PlanContext {
     for (const [label, checkpoint] of alignment?.checkpoints ?? []) this.sources.set(label, checkpoint);
     for (const note of alignment?.notes ?? []) this.note(note);
     const labelled = [...this.sources].map(([label, checkpoint]): Labelled => ({ label, checkpoint }));
-    const differences = alignment ? { faults: [], notes: [] } : await compareVocabularies(labelled);
-    requireCompatible(labelled, differences.faults, purpose);
+    const differences = alignment ? { problems: [], notes: [] } : await compareVocabularies(labelled);
+    requireCompatible(labelled, differences.problems, purpose);
     for (const note of differences.notes) this.note(note);
     for (const { label, checkpoint } of labelled) for (const note of checkpoint.notes) this.note(`${label}: ${note}`);
     return alignment;
@@ -169,7 +169,7 @@ function countLeaves(value: Value): number {
   return count;
 }
 
-/** Runs `make`; a fault of a recipe within another is told with the path to it. */
+/** Runs `make`; a problem of a recipe within another is told with the path to it. */
 function within<T>(prefix: string, make: () => T): T {
   try {
     return make();

@@ -122,8 +122,8 @@ class Planner {
 
   /** Refuses what the arithmetic cannot do, before anything is read. */
   #checkArithmetic(steps: readonly Step[]): void {
-    const faults = [...this.#mixedDTypes(steps), ...this.#uncomputable(steps)];
-    if (faults.length > 0) throw new MismatchError("This merge cannot be computed:", faults);
+    const problems = [...this.#mixedDTypes(steps), ...this.#uncomputable(steps)];
+    if (problems.length > 0) throw new MismatchError("This merge cannot be computed:", problems);
   }
 
   /** With `dtype: keep` there must be one dtype to keep: the same for a tensor in all sources, used in it or not. */
@@ -175,17 +175,17 @@ class Planner {
         `${plural(wide.size, "tensor")} ${verb} stored in float64 and computed in float32 (${formatSome([...wide])})`,
       );
     }
-    const faults = [...packed].map(
+    const problems = [...packed].map(
       ([dtype, tensors]) =>
         `${plural(new Set(tensors).size, "tensor")} of dtype ${dtype} would need arithmetic, which is not supported (${formatSome([...new Set(tensors)])}); ` +
         "use checkpoints in bfloat16, float16 or float32",
     );
-    if (quantized.length > 0 && faults.length === 0) {
-      faults.push(
+    if (quantized.length > 0 && problems.length === 0) {
+      problems.push(
         `the checkpoints are quantised (quantization_config), so averaging ${formatSome([...new Set(quantized)])} would be wrong; use the unquantised checkpoints`,
       );
     }
-    return faults;
+    return problems;
   }
 
   #tokenizerFrom(lead: string): string {

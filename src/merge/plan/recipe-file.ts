@@ -1,4 +1,4 @@
-// Reading recipes: from YAML or JSON text, or from a value of the library; all faults at once, with lines where there
+// Reading recipes: from YAML or JSON text, or from a value of the library; all problems at once, with lines where there
 // are lines.
 
 import { closest, didYouMean, shorten } from "../../core/index.js";
@@ -6,8 +6,8 @@ import {
   type Checked,
   checkSchema,
   checkSettings,
-  type Fault,
   type LocatedSettings,
+  type Problem,
   parseSettings,
   readSettings,
   type SettingsKind,
@@ -24,7 +24,7 @@ const KIND: SettingsKind<Recipe> = { kind: "recipe", check: validate };
 
 /**
  * Reads a recipe from a YAML (or JSON) file.
- * @throws {RecipeError} with every fault and its line
+ * @throws {RecipeError} with every problem and its line
  */
 export async function readRecipe(file: string): Promise<LocatedRecipe> {
   const { value: recipe, ...where } = await readSettings(file, KIND);
@@ -42,37 +42,37 @@ export function checkRecipe(value: unknown): Recipe {
 }
 
 /** What is wrong with a recipe given as a value. */
-export function recipeFaults(value: unknown): readonly Fault[] {
-  return validate(value).faults;
+export function recipeProblems(value: unknown): readonly Problem[] {
+  return validate(value).problems;
 }
 
 function validate(value: unknown): Checked<Recipe> {
-  const faults: Fault[] = [];
-  const recipe = check(value, [], faults);
-  return faults.length > 0 ? { faults } : { value: recipe as Recipe, faults };
+  const problems: Problem[] = [];
+  const recipe = check(value, [], problems);
+  return problems.length > 0 ? { problems } : { value: recipe as Recipe, problems };
 }
 
-/** Checks a recipe by its method's schema, then the recipes within it; adds to `faults`. */
-function check(value: unknown, path: readonly PropertyKey[], faults: Fault[]): unknown {
+/** Checks a recipe by its method's schema, then the recipes within it; adds to `problems`. */
+function check(value: unknown, path: readonly PropertyKey[], problems: Problem[]): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    faults.push({ path, message: "must be a recipe: a mapping with a method and its sources" });
+    problems.push({ path, message: "must be a recipe: a mapping with a method and its sources" });
     return value;
   }
   const name = "method" in value ? value.method : undefined;
   const method = typeof name === "string" ? findMethod(name) : undefined;
   if (!method) {
-    faults.push({ path: [...path, "method"], message: unknownMethod(name, Object.keys(value)) });
+    problems.push({ path: [...path, "method"], message: unknownMethod(name, Object.keys(value)) });
     return value;
   }
   const schema = path.length === 0 ? method.schema.extend(outputFields) : method.schema;
-  const { value: parsed, faults: own } = checkSchema(schema, value, path);
-  faults.push(...own);
-  // Of a recipe with faults too, the ones within it are looked at, so that all faults come at once.
+  const { value: parsed, problems: own } = checkSchema(schema, value, path);
+  problems.push(...own);
+  // Of a recipe with problems too, the ones within it are looked at, so that all problems come at once.
   const checked: object = parsed ?? value;
   const places = new Map(sourcesOf(checked).map(([label, , at]) => [label, at]));
   return mapSources(checked, (source, label) =>
     typeof source === "object" && source !== null && "method" in source
-      ? check(source, [...path, ...(places.get(label) ?? [])], faults)
+      ? check(source, [...path, ...(places.get(label) ?? [])], problems)
       : source,
   );
 }

@@ -41,15 +41,15 @@ export interface ResumeParts {
  */
 export function requireSameRun(saved: ResumeParts, current: ResumeParts): void {
   const differences = configurationDifferences(saved.configuration, current.configuration);
-  const faults = differences.filter(({ field }) => !FREE.test(field)).map(describeDifference);
+  const problems = differences.filter(({ field }) => !FREE.test(field)).map(describeDifference);
   for (const { field, saved: was, current: is } of configurationDifferences(saved.inputs, current.inputs)) {
-    if (was === undefined) faults.push(`${field} was not read before`);
-    else faults.push(is === undefined ? `${field} was read before and is not now` : `${field} has changed since`);
+    if (was === undefined) problems.push(`${field} was not read before`);
+    else problems.push(is === undefined ? `${field} was read before and is not now` : `${field} has changed since`);
   }
-  if (faults.length === 0) return;
+  if (problems.length === 0) return;
   throw new RecipeError(
     "a run resumes only as it began; start a new one in another folder, or undo these changes:",
-    faults,
+    problems,
   );
 }
 

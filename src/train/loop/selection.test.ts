@@ -71,7 +71,7 @@ describe("resolveSelection", () => {
     expect(select(text)).toEqual(wanted);
   });
 
-  const faults: [string, RegExp][] = [
+  const problems: [string, RegExp][] = [
     ["layers 0-12", /train: there is no layer 12; the model has 12, counted 0 to 11/],
     ["layers 5-3", /layers in ascending order, 3-5, is expected/],
     ["attn", /the model has no attn; it has all, layers, outside/],
@@ -89,7 +89,7 @@ describe("resolveSelection", () => {
     ["layer attention", /a layer's number/],
     ["q_proj; drop", /has ";" after "q_proj"/],
   ];
-  it.each(faults)("refuses %j", (text, message) => {
+  it.each(problems)("refuses %j", (text, message) => {
     expect(() => select(text)).toThrow(message);
     expect(() => select(text)).toThrow(RecipeError);
   });

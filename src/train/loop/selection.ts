@@ -65,7 +65,7 @@ export function parseSelection(text: string, field = "train"): Selection {
   const terms = readList(reader);
   reader.skip("only");
   const but = reader.skip("but", "except") ? readList(reader) : [];
-  if (reader.peek() !== undefined) throw reader.fault("a comma, and, but, or the end");
+  if (reader.peek() !== undefined) throw reader.problem("a comma, and, but, or the end");
   return { terms, but };
 }
 
@@ -106,7 +106,7 @@ class Reader {
     return /^\d/.test(this.peek(ahead) ?? "");
   }
 
-  fault(expected: string): RecipeError {
+  problem(expected: string): RecipeError {
     const found = this.peek();
     const before = this.#tokens.slice(Math.max(0, this.#at - 3), this.#at).join(" ");
     const where = `${found === undefined ? "the end" : JSON.stringify(found)}${before === "" ? "" : ` after "${before}"`}`;
@@ -130,14 +130,14 @@ function readTerm(reader: Reader): SelectionTerm {
     reader.take();
     return { parts: [], layers: readRanges(reader) };
   }
-  if (!reader.isWord()) throw reader.fault("layers, a part such as q_proj, or a word such as attention");
+  if (!reader.isWord()) throw reader.problem("layers, a part such as q_proj, or a word such as attention");
   const parts = [reader.take()];
   while (reader.peek() === "and" && reader.isWord(1) && !(reader.peek(1) === "layers" && reader.isNumber(2))) {
     reader.take();
     parts.push(reader.take());
   }
   if (!reader.skip("of", "in")) return { parts };
-  if (!reader.skip("layers", "layer")) throw reader.fault("layers");
+  if (!reader.skip("layers", "layer")) throw reader.problem("layers");
   return { parts, layers: readRanges(reader) };
 }
 
@@ -154,12 +154,12 @@ function readRange(reader: Reader): LayerRange {
   const first = readNumber(reader);
   if (!reader.skip("-")) return [first, first];
   const last = readNumber(reader);
-  if (first > last) throw reader.fault(`layers in ascending order, ${last}-${first},`);
+  if (first > last) throw reader.problem(`layers in ascending order, ${last}-${first},`);
   return [first, last];
 }
 
 function readNumber(reader: Reader): number {
-  if (!reader.isNumber() || (reader.peek() ?? "").length > MAX_DIGITS) throw reader.fault("a layer's number");
+  if (!reader.isNumber() || (reader.peek() ?? "").length > MAX_DIGITS) throw reader.problem("a layer's number");
   return Number(reader.take());
 }
 

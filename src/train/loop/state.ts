@@ -183,22 +183,22 @@ export async function restoreParameters(
   const wanted = [...parameters.values()].flatMap((parameter) =>
     ARRAYS.map((array) => ({ parameter, array, name: tensorName(array, parameter.name) })),
   );
-  const faults = wanted.flatMap(({ parameter, name }) => {
+  const problems = wanted.flatMap(({ parameter, name }) => {
     const found = stored.get(name);
     if (!found) return [`${name} is missing`];
     if (found.dtype === "F32" && sameShape(found.shape, parameter.shape)) return [];
     return [`${name} is ${found.dtype} ${formatShape(found.shape)}, not F32 ${formatShape(parameter.shape)}`];
   });
   const known = new Set(wanted.map(({ name }) => name));
-  faults.push(...file.tensors.filter(({ name }) => !known.has(name)).map(({ name }) => `${name} is not trained now`));
-  faults.push(
+  problems.push(...file.tensors.filter(({ name }) => !known.has(name)).map(({ name }) => `${name} is not trained now`));
+  problems.push(
     ...[...parameters.keys()]
       .filter((name) => !Object.hasOwn(parameterSteps, name))
       .map((name) => `the steps of ${name} are missing`),
   );
-  if (faults.length > 0) {
+  if (problems.length > 0) {
     throw new CheckpointError(
-      `${folder} is not the state of this run: ${formatSome(faults)}; remove it to start from the beginning`,
+      `${folder} is not the state of this run: ${formatSome(problems)}; remove it to start from the beginning`,
       { file: file.path },
     );
   }

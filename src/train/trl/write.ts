@@ -110,27 +110,27 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
 /** Refuses what a run on TRL would not do. @returns what `from_pretrained` is to open */
 function requireCarriable(run: TrlRun, { processes = 1, machines = 1 }: TrlCluster): string {
   const { source, streams, accumulation } = run;
-  const faults: string[] = [];
+  const problems: string[] = [];
   const checkpoints = [...source.sources.values()];
   const [base] = checkpoints;
   if (!base || checkpoints.length > 1 || base.adapter) {
-    faults.push(
+    problems.push(
       "base: it is made of several checkpoints or of an adapter, and stands in no folder; write it with layergraft merge first",
     );
   }
   const perStep = accumulation * (streams[0] ? rowsOf(streams) : 0);
   if (perStep % (processes * machines) !== 0) {
-    faults.push(
+    problems.push(
       `batch and accumulation: a step has ${perStep} sequences, which ${processes * machines} processors cannot share evenly`,
     );
   }
   const dtypes = dtypesToSave(run);
   if (dtypes.length > 1) {
-    faults.push(
+    problems.push(
       `save_dtype: the base has tensors of ${dtypes.join(" and ")}, and a checkpoint of TRL has one; name it`,
     );
   }
-  if (!base || faults.length > 0) throw new RecipeError("This run cannot be handed to TRL as it is:", faults);
+  if (!base || problems.length > 0) throw new RecipeError("This run cannot be handed to TRL as it is:", problems);
   return base.folder;
 }
 

@@ -19,9 +19,9 @@ const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name
 
 /**
  * Checks that every checkpoint has the family, depth, tensors and shapes of the first.
- * @param more faults found otherwise, to be told together with these
+ * @param more problems found otherwise, to be told together with these
  * @param purpose what they are to be, for the message
- * @throws {MismatchError} with all faults of all checkpoints
+ * @throws {MismatchError} with all problems of all checkpoints
  */
 export function requireCompatible(
   checkpoints: readonly Labelled[],
@@ -30,22 +30,22 @@ export function requireCompatible(
 ): void {
   const [first, ...others] = distinct(checkpoints);
   if (!first) return;
-  const faults = [...others.flatMap((other) => compare(first, other)), ...more];
-  if (faults.length > 0) {
-    throw new MismatchError(`These checkpoints cannot be ${purpose}; all must be fine-tuned from one model:`, faults);
+  const problems = [...others.flatMap((other) => compare(first, other)), ...more];
+  if (problems.length > 0) {
+    throw new MismatchError(`These checkpoints cannot be ${purpose}; all must be fine-tuned from one model:`, problems);
   }
 }
 
 /**
  * How the tokenizers of checkpoints differ from that of the first, where both have one that lists its tokens: tokens that
- * share a row are a fault, as rows are averaged by their number; tokens that one lacks are worth a note.
+ * share a row are a problem, as rows are averaged by their number; tokens that one lacks are worth a note.
  */
 export async function compareVocabularies(
   checkpoints: readonly Labelled[],
-): Promise<{ faults: readonly string[]; notes: readonly string[] }> {
+): Promise<{ problems: readonly string[]; notes: readonly string[] }> {
   const [first, ...others] = distinct(checkpoints);
   const bytes = first && (await tokenizerBytes(first.checkpoint));
-  const faults: string[] = [];
+  const problems: string[] = [];
   const notes: string[] = [];
   let own: Vocabulary | undefined;
   for (const other of bytes ? others : []) {
@@ -56,7 +56,7 @@ export async function compareVocabularies(
     if (!own || !vocabulary) continue;
     const clashes = conflicts(own, vocabulary);
     if (clashes.length > 0) {
-      faults.push(
+      problems.push(
         `the tokenizers of ${called(first)} and ${called(other)} give ${plural(clashes.length, "row")} to different tokens: ${formatSome(clashes)}; ` +
           "align them by token with --vocabulary",
       );
@@ -66,12 +66,12 @@ export async function compareVocabularies(
       tokens.length > 0 ? [`${who.label} lacks ${plural(tokens.length, "token")}: ${formatSome(tokens)}`] : [];
     const different = [...lacks(first, more), ...lacks(other, less)];
     if (different.length > 0 && rowsOf(first.checkpoint) !== rowsOf(other.checkpoint))
-      faults.push(different.join("; "));
+      problems.push(different.join("; "));
     else if (different.length > 0 && clashes.length === 0) {
       notes.push(`${different.join("; ")}; --vocabulary aligns rows by token`);
     }
   }
-  return { faults, notes };
+  return { problems, notes };
 }
 
 /** Rows of a checkpoint's embedding. */
@@ -81,21 +81,21 @@ function rowsOf({ tensors }: Checkpoint): number | undefined {
 
 function compare(a: Labelled, b: Labelled): string[] {
   const [left, right] = [a.checkpoint, b.checkpoint];
-  const faults: string[] = [];
+  const problems: string[] = [];
   if (left.config.modelType !== right.config.modelType) {
-    faults.push(
+    problems.push(
       `${called(a)} is of the family "${left.config.modelType}", ${called(b)} of "${right.config.modelType}"`,
     );
   }
   if (left.layers !== right.layers) {
-    faults.push(`${called(a)} has ${plural(left.layers, "layer")}, ${called(b)} has ${right.layers}`);
+    problems.push(`${called(a)} has ${plural(left.layers, "layer")}, ${called(b)} has ${right.layers}`);
   }
   // Families or depths that differ make every tensor differ; saying so once is enough.
-  if (faults.length > 0) return faults;
+  if (problems.length > 0) return problems;
 
   if (left.tied !== right.tied) {
     const [tied, untied] = left.tied ? [a, b] : [b, a];
-    faults.push(
+    problems.push(
       `${called(tied)} ties its output head to the embedding, ${called(untied)} has a head of its own; ` +
         `untie the first (store its embedding as lm_head.weight too and set tie_word_embeddings to false)`,
     );
@@ -109,15 +109,17 @@ function compare(a: Labelled, b: Labelled): string[] {
       .filter((tensor) => !to.checkpoint.tensors.has(tensor.name) && !isHead(tensor))
       .map((tensor) => tensor.name);
     if (missing.length > 0) {
-      faults.push(`${called(to)} lacks ${plural(missing.length, "tensor")} of ${called(from)}: ${formatSome(missing)}`);
+      problems.push(
+        `${called(to)} lacks ${plural(missing.length, "tensor")} of ${called(from)}: ${formatSome(missing)}`,
+      );
     }
   }
-  faults.push(...compareShapes(a, b));
-  return faults;
+  problems.push(...compareShapes(a, b));
+  return problems;
 }
 
 function compareShapes(a: Labelled, b: Labelled): string[] {
-  const faults: string[] = [];
+  const problems: string[] = [];
   const vocabulary: CheckpointTensor[] = [];
   const others: string[] = [];
   for (const tensor of a.checkpoint.tensors.values()) {
@@ -131,16 +133,16 @@ function compareShapes(a: Labelled, b: Labelled): string[] {
   if (row) {
     const [mine, theirs] = [row.shape[0] ?? 0, b.checkpoint.tensors.get(row.name)?.shape[0] ?? 0];
     const [larger, smaller] = mine > theirs ? [a, b] : [b, a];
-    faults.push(
+    problems.push(
       `the vocabularies differ: ${called(a)} has ${mine} rows in ${formatSome(vocabulary.map((tensor) => tensor.name))}, ` +
         `${called(b)} has ${theirs}; ${larger.label} has ${Math.abs(mine - theirs)} more, from added tokens or padding. ` +
         `Align them by token with --vocabulary ${larger.label}, ${smaller.label} or union`,
     );
   }
   if (others.length > 0) {
-    faults.push(
+    problems.push(
       `${plural(others.length, "tensor")} of ${called(a)} and ${called(b)} differ in shape: ${formatSome(others)}`,
     );
   }
-  return faults;
+  return problems;
 }

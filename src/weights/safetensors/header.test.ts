@@ -5,15 +5,24 @@ import { DTYPE_BITS } from "../../core/dtype.js";
 import { FormatError } from "../../core/errors.js";
 import { MAX_HEADER_BYTES, parseHeader, parseHeaderLength, serializeHeader } from "./header.js";
 import { quote } from "./header-json.js";
-import { DTYPES, entry, type Fault, faultOf, fileOf, metadatas, parseFile, tensorLists } from "./helpers.test-util.js";
+import {
+  DTYPES,
+  entry,
+  fileOf,
+  metadatas,
+  type Problem,
+  parseFile,
+  problemOf,
+  tensorLists,
+} from "./helpers.test-util.js";
 
 /** Expects `file` to be refused with a message that names it and says `what`. */
-async function refused(file: Uint8Array, what: RegExp, where: Fault["where"] = {}): Promise<void> {
-  const fault = await faultOf(() => parseFile(file));
-  expect(fault).toMatchObject({ name: "FormatError", where: { file: "x.safetensors", ...where } });
-  expect(fault.message).toMatch(what);
-  expect(fault.message).toMatch(/^x\.safetensors/);
-  expect(fault.message.length).toBeLessThan(600);
+async function refused(file: Uint8Array, what: RegExp, where: Problem["where"] = {}): Promise<void> {
+  const problem = await problemOf(() => parseFile(file));
+  expect(problem).toMatchObject({ name: "FormatError", where: { file: "x.safetensors", ...where } });
+  expect(problem.message).toMatch(what);
+  expect(problem.message).toMatch(/^x\.safetensors/);
+  expect(problem.message.length).toBeLessThan(600);
 }
 
 describe("the length of the header", () => {
@@ -143,7 +152,7 @@ describe("tensors that cannot be", () => {
     await refused(fileOf(ranged(`[${number},4]`), 4), offsets, { tensor: "t" });
   });
 
-  test.each<[string, string, RegExp, Fault["where"]?]>([
+  test.each<[string, string, RegExp, Problem["where"]?]>([
     ["null", '{"t":null}', /"t" is not described by an object/],
     ["a list, which the reference crate takes", '{"t":["U8",[4],[0,4]]}', /"t" is not described by an object/],
     ["an unknown dtype", one('"dtype":"f32"'), /unknown dtype "f32"/, { actual: "f32" }],
@@ -188,7 +197,7 @@ describe("data that does not fit", () => {
   const overlap = /"b" overlaps the tensor before it/;
   const hole = /"b" leaves a hole before it/;
   const a = entry("a", "U8", [4], 0, 4);
-  test.each<[string, string[], number, RegExp, Fault["where"]]>([
+  test.each<[string, string[], number, RegExp, Problem["where"]]>([
     ["overlap by a byte", [a, entry("b", "U8", [4], 3, 7)], 7, overlap, { tensor: "b" }],
     ["the same range twice", [a, entry("b", "I32", [], 0, 4)], 4, /"[ab]" overlaps the tensor before it/, {}],
     ["a range inside another", [a, entry("b", "U8", [1], 2, 3)], 4, overlap, { tensor: "b" }],
@@ -285,7 +294,7 @@ describe("serializeHeader", () => {
     expect(tensors).toEqual([{ name: "a", dtype: "I32", shape: [2, 2], offset: 72, bytes: 16 }]);
   });
 
-  test.each<[string, () => unknown, RegExp, Fault["where"]]>([
+  test.each<[string, () => unknown, RegExp, Problem["where"]]>([
     ["a name twice", () => serializeHeader([u8("a"), u8("a")], {}), /"a": it is there twice/, { tensor: "a" }],
     ["__metadata__", () => serializeHeader([u8("__metadata__")], {}), /keeps this name/, { tensor: "__metadata__" }],
     ["half a pair in a name", () => serializeHeader([u8("\ud800")], {}), /"\\ud800": its name is not Unicode/, {}],
@@ -319,7 +328,7 @@ describe("serializeHeader", () => {
       { tensor: "p" },
     ],
   ])("refuses %s", async (_, run, what, where) => {
-    expect(await faultOf(run)).toMatchObject({ name: "FormatError", message: expect.stringMatching(what), where });
+    expect(await problemOf(run)).toMatchObject({ name: "FormatError", message: expect.stringMatching(what), where });
   });
 
   test("what it writes, parseHeader reads, whatever the names, shapes and dtypes", () => {

@@ -29,14 +29,14 @@ export function parseFile(file: Uint8Array): Header {
   return parseHeader(file.subarray(8, 8 + length), file.byteLength, "x.safetensors");
 }
 
-export interface Fault {
+export interface Problem {
   readonly name: string;
   readonly message: string;
   readonly where: ErrorWhere;
 }
 
 /** The error of ours that `run` throws; anything else fails the test. */
-export async function faultOf(run: () => unknown): Promise<Fault> {
+export async function problemOf(run: () => unknown): Promise<Problem> {
   try {
     await run();
   } catch (error) {

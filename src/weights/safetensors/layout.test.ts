@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DTYPE_BITS, type DType } from "../../core/dtype.js";
 import { parseHeader, type TensorDeclaration } from "./header.js";
-import { faultOf, metadatas, temporaryFolder, tensorLists } from "./helpers.test-util.js";
+import { metadatas, problemOf, temporaryFolder, tensorLists } from "./helpers.test-util.js";
 import { DEFAULT_SHARD_BYTES, type FolderLayout, layoutFolder, type ShardLayout } from "./layout.js";
 import { INDEX_FILE, openShards, SINGLE_FILE, shardName } from "./sharded.js";
 
@@ -104,7 +104,7 @@ describe("the index", () => {
 describe("what cannot be laid out", () => {
   test("a name twice, in one shard or in two", async () => {
     for (const shardBytes of [1, 100]) {
-      expect(await faultOf(() => layoutFolder([t("a", 1), t("a", 1)], { shardBytes }))).toMatchObject({
+      expect(await problemOf(() => layoutFolder([t("a", 1), t("a", 1)], { shardBytes }))).toMatchObject({
         name: "FormatError",
         message: expect.stringMatching(/cannot hold the tensor "a"( twice|: it is there twice)$/),
         where: { tensor: "a" },
@@ -114,11 +114,11 @@ describe("what cannot be laid out", () => {
 
   test("elements that do not fill whole bytes", async () => {
     const f4: TensorDeclaration = { name: "a", dtype: "F4", shape: [3] };
-    expect((await faultOf(() => layoutFolder([f4]))).message).toMatch(/"a": F4 \[3\] does not fill whole bytes/);
+    expect((await problemOf(() => layoutFolder([f4]))).message).toMatch(/"a": F4 \[3\] does not fill whole bytes/);
   });
 
   test.each([0, -1, Number.NaN])("a limit of %d bytes", async (shardBytes) => {
-    expect(await faultOf(() => layoutFolder([t("a", 1)], { shardBytes }))).toMatchObject({
+    expect(await problemOf(() => layoutFolder([t("a", 1)], { shardBytes }))).toMatchObject({
       name: "RecipeError",
       message: `shards cannot be of at most ${shardBytes} bytes; give a positive size`,
     });
@@ -126,7 +126,7 @@ describe("what cannot be laid out", () => {
 
   test("more shards than we would open again", async () => {
     const tensors = Array.from({ length: 10_001 }, (_, i) => t(`t${i}`, 1));
-    expect((await faultOf(() => layoutFolder(tensors, { shardBytes: 1 }))).message).toBe(
+    expect((await problemOf(() => layoutFolder(tensors, { shardBytes: 1 }))).message).toBe(
       "shards of at most 1 B would be 10001 files, over the limit of 10000; allow larger shards",
     );
     expect(layoutFolder(tensors.slice(1), { shardBytes: 1 }).shards.at(-1)?.name).toBe(

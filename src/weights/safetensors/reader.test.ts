@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { serializeHeader } from "./header.js";
-import { entry, faultOf, fileOf, metadatas, temporaryFolder, tensorLists } from "./helpers.test-util.js";
+import { entry, fileOf, metadatas, problemOf, temporaryFolder, tensorLists } from "./helpers.test-util.js";
 import { openSafetensors } from "./reader.js";
 
 test("any tensors and data written to a file come back", async () => {
@@ -62,7 +62,7 @@ test("a file cut anywhere is refused", async () => {
   for (let bytes = whole.byteLength - 1; bytes >= 0; bytes--) {
     await truncate(path, bytes);
     const what = bytes < 8 ? /too few for a safetensors file/ : /is cut off/;
-    expect(await faultOf(() => openSafetensors(path))).toMatchObject({
+    expect(await problemOf(() => openSafetensors(path))).toMatchObject({
       name: "FormatError",
       message: expect.stringMatching(what),
       where: { file: path, actual: `${bytes} bytes` },
@@ -73,21 +73,21 @@ test("a file cut anywhere is refused", async () => {
 test("what is missing or not a file is said to be so", async () => {
   const folder = await temporaryFolder();
   const path = join(folder, "x.safetensors");
-  const fault = () => faultOf(() => openSafetensors(path));
+  const problem = () => problemOf(() => openSafetensors(path));
   const refused = (what: string) => ({ name: "FormatError", message: `${path} ${what}`, where: { file: path } });
 
-  expect(await fault()).toEqual(refused("does not exist"));
+  expect(await problem()).toEqual(refused("does not exist"));
   await symlink("nowhere", path);
-  expect(await fault()).toEqual(refused("does not exist"));
+  expect(await problem()).toEqual(refused("does not exist"));
   await rm(path);
   await mkdir(path);
-  expect(await fault()).toEqual(refused("is not a file"));
+  expect(await problem()).toEqual(refused("is not a file"));
 });
 
 test.skipIf(process.platform === "win32")("a named pipe is refused, not waited for", async () => {
   const path = join(await temporaryFolder(), "x.safetensors");
   await promisify(execFile)("mkfifo", [path]);
-  expect((await faultOf(() => openSafetensors(path))).message).toBe(`${path} is not a file`);
+  expect((await problemOf(() => openSafetensors(path))).message).toBe(`${path} is not a file`);
 });
 
 test("a Git LFS pointer is called that, not damaged", async () => {

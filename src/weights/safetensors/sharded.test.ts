@@ -2,7 +2,7 @@
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { entry, type Fault, faultOf, fileOf, temporaryFolder } from "./helpers.test-util.js";
+import { entry, fileOf, type Problem, problemOf, temporaryFolder } from "./helpers.test-util.js";
 import { INDEX_FILE, MAX_SHARDS, openShards, SINGLE_FILE, shardName } from "./sharded.js";
 
 const [ONE, TWO, THREE] = [shardName(1, 3), shardName(2, 3), shardName(3, 3)];
@@ -29,17 +29,17 @@ async function found(folder: string): Promise<[string, string[]][]> {
   return files.map(({ path, tensors }) => [path.slice(folder.length + 1), tensors.map(({ name }) => name)]);
 }
 
-/** Expects a folder to be refused with a message that says `what` and begins with the path at fault. */
+/** Expects a folder to be refused with a message that says `what` and begins with the path with the problem. */
 async function refused(
   folder: string,
   name: "FormatError" | "CheckpointError",
   what: RegExp,
-  where: Fault["where"] = { file: folder },
+  where: Problem["where"] = { file: folder },
 ): Promise<void> {
-  const fault = await faultOf(() => openShards(folder));
-  expect(fault).toMatchObject({ name, where });
-  expect(fault.message).toMatch(what);
-  expect(fault.message).toContain(folder);
+  const problem = await problemOf(() => openShards(folder));
+  expect(problem).toMatchObject({ name, where });
+  expect(problem.message).toMatch(what);
+  expect(problem.message).toContain(folder);
 }
 
 describe("without an index", () => {

@@ -1,4 +1,4 @@
-// Reads the fields of a model's configuration, with the family's defaults, and collects every fault before anything is
+// Reads the fields of a model's configuration, with the family's defaults, and collects every problem before anything is
 // refused. Not the place that knows what the fields mean: that is each family's page.
 import { isObject } from "../../../core/index.js";
 
@@ -8,14 +8,14 @@ export type Json = Readonly<Record<string, unknown>>;
 const MAX_COUNT = 2 ** 24;
 
 /**
- * A view of one JSON object. A reader that finds a fault notes it and returns a harmless value, so that one pass finds
- * all faults; nothing that was read may be used before `faults` is known to be empty.
+ * A view of one JSON object. A reader that finds a problem notes it and returns a harmless value, so that one pass finds
+ * all problems; nothing that was read may be used before `problems` is known to be empty.
  */
 export class ConfigFields {
-  /** One sentence a fault. Shared with the views of nested objects. */
-  readonly faults: string[];
-  /** Name of the first field at fault. */
-  firstFault: string | undefined;
+  /** One sentence a problem. Shared with the views of nested objects. */
+  readonly problems: string[];
+  /** Name of the first field with the problem. */
+  firstProblem: string | undefined;
   readonly #json: Json;
   readonly #defaults: Json;
   readonly #path: string;
@@ -27,7 +27,7 @@ export class ConfigFields {
     this.#defaults = defaults;
     this.#root = parent ? parent.of.#root : this;
     this.#path = parent ? `${parent.of.#path}${parent.field}.` : "";
-    this.faults = parent ? parent.of.faults : [];
+    this.problems = parent ? parent.of.problems : [];
   }
 
   /** The value of the file, else of the defaults; undefined where neither has one. Null is a value. */
@@ -42,8 +42,8 @@ export class ConfigFields {
   }
 
   refuse(field: string, sentence: string): void {
-    this.#root.firstFault ??= `${this.#path}${field}`;
-    this.faults.push(`${this.#path}${field} ${sentence}`);
+    this.#root.firstProblem ??= `${this.#path}${field}`;
+    this.problems.push(`${this.#path}${field} ${sentence}`);
   }
 
   /** A whole number of at least 1, or of at least `least`. */

@@ -80,7 +80,7 @@ export const SANDWICH_NORMS = {
 
 const GATED = { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" };
 
-/** The description of a decoder. Where `fields` has faults afterwards, it is of no use. */
+/** The description of a decoder. Where `fields` has problems afterwards, it is of no use. */
 export function describe(family: Family, fields: ConfigFields, config: CheckpointConfig): DecoderSpec {
   const sizes = readSizes(fields, config.layers);
   const { vocabularySize, hidden } = sizes;
@@ -115,7 +115,7 @@ function readSizes(fields: ConfigFields, layers: number): Sizes {
   const hidden = fields.count("hidden_size");
   const heads = fields.count("num_attention_heads");
   const kvHeads = fields.countOrNull("num_key_value_heads") ?? heads;
-  if (fields.faults.length === 0 && heads % kvHeads !== 0) {
+  if (fields.problems.length === 0 && heads % kvHeads !== 0) {
     fields.refuse("num_key_value_heads", `is ${kvHeads}, which does not divide the ${heads} heads of queries`);
   }
   return {

@@ -29,7 +29,7 @@ const DEFAULT_THETA = 10_000; // of transformers, where a class does not say oth
  *
  * New layout: `rope_parameters` holds rope_type, rope_theta and what the type needs. Old layout: `rope_theta` stands
  * beside `rope_scaling`, which may be null. Where both are there, `rope_scaling` wins, and a base in either object wins
- * over one beside it (transformers 5.18, modeling_rope_utils.py, convert_rope_params_to_dict). Faults are noted in
+ * over one beside it (transformers 5.18, modeling_rope_utils.py, convert_rope_params_to_dict). Problems are noted in
  * `fields`, and then the result is of no use.
  */
 export function readRope(options: RopeOptions): RopeSpec {
