@@ -1,5 +1,5 @@
 // The kernels of merge methods against their plain twins, to the bit, over values rich in what is special; and that the
-// random numbers are random. Not a test of what methods make of them: test/methods.test.ts.
+// random numbers are random.
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

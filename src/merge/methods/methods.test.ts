@@ -1,11 +1,11 @@
-// Every merge method against plain float64 references of its definition (support/method-reference.ts): to the bit where
+// Every merge method against plain float64 references of its definition (reference.test-util.ts): to the bit where
 // the result is a copy or an equal average, else as nearly as one rounding can be. Not here, but in methods-random.test.ts:
 // methods that draw at random, methods inside methods, and recipes that cannot be.
 
 import { beforeAll, describe, expect, it } from "vitest";
-import { METHODS, type RecipeInput } from "../src/merge/index.js";
-import { readJson } from "./support/checkpoints.js";
-import { Bench } from "./support/merging.js";
+import { readJson } from "../../../test/support/checkpoints.js";
+import { Bench } from "../../../test/support/merging.js";
+import { METHODS, type RecipeInput } from "../index.js";
 import {
   addChanges,
   at,
@@ -36,7 +36,7 @@ import {
   type Tensor,
   tensorOf,
   trim,
-} from "./support/method-reference.js";
+} from "./reference.test-util.js";
 
 const bench = new Bench();
 const LAYERS = 2;

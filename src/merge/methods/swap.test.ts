@@ -4,10 +4,16 @@ import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { executePlan, planSwap, verifyOutput } from "../src/merge/index.js";
-import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "../src/weights/index.js";
-import { type FloatDType, type ReadTensor, readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
-import { readFolder, roundTo, toNumbers, weightFilesOf } from "./support/numbers.js";
+import {
+  type FloatDType,
+  type ReadTensor,
+  readJson,
+  temporaryFolder,
+  writeTiny,
+} from "../../../test/support/checkpoints.js";
+import { readFolder, roundTo, toNumbers, weightFilesOf } from "../../../test/support/numbers.js";
+import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../weights/index.js";
+import { executePlan, planSwap, verifyOutput } from "../index.js";
 
 const temporary = temporaryFolder();
 const newFolder = () => mkdtempSync(join(temporary, "case-"));

@@ -1,9 +1,7 @@
 // Weights by magnitude and recipes inside recipes, against the definitions in float64, and to the bit where they are plain.
 
 import { describe, expect, it } from "vitest";
-import { executePlan, planRecipe, planSoup } from "../src/merge/index.js";
-import type { TensorData } from "../src/weights/index.js";
-import type { FloatDType, ReadTensor } from "./support/checkpoints.js";
+import type { FloatDType, ReadTensor } from "../../../test/support/checkpoints.js";
 import {
   Bench,
   expectClosely,
@@ -13,8 +11,10 @@ import {
   readFolders,
   type Tensors,
   valuesOf,
-} from "./support/merging.js";
-import { readFolder, roundTo, toNumbers } from "./support/numbers.js";
+} from "../../../test/support/merging.js";
+import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
+import type { TensorData } from "../../weights/index.js";
+import { executePlan, planRecipe, planSoup } from "../index.js";
 
 const bench = new Bench();
 

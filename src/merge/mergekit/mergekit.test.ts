@@ -4,13 +4,13 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
-import { RecipeError } from "../src/core/index.js";
-import { parseMergekit, parseRecipe, type RecipeInput } from "../src/merge/index.js";
-import { writeSharded } from "../src/weights/index.js";
-import { readJson, seededTensor, writeTiny } from "./support/checkpoints.js";
-import { DONE, expectReadable, expectRefused, layergraft, sha256, WRONG_USAGE } from "./support/command.js";
-import { Bench, expectClosely, readFolders, type Tensors, valuesOf } from "./support/merging.js";
-import { readFolder, roundTo, spacingOf, toNumbers } from "./support/numbers.js";
+import { readJson, seededTensor, writeTiny } from "../../../test/support/checkpoints.js";
+import { DONE, expectReadable, expectRefused, layergraft, sha256, WRONG_USAGE } from "../../../test/support/command.js";
+import { Bench, expectClosely, readFolders, type Tensors, valuesOf } from "../../../test/support/merging.js";
+import { readFolder, roundTo, spacingOf, toNumbers } from "../../../test/support/numbers.js";
+import { RecipeError } from "../../core/index.js";
+import { writeSharded } from "../../weights/index.js";
+import { parseMergekit, parseRecipe, type RecipeInput } from "../index.js";
 
 const LAYERS = 4;
 const bench = new Bench();
@@ -62,7 +62,7 @@ function placed(recipe: RecipeInput): RecipeInput {
 
 /** The YAML documents of a file of cases. */
 const casesOf = (file: string) =>
-  readFileSync(join(import.meta.dirname, "mergekit-cases", file), "utf8")
+  readFileSync(join(import.meta.dirname, "cases", file), "utf8")
     .replace(/^# .*\n/, "")
     .split(/^---\n/m);
 
@@ -397,7 +397,7 @@ describe("convert", () => {
   });
 
   it("prints what its guide shows", async () => {
-    const guide = readFileSync(join(import.meta.dirname, "../docs/mergekit.md"), "utf8");
+    const guide = readFileSync(join(import.meta.dirname, "../../../docs/mergekit.md"), "utf8");
     const [configuration = "", recipe] = [...guide.matchAll(/^```yaml\n(.*?)^```/gms)].map(
       (match) => match[1] as string,
     );

@@ -2,10 +2,10 @@
 // by element, sharing no code with src/.
 
 import { expect } from "vitest";
-import type { Analysis, AnalysisWithRows, DeltaFigures, Figures } from "../../src/merge/index.js";
-import type { ReadTensor } from "./checkpoints.js";
-import { readFolders, type Tensors } from "./merging.js";
-import { toNumbers } from "./numbers.js";
+import type { ReadTensor } from "../../../test/support/checkpoints.js";
+import { readFolders, type Tensors } from "../../../test/support/merging.js";
+import { toNumbers } from "../../../test/support/numbers.js";
+import type { Analysis, AnalysisWithRows, DeltaFigures, Figures } from "../index.js";
 
 export type Axis = "input" | "output";
 

@@ -3,12 +3,13 @@
 import { readdirSync } from "node:fs";
 import { basename } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { CheckpointError, LayergraftError, RecipeError } from "../src/core/index.js";
-import { executePlan, parseRecipe, planRecipe, type RecipeInput } from "../src/merge/index.js";
-import type { TensorData } from "../src/weights/index.js";
-import type { FloatDType, ReadTensor, TinyOptions } from "./support/checkpoints.js";
-import { snapshot } from "./support/command.js";
-import { Bench } from "./support/merging.js";
+import type { FloatDType, ReadTensor, TinyOptions } from "../../../test/support/checkpoints.js";
+import { snapshot } from "../../../test/support/command.js";
+import { Bench } from "../../../test/support/merging.js";
+import { readFolder, toNumbers } from "../../../test/support/numbers.js";
+import { CheckpointError, LayergraftError, RecipeError } from "../../core/index.js";
+import type { TensorData } from "../../weights/index.js";
+import { executePlan, parseRecipe, planRecipe, type RecipeInput } from "../index.js";
 import {
   addChanges,
   type Changes,
@@ -30,8 +31,7 @@ import {
   type Tensor,
   tensorOf,
   trim,
-} from "./support/method-reference.js";
-import { readFolder, toNumbers } from "./support/numbers.js";
+} from "./reference.test-util.js";
 
 const bench = new Bench();
 

@@ -2,15 +2,12 @@
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MismatchError, RecipeError } from "../src/core/index.js";
-import {
-  type AnalyzeOptions,
-  analyzeExperts,
-  pageData,
-  parseThreshold,
-  THRESHOLD_PRESETS,
-} from "../src/merge/index.js";
-import type { TensorData } from "../src/weights/index.js";
+import { encodeValues, type FloatDType, readJson, writeTiny } from "../../../test/support/checkpoints.js";
+import { snapshot } from "../../../test/support/command.js";
+import { Bench } from "../../../test/support/merging.js";
+import { MismatchError, RecipeError } from "../../core/index.js";
+import type { TensorData } from "../../weights/index.js";
+import { type AnalyzeOptions, analyzeExperts, pageData, parseThreshold, THRESHOLD_PRESETS } from "../index.js";
 import {
   expectAnalysis,
   expectNear,
@@ -18,13 +15,10 @@ import {
   expectSame,
   referenceOf,
   thresholdsBetween,
-} from "./support/analysis.js";
-import { encodeValues, type FloatDType, readJson, writeTiny } from "./support/checkpoints.js";
-import { snapshot } from "./support/command.js";
-import { Bench } from "./support/merging.js";
+} from "./reference.test-util.js";
 
 const bench = new Bench();
-const fixtures = join(import.meta.dirname, "fixtures");
+const fixtures = join(import.meta.dirname, "../../../test/fixtures");
 
 // ---- checkpoints ----
 

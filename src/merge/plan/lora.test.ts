@@ -3,21 +3,15 @@ import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { executePlan, planSoup } from "../src/merge/index.js";
-import {
-  openCheckpoint,
-  openSafetensors,
-  readTensor,
-  type TensorData,
-  writeSafetensors,
-} from "../src/weights/index.js";
-import { addLowRank } from "../src/weights/kernels/plain-kernels.test-util.js";
-import { type FloatDType, type ReadTensor, seededTensor } from "./support/checkpoints.js";
-import { Bench, type Tensors } from "./support/merging.js";
-import { readFolder, roundTo, toNumbers } from "./support/numbers.js";
+import { type FloatDType, type ReadTensor, seededTensor } from "../../../test/support/checkpoints.js";
+import { Bench, type Tensors } from "../../../test/support/merging.js";
+import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
+import { openCheckpoint, openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../weights/index.js";
+import { addLowRank } from "../../weights/kernels/plain-kernels.test-util.js";
+import { executePlan, planSoup } from "../index.js";
 
 const bench = new Bench();
-const fixture = (...path: string[]) => join(fileURLToPath(new URL("fixtures", import.meta.url)), ...path);
+const fixture = (...path: string[]) => join(fileURLToPath(new URL("../../../test/fixtures", import.meta.url)), ...path);
 
 async function readFile(path: string): Promise<Map<string, ReadTensor>> {
   const file = await openSafetensors(path);

@@ -5,10 +5,10 @@
 // test, and throws.
 
 import { expect } from "vitest";
-import type { TensorData } from "../../src/weights/index.js";
-import type { FloatDType, ReadTensor, TinyOptions } from "./checkpoints.js";
-import type { Bench } from "./merging.js";
-import { readFolder, roundTo, spacingOf, toNumbers } from "./numbers.js";
+import type { FloatDType, ReadTensor, TinyOptions } from "../../../test/support/checkpoints.js";
+import type { Bench } from "../../../test/support/merging.js";
+import { readFolder, roundTo, spacingOf, toNumbers } from "../../../test/support/numbers.js";
+import type { TensorData } from "../../weights/index.js";
 
 export interface Tensor {
   readonly dtype: string;

@@ -2,10 +2,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { executePlan, planRecipe, verifyOutput } from "../src/merge/index.js";
-import { readJson, temporaryFolder, writeTiny } from "./support/checkpoints.js";
-import { expectRefused, layergraft } from "./support/command.js";
-import { readFolder, roundTo, toNumbers } from "./support/numbers.js";
+import { readJson, temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { expectRefused, layergraft } from "../../../test/support/command.js";
+import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
+import { executePlan, planRecipe, verifyOutput } from "../index.js";
 
 const root = temporaryFolder();
 const HIDDEN = 8;

@@ -2,9 +2,9 @@
 import { cpSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { executePlan, planRecipe } from "../src/merge/index.js";
-import { encodeValues, seededFloats, temporaryFolder, writeTiny } from "./support/checkpoints.js";
-import { layergraft as run } from "./support/command.js";
+import { encodeValues, seededFloats, temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { layergraft as run } from "../../../test/support/command.js";
+import { executePlan, planRecipe } from "../index.js";
 
 const root = temporaryFolder();
 const [math, swahili, base, random, copy] = ["math", "swahili", "base", "random", "copy"].map((name) =>

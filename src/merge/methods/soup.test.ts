@@ -1,11 +1,11 @@
 // Soups against plain arithmetic on the numbers of the sources, and dtypes that are not averaged as the usual three are.
 
 import { describe, expect, it } from "vitest";
-import { planSoup, planSwap } from "../src/merge/index.js";
-import type { TensorData } from "../src/weights/index.js";
-import type { ReadTensor } from "./support/checkpoints.js";
-import { Bench, expectExactly, mean, readFolders, weighted } from "./support/merging.js";
-import { readFolder, roundTo, toNumbers } from "./support/numbers.js";
+import type { ReadTensor } from "../../../test/support/checkpoints.js";
+import { Bench, expectExactly, mean, readFolders, weighted } from "../../../test/support/merging.js";
+import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
+import type { TensorData } from "../../weights/index.js";
+import { planSoup, planSwap } from "../index.js";
 
 const bench = new Bench();
 

@@ -2,11 +2,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { executePlan, planRecipe, type RecipeInput } from "../src/merge/index.js";
-import type { TensorData } from "../src/weights/index.js";
-import { encodeValues } from "./support/checkpoints.js";
-import { Bench } from "./support/merging.js";
-import { toNumbers } from "./support/numbers.js";
+import { encodeValues } from "../../../test/support/checkpoints.js";
+import { Bench } from "../../../test/support/merging.js";
+import { toNumbers } from "../../../test/support/numbers.js";
+import type { TensorData } from "../../weights/index.js";
+import { executePlan, planRecipe, type RecipeInput } from "../index.js";
 
 const bench = new Bench();
 
