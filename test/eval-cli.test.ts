@@ -17,8 +17,8 @@ task: lengths
 title: Lengths
 data: rows.jsonl
 answer: generate
-prompt: "Q: {{question}}\\nA:"
-gold: "{{answer}}"
+prompt: "Q: {question}\\nA:"
+gold: "{answer}"
 stop: ["\\n"]
 max_new_tokens: 8
 `;

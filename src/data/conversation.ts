@@ -3,8 +3,8 @@
 
 import { z } from "zod";
 import { own } from "../core/index.js";
+import { valueAt } from "../settings/index.js";
 import { hasResponse, keyOf, type Mapped, type Message, type Role, type Unmapped } from "./example.js";
-import { valueAt } from "./field.js";
 import type { Row } from "./read/row.js";
 
 const ROLES = ["system", "user", "assistant"] as const;

@@ -1,6 +1,7 @@
 // A value made of a row's columns: a column, a template such as "{question}", or a constant. Compiled once, applied to
 // every row.
 import { z } from "zod";
+import { parseTemplate, valueAt } from "../settings/index.js";
 import type { Row } from "./read/row.js";
 
 /** How a declaration names a value. */
@@ -49,24 +50,6 @@ function templateField(template: string): Field {
   return { columns, textOf: textOfRow };
 }
 
-/** Texts and names of a template, in order. `{{` and `}}` are braces; a brace without its partner is itself. */
-export function parseTemplate(template: string): (string | { readonly name: string })[] {
-  return [...template.matchAll(/\{\{|\}\}|\{([^{}]+)\}|[^{}]+|[{}]/g)].map(([text, name]) =>
-    name === undefined ? (text === "{{" ? "{" : text === "}}" ? "}" : text) : { name },
-  );
-}
-
-/** A column's value; `translation.en` leads into the column `translation` unless a column has that whole name. */
-export function valueAt(row: Row, path: string): unknown {
-  if (Object.hasOwn(row, path)) return row[path];
-  let value: unknown = row;
-  for (const key of path.split(".")) {
-    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
-    value = (value as Record<string, unknown>)[key];
-  }
-  return value;
-}
-
 /** Text of a scalar; undefined for null, lists and objects. */
 export function textOf(value: unknown): string | undefined {
   if (typeof value === "string") return value;
@@ -75,5 +58,5 @@ export function textOf(value: unknown): string | undefined {
 
 /** The column that a path begins in, of those that exist. */
 export function isPresent(path: string, columns: ReadonlySet<string>): boolean {
-  return columns.has(path) || columns.has(path.split(".")[0] ?? "");
+  return columns.has(path) || columns.has(path.match(/[^.[\]]+/)?.[0] ?? "");
 }

@@ -1,8 +1,9 @@
 // Filters: what a row's columns must say, and how long an example may be. Each has a name under which what it removes is
 // counted.
 import { z } from "zod";
+import { valueAt } from "../settings/index.js";
 import type { Example } from "./example.js";
-import { textOf, valueAt } from "./field.js";
+import { textOf } from "./field.js";
 import type { Row } from "./read/row.js";
 
 const scalar = z.union([z.string(), z.number(), z.boolean()]);

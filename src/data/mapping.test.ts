@@ -1,8 +1,9 @@
 // From rows to examples: fields, prompts and responses, conversations, translations; filters.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { fillTemplate, parseTemplate, valueAt } from "../settings/index.js";
 import type { Mapped } from "./example.js";
-import { compileField, parseTemplate, valueAt } from "./field.js";
+import { compileField } from "./field.js";
 import { compileFilters, filterSchema } from "./filter.js";
 import { compileMapping, mappingSchema } from "./mapping.js";
 import type { Row } from "./read/index.js";
@@ -34,8 +35,7 @@ describe("fields", () => {
     const escaped = fc.string().map((text) => text.replaceAll("{", "{{").replaceAll("}", "}}"));
     fc.assert(
       fc.property(escaped, escaped, (before, after) => {
-        const parts = parseTemplate(`${before}{x}${after}`);
-        const text = parts.map((part) => (typeof part === "string" ? part : "<x>")).join("");
+        const text = fillTemplate(parseTemplate(`${before}{x}${after}`), (name) => `<${name}>`);
         expect(text).toBe(
           `${before}{x}${after}`.replace(/\{\{|\}\}|\{x\}/g, (found) => (found === "{x}" ? "<x>" : (found[0] ?? ""))),
         );

@@ -1,6 +1,7 @@
 // The mapping of rows whose columns have names that everybody uses, where a declaration gives none.
 import { formatSome } from "../core/index.js";
-import { isPresent, valueAt } from "./field.js";
+import { valueAt } from "../settings/index.js";
+import { isPresent } from "./field.js";
 import { type MappingDeclaration, mappingSchema } from "./mapping.js";
 import { DataError } from "./read/data-error.js";
 import type { RowBatch } from "./read/row.js";

@@ -1,8 +1,8 @@
 // How a conversation is written as one text, and which parts of that text are responses.
 import { RecipeError } from "../core/index.js";
 import { type ChatTemplate, renderWithSpans } from "../engine/index.js";
+import { fillTemplate, parseTemplate } from "../settings/index.js";
 import type { Example } from "./example.js";
-import { parseTemplate } from "./field.js";
 
 /**
  * A way to write conversations:
@@ -120,8 +120,6 @@ function compileTurn(text: string): (turn: Turn) => Span[] {
     );
   }
   const placesSystem = parts.some(isName("system"));
-  const fill = (some: typeof parts, values: ReadonlyMap<string, string>) =>
-    some.map((part) => (typeof part === "string" ? part : (values.get(part.name) ?? `{${part.name}}`))).join("");
   return ({ system, prompt, response }) => {
     // A text without a prompt has no turn to be put in: it is learned as it is.
     if (prompt === undefined && response !== undefined) return spans(system ? `${system}\n\n` : "", response);
@@ -130,8 +128,9 @@ function compileTurn(text: string): (turn: Turn) => Span[] {
       ["prompt", prompt ?? ""],
     ]);
     const head = system !== undefined && !placesSystem ? `${system}\n\n` : "";
-    const before = head + fill(parts.slice(0, at), values);
-    return spans(before, response === undefined ? undefined : response + fill(parts.slice(at + 1), values));
+    const fill = (some: typeof parts) => fillTemplate(some, (name) => values.get(name) ?? `{${name}}`);
+    const before = head + fill(parts.slice(0, at));
+    return spans(before, response === undefined ? undefined : response + fill(parts.slice(at + 1)));
   };
 }
 

@@ -1,8 +1,9 @@
 // Translation pairs as instructions, in both directions: English to the language, and back.
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { fillTemplate, parseTemplate, type TemplatePart } from "../settings/index.js";
 import type { Example, Mapped, Unmapped } from "./example.js";
-import { compileField, fieldSchema, parseTemplate } from "./field.js";
+import { compileField, fieldSchema } from "./field.js";
 import type { Row } from "./read/row.js";
 
 /** Instruction where a declaration gives none. The paper (arXiv 2410.01335) does not print its own. */
@@ -38,23 +39,16 @@ export function mapTranslation(declaration: TranslationDeclaration, clean: (text
   const { language, directions } = declaration;
   const [english, other] = [compileField(declaration.english), compileField(declaration.other)];
   const templates = declaration.instructions.map(parseTemplate);
-  const example = (
-    template: ReturnType<typeof parseTemplate>,
-    toEnglish: boolean,
-    texts: readonly [string, string],
-  ) => {
+  const example = (template: readonly TemplatePart[], toEnglish: boolean, texts: readonly [string, string]) => {
     const [from, to] = toEnglish ? [texts[1], texts[0]] : texts;
     const names = new Map([
       ["source", toEnglish ? language : "English"],
       ["target", toEnglish ? "English" : language],
       ["text", from],
     ]);
-    const prompt = template.map((part) =>
-      typeof part === "string" ? part : (names.get(part.name) ?? `{${part.name}}`),
-    );
     return {
       messages: [
-        { role: "user", content: prompt.join("") },
+        { role: "user", content: fillTemplate(template, (name) => names.get(name) ?? `{${name}}`) },
         { role: "assistant", content: to },
       ],
     } as Example;

@@ -64,9 +64,9 @@ beforeAll(async () => {
   const task = [
     "task: problems_sw",
     "data: items.jsonl",
-    'prompt: "{{text}} [solve] :"',
+    'prompt: "{text} [solve] :"',
     "answer: generate",
-    'gold: "{{answer}}"',
+    'gold: "{answer}"',
   ];
   writeFileSync(file("problems_sw.yaml"), [...task, "max_new_tokens: 4", "read: number", ""].join("\n"));
   writeFileSync(file("plan.yaml"), PLAN);

@@ -20,3 +20,4 @@ export {
   type SettingsKind,
   type SettingsText,
 } from "./settings-file.js";
+export { fillTemplate, parseTemplate, type TemplatePart, valueAt } from "./template.js";

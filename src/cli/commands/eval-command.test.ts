@@ -118,7 +118,7 @@ describe("a server that gives the key back", () => {
     ["as its error", true],
   ])("%s: it is in no file and in no output", async (_, refuses) => {
     writeFileSync(join(root, "rows.jsonl"), '{"q": "the capital of", "a": "x"}\n{"q": "the capital", "a": "y"}\n');
-    const task = 'task: t\ndata: rows.jsonl\nanswer: generate\nprompt: "{{q}}"\ngold: "{{a}}"\n';
+    const task = 'task: t\ndata: rows.jsonl\nanswer: generate\nprompt: "{q}"\ngold: "{a}"\n';
     writeFileSync(join(root, "t.yaml"), task);
     vi.stubEnv("TEST_SERVER_KEY", KEY);
     const out = join(root, refuses ? "refused" : "answered");

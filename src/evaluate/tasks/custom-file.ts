@@ -10,6 +10,7 @@ import {
   jsonSchemaOf,
   type Problem,
   parseSettings,
+  parseTemplate,
   readSettings,
   type SchemaField,
   type SettingsKind,
@@ -20,15 +21,18 @@ import { BLEU_TOKENIZERS } from "../metrics/index.js";
 const template = z
   .string()
   .min(1)
-  // A single brace is how declarations of training data write a field; here it would be asked as it stands.
-  .refine(
-    (text) => /\{\{/.test(text) || !/\{[\w.[\]]+\}/.test(text),
-    "has a field in single braces; write {{question}} for the field question",
-  )
-  .refine(
-    (text) => text.split("{{").length === text.split("}}").length,
-    "has {{ and }} that do not fit together; write {{question}} for the field question",
-  );
+  .refine((text) => doubled(text) === undefined, {
+    error: ({ input }) => {
+      const [found, name] = doubled(String(input)) ?? [];
+      return `${found} does not insert a field; write {${name}}`;
+    },
+  });
+
+/** A name in doubled braces, as fields were once written, in a template that inserts no field. */
+function doubled(text: string): RegExpExecArray | undefined {
+  const insertsFields = parseTemplate(text).some((part) => typeof part !== "string");
+  return insertsFields ? undefined : (/\{\{\s*([\w.[\]]+)\s*\}+/.exec(text) ?? undefined);
+}
 
 const common = {
   task: z

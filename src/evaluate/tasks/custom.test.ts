@@ -35,17 +35,17 @@ const GENERATE = `
 task: trivia
 data: rows.jsonl
 answer: generate
-prompt: "Swali: {{question}}\\nJibu:"
-gold: "{{answer}}"
+prompt: "Swali: {question}\\nJibu:"
+gold: "{answer}"
 `;
 const CHOOSE = `
 task: quiz
 data: rows.jsonl
 answer: choose
-prompt: "{{question}}"
+prompt: "{question}"
 choices: options
-correct: "{{right}}"
-group: "{{topic}}"
+correct: "{right}"
+group: "{topic}"
 `;
 
 async function judge(task: Task, index: number, output: Output) {
@@ -58,7 +58,7 @@ async function judge(task: Task, index: number, output: Output) {
 
 describe("answers in text", () => {
   it("are asked with the first rows but the row itself", async () => {
-    const task = await open(`${GENERATE}description: "Jibu kwa neno moja.\\n\\n"\nshots: 1\nid: "q{{ n }}"`);
+    const task = await open(`${GENERATE}description: "Jibu kwa neno moja.\\n\\n"\nshots: 1\nid: "q{n}"`);
     const { items } = await task.load({});
     expect(items[0]).toEqual({
       kind: "generate",
@@ -88,6 +88,12 @@ describe("answers in text", () => {
   ])("are read as told: %s", async (lines, index, output, reading, exact) => {
     const task = await open(`${GENERATE}${lines}`);
     expect(await judge(task, index, output)).toEqual({ reading, verdict: { exact } });
+  });
+
+  it("are asked with literal braces where they are doubled", async () => {
+    const task = await open(GENERATE.replace("{question}", "as {{n}}: {{{n}}}"));
+    const { items } = await task.load({});
+    expect(items[0]?.prompt).toMatchObject({ own: "Swali: as {n}: {7}\nJibu:" });
   });
 
   it("can be scored by BLEU and chrF++ over the corpus", async () => {
@@ -151,7 +157,7 @@ describe("choices", () => {
   });
 
   it("come from templates, with the answer after a shot's prompt", async () => {
-    const task = await open(CHOOSE.replace("choices: options", 'choices: ["{{options[0]}}", "{{options[1]}}"]'), 1);
+    const task = await open(CHOOSE.replace("choices: options", 'choices: ["{options[0]}", "{options[1]}"]'), 1);
     const { items } = await task.load({});
     expect(items[0]?.prompt).toMatchObject({ shared: "2 + 3? 5\n\n", own: "Mji mkuu wa Kenya?" });
   });
@@ -173,8 +179,16 @@ describe("what is wrong", () => {
         "t.yaml is not a valid declaration of a task:",
         "  - line 1: answer: must be generate or choose",
         '  - line 3: unknown field "ansver"; did you mean answer?',
-        "  - line 4: prompt: has {{ and }} that do not fit together; write {{question}} for the field question",
+        "  - line 4: prompt: {{question} does not insert a field; write {question}",
         "  - line 6: stop: must be a list, not a number",
+      ].join("\n"),
+    );
+    const old = 'task: q\ndata: rows.jsonl\nanswer: generate\nprompt: "Q: {{ question }}\\nA:"\ngold: "{{a.b[0]}}"\n';
+    expect(() => parseDeclaration(old, "t.yaml")).toThrow(
+      [
+        "t.yaml is not a valid declaration of a task:",
+        "  - line 4: prompt: {{ question }} does not insert a field; write {question}",
+        "  - line 5: gold: {{a.b[0]}} does not insert a field; write {a.b[0]}",
       ].join("\n"),
     );
     expect(() => parseDeclaration("answer: maybe", "t.yaml")).toThrow(/line 1: answer: must be generate or choose/);
@@ -183,17 +197,18 @@ describe("what is wrong", () => {
   });
 
   it.each<[string, RegExp]>([
+    [GENERATE.replace("{question}", "{qestion}"), /rows\.jsonl, row 1 has no field qestion; did you mean question\?/],
+    [GENERATE.replace("{question}", "{options}"), /row 1 has no text at options/],
     [
-      GENERATE.replace("{{question}}", "{{qestion}}"),
-      /rows\.jsonl, row 1 has no field qestion; did you mean question\?/,
+      GENERATE.replace("{question}", "as {n: 3}"),
+      /row 1 has no field n: 3 \(its fields are .*; \{\{ and \}\} are literal braces\)$/,
     ],
-    [GENERATE.replace("{{question}}", "{{options}}"), /row 1 has no text at options/],
-    [GENERATE.replace("{{question}}", "{{__proto__}}"), /row 1 has no field __proto__/],
+    [GENERATE.replace("{question}", "{__proto__}"), /row 1 has no field __proto__/],
     [GENERATE.replace("rows.jsonl", "none.jsonl"), /no data for this task; expected none\.jsonl/],
-    [`${GENERATE}id: "{{topic}}"`, /row 3: the id miji stands twice/],
+    [`${GENERATE}id: "{topic}"`, /row 3: the id miji stands twice/],
     [`${GENERATE}shots: 3`, /3 rows are too few for 3 shots/],
     [
-      CHOOSE.replace("{{right}}", "{{topic}}"),
+      CHOOSE.replace("{right}", "{topic}"),
       /the right choice is "miji"; expected one of A, B, the text of a choice, or an index from 0/,
     ],
     [CHOOSE.replace("choices: options", "choices: topic"), /the field topic must be a list of at least two texts/],

@@ -1,13 +1,21 @@
 // Tasks of one's own: a YAML declaration beside a JSON Lines file becomes a task like the others.
 
 import { basename, dirname, resolve } from "node:path";
-import { findLanguage, GuardError, guardedPatterns, plural, RecipeError } from "../../core/index.js";
+import {
+  didYouMean,
+  findLanguage,
+  formatSome,
+  GuardError,
+  guardedPatterns,
+  plural,
+  RecipeError,
+} from "../../core/index.js";
+import { fillTemplate, parseTemplate, valueAt } from "../../settings/index.js";
 import { isMgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
 import { bleuStatistics, CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/index.js";
 import { LETTERS, readChoiceOfLength, scoreChoiceOfLength } from "./choosing.js";
 import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, readDeclaration } from "./custom-file.js";
 import { bleuMetric, chrfMetric } from "./flores.js";
-import { fill, valueAt } from "./prompt-template.js";
 import { type Protocol, shotsOf } from "./protocol.js";
 import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
 import { type DataAccess, dataError, findFile, type Row, readJsonLines } from "./task-data.js";
@@ -167,6 +175,25 @@ async function loadItems(declaration: Declaration, folder: string, data: DataAcc
     }
     const { choices, labels, correct } = choicesOf(declaration, located);
     return { kind: "choose", id, ...group, prompt, gold: labels[correct] ?? "", choices, labels, correct };
+  });
+}
+
+/**
+ * A template with a row's fields.
+ * @param where for messages: file and row
+ * @throws {LayergraftError} code "data" where the row lacks a field, or it is neither text nor a number
+ */
+function fill(template: string, row: Row, where: string): string {
+  return fillTemplate(parseTemplate(template), (name) => {
+    const value = valueAt(row, name);
+    if (typeof value === "string") return value;
+    if (typeof value === "number" || typeof value === "boolean") return String(value);
+    const found = value === undefined || value === null ? `has no field ${name}` : `has no text at ${name}`;
+    const brace = /^[\w.[\]]+$/.test(name) ? "" : "; {{ and }} are literal braces";
+    throw dataError(
+      `${where} ${found}${didYouMean(name, Object.keys(row))} (its fields are ${formatSome(Object.keys(row), 12)}${brace})`,
+      { field: name },
+    );
   });
 }
 

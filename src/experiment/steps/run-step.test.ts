@@ -39,8 +39,8 @@ const line = (i: number, text = `asha had ${i % 9} mangoes .`) => `${JSON.string
 beforeAll(async () => {
   await writeInitialModel(at("first"), 1, { layers: 2, width: 16, heads: 2, feedForward: 32 });
   writeFileSync(at("items.jsonl"), Array.from({ length: ITEMS }, (_, i) => line(i)).join(""));
-  const task = ["task: items", "data: items.jsonl", 'prompt: "{{text}} [solve] :"', "answer: generate"];
-  writeFileSync(at(TASK.task), [...task, 'gold: "{{answer}}"', "max_new_tokens: 4", "read: number", ""].join("\n"));
+  const task = ["task: items", "data: items.jsonl", 'prompt: "{text} [solve] :"', "answer: generate"];
+  writeFileSync(at(TASK.task), [...task, 'gold: "{answer}"', "max_new_tokens: 4", "read: number", ""].join("\n"));
 });
 
 beforeEach(() => {

@@ -28,9 +28,9 @@ writeFileSync(join(folder, "items.jsonl"), rows.map((row) => `${JSON.stringify(r
 const task = [
   "task: have",
   "data: items.jsonl",
-  'prompt: "{{text}} [solve] :"',
+  'prompt: "{text} [solve] :"',
   "answer: generate",
-  'gold: "{{answer}}"',
+  'gold: "{answer}"',
   "max_new_tokens: 20",
   "read: number",
 ];

@@ -104,8 +104,8 @@ async function writeProblems(
 title: ${title} (${language})
 data: ${file}
 answer: generate
-prompt: "{{${language}}} ${ASK_TO_SOLVE}"
-gold: "{{answer}}"
+prompt: "{${language}} ${ASK_TO_SOLVE}"
+gold: "{answer}"
 read: number
 max_new_tokens: ${MAX_NEW_TOKENS}
 `;
