@@ -16,7 +16,7 @@ const PHRASES: readonly (readonly [phrase: RegExp, instead: string])[] = [
   [/\b(?:go|goes|going|gone|went) on\b(?! the\b)/i, "continue, resume"],
   [/\banew\b/i, "again"],
   [/\bmend(?:s|ed|ing)?\b/i, "fix"],
-  [/\b(?:a|all|its|every|one|first) problems?\b/i, "problem, error"],
+  [/\b(?:a|all|its|every|one|first) faults?\b/i, "problem, error"],
   [/\b(?:stands?|stood) (?:in|beside|here|there|on)\b/i, "is in, is stored in"],
   [/\b(?:lies?|lay) (?:in|on|where|outside|beside|there)\b/i, "is in, is stored in"],
   [/\bnothing says\b/i, "missing"],
