@@ -6,9 +6,25 @@ import { defineConfig } from "vitest/config";
 const MEMORY = "/dev/shm";
 const hasRoom = existsSync(MEMORY) && statfsSync(MEMORY).bavail * statfsSync(MEMORY).bsize > 2e9;
 
+const TESTS = ["src/**/*.test.ts", "test/**/*.test.ts"];
+/** Tests that replace modules with vi.mock, which would replace them for other files, too. */
+const MOCKING = [
+  "src/engine/text/hostile.test.ts",
+  "src/evaluate/backends/http.test.ts",
+  "src/train/loop/state.test.ts",
+  "src/train/loop/trainer.test.ts",
+];
+
 export default defineConfig({
   test: {
-    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    // Files share the modules of their worker: importing the sources for each file takes as long as the tests.
+    projects: [
+      {
+        extends: true,
+        test: { name: "shared", include: TESTS, exclude: [...MOCKING, "**/node_modules/**"], isolate: false },
+      },
+      { extends: true, test: { name: "mocking", include: MOCKING } },
+    ],
     // npm test leaves these out; npm run test:slow runs them.
     tags: [{ name: "slow", description: "statistics, large tensors, the guides' commands, kills at many moments" }],
     testTimeout: 60_000,
