@@ -204,7 +204,7 @@ it("takes a file of data as it is, and prints what it reads of it", async () => 
     ["train", "--data", "math", ...flags],
     work,
     WRONG_USAGE,
-    /must be one of orca-math.*chat\.jsonl/s,
+    /math does not exist\. Pass a file, .* or one of orca-math/,
   );
 });
 

@@ -8,7 +8,6 @@ import type { SetPlan } from "./declaration.js";
 import type { Encoder, EncodingResult } from "./encode.js";
 import { type Example, keyOf } from "./example.js";
 import { compileFilters, type Filters } from "./filter.js";
-import type { HashTable } from "./hash-table.js";
 import { compileMapping, type Mapping, type MappingDeclaration } from "./mapping.js";
 import { DataError } from "./read/data-error.js";
 import { readRows } from "./read/index.js";
@@ -22,8 +21,8 @@ export interface CollectContext {
   /** Encodes the examples of a mapping, with the name of the template that it writes with. */
   readonly encoderFor: (map: MappingDeclaration) => { readonly encoder: Encoder; readonly template: string };
   readonly store: ExampleStore;
-  /** Examples seen, if they may come only once. */
-  readonly seen: HashTable | undefined;
+  /** Hashes of the examples so far, if duplicates are left out. */
+  readonly seen: Set<string> | undefined;
   readonly contamination: ContaminationIndex | undefined;
   readonly seed: number;
   readonly onBadRow: "fail" | "skip";
@@ -156,13 +155,17 @@ class SetCollector {
     const digest = isHashed ? sha256(`${seed}\0${keyOf(example.messages)}`) : undefined;
     const key = digest === undefined ? 0 : fractionOf(digest);
     // Of equal examples either the first or none is in the sample, so that duplicates need not be known before.
-    if (!this.#sample.wants(key)) {
+    if (!this.#sample.accepts(key)) {
       counts.notSampled++;
       return;
     }
-    if (digest && seen && !seen.add(digest.readUInt32LE(8), digest.readUInt32LE(12))) {
-      counts.duplicates++;
-      return;
+    if (digest && seen) {
+      const hash = digest.toString("latin1", 8, 16);
+      if (seen.has(hash)) {
+        counts.duplicates++;
+        return;
+      }
+      seen.add(hash);
     }
     const evaluated = contamination?.findIn(example);
     if (evaluated !== undefined) return countUnder(counts.contaminated, evaluated);

@@ -5,7 +5,6 @@ import { isAbsolute, join } from "node:path";
 import { z } from "zod";
 import { own } from "../core/index.js";
 import type { Example } from "./example.js";
-import { HashTable } from "./hash-table.js";
 import { DataError } from "./read/data-error.js";
 import { formatOfName, localFiles, readRows } from "./read/index.js";
 
@@ -25,9 +24,6 @@ export const contaminationSchema = z.strictObject({
 });
 
 export type ContaminationDeclaration = z.output<typeof contaminationSchema>;
-
-/** More evaluation files than this are not told apart in counts. */
-const MAX_FILES = 65_000;
 
 /** A word weighs 2 and a character of a script without spaces 1, so that n words are 2n characters. */
 const WORD_WEIGHT = 2;
@@ -54,10 +50,10 @@ export function unitsOf(text: string): { readonly text: string; readonly weight:
   });
 }
 
-/** Passages of evaluation sets, as hashes. */
+/** Passages of evaluation sets. */
 export class ContaminationIndex {
-  readonly #passages = new HashTable();
-  readonly #files: string[] = [];
+  /** The file of each passage: its units, joined by spaces. */
+  readonly #files = new Map<string, string>();
   readonly #weight: number;
   readonly #shortest: number;
   /** Numbers of units of evaluation texts that are shorter than a passage. */
@@ -69,37 +65,32 @@ export class ContaminationIndex {
     this.#shortest = shortest * WORD_WEIGHT;
   }
 
-  /** Passages known. */
+  /** Number of different passages. */
   get size(): number {
-    return this.#passages.size;
+    return this.#files.size;
   }
 
-  /** Takes up the texts of an evaluation file. */
+  /** Adds the texts of an evaluation file. A passage of several files belongs to the first. */
   add(file: string, texts: Iterable<string>): void {
-    let index = this.#files.indexOf(file);
-    if (index < 0) index = Math.min(this.#files.push(file) - 1, MAX_FILES);
     for (const text of texts) {
-      const units = hashesOf(text);
-      const total = units.weight.reduce((sum, weight) => sum + weight, 0);
-      if (total < this.#shortest) continue;
-      const isShort = total < this.#weight;
-      if (isShort) this.#shortCounts.add(units.weight.length);
-      const take = (high: number, low: number, count: number, isPassage: boolean) => {
-        if (isPassage || (isShort && count === units.weight.length)) this.#passages.add(high, low, index);
-        return false;
-      };
-      scan(units, this.#weight, take);
+      const units = unitsOf(text);
+      const weight = units.reduce((sum, unit) => sum + unit.weight, 0);
+      if (weight < this.#shortest) continue;
+      const isShort = weight < this.#weight;
+      if (isShort) this.#shortCounts.add(units.length);
+      const passages = isShort ? [joined(units, 0, units.length)] : passagesOf(units, this.#weight);
+      for (const passage of passages) if (!this.#files.has(passage)) this.#files.set(passage, file);
     }
   }
 
   /** The evaluation file that a text shares a passage with, or undefined. */
   find(text: string): string | undefined {
-    let found: number | undefined;
-    scan(hashesOf(text), this.#weight, (high, low, count, isPassage) => {
-      if (isPassage || this.#shortCounts.has(count)) found = this.#passages.get(high, low);
-      return found !== undefined;
-    });
-    return found === undefined ? undefined : this.#files[found];
+    const units = unitsOf(text);
+    for (const passage of passagesOf(units, this.#weight, this.#shortCounts)) {
+      const file = this.#files.get(passage);
+      if (file !== undefined) return file;
+    }
+    return undefined;
   }
 
   /** The evaluation file that a message of an example shares a passage with, or undefined. */
@@ -112,58 +103,24 @@ export class ContaminationIndex {
   }
 }
 
-/** Hashes of a text's units, in two halves. */
-interface UnitHashes {
-  readonly high: Int32Array;
-  readonly low: Int32Array;
-  readonly weight: Uint8Array;
-}
+type Unit = ReturnType<typeof unitsOf>[number];
 
-function hashesOf(text: string): UnitHashes {
-  const units = unitsOf(text);
-  const [high, low] = [new Int32Array(units.length), new Int32Array(units.length)];
-  for (const [i, unit] of units.entries()) {
-    let [a, b] = START;
-    for (let at = 0; at < unit.text.length; at++) {
-      const code = unit.text.charCodeAt(at);
-      b = step(b, Math.imul(code ^ a, 0xcc9e2d51));
-      a = step(a, Math.imul(code ^ b, 0x1b873593));
-    }
-    high[i] = a;
-    low[i] = b;
-  }
-  return { high, low, weight: Uint8Array.from(units, ({ weight }) => weight) };
-}
-
-/** Digits of pi: any start does. */
-const START: readonly [number, number] = [0x243f6a88, 0x85a308d3 | 0];
-
-/**
- * Visits all rows of units, from each unit on until they weigh enough, with their hashes.
- * @param visit is called with the halves of a hash, the number of units, and whether they weigh enough; ends the scan by
- *   returning true
- */
-function scan(
-  { high, low, weight }: UnitHashes,
-  enough: number,
-  visit: (high: number, low: number, count: number, isPassage: boolean) => boolean,
-): void {
-  for (let start = 0; start < weight.length; start++) {
-    let [a, b] = START;
+/** From each unit on: as many units as reach the weight, after runs of the given numbers of units. */
+function* passagesOf(units: readonly Unit[], weight: number, counts: Iterable<number> = []): Generator<string> {
+  for (let start = 0; start < units.length; start++) {
+    for (const count of counts) if (start + count <= units.length) yield joined(units, start, start + count);
     let sum = 0;
-    for (let end = start; end < weight.length && sum < enough; end++) {
-      b = step(b, Math.imul((low[end] ?? 0) ^ a, 0xcc9e2d51));
-      a = step(a, Math.imul((high[end] ?? 0) ^ b, 0x1b873593));
-      sum += weight[end] ?? 0;
-      if (visit(a >>> 0, b >>> 0, end - start + 1, sum >= enough)) return;
-    }
+    let end = start;
+    while (end < units.length && sum < weight) sum += units[end++]?.weight ?? 0;
+    if (sum >= weight) yield joined(units, start, end);
   }
 }
 
-/** Mixes a word into a lane: murmur3's step (Appleby, public domain). */
-function step(lane: number, value: number): number {
-  const mixed = lane ^ ((value << 15) | (value >>> 17));
-  return (Math.imul((mixed << 13) | (mixed >>> 19), 5) + 0xe6546b64) | 0;
+/** Units contain no spaces, so different runs of units have different texts. */
+function joined(units: readonly Unit[], start: number, end: number): string {
+  let text = "";
+  for (let i = start; i < end; i++) text += ` ${units[i]?.text}`;
+  return text;
 }
 
 /**

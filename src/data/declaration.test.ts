@@ -1,10 +1,10 @@
 // Declarations as people write them: shorthands, problems, what replaces what; and the ready ones on rows of their sets.
 import { describe, expect, it } from "vitest";
-import { planSet } from "./declaration.js";
+import { planSet, type SetDeclaration } from "./declaration.js";
 import type { Mapped } from "./example.js";
 import { compileFilters } from "./filter.js";
-import { checkData, type SetDeclaration } from "./index.js";
 import { compileMapping, type MappingDeclaration } from "./mapping.js";
+import { checkData } from "./prepare.js";
 import type { Row } from "./read/index.js";
 import { type READY, READY_NAMES } from "./ready.js";
 
@@ -18,7 +18,8 @@ describe("declarations", () => {
     expect(checkData(set)).toEqual(whole);
     expect(checkData(whole)).toEqual(whole);
     expect(checkData("orca-math").sets).toEqual([{ use: "orca-math" }]);
-    expect(checkData(["chat.jsonl", "org/name", "./rows", "*.csv"]).sets).toEqual([
+    expect(checkData(["data", "chat.jsonl", "org/name", "./rows", "*.csv"]).sets).toEqual([
+      { source: "data" },
       { source: "chat.jsonl" },
       { source: "org/name" },
       { source: "./rows" },
@@ -58,7 +59,7 @@ describe("declarations", () => {
       /^sets\[0\]\.source: is missing\. The hub holds its card only/,
     );
     expect(problems({ use: "aya", language: "Swahilli" })[0]).toMatch(/^language: .* did you mean Swahili\?/);
-    expect(problems(["math"])[0]).toMatch(/^\[0\]\.use: must be one of orca-math, aya/);
+    expect(problems([{ use: "math" }])[0]).toMatch(/^\[0\]\.use: must be one of orca-math, aya/);
     expect(problems([{ source: "x" }, { map: { response: "a" } }])).toEqual([
       expect.stringMatching(/^\[1\]\.source: is missing/),
     ]);

@@ -16,13 +16,7 @@ const patterns = z.array(text).min(1);
 
 /** Fields of a set; for documentation. What reads a set is `dataSchema`. */
 export const setFields = z.strictObject({
-  use: z
-    .enum(
-      READY_NAMES,
-      `must be one of ${READY_NAMES.join(", ")}; for other data give a path such as chat.jsonl or ./folder, or a data set of the hub as org/name`,
-    )
-    .optional()
-    .describe("a ready declaration; fields given here override its fields"),
+  use: z.enum(READY_NAMES).optional().describe("a ready declaration; fields given here override its fields"),
   language: text.optional().describe("language of a ready declaration: a name or a code"),
   name: text.optional().describe("name of the set in counts and logs; default: the ready declaration, or the source"),
   source: text.optional().describe("a file, a folder, a pattern, or a data set of the Hub"),
@@ -46,11 +40,10 @@ export const setFields = z.strictObject({
   weight: z.number().positive().optional().describe("weight in the mixture, relative to the other sets"),
 });
 
-/** What tells a path or a data set of the hub from the name of a ready declaration. */
-const IN_PATHS = /[/\\.*?:]/;
+const isReadyName = (name: string) => (READY_NAMES as readonly string[]).includes(name);
 
 const checkedSet = z.preprocess(
-  (value) => (typeof value !== "string" ? value : IN_PATHS.test(value) ? { source: value } : { use: value }),
+  (value) => (typeof value !== "string" ? value : isReadyName(value) ? { use: value } : { source: value }),
   setFields.superRefine((set, context) => {
     const add = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
     if (set.use === undefined) {

@@ -9,7 +9,6 @@ import { makeChatTemplate } from "../engine/text/index.js";
 import { BatchStream, type ExampleList } from "./batches.js";
 import type { SetCounts } from "./counts.js";
 import { type PrepareOptions, prepareData } from "./prepare.js";
-import { previewExamples } from "./preview.js";
 import { toyTokenizer } from "./toy-tokenizer.test-util.js";
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-prepare-"));
@@ -366,20 +365,6 @@ describe("preparation", () => {
     expect(progress).toEqual(["reading nllb Swahili", "reading questions"]);
     const stream = new BatchStream({ examples: train, batch: 8, sequenceLength: 100, seed: 0, repeat });
     expect(stream.mixture.shares).toEqual([40, 120]);
-  });
-
-  it("shows the first examples in the order of the batches", async () => {
-    const { train } = await prepare({ source: write(many), map });
-    const shown = previewExamples(train, { tokenizer, count: 4, seed: 7 });
-    const batch = new BatchStream({ examples: train, batch: 4, sequenceLength: 40, seed: 7 }).next();
-    const rows = Array.from({ length: 4 }, (_, row) => {
-      const at = row * (batch?.time ?? 0);
-      const used = [...(batch?.ids ?? [])].slice(at, at + (shown[row]?.tokens ?? 0));
-      return tokenizer.decode(used);
-    });
-    expect(shown.map(({ pieces }) => pieces.map(({ text }) => text).join(""))).toEqual(rows);
-    expect(shown.reduce((sum, { lossTokens }) => sum + lossTokens, 0)).toBe(batch?.lossTokens);
-    expect(shown[0]?.pieces[1]?.text).toMatch(/^answer \d+<eos>$/);
   });
 
   it("stops when told, and says what is wrong before it begins", async () => {

@@ -8,7 +8,6 @@ import { readEvaluationFiles } from "./contamination.js";
 import type { SetCounts } from "./counts.js";
 import { type DataDeclaration, type DataInput, dataSchema, planSet } from "./declaration.js";
 import { Encoder } from "./encode.js";
-import { HashTable } from "./hash-table.js";
 import type { Environment } from "./hub/index.js";
 import type { MappingDeclaration } from "./mapping.js";
 import { DataError } from "./read/data-error.js";
@@ -87,7 +86,7 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
     const index = contamination
       ? await readEvaluationFiles(contamination, { folder: options.folder, signal })
       : undefined;
-    const seen = declaration.deduplicate ? new HashTable() : undefined;
+    const seen = declaration.deduplicate ? new Set<string>() : undefined;
     const sets: CollectedSet[] = [];
     const commits = new Map<string, string>();
     for (const plan of plans) {

@@ -1,8 +1,6 @@
 // What a model will see of an example, as pieces of text with what is learned of them. Data only; report/ draws it.
 import type { Tokenizer } from "../engine/index.js";
-import type { ExampleList } from "./batches.js";
 import type { Encoded } from "./encode.js";
-import { Mixture } from "./mixture.js";
 
 /** Part of an example's text. */
 export interface PreviewPiece {
@@ -34,39 +32,4 @@ export function previewOf(encoded: Encoded, tokenizer: Tokenizer): PreviewPiece[
     start = end;
   }
   return pieces;
-}
-
-/** An example of a list. */
-export interface ExamplePreview {
-  /** Name of its set. */
-  readonly set: string;
-  readonly tokens: number;
-  readonly lossTokens: number;
-  readonly pieces: readonly PreviewPiece[];
-}
-
-export interface PreviewOptions {
-  readonly tokenizer: Tokenizer;
-  /** How many; fewer if a pass has fewer. */
-  readonly count: number;
-  /** As for batches: the order is theirs. */
-  readonly seed: number;
-  readonly repeat?: boolean | undefined;
-  readonly shuffle?: boolean | undefined;
-}
-
-/** The first examples of the first pass, as the model will see them. */
-export function previewExamples(examples: ExampleList, options: PreviewOptions): ExamplePreview[] {
-  const { tokenizer, count, seed, repeat, shuffle } = options;
-  const mixture = new Mixture({ sets: examples.sets, seed, repeat, shuffle });
-  return Array.from({ length: Math.min(count, mixture.size) }, (_, position) => {
-    const { set, index } = mixture.placeOf(mixture.at(position));
-    const encoded = examples.get(set, index);
-    return {
-      set: examples.sets[set]?.name ?? "",
-      tokens: encoded.ids.length,
-      lossTokens: encoded.loss.reduce((sum, learned) => sum + learned, 0),
-      pieces: previewOf(encoded, tokenizer),
-    };
-  });
 }

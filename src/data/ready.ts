@@ -21,8 +21,6 @@ export interface ReadyFields {
 }
 
 export interface ReadySet {
-  readonly title: string;
-  readonly licence: string;
   /** Whether a language must be given, may be given (else all are read), or means nothing. */
   readonly language: "required" | "optional" | "none";
   /** What a person should know before using it. */
@@ -63,8 +61,7 @@ const NLLB_LEAST_LID = 0.9;
 
 export const READY = {
   "orca-math": {
-    title: "Orca-Math word problems, English (microsoft/orca-math-word-problems-200k)",
-    licence: "MIT",
+    // Orca-Math word problems, English (microsoft/orca-math-word-problems-200k): MIT.
     language: "none",
     declare: () => ({
       source: "microsoft/orca-math-word-problems-200k",
@@ -72,8 +69,7 @@ export const READY = {
     }),
   },
   aya: {
-    title: "Aya, prompts and answers by speakers of 65 languages (CohereForAI/aya_dataset)",
-    licence: "Apache-2.0",
+    // Aya, prompts and answers by speakers of 65 languages (CohereForAI/aya_dataset): Apache-2.0.
     language: "optional",
     declare: (language) => ({
       source: "CohereForAI/aya_dataset",
@@ -82,8 +78,7 @@ export const READY = {
     }),
   },
   nllb: {
-    title: "NLLB, mined translation pairs of English and the language (allenai/nllb)",
-    licence: "ODC-BY",
+    // NLLB, mined translation pairs of English and the language (allenai/nllb): ODC-BY.
     language: "required",
     note: "The hub holds its card only: fetch the pair's file (such as eng_Latn-swh_Latn.gz) as the card says, and give it as source.",
     declare: (language) => {
@@ -114,8 +109,7 @@ export const READY = {
     },
   },
   xp3mt: {
-    title: "xP3mt, tasks with machine-translated prompts (bigscience/xP3mt)",
-    licence: "Apache-2.0",
+    // xP3mt, tasks with machine-translated prompts (bigscience/xP3mt): Apache-2.0.
     language: "required",
     note: "Files of FLORES are left out, as the paper does, for they are evaluated on.",
     declare: (language) => ({
@@ -126,8 +120,7 @@ export const READY = {
     }),
   },
   inkuba: {
-    title: "Inkuba-Instruct: Hausa, Swahili, Xhosa, Yoruba, Zulu (lelapa/Inkuba-instruct)",
-    licence: "CC BY-NC 4.0",
+    // Inkuba-Instruct: Hausa, Swahili, Xhosa, Yoruba, Zulu (lelapa/Inkuba-instruct): CC BY-NC 4.0.
     language: "required",
     note: "Its terms must be accepted on its page. It holds data of AfriQA and SIB-200; look for contamination.",
     declare: (language) => ({
@@ -137,8 +130,7 @@ export const READY = {
     }),
   },
   "dolly-ja": {
-    title: "Dolly in Japanese (kunishou/databricks-dolly-15k-ja)",
-    licence: "CC BY-SA 3.0",
+    // Dolly in Japanese (kunishou/databricks-dolly-15k-ja): CC BY-SA 3.0.
     language: "none",
     declare: () => ({
       source: "kunishou/databricks-dolly-15k-ja",
@@ -146,14 +138,12 @@ export const READY = {
     }),
   },
   "llm-japanese": {
-    title: "LLM Japanese dataset (izumi-lab/llm-japanese-dataset)",
-    licence: "CC BY-SA 4.0",
+    // LLM Japanese dataset (izumi-lab/llm-japanese-dataset): CC BY-SA 4.0.
     language: "none",
     declare: () => ({ source: "izumi-lab/llm-japanese-dataset", map: instructions("instruction", "input", "output") }),
   },
   "indic-align": {
-    title: "Indic-Align, conversations in fourteen Indian languages (ai4bharat/indic-align)",
-    licence: "CC BY 4.0",
+    // Indic-Align, conversations in fourteen Indian languages (ai4bharat/indic-align): CC BY 4.0.
     language: "required",
     note: "Configurations: Indic_ShareLlama (the default, the paper's), Dolly_T, OpenAssistant_T, WikiHow, Wiki_Conv, Wiki_Chat, Anudesh, IndoWordNet, HHRLHF_T, Toxic_Matrix.",
     declare: (language) => ({
@@ -164,8 +154,7 @@ export const READY = {
     }),
   },
   bongchat: {
-    title: "BongChat, instructions in Bengali (lumatic-ai/BongChat-v1-253k)",
-    licence: "MIT",
+    // BongChat, instructions in Bengali (lumatic-ai/BongChat-v1-253k): MIT.
     language: "none",
     declare: () => ({ source: "lumatic-ai/BongChat-v1-253k", map: instructions("instruction", "input", "output") }),
   },

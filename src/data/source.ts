@@ -1,9 +1,11 @@
 // The files of a set, wherever they are: on this machine, or on the hub.
 import { isAbsolute, join } from "node:path";
+import { didYouMean } from "../core/index.js";
 import { type Environment, hubDataset, isHubName } from "./hub/index.js";
 import { DataError } from "./read/data-error.js";
 import { localFiles } from "./read/files.js";
 import { isPattern, matcherOf } from "./read/glob.js";
+import { READY_NAMES } from "./ready.js";
 
 /** What of a set says where its files are. */
 export interface SourceDeclaration {
@@ -50,7 +52,12 @@ export async function findSource(declaration: SourceDeclaration, options: Source
     );
   }
   const name = source.replace(HUB_PREFIX, "");
-  if (!isHubName(name)) throw new DataError(`${path} does not exist`, { file: path });
+  if (!isHubName(name)) {
+    throw new DataError(
+      `${path} does not exist. Pass a file, a folder, a data set of the Hub (org/name), or one of ${READY_NAMES.join(", ")}${didYouMean(source, READY_NAMES)}`,
+      { file: path, field: "source" },
+    );
+  }
   const { config, split, revision, files, exclude } = declaration;
   const { environment, onProgress, signal } = options;
   return await hubDataset({ name, config, split, revision, files, exclude, environment, onProgress, signal });

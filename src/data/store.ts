@@ -1,154 +1,121 @@
-// Encoded examples, many of them: in memory up to a bound, past it in a temporary file. Read one at a time, in any order.
+// Encoded examples: in memory up to a limit, beyond it in a temporary file. Read one at a time, in any order.
 
-import { closeSync, openSync, readSync, rmSync, writeSync } from "node:fs";
+import { closeSync, openSync, readSync, rmSync, writeFileSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DiskFullError } from "../core/index.js";
 import type { Encoded } from "./encode.js";
 
-/** Examples are collected in blocks of this size, so that few long writes are made. */
-const BLOCK_BYTES = 4 * 2 ** 20;
+/** A hundred thousand examples of usual length. */
+const DEFAULT_LIMIT = 512 * 2 ** 20;
 
-/** Held in memory before a file is used: a hundred thousand examples of usual length. */
-export const DEFAULT_STORE_BYTES = 512 * 2 ** 20;
+/** Bytes that a token takes: its id, and whether it is learned. */
+const TOKEN_BYTES = 5;
 
-interface Block {
-  readonly bytes: Buffer;
-  used: number;
-}
+/** Bytes that an example's arrays take in memory besides their contents. */
+const ARRAY_BYTES = 400;
 
-/** Grows by adding; nothing is taken out. */
+/** Examples per write. */
+const GROUP = 1_000;
+
+/** Examples can be added, and not removed. */
 export class ExampleStore {
-  readonly #mostBytes: number;
-  #blocks: (Block | undefined)[] = [];
-  #inMemory = 0;
-  #places: Places = emptyPlaces(1024);
-  #count = 0;
-  #file: { handle: number; folder: string; offsets: number[] } | undefined;
-  #spilled = 0;
+  readonly #limit: number;
+  /** Tokens of each example. */
+  readonly #tokens: number[] = [];
+  /** The examples after those in the file. */
+  #kept: Encoded[] = [];
+  #keptBytes = 0;
+  #file: { readonly descriptor: number; readonly folder: string } | undefined;
+  /** Where each example in the file begins. */
+  readonly #offsets: number[] = [];
+  #fileBytes = 0;
 
-  /** @param mostBytes memory before the rest goes to a file in the system's folder for such; default 512 MiB */
-  constructor(mostBytes = DEFAULT_STORE_BYTES) {
-    this.#mostBytes = mostBytes;
+  /** @param limit bytes of memory, before examples go to a file in the system's temporary folder; default 512 MiB */
+  constructor(limit = DEFAULT_LIMIT) {
+    this.#limit = limit;
   }
 
   /** Number of examples. */
   get count(): number {
-    return this.#count;
+    return this.#tokens.length;
   }
 
-  /** Whether some are in a file. */
+  /** Whether examples are in a file. */
   get isSpilled(): boolean {
     return this.#file !== undefined;
   }
 
   /** Adds an example. @returns its number, counted from 0 */
-  async add({ ids, loss }: Encoded): Promise<number> {
-    const size = ids.length * 5;
-    const block = await this.#room(size);
-    block.bytes.set(new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength), block.used);
-    block.bytes.set(loss, block.used + ids.byteLength);
-    if (this.#count === this.#places.block.length) this.#places = grown(this.#places);
-    this.#places.block[this.#count] = this.#blocks.length - 1;
-    this.#places.start[this.#count] = block.used;
-    this.#places.tokens[this.#count] = ids.length;
-    block.used += size;
-    return this.#count++;
+  async add(example: Encoded): Promise<number> {
+    this.#kept.push(example);
+    this.#keptBytes += example.ids.length * TOKEN_BYTES + ARRAY_BYTES;
+    const number = this.#tokens.push(example.ids.length) - 1;
+    if (this.#keptBytes > this.#limit) await this.#spill();
+    return number;
   }
 
   /** Tokens of an example. */
   tokensOf(index: number): number {
-    return this.#places.tokens[index] ?? 0;
+    return this.#tokens[index] ?? 0;
   }
 
-  /** An example by its number; its own copy. */
+  /** An example by its number. */
   get(index: number): Encoded {
-    if (!(index >= 0 && index < this.#count)) throw new RangeError(`there is no example ${index} of ${this.#count}`);
-    const tokens = this.#places.tokens[index] ?? 0;
-    const number = this.#places.block[index] ?? 0;
-    const start = this.#places.start[index] ?? 0;
-    const bytes = new Uint8Array(tokens * 5);
-    const block = this.#blocks[number];
-    if (block) bytes.set(block.bytes.subarray(start, start + bytes.length));
-    else this.#read(bytes, (this.#file?.offsets[number] ?? 0) + start);
+    const kept = this.#kept[index - this.#offsets.length];
+    if (kept) return kept;
+    const offset = this.#offsets[index];
+    if (offset === undefined) throw new RangeError(`there is no example ${index} of ${this.count}`);
+    const tokens = this.tokensOf(index);
+    const bytes = new Uint8Array(tokens * TOKEN_BYTES);
+    if (readSync(this.#file?.descriptor ?? -1, bytes, 0, bytes.length, offset) < bytes.length) {
+      throw new RangeError("the temporary file of examples was cut short");
+    }
     return { ids: new Int32Array(bytes.buffer, 0, tokens), loss: bytes.subarray(tokens * 4) };
   }
 
-  /** Removes the file, if there is one; examples cannot be read any more. */
+  /** Removes the file, if there is one; no example can be read afterwards. */
   close(): void {
-    this.#blocks = [];
-    this.#count = 0;
+    this.#kept = [];
+    this.#tokens.length = 0;
+    this.#offsets.length = 0;
     if (!this.#file) return;
-    closeSync(this.#file.handle);
+    closeSync(this.#file.descriptor);
     rmSync(this.#file.folder, { recursive: true, force: true });
     this.#file = undefined;
   }
 
-  async #room(size: number): Promise<Block> {
-    const last = this.#blocks.at(-1);
-    if (last && last.bytes.length - last.used >= size) return last;
-    const bytes = Buffer.allocUnsafe(Math.max(size, BLOCK_BYTES));
-    if (this.#inMemory + bytes.length > this.#mostBytes) await this.#spill();
-    const block = { bytes, used: 0 };
-    this.#blocks.push(block);
-    this.#inMemory += bytes.length;
-    return block;
-  }
-
-  /** Moves all blocks in memory to the file. */
+  /** Moves the examples in memory to the file. */
   async #spill(): Promise<void> {
     try {
       if (!this.#file) {
         const folder = await mkdtemp(join(tmpdir(), "layergraft-data-"));
-        this.#file = { handle: openSync(join(folder, "examples"), "w+"), folder, offsets: [] };
-        // A run that is killed leaves no file behind where a file can be used after it lost its name.
+        this.#file = { descriptor: openSync(join(folder, "examples"), "w+"), folder };
+        // Without its name, the file of a process that is killed disappears with it.
         if (process.platform !== "win32") rmSync(folder, { recursive: true, force: true });
       }
-      for (const [i, block] of this.#blocks.entries()) {
-        if (!block) continue;
-        this.#file.offsets[i] = this.#spilled;
-        for (let at = 0; at < block.used; ) {
-          at += writeSync(this.#file.handle, block.bytes, at, block.used - at, this.#spilled + at);
+      for (let i = 0; i < this.#kept.length; i += GROUP) {
+        const group = this.#kept.slice(i, i + GROUP);
+        const bytes = group.flatMap(({ ids, loss }) => [
+          new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength),
+          loss,
+        ]);
+        writeFileSync(this.#file.descriptor, Buffer.concat(bytes));
+        for (const { ids } of group) {
+          this.#offsets.push(this.#fileBytes);
+          this.#fileBytes += ids.length * TOKEN_BYTES;
         }
-        this.#spilled += block.used;
-        this.#blocks[i] = undefined;
       }
-      this.#inMemory = 0;
+      this.#kept = [];
+      this.#keptBytes = 0;
     } catch (error) {
       if (!DiskFullError.isMeantBy(error)) throw error;
       throw new DiskFullError(
-        `no room in ${tmpdir()} for the encoded examples; free some, set TMPDIR, or use less data (cap)`,
+        `no room in ${tmpdir()} for the encoded examples. Free some, set TMPDIR, or use less data (cap)`,
         { file: tmpdir() },
         error,
       );
     }
   }
-
-  #read(bytes: Uint8Array, position: number): void {
-    for (let at = 0; at < bytes.length; ) {
-      const read = readSync(this.#file?.handle ?? -1, bytes, at, bytes.length - at, position + at);
-      if (read === 0) throw new RangeError("the temporary file of examples was cut short");
-      at += read;
-    }
-  }
-}
-
-/** By example: its block, where it begins there in bytes, and its tokens. */
-interface Places {
-  readonly block: Uint32Array;
-  readonly start: Uint32Array;
-  readonly tokens: Uint32Array;
-}
-
-function emptyPlaces(count: number): Places {
-  return { block: new Uint32Array(count), start: new Uint32Array(count), tokens: new Uint32Array(count) };
-}
-
-function grown(places: Places): Places {
-  const larger = emptyPlaces(places.block.length * 2);
-  larger.block.set(places.block);
-  larger.start.set(places.start);
-  larger.tokens.set(places.tokens);
-  return larger;
 }

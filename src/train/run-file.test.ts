@@ -61,7 +61,7 @@ describe("parseRun", () => {
       "holdout: { share: 0.1, samples: 3 }",
     ].join("\n");
     const problems = problemsOf(text);
-    expect(problems.map((problem) => problem.split(";")[0]).sort()).toEqual(
+    expect(problems.map((problem) => problem.split(/[;.] /)[0]).sort()).toEqual(
       [
         "line 1: base: must not be empty",
         `line 3: preset: must be one of ${PRESET_NAMES.join(", ")}`,
@@ -111,7 +111,7 @@ describe("parseRun", () => {
       "partition:",
       "  - name: a",
       "    train: layers 0",
-      "    data: { sets: [orca-mth] }",
+      "    data: { sets: [{ use: orca-mth }] }",
       "  - name: b",
       "    train: layers 1",
       "    data:",

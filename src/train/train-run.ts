@@ -42,7 +42,8 @@ import { RUN_FILES } from "./loop/training-folder.js";
 import type { RunSettings } from "./loop/training-settings.js";
 import type { Run } from "./run-file.js";
 import { type RunData, settleRun, trainedSelection } from "./run-settings.js";
-import { type TrlCluster, type TrlFolder, writeTrlRun } from "./trl/index.js";
+import type { TrlCluster } from "./trl/launch.js";
+import { type TrlFolder, writeTrlRun } from "./trl/write.js";
 
 export interface RunOptions {
   readonly run: Run;

@@ -15,7 +15,6 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { hubRows } from "../hub-rows.js";
 import { findSource } from "../source.js";
 import { chooseFiles, missingShards } from "./choose.js";
 import { hubSettings } from "./hub-settings.js";
@@ -371,14 +370,6 @@ describe("the choice of files", () => {
   });
 });
 
-describe("rows", () => {
-  it("of a split come in their order", async () => {
-    const environment = { HF_ENDPOINT: endpoint, HF_HOME: cache, HF_HUB_DISABLE_IMPLICIT_TOKEN: "1" };
-    const rows = await hubRows({ dataset: NAME, config: "sw", split: "train", environment });
-    expect(rows.map(({ a }) => a)).toEqual([...Array.from({ length: 2000 }, () => 1), 2]);
-  });
-});
-
 describe("a source", () => {
   const environment = () => ({ HF_ENDPOINT: endpoint, HF_HOME: cache, HF_HUB_DISABLE_IMPLICIT_TOKEN: "1" });
 
@@ -400,5 +391,9 @@ describe("a source", () => {
     expect((await findSource({ source: `hub:${NAME}`, split: "train" }, options)).commit).toBe(COMMIT);
     expect((await findSource({ source: NAME }, { folder: root, environment: environment() })).commit).toBe(COMMIT);
     await expect(findSource({ source: "./absent.json" }, options)).rejects.toThrow(/absent\.json does not exist/);
+    mkdirSync(join(folder, "data"));
+    writeFileSync(join(folder, "data/c.jsonl"), "{}");
+    expect((await findSource({ source: "data" }, options)).files).toEqual([join(folder, "data/c.jsonl")]);
+    await expect(findSource({ source: "orca-maths" }, options)).rejects.toThrow(/did you mean orca-math\?/);
   });
 });

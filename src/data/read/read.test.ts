@@ -351,10 +351,11 @@ describe("files", () => {
       ["a.c", "abc", false],
       ["{a,b}/*", "b/x", true],
       ["(a|b)+", "(a|b)+", true],
+      [".hidden/*", ".hidden/a.json", true],
     ];
     for (const [pattern, path, expected] of cases)
       expect([pattern, path, matcherOf(pattern)(path)]).toEqual([pattern, path, expected]);
     expect(() => matcherOf("*a*a*a*a*a*a*a*a*a*b")).toThrow(/too many wildcards/);
-    expect(() => matcherOf("[z-a]")).toThrow(/not a pattern/);
+    expect(() => matcherOf("[z-a]")).toThrow(/not a valid pattern/);
   });
 });

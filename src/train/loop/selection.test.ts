@@ -1,16 +1,7 @@
-// Selections: what they mean on a small Llama, written out; that what is printed reads back; and that no text does
-// anything but parse or be refused. Not what a trainer does with them.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RecipeError } from "../../core/errors.js";
-import {
-  formatSelection,
-  parseSelection,
-  resolveSelection,
-  SELECTION_WORDS,
-  type Selectable,
-  type Selection,
-} from "./selection.js";
+import { parseSelection, resolveSelection, type Selectable } from "./selection.js";
 
 const LAYERS = 12;
 const IN_LAYER = {
@@ -34,18 +25,19 @@ function model(layers = LAYERS, tied = false): Map<string, Selectable> {
 
 const all = [...model().keys()];
 const select = (text: string, tensors = model()) => [...resolveSelection(text, { tensors, layers: LAYERS })];
-const within = (...layers: number[]) => all.filter((name) => layers.includes(Number(/layers\.(\d+)/.exec(name)?.[1])));
+const inLayers = (...layers: number[]) =>
+  all.filter((name) => layers.includes(Number(/layers\.(\d+)/.exec(name)?.[1])));
 const named = (pattern: RegExp, from = all) => from.filter((name) => pattern.test(name));
 
 describe("resolveSelection", () => {
   const cases: [string, readonly string[]][] = [
     ["all", all],
-    ["layers 0-2,10-11", within(0, 1, 2, 10, 11)],
-    ["layers 0-2, 10 - 11", within(0, 1, 2, 10, 11)],
-    ["layers 0-2 and 10-11", within(0, 1, 2, 10, 11)],
-    ["layer 3", within(3)],
+    ["layers 0-2,10-11", inLayers(0, 1, 2, 10, 11)],
+    ["layers 0-2, 10 - 11", inLayers(0, 1, 2, 10, 11)],
+    ["layers 0-2 and 10-11", inLayers(0, 1, 2, 10, 11)],
+    ["layer 3", inLayers(3)],
     ["layers", named(/layers/)],
-    ["all but layers 0-4", all.filter((name) => !within(0, 1, 2, 3, 4).includes(name))],
+    ["all but layers 0-4", all.filter((name) => !inLayers(0, 1, 2, 3, 4).includes(name))],
     ["all except embeddings, head and norms", named(/proj/)],
     ["attention", named(/self_attn|input_layernorm/)],
     ["attention only", named(/self_attn|input_layernorm/)],
@@ -59,12 +51,12 @@ describe("resolveSelection", () => {
     ["embed_tokens", named(/embed/)],
     ["post_attention_layernorm", named(/post_attention/)], // a module's own name
     ["pre_mlp_norm", named(/post_attention/)], // the part that it is
-    ["attention of layers 5-6", named(/self_attn|input_layernorm/, within(5, 6))],
-    ["q_proj and k_proj of layers 1, 3", named(/[qk]_proj/, within(1, 3))],
-    ["embeddings, q_proj and k_proj in layer 1", [...named(/embed/), ...named(/[qk]_proj/, within(1))]],
-    ["q_proj of layers 1 and mlp of layers 2", [...named(/q_proj/, within(1)), ...named(/up|post/, within(2))]],
-    ["embeddings and layers 3-4", [...named(/embed/), ...within(3, 4)]],
-    ["layers 1-2 but q_proj of layers 1 and 5", within(1, 2).filter((name) => !/layers\.1\..*q_proj/.test(name))],
+    ["attention of layers 5-6", named(/self_attn|input_layernorm/, inLayers(5, 6))],
+    ["q_proj and k_proj of layers 1, 3", named(/[qk]_proj/, inLayers(1, 3))],
+    ["embeddings, q_proj and k_proj in layer 1", [...named(/embed/), ...named(/[qk]_proj/, inLayers(1))]],
+    ["q_proj of layers 1 and mlp of layers 2", [...named(/q_proj/, inLayers(1)), ...named(/up|post/, inLayers(2))]],
+    ["embeddings and layers 3-4", [...named(/embed/), ...inLayers(3, 4)]],
+    ["layers 1-2 but q_proj of layers 1 and 5", inLayers(1, 2).filter((name) => !/layers\.1\..*q_proj/.test(name))],
   ];
   it.each(cases)("%s", (text, wanted) => {
     expect(wanted.length).toBeGreaterThan(0);
@@ -72,21 +64,21 @@ describe("resolveSelection", () => {
   });
 
   const problems: [string, RegExp][] = [
-    ["layers 0-12", /train: there is no layer 12; the model has 12, counted 0 to 11/],
+    ["layers 0-12", /train: the model has no layer 12, but 12 layers, counted from 0 to 11/],
     ["layers 5-3", /layers in ascending order, 3-5, is expected/],
-    ["attn", /the model has no attn; it has all, layers, outside/],
-    ["q_prj", /the model has no q_prj; did you mean q_proj\?/],
-    ["v_proj", /the model has no v_proj; did you mean/],
-    ["embeddings of layers 1", /embeddings of layers 1 matches nothing; embeddings is in no layer/],
-    ["mlp but layers", /nothing is left of "mlp but layers"/],
+    ["attn", /the model has no attn, but all, layers, outside/],
+    ["q_prj", /the model has no q_prj, but .*; did you mean q_proj\?/],
+    ["v_proj", /the model has no v_proj, but .*; did you mean/],
+    ["embeddings of layers 1", /embeddings of layers 1 matches nothing; embeddings is outside the layers/],
+    ["mlp but layers", /"mlp but layers" leaves nothing to select/],
     ["", /has the end, where layers, a part/],
     ["attention,", /has the end after "attention ,", where layers/],
-    ["layers 1-", /has the end after "layers 1 -", where a layer's number is expected/],
-    ["layers 99999999999999999999", /a layer's number is expected/],
+    ["layers 1-", /has the end after "layers 1 -", where the number of a layer is expected/],
+    ["layers 99999999999999999999", /the number of a layer is expected/],
     ["attention 3", /has "3" after "attention", where a comma, and, but, or the end is expected/],
     ["attention of mlp", /has "mlp" after "attention of", where layers is expected/],
     ["all but", /has the end after "all but"/],
-    ["layer attention", /a layer's number/],
+    ["layer attention", /the number of a layer/],
     ["q_proj; drop", /has ";" after "q_proj"/],
   ];
   it.each(problems)("refuses %j", (text, message) => {
@@ -95,7 +87,7 @@ describe("resolveSelection", () => {
   });
 
   it("says that a tied head is the embedding", () => {
-    expect(() => select("head", model(LAYERS, true))).toThrow(/has no head; its output head is the embedding/);
+    expect(() => select("head", model(LAYERS, true))).toThrow(/has no head\. Its output head is the embedding/);
   });
 
   it("says where a part is that some layers lack", () => {
@@ -105,63 +97,31 @@ describe("resolveSelection", () => {
   });
 });
 
-const words = fc.constantFrom(...SELECTION_WORDS, "q_proj", "up_proj", "model.norm");
-const range = fc
-  .tuple(fc.nat({ max: LAYERS - 1 }), fc.nat({ max: LAYERS - 1 }))
-  .map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const);
-const ranges = fc.array(range, { minLength: 1, maxLength: 3 });
-const term = fc.oneof(
-  fc.record({ parts: fc.constant<string[]>([]), layers: ranges }),
-  fc.record({ parts: fc.array(words, { minLength: 1, maxLength: 3 }) }),
-  fc.record({ parts: fc.array(words, { minLength: 1, maxLength: 3 }), layers: ranges }),
-);
-const selection: fc.Arbitrary<Selection> = fc.record({
-  terms: fc.array(term, { minLength: 1, maxLength: 3 }),
-  but: fc.array(term, { maxLength: 2 }),
-});
-
-describe("the language", () => {
-  it("reads what it prints", () => {
-    fc.assert(
-      fc.property(selection, (one) => {
-        expect(parseSelection(formatSelection(one))).toEqual(one);
-      }),
-      { numRuns: 500 },
-    );
-  });
-
-  it("takes any text, and refuses it in its own words", () => {
-    const pieces = fc.array(
-      fc.oneof(words, fc.constantFrom(",", "and", "but", "of", "layers", "layer", "-", "3", "11", "only"), fc.string()),
-      { maxLength: 8 },
+describe("parseSelection", () => {
+  it("reads any text, or refuses it with a RecipeError", () => {
+    const word = fc.constantFrom(
+      "all",
+      "layers",
+      "norms",
+      "q_proj",
+      ",",
+      "and",
+      "but",
+      "of",
+      "layer",
+      "-",
+      "3",
+      "only",
     );
     fc.assert(
-      fc.property(pieces, (some) => {
-        const text = some.join(" ");
+      fc.property(fc.array(fc.oneof(word, fc.string()), { maxLength: 8 }), (words) => {
         try {
-          const parsed = parseSelection(text);
-          expect(parseSelection(formatSelection(parsed))).toEqual(parsed);
+          expect(parseSelection(words.join(" ")).terms.length).toBeGreaterThan(0);
         } catch (error) {
           expect(error).toBeInstanceOf(RecipeError);
         }
       }),
       { numRuns: 500 },
-    );
-  });
-
-  it("does not depend on the order of terms", () => {
-    fc.assert(
-      fc.property(selection, (one) => {
-        const resolve = (some: Selection) => {
-          try {
-            return [...resolveSelection(some, { tensors: model(), layers: LAYERS })];
-          } catch {
-            return "refused";
-          }
-        };
-        expect(resolve({ terms: one.terms.toReversed(), but: one.but.toReversed() })).toEqual(resolve(one));
-      }),
-      { numRuns: 200 },
     );
   });
 });

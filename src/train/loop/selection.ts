@@ -1,30 +1,29 @@
-// What of a model is trained, as people write it: `layers 0-4, 30-31`, `all but layers 0-4`, `attention of layers 5-9 and
-// embeddings`. A text to a set of tensor names; what matches nothing is an error. Freezes nothing itself.
-import { closest, formatRanges, formatSome, own, RecipeError } from "../../core/index.js";
+// Which tensors a selection such as `layers 0-4, 30-31`, `all but layers 0-4` or `attention of layers 5-9` names.
+import { didYouMean, formatRanges, formatSome, own, RecipeError } from "../../core/index.js";
 import { blockOf, compareParts, type Part } from "../../weights/index.js";
 
 /** Layers from `first` to `last`, both included, counted from 0 at the input. */
-export type LayerRange = readonly [first: number, last: number];
+type LayerRange = readonly [first: number, last: number];
 
-/** Parts, of all layers and outside them, or of some layers. An empty list of parts means whole layers. */
-export interface SelectionTerm {
+/** Parts of all layers and outside them, or of some layers. Without parts: whole layers. */
+interface SelectionTerm {
   readonly parts: readonly string[];
   readonly layers?: readonly LayerRange[];
 }
 
-export interface Selection {
+interface Selection {
   readonly terms: readonly SelectionTerm[];
-  /** What is taken away from the terms again. */
+  /** What is left out of the terms. */
   readonly but: readonly SelectionTerm[];
 }
 
-/** A tensor's place, as far as a selection asks for it. */
+/** What a selection reads of a tensor. */
 export interface Selectable {
   readonly layer: number | null;
   readonly part: Part;
 }
 
-/** Words that stand for more than one part. */
+/** Words for more than one part. */
 const GROUPS: Readonly<Record<string, (tensor: Selectable, name: string) => boolean>> = {
   all: () => true,
   layers: ({ layer }) => layer !== null,
@@ -37,12 +36,9 @@ const GROUPS: Readonly<Record<string, (tensor: Selectable, name: string) => bool
   biases: (_, name) => name.endsWith(".bias"),
 };
 
-/** The words of the language besides parts' and modules' own names. */
-export const SELECTION_WORDS: readonly string[] = Object.keys(GROUPS);
+const KEYWORDS = new Set(["layer", "and", "but", "except", "of", "in", "only"]);
 
-const KEYWORDS = new Set(["layer", "layers", "and", "but", "except", "of", "in", "only"]);
-
-// Whole numbers that no model's layers reach; longer digits would lose precision.
+// No model has a million layers, and longer numbers would lose precision.
 const MAX_DIGITS = 6;
 
 /**
@@ -55,118 +51,75 @@ const MAX_DIGITS = 6;
  *     range     = number ["-" number]
  *
  * A word is one of `all`, `layers`, `outside`, `attention`, `mlp`, `embeddings`, `head`, `norms`, `biases`, or a part or
- * module such as `q_proj`. `of layers` holds for all words that `and` joins before it; after a comma, a new term begins.
- * @param field where it stands, for errors
+ * module such as `q_proj`. `of layers` applies to all words that `and` joins before it; a comma begins a new term.
+ * @param field the field of the selection, for errors
  * @throws {RecipeError} that says what was expected, and where
  */
 export function parseSelection(text: string, field = "train"): Selection {
-  const tokens = text.match(/[A-Za-z_][\w.]*|\d+|[^\s]/g) ?? [];
-  const reader = new Reader(tokens, text, field);
-  const terms = readList(reader);
-  reader.skip("only");
-  const but = reader.skip("but", "except") ? readList(reader) : [];
-  if (reader.peek() !== undefined) throw reader.problem("a comma, and, but, or the end");
-  return { terms, but };
-}
-
-class Reader {
-  readonly #tokens: readonly string[];
-  readonly #text: string;
-  readonly #field: string;
-  #at = 0;
-
-  constructor(tokens: readonly string[], text: string, field: string) {
-    this.#tokens = tokens;
-    this.#text = text;
-    this.#field = field;
-  }
-
-  peek(ahead = 0): string | undefined {
-    return this.#tokens[this.#at + ahead];
-  }
-
-  /** Takes the next token if it is one of these. */
-  skip(...wanted: string[]): boolean {
-    const next = this.peek();
-    if (next === undefined || !wanted.includes(next)) return false;
-    this.#at++;
-    return true;
-  }
-
-  take(): string {
-    return this.#tokens[this.#at++] ?? "";
-  }
-
-  isWord(ahead = 0): boolean {
-    const next = this.peek(ahead);
-    return next !== undefined && /^[A-Za-z_]/.test(next) && (next === "layers" || !KEYWORDS.has(next));
-  }
-
-  isNumber(ahead = 0): boolean {
-    return /^\d/.test(this.peek(ahead) ?? "");
-  }
-
-  problem(expected: string): RecipeError {
-    const found = this.peek();
-    const before = this.#tokens.slice(Math.max(0, this.#at - 3), this.#at).join(" ");
-    const where = `${found === undefined ? "the end" : JSON.stringify(found)}${before === "" ? "" : ` after "${before}"`}`;
+  const tokens: readonly string[] = text.match(/[A-Za-z_][\w.]*|\d+|[^\s]/g) ?? [];
+  let at = 0;
+  const isNumber = (token = "") => /^\d/.test(token);
+  const isWord = (token = "") => /^[A-Za-z_]/.test(token) && !KEYWORDS.has(token);
+  const skip = (...wanted: string[]) => {
+    const found = wanted.includes(tokens[at] ?? "");
+    if (found) at++;
+    return found;
+  };
+  const problem = (expected: string) => {
+    const found = tokens[at] === undefined ? "the end" : JSON.stringify(tokens[at]);
+    const before = tokens.slice(Math.max(0, at - 3), at).join(" ");
     return new RecipeError(
-      `${this.#field}: ${JSON.stringify(this.#text)} has ${where}, where ${expected} is expected; write for example "layers 0-4, 30-31", "all but layers 0-4" or "attention and embeddings"`,
+      `${field}: ${JSON.stringify(text)} has ${found}${before && ` after "${before}"`}, where ${expected} is expected. Write, for example, "layers 0-4, 30-31", "all but layers 0-4" or "attention and embeddings"`,
       [],
-      { field: this.#field, expected, actual: found ?? "the end" },
+      { field, expected, actual: tokens[at] ?? "the end" },
     );
-  }
-}
+  };
 
-function readList(reader: Reader): SelectionTerm[] {
-  const terms = [readTerm(reader)];
-  while (reader.skip(",", "and")) terms.push(readTerm(reader));
-  return terms;
-}
+  const number = () => {
+    const token = tokens[at];
+    if (!isNumber(token) || (token ?? "").length > MAX_DIGITS) throw problem("the number of a layer");
+    at++;
+    return Number(token);
+  };
+  const range = (): LayerRange => {
+    const first = number();
+    const last = skip("-") ? number() : first;
+    if (first > last) throw problem(`layers in ascending order, ${last}-${first},`);
+    return [first, last];
+  };
+  const ranges = () => {
+    const found = [range()];
+    while (isNumber(tokens[at + 1]) && skip(",", "and")) found.push(range());
+    return found;
+  };
+  const term = (): SelectionTerm => {
+    if (tokens[at] === "layer" || (tokens[at] === "layers" && isNumber(tokens[at + 1]))) {
+      at++;
+      return { parts: [], layers: ranges() };
+    }
+    const parts: string[] = [];
+    do {
+      const word = tokens[at];
+      if (word === undefined || !isWord(word))
+        throw problem("layers, a part such as q_proj, or a word such as attention");
+      parts.push(word);
+      at++;
+    } while (isWord(tokens[at + 1]) && !(tokens[at + 1] === "layers" && isNumber(tokens[at + 2])) && skip("and"));
+    if (!skip("of", "in")) return { parts };
+    if (!skip("layers", "layer")) throw problem("layers");
+    return { parts, layers: ranges() };
+  };
+  const list = () => {
+    const terms = [term()];
+    while (skip(",", "and")) terms.push(term());
+    return terms;
+  };
 
-function readTerm(reader: Reader): SelectionTerm {
-  const isLayers = reader.peek() === "layers" || reader.peek() === "layer";
-  if (isLayers && (reader.isNumber(1) || reader.peek() === "layer")) {
-    reader.take();
-    return { parts: [], layers: readRanges(reader) };
-  }
-  if (!reader.isWord()) throw reader.problem("layers, a part such as q_proj, or a word such as attention");
-  const parts = [reader.take()];
-  while (reader.peek() === "and" && reader.isWord(1) && !(reader.peek(1) === "layers" && reader.isNumber(2))) {
-    reader.take();
-    parts.push(reader.take());
-  }
-  if (!reader.skip("of", "in")) return { parts };
-  if (!reader.skip("layers", "layer")) throw reader.problem("layers");
-  return { parts, layers: readRanges(reader) };
-}
-
-function readRanges(reader: Reader): LayerRange[] {
-  const ranges = [readRange(reader)];
-  while ((reader.peek() === "," || reader.peek() === "and") && reader.isNumber(1)) {
-    reader.take();
-    ranges.push(readRange(reader));
-  }
-  return ranges;
-}
-
-function readRange(reader: Reader): LayerRange {
-  const first = readNumber(reader);
-  if (!reader.skip("-")) return [first, first];
-  const last = readNumber(reader);
-  if (first > last) throw reader.problem(`layers in ascending order, ${last}-${first},`);
-  return [first, last];
-}
-
-function readNumber(reader: Reader): number {
-  if (!reader.isNumber() || (reader.peek() ?? "").length > MAX_DIGITS) throw reader.problem("a layer's number");
-  return Number(reader.take());
-}
-
-/** The text of a selection, which reads as the same selection. */
-export function formatSelection({ terms, but }: Selection): string {
-  const list = (some: readonly SelectionTerm[]) => some.map(formatTerm).join(", ");
-  return but.length > 0 ? `${list(terms)} but ${list(but)}` : list(terms);
+  const terms = list();
+  skip("only");
+  const but = skip("but", "except") ? list() : [];
+  if (at < tokens.length) throw problem("a comma, and, but, or the end");
+  return { terms, but };
 }
 
 function formatTerm({ parts, layers }: SelectionTerm): string {
@@ -175,37 +128,37 @@ function formatTerm({ parts, layers }: SelectionTerm): string {
   return `${parts.join(" and ")}${ranges === undefined ? "" : ` of layers ${ranges}`}`;
 }
 
-/** The module that a tensor belongs to, by its last name: `q_proj` of `model.layers.0.self_attn.q_proj.weight`. */
+/** `q_proj` of `model.layers.0.self_attn.q_proj.weight` */
 function moduleOf(name: string): string {
   const module = name.replace(/\.(weight|bias)$/, "");
   return module.slice(module.lastIndexOf(".") + 1);
 }
 
 export interface ResolveSelectionOptions {
-  /** Places of the model's tensors by name, as of `Checkpoint.tensors`. */
+  /** The model's tensors by name, as in `Checkpoint.tensors`. */
   readonly tensors: ReadonlyMap<string, Selectable>;
-  /** Number of the model's layers. */
+  /** Number of layers of the model. */
   readonly layers: number;
-  /** Where the selection stands, for errors; default `train`. */
+  /** The field of the selection, for errors; default `train`. */
   readonly field?: string;
 }
 
 /**
- * The names of the tensors that a selection means, in the order of the model.
- * @throws {RecipeError} if a term, or all of it, matches nothing, or a layer is not there
+ * The names of the selected tensors, in the order of the model.
+ * @throws {RecipeError} if the selection or a term of it matches nothing, or the model has no such layer
  */
 export function resolveSelection(
-  selection: Selection | string,
+  text: string,
   { tensors, layers, field = "train" }: ResolveSelectionOptions,
 ): ReadonlySet<string> {
-  const parsed = typeof selection === "string" ? parseSelection(selection, field) : selection;
+  const { terms, but } = parseSelection(text, field);
   const model = { tensors, layers, field };
-  const taken = new Set(parsed.terms.flatMap((term) => matches(term, model)));
-  for (const name of parsed.but.flatMap((term) => matches(term, model))) taken.delete(name);
-  if (taken.size === 0) {
-    throw new RecipeError(`${field}: nothing is left of ${JSON.stringify(formatSelection(parsed))}`, [], { field });
+  const selected = new Set(terms.flatMap((term) => matches(term, model)));
+  for (const name of but.flatMap((term) => matches(term, model))) selected.delete(name);
+  if (selected.size === 0) {
+    throw new RecipeError(`${field}: ${JSON.stringify(text)} leaves nothing to select`, [], { field });
   }
-  return new Set([...tensors.keys()].filter((name) => taken.has(name)));
+  return new Set([...tensors.keys()].filter((name) => selected.has(name)));
 }
 
 type Model = Required<ResolveSelectionOptions>;
@@ -214,7 +167,7 @@ function matches(term: SelectionTerm, { tensors, layers, field }: Model): string
   const beyond = term.layers?.find(([, last]) => last >= layers)?.[1];
   if (beyond !== undefined) {
     throw new RecipeError(
-      `${field}: there is no layer ${beyond}; the model has ${layers}, counted 0 to ${layers - 1}`,
+      `${field}: the model has no layer ${beyond}, but ${layers} layers, counted from 0 to ${layers - 1}`,
       [],
       { field, expected: `at most ${layers - 1}`, actual: String(beyond) },
     );
@@ -239,16 +192,16 @@ function matches(term: SelectionTerm, { tensors, layers, field }: Model): string
 
 function whereItIs(part: string, found: readonly (readonly [string, Selectable])[]): string {
   const layers = [...new Set(found.flatMap(([, { layer }]) => layer ?? []))].sort((a, b) => a - b);
-  return layers.length > 0 ? `${part} is in layers ${formatRanges(layers)}` : `${part} is in no layer`;
+  return layers.length > 0 ? `${part} is in layers ${formatRanges(layers)}` : `${part} is outside the layers`;
 }
 
 function unknownPart(part: string, tensors: ReadonlyMap<string, Selectable>, field: string): RecipeError {
   const isTied = part === "head" || part === "lm_head";
   const parts = [...new Set([...tensors.values()].map((tensor) => tensor.part))].sort(compareParts);
   const modules = [...new Set([...tensors.keys()].map(moduleOf))];
-  const meant = closest(part, [...SELECTION_WORDS, ...parts, ...modules]);
+  const words = Object.keys(GROUPS);
   const hint = isTied
-    ? "its output head is the embedding, so write embeddings"
-    : `${meant === undefined ? "" : `did you mean ${meant}? `}it has ${SELECTION_WORDS.join(", ")}, ${formatSome(parts, 20)}`;
-  return new RecipeError(`${field}: the model has no ${part}; ${hint}`, [], { field, actual: part });
+    ? ". Its output head is the embedding; write embeddings"
+    : `, but ${[...words, formatSome(parts, 20)].join(", ")}${didYouMean(part, [...words, ...parts, ...modules])}`;
+  return new RecipeError(`${field}: the model has no ${part}${hint}`, [], { field, actual: part });
 }

@@ -1,7 +1,8 @@
 // Hands a run to PyTorch: a folder with its configuration, its sequences token by token in the order in which they would
 // be trained on here, a Python entry on TRL and PEFT, and the ways to start it. Trains nothing; start.ts starts it.
 
-import { type FileHandle, mkdir, open, readdir, writeFile } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
@@ -16,7 +17,6 @@ import { factorNames, factorShapes, initialFactors, writeAdapter } from "../loop
 import { decaySteps, learningRateFactor } from "../loop/schedule.js";
 import type { TokenBatch } from "../loop/trainable.js";
 import type { TrainingStream, TrainOptions } from "../loop/trainer.js";
-import { ENTRY, REQUIREMENTS } from "./entry.js";
 import { accelerateYaml, launchScript, slurmScript, type TrlCluster } from "./launch.js";
 
 export type TrlRun = Pick<
@@ -95,8 +95,8 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
     if (run.lora) await writeStart(join(partial, TRL_FILES.adapter), run, run.lora, base);
     const put = (name: string, text: string, mode = 0o644) => writeFile(join(partial, name), text, { mode });
     await put(TRL_FILES.run, `${JSON.stringify(describe(options, base, sequences), undefined, 1)}\n`);
-    await put(TRL_FILES.entry, ENTRY);
-    await put(TRL_FILES.requirements, REQUIREMENTS);
+    await put(TRL_FILES.entry, await readAsset("#trl-entry"));
+    await put(TRL_FILES.requirements, await readAsset("#trl-requirements"));
     await put(TRL_FILES.accelerate, accelerateYaml(cluster));
     await put(TRL_FILES.launch, launchScript(cluster), 0o755);
     await put(TRL_FILES.slurm, slurmScript(cluster));
@@ -105,6 +105,11 @@ export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> 
   // An empty folder may be there already.
   const written = await writeFolder(folder, "the run", fill, { replace: true });
   return { folder, out: join(folder, TRL_FILES.out), sequences: written.sequences, tokens: written.tokens };
+}
+
+/** @param name of the package's imports */
+function readAsset(name: string): Promise<string> {
+  return readFile(createRequire(import.meta.url).resolve(name), "utf8");
 }
 
 /** Refuses what a run on TRL would not do. @returns what `from_pretrained` is to open */

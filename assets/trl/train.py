@@ -1,8 +1,4 @@
-// The Python entry of a run that is handed to TRL, as text: the same for every run, which is in run.json beside it.
-// Nothing here is executed by layergraft itself.
-
-/** train.py */
-export const ENTRY = String.raw`"""Trains what run.json says, on the sequences of data.jsonl in their order. Written by layergraft.
+"""Trains what run.json says, on the sequences of data.jsonl in their order. Written by layergraft.
 
     python train.py                                             on one processor, or
     accelerate launch --config_file accelerate.yaml train.py    on as many as that file says; see launch.sh
@@ -253,14 +249,3 @@ def main():
 
 if __name__ == "__main__":
     main()
-`;
-
-/** requirements.txt: the versions that it was tried with, or later ones. */
-export const REQUIREMENTS = `# Tried with torch 2.13.
-torch>=2.6
-transformers>=5.18
-trl>=1.13
-peft>=0.21
-accelerate>=1.15
-datasets>=5.0
-`;
