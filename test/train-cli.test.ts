@@ -203,7 +203,7 @@ it("takes a file of data as it is, and prints what it reads of it", async () => 
   await expectRefused(
     ["train", "--data", "math", ...flags],
     work,
-    WRONG_USAGE,
+    FAILED,
     /math does not exist\. Pass a file, .* or one of orca-math/,
   );
 });
