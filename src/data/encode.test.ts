@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fixture } from "../engine/text/fixtures.test-util.js";
-import { type ChatTemplate, encodeReplies, makeChatTemplate, renderWithSpans } from "../engine/text/index.js";
+import { type ChatTemplate, makeChatTemplate, type Tokenizer } from "../engine/text/index.js";
 import { previewLegend, renderPreview } from "../report/preview.js";
 import { Encoder, type EncodingOptions } from "./encode.js";
 import type { Message, Role } from "./example.js";
@@ -131,21 +131,25 @@ describe("real tokenizers", () => {
   const chat = makeChatTemplate(
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
   );
-  const conversations = [say("What is 7 * 8?", "56."), say("Habari?", "Nzuri sana.", "Swali: 12 + 3", "Jibu ni 15")];
+  const conversation = say("What is 7 * 8?", "56.", "Swali: 12 + 3", "Jibu ni 15");
 
-  it.each(["llama3", "qwen", "gpt2", "llama2", "gemma", "mistral", "unigram-bytes"])(
-    "%s: a chat's responses are the tokens that text/ finds by decoding",
+  it.each(["llama3", "qwen", "llama2", "gemma", "mistral", "unigram-bytes"])(
+    "%s: a chat's responses are learned with the mark that ends the turn",
     (name) => {
-      const real = fixture(name);
-      for (const example of conversations) {
-        const rendered = renderWithSpans(chat, example.messages);
-        const { ids, inside } = encodeReplies(real, rendered);
-        const { encoded } = new Encoder({ tokenizer: real, template: { chat }, sequenceLength: 1000 }).encode(example);
-        expect([...(encoded?.ids ?? [])]).toEqual(ids);
-        expect([...(encoded?.loss ?? [])]).toEqual(inside.map(Number));
-      }
+      expect(responses(fixture(name))).toEqual(["56.<|im_end|>", "Jibu ni 15<|im_end|>"]);
     },
   );
+
+  /** The text that is learned, reply by reply. */
+  function responses(real: Tokenizer): string[] {
+    const { encoded } = new Encoder({ tokenizer: real, template: { chat }, sequenceLength: 1000 }).encode(conversation);
+    const runs: number[][] = [];
+    encoded?.ids.forEach((id, i) => {
+      if (encoded.loss[i] && !encoded.loss[i - 1]) runs.push([]);
+      if (encoded.loss[i]) runs.at(-1)?.push(id);
+    });
+    return runs.map((ids) => real.decode(ids));
+  }
 });
 
 describe("length", () => {

@@ -139,10 +139,10 @@ function chatSpans(template: ChatTemplate, { messages }: Example, which: "all" |
   const { text, replies } = renderWithSpans(template, messages, { which });
   const result: Span[] = [];
   let at = 0;
-  for (const { start, turnEnd } of replies) {
+  for (const { start, end } of replies) {
     result.push({ text: text.slice(at, start), isResponse: false });
-    result.push({ text: text.slice(start, turnEnd), isResponse: true });
-    at = turnEnd;
+    result.push({ text: text.slice(start, end), isResponse: true });
+    at = end;
   }
   result.push({ text: text.slice(at), isResponse: false });
   return result.filter((span) => span.text !== "");

@@ -26,6 +26,7 @@ export function toyTokenizer(long: readonly string[] = [], special = true): Toke
     vocabularySize: CHARACTERS + 0x110000,
     ...(special ? { bos: BOS, eos: EOS, pad: PAD } : { bos: undefined, eos: undefined, pad: undefined }),
     encode,
+    incremental: () => ({ push: (id) => tokenOf(id) ?? "", end: () => "" }),
     decode: (ids) => ids.map((id) => tokenOf(id) ?? "").join(""),
     idOf: (token) => encode(token)[0],
     tokenOf,

@@ -10,7 +10,13 @@ import { loadRuntime } from "./runtime/index.js";
 import type { SamplingOptions } from "./sampling.js";
 import { type ScoreOptions, scoreTexts, topNext } from "./score.js";
 import { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
-import { type ChatMessage, type ChatTemplate, promptEncoder, TextStream, type Tokenizer } from "./text/index.js";
+import {
+  type ChatMessage,
+  type ChatTemplate,
+  type IncrementalDecoder,
+  promptEncoder,
+  type Tokenizer,
+} from "./text/index.js";
 
 export interface OpenEngineOptions extends LoadOptions {
   /** Folder that relative paths start from; the working folder by default. */
@@ -297,14 +303,14 @@ function usage(message: string): LayergraftError {
 
 /** The text of an answer as far as it is certain: characters are whole, and no stop text begins in it. */
 class StoppedText {
-  readonly #stream: TextStream;
+  readonly #decoder: IncrementalDecoder;
   readonly #stop: readonly string[];
   #text = "";
   #told = 0;
   isStopped = false;
 
   constructor(tokenizer: Tokenizer, stop: readonly string[]) {
-    this.#stream = new TextStream(tokenizer, { skipSpecialTokens: true });
+    this.#decoder = tokenizer.incremental({ skipSpecialTokens: true });
     this.#stop = stop;
   }
 
@@ -314,11 +320,11 @@ class StoppedText {
 
   /** @returns what can be told now */
   push(id: number): string {
-    return this.#take(this.#stream.push(id), false);
+    return this.#take(this.#decoder.push(id), false);
   }
 
   end(): string {
-    return this.#take(this.isStopped ? "" : this.#stream.end(), true);
+    return this.#take(this.isStopped ? "" : this.#decoder.end(), true);
   }
 
   #take(more: string, isLast: boolean): string {

@@ -16,7 +16,7 @@ import {
 } from "./runtime/index.js";
 import { bindWeights } from "./weights.js";
 
-export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers" | "spinning"> {}
+export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers"> {}
 
 /** Rows whose logits are looked at in a pass. */
 export interface Wanted {
@@ -80,14 +80,7 @@ export class LoadedDecoder {
     };
     const bound = await bindWeights(decoder, source, options);
     const model = lowerGraph(outputs, { weights: bound.weights });
-    const { threads, providers, spinning } = options;
-    const session = await openSession(model, {
-      // Shapes change from pass to pass, so a plan of memory for each would only be kept and never met again.
-      memoryPattern: false,
-      ...(threads === undefined ? {} : { threads }),
-      ...(providers === undefined ? {} : { providers }),
-      ...(spinning === undefined ? {} : { spinning }),
-    });
+    const session = await openSession(model, { threads: options.threads, providers: options.providers });
     return new LoadedDecoder(spec, bound.notes, session);
   }
 

@@ -3,15 +3,6 @@ export { RuntimeError, RuntimeMissingError } from "./errors.js";
 export { externalLocation, externalRoot } from "./external.js";
 export { loadRuntime } from "./load.js";
 export { type LowerOptions, lowerGraph, type Weight } from "./lower.js";
-export {
-  bytesOf,
-  type ExternalData,
-  MICROSOFT,
-  type OnnxAttribute,
-  type OnnxDType,
-  OnnxModel,
-  type OnnxTensor,
-  OPSET_VERSION,
-} from "./onnx.js";
-export { declaredFeeds, type OptimizationLevel, openSession, type Session, type SessionOptions } from "./session.js";
+export { bytesOf, MICROSOFT, OnnxModel } from "./onnx.js";
+export { declaredFeeds, openSession, type Session, type SessionOptions } from "./session.js";
 export type { TensorValue, ValueInfo } from "./values.js";

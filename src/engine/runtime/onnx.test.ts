@@ -1,4 +1,4 @@
-// What is written, read back field by field; that ONNX Runtime reads it too is session.test.ts's matter.
+// The file's fields. session.test.ts has ONNX Runtime read it.
 import { describe, expect, it } from "vitest";
 import { bytesOf, type OnnxAttribute, OnnxModel } from "./onnx.js";
 import { bytesAt, fieldOf, fieldsOf } from "./protobuf.test-util.js";
@@ -7,7 +7,7 @@ const text = (bytes: bigint | Uint8Array | undefined) => Buffer.from(bytes as Ui
 const GRAPH = 7;
 
 function product(): OnnxModel {
-  const model = new OnnxModel({ name: "product" });
+  const model = new OnnxModel();
   model.input("x", "f32", ["rows", 2]);
   model.initializer("w", "f32", [2, 1], bytesOf(Float32Array.of(3, 4)));
   model.node("MatMul", ["x", "w"], ["y"]);
@@ -28,7 +28,7 @@ describe("a model", () => {
   });
 
   it("carries nodes, initializers, inputs and outputs", () => {
-    expect(text(bytesAt(bytes, GRAPH, 2))).toBe("product");
+    expect(text(bytesAt(bytes, GRAPH, 2))).toBe("layergraft");
     const node = fieldsOf(bytesAt(bytes, GRAPH, 1)).map(([field, value]) => [field, text(value)]);
     expect(node).toEqual([
       [1, "x"],
@@ -53,7 +53,7 @@ describe("a model", () => {
 });
 
 describe("attributes", () => {
-  /** Fields of an attribute, besides its name. */
+  /** Fields of an attribute, after its name. */
   function encoded(value: OnnxAttribute) {
     const model = new OnnxModel();
     model.node("Op", [], ["y"], { value });
@@ -63,17 +63,9 @@ describe("attributes", () => {
   }
   const one = [0, 0, 128, 63]; // 1 as a float32
 
-  it("tells integers from floats", () => {
+  it("are integers, floats, lists of integers and texts", () => {
     expect(encoded(1)).toEqual([
       [3, 1n],
-      [20, 2n],
-    ]);
-    expect(encoded(-1n)).toEqual([
-      [3, 2n ** 64n - 1n],
-      [20, 2n],
-    ]);
-    expect(encoded({ int: 7 })).toEqual([
-      [3, 7n],
       [20, 2n],
     ]);
     expect(encoded({ float: 1 })).toEqual([
@@ -84,31 +76,13 @@ describe("attributes", () => {
       [8, [1, 172, 2]],
       [20, 7n],
     ]);
-    expect(encoded({ ints: [] })).toEqual([[20, 7n]]);
-    expect(encoded({ floats: [1] })).toEqual([
-      [7, one],
-      [20, 6n],
-    ]);
-  });
-
-  it("writes texts and tensors", () => {
     expect(encoded("ab")).toEqual([
       [4, [97, 98]],
       [20, 3n],
     ]);
-    expect(encoded({ strings: ["a", "b"] })).toEqual([
-      [9, [97]],
-      [9, [98]],
-      [20, 8n],
-    ]);
-    const tensor = { dtype: "bool", shape: [2], data: Uint8Array.of(0, 1) } as const;
-    expect(encoded({ tensor })).toEqual([
-      [5, [10, 1, 2, 16, 9, 74, 2, 0, 1]],
-      [20, 4n],
-    ]);
   });
 
-  it("refuses a plain number that is no integer", () => {
+  it("refuse a plain number that is not an integer", () => {
     expect(() => encoded(0.5)).toThrow(
       "attribute value of node y (Op) is 0.5, not an integer; write floats as { float }",
     );
@@ -116,7 +90,7 @@ describe("attributes", () => {
   });
 });
 
-it("writes where an external initializer stands", () => {
+it("writes the place of an external initializer", () => {
   const model = new OnnxModel();
   model.external("w", "bf16", [3, 2], { location: "models/a/model.safetensors", offset: 123, length: 12 });
   const tensor = bytesAt(model.encode(), GRAPH, 5);

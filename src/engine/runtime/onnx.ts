@@ -1,6 +1,5 @@
-// A model in ONNX's file format, built node by node. Not a graph library: it writes what it is told and infers nothing;
-// only what would make a file that says something else than was meant is refused.
-// Field numbers: onnx/onnx.proto of ONNX 1.18 (IR version 11 and before share them), https://github.com/onnx/onnx
+// Writes models in ONNX's file format, node by node.
+// Field numbers: onnx/onnx.proto of ONNX 1.18 (IR versions up to 11 share them), https://github.com/onnx/onnx
 import { elementCount, formatShape, type Shape } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
 import { ProtoWriter } from "./protobuf.js";
@@ -9,7 +8,7 @@ import { ProtoWriter } from "./protobuf.js";
  * Version of ONNX's own operators: Gelu needs 20, and 21 is the one that IR version 10 came with. ONNX Runtime 1.30
  * computes and fuses what we write of 21, 23 and 24 alike; the older runs on older releases too.
  */
-export const OPSET_VERSION = 21;
+const OPSET_VERSION = 21;
 /** The file format that came with opset 21 (ONNX 1.16). */
 const IR_VERSION = 10;
 /** ONNX Runtime's own operators: FusedMatMul, RotaryEmbedding, QuickGelu ... */
@@ -26,14 +25,7 @@ const ELEMENTS = {
 
 export type OnnxDType = keyof typeof ELEMENTS;
 
-/** A tensor's values: little-endian, row-major, one byte per bool. */
-export interface OnnxTensor {
-  readonly dtype: OnnxDType;
-  readonly shape: Shape;
-  readonly data: Uint8Array;
-}
-
-/** Where an external initializer's bytes stand. */
+/** Where an external initializer's bytes are stored. */
 export interface ExternalData {
   /** Path from the folder that the session reads external data from; see `externalLocation`. */
   readonly location: string;
@@ -43,27 +35,11 @@ export interface ExternalData {
   readonly length: number;
 }
 
-/** An attribute. Plain numbers are integers; floats are always written as such, `{ float: 1 }`: ONNX tells them apart. */
-export type OnnxAttribute =
-  | number
-  | bigint
-  | string
-  | readonly number[]
-  | { readonly int: number | bigint }
-  | { readonly ints: readonly (number | bigint)[] }
-  | { readonly float: number }
-  | { readonly floats: readonly number[] }
-  | { readonly strings: readonly string[] }
-  | { readonly tensor: OnnxTensor };
+/** An attribute. Plain numbers are integers; floats are written as `{ float: 1 }`, as ONNX tells them apart. */
+export type OnnxAttribute = number | string | readonly number[] | { readonly float: number };
 
-// AttributeProto.AttributeType
-const FLOAT = 1;
-const INT = 2;
-const STRING = 3;
-const TENSOR = 4;
-const FLOATS = 6;
-const INTS = 7;
-const STRINGS = 8;
+/** AttributeProto.AttributeType */
+const TYPES = { float: 1, int: 2, string: 3, ints: 7 } as const;
 
 // TensorProto.DataLocation
 const EXTERNAL = 1;
@@ -74,8 +50,8 @@ export class OnnxModel {
   /** Names that a value has been given by an input, an initializer or a node. */
   readonly #defined = new Set<string>();
 
-  constructor(options: { name?: string } = {}) {
-    this.#graph.string(2, options.name ?? "layergraft");
+  constructor() {
+    this.#graph.string(2, "layergraft");
   }
 
   /**
@@ -115,22 +91,22 @@ export class OnnxModel {
   }
 
   /**
-   * A constant whose values are part of the model. They are read at `encode`, and must not change until then.
-   * @throws {RuntimeError} if the name is taken or the data has another length than dtype and shape say.
+   * A constant whose values are part of the model: little-endian, row-major, one byte per bool. They are read at
+   * `encode`, and must not change until then.
+   * @throws {RuntimeError} if the name is taken, or the length of the data does not match dtype and shape
    */
   initializer(name: string, dtype: OnnxDType, shape: Shape, data: Uint8Array): void {
-    this.#define(name);
-    this.#graph.message(5, encodeTensor(name, { dtype, shape, data }));
+    const tensor = this.#tensor(name, dtype, shape, data.length);
+    tensor.bytes(9, data);
+    this.#graph.message(5, tensor);
   }
 
   /**
-   * A constant whose values stand in a file.
+   * A constant whose values are stored in a file.
    * @throws {RuntimeError} if the name is taken or the length is not what dtype and shape say.
    */
   external(name: string, dtype: OnnxDType, shape: Shape, { location, offset, length }: ExternalData): void {
-    this.#define(name);
-    checkLength(name, dtype, shape, length);
-    const tensor = tensorHead(name, dtype, shape);
+    const tensor = this.#tensor(name, dtype, shape, length);
     for (const [key, value] of Object.entries({ location, offset, length })) {
       const entry = new ProtoWriter();
       entry.string(1, key);
@@ -179,6 +155,25 @@ export class OnnxModel {
     return model.finish();
   }
 
+  /** A TensorProto without its values. */
+  #tensor(name: string, dtype: OnnxDType, shape: Shape, length: number): ProtoWriter {
+    this.#define(name);
+    const { code, bytes } = ELEMENTS[dtype];
+    const expected = elementCount(shape) * bytes;
+    if (length !== expected) {
+      throw new RuntimeError(`${name} has ${length} bytes; ${dtype} of shape ${formatShape(shape)} has ${expected}`, {
+        tensor: name,
+        expected: `${expected} bytes`,
+        actual: `${length} bytes`,
+      });
+    }
+    const tensor = new ProtoWriter();
+    tensor.integers(1, shape);
+    tensor.integer(2, code);
+    tensor.string(8, name);
+    return tensor;
+  }
+
   #define(name: string): void {
     if (name === "") throw new RuntimeError("a value of a graph needs a name");
     if (this.#defined.has(name)) {
@@ -196,71 +191,25 @@ export function bytesOf(values: Float32Array | BigInt64Array | Uint16Array | Uin
 function encodeAttribute(name: string, value: OnnxAttribute, node: string): ProtoWriter {
   const attribute = new ProtoWriter();
   attribute.string(1, name);
-  const integers = (values: readonly (number | bigint)[]) => {
-    const broken = values.find((one) => typeof one === "number" && !Number.isSafeInteger(one));
-    if (broken === undefined) return values;
-    throw new RuntimeError(
-      `attribute ${name} of node ${node} is ${broken}, not an integer; write floats as { float }`,
-      {
-        field: name,
-        expected: "an integer",
-        actual: String(broken),
-      },
-    );
+  const checked = (integer: number): number => {
+    if (Number.isSafeInteger(integer)) return integer;
+    const message = `attribute ${name} of node ${node} is ${integer}, not an integer; write floats as { float }`;
+    throw new RuntimeError(message, { field: name, expected: "an integer", actual: String(integer) });
   };
-  const write = (type: number) => attribute.integer(20, type);
-  if (typeof value === "number" || typeof value === "bigint") {
-    for (const one of integers([value])) attribute.integer(3, one);
-    write(INT);
+  if (typeof value === "number") {
+    attribute.integer(3, checked(value));
+    attribute.integer(20, TYPES.int);
   } else if (typeof value === "string") {
     attribute.string(4, value);
-    write(STRING);
-  } else if ("int" in value) {
-    for (const one of integers([value.int])) attribute.integer(3, one);
-    write(INT);
+    attribute.integer(20, TYPES.string);
   } else if ("float" in value) {
     attribute.float(2, value.float);
-    write(FLOAT);
-  } else if ("floats" in value) {
-    attribute.floats(7, value.floats);
-    write(FLOATS);
-  } else if ("strings" in value) {
-    for (const one of value.strings) attribute.string(9, one);
-    write(STRINGS);
-  } else if ("tensor" in value) {
-    attribute.message(5, encodeTensor("", value.tensor));
-    write(TENSOR);
+    attribute.integer(20, TYPES.float);
   } else {
-    attribute.integers(8, integers("ints" in value ? value.ints : value));
-    write(INTS);
+    attribute.integers(8, value.map(checked));
+    attribute.integer(20, TYPES.ints);
   }
   return attribute;
-}
-
-function encodeTensor(name: string, { dtype, shape, data }: OnnxTensor): ProtoWriter {
-  checkLength(name, dtype, shape, data.length);
-  const tensor = tensorHead(name, dtype, shape);
-  tensor.bytes(9, data);
-  return tensor;
-}
-
-function tensorHead(name: string, dtype: OnnxDType, shape: Shape): ProtoWriter {
-  const tensor = new ProtoWriter();
-  tensor.integers(1, shape);
-  tensor.integer(2, ELEMENTS[dtype].code);
-  if (name !== "") tensor.string(8, name);
-  return tensor;
-}
-
-function checkLength(name: string, dtype: OnnxDType, shape: Shape, length: number): void {
-  const expected = elementCount(shape) * ELEMENTS[dtype].bytes;
-  if (length === expected) return;
-  const called = name === "" ? "a constant" : name;
-  throw new RuntimeError(`${called} has ${length} bytes; ${dtype} of shape ${formatShape(shape)} has ${expected}`, {
-    tensor: called,
-    expected: `${expected} bytes`,
-    actual: `${length} bytes`,
-  });
 }
 
 function encodeValueInfo(name: string, dtype: OnnxDType, extents: readonly (number | string)[]): ProtoWriter {

@@ -1,5 +1,5 @@
 // Graphs that ONNX Runtime reads and runs, against values computed by hand; feeds, errors, and weights left in their files.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -127,7 +127,7 @@ describe("a session", () => {
       "axis 0 of the input ids is rows, and has 1; in x rows is 2",
       "ids",
     ]);
-    expect(await problem(feeds, ["kopt"])).toEqual(["the graph has no output kopt; is kept meant?", "kopt"]);
+    expect(await problem(feeds, ["kopt"])).toEqual(["the graph has no output kopt; did you mean kept?", "kopt"]);
     expect(await problem(feeds, [])).toEqual(["a run needs the name of at least one output", undefined]);
     expect(keep.data).toEqual(Uint8Array.of(0, 1));
   });
@@ -174,19 +174,14 @@ describe("errors of ONNX Runtime", () => {
   });
 });
 
-it("writes a profile, and runs no more once it is closed", async () => {
+it("does not run once it is closed", async () => {
   const model = new OnnxModel();
   model.input("x", "f32", ["n"]);
   model.node("Neg", ["x"], ["minus"]);
   model.output("minus", "f32", ["n"]);
-  const options = { ...thread, profile: join(folder, "profile"), spinning: false, memoryArena: false };
-  const session = await openSession(model.encode(), { ...options, memoryPattern: false, optimization: "basic" });
-  await session.run({ x: f32([1], [1]) }, ["minus"]);
+  const session = await openSession(model.encode(), thread);
   await session.close();
   await session.close();
-  const [profile] = readdirSync(folder).filter((name) => name.startsWith("profile"));
-  const events = JSON.parse(readFileSync(join(folder, profile ?? ""), "utf8")) as { name: string }[];
-  expect(events.map(({ name }) => name)).toContain("minus_kernel_time");
   await expect(session.run({ x: f32([1], [1]) }, ["minus"])).rejects.toThrow("the session is closed");
 });
 

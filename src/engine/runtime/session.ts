@@ -1,34 +1,18 @@
-// A graph loaded into ONNX Runtime, and runs of it on plain typed arrays. Knows nothing of models or of how graphs are
-// made. A run computes on the calling thread and its helpers: JavaScript waits until it is done.
+// A graph loaded into ONNX Runtime, and runs of it on plain typed arrays. A run blocks JavaScript until it is done.
 
 import { availableParallelism } from "node:os";
-import { closest, MOST_THREADS, plural } from "../../core/index.js";
+import { didYouMean, MOST_THREADS, plural } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
 import { externalRoot } from "./external.js";
 import { loadRuntime, type Ort } from "./load.js";
 import { checkFeeds, type TensorValue, type ValueInfo } from "./values.js";
 
-/** What ONNX Runtime does to a graph before its first run. */
-export type OptimizationLevel = "disabled" | "basic" | "extended" | "layout" | "all";
-
 export interface SessionOptions {
   /** Threads that share the work of one operator; default the machine's available cores. One makes sums reproducible. */
-  readonly threads?: number;
-  /** Whether memory is kept between runs (an arena); default true. Without it less memory is held, and runs are slower. */
-  readonly memoryArena?: boolean;
-  /** Whether allocations are planned per shape of the feeds; default true. Turn it off where shapes change each run. */
-  readonly memoryPattern?: boolean;
-  /** Default "all". */
-  readonly optimization?: OptimizationLevel;
+  readonly threads?: number | undefined;
   /** Execution providers in order of preference, such as ["cuda", "cpu"]; default ["cpu"]. */
-  readonly providers?: readonly string[];
-  /** Begin of the path of a profile (JSON of Chrome's tracing), written when the session closes; default none. */
-  readonly profile?: string;
-  /** Whether threads wait busily for the next operator; default true. False leaves the cores to others, at some speed. */
-  readonly spinning?: boolean;
-  /** Folder that locations of external initializers start from; default `externalRoot()`. */
-  readonly externalFolder?: string;
-  /** Other entries of ONNX Runtime's session configuration, such as { "session.disable_prepacking": "1" }. */
+  readonly providers?: readonly string[] | undefined;
+  /** Entries of ONNX Runtime's session configuration, such as { "session.disable_prepacking": "1" }. */
   readonly config?: Readonly<Record<string, string>>;
 }
 
@@ -48,7 +32,7 @@ export interface Session {
     fetches: readonly string[],
     into?: Readonly<Record<string, TensorValue>>,
   ): Promise<Record<string, TensorValue>>;
-  /** Releases the memory that the session holds, and writes its profile. Closing again does nothing. */
+  /** Releases the session's memory. Closing again does nothing. */
   close(): Promise<void>;
 }
 
@@ -83,53 +67,41 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
   if (!Number.isInteger(threads) || threads < 1 || threads > MOST_THREADS) {
     throw new RuntimeError(`threads is ${threads}; a session takes 1 to ${MOST_THREADS}`, { field: "threads" });
   }
+  const { providers = ["cpu"], config } = options;
   let native: Ort.InferenceSession;
   try {
-    native = await ort.InferenceSession.create(model, nativeOptions({ ...options, threads }));
+    native = await ort.InferenceSession.create(model, {
+      intraOpNumThreads: threads,
+      interOpNumThreads: 1,
+      executionMode: "sequential",
+      // Shapes change from run to run; a plan of memory for each would be kept beside all others.
+      enableMemPattern: false,
+      graphOptimizationLevel: "all",
+      executionProviders: [...providers],
+      logSeverityLevel: SILENT,
+      extra: { "session.model_external_initializers_file_folder_path": externalRoot(), ...config },
+    });
   } catch (error) {
-    throw refusal(ort, error, options.providers ?? []);
+    throw refusal(ort, error, providers);
   }
   try {
-    return new NativeSession(ort, native, options.profile !== undefined);
+    return new NativeSession(ort, native);
   } catch (error) {
     await native.release();
     throw error;
   }
 }
 
-function nativeOptions(options: SessionOptions & { threads: number }): Ort.InferenceSession.SessionOptions {
-  const { memoryArena = true, memoryPattern = true, optimization = "all", providers = ["cpu"] } = options;
-  return {
-    intraOpNumThreads: options.threads,
-    interOpNumThreads: 1,
-    executionMode: "sequential",
-    enableCpuMemArena: memoryArena,
-    enableMemPattern: memoryPattern,
-    graphOptimizationLevel: optimization,
-    executionProviders: [...providers],
-    logSeverityLevel: SILENT,
-    ...(options.profile === undefined ? {} : { enableProfiling: true, profileFilePrefix: options.profile }),
-    // Keys may be nested objects or dotted names; the native side joins them with dots.
-    extra: {
-      "session.model_external_initializers_file_folder_path": options.externalFolder ?? externalRoot(),
-      "session.intra_op.allow_spinning": (options.spinning ?? true) ? "1" : "0",
-      ...options.config,
-    },
-  };
-}
-
 class NativeSession implements Session {
   readonly inputs: readonly ValueInfo[];
   readonly outputs: readonly ValueInfo[];
   readonly #ort: typeof Ort;
-  readonly #profiled: boolean;
   readonly #outputNames: ReadonlySet<string>;
   #native: Ort.InferenceSession | undefined;
 
-  constructor(ort: typeof Ort, native: Ort.InferenceSession, profiled: boolean) {
+  constructor(ort: typeof Ort, native: Ort.InferenceSession) {
     this.#ort = ort;
     this.#native = native;
-    this.#profiled = profiled;
     this.inputs = native.inputMetadata.map(describe);
     this.outputs = native.outputMetadata.map(describe);
     this.#outputNames = new Set(native.outputNames);
@@ -163,7 +135,6 @@ class NativeSession implements Session {
     const native = this.#native;
     if (!native) return;
     this.#native = undefined;
-    if (this.#profiled) native.endProfiling();
     await native.release();
   }
 
@@ -172,9 +143,8 @@ class NativeSession implements Session {
     const unknown = fetches.find((name) => !this.#outputNames.has(name));
     if (unknown === undefined) return;
     const names = [...this.#outputNames];
-    const guess = closest(unknown, names);
-    const rest = guess ? `is ${guess} meant?` : `it has ${plural(names.length, "output")}: ${names.join(", ")}`;
-    throw new RuntimeError(`the graph has no output ${unknown}; ${rest}`, { tensor: unknown });
+    const rest = didYouMean(unknown, names) || `; it has ${plural(names.length, "output")}: ${names.join(", ")}`;
+    throw new RuntimeError(`the graph has no output ${unknown}${rest}`, { tensor: unknown });
   }
 }
 

@@ -7,17 +7,10 @@ export {
   type RenderOptions,
   TemplateError,
 } from "./chat-template.js";
-export { loadEndIds, loadTokenizer } from "./load.js";
+export { loadTokenizer } from "./load.js";
 export { loadChatTemplate } from "./load-template.js";
 export { encodePair, type PromptTokenizer, promptEncoder, type TextPair } from "./prompt-tokens.js";
-export {
-  encodeReplies,
-  type MaskedTokens,
-  type RenderedReplies,
-  type ReplySpan,
-  renderWithSpans,
-} from "./replies.js";
-export { TextStream } from "./stream.js";
+export { renderWithSpans } from "./replies.js";
 export { type DecodeOptions, type IncrementalDecoder, makeTokenizer, type Tokenizer } from "./tokenizer.js";
 export type { TokenizerJson } from "./tokenizer-json.js";
 export type { TokenizerSettings } from "./tokenizer-settings.js";

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { CheckpointError } from "../../core/errors.js";
 import { tokenizerJson } from "./fixtures.test-util.js";
-import { loadChatTemplate, loadEndIds, loadTokenizer } from "./index.js";
+import { loadChatTemplate, loadTokenizer } from "./index.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-text-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -36,7 +36,6 @@ describe("the tokenizer of a folder", () => {
     const tokenizer = await loadTokenizer(path);
     expect([tokenizer.bos, tokenizer.eos, tokenizer.pad]).toEqual([BOS, EOT, undefined]);
     expect(tokenizer.encode("a", { specialTokens: true })).toEqual([BOS, ...tokenizer.encode("a")]);
-    expect(await loadEndIds(path, tokenizer)).toEqual([EOT]);
   });
 
   it("takes them from special_tokens_map.json, unless its settings list their added tokens", async () => {
@@ -57,14 +56,12 @@ describe("the tokenizer of a folder", () => {
     const path = folder({ "tokenizer.json": llama3, "generation_config.json": generation });
     const tokenizer = await loadTokenizer(path);
     expect([tokenizer.bos, tokenizer.eos, tokenizer.pad]).toEqual([BOS, EOT, undefined]);
-    expect(await loadEndIds(path, tokenizer)).toEqual([EOT, END]);
     const named = folder({
       "tokenizer.json": llama3,
       "generation_config.json": generation,
       "tokenizer_config.json": { eos_token: "<|end_of_text|>", bos_token: null },
     });
     expect((await loadTokenizer(named)).eos).toBe(END);
-    expect(await loadEndIds(named, await loadTokenizer(named))).toEqual([END, EOT]);
   });
 
   it("says what is missing and what to do", async () => {

@@ -44,16 +44,6 @@ export async function loadTokenizer(
   }
 }
 
-/**
- * The ids that end a reply: the tokenizer's EOS, and all that `generation_config.json` names, of which chat models have
- * several.
- */
-export async function loadEndIds(folder: string, tokenizer: Tokenizer): Promise<number[]> {
-  const generation = await readOptional(folder, "generation_config.json");
-  const ids = [...(tokenizer.eos === undefined ? [] : [tokenizer.eos]), ...idsOf(generation.eos_token_id)];
-  return [...new Set(ids)].filter((id) => tokenizer.tokenOf(id) !== undefined);
-}
-
 /** What the files of a folder say of its tokenizer, besides tokenizer.json. */
 export async function readSettings(folder: string): Promise<TokenizerSettings> {
   const settings = await readOptional(folder, "tokenizer_config.json");

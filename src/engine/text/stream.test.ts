@@ -2,7 +2,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EXPECTED, fixture, NAMES, TEXTS, tokenizerJson } from "./fixtures.test-util.js";
-import { TextStream } from "./stream.js";
 import { makeTokenizer, type Tokenizer } from "./tokenizer.js";
 
 const CLEANED: [string, Tokenizer][] = ["words", "pieces", "unigram"].map((name) => [
@@ -30,7 +29,7 @@ describe.each(ALL)("a stream of the %s tokenizer", (_, tokenizer) => {
     const ids = idsOf(tokenizer);
     fc.assert(
       fc.property(ids, ids, fc.boolean(), (first, later, skipSpecialTokens) => {
-        const stream = new TextStream(tokenizer, { skipSpecialTokens });
+        const stream = tokenizer.incremental({ skipSpecialTokens });
         const pieces = first.map((id) => stream.push(id));
         const given = pieces.join("");
         expect(pieces.some(hasHalf)).toBe(false);
@@ -42,7 +41,7 @@ describe.each(ALL)("a stream of the %s tokenizer", (_, tokenizer) => {
   });
 
   it("gives the texts of all scripts", () => {
-    const stream = new TextStream(tokenizer);
+    const stream = tokenizer.incremental();
     for (const text of TEXTS) {
       const ids = tokenizer.encode(text);
       expect(ids.map((id) => stream.push(id)).join("") + stream.end()).toBe(tokenizer.decode(ids));
@@ -54,7 +53,7 @@ describe("a stream", () => {
   it.each(["llama3", "qwen", "gpt2"])("of bytes holds back what is not a whole character, no more: %s", (name) => {
     const tokenizer = fixture(name);
     for (const ids of EXPECTED[name]?.ids ?? []) {
-      const stream = new TextStream(tokenizer);
+      const stream = tokenizer.incremental();
       let given = "";
       for (const [i, id] of ids.entries()) {
         given += stream.push(id);
@@ -68,56 +67,19 @@ describe("a stream", () => {
   it("of words with fallback to bytes gives words at once and bytes when their run ends", () => {
     const tokenizer = fixture("gemma");
     const ids = tokenizer.encode("the 🙂 sea");
-    const stream = new TextStream(tokenizer);
+    const stream = tokenizer.incremental();
     const pieces = ids.map((id) => [tokenizer.tokenOf(id), stream.push(id)]);
-    expect(pieces).toEqual([
-      ...[
-        ...pieces.slice(
-          0,
-          pieces.findIndex(([token]) => token === "<0xF0>"),
-        ),
-      ],
-      ["<0xF0>", ""],
-      ["<0x9F>", ""],
-      ["<0x99>", ""],
-      ["<0x82>", ""],
-      ...pieces.slice(pieces.findIndex(([token]) => token === "<0x82>") + 1),
-    ]);
-    const after = pieces[pieces.findIndex(([token]) => token === "<0x82>") + 1];
-    expect(after?.[1]).toMatch(/^🙂 /);
+    const run = pieces.findIndex(([token]) => token === "<0xF0>");
+    expect(pieces.slice(run, run + 4)).toEqual(["<0xF0>", "<0x9F>", "<0x99>", "<0x82>"].map((token) => [token, ""]));
+    expect(pieces[run + 4]?.[1]).toMatch(/^🙂 /);
     expect(pieces[0]?.[1]).toBe(pieces[0]?.[0]);
   });
 
-  it("starts anew after its end", () => {
+  it("starts over after its end", () => {
     const tokenizer = fixture("llama2");
-    const stream = new TextStream(tokenizer);
+    const stream = tokenizer.incremental();
     const ids = tokenizer.encode("the sea");
     const once = () => ids.map((id) => stream.push(id)).join("") + stream.end();
     expect([once(), once()]).toEqual(["the sea", "the sea"]);
   });
-
-  it("of a tokenizer that only decodes whole texts gives all at the end", () => {
-    const { incremental: _, ...rest } = { ...pick(fixture("words")), incremental: undefined };
-    const stream = new TextStream(rest);
-    expect([stream.push(4), stream.push(5), stream.end(), stream.end()]).toEqual([
-      "",
-      "",
-      fixture("words").decode([4, 5]),
-      "",
-    ]);
-  });
 });
-
-/** The members that every tokenizer has. */
-function pick(tokenizer: Tokenizer): Tokenizer {
-  return {
-    vocabularySize: tokenizer.vocabularySize,
-    bos: tokenizer.bos,
-    eos: tokenizer.eos,
-    pad: tokenizer.pad,
-    encode: (text, options) => tokenizer.encode(text, options),
-    decode: (ids, options) => tokenizer.decode(ids, options),
-    idOf: (token) => tokenizer.idOf(token),
-    tokenOf: (id) => tokenizer.tokenOf(id),
-  };
-}

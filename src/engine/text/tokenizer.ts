@@ -11,11 +11,15 @@ export interface DecodeOptions {
   readonly skipSpecialTokens?: boolean;
 }
 
-/** Takes ids one at a time and gives the text that later ids cannot change any more. */
+/**
+ * Decodes ids one at a time. The joined pieces are what `decode` returns for all ids; no piece ends within a character.
+ * Text that later ids may change is held back: incomplete characters, a space that a clean-up may remove, a run of byte
+ * tokens.
+ */
 export interface IncrementalDecoder {
-  /** Adds an id; ids that the tokenizer does not have add nothing. */
+  /** Adds an id and returns the text that is now final, often none. Unknown ids add nothing. */
   push(id: number): string;
-  /** What was still held back. The decoder then starts anew. */
+  /** Returns the text that was held back. The decoder can then be used for another text. */
   end(): string;
 }
 
@@ -38,8 +42,8 @@ export interface Tokenizer {
   idOf(token: string): number | undefined;
   /** The token as the vocabulary writes it, such as `Ġthe`. */
   tokenOf(id: number): string | undefined;
-  /** For streaming. A tokenizer of another make may lack it; TextStream then gives all text at its end. */
-  incremental?(options?: DecodeOptions): IncrementalDecoder;
+  /** Opens a decoder for streaming. */
+  incremental(options?: DecodeOptions): IncrementalDecoder;
 }
 
 /**

@@ -67,12 +67,10 @@ export class Sessions {
     const outputs = Object.fromEntries(fetches.map((name) => [name, this.#outputs[name] as Node]));
     const model = lowerGraph(outputs, { weights: this.#weights });
     const session = await openSession(model, {
-      // A plan of memory for each shape of a batch would be kept beside the memory of all others.
-      memoryPattern: false,
       // Packed for one product each, frozen weights would be held once more for the forward pass and for the backward
       // one; packing them anew costs little beside the products of whole batches.
       config: { "session.disable_prepacking": "1" },
-      ...(this.#threads === undefined ? {} : { threads: this.#threads }),
+      threads: this.#threads,
     });
     this.#open.set(key, { outputs: new Set(fetches), session });
     return session;
