@@ -1,4 +1,5 @@
 // What goes beside the weights of a merge, from folders of strangers: links, broken tokenizers, names with markup.
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, expect, it } from "vitest";
@@ -27,6 +28,15 @@ it("does not copy a tokenizer that links out of its folder, and says so before a
   );
   expect(existsSync(at("out/tokenizer_config.json"))).toBe(false);
   expect(readFileSync(at("out/layergraft.json"), "utf8")).not.toContain("secret");
+});
+
+it("does not copy a tokenizer that is a device or a pipe, and says so", async () => {
+  rmSync(at("task/tokenizer.json"), { force: true });
+  execFileSync("mkfifo", [at("task/tokenizer.json")]);
+  const outcome = await swap("task");
+  expect(outcome.status).toBe(DONE);
+  expect(`${outcome.stdout}${outcome.stderr}`).toMatch(/tokenizer\.json of task is not a regular file/);
+  expect(existsSync(at("out/tokenizer.json"))).toBe(false);
 });
 
 it("copies what a snapshot of a hub cache links to", async () => {

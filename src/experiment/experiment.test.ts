@@ -1,6 +1,6 @@
 // A whole experiment on a tiny model with layergraft's own engine: training, choosing checkpoints, analysis, merges, answers,
 // report; then a changed plan, which computes only what is new; and what is wrong with a world, all at once.
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -154,6 +154,11 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   // On the search's items, and, should it be the best, on the others.
   expect(second.ran.length).toBeLessThanOrEqual(2);
 }, 60_000);
+
+it("refuses a plan that is a pipe, whose read nothing could cancel", async () => {
+  execFileSync("mkfifo", [file("pipe.yaml")]);
+  await expect(openExperiment(file("pipe.yaml"))).rejects.toThrow(/pipe\.yaml is not a regular file; save the plan/);
+});
 
 it("says everything that its world lacks at once", async () => {
   mkdirSync(file("bad"), { recursive: true });

@@ -4,7 +4,7 @@
 import { createRequire } from "node:module";
 import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { isAlive, isLocked } from "../core/index.js";
+import { exists, isAlive, isFile, isLocked, RecipeError } from "../core/index.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
@@ -57,6 +57,15 @@ export interface Experiment {
  *   lacks is in `world.problems`
  */
 export async function openExperiment(file: string, options: OpenOptions = {}): Promise<Experiment> {
+  if ((await exists(file)) && !(await isFile(file))) {
+    throw new RecipeError(
+      `${file} is not a regular file; save the plan as a file, as every resume reads it again`,
+      [],
+      {
+        file,
+      },
+    );
+  }
   const inspected = await inspectPlan(file);
   const planFolder = resolve(inspected.folder);
   const plan: ExperimentPlan =

@@ -128,7 +128,6 @@ export function addEvalCommand(program: Command): void {
 }
 
 async function run(source: string, flags: EvalFlags, names: readonly string[]): Promise<void> {
-  const signal = interruptSignal();
   const display = flags.quiet ? SILENT : showProgress();
   const tasks = await openTasks(names, {
     protocols: flags.protocol,
@@ -136,6 +135,8 @@ async function run(source: string, flags: EvalFlags, names: readonly string[]): 
     tokenize: flags.tokenize,
     pieces: flags.spbleu === undefined ? undefined : await loadPieces(flags.spbleu),
   });
+  // Not before the task files are read: one may be a pipe, and the read cannot be cancelled.
+  const signal = interruptSignal();
   // Checked first, as a model may take minutes to load.
   if (flags.out !== undefined) await ResultFolder.check(flags.out, flags.resume ?? false);
   else info(flags, "note: results are not saved; pass --out FOLDER to save them");

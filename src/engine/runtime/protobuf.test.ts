@@ -33,7 +33,7 @@ describe("what the documentation shows", () => {
 
 it("is read back as it was written, with nested messages", () => {
   const field = fc.integer({ min: 1, max: 2 ** 29 - 1 });
-  const integer = fc.oneof(fc.maxSafeInteger(), fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }));
+  const integer = fc.maxSafeInteger();
   const data = fc.uint8Array({ maxLength: 40 });
   const entry = fc.oneof(fc.tuple(field, integer), fc.tuple(field, data));
   fc.assert(

@@ -18,7 +18,7 @@ export class ProtoWriter {
   #size = 0;
 
   /** An integer field (int32, int64, enum, bool); negative values as 64-bit two's complement. */
-  integer(field: number, value: number | bigint): void {
+  integer(field: number, value: number): void {
     this.#tag(field, VARINT);
     this.#varint(value);
   }
@@ -81,13 +81,19 @@ export class ProtoWriter {
     this.#varint(field * 8 + wireType);
   }
 
-  #varint(value: number | bigint): void {
-    if (typeof value === "number" && !Number.isSafeInteger(value)) {
+  #varint(value: number): void {
+    if (!Number.isSafeInteger(value)) {
       throw new RuntimeError(`${value} is not an integer that can be written exactly`, { actual: String(value) });
     }
-    let rest = BigInt.asUintN(64, BigInt(value));
-    for (; rest > 127n; rest >>= 7n) this.#append(Number(rest & 127n) | 128);
-    this.#append(Number(rest));
+    if (value < 0) {
+      let rest = BigInt.asUintN(64, BigInt(value));
+      for (; rest > 127n; rest >>= 7n) this.#append(Number(rest & 127n) | 128);
+      this.#append(Number(rest));
+      return;
+    }
+    let rest = value;
+    for (; rest > 127; rest = Math.floor(rest / 128)) this.#append((rest % 128) | 128);
+    this.#append(rest);
   }
 
   #append(part: number | Uint8Array): void {

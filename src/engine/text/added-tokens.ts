@@ -37,7 +37,6 @@ export class AddedTokens {
       const id = known?.id ?? json.vocabulary.get(token.content) ?? next++;
       this.#set(known ? { ...known, special: true } : { ...token, id });
     }
-    this.normalizeWith((texts) => [...texts]);
   }
 
   get highestId(): number {

@@ -1,24 +1,47 @@
-// Texts by their beginnings, for finding which of them stands at a place of another text.
+// Texts by their prefixes, to find which of them occurs at a position of another text.
 import { problem } from "./tokenizer-json.js";
 
-// Finding one takes as many steps as the longest has characters. Published pieces have up to some 250.
+// A search takes as many steps as the longest text has characters. Published pieces have up to some 250.
 const MOST_LENGTH = 1000;
-// Nodes of 250,000 published pieces are about a million; this many take some 600 MB.
+// 250,000 published pieces make about a million nodes; this many take some 300 MB.
 const MOST_NODES = 5_000_000;
 
-/** A beginning of texts; where a text ends, its value. */
-export interface TrieNode<T> {
-  /** By UTF-16 unit. */
-  next: Map<number, TrieNode<T>> | undefined;
+/** A prefix; where a text ends, its value. */
+export class TrieNode<T> {
   value: T | undefined;
+  // Most nodes have one child. A map for each would take five times the memory and time.
+  #unit = -1;
+  #child: TrieNode<T> | undefined;
+  #others: Map<number, TrieNode<T>> | undefined;
+
+  get hasChildren(): boolean {
+    return this.#child !== undefined;
+  }
+
+  /** The prefix that is one UTF-16 unit longer. */
+  child(unit: number): TrieNode<T> | undefined {
+    return unit === this.#unit ? this.#child : this.#others?.get(unit);
+  }
+
+  addChild(unit: number): TrieNode<T> {
+    const child = new TrieNode<T>();
+    if (this.#child === undefined) {
+      this.#unit = unit;
+      this.#child = child;
+    } else {
+      this.#others ??= new Map();
+      this.#others.set(unit, child);
+    }
+    return child;
+  }
 }
 
 export class Trie<T> {
-  readonly root: TrieNode<T> = { next: undefined, value: undefined };
+  readonly root = new TrieNode<T>();
   #nodes = 0;
 
   get isEmpty(): boolean {
-    return this.root.next === undefined;
+    return !this.root.hasChildren;
   }
 
   /** @throws {CheckpointError} if the text is too long, or there are too many of them */
@@ -28,33 +51,31 @@ export class Trie<T> {
     }
     let node = this.root;
     for (let i = 0; i < text.length; i++) {
-      node.next ??= new Map();
       const unit = text.charCodeAt(i);
-      let next = node.next.get(unit);
+      let next = node.child(unit);
       if (!next) {
         if (++this.#nodes > MOST_NODES) throw problem(`its tokens need more than ${MOST_NODES} nodes`, "vocab");
-        next = { next: undefined, value: undefined };
-        node.next.set(unit, next);
+        next = node.addChild(unit);
       }
       node = next;
     }
     node.value = value;
   }
 
-  /** The node of a beginning. */
+  /** The node of a prefix. */
   nodeOf(text: string): TrieNode<T> | undefined {
     let node: TrieNode<T> | undefined = this.root;
-    for (let i = 0; node && i < text.length; i++) node = node.next?.get(text.charCodeAt(i));
+    for (let i = 0; node && i < text.length; i++) node = node.child(text.charCodeAt(i));
     return node;
   }
 }
 
-/** The longest text that stands at a place of another, with its end. @param root where to begin */
+/** The longest text that occurs at a position of another, with its end. @param root where to begin */
 export function longest<T>(root: TrieNode<T> | undefined, text: string, from: number) {
   let found: { readonly value: T; readonly end: number } | undefined;
   for (let node = root, end = from; node; ) {
     if (node.value !== undefined) found = { value: node.value, end };
-    node = end < text.length ? node.next?.get(text.charCodeAt(end++)) : undefined;
+    node = end < text.length ? node.child(text.charCodeAt(end++)) : undefined;
   }
   return found;
 }

@@ -55,13 +55,13 @@ export function unigramPieces(
     for (let at = 0; at < word.length; ) {
       const next = at + ((word.codePointAt(at) as number) > 0xffff ? 2 : 1);
       let isKnown = false;
-      let node = trie.root.next?.get(word.charCodeAt(at));
+      let node = trie.root.child(word.charCodeAt(at));
       for (let end = at + 1; node; end++) {
         if (node.value !== undefined) {
           offer(at, end, node.value);
           isKnown ||= end === next;
         }
-        node = end < word.length ? node.next?.get(word.charCodeAt(end)) : undefined;
+        node = end < word.length ? node.child(word.charCodeAt(end)) : undefined;
       }
       if (!isKnown) offer(at, next, unknown);
       at = next;

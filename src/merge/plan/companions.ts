@@ -71,6 +71,8 @@ export async function tokenizerNotes({ folder, name }: Pick<Checkpoint, "folder"
       notes.push(
         `${file} of ${name} is a symbolic link out of its folder, so it is not copied; replace the link with the file`,
       );
+    } else if (!(await isFile(path))) {
+      notes.push(`${file} of ${name} is not a regular file, so it is not copied; replace it with the file`);
     } else if ((await stat(path)).size === 0) {
       notes.push(`${file} of ${name} is empty; download it again`);
     } else if (file.endsWith(".json")) {
