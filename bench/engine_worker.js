@@ -26,9 +26,9 @@ async function rateOfTraining() {
   });
   const optimizer = new Optimizer(model.parameters, {
     betas: [0.9, 0.99],
-    epsilon: 1e-8,
+    eps: 1e-8,
     decay: 0.1,
-    decayAll: false,
+    decay_all: false,
     clip: 1,
   });
   await model.initialise(optimizer, 0);

@@ -9,13 +9,13 @@ const { layers } = source.config;
 /** The same as in train_peer.py. @type {Record<string, string>} */
 const selections = { full: "all", lora: "layers", frozen: `all but embeddings and layers 0-${(layers >> 1) - 1}` };
 const trained = resolveSelection(selections[mode] ?? "", { tensors: source.tensors, layers });
-const factors = { rank: 64, alpha: 16, rankStabilised: true, dropout: 0 };
+const factors = { rank: 64, alpha: 16, rank_stabilised: true, dropout: 0 };
 const model = await TrainableDecoder.open(source, {
   trained,
   threads: Number(threads),
   ...(mode === "lora" ? { lora: planLora(trained, source.tensors, factors) } : {}),
 });
-const settings = { epsilon: 1e-8, decay: 0.1, decayAll: false, clip: 1 };
+const settings = { eps: 1e-8, decay: 0.1, decay_all: false, clip: 1 };
 const optimizer = new Optimizer(model.parameters, { betas: [0.9, 0.99], ...settings });
 await model.initialise(optimizer, 0);
 

@@ -28,7 +28,6 @@ import {
 import { executePlan, type OpenedPlan, planSoup } from "../merge/index.js";
 import { parameterCount } from "../weights/index.js";
 import { factorNames, type LoraPlan, planLora } from "./loop/lora.js";
-import { resolveSelection } from "./loop/selection.js";
 import {
   type BatchSource,
   type TrainingBatch,
@@ -39,9 +38,9 @@ import {
   train,
 } from "./loop/trainer.js";
 import { RUN_FILES } from "./loop/training-folder.js";
-import type { RunSettings } from "./loop/training-settings.js";
-import type { Run } from "./run-file.js";
-import { type RunData, settleRun, trainedSelection } from "./run-settings.js";
+import { LORA_DEFAULTS, type Run } from "./run/run-schema.js";
+import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run/run-settings.js";
+import { resolveSelection } from "./run/selection.js";
 import type { TrlCluster } from "./trl/launch.js";
 import { type TrlFolder, writeTrlRun } from "./trl/write.js";
 
@@ -141,8 +140,7 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
     return await writeTrlRun({
       ...{
         folder: run.out,
-        run: await loopOf(prepared, options),
-        packing: run.packing,
+        training: await loopOf(prepared, options),
         pad: tokenizer.pad,
         cluster,
         signal,
@@ -166,7 +164,7 @@ async function loopOf(
   if (revert && lora)
     throw new RecipeError("revert is for full fine-tuning; leave layers out of train instead", [], { field: "revert" });
   return {
-    ...{ base, source, trained, lora, settings, revert },
+    ...{ run, base, source, trained, lora, settings, revert },
     baseName: await baseNameOf(run, folder),
     out: run.out,
     streams: streams.map(
@@ -175,15 +173,7 @@ async function loopOf(
         trained: learners(stream, lora),
       }),
     ),
-    accumulation: run.accumulation,
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
-    ...(run.early_stopping ? { earlyStopping: run.early_stopping } : {}),
-    checkpointEvery: run.checkpoints.every_samples,
-    keep: run.checkpoints.keep,
-    saveDType: run.save_dtype,
-    seed: run.seed,
-    threads: run.threads,
-    configuration: run,
     inputs: inputsOf(prepared),
   };
 }
@@ -235,7 +225,7 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
     const trained =
       whole === undefined ? new Set(streams.flatMap((stream) => [...(stream.trained ?? [])])) : select(whole, "train");
     const settings = settleRun(run, model, sizeOf(streams));
-    const lora = settings.lora ? planLora(trained, source.tensors, settings.lora) : undefined;
+    const lora = run.method === "lora" ? planLora(trained, source.tensors, run.lora ?? LORA_DEFAULTS) : undefined;
     const close = () => {
       for (const { data } of streams) data.close();
     };

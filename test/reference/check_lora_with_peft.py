@@ -21,7 +21,7 @@ import { openCheckpoint } from "layergraft/weights";
 import { initialFactors, planLora, resolveSelection, writeAdapter } from "%(train)s";
 const [base, folder, selection, rankStabilised] = process.argv.slice(1);
 const checkpoint = await openCheckpoint(base);
-const settings = { rank: 4, alpha: 6, rankStabilised: rankStabilised === "true", dropout: 0.05 };
+const settings = { rank: 4, alpha: 6, rank_stabilised: rankStabilised === "true", dropout: 0.05 };
 const plan = planLora(resolveSelection(selection, checkpoint), checkpoint.tensors, settings);
 const factors = (module) => {
   const { a, b } = initialFactors(module, 4, 1);

@@ -43,15 +43,16 @@ const streams = (s.parts ?? [undefined]).map((part, i, { length: count }) => {
 });
 const lora = s.rank === undefined ? undefined : planLora(
   select(`${s.targets.join(" and ")} of layers ${s.layers.join(", ")}`), source.tensors,
-  { rank: s.rank, alpha: s.alpha, rankStabilised: true, dropout: 0 },
+  { rank: s.rank, alpha: s.alpha, rank_stabilised: true, dropout: 0 },
 );
-const schedule = { kind: s.schedule, warmup: s.warmup, decayShare: s.decay_share ?? 0.2, decayShape: "1-sqrt", floor: 0 };
-const optimizer = { betas: s.betas, epsilon: s.eps, decay: s.decay, decayAll: false, clip: s.clip };
+const schedule = { kind: s.schedule, warmup: s.warmup, decay_share: s.decay_share ?? 0.2, decay_shape: "1-sqrt", floor: 0 };
+const optimizer = { betas: s.betas, eps: s.eps, decay: s.decay, decay_all: false, clip: s.clip };
 await writeTrlRun({
-  folder, packing: false, cluster: {},
-  run: {
-    source, streams, lora, trained: select(s.parts ? "layers" : "all"), accumulation, seed: 1, keep: "all", saveDType: "float32",
-    settings: { learningRate: s.lr, steps, optimizer, schedule, evaluateEvery: 12 }, checkpointEvery: 12, configuration: { name },
+  folder, cluster: {},
+  training: {
+    run: { name, accumulation, optimizer, seed: 1, checkpoints: { every_samples: 12, keep: "all" }, save_dtype: "float32", packing: false },
+    settings: { learningRate: s.lr, steps, schedule, evaluateEvery: 12 },
+    source, streams, lora, trained: select(s.parts ? "layers" : "all"),
     holdout: batches.slice(0, 2).map(asBatch), revert: name === "full" ? select("layers 1") : undefined,
   },
 });

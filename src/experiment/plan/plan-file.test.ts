@@ -101,7 +101,7 @@ evaluate: { tasks: [mgsm_en] }
     );
     expect(problems).toContain("line 8: experts.runs: r1 is the name of an expert of this family already");
     expect(problems).toContain("line 13: experts.runs.train.seeds: cannot be combined with runs");
-    expect(problems.filter((problem) => problem.includes("optimizer.lr: must be positive"))).toHaveLength(1);
+    expect(problems.filter((problem) => problem.includes("optimizer.lr: must be above 0"))).toHaveLength(1);
     expect(problems.some((problem) => problem.includes("shedule") && problem.includes("did you mean schedule?"))).toBe(
       true,
     );

@@ -8,6 +8,7 @@ import { DTYPE_BY_TORCH_NAME, isFloatDType, plural, RecipeError, writeFolder } f
 import { computeBlends } from "../../engine/index.js";
 import { type OpenedPlan, Resolver, type Step, writeCompanions } from "../../merge/index.js";
 import { Converter, type KernelDType, type TensorData, writeSharded } from "../../weights/index.js";
+import type { Run } from "../run/run-schema.js";
 import { factorNames, type LoraPlan, writeAdapter } from "./lora.js";
 import type { Parameter } from "./optimizer.js";
 
@@ -21,7 +22,7 @@ export interface CheckpointToWrite {
   readonly lora?: LoraPlan | undefined;
   /** What the adapter's configuration names as its base. */
   readonly baseName: string;
-  readonly dtype: "keep" | keyof typeof DTYPE_BY_TORCH_NAME;
+  readonly dtype: Run["save_dtype"];
   /** Tensors that are the base's again: train, then revert. */
   readonly reverted?: ReadonlySet<string>;
   /** What made it: configuration, steps, loss. */

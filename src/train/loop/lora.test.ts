@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Checkpoint, openCheckpoint } from "../../weights/checkpoint/checkpoint.js";
 import { readTensor } from "../../weights/safetensors/writer.js";
+import { resolveSelection } from "../run/selection.js";
 import {
   adapterConfig,
   initialFactors,
@@ -16,10 +17,9 @@ import {
   planLora,
   writeAdapter,
 } from "./lora.js";
-import { resolveSelection } from "./selection.js";
 
 const BASE = join(import.meta.dirname, "../../../test/fixtures/lora/base");
-const settings = { rank: 4, alpha: 6, rankStabilised: false, dropout: 0.1 };
+const settings = { rank: 4, alpha: 6, rank_stabilised: false, dropout: 0.1 };
 let base: Checkpoint;
 let folder: string;
 
@@ -59,7 +59,7 @@ describe("planLora", () => {
 
   it("scales by alpha over the rank, or over its root", () => {
     expect(plan("layers").scale).toBe(1.5);
-    expect(plan("layers", { rankStabilised: true }).scale).toBe(3);
+    expect(plan("layers", { rank_stabilised: true }).scale).toBe(3);
   });
 
   it("refuses what it makes no factors for", () => {
@@ -105,7 +105,7 @@ describe("initialFactors", () => {
 
 describe("writeAdapter", () => {
   it("writes what openCheckpoint opens: names, shapes, scale, values", async () => {
-    const one = plan("attention of layers 0-1", { rankStabilised: true });
+    const one = plan("attention of layers 0-1", { rank_stabilised: true });
     const factorsOf = (module: LoraModule): LoraFactors => {
       const { a, b } = initialFactors(module, 4, 3);
       return { a, b: b.fill(0.25) };

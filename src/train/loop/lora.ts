@@ -5,16 +5,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { formatSome, plural, Random, RecipeError } from "../../core/index.js";
 import { Converter, type KernelDType, type Part, type TensorData, writeSafetensors } from "../../weights/index.js";
-
-/** How wide the factors are, and what their product counts. */
-export interface LoraSettings {
-  readonly rank: number;
-  readonly alpha: number;
-  /** Whether the product is scaled by alpha / sqrt(rank) and not alpha / rank (Kalajdzievski, arXiv 2312.03732). */
-  readonly rankStabilised: boolean;
-  /** Probability with which an element of what A reads is dropped in training. */
-  readonly dropout: number;
-}
+import type { LoraSettings } from "../run/run-schema.js";
 
 /** A matrix [out, in] that gets factors A [rank, in] and B [out, rank]. */
 export interface LoraModule {
@@ -30,7 +21,7 @@ export interface LoraModule {
 
 export interface LoraPlan {
   readonly settings: LoraSettings;
-  /** s of W + s B A. */
+  /** s of W + s B A: alpha / rank (arXiv 2106.09685, section 4.1), or alpha / sqrt(rank) (arXiv 2312.03732). */
   readonly scale: number;
   /** In the order of the base's tensors. */
   readonly modules: readonly LoraModule[];
@@ -50,11 +41,6 @@ export interface LoraBaseTensor {
   readonly part: Part;
   readonly shape: readonly number[];
   readonly transposed?: true;
-}
-
-/** Hu et al., arXiv 2106.09685, section 4.1: alpha / r. */
-export function loraScale({ rank, alpha, rankStabilised }: LoraSettings): number {
-  return alpha / (rankStabilised ? Math.sqrt(rank) : rank);
 }
 
 /**
@@ -86,7 +72,9 @@ export function planLora(
       { field },
     );
   }
-  return { settings, scale: loraScale(settings), modules, targets: peftTargets(modules, tensors) };
+  const { rank, alpha, rank_stabilised: isStabilised } = settings;
+  const scale = alpha / (isStabilised ? Math.sqrt(rank) : rank);
+  return { settings, scale, modules, targets: peftTargets(modules, tensors) };
 }
 
 function isMatrix(name: string, tensors: ReadonlyMap<string, LoraBaseTensor>): boolean {
@@ -208,7 +196,7 @@ export function adapterConfig({ settings, targets }: LoraPlan, base: string): Re
     r: settings.rank,
     lora_alpha: settings.alpha,
     lora_dropout: settings.dropout,
-    use_rslora: settings.rankStabilised,
+    use_rslora: settings.rank_stabilised,
     use_dora: false,
     target_modules: targets.targetModules,
     layers_to_transform: targets.layersToTransform,

@@ -3,7 +3,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { clipFactor, Optimizer, type OptimizerSettings, type Parameter } from "./optimizer.js";
+import type { OptimizerSettings } from "../run/run-schema.js";
+import { clipFactor, Optimizer, type Parameter } from "./optimizer.js";
 
 interface FixtureCase {
   lr: number;
@@ -18,7 +19,7 @@ interface FixtureCase {
 const path = join(import.meta.dirname, "../../../test/fixtures/train/adamw.json");
 const fixture = JSON.parse(readFileSync(path, "utf8")) as FixtureCase[];
 
-const settings: OptimizerSettings = { betas: [0.9, 0.99], epsilon: 1e-8, decay: 0, decayAll: false, clip: undefined };
+const settings: OptimizerSettings = { betas: [0.9, 0.99], eps: 1e-8, decay: 0, decay_all: false, clip: false };
 
 function parameter(optimizer: Optimizer, name: string): Parameter {
   const found = optimizer.parameters.get(name);
@@ -28,14 +29,14 @@ function parameter(optimizer: Optimizer, name: string): Parameter {
 
 describe("Optimizer", () => {
   it.each(fixture.map((one, i) => [i, one] as const))("makes PyTorch's steps, case %i", (_, one) => {
-    const { lr, betas, eps: epsilon, decay, clip, start, steps } = one;
+    const { lr, betas, eps, decay, clip, start, steps } = one;
     // The fixture's 37 weights as two parameters: the norm is that of both together.
     const optimizer = new Optimizer(
       [
         { name: "a", shape: [3, 5] },
         { name: "b", shape: [22, 1] },
       ],
-      { betas, epsilon, decay, decayAll: false, clip },
+      { betas, eps, decay, decay_all: false, clip },
     );
     const [a, b] = [parameter(optimizer, "a"), parameter(optimizer, "b")];
     a.weights.set(start.slice(0, 15));
@@ -60,12 +61,12 @@ describe("Optimizer", () => {
   });
 
   it("decays matrices, and vectors only if told to", () => {
-    const moved = (decayAll: boolean) => {
+    const moved = (decay_all: boolean) => {
       const shapes = [
         { name: "norm", shape: [4] },
         { name: "matrix", shape: [2, 2] },
       ];
-      const optimizer = new Optimizer(shapes, { ...settings, decay: 0.5, decayAll });
+      const optimizer = new Optimizer(shapes, { ...settings, decay: 0.5, decay_all });
       return shapes.map(({ name }) => {
         const { weights } = parameter(optimizer, name);
         weights.fill(1);
@@ -134,6 +135,6 @@ describe("clipFactor", () => {
     expect(clipFactor(4, 0.5)).toBe(0.5 / (4 + 1e-6));
     expect(clipFactor(0.1, 0.5)).toBe(1);
     expect(clipFactor(0, 0.5)).toBe(1);
-    expect(clipFactor(100, undefined)).toBe(1);
+    expect(clipFactor(100, false)).toBe(1);
   });
 });

@@ -1,18 +1,7 @@
 // The parameters that are trained, their gradients and moments, and a step on them: clipping, then AdamW in place.
 // Knows neither where gradients come from nor when to step; that is the trainer's.
 import { addRows, TrainingKernels } from "../../weights/index.js";
-
-export interface OptimizerSettings {
-  /** b1 and b2 of AdamW. */
-  readonly betas: readonly [number, number];
-  readonly epsilon: number;
-  /** Decoupled weight decay. */
-  readonly decay: number;
-  /** Whether 1-D tensors (norms and biases) decay too. */
-  readonly decayAll: boolean;
-  /** Largest global norm of the gradients; undefined: no clipping. */
-  readonly clip: number | undefined;
-}
+import type { OptimizerSettings } from "../run/run-schema.js";
 
 export interface ParameterShape {
   readonly name: string;
@@ -43,8 +32,8 @@ export interface StepResult {
 const CLIP_EPSILON = 1e-6;
 
 /** What gradients of this norm are multiplied by, as torch.nn.utils.clip_grad_norm_ does. */
-export function clipFactor(norm: number, clip: number | undefined): number {
-  return clip === undefined ? 1 : Math.min(1, clip / (norm + CLIP_EPSILON));
+export function clipFactor(norm: number, clip: number | false): number {
+  return clip === false ? 1 : Math.min(1, clip / (norm + CLIP_EPSILON));
 }
 
 /**
@@ -121,7 +110,7 @@ export class Optimizer {
    */
   step(options: { learningRate: number; scale?: number }): StepResult {
     const { learningRate, scale = 1 } = options;
-    const { betas, epsilon, decay, decayAll, clip } = this.#settings;
+    const { betas, eps, decay, decay_all: decayAll, clip } = this.#settings;
     const written = [...this.parameters.values()].filter(({ name }) => this.#written.has(name));
     this.clear();
     const squares = written.reduce((sum, { gradient }) => sum + this.#kernels.sumSquares(gradient), 0);
@@ -131,7 +120,7 @@ export class Optimizer {
     for (const parameter of written) {
       parameter.steps++;
       this.#kernels.adamw(parameter, {
-        ...{ learningRate, beta1: betas[0], beta2: betas[1], epsilon, scale: factor, step: parameter.steps },
+        ...{ learningRate, beta1: betas[0], beta2: betas[1], epsilon: eps, scale: factor, step: parameter.steps },
         decay: decayAll || parameter.shape.length > 1 ? decay : 0,
       });
     }

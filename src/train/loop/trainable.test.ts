@@ -9,10 +9,11 @@ import { golden } from "../../engine/golden.test-util.js";
 import { type ModelSource, openModelSource } from "../../engine/index.js";
 import { openCheckpoint } from "../../weights/checkpoint/index.js";
 import { openSafetensors, readTensor } from "../../weights/safetensors/index.js";
+import type { OptimizerSettings, Schedule } from "../run/run-schema.js";
+import { learningRateFactor } from "../run/schedule.js";
+import { resolveSelection } from "../run/selection.js";
 import { type LoraPlan, planLora } from "./lora.js";
-import { Optimizer, type OptimizerSettings } from "./optimizer.js";
-import { learningRateFactor, type Schedule } from "./schedule.js";
-import { resolveSelection } from "./selection.js";
+import { Optimizer } from "./optimizer.js";
 import { type TokenBatch, TrainableDecoder, type TrainableOptions } from "./trainable.js";
 
 const RUNS = join(import.meta.dirname, "../../../test/fixtures/train/runs");
@@ -64,7 +65,7 @@ function batchOf(ids: readonly number[][], labels: readonly number[][]): TokenBa
 }
 
 const optimizerOf = ({ betas, eps, decay, clip }: Settings): OptimizerSettings => ({
-  ...{ betas, epsilon: eps, decay, decayAll: false, clip },
+  ...{ betas, eps, decay, decay_all: false, clip },
 });
 
 interface Opened {
@@ -89,8 +90,8 @@ async function open(
 /** Makes all steps of a run, comparing each; `only` says what learns from a step. */
 async function follow({ model, optimizer }: Opened, run: Run, only: (step: number) => ReadonlySet<string> | undefined) {
   const { settings, steps, accumulation, batches, log } = run;
-  const { schedule: kind, warmup, decay_share: decayShare = 0.2 } = settings;
-  const schedule: Schedule = { kind, warmup, decayShare, decayShape: "1-sqrt", floor: 0 };
+  const { schedule: kind, warmup, decay_share = 0.2 } = settings;
+  const schedule: Schedule = { kind, warmup, decay_share, decay_shape: "1-sqrt", floor: 0 };
   for (let step = 0; step < steps; step++) {
     const wanted = log[step] as Run["log"][number];
     let [sum, labels] = [0, 0];
@@ -139,7 +140,7 @@ describe("ten steps as PyTorch and PEFT make them", () => {
     const base = await openCheckpoint(BASE);
     const chosen = resolveSelection("q_proj and down_proj of layers 0, 2", base);
     const { rank = 0, alpha = 0 } = run.settings;
-    const lora = planLora(chosen, base.tensors, { rank, alpha, rankStabilised: true, dropout: 0 });
+    const lora = planLora(chosen, base.tensors, { rank, alpha, rank_stabilised: true, dropout: 0 });
     expect(lora.scale).toBe(4);
     const opened = await open(BASE, run.settings, chosen, lora);
     for (const [name, values] of await floatsOf(join(RUNS, "lora-start", "adapter_model.safetensors")))
@@ -283,7 +284,7 @@ describe("gradients", () => {
 
   it("of factors with dropout depend on the chance that is given, and measuring drops nothing", async () => {
     const base = await openCheckpoint(BASE);
-    const settings = { rank: 4, alpha: 8, rankStabilised: false };
+    const settings = { rank: 4, alpha: 8, rank_stabilised: false };
     const lora = (dropout: number) =>
       planLora(resolveSelection("o_proj", base), base.tensors, { ...settings, dropout });
     const [half, none] = [await openFor(BASE, { lora: lora(0.5) }), await openFor(BASE, { lora: lora(0) })];

@@ -13,6 +13,7 @@ import { type ModelSource, openEngine, openModelSource } from "../../engine/inde
 import { type OpenedPlan, planSoup } from "../../merge/index.js";
 import * as weights from "../../weights/index.js";
 import { readTensor } from "../../weights/safetensors/index.js";
+import { checkRun } from "../run/run-file.js";
 import { planLora } from "./lora.js";
 import type { TokenBatch } from "./trainable.js";
 import { type BatchSource, type TrainOptions, type TrainProgress, type TrainResult, train } from "./trainer.js";
@@ -71,23 +72,26 @@ function batches(name: string, firstOf: (at: number) => number | undefined = () 
   };
 }
 
+const runOf = (changes: object = {}) =>
+  checkRun({
+    ...{ base: "base", out: "out", data: "data.jsonl", optimizer: { lr: 5e-3 }, seed: 5, threads: 1 },
+    ...{ holdout: { samples: 4 }, checkpoints: { every_samples: 6 }, ...changes },
+  });
+
 const settings: TrainOptions["settings"] = {
-  ...{ learningRate: 5e-3, steps: 12, evaluateEvery: 4 },
-  optimizer: { betas: [0.9, 0.99], epsilon: 1e-8, decay: 0.1, decayAll: false, clip: 1 },
-  schedule: { kind: "constant", warmup: 0, decayShare: 0.2, decayShape: "1-sqrt", floor: 0 },
+  ...{ learningRate: 5e-3, steps: 12, evaluateEvery: 4, sequenceLength: TIME, sequencesPerStep: ROWS, notes: [] },
+  schedule: { kind: "constant", warmup: 0, decay_share: 0.2, decay_shape: "1-sqrt", floor: 0 },
 };
 
 /** Twelve steps, a measurement every second, a checkpoint every third. */
 function optionsOf(changes: Partial<TrainOptions> = {}): TrainOptions {
   return {
-    ...{ base, source, baseName: BASE, out, accumulation: 1, seed: 5, threads: 1, keep: "best_and_last" },
-    ...{ checkpointEvery: 6, saveDType: "keep", settings, inputs: { data: "0a1b" } },
+    ...{ run: runOf(), base, source, baseName: BASE, out, settings, inputs: { data: "0a1b" } },
     trained: new Set(
       [...source.tensors.keys()].filter((name) => name.includes(".layers.2.") || name === "lm_head.weight"),
     ),
     streams: [{ batches: batches("data") }],
     holdout: [batchOf("held 1"), batchOf("held 2")],
-    configuration: { base: "base", optimizer: { lr: 5e-3 } },
     ...changes,
   };
 }
@@ -146,7 +150,7 @@ describe("a run", () => {
     expect(seen.every(({ tokensPerSecond, secondsLeft }) => tokensPerSecond > 0 && secondsLeft >= 0)).toBe(true);
     expect(JSON.parse(readFileSync(join(result.last, "training.json"), "utf8"))).toEqual({
       ...{ step: 12, samples: 24, tokens: 240, loss: result.loss, holdoutLoss: measured.at(-1)?.holdoutLoss },
-      configuration: { base: "base", optimizer: { lr: 5e-3 } },
+      configuration: runOf(),
     });
     expect(readFileSync(join(result.last, "config.json"))).toEqual(readFileSync(join(BASE, "config.json")));
     expect(log.find(({ step }) => step === 1)?.loss).toBeGreaterThan(log.at(-2)?.loss as number);
@@ -166,8 +170,9 @@ describe("a run", () => {
   });
 
   it("stops when the loss on held-out data gets no better, as random tokens learned by heart make it", async () => {
-    const rate = { settings: { ...settings, steps: 60, learningRate: 2e-2 } };
-    const result = await go({ ...rate, earlyStopping: { patience: 3, least: 0 } });
+    const run = runOf({ early_stopping: { patience: 3 } });
+    const options = { run, settings: { ...settings, steps: 60, learningRate: 2e-2 } };
+    const result = await go(options);
     const measured = logLines().filter((line) => line.holdoutLoss !== undefined);
     const losses = measured.map(({ holdoutLoss }) => holdoutLoss as number);
     const least = Math.min(...losses);
@@ -184,7 +189,7 @@ describe("a run", () => {
     expect(checkpoints()).toEqual([`checkpoint-${best}`, `checkpoint-${result.samples}`].sort());
     // A run that ended so is at its end when it is resumed, too.
     const before = left();
-    const again = await go({ ...rate, earlyStopping: { patience: 3, least: 0 }, resume: true });
+    const again = await go({ ...options, resume: true });
     expect(again).toMatchObject({ stoppedEarly: true, resumed: true, steps: result.steps, best: result.best });
     expect(left()).toEqual(before);
   });
@@ -193,7 +198,7 @@ describe("a run", () => {
     ["all", [6, 12, 18, 24]],
     ["last", [24]],
   ] as const)("keeps %s", async (keep, samples) => {
-    const result = await go({ keep, holdout: [] });
+    const result = await go({ run: runOf({ checkpoints: { every_samples: 6, keep } }), holdout: [] });
     expect(checkpoints()).toEqual(samples.map((n) => `checkpoint-${n}`).sort());
     expect([result.best, result.last, readlinkSync(join(out, "last"))]).toEqual([
       null,
@@ -217,14 +222,14 @@ describe("a run", () => {
   });
 
   it("writes the element type that is asked for, frozen tensors and configuration too", async () => {
-    const { last } = await go({ saveDType: "bfloat16", settings: { ...settings, steps: 1 } });
+    const { last } = await go({ run: runOf({ save_dtype: "bfloat16" }), settings: { ...settings, steps: 1 } });
     const file = await weights.openSafetensors(join(last, "model.safetensors"));
     expect(new Set(file.tensors.map(({ dtype }) => dtype))).toEqual(new Set(["BF16"]));
     expect(readFileSync(join(last, "config.json"), "utf8")).toMatch(/dtype": "bfloat16"/);
     // 1e20 for the learning rate: weights that float32 holds and float16 does not.
     const huge = { ...settings, steps: 1, learningRate: 1e20 };
     out += "-huge";
-    await expect(go({ saveDType: "float16", settings: huge, holdout: [] })).rejects.toThrow(
+    await expect(go({ run: runOf({ save_dtype: "float16" }), settings: huge, holdout: [] })).rejects.toThrow(
       /values of lm_head\.weight became too large for float16; save as bfloat16 or float32/,
     );
     expect(checkpoints()).toEqual([]);
@@ -252,7 +257,7 @@ describe("a run that is stopped", () => {
     { batches: batches("task"), trained: new Set(["model.layers.1.mlp.up_proj.weight", "lm_head.weight"]) },
   ];
   const trained = new Set(streams().flatMap((stream) => [...stream.trained]));
-  const partition = () => ({ streams: streams(), trained, accumulation: 2 });
+  const partition = () => ({ streams: streams(), trained, run: runOf({ accumulation: 2 }) });
 
   it.each([1, 4, 6, 11])("after step %i goes on to the same bytes", async (step) => {
     const stopped = await stopAfter(step, partition());
@@ -267,8 +272,12 @@ describe("a run that is stopped", () => {
 
   it("with factors, of which some inputs are dropped, goes on to the same bytes, too", async () => {
     const chosen = new Set([...source.tensors.keys()].filter((name) => /layers\.[12].*q_proj/.test(name)));
-    const factors = { rank: 2, alpha: 4, rankStabilised: false, dropout: 0.3 };
-    const lora = () => ({ trained: chosen, lora: planLora(chosen, source.tensors, factors), accumulation: 2 });
+    const factors = { rank: 2, alpha: 4, rank_stabilised: false, dropout: 0.3 };
+    const lora = () => ({
+      trained: chosen,
+      lora: planLora(chosen, source.tensors, factors),
+      run: runOf({ accumulation: 2 }),
+    });
     await go(lora());
     const undisturbed = left();
     out += "-stopped";
@@ -303,7 +312,7 @@ describe("a run that is stopped", () => {
   it("is not gone on with under another configuration, from other inputs, or without its state", async () => {
     await stopAfter(3);
     const before = left();
-    const other = { configuration: { base: "base", optimizer: { lr: 1 } }, inputs: { data: "ffff" } };
+    const other = { run: runOf({ optimizer: { lr: 1 } }), inputs: { data: "ffff" } };
     await expect(go({ ...other, resume: true })).rejects.toThrow(
       /resumes only as it began.*\n {2}- optimizer\.lr was 0\.005 and is 1\n {2}- data has changed since/,
     );
@@ -348,7 +357,7 @@ describe("what goes wrong", () => {
   it("a loss that is no number: the batch is named, and the last good checkpoint stays", async () => {
     const where = await poisoned();
     const one = (at: number) => (at === 7 ? VOCABULARY : undefined);
-    const bad = () => ({ ...where, streams: [{ batches: batches("data", one) }], accumulation: 1 });
+    const bad = () => ({ ...where, streams: [{ batches: batches("data", one) }] });
     const diverged =
       /^at step 8 the loss is NaN, in batch 8 of data; nothing was learned from it\. Checkpoints of earlier/;
     await expect(go(bad())).rejects.toThrow(diverged);
@@ -360,7 +369,7 @@ describe("what goes wrong", () => {
     expect(left()).toEqual(before);
     // Of several batches, only those whose loss it is.
     out += "-two";
-    const two = { ...bad(), accumulation: 2 };
+    const two = { ...bad(), run: runOf({ accumulation: 2 }) };
     await expect(go(two)).rejects.toMatchObject({
       code: "diverged",
       message: expect.stringMatching(/in batch 8 of data;/),

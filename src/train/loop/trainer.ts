@@ -6,15 +6,16 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppendLog, CancelledError, exists, formatSome, LayergraftError, Random } from "../../core/index.js";
 import type { ModelSource } from "../../engine/index.js";
 import type { OpenedPlan } from "../../merge/index.js";
-import { type CheckpointToWrite, writeCheckpoint } from "./checkpoint-writer.js";
+import type { Run } from "../run/run-schema.js";
+import type { RunSettings } from "../run/run-settings.js";
+import { learningRateFactor } from "../run/schedule.js";
+import { writeCheckpoint } from "./checkpoint-writer.js";
 import type { LoraPlan } from "./lora.js";
 import { Optimizer } from "./optimizer.js";
 import { requireSameRun } from "./resume-check.js";
-import { learningRateFactor } from "./schedule.js";
 import { findState, type Progress, restoreParameters, writeState } from "./state.js";
 import { type BatchLoss, type TokenBatch, TrainableDecoder } from "./trainable.js";
-import { type KeepRule, RUN_FILES, TrainingFolder } from "./training-folder.js";
-import type { RunSettings } from "./training-settings.js";
+import { RUN_FILES, TrainingFolder } from "./training-folder.js";
 
 /** A batch, and what it stands for. */
 export interface TrainingBatch extends TokenBatch {
@@ -44,35 +45,28 @@ export interface TrainingStream {
 }
 
 export interface TrainOptions {
+  /** Its data and what it selects are in the fields below. */
+  readonly run: Run;
+  readonly settings: RunSettings;
   readonly base: OpenedPlan;
   readonly source: ModelSource;
   /** What adapters name as their base. */
   readonly baseName: string;
   /** Folder of the run. */
   readonly out: string;
-  /** Taken in turn, step by step. */
+  /** They take turns, step by step. */
   readonly streams: readonly TrainingStream[];
-  /** Names of all tensors that learn. */
+  /** Names of all tensors that are trained. */
   readonly trained: ReadonlySet<string>;
   readonly lora?: LoraPlan | undefined;
-  readonly settings: Pick<RunSettings, "learningRate" | "steps" | "optimizer" | "schedule" | "evaluateEvery">;
-  /** Batches of a step. */
-  readonly accumulation: number;
-  /** Batches whose loss is measured and that nothing learns from. */
-  readonly holdout?: readonly TokenBatch[] | undefined;
-  readonly earlyStopping?: { readonly patience: number; readonly least: number } | undefined;
-  readonly checkpointEvery: number;
-  readonly keep: KeepRule;
-  readonly saveDType: CheckpointToWrite["dtype"];
+  /** Batches of held-out data. */
+  readonly holdout: readonly TokenBatch[];
+  /** Names of the tensors to reset to the base in a checkpoint of their own. */
   readonly revert?: ReadonlySet<string> | undefined;
-  readonly seed: number;
-  readonly threads?: number | undefined;
-  /** What the run is, for provenance and to know it again. */
-  readonly configuration: unknown;
   /** Digests of what is read. */
   readonly inputs: Readonly<Record<string, string>>;
   readonly resume?: boolean | undefined;
-  /** Whether to replace what an earlier run left. */
+  /** Whether to replace an earlier run. */
   readonly force?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
@@ -181,15 +175,17 @@ class Trainer {
   }
 
   static async open(options: TrainOptions, folder: TrainingFolder): Promise<Trainer> {
-    const { source, trained, lora, threads, settings, seed, streams, configuration, inputs, resume } = options;
+    const { run, source, trained, lora, streams, inputs, resume } = options;
     const saved = resume ? await findState(folder.states) : undefined;
-    if (saved) requireSameRun(saved, { configuration, inputs });
+    if (saved) requireSameRun(saved, { configuration: run, inputs });
     else await folder.requireFree(options);
-    const model = await TrainableDecoder.open(source, { trained, lora, threads, signal: options.signal });
+    const model = await TrainableDecoder.open(source, {
+      ...{ trained, lora, threads: run.threads, signal: options.signal },
+    });
     try {
-      const optimizer = new Optimizer(model.parameters, settings.optimizer);
+      const optimizer = new Optimizer(model.parameters, run.optimizer);
       if (saved) await restoreParameters(saved, optimizer.parameters);
-      else await model.initialise(optimizer, seed);
+      else await model.initialise(optimizer, run.seed);
       // Only now: what could not begin takes nothing away.
       if (!saved) await folder.clear();
       const progress: Progress = saved?.progress ?? {
@@ -206,8 +202,8 @@ class Trainer {
   }
 
   async run(): Promise<TrainResult> {
-    const { settings, signal, checkpointEvery, onProgress } = this.#options;
-    let stoppedEarly = this.#hasNoPatience();
+    const { run, settings, signal, onProgress } = this.#options;
+    let stoppedEarly = this.#shouldStopEarly();
     // Killed after its last state, a run has only this left to do.
     if (this.#resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#tidy();
     while (this.#progress.step < settings.steps && !stoppedEarly) {
@@ -219,11 +215,11 @@ class Trainer {
       const isLast = this.#progress.step === settings.steps;
       if (isLast || reached(settings.evaluateEvery)) {
         await this.#measure();
-        stoppedEarly = this.#hasNoPatience();
+        stoppedEarly = this.#shouldStopEarly();
       }
       // After the measurement, or the last line would show the loss of the one before.
       onProgress?.({ ...done, ...this.#rates() });
-      if (isLast || stoppedEarly || reached(checkpointEvery)) await this.#checkpoint();
+      if (isLast || stoppedEarly || reached(run.checkpoints.every_samples)) await this.#checkpoint();
       else await this.#saveNowAndThen();
     }
     return this.#result(stoppedEarly);
@@ -236,13 +232,13 @@ class Trainer {
 
   /** One optimizer step: batches of the stream whose turn it is. */
   async #step(): Promise<Omit<TrainProgress, keyof Rates>> {
-    const { streams, accumulation, settings, seed } = this.#options;
+    const { run, streams, settings } = this.#options;
     const { step } = this.#progress;
     const stream = streams[step % streams.length] as TrainingStream;
-    const batches = Array.from({ length: accumulation }, () => stream.batches.next());
+    const batches = Array.from({ length: run.accumulation }, () => stream.batches.next());
     const losses: BatchLoss[] = [];
     for (const [i, batch] of batches.entries()) {
-      const random = Random.of(seed, `dropout ${step} ${i}`);
+      const random = Random.of(run.seed, `dropout ${step} ${i}`);
       losses.push(await this.#model.accumulate(batch, this.#optimizer, { only: stream.trained, random }));
     }
     const labels = losses.reduce((sum, loss) => sum + loss.labels, 0);
@@ -286,7 +282,7 @@ class Trainer {
 
   /** The loss on what is held out, and whether it is the best so far. */
   async #measure(): Promise<void> {
-    const { holdout = [], earlyStopping } = this.#options;
+    const { run, holdout } = this.#options;
     if (holdout.length === 0) return;
     let [sum, labels] = [0, 0];
     for (const batch of holdout) {
@@ -299,7 +295,7 @@ class Trainer {
     const loss = sum / labels;
     const { best, samples, step, sinceBest } = this.#progress;
     this.#measured = { loss, samples };
-    const isBetter = best === null || loss < best.score - (earlyStopping?.least ?? 0);
+    const isBetter = best === null || loss < best.score - (run.early_stopping?.least ?? 0);
     this.#progress = {
       ...this.#progress,
       best: isBetter ? { score: loss, samples } : best,
@@ -307,12 +303,12 @@ class Trainer {
     };
     this.#log.add({ step, samples, holdoutLoss: loss });
     // Of what is best there must be a checkpoint, whenever checkpoints are due.
-    if (isBetter && this.#options.keep !== "last") await this.#writeCheckpoint();
+    if (isBetter && run.checkpoints.keep !== "last") await this.#writeCheckpoint();
   }
 
-  #hasNoPatience(): boolean {
-    const { earlyStopping } = this.#options;
-    return earlyStopping !== undefined && this.#progress.sinceBest >= earlyStopping.patience;
+  #shouldStopEarly(): boolean {
+    const limit = this.#options.run.early_stopping?.patience ?? Number.POSITIVE_INFINITY;
+    return this.#progress.sinceBest >= limit;
   }
 
   /** What there is of the run becomes a checkpoint, and a state to go on from. */
@@ -327,7 +323,7 @@ class Trainer {
   async #tidy(): Promise<void> {
     const { samples } = this.#progress;
     const best = await this.#best();
-    if (this.#options.keep !== "all") await this.#folder.keepOnly(new Set([samples, best ?? samples]));
+    if (this.#options.run.checkpoints.keep !== "all") await this.#folder.keepOnly(new Set([samples, best ?? samples]));
     await this.#folder.link("last", samples);
     await this.#folder.link("best", best);
   }
@@ -335,18 +331,18 @@ class Trainer {
   /** Samples of the best checkpoint; undefined where the rule keeps none, or kept none when it was the best. */
   async #best(): Promise<number | undefined> {
     const { best } = this.#progress;
-    if (best === null || this.#options.keep === "last") return undefined;
+    if (best === null || this.#options.run.checkpoints.keep === "last") return undefined;
     return (await exists(this.#folder.checkpoint(best.samples))) ? best.samples : undefined;
   }
 
   async #writeCheckpoint(): Promise<void> {
-    const { base, baseName, lora, saveDType, configuration } = this.#options;
+    const { run, base, baseName, lora } = this.#options;
     const { step, samples, tokens } = this.#progress;
     if (this.#written === samples) return;
     const holdoutLoss = this.#measured?.samples === samples ? this.#measured.loss : null;
     await writeCheckpoint(this.#folder.checkpoint(samples), {
-      ...{ base, baseName, lora, dtype: saveDType, parameters: this.#optimizer.parameters },
-      provenance: { step, samples, tokens, loss: finite(this.#loss), holdoutLoss, configuration },
+      ...{ base, baseName, lora, dtype: run.save_dtype, parameters: this.#optimizer.parameters },
+      provenance: { step, samples, tokens, loss: finite(this.#loss), holdoutLoss, configuration: run },
     });
     this.#written = samples;
   }
@@ -361,7 +357,7 @@ class Trainer {
     this.#progress = { ...this.#progress, logBytes: this.#log.flush() };
     await writeState(this.#folder.states, {
       progress: this.#progress,
-      configuration: this.#options.configuration as Json,
+      configuration: this.#options.run as Json,
       inputs: this.#options.inputs,
       parameters: this.#optimizer.parameters.values(),
     });
@@ -393,13 +389,13 @@ class Trainer {
   }
 
   async #result(stoppedEarly: boolean): Promise<TrainResult> {
-    const { out, revert, base, baseName, saveDType, configuration } = this.#options;
+    const { run, out, revert, base, baseName } = this.#options;
     const { step, samples, tokens } = this.#progress;
     const reverted = revert ? join(out, RUN_FILES.reverted) : null;
     if (reverted && revert) {
       await writeCheckpoint(reverted, {
-        ...{ base, baseName, dtype: saveDType, parameters: this.#optimizer.parameters, reverted: revert },
-        provenance: { step, samples, tokens, reverted: [...revert], configuration },
+        ...{ base, baseName, dtype: run.save_dtype, parameters: this.#optimizer.parameters, reverted: revert },
+        provenance: { step, samples, tokens, reverted: [...revert], configuration: run },
       });
     }
     const best = await this.#best();

@@ -19,9 +19,6 @@ const CHECKPOINT = /^checkpoint-(\d+)(\.(layergraft-)?partial)?$/;
 /** All that runs write; another file in the folder belongs to somebody else, and stays. */
 const OWN = /^(log\.jsonl|state|checkpoint-\d+|reverted|merged|last|best|loss\.(svg|png))(\.[\w-]+)*$/;
 
-/** Which of a run's checkpoints stay. */
-export type KeepRule = "best_and_last" | "last" | "all";
-
 export class TrainingFolder {
   readonly path: string;
   #held: Lock | undefined;

@@ -9,8 +9,9 @@ import { CancelledError, LayergraftError, OutputError, RecipeError } from "../..
 import { type ModelSource, openModelSource } from "../../engine/model-source.js";
 import { openSafetensors } from "../../weights/safetensors/reader.js";
 import { planLora } from "../loop/lora.js";
-import { resolveSelection } from "../loop/selection.js";
 import type { TrainingBatch, TrainingStream } from "../loop/trainer.js";
+import { checkRun } from "../run/run-file.js";
+import { resolveSelection } from "../run/selection.js";
 import { startTrlRun } from "./start.js";
 import { TRL_FILES, type TrlRun, type WriteTrlOptions, writeTrlRun } from "./write.js";
 
@@ -50,21 +51,25 @@ function stream(name: string, trained?: ReadonlySet<string>, packed = false): Tr
   return { batches, trained };
 }
 
-function run(changes: Partial<TrlRun> = {}): TrlRun {
+const runOf = (changes: object = {}) =>
+  checkRun({
+    ...{ base: "b", out: "o", data: "d.jsonl", optimizer: { lr: 1e-3, clip: false }, accumulation: 2, seed: 5 },
+    ...{ holdout: { samples: 1 }, checkpoints: { every_samples: 10, keep: "all" }, ...changes },
+  });
+
+function training(changes: Partial<TrlRun> = {}): TrlRun {
   return {
-    ...{ source, streams: [stream("data")], trained: select("all"), accumulation: 2, checkpointEvery: 10, keep: "all" },
-    ...{ saveDType: "keep", seed: 5, configuration: { base: "b", lr: 1 } },
+    ...{ run: runOf(), source, streams: [stream("data")], trained: select("all"), holdout: [] },
     settings: {
-      ...{ learningRate: 1e-3, steps: 3, evaluateEvery: 4 },
-      optimizer: { betas: [0.9, 0.99], epsilon: 1e-8, decay: 0.1, decayAll: false, clip: undefined },
-      schedule: { kind: "linear", warmup: 1, decayShare: 0.2, decayShape: "1-sqrt", floor: 0 },
+      ...{ learningRate: 1e-3, steps: 3, evaluateEvery: 4, sequenceLength: 4, sequencesPerStep: 4, notes: [] },
+      schedule: { kind: "linear", warmup: 1, decay_share: 0.2, decay_shape: "1-sqrt", floor: 0 },
     },
     ...changes,
   };
 }
 
 const write = (changes: Partial<TrlRun> = {}, options: Partial<WriteTrlOptions> = {}) =>
-  writeTrlRun({ folder: join(root, "run"), run: run(changes), packing: false, ...options });
+  writeTrlRun({ folder: join(root, "run"), training: training(changes), ...options });
 
 const text = (name: string) => readFile(join(root, "run", name), "utf8");
 const json = async (name: string) => JSON.parse(await text(name)) as Record<string, unknown>;
@@ -91,7 +96,8 @@ describe("writeTrlRun", () => {
 
   it("says all that the entry asks for", async () => {
     const holdout = [batch(7)];
-    await write({ holdout, earlyStopping: { patience: 2, least: 0.01 }, revert: select("layers 1"), threads: 3 });
+    const run = runOf({ early_stopping: { patience: 2, least: 0.01 }, threads: 3 });
+    await write({ run, holdout, revert: select("layers 1") });
     const found = await json(TRL_FILES.run);
     expect(found).toMatchObject({
       ...{ base: BASE, lora: false, streams: ["data"], steps: 3, batch: 2, sequences_per_step: 4, learning_rate: 1e-3 },
@@ -107,7 +113,7 @@ describe("writeTrlRun", () => {
       ...{ save_dtype: "float32", seed: 5, threads: 3, precision: "float32", gradient_checkpointing: false, pad: 0 },
       optimizer: { betas: [0.9, 0.99], eps: 1e-8, clip: null },
       reverted: [...select("layers 1")],
-      configuration: { base: "b", lr: 1 },
+      configuration: run,
     });
     const groups = found.groups as { decay: number; names: string[]; streams: number[] }[];
     expect(groups.map(({ decay, streams }) => [decay, streams])).toEqual([
@@ -137,7 +143,7 @@ describe("writeTrlRun", () => {
   });
 
   it("gives packed samples their positions", async () => {
-    await write({ streams: [stream("data", undefined, true)] }, { packing: true });
+    await write({ run: runOf({ packing: true }), streams: [stream("data", undefined, true)] });
     expect((await lines(TRL_FILES.data))[1]).toEqual({
       ...{ input_ids: [0, 1, 2, 3], labels: [-100, 1, -100, 3], position_ids: [0, 1, 0, 1] },
     });
@@ -148,7 +154,7 @@ describe("writeTrlRun", () => {
 
   it("starts LoRA from the factors that the engine would start from", async () => {
     const plan = planLora(select("q_proj of layers 0-1"), source.tensors, {
-      ...{ rank: 2, alpha: 4, rankStabilised: true, dropout: 0.1 },
+      ...{ rank: 2, alpha: 4, rank_stabilised: true, dropout: 0.1 },
     });
     await write({ lora: plan });
     const { tensors } = await openSafetensors(join(root, "run", TRL_FILES.adapter, "adapter_model.safetensors"));

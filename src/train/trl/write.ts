@@ -14,38 +14,22 @@ import {
   writeFolder,
 } from "../../core/index.js";
 import { factorNames, factorShapes, initialFactors, writeAdapter } from "../loop/lora.js";
-import { decaySteps, learningRateFactor } from "../loop/schedule.js";
 import type { TokenBatch } from "../loop/trainable.js";
 import type { TrainingStream, TrainOptions } from "../loop/trainer.js";
+import { decaySteps, learningRateFactor } from "../run/schedule.js";
 import { accelerateYaml, launchScript, slurmScript, type TrlCluster } from "./launch.js";
 
 export type TrlRun = Pick<
   TrainOptions,
-  | "source"
-  | "streams"
-  | "trained"
-  | "lora"
-  | "settings"
-  | "accumulation"
-  | "holdout"
-  | "earlyStopping"
-  | "checkpointEvery"
-  | "keep"
-  | "saveDType"
-  | "revert"
-  | "seed"
-  | "threads"
-  | "configuration"
+  "run" | "settings" | "source" | "streams" | "trained" | "lora" | "holdout" | "revert"
 >;
 
 export interface WriteTrlOptions {
   /** Where the folder is to stand; it must not be there, or be empty. */
   readonly folder: string;
   /** The same run as the engine of layergraft would be given. Its streams are read to the end of the run. */
-  readonly run: TrlRun;
+  readonly training: TrlRun;
   readonly cluster?: TrlCluster | undefined;
-  /** Whether the streams put several samples into a sequence. */
-  readonly packing: boolean;
   /** Id that fills up short sequences, which no token sees; default 0. */
   readonly pad?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -83,16 +67,16 @@ export const TRL_FILES = {
  * @throws {CancelledError} if the signal fires; nothing is left of it then
  */
 export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> {
-  const { run, cluster = {} } = options;
+  const { training, cluster = {} } = options;
   const folder = resolve(options.folder);
-  const base = requireCarriable(run, cluster);
+  const base = requireCarriable(training, cluster);
   if ((await exists(folder)) && (await readdir(folder)).length > 0) {
     throw new OutputError(`${folder} is not empty; give another folder`, { file: folder });
   }
   const fill = async (partial: string) => {
     const sequences = await writeSequences(partial, options);
-    await writeHoldout(partial, run.holdout ?? [], options.packing);
-    if (run.lora) await writeStart(join(partial, TRL_FILES.adapter), run, run.lora, base);
+    await writeHoldout(partial, training);
+    if (training.lora) await writeStart(join(partial, TRL_FILES.adapter), training, training.lora, base);
     const put = (name: string, text: string, mode = 0o644) => writeFile(join(partial, name), text, { mode });
     await put(TRL_FILES.run, `${JSON.stringify(describe(options, base, sequences), undefined, 1)}\n`);
     await put(TRL_FILES.entry, await readAsset("#trl-entry"));
@@ -113,8 +97,8 @@ function readAsset(name: string): Promise<string> {
 }
 
 /** Refuses what a run on TRL would not do. @returns what `from_pretrained` is to open */
-function requireCarriable(run: TrlRun, { processes = 1, machines = 1 }: TrlCluster): string {
-  const { source, streams, accumulation } = run;
+function requireCarriable(training: TrlRun, { processes = 1, machines = 1 }: TrlCluster): string {
+  const { run, source, streams } = training;
   const problems: string[] = [];
   const checkpoints = [...source.sources.values()];
   const [base] = checkpoints;
@@ -123,13 +107,13 @@ function requireCarriable(run: TrlRun, { processes = 1, machines = 1 }: TrlClust
       "base: it is made of several checkpoints or of an adapter, and stands in no folder; write it with layergraft merge first",
     );
   }
-  const perStep = accumulation * (streams[0] ? rowsOf(streams) : 0);
+  const perStep = run.accumulation * (streams[0] ? rowsOf(streams) : 0);
   if (perStep % (processes * machines) !== 0) {
     problems.push(
       `batch and accumulation: a step has ${perStep} sequences, which ${processes * machines} processors cannot share evenly`,
     );
   }
-  const dtypes = dtypesToSave(run);
+  const dtypes = dtypesToSave(training);
   if (dtypes.length > 1) {
     problems.push(
       `save_dtype: the base has tensors of ${dtypes.join(" and ")}, and a checkpoint of TRL has one; name it`,
@@ -145,8 +129,8 @@ const TORCH_NAMES: Readonly<Record<string, string>> = {
 };
 
 /** What checkpoints are saved in, in PyTorch's words; several where the base has several and they are to be kept. */
-function dtypesToSave({ saveDType, lora, source }: TrlRun): string[] {
-  if (saveDType !== "keep") return [saveDType];
+function dtypesToSave({ run, lora, source }: TrlRun): string[] {
+  if (run.save_dtype !== "keep") return [run.save_dtype];
   if (lora) return ["float32"];
   return [...new Set([...source.tensors.values()].flatMap(({ dtype }) => TORCH_NAMES[dtype] ?? []))];
 }
@@ -169,8 +153,8 @@ interface Written {
 
 /** Writes data.jsonl, a sequence a line, and steps.json. */
 async function writeSequences(folder: string, options: WriteTrlOptions): Promise<Written> {
-  const { run, signal, onProgress } = options;
-  const { streams, accumulation, settings } = run;
+  const { training, signal, onProgress } = options;
+  const { run, streams, settings } = training;
   const rows = rowsOf(streams);
   const samples: number[] = [];
   const tokens: number[] = [];
@@ -182,13 +166,13 @@ async function writeSequences(folder: string, options: WriteTrlOptions): Promise
       if (signal?.aborted)
         throw new CancelledError(`stopped after step ${step} of ${settings.steps}; nothing was kept`);
       const stream = streams[step % streams.length] as TrainingStream;
-      const batches = Array.from({ length: accumulation }, () => stream.batches.next());
+      const batches = Array.from({ length: run.accumulation }, () => stream.batches.next());
       for (const batch of batches) {
         if (batch.rows !== rows) throw new RangeError(`${batch.name} has ${batch.rows} rows, and others ${rows}`);
       }
       await append(
         handle,
-        batches.flatMap((batch) => rowsAsJson(batch, options.packing)),
+        batches.flatMap((batch) => rowsAsJson(batch, run.packing)),
       );
       samples.push((samples.at(-1) ?? 0) + batches.reduce((sum, batch) => sum + batch.samples, 0));
       tokens.push((tokens.at(-1) ?? 0) + batches.reduce((sum, batch) => sum + batch.tokens, 0));
@@ -200,7 +184,7 @@ async function writeSequences(folder: string, options: WriteTrlOptions): Promise
     await handle.close();
   }
   await writeFile(join(folder, TRL_FILES.steps), `${JSON.stringify({ samples, tokens, rates })}\n`);
-  const sequencesPerStep = rows * accumulation;
+  const sequencesPerStep = rows * run.accumulation;
   return { sequences: sequencesPerStep * settings.steps, tokens: tokens.at(-1) ?? 0, sequencesPerStep, rows };
 }
 
@@ -208,11 +192,11 @@ async function append(handle: FileHandle, lines: readonly string[]): Promise<voi
   await handle.appendFile(`${lines.join("\n")}\n`);
 }
 
-async function writeHoldout(folder: string, holdout: readonly TokenBatch[], packing: boolean): Promise<void> {
+async function writeHoldout(folder: string, { holdout, run }: TrlRun): Promise<void> {
   if (holdout.length === 0) return;
   const handle = await open(join(folder, TRL_FILES.holdout), "wx");
   try {
-    for (const batch of holdout) await append(handle, rowsAsJson(batch, packing));
+    for (const batch of holdout) await append(handle, rowsAsJson(batch, run.packing));
     await handle.sync();
   } finally {
     await handle.close();
@@ -246,50 +230,56 @@ const IGNORED = -100;
 /** The factors that training starts from: those that the engine of layergraft would start from. */
 async function writeStart(
   folder: string,
-  { seed }: TrlRun,
+  { run }: TrlRun,
   plan: NonNullable<TrlRun["lora"]>,
   base: string,
 ): Promise<void> {
   await mkdir(folder);
-  await writeAdapter(folder, { plan, base, factors: (module) => initialFactors(module, plan.settings.rank, seed) });
+  await writeAdapter(folder, { plan, base, factors: (module) => initialFactors(module, plan.settings.rank, run.seed) });
 }
 
 /** run.json: all that train.py asks for. */
-function describe({ run, cluster = {}, packing, pad = 0 }: WriteTrlOptions, base: string, written: Written): object {
-  const { settings, streams, lora, holdout = [], earlyStopping, revert } = run;
-  const { optimizer, schedule, steps } = settings;
+function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: string, written: Written): object {
+  const { run, settings, streams, lora, holdout, revert } = training;
+  const { optimizer, early_stopping: stopping } = run;
+  const { schedule, steps } = settings;
+  const { kind, warmup, floor, decay_share: decayShare, decay_shape: decayShape } = schedule;
   return {
     base,
     out: TRL_FILES.out,
     lora: lora !== undefined,
-    groups: groupsOf(run),
+    groups: groupsOf(training),
     streams: streams.map(({ batches }) => batches.name),
     steps,
     batch: written.rows,
     sequences_per_step: written.sequencesPerStep,
     learning_rate: settings.learningRate,
-    schedule: { ...schedule, ...(schedule.kind === "wsd" ? { decaySteps: decaySteps(schedule, steps) } : {}) },
-    optimizer: { betas: optimizer.betas, eps: optimizer.epsilon, decay: optimizer.decay, clip: optimizer.clip ?? null },
-    packing,
+    schedule: {
+      ...{ kind, decayShare, decayShape, floor, warmup },
+      ...(kind === "wsd" ? { decaySteps: decaySteps(schedule, steps) } : {}),
+    },
+    optimizer: { betas: optimizer.betas, eps: optimizer.eps, decay: optimizer.decay, clip: optimizer.clip || null },
+    packing: run.packing,
     pad,
     holdout: holdout.length > 0,
     evaluate_every: settings.evaluateEvery,
-    patience: earlyStopping?.patience ?? null,
-    least: earlyStopping?.least ?? 0,
-    checkpoint_every: run.checkpointEvery,
-    keep: run.keep,
-    save_dtype: dtypesToSave(run)[0] ?? "float32",
+    patience: stopping?.patience ?? null,
+    least: stopping?.least ?? 0,
+    checkpoint_every: run.checkpoints.every_samples,
+    keep: run.checkpoints.keep,
+    save_dtype: dtypesToSave(training)[0] ?? "float32",
     reverted: [...(revert ?? [])],
     seed: run.seed,
     threads: run.threads ?? null,
     precision: cluster.precision ?? "float32",
     gradient_checkpointing: cluster.gradientCheckpointing ?? false,
-    configuration: run.configuration,
+    configuration: run,
   };
 }
 
 /** Parameters that decay alike and learn from the same streams. */
-function groupsOf({ source, trained, lora, streams, settings }: TrlRun): object[] {
+function groupsOf({ run, source, trained, lora, streams }: TrlRun): object[] {
+  const { decay: rate, decay_all: decayAll } = run.optimizer;
   const parameters: readonly (readonly [string, readonly number[]])[] = lora
     ? lora.modules.flatMap((module) => {
         const [names, shapes] = [factorNames(module), factorShapes(module, lora.settings.rank)];
@@ -298,7 +288,7 @@ function groupsOf({ source, trained, lora, streams, settings }: TrlRun): object[
     : [...source.tensors].flatMap(([name, { shape }]) => (trained.has(name) ? [[name, shape] as const] : []));
   const groups = new Map<string, { decay: number; streams: number[]; names: string[] }>();
   for (const [name, shape] of parameters) {
-    const decay = settings.optimizer.decayAll || shape.length > 1 ? settings.optimizer.decay : 0;
+    const decay = decayAll || shape.length > 1 ? rate : 0;
     const own = streams.flatMap((stream, i) => ((stream.trained?.has(name) ?? true) ? [i] : []));
     const key = JSON.stringify([decay, own]);
     const group = groups.get(key) ?? { decay, streams: own, names: [] };

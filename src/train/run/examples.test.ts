@@ -2,11 +2,11 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { resolveSelection, type Selectable } from "./loop/selection.js";
 import { readRun } from "./run-file.js";
 import { settleRun, trainedSelection } from "./run-settings.js";
+import { resolveSelection, type Selectable } from "./selection.js";
 
-const FOLDER = join(import.meta.dirname, "../../examples/train");
+const FOLDER = join(import.meta.dirname, "../../../examples/train");
 const files = readdirSync(FOLDER).filter((name) => name.endsWith(".yaml"));
 const guide = readFileSync(join(FOLDER, "README.md"), "utf8");
 const LLAMA = { parameters: 8_030_261_248, contextLength: 131_072 };

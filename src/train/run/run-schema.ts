@@ -1,23 +1,19 @@
 // Schema of run files: every field with its default and meaning.
 
 import { z } from "zod";
-import { RecipeError } from "../core/index.js";
-import { dataSchema } from "../data/index.js";
-import { DECAY_SHAPES, SCHEDULES } from "./loop/schedule.js";
-import { parseSelection } from "./loop/selection.js";
+import { RecipeError } from "../../core/index.js";
+import { dataSchema } from "../../data/index.js";
+import { DECAY_SHAPES, SCHEDULES } from "./schedule.js";
+import { parseSelection } from "./selection.js";
 
-export const METHODS = ["full", "lora"] as const;
-export const KEEP_RULES = ["best_and_last", "last", "all"] as const;
-export const SAVE_DTYPES = ["keep", "bfloat16", "float16", "float32"] as const;
-
-const text = z.string("must be text").min(1, "must not be empty");
-const count = z.int("must be a whole number").min(1, "must be at least 1");
-const positive = z.number("must be a number").positive("must be positive");
+const text = z.string().min(1);
+const count = z.int().min(1);
+const positive = z.number().positive();
 /** From 0 to 1, the ends included. */
-const share = z.number("must be a number").min(0, "must be from 0 to 1").max(1, "must be from 0 to 1");
+const share = z.number().min(0).max(1);
+const belowOne = z.number().min(0).lt(1);
 
-/** Text of the language of selection.ts. */
-const selection = z.string("must be a selection such as layers 0-4, 30-31").superRefine((written, context) => {
+const selection = z.string().superRefine((written, context) => {
   try {
     parseSelection(written);
   } catch (error) {
@@ -30,79 +26,80 @@ const selection = z.string("must be a selection such as layers 0-4, 30-31").supe
 const MOST = 1e9;
 
 const lora = z.strictObject({
-  rank: count.max(4096, "must be at most 4096").default(64).describe("width of the factors"),
+  rank: count.max(4096).default(64).describe("width of the factors"),
   alpha: positive.default(16).describe("scale of the factors' product: alpha / rank, or alpha / sqrt(rank)"),
   rank_stabilised: z
     .boolean("must be true or false")
     .default(true)
     .describe("scale by alpha / sqrt(rank) (arXiv 2312.03732) instead of alpha / rank"),
-  dropout: share
-    .refine((p) => p < 1, "must be below 1")
-    .default(0)
-    .describe("dropout probability of the first factor's input"),
-  merge: z.boolean("must be true or false").default(false).describe("write the base with the factors merged in too"),
+  dropout: belowOne.default(0).describe("dropout probability of the first factor's input"),
+  merge: z.boolean().default(false).describe("write the base with the factors merged in too"),
 });
 
-/** The factors of a run of method lora that says nothing of them: those of a public reproduction of the sequel paper. */
+/** The defaults of method lora, from a public reproduction of the sequel paper. */
 export const LORA_DEFAULTS = lora.parse({});
+
+/** Width and scale of LoRA factors. */
+export type LoraSettings = Omit<z.output<typeof lora>, "merge">;
 
 const optimizer = z.strictObject({
   lr: positive
-    .max(10, "must be at most 10")
+    .max(10)
     .optional()
     .describe(
       "peak learning rate; required except with the presets math and language, which derive it from the model's size",
     ),
   betas: z
-    .tuple([share.refine((b) => b < 1, "must be below 1"), share.refine((b) => b < 1, "must be below 1")], {
+    .tuple([belowOne, belowOne], {
       error: "must be two numbers, such as [0.9, 0.99]",
     })
     .default([0.9, 0.99])
     .describe("AdamW decay rates of the averages of gradients and of their squares"),
   eps: positive.default(1e-8).describe("AdamW epsilon"),
-  decay: z.number("must be a number").min(0, "must not be negative").default(0.1).describe("decoupled weight decay"),
-  decay_all: z.boolean("must be true or false").default(false).describe("decay norms and biases (1-D tensors) too"),
+  decay: z.number().min(0).default(0.1).describe("decoupled weight decay"),
+  decay_all: z.boolean().default(false).describe("decay norms and biases (1-D tensors) too"),
   clip: z
     .union([positive, z.literal(false)], { error: "must be a positive number, or false for no clipping" })
     .default(1)
     .describe("clip gradients to this global norm; `false` for no clipping"),
 });
 
+/** AdamW, apart from the learning rate, which changes from step to step. */
+export interface OptimizerSettings extends Omit<z.output<typeof optimizer>, "lr" | "betas"> {
+  readonly betas: readonly [number, number];
+}
+
 const PERCENT = /^\s*(\d{1,2}(?:\.\d+)?|100)\s*%\s*$/;
 
 const WARMUP = "must be a number of steps, or a share of all steps such as 10%";
 
 const schedule = z.strictObject({
-  kind: z
-    .enum(SCHEDULES, `must be one of ${SCHEDULES.join(", ")}`)
-    .default("linear")
-    .describe("shape of the learning rate after the warmup"),
+  kind: z.enum(SCHEDULES).default("linear").describe("shape of the learning rate after the warmup"),
   warmup: z
     .union([z.int(WARMUP).min(0, WARMUP).max(MOST), z.string(WARMUP).regex(PERCENT, WARMUP)], { error: WARMUP })
     .default(0)
     .describe("optimizer steps of warmup, or their share of all steps, such as `10%`"),
   decay_share: share.default(0.2).describe("wsd: share of all steps, at the end, in which the rate decays"),
-  decay_shape: z
-    .enum(DECAY_SHAPES, `must be one of ${DECAY_SHAPES.join(", ")}`)
-    .default("1-sqrt")
-    .describe("wsd: shape of the decay"),
+  decay_shape: z.enum(DECAY_SHAPES).default("1-sqrt").describe("wsd: shape of the decay"),
   floor: share.default(0).describe("share of the peak rate at which linear, wsd and cosine end"),
 });
+
+/** A schedule whose warmup is a number of optimizer steps. */
+export interface Schedule extends Omit<z.output<typeof schedule>, "warmup"> {
+  readonly warmup: number;
+}
 
 const checkpoints = z.strictObject({
   every_samples: count.max(MOST).default(5000).describe("samples between checkpoints; the last step writes one too"),
   keep: z
-    .enum(KEEP_RULES, `must be one of ${KEEP_RULES.join(", ")}`)
+    .enum(["best_and_last", "last", "all"])
     .default("best_and_last")
     .describe("checkpoints to keep: the last and the one with the lowest held-out loss, only the last, or all"),
 });
 
 const holdout = z.strictObject({
   samples: count.max(MOST).optional().describe("number of held-out samples; or give `share`"),
-  share: share
-    .refine((s) => s > 0 && s < 1, "must be between 0 and 1")
-    .optional()
-    .describe("held-out share of the data; or give `samples`"),
+  share: positive.lt(1).optional().describe("held-out share of the data; or give `samples`"),
   every_samples: count
     .max(MOST)
     .optional()
@@ -114,11 +111,7 @@ const earlyStopping = z.strictObject({
     .max(MOST)
     .default(3)
     .describe("end the run after this many measurements without a better held-out loss"),
-  least: z
-    .number("must be a number")
-    .min(0, "must not be negative")
-    .default(0)
-    .describe("decrease of the loss that counts as better"),
+  least: z.number().min(0).default(0).describe("decrease of the loss that counts as better"),
 });
 
 const stream = z.strictObject({
@@ -131,10 +124,7 @@ export const runSchema = z.strictObject({
   base: text.describe("checkpoint to start from: a folder, FOLDER+ADAPTER, or a name in the Hugging Face cache"),
   out: text.describe("output folder: checkpoints, state, log"),
   preset: text.optional().describe("named defaults for the other fields; see the table of presets"),
-  method: z
-    .enum(METHODS, `must be one of ${METHODS.join(", ")}`)
-    .default("full")
-    .describe("train the weights, or low-rank factors (LoRA)"),
+  method: z.enum(["full", "lora"]).default("full").describe("train the weights, or low-rank factors (LoRA)"),
   lora: lora.optional().describe("options of method lora"),
   train: selection
     .optional()
@@ -144,11 +134,11 @@ export const runSchema = z.strictObject({
   data: dataSchema.optional().describe("training data; or give `partition`"),
   partition: z
     .array(stream)
-    .min(2, "must have at least two streams")
+    .min(2)
     .optional()
     .describe("data streams that alternate step by step; each updates only its own part of the model"),
   sequence_length: count
-    .max(2 ** 20, "must be at most 1048576")
+    .max(2 ** 20)
     .optional()
     .describe(
       "tokens per sequence; longer samples are cut and counted (default: 1024, or the model's positions if fewer)",
@@ -157,10 +147,7 @@ export const runSchema = z.strictObject({
     .boolean("must be true or false")
     .default(false)
     .describe("pack several samples into a sequence, hidden from each other; otherwise one per sequence, padded"),
-  loss_on: z
-    .enum(["responses", "all"], "must be one of responses, all")
-    .default("responses")
-    .describe("learn responses only, or prompts too"),
+  loss_on: z.enum(["responses", "all"]).default("responses").describe("learn responses only, or prompts too"),
   batch: count.max(65_536).default(8).describe("sequences per batch"),
   accumulation: count
     .max(65_536)
@@ -176,14 +163,14 @@ export const runSchema = z.strictObject({
   schedule: schedule.prefault({}).describe("learning rate schedule"),
   checkpoints: checkpoints.prefault({}).describe("when to write checkpoints, and which to keep"),
   save_dtype: z
-    .enum(SAVE_DTYPES, `must be one of ${SAVE_DTYPES.join(", ")}`)
+    .enum(["keep", "bfloat16", "float16", "float32"])
     .default("keep")
     .describe("element type of checkpoints; `keep`: that of the base; adapters: float32"),
   holdout: holdout.optional().describe("held-out data that no step trains on"),
   early_stopping: earlyStopping.optional().describe("end the run when the held-out loss stops improving"),
   revert: selection.optional().describe("part to reset to the base after training, in a separate checkpoint"),
   seed: z
-    .int("must be a whole number")
+    .int()
     .min(0)
     .max(2 ** 32 - 1)
     .default(0)
@@ -194,8 +181,13 @@ export const runSchema = z.strictObject({
     .describe("threads to compute with; another number may round sums differently (default: one per core)"),
 });
 
-/** The share of a warmup such as `10%`; undefined for a number of steps. */
-export function warmupShare(warmup: number | string): number | undefined {
-  const match = typeof warmup === "string" ? PERCENT.exec(warmup) : null;
-  return match ? Number(match[1]) / 100 : undefined;
+/** What to train, defaults filled in. */
+export type Run = z.output<typeof runSchema>;
+/** The same, as written. */
+export type RunInput = z.input<typeof runSchema>;
+
+/** A warmup in optimizer steps. @param steps of the run */
+export function warmupSteps(warmup: number | string, steps: number): number {
+  const share = PERCENT.exec(String(warmup))?.[1];
+  return share === undefined ? Number(warmup) : Math.round((Number(share) / 100) * steps);
 }

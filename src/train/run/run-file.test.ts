@@ -1,10 +1,11 @@
 // Runs as people write them: defaults, presets, every problem at once with its line. Not what a trainer does with them.
 import { describe, expect, it } from "vitest";
-import { RecipeError } from "../core/errors.js";
-import { learningRateFactor } from "./loop/schedule.js";
+import { RecipeError } from "../../core/errors.js";
 import { PRESET_NAMES } from "./presets.js";
-import { checkRun, type FieldText, parseRun, type Run, type RunInput, runFields, runJsonSchema } from "./run-file.js";
+import { checkRun, type FieldText, parseRun, runFields, runJsonSchema } from "./run-file.js";
+import { LORA_DEFAULTS, type Run, type RunInput } from "./run-schema.js";
 import { settleRun, trainedSelection } from "./run-settings.js";
+import { learningRateFactor } from "./schedule.js";
 
 const DATA = [{ source: "train.jsonl", map: { prompt: "question", response: "answer" } }];
 const SMALL = { base: "base", out: "run", data: DATA, optimizer: { lr: 1e-4 } } as RunInput;
@@ -35,7 +36,7 @@ describe("parseRun", () => {
       checkpoints: { every_samples: 5000, keep: "best_and_last" },
     });
     expect(settle(run)).toMatchObject({ steps: 3750, sequenceLength: 1024, learningRate: 1e-4, evaluateEvery: 5000 });
-    expect([trainedSelection(run), settle(run).lora, settle(run).notes]).toEqual(["all", undefined, []]);
+    expect([trainedSelection(run), settle(run).notes]).toEqual(["all", []]);
   });
 
   it("reports all problems at once, each with its line", () => {
@@ -138,7 +139,7 @@ describe("parseRun", () => {
     });
     expect(run.optimizer).toMatchObject({ lr: 2e-5, betas: [0.8, 0.9], decay: 0.5 });
     expect([run.holdout, run.train, run.schedule.warmup]).toEqual([{ samples: 20 }, "layers 0-4, 30-31", "10%"]);
-    expect(problemsOf(text, [["optimizer.lr", "fast"]])).toEqual(["line 4: optimizer.lr: must be a number"]);
+    expect(problemsOf(text, [["optimizer.lr", "fast"]])).toEqual(["line 4: optimizer.lr: must be a number, not text"]);
     expect(() => parseRun(text, { fields: [["data", "[{"]] })).toThrow(/data: "\[\{" is not a value/);
   });
 });
@@ -230,20 +231,17 @@ describe("settleRun", () => {
     );
     expect(learningRateFactor(schedule, 49, steps)).toBe(1);
     expect(notes).toEqual([
-      "sequence_length is 4096, and the model was made for 2048 positions; it never saw the others",
-      "the warmup of 50 steps is as long as the run, which has 50: the rate never falls",
+      "sequence_length is 4096, but the model was trained on at most 2048 positions",
+      "the warmup of 50 steps is as long as the run of 50 steps: the rate never falls",
     ]);
   });
 
   it("has factors for lora, and their defaults", () => {
-    const run = checkRun({ ...SMALL, method: "lora", optimizer: { lr: 1e-4, clip: false } });
-    expect(trainedSelection(run)).toBe("layers");
-    expect(settle(run)).toMatchObject({
-      lora: { rank: 64, alpha: 16, rankStabilised: true, dropout: 0 },
-      optimizer: { clip: undefined, epsilon: 1e-8, decayAll: false },
-    });
+    expect(trainedSelection(checkRun({ ...SMALL, method: "lora" }))).toBe("layers");
+    const defaults = { rank: 64, alpha: 16, rank_stabilised: true, dropout: 0, merge: false };
+    expect(LORA_DEFAULTS).toEqual(defaults);
     const own = checkRun({ ...SMALL, method: "lora", lora: { rank: 8, rank_stabilised: false } });
-    expect(settle(own).lora).toEqual({ rank: 8, alpha: 16, rankStabilised: false, dropout: 0 });
+    expect(own.lora).toEqual({ ...defaults, rank: 8, rank_stabilised: false });
   });
 });
 

@@ -1,9 +1,10 @@
 // Schedules against numbers written out by hand, and what holds of all of them. Not their place in a run.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { DECAY_SHAPES, describeSchedule, learningRateFactor, SCHEDULES, type Schedule } from "./schedule.js";
+import type { Schedule } from "./run-schema.js";
+import { DECAY_SHAPES, describeSchedule, learningRateFactor, SCHEDULES } from "./schedule.js";
 
-const plain: Schedule = { kind: "linear", warmup: 0, decayShare: 0.2, decayShape: "1-sqrt", floor: 0 };
+const plain: Schedule = { kind: "linear", warmup: 0, decay_share: 0.2, decay_shape: "1-sqrt", floor: 0 };
 const factors = (schedule: Partial<Schedule>, steps: number) =>
   Array.from({ length: steps }, (_, step) => learningRateFactor({ ...plain, ...schedule }, step, steps));
 
@@ -20,13 +21,13 @@ describe("learningRateFactor", () => {
     expect(found.slice(0, 5)).toEqual([0.25, 0.5, 0.75, 1, 1]);
     expect(found.slice(4, 17)).toEqual(Array(13).fill(1));
     expect(found.slice(17)).toEqual([0.5, 1 - Math.sqrt(0.5), 1 - Math.sqrt(0.75)]);
-    expect(factors({ kind: "wsd", decayShare: 0.5, decayShape: "linear" }, 8)).toEqual([
+    expect(factors({ kind: "wsd", decay_share: 0.5, decay_shape: "linear" }, 8)).toEqual([
       ...[1, 1, 1, 1],
       ...[1, 0.75, 0.5, 0.25],
     ]);
-    expect(factors({ kind: "wsd", decayShare: 0.5, decayShape: "cosine", floor: 0.1 }, 4)[3]).toBeCloseTo(0.55, 12);
+    expect(factors({ kind: "wsd", decay_share: 0.5, decay_shape: "cosine", floor: 0.1 }, 4)[3]).toBeCloseTo(0.55, 12);
     // A warmup that reaches into the decay shortens it.
-    expect(factors({ kind: "wsd", decayShare: 0.9, decayShape: "linear", warmup: 2 }, 4)).toEqual([0.5, 1, 1, 0.5]);
+    expect(factors({ kind: "wsd", decay_share: 0.9, decay_shape: "linear", warmup: 2 }, 4)).toEqual([0.5, 1, 1, 0.5]);
   });
 
   it("cosine, down to a floor", () => {
@@ -45,8 +46,8 @@ describe("learningRateFactor", () => {
     const schedules = fc.record({
       kind: fc.constantFrom(...SCHEDULES),
       warmup: fc.nat({ max: 40 }),
-      decayShare: fc.double({ min: 0.001, max: 1, noNaN: true }),
-      decayShape: fc.constantFrom(...DECAY_SHAPES),
+      decay_share: fc.double({ min: 0.001, max: 1, noNaN: true }),
+      decay_shape: fc.constantFrom(...DECAY_SHAPES),
       floor: fc.double({ min: 0, max: 1, noNaN: true }),
     });
     fc.assert(

@@ -1,6 +1,6 @@
 // The hyperparameters of the paper's fifteen experts, and defaults for models of other sizes that follow them.
 // Values only; what the fields mean is said by run-schema.ts.
-import { didYouMean } from "../core/index.js";
+import { didYouMean } from "../../core/index.js";
 
 type Row = readonly [
   lr: number,

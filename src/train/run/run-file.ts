@@ -2,8 +2,7 @@
 // lines. What depends on the base is settled by run-settings.ts.
 
 import { parse as parseYaml } from "yaml";
-import type { z } from "zod";
-import { own, RecipeError } from "../core/index.js";
+import { own, RecipeError } from "../../core/index.js";
 import {
   type Checked,
   checkSchema,
@@ -17,14 +16,10 @@ import {
   type SchemaField,
   type SettingsKind,
   schemaFields,
-} from "../settings/index.js";
+} from "../../settings/index.js";
 import { type PresetFields, presetFields, unknownPreset } from "./presets.js";
-import { runSchema } from "./run-schema.js";
+import { type Run, runSchema } from "./run-schema.js";
 
-/** What to train, defaults filled in. */
-export type Run = z.output<typeof runSchema>;
-/** The same as it may be written. */
-export type RunInput = z.input<typeof runSchema>;
 /** A field's path and its value as text, such as `["optimizer.lr", "1e-5"]`: what a flag gives. */
 export type FieldText = readonly [field: string, text: string];
 

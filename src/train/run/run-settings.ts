@@ -1,0 +1,76 @@
+// Rates, lengths and steps of a run, once its base and data are known.
+
+import { scaledPreset } from "./presets.js";
+import { type Run, type Schedule, warmupSteps } from "./run-schema.js";
+
+/** What of a run depends on the base and on the data. */
+export interface RunSettings {
+  /** Full learning rate. */
+  readonly learningRate: number;
+  /** Positions of a sequence. */
+  readonly sequenceLength: number;
+  /** Optimizer steps of the whole run. */
+  readonly steps: number;
+  /** Batch times accumulation. */
+  readonly sequencesPerStep: number;
+  readonly schedule: Schedule;
+  /** Samples between measurements of the held-out loss. */
+  readonly evaluateEvery: number;
+  /** For people; usually empty. */
+  readonly notes: readonly string[];
+}
+
+/** Positions of a sequence where nothing is written: what the paper's language experts have. */
+const DEFAULT_LENGTH = 1024;
+
+/** What of the base a run depends on. */
+export interface RunModel {
+  /** Number of parameters, for the presets that scale the rate. */
+  readonly parameters: number;
+  /** Positions that the model is made for. */
+  readonly contextLength: number;
+}
+
+/**
+ * What of the data a run depends on. Of a partition, whose streams take turns: of its longest stream, times the number of
+ * streams; the shorter ones begin again.
+ */
+export interface RunData {
+  /** Samples of one pass, holdout not counted. */
+  readonly samples: number;
+  /** Sequences that they make: as many, or fewer when packed. */
+  readonly sequences: number;
+}
+
+/** What is trained, as text: of the whole run, or undefined for a partition, whose streams say it. */
+export function trainedSelection(run: Run): string | undefined {
+  if (run.partition) return undefined;
+  return run.train ?? (run.method === "lora" ? "layers" : "all");
+}
+
+/** Settles what depends on the base and on the data. */
+export function settleRun(run: Run, model: RunModel, data: RunData): RunSettings {
+  const scaled = scaledPreset(run.preset, model);
+  const notes: string[] = [];
+  const learningRate = run.optimizer.lr ?? scaled?.lr ?? 0;
+  const sequenceLength = run.sequence_length ?? scaled?.sequenceLength ?? Math.min(DEFAULT_LENGTH, model.contextLength);
+  if (sequenceLength > model.contextLength) {
+    notes.push(
+      `sequence_length is ${sequenceLength}, but the model was trained on at most ${model.contextLength} positions`,
+    );
+  }
+  const sequencesPerStep = run.batch * run.accumulation;
+  const steps = stepsOf(run, data, sequencesPerStep);
+  const schedule = { ...run.schedule, warmup: warmupSteps(run.schedule.warmup, steps) };
+  if (schedule.warmup >= steps && schedule.kind !== "constant") {
+    notes.push(`the warmup of ${schedule.warmup} steps is as long as the run of ${steps} steps: the rate never falls`);
+  }
+  const evaluateEvery = run.holdout?.every_samples ?? run.checkpoints.every_samples;
+  return { learningRate, sequenceLength, steps, sequencesPerStep, schedule, evaluateEvery, notes };
+}
+
+function stepsOf({ steps, epochs, samples }: Run, data: RunData, perStep: number): number {
+  if (steps !== undefined) return steps;
+  const passes = samples === undefined ? (epochs ?? 1) : samples / data.samples;
+  return Math.max(1, Math.ceil((passes * data.sequences) / perStep));
+}
