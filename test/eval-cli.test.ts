@@ -1,7 +1,7 @@
 // layergraft eval and compare from end to end, against a server on this machine: tables, files, refusals, a killed run
 // that goes on, a server of the user's own that is stopped whatever happens.
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -138,8 +138,10 @@ describe("eval", () => {
   });
 
   it("starts the user's own server and stops it; other formats on request", async () => {
+    const env = { TMPDIR: temporaryFolder() };
     const outcome = await layergraft(evaluation("--backend", serving(), "--limit", "6", "--format", "csv", "-q"), {
       cwd: root,
+      env,
     });
     expectReadable(outcome.stderr);
     expect(outcome).toMatchObject({ status: DONE });
@@ -147,6 +149,18 @@ describe("eval", () => {
       /^counter,openai,me,counter,lengths,custom\/lengths@1,0,exact,share,0\.333/,
     );
     expect(serversLeft()).toEqual([]);
+    expect(readdirSync(env.TMPDIR)).toEqual([]);
+  });
+
+  it("removes the server's log after Ctrl-C while the server starts, if there is no --out", async () => {
+    const env = { TMPDIR: temporaryFolder() };
+    const sleeping = `serve:'${process.execPath}' -e 'setTimeout(() => {}, 60000)' {port}`;
+    const { child, ended } = start(evaluation("--backend", sleeping), { cwd: root, env });
+    for (let i = 0; i < 500 && readdirSync(env.TMPDIR).length === 0; i++) await sleep(20);
+    await sleep(100);
+    child.kill("SIGINT");
+    expect(await ended).toMatchObject({ status: INTERRUPTED });
+    expect(readdirSync(env.TMPDIR)).toEqual([]);
   });
 
   it.each([

@@ -1,7 +1,6 @@
-// From items to a backend's answers: how an item becomes a request, and by which of the backend's abilities a choice is
-// weighed. Reads and judges nothing.
+// From items to a backend's answers: makes requests of items, and decides how choices are weighed.
 import { LayergraftError } from "../core/index.js";
-import { type Answer, type Backend, type Chosen, type Generated, isFault } from "./backends/index.js";
+import { type Backend, type Generated, isError } from "./backends/index.js";
 import type { ChooseItem, GenerateItem, Item, Output, Task } from "./tasks/index.js";
 
 /** How an item was answered. `next token`: by the log-probabilities of the likeliest next tokens. */
@@ -9,18 +8,22 @@ export type AnsweredBy = "generation" | "log-likelihood" | "next token";
 
 export interface ItemAnswer {
   readonly by: AnsweredBy;
-  /** Undefined where there is no answer; `fault` says why. */
+  /** Undefined if there is no answer; `error` says why. */
   readonly output: Output | undefined;
   readonly finish?: Generated["finish"];
-  readonly fault?: string;
+  readonly error?: string;
 }
 
-/** A text to ask with, and what groups it with others. */
-interface Asked {
-  readonly text: string;
-  readonly prefix: string;
-  readonly specialTokens: boolean;
+/** An item, its place among the items, and the fields of a request that asks for it. */
+interface Asked<I extends Item> {
+  readonly index: number;
+  readonly item: I;
+  readonly context: string;
+  readonly common: { readonly prefix: string; readonly specialTokens: boolean };
 }
+
+/** Takes the answer to the item of an index. */
+type OnAnswer = (index: number, answer: ItemAnswer) => void;
 
 /**
  * Checks that a backend can answer a task, before anything is asked.
@@ -32,14 +35,14 @@ export function checkAbilities(task: Task, items: readonly Item[], backend: Back
     throw new LayergraftError(
       "backend",
       `${task.name} needs log-probabilities, which this server does not give. Of continuations: ${loglikelihood}. ` +
-        `Of next tokens: ${choose}. Nothing is scored by chance; use another server, or the engine`,
+        `Of next tokens: ${choose}. Use another server, or the engine`,
     );
   }
   if (!backend.renderChat && items.some(({ prompt }) => prompt.form === "chat")) {
     throw new LayergraftError(
       "backend",
-      `${task.name} asks chats, and the model's chat template is not known here; give the model's folder, or use a ` +
-        "protocol without chat",
+      `${task.name} needs the model's chat template; pass the model's folder (--tokenizer), or choose a protocol ` +
+        "without chat",
     );
   }
 }
@@ -52,126 +55,113 @@ export async function askItems(
   task: Task,
   items: readonly Item[],
   backend: Backend,
-  onAnswer: (index: number, answer: ItemAnswer) => void,
+  onAnswer: OnAnswer,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const asked = new Map<number, Asked>();
-  for (const [index, item] of items.entries()) asked.set(index, await textOf(task, item, backend));
-  const indicesOf = (kind: Item["kind"]): number[] => [...items.keys()].filter((index) => items[index]?.kind === kind);
-  await generate(indicesOf("generate"), items, asked, backend, onAnswer, signal);
-  await choose(indicesOf("choose"), items, asked, backend, onAnswer, signal);
+  const toGenerate: Asked<GenerateItem>[] = [];
+  const toChoose: Asked<ChooseItem>[] = [];
+  for (const [index, item] of items.entries()) {
+    const asked = { index, ...(await requestOf(task, item, backend)) };
+    if (item.kind === "generate") toGenerate.push({ ...asked, item });
+    else toChoose.push({ ...asked, item });
+  }
+  if (toGenerate.length > 0) await generate(toGenerate, backend, onAnswer, signal);
+  if (toChoose.length > 0) await choose(toChoose, backend, onAnswer, signal);
 }
 
-async function textOf({ protocol }: Task, { prompt }: Item, backend: Backend): Promise<Asked> {
+async function requestOf({ protocol }: Task, { prompt }: Item, backend: Backend) {
   if (prompt.form === "text") {
-    return { text: prompt.shared + prompt.own, prefix: prompt.shared, specialTokens: protocol.specialTokens };
+    const { specialTokens } = protocol;
+    return { context: prompt.shared + prompt.own, common: { prefix: prompt.shared, specialTokens } };
   }
-  const text = (await backend.renderChat?.(prompt.messages)) ?? "";
-  // A rendered chat has its special tokens in it.
-  return { text, prefix: JSON.stringify(prompt.messages.slice(0, prompt.shared)), specialTokens: false };
+  const context = (await backend.renderChat?.(prompt.messages)) ?? "";
+  // A rendered chat already has its special tokens.
+  const prefix = JSON.stringify(prompt.messages.slice(0, prompt.shared));
+  return { context, common: { prefix, specialTokens: false } };
 }
 
 async function generate(
-  indices: readonly number[],
-  items: readonly Item[],
-  asked: ReadonlyMap<number, Asked>,
+  asked: readonly Asked<GenerateItem>[],
   backend: Backend,
-  onAnswer: (index: number, answer: ItemAnswer) => void,
+  onAnswer: OnAnswer,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  if (indices.length === 0) return;
-  const requests = indices.map((index) => {
-    const { stop, maxNewTokens } = items[index] as GenerateItem;
-    const { text: prompt, prefix, specialTokens } = asked.get(index) as Asked;
-    return { prompt, prefix, specialTokens, stop, maxNewTokens };
+  const requests = asked.map(({ context, common, item: { stop, maxNewTokens } }) => {
+    return { prompt: context, ...common, stop, maxNewTokens };
   });
   await backend.generate(requests, {
     signal,
     onResult: (i, answer) => {
+      const index = asked[i]?.index ?? 0;
       const by = "generation";
-      if (isFault(answer)) onAnswer(indices[i] ?? 0, { by, output: undefined, fault: answer.fault });
-      else onAnswer(indices[i] ?? 0, { by, output: answer.text, finish: answer.finish });
+      if (isError(answer)) onAnswer(index, { by, output: undefined, error: answer.error });
+      else onAnswer(index, { by, output: answer.text, finish: answer.finish });
     },
   });
 }
 
 /**
- * Weighs choices. Where the choices are known to be single tokens, next-token log-probabilities are the same numbers as
- * log-likelihood and cost one request an item; what they cannot tell is asked as log-likelihood, all choices of the
- * item, so that numbers of two kinds are never compared.
+ * Weighs choices. Where choices are known to be single tokens, next-token log-probabilities equal log-likelihood and cost
+ * one request an item. If they lack a choice, all choices of the item are asked again as log-likelihood, so that numbers
+ * of two kinds are never compared.
  */
 async function choose(
-  indices: readonly number[],
-  items: readonly Item[],
-  asked: ReadonlyMap<number, Asked>,
+  asked: readonly Asked<ChooseItem>[],
   backend: Backend,
-  onAnswer: (index: number, answer: ItemAnswer) => void,
+  onAnswer: OnAnswer,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  if (indices.length === 0) return;
-  const { loglikelihood, choose } = backend.incapacities;
-  const canScore = loglikelihood === undefined;
-  const isExact = backend.identity.backend === "engine";
-  let left: readonly number[] = indices;
-  if (choose === undefined && (backend.identity.bos === "tokenizer" || !canScore)) {
-    const untold: number[] = [];
-    const requests = indices.map((index) => {
-      const { text: context, prefix, specialTokens } = asked.get(index) as Asked;
-      return { context, prefix, specialTokens, choices: (items[index] as ChooseItem).choices };
-    });
-    await backend.choose(requests, {
+  const { incapacities, identity } = backend;
+  const canScore = incapacities.loglikelihood === undefined;
+  const isExact = identity.backend === "engine";
+  if (incapacities.choose !== undefined || (identity.bos !== "tokenizer" && canScore)) {
+    return score(asked, backend, onAnswer, signal);
+  }
+  const unknown = new Set<number>();
+  const by = isExact ? "log-likelihood" : "next token";
+  await backend.choose(
+    asked.map(({ context, common, item: { choices } }) => ({ context, ...common, choices })),
+    {
       signal,
       onResult: (i, answer) => {
-        const index = indices[i] ?? 0;
-        const isTold = !isFault(answer) && answer.logprobs.every((logprob) => logprob !== null);
-        if (!isTold && canScore && !isExact) untold.push(index);
-        else onAnswer(index, answerOf(answer, isExact ? "log-likelihood" : "next token"));
+        const index = asked[i]?.index ?? 0;
+        const isKnown = !isError(answer) && answer.logprobs.every((logprob) => logprob !== null);
+        if (!isKnown && canScore && !isExact) unknown.add(index);
+        else if (isError(answer)) onAnswer(index, { by, output: undefined, error: answer.error });
+        else onAnswer(index, { by, output: answer.logprobs });
       },
-    });
-    left = untold.sort((a, b) => a - b);
-  }
-  if (left.length > 0) await score(left, items, asked, backend, onAnswer, signal);
+    },
+  );
+  const left = asked.filter(({ index }) => unknown.has(index));
+  if (left.length > 0) await score(left, backend, onAnswer, signal);
 }
 
-function answerOf(answer: Answer<Chosen>, by: AnsweredBy): ItemAnswer {
-  if (isFault(answer)) return { by, output: undefined, fault: answer.fault };
-  return { by, output: answer.logprobs };
-}
-
+/** Asks for the log-likelihood of each choice. */
 async function score(
-  indices: readonly number[],
-  items: readonly Item[],
-  asked: ReadonlyMap<number, Asked>,
+  asked: readonly Asked<ChooseItem>[],
   backend: Backend,
-  onAnswer: (index: number, answer: ItemAnswer) => void,
+  onAnswer: OnAnswer,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const requests = indices.flatMap((index) => {
-    const { text: context, prefix, specialTokens } = asked.get(index) as Asked;
-    return (items[index] as ChooseItem).choices.map((continuation, choice) => ({
-      index,
-      choice,
-      request: { context, continuation, prefix, specialTokens },
-    }));
-  });
-  const open = new Map(indices.map((index) => [index, new Map<number, number>()]));
-  const problems = new Map<number, string>();
+  const requests = asked.flatMap(({ context, common, item }, i) =>
+    item.choices.map((continuation, choice) => ({ i, choice, request: { context, continuation, ...common } })),
+  );
+  const known = asked.map(() => new Map<number, number>());
+  const errors = new Map<number, string>();
   await backend.loglikelihood(
     requests.map(({ request }) => request),
     {
       signal,
-      onResult: (i, answer) => {
-        const { index = 0, choice = 0 } = requests[i] ?? {};
-        const known = open.get(index);
-        if (!known) return;
-        if (isFault(answer)) problems.set(index, answer.fault);
-        known.set(choice, isFault(answer) ? Number.NaN : answer.logprob);
-        const { choices } = items[index] as ChooseItem;
-        if (known.size < choices.length) return;
-        const fault = problems.get(index);
+      onResult: (at, answer) => {
+        const { i = 0, choice = 0 } = requests[at] ?? {};
+        const [logprobs, { index, item }] = [known[i], asked[i]] as [Map<number, number>, Asked<ChooseItem>];
+        if (isError(answer)) errors.set(i, answer.error);
+        logprobs.set(choice, isError(answer) ? Number.NaN : answer.logprob);
+        if (logprobs.size < item.choices.length) return;
+        const error = errors.get(i);
         const by = "log-likelihood";
-        if (fault !== undefined) onAnswer(index, { by, output: undefined, fault });
-        else onAnswer(index, { by, output: choices.map((_, at) => known.get(at) ?? null) });
+        if (error !== undefined) onAnswer(index, { by, output: undefined, error });
+        else onAnswer(index, { by, output: item.choices.map((_, at) => logprobs.get(at) ?? null) });
       },
     },
   );

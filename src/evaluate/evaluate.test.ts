@@ -176,7 +176,7 @@ describe("choices", () => {
   it("are refused by a server that gives no log-probabilities, before anything is asked", async () => {
     const { server, backend } = await vllm({ echo: "refused", mostLogprobs: 0 });
     const running = run({ tasks: [generateTask(2), chooseTask(2)], backend, out });
-    await expect(running).rejects.toThrow(/letters needs log-probabilities.*at most 0 logprobs.*scored by chance/s);
+    await expect(running).rejects.toThrow(/letters needs log-probabilities.*at most 0 logprobs.*Use another server/s);
     expect(server.requests).toEqual([]);
     expect(() => readdirSync(out)).toThrow();
   });
@@ -245,7 +245,9 @@ describe("problems", () => {
     const chat = { form: "chat", messages: [{ role: "user", content: "is" }], shared: 0 } as const;
     const [item] = await itemsOf(generateTask(1));
     const load = async () => ({ items: [{ ...(item as GenerateItem), prompt: chat }], notes: [] });
-    await expect(run({ tasks: [generateTask(1, { load })], backend })).rejects.toThrow(/chat template is not known/);
+    await expect(run({ tasks: [generateTask(1, { load })], backend })).rejects.toThrow(
+      /needs the model.s chat template/,
+    );
   });
 });
 

@@ -2,6 +2,7 @@
 // Which tasks there are and where results go, run.ts says.
 
 import { availableParallelism } from "node:os";
+import pLimit from "p-limit";
 import { groupBy, LayergraftError, RecipeError } from "../core/index.js";
 import { askItems, type ItemAnswer } from "./ask.js";
 import { type Backend, keyOf, withCache } from "./backends/index.js";
@@ -71,7 +72,7 @@ export class TaskRun {
   #judged = 0;
   #done = 0;
   #refused = 0;
-  #lastFault = "";
+  #lastError = "";
   #answered = 0;
   /** Answers that were there from an earlier run. */
   #kept = 0;
@@ -89,16 +90,17 @@ export class TaskRun {
     const { task, items } = this.#loaded;
     const { folder, signal } = this.#options;
     const failure = new AbortController();
-    const within = AbortSignal.any([failure.signal, ...(signal ? [signal] : [])]);
+    const anyEnd = AbortSignal.any([failure.signal, ...(signal ? [signal] : [])]);
     const { backend: direct } = this.#options;
     const backend = folder ? withCache(direct, folder.cache, () => this.#kept++) : direct;
-    const judging = new Judging(task.executes ? Math.min(MOST_EXECUTIONS, availableParallelism()) : items.length);
+    const limit = pLimit(task.executes ? Math.min(MOST_EXECUTIONS, availableParallelism()) : items.length);
+    const judging: Promise<void>[] = [];
     let first: unknown;
     const fail = (error: unknown): void => {
       first ??= error;
       failure.abort();
     };
-    this.#tell();
+    this.#report();
     try {
       await askItems(
         task,
@@ -107,19 +109,19 @@ export class TaskRun {
         (index, answer) => {
           this.#answers[index] = answer;
           this.#answered++;
-          if (answer.fault !== undefined) {
+          if (answer.error !== undefined) {
             this.#refused++;
-            this.#lastFault = answer.fault;
+            this.#lastError = answer.error;
             if (this.#isHopeless()) fail(this.#hopeless());
           }
-          judging.add(() => this.#judge(index, answer, within)).catch(fail);
+          judging.push(limit(() => this.#judge(index, answer, anyEnd)).catch(fail));
         },
-        within,
+        anyEnd,
       );
     } catch (error) {
       fail(error);
     }
-    await judging.end();
+    await Promise.all(judging);
     if (first !== undefined) throw first;
     if (signal?.aborted) throw stopped();
     if (this.#refused === items.length) throw this.#hopeless();
@@ -133,7 +135,7 @@ export class TaskRun {
   #hopeless(): LayergraftError {
     return new LayergraftError(
       "backend",
-      `${this.#loaded.task.name}: every one of the first ${this.#refused} requests was refused, the last with: ${this.#lastFault}`,
+      `${this.#loaded.task.name}: every one of the first ${this.#refused} requests was refused, the last with: ${this.#lastError}`,
     );
   }
 
@@ -157,7 +159,7 @@ export class TaskRun {
       gold: item.gold,
       output: answer.output ?? null,
       ...(answer.finish === undefined ? {} : { finish: answer.finish }),
-      ...(answer.fault === undefined ? {} : { fault: answer.fault }),
+      ...(answer.error === undefined ? {} : { fault: answer.error }),
       reading: reading ?? null,
       ...(execution === undefined ? {} : { execution }),
       verdict: verdict ?? null,
@@ -165,7 +167,7 @@ export class TaskRun {
     this.#samples[index] = sample;
     this.#count(verdict);
     this.#options.onSample?.(task, sample, item, index);
-    this.#tell();
+    this.#report();
   }
 
   /** Executes a program, once: what came out is kept like an answer, as a second time might be slower. */
@@ -216,7 +218,7 @@ export class TaskRun {
     return by === "corpus" ? score?.(this.#sums) : (this.#sums[0] ?? 0) / this.#judged;
   }
 
-  #tell(): void {
+  #report(): void {
     const { onProgress, number, tasks } = this.#options;
     const { task, items } = this.#loaded;
     const { name: metric, scale } = this.#headline();
@@ -284,38 +286,4 @@ export class TaskRun {
 function countBy(words: readonly string[]): Record<string, number> {
   const counts = [...groupBy([...words].sort(), (word) => word)].map(([word, { length }]) => [word, length]);
   return Object.fromEntries(counts) as Record<string, number>;
-}
-
-/** Verdicts under way, a bounded number at once. */
-class Judging {
-  readonly #most: number;
-  readonly #all: Promise<unknown>[] = [];
-  readonly #waiting: (() => void)[] = [];
-  #running = 0;
-
-  constructor(most: number) {
-    this.#most = most;
-  }
-
-  add(work: () => Promise<void>): Promise<void> {
-    const done = this.#place(work);
-    this.#all.push(done.catch(() => undefined));
-    return done;
-  }
-
-  async #place(work: () => Promise<void>): Promise<void> {
-    if (this.#running >= this.#most) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    else this.#running++;
-    try {
-      await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#running--;
-    }
-  }
-
-  async end(): Promise<void> {
-    await Promise.all(this.#all);
-  }
 }

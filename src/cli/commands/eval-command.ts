@@ -39,6 +39,7 @@ import {
 } from "../shared/output.js";
 
 interface EvalFlags extends BackendFlags {
+  readonly seed: number;
   readonly tasks?: string[];
   readonly list?: boolean;
   readonly protocol?: string[];

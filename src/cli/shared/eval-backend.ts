@@ -1,8 +1,7 @@
-import { mkdirSync } from "node:fs";
-import { mkdtemp, stat } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { exists, formatDuration, LayergraftError, own } from "../../core/index.js";
+import { CancelledError, exists, formatDuration, LayergraftError, own } from "../../core/index.js";
 import { loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
 import {
   type Backend,
@@ -32,7 +31,6 @@ export interface BackendFlags extends EngineOptions {
   readonly startTimeout?: number;
   readonly context?: number;
   readonly apiKeyEnv?: string;
-  readonly seed: number;
   readonly out?: string;
 }
 
@@ -106,9 +104,13 @@ async function openServed(
 ): Promise<OpenedBackend> {
   const model = isFolder ? resolve(source) : source;
   const digest = isFolder ? (await openCheckpoint(source)).digest : undefined;
-  const logFolder = flags.out ?? (await mkdtemp(join(tmpdir(), "layergraft-eval-")));
-  mkdirSync(logFolder, { recursive: true });
+  const temporary = flags.out === undefined ? await mkdtemp(join(tmpdir(), "layergraft-eval-")) : undefined;
+  const logFolder = flags.out ?? temporary ?? "";
+  await mkdir(logFolder, { recursive: true });
   const log = join(logFolder, SERVER_LOG);
+  const removeTemporary = async () => {
+    if (temporary !== undefined) await rm(temporary, { recursive: true, force: true });
+  };
   note(`starting the server; its output goes to ${log}`);
   let notedAt = 0;
   const server = await startServer({
@@ -123,7 +125,15 @@ async function openServed(
       notedAt = seconds;
       note(`waiting for the server, ${formatDuration(seconds)} so far${lastLine ? `: ${lastLine.slice(0, 120)}` : ""}`);
     },
+  }).catch(async (error: unknown) => {
+    // Other errors name the log, which stays to be read.
+    if (error instanceof CancelledError) await removeTemporary();
+    throw error;
   });
+  const stop = async () => {
+    await server.stop();
+    await removeTemporary();
+  };
   try {
     const backend = await openOpenAI({ ...options, url: server.url, served: flags.model ?? model, digest });
     return {
@@ -131,11 +141,11 @@ async function openServed(
       url: server.url,
       close: async () => {
         await backend.close();
-        await server.stop();
+        await stop();
       },
     };
   } catch (error) {
-    await server.stop();
+    await stop();
     throw error;
   }
 }
@@ -150,7 +160,6 @@ async function serverOptions(flags: BackendFlags, folder: string | undefined): P
     concurrency: flags.concurrency,
     timeout: flags.timeout,
     retries: flags.retries,
-    seed: flags.seed,
     apiKey: readKey(flags.apiKeyEnv),
     tokenizer: hasTokenizer ? await loadTokenizer(folder) : undefined,
     renderChat: rendererOf(template),

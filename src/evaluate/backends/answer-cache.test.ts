@@ -34,7 +34,7 @@ function echo(options: { batch?: number; faulty?: string } = {}): { backend: Bac
     async generate(requests, { onResult } = {}) {
       asked.push(requests.map(({ prompt }) => prompt));
       return requests.map(({ prompt }, i) => {
-        const answer = prompt === options.faulty ? { fault: "no" } : { text: prompt, finish: "stop" as const };
+        const answer = prompt === options.faulty ? { error: "no" } : { text: prompt, finish: "stop" as const };
         onResult?.(i, answer);
         return answer;
       });

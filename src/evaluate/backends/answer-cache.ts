@@ -3,7 +3,7 @@
 
 import { z } from "zod";
 import { AppendLog, digestOfJson, groupBy, readLog } from "../../core/index.js";
-import { type Answer, type AnswerOptions, type Backend, isFault } from "./backend.js";
+import { type Answer, type AnswerOptions, type Backend, isError } from "./backend.js";
 
 const entrySchema = z.tuple([z.string(), z.unknown()]);
 
@@ -94,7 +94,7 @@ export function withCache(backend: Backend, cache: AnswerCache, onKept: () => vo
           signal,
           onResult: (i, result) => {
             const place = places[i] ?? [];
-            if (!isFault(result)) cache.put(keyAt(place), result);
+            if (!isError(result)) cache.put(keyAt(place), result);
             for (const index of place) take(index, result);
           },
         },

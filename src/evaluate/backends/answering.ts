@@ -1,92 +1,158 @@
-// What the adapters of servers share: asking many things at once, and reading JSON that a stranger wrote.
+// What the backends of servers share: many requests at once, and reading JSON of unknown shape.
 
 import { setMaxListeners } from "node:events";
-import { LayergraftError } from "../../core/index.js";
-import type { Answer, AnswerOptions, Problem } from "./backend.js";
-import { ServerError } from "./http.js";
+import pLimit from "p-limit";
+import { isObject, LayergraftError } from "../../core/index.js";
+import { encodePair } from "../../engine/index.js";
+import type {
+  Answer,
+  AnswerOptions,
+  Backend,
+  ChooseRequest,
+  Chosen,
+  Encode,
+  Generated,
+  GenerateRequest,
+  Loglikelihood,
+  LoglikelihoodRequest,
+  RequestError,
+} from "./backend.js";
+import { HttpClient, type HttpOptions, ServerError } from "./http.js";
 import { stopped } from "./stopped.js";
 
-/**
- * Answers of a server that say: this request, not you or me, is at fault; too long a prompt, most of all. 200: again and
- * again no answer was in it.
- */
+/** Statuses that concern one request, such as a prompt that is too long. 200: no attempt had an answer in it. */
 const REFUSALS = [200, 400, 413, 422];
 
+/** Answers one request. */
+type Answerer<Q, T extends object> = (request: Q, signal: AbortSignal | undefined) => Promise<Answer<T>>;
+
 /**
- * Answers requests, a bounded number at once. What the server refuses becomes a fault of that request; any other error
- * ends all of it, after the requests under way.
+ * Answers requests, a bounded number at once. What the server refuses becomes the error of that request. Any other error
+ * ends all requests.
  */
 export async function answerAll<Q, T extends object>(
   requests: readonly Q[],
   concurrency: number,
-  one: (request: Q, signal: AbortSignal | undefined) => Promise<Answer<T>>,
+  answerOne: Answerer<Q, T>,
   options: AnswerOptions<T> = {},
 ): Promise<Answer<T>[]> {
-  const answers: Answer<T>[] = [];
-  // One failure stops the others' waiting, which may be long.
   const failure = new AbortController();
   const signal = AbortSignal.any([failure.signal, ...(options.signal ? [options.signal] : [])]);
   // Every request under way listens to it.
   setMaxListeners(0, signal);
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    while (next < requests.length && !signal.aborted) {
-      const index = next++;
-      const answer = await one(requests[index] as Q, signal).catch((error: unknown): Problem => {
-        if (error instanceof ServerError && REFUSALS.includes(error.status)) return { fault: error.message };
-        throw error;
-      });
-      answers[index] = answer;
-      options.onResult?.(index, answer);
-    }
+  const limit = pLimit(concurrency);
+  const answers: Answer<T>[] = [];
+  const answer = async (request: Q, index: number): Promise<void> => {
+    if (signal.aborted) return;
+    const result = await answerOne(request, signal).catch((error: unknown): RequestError => {
+      if (error instanceof ServerError && REFUSALS.includes(error.status)) return { error: error.message };
+      throw error;
+    });
+    answers[index] = result;
+    options.onResult?.(index, result);
   };
-  let first: unknown;
-  const workers = Array.from({ length: Math.min(concurrency, requests.length) }, () =>
-    worker().catch((error: unknown) => {
-      if (first === undefined) first = error;
-      failure.abort();
-    }),
+  const all = requests.map((request, index) =>
+    limit(answer, request, index).catch((error: unknown) => failure.abort({ error })),
   );
-  await Promise.all(workers);
-  if (first !== undefined) throw first;
+  await Promise.all(all);
   if (options.signal?.aborted) throw stopped();
+  if (failure.signal.aborted) throw (failure.signal.reason as { error: unknown }).error;
   return answers;
 }
 
-export type Json = Record<string, unknown>;
+/** How a server answers one request of each kind; `loglikelihood` is absent where no server of its make can. */
+export interface ServerAnswers {
+  readonly generate: Answerer<GenerateRequest, Generated>;
+  readonly loglikelihood?: Answerer<LoglikelihoodRequest, Loglikelihood>;
+  readonly choose: Answerer<ChooseRequest, Chosen>;
+}
+
+/**
+ * Opens the backend of a server.
+ * @param open finds out what the server is; the connections are closed if it fails
+ */
+export async function openServer(
+  options: HttpOptions,
+  open: (
+    http: HttpClient,
+  ) => Promise<Pick<Backend, "identity" | "incapacities" | "renderChat"> & { readonly answers: ServerAnswers }>,
+): Promise<Backend> {
+  const http = new HttpClient(options);
+  try {
+    const { answers, ...opened } = await open(http);
+    const { incapacities } = opened;
+    const each =
+      <Q, T extends object>(answerOne: Answerer<Q, T> | undefined, what: string, reason?: string) =>
+      async (requests: readonly Q[], answering?: AnswerOptions<T>): Promise<Answer<T>[]> => {
+        if (answerOne && reason === undefined) return answerAll(requests, http.concurrency, answerOne, answering);
+        throw new LayergraftError("backend", `this backend cannot ${what}: ${reason}`);
+      };
+    return {
+      ...opened,
+      generate: each(answers.generate, "generate text"),
+      loglikelihood: each(answers.loglikelihood, "score continuations", incapacities.loglikelihood),
+      choose: each(answers.choose, "weigh choices", incapacities.choose),
+      close: async () => http.close(),
+    };
+  } catch (error) {
+    http.close();
+    throw error;
+  }
+}
+
+/** The token of each choice, or why the choices cannot be weighed as next tokens. */
+export async function tokensOfChoices(
+  encode: Encode,
+  { context, choices, specialTokens = true }: ChooseRequest,
+  signal: AbortSignal | undefined,
+): Promise<number[] | RequestError> {
+  const ids: number[] = [];
+  for (const continuation of choices) {
+    const request = { context, continuation, specialTokens };
+    const pair = await encodePair((text, marks) => encode(text, marks, signal), request);
+    const [id] = pair.continuation;
+    if (id === undefined || pair.continuation.length > 1) {
+      const tokens = pair.continuation.length;
+      return { error: `"${continuation}" is ${tokens} tokens here, not one, so it is in no list of next tokens` };
+    }
+    ids.push(id);
+  }
+  return ids;
+}
+
+function fieldOf(value: unknown, key: string): unknown {
+  return isObject(value) ? value[key] : undefined;
+}
 
 /** A field that is an object; an empty one where it is not. */
-export function objectAt(value: unknown, key: string | number): Json {
-  const inner = typeof value === "object" && value !== null ? (value as Json)[key] : undefined;
-  return typeof inner === "object" && inner !== null ? (inner as Json) : {};
+export function objectAt(value: unknown, key: string): Readonly<Record<string, unknown>> {
+  const inner = fieldOf(value, key);
+  return isObject(inner) ? inner : {};
 }
 
 export function listAt(value: unknown, key: string): unknown[] {
-  const inner = typeof value === "object" && value !== null ? (value as Json)[key] : undefined;
+  const inner = fieldOf(value, key);
   return Array.isArray(inner) ? inner : [];
 }
 
 export function stringAt(value: unknown, key: string): string | undefined {
-  const inner = typeof value === "object" && value !== null ? (value as Json)[key] : undefined;
+  const inner = fieldOf(value, key);
   return typeof inner === "string" ? inner : undefined;
 }
 
 export function numberAt(value: unknown, key: string): number | undefined {
-  const inner = typeof value === "object" && value !== null ? (value as Json)[key] : undefined;
+  const inner = fieldOf(value, key);
   return typeof inner === "number" && Number.isFinite(inner) ? inner : undefined;
 }
 
-/** Whether a value is a list of token ids. */
-export function isIds(value: unknown): value is number[] {
-  return Array.isArray(value) && value.every((id) => Number.isSafeInteger(id) && (id as number) >= 0);
+/** The field `tokens` where it is a list of token ids. */
+export function idsOf(reply: unknown): number[] | undefined {
+  const ids = fieldOf(reply, "tokens");
+  const isId = (id: unknown) => Number.isSafeInteger(id) && Number(id) >= 0;
+  return Array.isArray(ids) && ids.every(isId) ? ids : undefined;
 }
 
 /** What the answer of a server that tokenizes lacks. */
 export function lacksIds(reply: unknown): string | undefined {
-  return isIds((reply as Json | null)?.tokens) ? undefined : "token ids";
-}
-
-/** For what a server cannot do and was asked for nevertheless. */
-export function unable(what: string, reason: string): LayergraftError {
-  return new LayergraftError("backend", `this backend cannot ${what}: ${reason}`);
+  return idsOf(reply) ? undefined : "token ids";
 }

@@ -80,14 +80,14 @@ export interface Chosen {
 }
 
 /** A request that the backend refused or could not answer rightly; the others are not concerned. */
-export interface Problem {
-  readonly fault: string;
+export interface RequestError {
+  readonly error: string;
 }
 
-export type Answer<T> = T | Problem;
+export type Answer<T> = T | RequestError;
 
-export function isFault<T extends object>(answer: Answer<T>): answer is Problem {
-  return "fault" in answer;
+export function isError<T extends object>(answer: Answer<T>): answer is RequestError {
+  return "error" in answer;
 }
 
 export interface AnswerOptions<T> {

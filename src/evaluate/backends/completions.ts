@@ -2,10 +2,9 @@
 
 import { own } from "../../core/index.js";
 import { encodePair } from "../../engine/index.js";
-import { answerAll, listAt, numberAt, objectAt, stringAt } from "./answering.js";
+import { listAt, numberAt, objectAt, stringAt, tokensOfChoices } from "./answering.js";
 import {
   type Answer,
-  type AnswerOptions,
   type ChooseRequest,
   type Chosen,
   cutAtStop,
@@ -15,7 +14,7 @@ import {
   type Loglikelihood,
   type LoglikelihoodRequest,
   moveBlanks,
-  type Problem,
+  type RequestError,
 } from "./backend.js";
 import { type HttpClient, ServerError } from "./http.js";
 
@@ -56,27 +55,12 @@ export class CompletionServer {
     this.#model = model;
   }
 
-  generate(requests: readonly GenerateRequest[], options?: AnswerOptions<Generated>): Promise<Answer<Generated>[]> {
-    return answerAll(requests, this.#http.concurrency, (request, signal) => this.#generate(request, signal), options);
-  }
-
-  loglikelihood(
-    requests: readonly LoglikelihoodRequest[],
-    options?: AnswerOptions<Loglikelihood>,
-  ): Promise<Answer<Loglikelihood>[]> {
-    return answerAll(requests, this.#http.concurrency, (request, signal) => this.#score(request, signal), options);
-  }
-
-  choose(requests: readonly ChooseRequest[], options?: AnswerOptions<Chosen>): Promise<Answer<Chosen>[]> {
-    return answerAll(requests, this.#http.concurrency, (request, signal) => this.#choose(request, signal), options);
-  }
-
   /** Why the server cannot score what it is given: tried with a text whose tokens it must give back. */
   async whyNoEcho(text: string, signal: AbortSignal | undefined): Promise<string | undefined> {
     const cut = text.lastIndexOf(" ");
     try {
-      const answer = await this.#score({ context: text.slice(0, cut), continuation: text.slice(cut) }, signal);
-      return "fault" in answer ? answer.fault : undefined;
+      const answer = await this.loglikelihood({ context: text.slice(0, cut), continuation: text.slice(cut) }, signal);
+      return "error" in answer ? answer.error : undefined;
     } catch (error) {
       if (error instanceof ServerError) return error.message;
       throw error;
@@ -99,7 +83,7 @@ export class CompletionServer {
     return reason;
   }
 
-  async #generate(request: GenerateRequest, signal: AbortSignal | undefined): Promise<Answer<Generated>> {
+  readonly generate = async (request: GenerateRequest, signal: AbortSignal | undefined): Promise<Answer<Generated>> => {
     const prompt = await this.#prompt(request.prompt, request.specialTokens ?? true, signal);
     const { stop, maxNewTokens, temperature = 0, topP = 1, seed = 0 } = request;
     const stops = this.#is(TAKES_MANY_STOPS) ? stop : stop.slice(0, MOST_STOPS);
@@ -115,72 +99,62 @@ export class CompletionServer {
       },
       signal,
     );
-    const fault = wrongPrompt(prompt, completion);
-    if (fault) return fault;
+    const error = wrongPrompt(prompt, completion);
+    if (error) return error;
     const { text, stopped } = cutAtStop(completion.text, stop);
     if (stopped || completion.finish === "stop") return { text, finish: "stop" };
     if (completion.finish === "length") return { text, finish: "length" };
-    return { fault: `the server ended the answer with "${completion.finish}", neither "stop" nor "length"` };
-  }
+    return { error: `the server ended the answer with "${completion.finish}", neither "stop" nor "length"` };
+  };
 
-  async #score(request: LoglikelihoodRequest, signal: AbortSignal | undefined): Promise<Answer<Loglikelihood>> {
+  readonly loglikelihood = async (
+    request: LoglikelihoodRequest,
+    signal: AbortSignal | undefined,
+  ): Promise<Answer<Loglikelihood>> => {
     const { encode } = this.#model;
     const pair = encode && (await encodePair((text, marks) => encode(text, marks, signal), request));
     if (pair && (pair.context.length === 0 || pair.continuation.length === 0)) {
-      return { fault: "a context or a continuation without tokens has no log-likelihood" };
+      return { error: "a context or a continuation without tokens has no log-likelihood" };
     }
     const prompt = pair ? [...pair.context, ...pair.continuation] : request.context + request.continuation;
     // One token more is generated, as some servers refuse none; it stands after the prompt's.
     const completion = await this.#complete(prompt, { echo: true, logprobs: 1, ...this.#bos(request) }, signal);
     const { tokens, logprobs, top, promptTokens, newTokens } = completion;
-    const fault = wrongPrompt(prompt, completion);
-    if (fault) return fault;
+    const error = wrongPrompt(prompt, completion);
+    if (error) return error;
     if (promptTokens === undefined || newTokens === undefined) {
       return {
-        fault: "the server does not say how many tokens the prompt has, so its log-probabilities prove nothing",
+        error: "the server does not say how many tokens the prompt has, so its log-probabilities prove nothing",
       };
     }
     const expected = promptTokens + newTokens;
     if (logprobs.length !== expected || tokens.length !== expected || promptTokens < 2) {
       return {
-        fault:
+        error:
           `asked to echo a prompt of ${promptTokens} tokens, the server gave log-probabilities of ${logprobs.length} ` +
           `in all, ${newTokens} of them generated: it does not score prompts`,
       };
     }
     const count = pair ? pair.continuation.length : tailLength(tokens.slice(0, promptTokens), request.continuation);
     if (count === undefined) {
-      return { fault: "no token of the server ends where the continuation begins, so it cannot be scored apart" };
+      return { error: "no token of the server ends where the continuation begins, so it cannot be scored apart" };
     }
     const from = promptTokens - count;
     const scores = logprobs.slice(from, promptTokens);
     if (!scores.every((score) => typeof score === "number")) {
-      return { fault: "the server left out log-probabilities of the continuation" };
+      return { error: "the server left out log-probabilities of the continuation" };
     }
     const greedy = scores.every((score, i) => score >= Math.max(...Object.values(top[from + i] ?? {})));
     return { logprob: scores.reduce((sum, score) => sum + score, 0), tokens: count, greedy };
-  }
+  };
 
-  async #choose(request: ChooseRequest, signal: AbortSignal | undefined): Promise<Answer<Chosen>> {
+  readonly choose = async (request: ChooseRequest, signal: AbortSignal | undefined): Promise<Answer<Chosen>> => {
     const { specialTokens = true } = request;
     const { context, choices } = moveBlanks(request.context, request.choices);
     const { encode } = this.#model;
     const byId = encode !== undefined && this.#is(["vllm"]);
-    const ids: number[] = [];
-    for (const choice of encode ? choices : []) {
-      const pair = await encodePair((text, marks) => (encode as Encode)(text, marks, signal), {
-        context,
-        continuation: choice,
-        specialTokens,
-      });
-      const [id] = pair.continuation;
-      if (id === undefined || pair.continuation.length > 1) {
-        return {
-          fault: `"${choice}" is ${pair.continuation.length} tokens here, not one, so it is in no list of next tokens`,
-        };
-      }
-      ids.push(id);
-    }
+    const ids = encode ? await tokensOfChoices(encode, { context, choices, specialTokens }, signal) : [];
+    if ("error" in ids) return ids;
     const prompt = await this.#prompt(context, specialTokens, signal);
     const completion = await this.#complete(
       prompt,
@@ -188,8 +162,8 @@ export class CompletionServer {
       { logprobs: this.#model.topCount, ...(byId ? { return_tokens_as_token_ids: true } : {}), ...this.#bos(request) },
       signal,
     );
-    const fault = wrongPrompt(prompt, completion);
-    if (fault) return fault;
+    const error = wrongPrompt(prompt, completion);
+    if (error) return error;
     const top = completion.top[0] ?? {};
     const isById = byId && Object.keys(top).some((token) => /^token_id:\d+$/.test(token));
     const find = (choice: string, i: number): number | undefined =>
@@ -199,7 +173,7 @@ export class CompletionServer {
             .map((space) => own(top, choice.replace(/^ /, space)))
             .find((logprob) => logprob !== undefined);
     return { logprobs: choices.map((choice, i) => find(choice, i) ?? null) };
-  }
+  };
 
   #is(owners: readonly string[]): boolean {
     return owners.includes(this.#model.owner ?? "");
@@ -259,10 +233,10 @@ function readTop(value: unknown): Record<string, number> {
 }
 
 /** A server that cuts a prompt, or reads ids as something else, has not been asked what we asked. */
-function wrongPrompt(prompt: string | readonly number[], { promptTokens }: Completion): Problem | undefined {
+function wrongPrompt(prompt: string | readonly number[], { promptTokens }: Completion): RequestError | undefined {
   if (typeof prompt === "string" || promptTokens === undefined || promptTokens === prompt.length) return undefined;
   return {
-    fault: `the prompt has ${prompt.length} tokens, but the server took ${promptTokens}; its context may be too short`,
+    error: `the prompt has ${prompt.length} tokens, but the server took ${promptTokens}; its context may be too short`,
   };
 }
 

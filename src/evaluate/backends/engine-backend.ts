@@ -11,10 +11,10 @@ import {
   encodeWith,
   type Generated,
   type GenerateRequest,
-  isFault,
+  isError,
   type Loglikelihood,
   type LoglikelihoodRequest,
-  type Problem,
+  type RequestError,
 } from "./backend.js";
 import { stopped } from "./stopped.js";
 
@@ -85,10 +85,10 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     );
   };
 
-  /** Answers batch by batch; `tell` takes answers as they come, and must have had all of them in the end. */
+  /** Answers batch by batch; `onAnswer` must be called once for each request. */
   async function inBatches<Q extends { readonly prefix?: string | undefined }, T extends object>(
     requests: readonly Q[],
-    answerBatch: (batch: readonly Q[], tell: (i: number, answer: Answer<T>) => void) => Promise<void>,
+    answerBatch: (batch: readonly Q[], onAnswer: (i: number, answer: Answer<T>) => void) => Promise<void>,
     { signal, onResult }: AnswerOptions<T> = {},
   ): Promise<Answer<T>[]> {
     const answers: Answer<T>[] = [];
@@ -106,13 +106,13 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     return answers;
   }
 
-  const tooLong = (tokens: number, wanted: number): Problem => ({
-    fault: `the prompt has ${tokens} tokens, which with ${wanted} more is beyond the model's context of ${engine.contextLength}`,
+  const tooLong = (tokens: number, wanted: number): RequestError => ({
+    error: `the prompt has ${tokens} tokens, which with ${wanted} more exceeds the model's context of ${engine.contextLength}`,
   });
 
   async function generate(
     batch: readonly GenerateRequest[],
-    tell: (i: number, answer: Answer<Generated>) => void,
+    onAnswer: (i: number, answer: Answer<Generated>) => void,
     signal: AbortSignal | undefined,
   ): Promise<void> {
     const prompts = await Promise.all(
@@ -128,7 +128,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
       // A prompt that fills the context is not cut, and an answer that ran out of it is not taken for whole.
       const length = (i: number): number => prompts[i]?.length ?? 0;
       const fitting = indices.filter((i) => length(i) < engine.contextLength);
-      for (const i of indices) if (!fitting.includes(i)) tell(i, tooLong(length(i), maxNewTokens));
+      for (const i of indices) if (!fitting.includes(i)) onAnswer(i, tooLong(length(i), maxNewTokens));
       await engine.generate(
         fitting.map((i) => prompts[i] ?? []),
         {
@@ -138,10 +138,10 @@ export function engineBackend(options: EngineBackendOptions): Backend {
           onDone: (j, { text, finish, ids }) => {
             const i = fitting[j] ?? 0;
             const cut = cutAtStop(text, stop);
-            if (finish === "invalid") tell(i, { fault: "the model's scores of the next token are not numbers" });
-            else if (finish !== "length" || cut.stopped) tell(i, { text: cut.text, finish: "stop" });
-            else if (ids.length < maxNewTokens) tell(i, tooLong(length(i), maxNewTokens));
-            else tell(i, { text, finish: "length" });
+            if (finish === "invalid") onAnswer(i, { error: "the model's scores of the next token are not numbers" });
+            else if (finish !== "length" || cut.stopped) onAnswer(i, { text: cut.text, finish: "stop" });
+            else if (ids.length < maxNewTokens) onAnswer(i, tooLong(length(i), maxNewTokens));
+            else onAnswer(i, { text, finish: "length" });
           },
         },
       );
@@ -155,20 +155,20 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     const pairs = await Promise.all(
       batch.map((request) => encodePair((text, marks) => encode(text, marks, signal), request)),
     );
-    const problems = pairs.map(({ context, continuation }): Problem | undefined =>
+    const errors = pairs.map(({ context, continuation }): RequestError | undefined =>
       context.length === 0 || continuation.length === 0
-        ? { fault: "a context or a continuation without tokens has no log-likelihood" }
+        ? { error: "a context or a continuation without tokens has no log-likelihood" }
         : context.length + continuation.length > engine.contextLength
           ? tooLong(context.length, continuation.length)
           : undefined,
     );
-    const sound = pairs.filter((_, i) => problems[i] === undefined);
+    const sound = pairs.filter((_, i) => errors[i] === undefined);
     const scores = sound.length === 0 ? [] : await engine.scoreContinuations(sound, { batch: size, signal });
     let next = 0;
-    return problems.map((fault): Answer<Loglikelihood> => {
-      if (fault) return fault;
+    return errors.map((error): Answer<Loglikelihood> => {
+      if (error) return error;
       const score = scores[next++];
-      if (!score || !Number.isFinite(score.logprob)) return { fault: "the model's log-probability is not a number" };
+      if (!score || !Number.isFinite(score.logprob)) return { error: "the model's log-probability is not a number" };
       return { logprob: score.logprob, tokens: score.tokens.length, greedy: score.greedy };
     });
   }
@@ -184,30 +184,30 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     incapacities: {},
     batches,
     generate: (requests, answering) =>
-      inBatches(requests, (batch, tell) => generate(batch, tell, answering?.signal), answering),
+      inBatches(requests, (batch, onAnswer) => generate(batch, onAnswer, answering?.signal), answering),
     loglikelihood: (requests, answering) =>
       inBatches(
         requests,
-        async (batch, tell) => {
+        async (batch, onAnswer) => {
           const scores = await loglikelihood(batch, answering?.signal);
-          for (const [i, score] of scores.entries()) tell(i, score);
+          for (const [i, score] of scores.entries()) onAnswer(i, score);
         },
         answering,
       ),
     choose: (requests, answering) =>
       inBatches(
         requests,
-        async (batch, tell) => {
+        async (batch, onAnswer) => {
           const flat = batch.flatMap(({ choices, ...request }) =>
             choices.map((continuation) => ({ ...request, continuation })),
           );
           const scores = await loglikelihood(flat, answering?.signal);
           let from = 0;
           for (const [i, { choices }] of batch.entries()) {
-            const own = scores.slice(from, from + choices.length);
+            const scored = scores.slice(from, from + choices.length);
             from += choices.length;
-            const fault = own.find(isFault);
-            tell(i, fault ?? { logprobs: own.map((score) => ("logprob" in score ? score.logprob : null)) });
+            const error = scored.find(isError);
+            onAnswer(i, error ?? { logprobs: scored.map((score) => ("logprob" in score ? score.logprob : null)) });
           }
         },
         answering,

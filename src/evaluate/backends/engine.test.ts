@@ -97,9 +97,9 @@ describe("generation", () => {
       { prompt: "abcdefg", maxNewTokens: 4, stop: [] },
       { prompt: "abc", maxNewTokens: 4, stop: [] },
     ]);
-    expect(answers.map((answer) => "fault" in answer)).toEqual([true, true, false]);
+    expect(answers.map((answer) => "error" in answer)).toEqual([true, true, false]);
     expect(answers[0]).toEqual({
-      fault: "the prompt has 11 tokens, which with 4 more is beyond the model's context of 10",
+      error: "the prompt has 11 tokens, which with 4 more exceeds the model's context of 10",
     });
     expect(calls.generate[0]?.prompts).toHaveLength(2);
   });
@@ -152,9 +152,9 @@ describe("scoring", () => {
       { context: "abcdefgh", continuation: "abc" },
       { context: "is", continuation: " the" },
     ]);
-    expect(answers.map((answer) => "fault" in answer)).toEqual([true, true, true, false]);
+    expect(answers.map((answer) => "error" in answer)).toEqual([true, true, true, false]);
     const [choice] = await backendOf(engine).choose([{ context: "abcdefgh", choices: [" A", "abc"] }]);
-    expect(choice).toEqual({ fault: expect.stringMatching(/beyond the model's context of 10/) });
+    expect(choice).toEqual({ error: expect.stringMatching(/exceeds the model's context of 10/) });
   });
 });
 

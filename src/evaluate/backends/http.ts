@@ -1,32 +1,28 @@
-// Talking to a server: JSON over kept connections, a bounded number at once, patient with what passes. Knows no API.
+// Talks to a server: JSON over kept connections, with retries. Knows no API.
 
+import { once } from "node:events";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, LayergraftError, Random, redactor } from "../../core/index.js";
+import { CancelledError, formatBytes, formatDuration, isObject, LayergraftError, redactor } from "../../core/index.js";
 import { stopped } from "./stopped.js";
 
 export interface HttpOptions {
-  /** Where the server is: http://host:port, with or without a path. */
+  /** Server URL, http://host:port, with or without a path. */
   readonly url: string;
-  /** Requests at once; default 8. */
+  /** Requests at once. Default: 8. */
   readonly concurrency?: number | undefined;
-  /** How long one answer may take, in seconds; default 600: a long answer of a large model on a busy server. */
+  /** Seconds to wait for one answer. Default: 600, for a long answer of a large model on a busy server. */
   readonly timeout?: number | undefined;
-  /** How often a request is sent again after what may pass; default 6. */
+  /** Retries of a request on transient errors. Default: 6. */
   readonly retries?: number | undefined;
-  /** Of the jitter; default 0. */
-  readonly seed?: number | undefined;
-  /** Sent as `Authorization: Bearer`; never written anywhere, and taken out of what the server says. */
+  /** Sent as `Authorization: Bearer`. Never written anywhere, and removed from what the server says. */
   readonly apiKey?: string | undefined;
-  /** First wait before sending again, in seconds; doubles each time; default 0.5. */
+  /** Seconds before the first retry; doubles each time. Default: 0.5. */
   readonly backoff?: number | undefined;
 }
 
-/**
- * A server that answered with an error, or not at all. `status` is 0 when there was no answer, and 200 when what came as
- * one is none.
- */
+/** A server that answered with an error (`status`), not at all (0), or with 200 and no usable answer. */
 export class ServerError extends LayergraftError {
   readonly status: number;
 
@@ -42,14 +38,14 @@ interface Reply {
   readonly retryAfter: string | undefined;
 }
 
-/** Answers that another attempt may better: time-outs, rate limits, and what proxies say while a server restarts. */
-const PASSING = [200, 408, 425, 429, 500, 502, 503, 504, 529];
+/** Statuses worth a retry: no or no usable answer, timeouts, rate limits, and what proxies say while a server restarts. */
+const TRANSIENT = [0, 200, 408, 425, 429, 500, 502, 503, 504, 529];
 const TIMEOUT_SECONDS = 600;
 const RETRIES = 6;
 const CONCURRENCY = 8;
 const BACKOFF_SECONDS = 0.5;
 const MOST_BACKOFF_SECONDS = 30;
-/** A server that asks for a longer pause is not to be waited for: a person should know. */
+/** A server that asks for a longer pause is reported instead of waited for. */
 const MOST_PAUSE_SECONDS = 600;
 /** Log-probabilities of a long prompt with twenty alternatives each take some MB; this is far more. */
 const MOST_REPLY_BYTES = 256 * 2 ** 20;
@@ -58,19 +54,15 @@ export class HttpClient {
   readonly #base: URL;
   readonly #agent: HttpAgent;
   readonly #options: HttpOptions;
-  readonly #random: Random;
-  /** Takes out of a text what only we and the server should know. */
   readonly #redact: (text: string) => string;
+  /** How many requests to send at once. */
   readonly concurrency: number;
-  #running = 0;
-  readonly #waiting: (() => void)[] = [];
-  /** Moment before which nobody sends, when the server asked for a pause. */
+  /** Moment before which nothing is sent, as the server asked for a pause. */
   #pausedUntil = 0;
 
   constructor(options: HttpOptions) {
     this.#base = readUrl(options.url);
     this.#options = options;
-    this.#random = Random.of(options.seed ?? 0, "jitter");
     const { username, password } = this.#base;
     const login = [username, password].map(decodeURIComponent).join(":");
     this.#redact = redactor([options.apiKey, decodeURIComponent(password), login]);
@@ -79,69 +71,71 @@ export class HttpClient {
     this.#agent = new Agent({ keepAlive: true, maxSockets: this.concurrency, maxFreeSockets: this.concurrency });
   }
 
-  /** The server's address without what may be secret in it. */
+  /** The server's URL without login and query. */
   get url(): string {
     return plainAddress(this.#base);
   }
 
-  /** Asks once: for the beginning, where a server that does not answer is not there. */
-  async get(path: string, signal?: AbortSignal): Promise<unknown> {
-    const outcome = await this.#attempt("GET", path, undefined, signal);
-    if (outcome instanceof ServerError) throw outcome;
-    return outcome;
+  /** Sends a GET request once, without retries: a server that does not answer at first is not there. */
+  get(path: string, signal?: AbortSignal): Promise<unknown> {
+    return this.#request("GET", path, undefined, signal);
   }
 
   /**
-   * Asks, and asks again after what may pass.
-   * @param lacks says what an answer with status 200 lacks, if anything: then it is one that may pass, too
-   * @throws {ServerError} after the last attempt, or at once for what another attempt cannot better
+   * Sends a POST request, and retries on transient errors.
+   * @param lacks says what an answer with status 200 lacks; an answer that lacks something is retried, too
+   * @throws {ServerError} after the last retry, or at once for an error that a retry cannot fix
    */
-  post(
+  async post(
     path: string,
     body: unknown,
     signal?: AbortSignal,
     lacks: (reply: unknown) => string | undefined = () => undefined,
   ): Promise<unknown> {
     const text = JSON.stringify(body);
-    return this.#place(async () => {
-      const retries = this.#options.retries ?? RETRIES;
-      for (let attempt = 0; ; attempt++) {
-        const reply = await this.#attempt("POST", path, text, signal);
-        const missing = reply instanceof ServerError ? undefined : lacks(reply);
-        const outcome =
-          missing === undefined ? reply : new ServerError(`${this.url}${path} answered without ${missing}`, 200);
-        if (!(outcome instanceof ServerError)) return outcome;
-        const passing = outcome.status === 0 || PASSING.includes(outcome.status);
-        if (!passing) throw outcome;
+    const { retries = RETRIES, backoff = BACKOFF_SECONDS } = this.#options;
+    for (let attempt = 0; ; attempt++) {
+      try {
+        const reply = await this.#request("POST", path, text, signal);
+        const missing = lacks(reply);
+        if (missing === undefined) return reply;
+        throw new ServerError(`${this.url}${path} answered without ${missing}`, 200);
+      } catch (error) {
+        if (!(error instanceof ServerError && TRANSIENT.includes(error.status))) throw error;
         if (attempt >= retries) {
-          throw new ServerError(`${outcome.message} (asked ${attempt + 1} times)`, outcome.status, outcome);
+          throw new ServerError(`${error.message} (asked ${attempt + 1} times)`, error.status, error);
         }
-        // Half of the wait is by chance, so that requests refused together do not come back together.
-        const wait = Math.min(MOST_BACKOFF_SECONDS, (this.#options.backoff ?? BACKOFF_SECONDS) * 2 ** attempt);
-        await pause(wait * (0.5 + 0.5 * this.#random.float()), signal);
       }
-    });
-  }
-
-  /** The answer of a server that may not know the path: undefined unless it gave JSON and said all is well. */
-  async ask(path: string, body?: unknown, signal?: AbortSignal): Promise<Record<string, unknown> | undefined> {
-    try {
-      const reply = await this.#send(body === undefined ? "GET" : "POST", path, JSON.stringify(body), signal);
-      const value = reply.status === 200 ? this.#parse(reply.body) : undefined;
-      return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
-    } catch (error) {
-      if (error instanceof CancelledError) throw error;
-      return undefined;
+      // Half of the wait is random, so that requests refused together are not retried together.
+      const wait = Math.min(MOST_BACKOFF_SECONDS, backoff * 2 ** attempt);
+      await pause(wait * (0.5 + 0.5 * Math.random()), signal);
     }
   }
 
-  /** Status of an answer, 0 where there is none. */
+  /** The answer of a server that may not know the path: undefined unless it is a JSON object with status 200. */
+  async ask(
+    path: string,
+    body?: unknown,
+    signal?: AbortSignal,
+  ): Promise<Readonly<Record<string, unknown>> | undefined> {
+    try {
+      const method = body === undefined ? "GET" : "POST";
+      const reply = await this.#request(method, path, JSON.stringify(body), signal);
+      return isObject(reply) ? reply : undefined;
+    } catch (error) {
+      if (error instanceof ServerError) return undefined;
+      throw error;
+    }
+  }
+
+  /** The status of an answer; 0 without one. */
   async status(path: string, signal?: AbortSignal): Promise<number> {
     try {
-      return (await this.#send("GET", path, undefined, signal)).status;
+      await this.get(path, signal);
+      return 200;
     } catch (error) {
-      if (error instanceof CancelledError) throw error;
-      return 0;
+      if (error instanceof ServerError) return error.status;
+      throw error;
     }
   }
 
@@ -149,53 +143,44 @@ export class HttpClient {
     this.#agent.destroy();
   }
 
-  /** One of `concurrency` places at the server. */
-  async #place<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#running >= this.concurrency) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    else this.#running++;
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#running--;
-    }
-  }
-
-  async #attempt(method: string, path: string, body: string | undefined, signal: AbortSignal | undefined) {
+  /** @throws {ServerError} without an answer with status 200 that is JSON */
+  async #request(
+    method: string,
+    path: string,
+    body: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<unknown> {
     for (let left = this.#pausedUntil - Date.now(); left > 0; left = this.#pausedUntil - Date.now()) {
       await pause(left / 1000, signal);
     }
-    let reply: Reply;
-    try {
-      reply = await this.#send(method, path, body, signal);
-    } catch (error) {
+    const place = `${this.url}${path}`;
+    const {
+      status,
+      body: text,
+      retryAfter,
+    } = await this.#send(method, path, body, signal).catch((error: Error) => {
       if (error instanceof CancelledError) throw error;
-      return new ServerError(`${this.url}${path} does not answer: ${(error as Error).message}`, 0, error);
-    }
-    const { status } = reply;
+      throw new ServerError(`${place} does not answer: ${error.message}`, 0, error);
+    });
     if (status === 200) {
       try {
-        return this.#parse(reply.body);
+        return this.#parse(text);
       } catch {
-        const text = this.#redact(reply.body).slice(0, 100);
-        return new ServerError(`${this.url}${path} answered what is not JSON: ${text}`, 200);
+        throw new ServerError(`${place} answered what is not JSON: ${this.#redact(text).slice(0, 100)}`, 200);
       }
     }
-    const seconds = readRetryAfter(reply.retryAfter);
-    if (seconds !== undefined && PASSING.includes(status)) {
+    const seconds = readRetryAfter(retryAfter);
+    if (seconds !== undefined && TRANSIENT.includes(status)) {
       if (seconds > MOST_PAUSE_SECONDS) {
-        throw new ServerError(
-          `${this.url}${path} wants to be left alone for ${Math.round(seconds)} s; go on later with --resume`,
-          status,
-        );
+        const wait = formatDuration(seconds);
+        throw new LayergraftError("server", `${place} asks to retry after ${wait}; resume later with --resume`);
       }
       this.#pausedUntil = Math.max(this.#pausedUntil, Date.now() + seconds * 1000);
     }
-    return new ServerError(`${this.url}${path} answered ${status}: ${this.#describe(reply.body)}`, status);
+    throw new ServerError(`${place} answered ${status}: ${this.#describe(text)}`, status);
   }
 
-  /** A server's JSON. Secrets are taken out here, before anything is cut, so that no part of one is left. */
+  /** A server's JSON. Secrets are removed before any text is shortened, so that no part of one is left. */
   #parse(body: string): unknown {
     const clean = (value: unknown): unknown => {
       if (typeof value === "string") return this.#redact(value);
@@ -212,61 +197,48 @@ export class HttpClient {
     try {
       const value = this.#parse(body) as { error?: unknown; message?: unknown; detail?: unknown };
       const inner = value.error ?? value.message ?? value.detail;
-      const message = typeof inner === "object" && inner !== null ? (inner as { message?: unknown }).message : inner;
+      const message = isObject(inner) ? inner.message : inner;
       if (typeof message === "string") text = message;
     } catch {
-      // not JSON: as it is
+      // Text that is not JSON is shown as it is.
     }
     return text.replace(/\s+/g, " ").trim().slice(0, 300) || "nothing more";
   }
 
-  #send(method: string, path: string, body: string | undefined, signal: AbortSignal | undefined): Promise<Reply> {
-    const seconds = this.#options.timeout ?? TIMEOUT_SECONDS;
-    const { apiKey } = this.#options;
+  async #send(method: string, path: string, body: string | undefined, signal: AbortSignal | undefined): Promise<Reply> {
+    if (signal?.aborted) throw stopped();
+    const { apiKey, timeout = TIMEOUT_SECONDS } = this.#options;
+    const limit = AbortSignal.timeout(timeout * 1000);
     const url = new URL(this.#base.pathname.replace(/\/$/, "") + path, this.#base);
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(stopped());
-      const request = (url.protocol === "https:" ? httpsRequest : httpRequest)(url, {
-        method,
-        agent: this.#agent,
-        headers: {
-          accept: "application/json",
-          ...(body === undefined
-            ? {}
-            : { "content-type": "application/json", "content-length": Buffer.byteLength(body) }),
-          ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
-        },
-      });
-      const timer = setTimeout(() => request.destroy(new Error(`no answer within ${seconds} s`)), seconds * 1000);
-      const onAbort = (): void => void request.destroy(stopped());
-      signal?.addEventListener("abort", onAbort, { once: true });
-      const done = (finish: () => void): void => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", onAbort);
-        finish();
-      };
-      request.on("error", (error) => done(() => reject(signal?.aborted ? stopped() : error)));
-      request.on("response", (response: IncomingMessage) => {
-        const chunks: Buffer[] = [];
-        let bytes = 0;
-        response.on("data", (chunk: Buffer) => {
-          bytes += chunk.length;
-          if (bytes > MOST_REPLY_BYTES) request.destroy(new Error(`an answer of more than ${MOST_REPLY_BYTES} bytes`));
-          else chunks.push(chunk);
-        });
-        response.on("error", (error) => done(() => reject(signal?.aborted ? stopped() : error)));
-        response.on("end", () =>
-          done(() =>
-            resolve({
-              status: response.statusCode ?? 0,
-              body: Buffer.concat(chunks).toString("utf8"),
-              retryAfter: response.headers["retry-after"],
-            }),
-          ),
-        );
-      });
-      request.end(body);
+    const content = { "content-type": "application/json", "content-length": Buffer.byteLength(body ?? "") };
+    const request = (url.protocol === "https:" ? httpsRequest : httpRequest)(url, {
+      method,
+      agent: this.#agent,
+      signal: AbortSignal.any([limit, ...(signal ? [signal] : [])]),
+      headers: {
+        accept: "application/json",
+        ...(body === undefined ? {} : content),
+        ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+      },
     });
+    try {
+      request.end(body);
+      const [response] = (await once(request, "response")) as [IncomingMessage];
+      // An error after this point also reaches the response, which throws it below.
+      request.on("error", () => undefined);
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        bytes += chunk.length;
+        if (bytes > MOST_REPLY_BYTES) throw new Error(`the answer has more than ${formatBytes(MOST_REPLY_BYTES)}`);
+        chunks.push(chunk);
+      }
+      const text = Buffer.concat(chunks).toString("utf8");
+      return { status: response.statusCode ?? 0, body: text, retryAfter: response.headers["retry-after"] };
+    } catch (error) {
+      if (signal?.aborted) throw stopped();
+      throw limit.aborted ? new Error(`no answer within ${timeout} s`) : error;
+    }
   }
 }
 
@@ -278,12 +250,12 @@ async function pause(seconds: number, signal: AbortSignal | undefined): Promise<
   }
 }
 
-/** An address without what may be secret in it: a name and a password, a query. */
+/** A URL without what may be secret in it: login and query. */
 export function plainAddress(url: URL): string {
   return `${url.protocol}//${url.host}${url.pathname.replace(/\/$/, "")}`;
 }
 
-/** What may be an address, without the name and password that may stand in it. */
+/** A text without the logins of URLs in it. */
 export function withoutLogin(text: string): string {
   return text.replace(/\/\/[^/\s]*@/g, "//");
 }
@@ -293,18 +265,15 @@ function readUrl(text: string): URL {
   try {
     url = new URL(text);
   } catch {
-    // said below, together with other schemes
+    // Reported below, together with other schemes.
   }
   if (url?.protocol !== "http:" && url?.protocol !== "https:") {
-    throw new LayergraftError(
-      "usage",
-      `"${withoutLogin(text)}" is no address of a server; write it as http://host:port`,
-    );
+    throw new LayergraftError("usage", `"${withoutLogin(text)}" is not a server URL; write it as http://host:port`);
   }
   return url;
 }
 
-/** Seconds that a Retry-After header asks for: a number, or a date (RFC 9110, section 10.2.3). */
+/** The pause that a Retry-After header asks for: seconds, or a date (RFC 9110, section 10.2.3). */
 function readRetryAfter(header: string | undefined): number | undefined {
   if (header === undefined) return undefined;
   const seconds = Number(header);

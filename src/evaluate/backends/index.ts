@@ -13,10 +13,10 @@ export {
   type Generated,
   type GenerateRequest,
   type Incapacities,
-  isFault,
+  isError,
   type Loglikelihood,
   type LoglikelihoodRequest,
-  type Problem,
+  type RequestError,
 } from "./backend.js";
 export { type EngineBackendOptions, type EvaluationEngine, engineBackend } from "./engine-backend.js";
 export { plainAddress, ServerError, withoutLogin } from "./http.js";

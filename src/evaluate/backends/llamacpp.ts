@@ -3,8 +3,7 @@
 
 import { posix, win32 } from "node:path";
 import { LayergraftError } from "../../core/index.js";
-import { encodePair } from "../../engine/index.js";
-import { answerAll, lacksIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
+import { idsOf, lacksIds, listAt, numberAt, objectAt, openServer, stringAt, tokensOfChoices } from "./answering.js";
 import {
   type Answer,
   type Backend,
@@ -14,9 +13,9 @@ import {
   type Encode,
   type Generated,
   type GenerateRequest,
-  type Problem,
+  type RequestError,
 } from "./backend.js";
-import { HttpClient } from "./http.js";
+import type { HttpClient } from "./http.js";
 import type { ServerOptions } from "./openai.js";
 
 /** More than the 20 that other servers give, as llama.cpp has no bound: a letter is seldom beyond. */
@@ -39,13 +38,12 @@ const PLAIN_SAMPLING = {
  * Opens a llama.cpp server.
  * @throws {LayergraftError} code `server` when it does not answer or is another
  */
-export async function openLlamaCpp(options: ServerOptions): Promise<Backend> {
-  const http = new HttpClient(options);
-  try {
+export function openLlamaCpp(options: ServerOptions): Promise<Backend> {
+  return openServer(options, async (http) => {
     const props = await http.get("/props", options.signal);
     const path = stringAt(props, "model_path");
     if (path === undefined) {
-      throw new LayergraftError("server", `${http.url} is no llama.cpp server: its /props names no model`);
+      throw new LayergraftError("server", `${http.url} is not a llama.cpp server: its /props names no model`);
     }
     const name = stringAt(props, "model_alias") || win32.basename(posix.basename(path));
     if (options.model !== undefined && options.model !== name) {
@@ -62,18 +60,10 @@ export async function openLlamaCpp(options: ServerOptions): Promise<Backend> {
         bos: "tokenizer",
       },
       incapacities: { loglikelihood: NO_PROMPT_LOGPROBS },
-      generate: (requests, answering) => answerAll(requests, http.concurrency, server.generate, answering),
-      loglikelihood: async () => {
-        throw unable("score continuations", NO_PROMPT_LOGPROBS);
-      },
-      choose: (requests, answering) => answerAll(requests, http.concurrency, server.choose, answering),
+      answers: server,
       renderChat: options.renderChat ?? server.renderChat,
-      close: async () => http.close(),
     };
-  } catch (error) {
-    http.close();
-    throw error;
-  }
+  });
 }
 
 class LlamaCppServer {
@@ -85,7 +75,7 @@ class LlamaCppServer {
 
   readonly encode: Encode = async (content, add_special, signal) => {
     const body = { content, add_special, parse_special: true };
-    return listAt(await this.#http.post("/tokenize", body, signal, lacksIds), "tokens") as number[];
+    return idsOf(await this.#http.post("/tokenize", body, signal, lacksIds)) ?? [];
   };
 
   readonly renderChat = async (messages: readonly { role: string; content: string }[]): Promise<string> => {
@@ -98,8 +88,8 @@ class LlamaCppServer {
     const prompt = await this.encode(request.prompt, request.specialTokens ?? true, signal);
     const settings = { n_predict: maxNewTokens, temperature, top_k: temperature > 0 ? 0 : 1, top_p: topP, seed, stop };
     const reply = await this.#complete(prompt, settings, signal);
-    const fault = cutPrompt(prompt, reply);
-    if (fault) return fault;
+    const error = cutPrompt(prompt, reply);
+    if (error) return error;
     const { text, stopped } = cutAtStop(stringAt(reply, "content") ?? "", stop);
     // Older servers say it in three booleans.
     const { stop_type, stopped_limit } = reply as { stop_type?: unknown; stopped_limit?: unknown };
@@ -107,36 +97,20 @@ class LlamaCppServer {
     return { text, finish: isCut && !stopped ? "length" : "stop" };
   };
 
-  readonly choose = async (
-    { context, choices, specialTokens = true }: ChooseRequest,
-    signal: AbortSignal | undefined,
-  ): Promise<Answer<Chosen>> => {
-    const ids: number[] = [];
-    for (const continuation of choices) {
-      const pair = await encodePair((text, marks) => this.encode(text, marks, signal), {
-        context,
-        continuation,
-        specialTokens,
-      });
-      const [id] = pair.continuation;
-      if (id === undefined || pair.continuation.length > 1) {
-        return {
-          fault: `"${continuation}" is ${pair.continuation.length} tokens here, not one, so it is in no list of next tokens`,
-        };
-      }
-      ids.push(id);
-    }
-    const prompt = await this.encode(context.trimEnd(), specialTokens, signal);
+  readonly choose = async (request: ChooseRequest, signal: AbortSignal | undefined): Promise<Answer<Chosen>> => {
+    const ids = await tokensOfChoices(this.encode, request, signal);
+    if ("error" in ids) return ids;
+    const prompt = await this.encode(request.context.trimEnd(), request.specialTokens ?? true, signal);
     // Below zero: greedy, with probabilities as they are before any sampling, in old servers as in new.
     const settings = { n_predict: 1, temperature: -1, n_probs: TOP_COUNT, post_sampling_probs: false };
     const reply = await this.#complete(prompt, settings, signal);
-    const fault = cutPrompt(prompt, reply);
-    if (fault) return fault;
+    const error = cutPrompt(prompt, reply);
+    if (error) return error;
     const [first] = listAt(reply, "completion_probabilities");
     const top = listAt(first, "top_logprobs");
     if (top.length === 0) {
       return {
-        fault: "the server lists no log-probabilities of next tokens; update llama.cpp to a version of 2025 or later",
+        error: "the server lists no log-probabilities of next tokens; update llama.cpp to a version of 2025 or later",
       };
     }
     const found = new Map(top.map((entry) => [numberAt(entry, "id"), numberAt(entry, "logprob")]));
@@ -151,14 +125,14 @@ class LlamaCppServer {
 }
 
 /** A prompt that did not fit was cut, and the answer is to another one. */
-function cutPrompt(prompt: readonly number[], reply: unknown): Problem | undefined {
+function cutPrompt(prompt: readonly number[], reply: unknown): RequestError | undefined {
   const taken = numberAt(reply, "tokens_evaluated");
   const settings = objectAt(reply, "generation_settings");
   const context = numberAt(settings, "n_ctx");
   const isCut = (reply as { truncated?: unknown }).truncated === true;
   if (!isCut && (taken === undefined || taken === prompt.length)) return undefined;
   return {
-    fault:
+    error:
       `the prompt has ${prompt.length} tokens, more than the server's context${context ? ` of ${context}` : ""} holds ` +
       "together with the answer; start it with a larger --ctx-size (it is divided among the --parallel slots)",
   };

@@ -1,7 +1,7 @@
 // Ollama by its own endpoint, /api/generate with raw prompts: its imitation of OpenAI's drops log-probabilities in
 // silence, and without being told it repeats less than the model would and cuts long prompts.
 import { didYouMean, formatSome, LayergraftError } from "../../core/index.js";
-import { answerAll, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
+import { listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
 import {
   type Answer,
   type Backend,
@@ -12,7 +12,7 @@ import {
   type GenerateRequest,
   moveBlanks,
 } from "./backend.js";
-import { HttpClient } from "./http.js";
+import type { HttpClient } from "./http.js";
 import type { ServerOptions } from "./openai.js";
 
 export interface OllamaOptions extends ServerOptions {
@@ -33,21 +33,19 @@ const NO_PROMPT_LOGPROBS =
  * Opens a model of an Ollama server.
  * @throws {LayergraftError} code `server` when it does not answer or is too old, `usage` when it lacks the model
  */
-export async function openOllama(options: OllamaOptions): Promise<Backend> {
+export function openOllama(options: OllamaOptions): Promise<Backend> {
   const { signal } = options;
-  const http = new HttpClient(options);
-  try {
+  return openServer(options, async (http) => {
     const version = stringAt(await http.get("/api/version", signal), "version");
-    if (version === undefined) throw new LayergraftError("server", `${http.url} is no Ollama server`);
+    if (version === undefined) throw new LayergraftError("server", `${http.url} is not an Ollama server`);
     if (isOlder(version)) {
       throw new LayergraftError(
         "server",
-        `Ollama ${version} cuts long prompts in silence and gives no log-probabilities; update it to ${OLDEST.join(".")} or later`,
+        `Ollama ${version} cuts long prompts silently and gives no log-probabilities; update it to ${OLDEST.join(".")} or later`,
       );
     }
     const { name, digest } = await findModel(http, options);
     const context = options.contextLength ?? Math.min(CONTEXT_LENGTH, await contextOf(http, name, signal));
-    const server = new OllamaServer(http, name, context);
     return {
       identity: {
         backend: "ollama",
@@ -57,18 +55,10 @@ export async function openOllama(options: OllamaOptions): Promise<Backend> {
         bos: "server",
       },
       incapacities: { loglikelihood: NO_PROMPT_LOGPROBS },
-      generate: (requests, answering) => answerAll(requests, http.concurrency, server.generate, answering),
-      loglikelihood: async () => {
-        throw unable("score continuations", NO_PROMPT_LOGPROBS);
-      },
-      choose: (requests, answering) => answerAll(requests, http.concurrency, server.choose, answering),
+      answers: new OllamaServer(http, name, context),
       renderChat: options.renderChat,
-      close: async () => http.close(),
     };
-  } catch (error) {
-    http.close();
-    throw error;
-  }
+  });
 }
 
 function isOlder(version: string): boolean {
@@ -123,7 +113,7 @@ class OllamaServer {
     const reason = stringAt(reply, "done_reason");
     if (stopped || reason === "stop") return { text, finish: "stop" };
     if (reason === "length") return { text, finish: "length" };
-    return { fault: `the server ended the answer with "${reason}", neither "stop" nor "length"` };
+    return { error: `the server ended the answer with "${reason}", neither "stop" nor "length"` };
   };
 
   readonly choose = async (request: ChooseRequest, signal: AbortSignal | undefined): Promise<Answer<Chosen>> => {
@@ -132,7 +122,7 @@ class OllamaServer {
     const body = { prompt: context, options, logprobs: true, top_logprobs: TOP_COUNT };
     const [first] = listAt(await this.#ask(body, signal), "logprobs");
     const top = listAt(first, "top_logprobs");
-    if (top.length === 0) return { fault: "the server lists no log-probabilities of next tokens for this model" };
+    if (top.length === 0) return { error: "the server lists no log-probabilities of next tokens for this model" };
     const found = new Map<string | undefined, number>();
     // Of tokens that look the same the likelier counts: lists are sorted, so the first stays.
     for (const entry of top) {

@@ -1,16 +1,8 @@
 // A server with OpenAI's completions endpoint: vLLM, SGLang, transformers, LM Studio and many more. What it can do is
 // found out by trying when it is opened; nothing is taken from an answer that does not add up. No chat endpoint.
 import { didYouMean, formatSome, LayergraftError } from "../../core/index.js";
-import { isIds, lacksIds, listAt, numberAt, objectAt, stringAt, unable } from "./answering.js";
-import {
-  type Backend,
-  type BackendIdentity,
-  type ChatMessage,
-  type Encode,
-  type Encoder,
-  encodeWith,
-  type Incapacities,
-} from "./backend.js";
+import { idsOf, lacksIds, listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
+import { type Backend, type ChatMessage, type Encode, type Encoder, encodeWith, type Incapacities } from "./backend.js";
 import { CompletionServer } from "./completions.js";
 import { HttpClient, type HttpOptions } from "./http.js";
 
@@ -35,54 +27,37 @@ const PROBE = "The capital of France is Paris";
  * Opens a server by its address, with or without `/v1`.
  * @throws {LayergraftError} code `server` when it does not answer, `usage` when it does not have the model
  */
-export async function openOpenAI(options: ServerOptions): Promise<Backend> {
-  const http = new HttpClient({ ...options, url: options.url.replace(/\/v1\/?$/, "") });
-  try {
-    return await probe(http, options);
-  } catch (error) {
-    http.close();
-    throw error;
-  }
-}
-
-async function probe(http: HttpClient, options: ServerOptions): Promise<Backend> {
+export function openOpenAI(options: ServerOptions): Promise<Backend> {
   const { signal } = options;
-  const { model, owner } = await findModel(http, options);
-  const version = stringAt((await http.ask("/version", undefined, signal)) ?? {}, "version");
-  const encode = await findEncode(http, model, options);
-  const takesIds = encode !== undefined && (await acceptsIds(http, model, await encode(PROBE, true, signal), signal));
-  const known = { model, owner, encode: takesIds ? encode : undefined };
-  // What a server cannot do it refuses at once; there is nothing to wait for.
-  const trialHttp = new HttpClient({ ...options, url: http.url, retries: 1 });
-  const trial = new CompletionServer(trialHttp, { ...known, topCount: 0 });
-  const loglikelihood = await trial.whyNoEcho(PROBE, signal);
-  const top = await trial.findTopCount(PROBE, signal);
-  trialHttp.close();
-  const choose = typeof top === "string" ? top : undefined;
-  const server = new CompletionServer(http, { ...known, topCount: typeof top === "number" ? top : 0 });
-  const identity: BackendIdentity = {
-    backend: "openai",
-    server: owner === undefined ? null : [owner, version].filter(Boolean).join(" "),
-    model,
-    digest: options.digest ?? null,
-    bos: takesIds ? "tokenizer" : "server",
-  };
-  const incapacities: Incapacities = { ...(loglikelihood && { loglikelihood }), ...(choose && { choose }) };
-  return {
-    identity,
-    incapacities,
-    generate: (requests, answering) => server.generate(requests, answering),
-    loglikelihood: async (requests, answering) => {
-      if (loglikelihood) throw unable("score continuations", loglikelihood);
-      return server.loglikelihood(requests, answering);
-    },
-    choose: async (requests, answering) => {
-      if (choose) throw unable("weigh choices", choose);
-      return server.choose(requests, answering);
-    },
-    renderChat: options.renderChat,
-    close: async () => http.close(),
-  };
+  return openServer({ ...options, url: options.url.replace(/\/v1\/?$/, "") }, async (http) => {
+    const { model, owner } = await findModel(http, options);
+    const version = stringAt(await http.ask("/version", undefined, signal), "version");
+    const encode = await findEncode(http, model, options);
+    const takesIds = encode !== undefined && (await acceptsIds(http, model, await encode(PROBE, true, signal), signal));
+    const known = { model, owner, encode: takesIds ? encode : undefined };
+    // What a server cannot do it refuses at once, so there is nothing to wait for.
+    const trialHttp = new HttpClient({ ...options, url: http.url, retries: 1 });
+    const trial = new CompletionServer(trialHttp, { ...known, topCount: 0 });
+    const loglikelihood = await trial.whyNoEcho(PROBE, signal);
+    const top = await trial.findTopCount(PROBE, signal);
+    trialHttp.close();
+    const incapacities: Incapacities = {
+      ...(loglikelihood && { loglikelihood }),
+      ...(typeof top === "string" && { choose: top }),
+    };
+    return {
+      identity: {
+        backend: "openai",
+        server: owner === undefined ? null : [owner, version].filter(Boolean).join(" "),
+        model,
+        digest: options.digest ?? null,
+        bos: takesIds ? "tokenizer" : "server",
+      },
+      incapacities,
+      answers: new CompletionServer(http, { ...known, topCount: typeof top === "number" ? top : 0 }),
+      renderChat: options.renderChat,
+    };
+  });
 }
 
 /** Whether a prompt may be given as token ids: a server that does not take them refuses, or counts other tokens. */
@@ -125,10 +100,11 @@ async function findModel(
 async function findEncode(http: HttpClient, model: string, options: ServerOptions): Promise<Encode | undefined> {
   const theirs: Encode = async (text, specialTokens, signal) => {
     const body = { model, prompt: text, add_special_tokens: specialTokens };
-    return listAt(await http.post("/tokenize", body, signal, lacksIds), "tokens") as number[];
+    return idsOf(await http.post("/tokenize", body, signal, lacksIds)) ?? [];
   };
   const asked = await http.ask("/tokenize", { model, prompt: PROBE, add_special_tokens: false }, options.signal);
-  const answered = isIds(asked?.tokens) && asked.tokens.length > 0 ? asked.tokens : undefined;
+  const ids = idsOf(asked);
+  const answered = ids && ids.length > 0 ? ids : undefined;
   if (!options.tokenizer) return answered && theirs;
   const ours = options.tokenizer.encode(PROBE);
   if (answered && answered.join() !== ours.join()) {

@@ -98,7 +98,7 @@ describe("a server that can do everything", () => {
   it("does not take a word of several tokens for a letter", async () => {
     const { backend } = await openedOpenAI();
     expect(await choose(backend, { choices: [" A", " the B"] })).toEqual({
-      fault: '" the B" is 2 tokens here, not one, so it is in no list of next tokens',
+      error: '" the B" is 2 tokens here, not one, so it is in no list of next tokens',
     });
   });
 
@@ -142,7 +142,7 @@ describe("a server that takes text only", () => {
   it("cannot score a continuation that begins within a token", async () => {
     const { backend } = await openedOpenAI({ ids: false });
     expect(await score(backend, { context: "Question: anAnsw", continuation: "er:" })).toEqual({
-      fault: "no token of the server ends where the continuation begins, so it cannot be scored apart",
+      error: "no token of the server ends where the continuation begins, so it cannot be scored apart",
     });
   });
 
@@ -205,7 +205,7 @@ describe("what a server cannot score is refused with the reason", () => {
     const long = `${"abc ".repeat(20)}${CONTEXT}`;
     const honest = await openedOpenAI({ contextLength: 60 });
     expect(await score(honest.backend, { context: long })).toEqual({
-      fault: expect.stringMatching(/maximum context length is 60/),
+      error: expect.stringMatching(/maximum context length is 60/),
     });
     const silent = await openedOpenAI({ contextLength: 60, cuts: true });
     for (const answer of [
@@ -213,7 +213,7 @@ describe("what a server cannot score is refused with the reason", () => {
       await choose(silent.backend, { context: long }),
       (await silent.backend.generate([{ prompt: long, maxNewTokens: 5, stop: [] }]))[0],
     ]) {
-      expect(answer).toEqual({ fault: expect.stringMatching(/the prompt has \d+ tokens, but the server took 5\d/) });
+      expect(answer).toEqual({ error: expect.stringMatching(/the prompt has \d+ tokens, but the server took 5\d/) });
     }
   });
 
@@ -227,7 +227,7 @@ describe("what a server cannot score is refused with the reason", () => {
     const backend = await openOpenAI({ url: server.url });
     open.unshift(backend);
     expect(await backend.generate([{ prompt: "is", maxNewTokens: 5, stop: [] }])).toEqual([
-      { fault: expect.stringMatching(/"content_filter"/) },
+      { error: expect.stringMatching(/"content_filter"/) },
     ]);
   });
 });
@@ -270,7 +270,7 @@ describe("llama.cpp", () => {
       { text: expected.text, finish: expected.finish === "length" ? "length" : "stop" },
     ]);
     expect(await choose(backend)).toEqual({ logprobs: BY_HAND.map((one) => expect.closeTo(one ?? 0, 10)) });
-    expect(await choose(backend, { choices: [" the B"] })).toEqual({ fault: expect.stringMatching(/2 tokens/) });
+    expect(await choose(backend, { choices: [" the B"] })).toEqual({ error: expect.stringMatching(/2 tokens/) });
     await expect(score(backend)).rejects.toThrow(/no log-probabilities of a prompt/);
     expect(server.asked("/completion")[0]).toMatchObject({
       prompt: toy.encode("the B", true),
@@ -284,7 +284,7 @@ describe("llama.cpp", () => {
     const { backend } = await opened(20);
     const prompt = "abc ".repeat(10);
     expect(await backend.generate([{ prompt, maxNewTokens: 5, stop: [] }])).toEqual([
-      { fault: expect.stringMatching(/the prompt has 41 tokens, more than the server's context of 20.*--ctx-size/) },
+      { error: expect.stringMatching(/the prompt has 41 tokens, more than the server's context of 20.*--ctx-size/) },
     ]);
   });
 
@@ -338,7 +338,7 @@ describe("Ollama", () => {
       },
     });
     expect(await backend.generate([{ prompt: "abc ".repeat(600), maxNewTokens: 1, stop: [] }])).toEqual([
-      { fault: expect.stringMatching(/input length exceeds the context length/) },
+      { error: expect.stringMatching(/input length exceeds the context length/) },
     ]);
   });
 
@@ -355,10 +355,10 @@ describe("Ollama", () => {
   });
 
   it("refuses what it cannot do", async () => {
-    await expect(opened({ version: "0.12.10" })).rejects.toThrow(/cuts long prompts in silence.*0\.12\.11/);
+    await expect(opened({ version: "0.12.10" })).rejects.toThrow(/cuts long prompts silently.*0\.12\.11/);
     await expect(opened({}, { model: "tay" })).rejects.toThrow(/has no model tay/);
     const { backend } = await opened({ logprobs: false });
-    expect(await choose(backend)).toEqual({ fault: expect.stringMatching(/no log-probabilities/) });
+    expect(await choose(backend)).toEqual({ error: expect.stringMatching(/no log-probabilities/) });
     expect(backend.incapacities.loglikelihood).toMatch(/no log-probabilities/);
   });
 });
