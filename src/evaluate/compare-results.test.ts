@@ -3,9 +3,21 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { compareResults } from "./compare-results.js";
-import { generateTask, itemsOf, out, PROTOCOL, read, root, run, vllm } from "./evaluation.test-util.js";
+import {
+  generateTask,
+  itemsOf,
+  out,
+  PROTOCOL,
+  read,
+  root,
+  run,
+  setUpEvaluations,
+  vllm,
+} from "./evaluation.test-util.js";
 import { readResults, readVerdicts } from "./results/index.js";
 import type { GenerateItem, Task } from "./tasks/index.js";
+
+setUpEvaluations();
 
 describe("comparison", () => {
   async function results(folder: string, more: Partial<Task> = {}, count = 9): Promise<string> {

@@ -22,11 +22,14 @@ import {
   run,
   SHARED,
   served,
+  setUpEvaluations,
   vllm,
 } from "./evaluation.test-util.js";
 import { readResults, type Sample } from "./results/index.js";
 import type { EvaluationProgress } from "./task-run.js";
 import type { GenerateItem } from "./tasks/index.js";
+
+setUpEvaluations();
 
 describe("an answer without a text", () => {
   const EMPTY: readonly Record<string, unknown>[] = [

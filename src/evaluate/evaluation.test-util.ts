@@ -2,7 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeEach } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import {
   type CompletionsOptions,
   completions,
@@ -16,17 +16,24 @@ import * as toy from "./backends/toy-model.test-util.js";
 import { type EvaluateOptions, evaluate } from "./evaluate.js";
 import type { ChooseItem, GenerateItem, Item, Task } from "./tasks/index.js";
 
-export const root = mkdtempSync(join(tmpdir(), "layergraft-run-"));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
+export let root = "";
 export let out = "";
-let number = 0;
-beforeEach(() => {
-  out = join(root, `out${number++}`);
-});
 export const open: { close(): unknown }[] = [];
-afterEach(async () => {
-  for (const one of open.splice(0)) await one.close();
-});
+
+/** Gives each test of a file a folder `out`, and closes what it opened. Files share this module, so each one calls it. */
+export function setUpEvaluations(): void {
+  let number = 0;
+  beforeAll(() => {
+    root = mkdtempSync(join(tmpdir(), "layergraft-run-"));
+  });
+  beforeEach(() => {
+    out = join(root, `out${number++}`);
+  });
+  afterEach(async () => {
+    for (const one of open.splice(0)) await one.close();
+  });
+  afterAll(() => rmSync(root, { recursive: true, force: true }));
+}
 
 export async function served(
   answer: (request: FakeRequest, count: number) => FakeReply,
