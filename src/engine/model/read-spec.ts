@@ -4,7 +4,7 @@
 import { CheckpointError, isObject } from "../../core/index.js";
 import type { CheckpointConfig } from "../../weights/index.js";
 import { brief, ConfigFields } from "./families/config-fields.js";
-import { describe } from "./families/family.js";
+import { LLAMA_DEFAULTS, specOf } from "./families/family.js";
 import { FAMILIES, findFamily } from "./families/index.js";
 import type { DecoderSpec } from "./families/spec.js";
 
@@ -38,13 +38,13 @@ export function readSpec(config: CheckpointConfig): DecoderSpec {
   const text = [json.text_config, json.llm_config].find(isObject) ?? json;
   // A multimodal checkpoint names the dtype of its weights once, for all its towers.
   const dtype = json.dtype ?? json.torch_dtype;
-  const fields = new ConfigFields(text, { ...family.defaults, dtype });
+  const fields = new ConfigFields(text, { ...LLAMA_DEFAULTS, ...family.defaults, dtype });
   if (config.quantized) fields.refuse("quantization_config", "says that the weights are quantised");
   for (const [field, reason] of Object.entries(FOREIGN)) {
     const value = fields.get(field);
     if (value) fields.refuse(field, `is ${brief(value)}; ${reason}`);
   }
-  const spec = describe(family, fields, config);
+  const spec = specOf(family, fields, config);
   if (fields.problems.length > 0) {
     const list = fields.problems.map((problem) => `  - ${problem}`).join("\n");
     throw new CheckpointError(

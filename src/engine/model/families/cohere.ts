@@ -1,22 +1,18 @@
 // Cohere's Command R and Aya Expanse: one mean-subtracting norm before a parallel block, rotation of neighbouring
 // dimensions, scaled logits. Cohere 2 (Command R7B) adds windows, and global layers without positions.
 import type { ConfigFields } from "./config-fields.js";
-import type { Family, Sizes, Traits } from "./family.js";
+import type { Family, Traits } from "./family.js";
 import { readRope } from "./rope.js";
-import type { NormSpec } from "./spec.js";
-import { activation, everyNthGlobal, layerKinds } from "./traits.js";
+import { attentionBiases, everyNthGlobal, layerKinds, layerNorm } from "./traits.js";
 
 const DEFAULTS = {
   vocab_size: 256_000,
   hidden_size: 8192,
   intermediate_size: 22_528,
   num_attention_heads: 64,
-  num_key_value_heads: null,
-  hidden_act: "silu",
   max_position_embeddings: 8192,
   layer_norm_eps: 1e-5,
   tie_word_embeddings: true,
-  attention_bias: false,
   logit_scale: 0.0625,
 };
 
@@ -27,7 +23,9 @@ export const cohere: Family = {
   defaults: { ...DEFAULTS, use_qk_norm: false },
   traits: (fields, sizes) => ({
     ...common(fields),
-    attention: { qkNorm: fields.flag("use_qk_norm") ? { ...norm(fields), over: "eachHead" } : null },
+    attention: {
+      qkNorm: fields.flag("use_qk_norm") ? { ...layerNorm(fields, "layer_norm_eps"), over: "eachHead" } : null,
+    },
     ropes: [readRope({ fields, ...sizes, pairs: "interleaved", theta: 500_000 })],
   }),
 };
@@ -37,33 +35,23 @@ export const cohere2: Family = {
   modelTypes: ["cohere2"],
   reference: "Command A, Cohere 2025, arXiv 2504.00698; transformers Cohere2ForCausalLM",
   defaults: { ...DEFAULTS, sliding_window: 4096, sliding_window_pattern: 4 },
-  traits: (fields, sizes) => ({
-    ...common(fields),
-    ropes: [readRope({ fields, ...sizes, pairs: "interleaved" })],
-    layer: windowsOrNoPositions(fields, sizes),
-  }),
+  traits: (fields, sizes) => {
+    const kinds = layerKinds(fields, sizes.layers, everyNthGlobal(fields.count("sliding_window_pattern")));
+    return {
+      ...common(fields),
+      ropes: [readRope({ fields, ...sizes, pairs: "interleaved" })],
+      // Layers without a window have no positions.
+      layer: (index) => ({ window: kinds[index]?.window, rope: kinds[index]?.window ? 0 : null }),
+    };
+  },
 };
 
-function norm(fields: ConfigFields): NormSpec {
-  return { kind: "layer", eps: fields.positive("layer_norm_eps"), offset: 0 };
-}
-
-function common(fields: ConfigFields): Omit<Traits, "ropes"> {
-  const attentionBias = fields.flag("attention_bias");
+function common(fields: ConfigFields): Traits {
   return {
-    norm: norm(fields),
+    norm: layerNorm(fields, "layer_norm_eps"),
     norms: { beforeAttention: "input_layernorm" },
     layout: "parallel",
-    activation: activation(fields),
-    biases: { qkv: attentionBias, o: attentionBias },
+    biases: attentionBiases(fields),
     logitScale: fields.positive("logit_scale"),
-  };
-}
-
-function windowsOrNoPositions(fields: ConfigFields, { layers }: Sizes): NonNullable<Traits["layer"]> {
-  const kinds = layerKinds(fields, layers, everyNthGlobal(fields.count("sliding_window_pattern")));
-  return (index) => {
-    const window = kinds[index]?.window ?? null;
-    return { window, rope: window === null ? null : 0 };
   };
 }

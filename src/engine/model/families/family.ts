@@ -1,7 +1,7 @@
-// What a family's page declares, and how it becomes the description of a decoder. Not a family itself: each has a page
-// of its own beside this file, and the list is index.ts.
+// What a family's page declares, and how it becomes the specification of a decoder.
 import type { CheckpointConfig } from "../../../weights/index.js";
 import type { ConfigFields, Json } from "./config-fields.js";
+import { readRope } from "./rope.js";
 import type {
   Activation,
   AttentionSpec,
@@ -13,6 +13,7 @@ import type {
   NormWeights,
   RopeSpec,
 } from "./spec.js";
+import { activation, rmsNorm } from "./traits.js";
 
 /** A family of decoders, as its page declares it. */
 export interface Family {
@@ -22,7 +23,7 @@ export interface Family {
   readonly modelTypes: readonly string[];
   /** The paper or report, and the class in transformers that the page follows. */
   readonly reference: string;
-  /** Values that the family's configuration class in transformers has where config.json says nothing. */
+  /** Defaults of the family's configuration class in transformers that differ from {@link LLAMA_DEFAULTS}. */
   readonly defaults: Json;
   readonly traits: (fields: ConfigFields, sizes: Sizes) => Traits;
 }
@@ -42,16 +43,16 @@ export interface Sizes {
 
 type LayerNorm = "beforeAttention" | "afterAttention" | "beforeFeedForward" | "afterFeedForward";
 
-/** What tells a family from the others; what is not given is as in Llama. */
+/** What a family has that Llama does not. */
 export interface Traits {
-  readonly norm: NormSpec;
+  readonly norm?: NormSpec;
   /** Whether norms have a bias. */
   readonly normBias?: boolean;
-  /** Names of a layer's norms, of those that it has. */
-  readonly norms: Readonly<Partial<Record<LayerNorm, string>>>;
+  /** Names of the norms that a layer has. */
+  readonly norms?: Readonly<Partial<Record<LayerNorm, string>>>;
   readonly layout?: DecoderSpec["layout"];
   readonly attention?: Partial<AttentionSpec>;
-  readonly activation: Activation;
+  readonly activation?: Activation;
   /** Names of a layer's feed-forward projections; a family without a gate gives null for it. */
   readonly feedForward?: { readonly gate: string | null; readonly up: string; readonly down: string };
   /** Which projections have a bias. */
@@ -62,51 +63,57 @@ export interface Traits {
   readonly residualScale?: number;
   readonly logitScale?: number;
   readonly logitSoftcap?: number | null;
-  readonly ropes: readonly RopeSpec[];
+  readonly ropes?: readonly RopeSpec[];
   /** Window and rotation of each layer; default no window and the first rotation. */
-  readonly layer?: (index: number) => Pick<LayerSpec, "window" | "rope">;
+  readonly layer?: (index: number) => { readonly [K in "window" | "rope"]?: LayerSpec[K] | undefined };
 }
 
-/** Norms before both halves, as Llama names them. */
-export const PRE_NORMS = { beforeAttention: "input_layernorm", beforeFeedForward: "post_attention_layernorm" } as const;
+/** What LlamaConfig of transformers has where config.json says nothing. */
+export const LLAMA_DEFAULTS = {
+  vocab_size: 32_000,
+  hidden_size: 4096,
+  intermediate_size: 11_008,
+  num_attention_heads: 32,
+  num_key_value_heads: null,
+  head_dim: null,
+  hidden_act: "silu",
+  max_position_embeddings: 2048,
+  rms_norm_eps: 1e-6,
+  tie_word_embeddings: false,
+  attention_bias: false,
+  mlp_bias: false,
+};
 
-/** Norms before and after both halves, as Gemma 2 names them. */
-export const SANDWICH_NORMS = {
-  beforeAttention: "input_layernorm",
-  afterAttention: "post_attention_layernorm",
-  beforeFeedForward: "pre_feedforward_layernorm",
-  afterFeedForward: "post_feedforward_layernorm",
-} as const;
+/** Norms before both halves, as Llama names them. */
+const PRE_NORMS = { beforeAttention: "input_layernorm", beforeFeedForward: "post_attention_layernorm" };
 
 const GATED = { gate: "mlp.gate_proj", up: "mlp.up_proj", down: "mlp.down_proj" };
 
-/** The description of a decoder. Where `fields` has problems afterwards, it is of no use. */
-export function describe(family: Family, fields: ConfigFields, config: CheckpointConfig): DecoderSpec {
+/** The specification of a decoder. Where `fields` has problems afterwards, it must not be used. */
+export function specOf(family: Family, fields: ConfigFields, config: CheckpointConfig): DecoderSpec {
   const sizes = readSizes(fields, config.layers);
   const { vocabularySize, hidden } = sizes;
   const traits = family.traits(fields, sizes);
-  const { attention, norm, normBias = false } = traits;
   const tied = config.tied ?? fields.flag("tie_word_embeddings");
-  const layerOf = traits.layer ?? (() => ({ window: null, rope: 0 }));
   const { layers, ...shape } = sizes;
   return {
     family: family.name,
     ...shape,
     embeddingScale: traits.embeddingScale ?? 1,
-    norm,
+    norm: traits.norm ?? rmsNorm(fields),
     layout: traits.layout ?? "sequential",
-    attention: { scale: sizes.headDim ** -0.5, softcap: null, qkNorm: null, ...attention },
-    activation: traits.activation,
+    attention: { scale: sizes.headDim ** -0.5, softcap: null, qkNorm: null, ...traits.attention },
+    activation: traits.activation ?? activation(fields),
     residualScale: traits.residualScale ?? 1,
     logitScale: traits.logitScale ?? 1,
     logitSoftcap: traits.logitSoftcap ?? null,
-    ropes: traits.ropes,
-    layers: Array.from({ length: layers }, (_, index) => ({
-      ...layerOf(index),
-      weights: layerWeights(`layers.${index}.`, sizes, traits),
-    })),
+    ropes: traits.ropes ?? [readRope({ fields, ...sizes })],
+    layers: Array.from({ length: layers }, (_, index) => {
+      const { window = null, rope = 0 } = traits.layer?.(index) ?? {};
+      return { window, rope, weights: layerWeights(`layers.${index}.`, sizes, traits) };
+    }),
     embedding: { name: "embed_tokens.weight", shape: [vocabularySize, hidden] },
-    finalNorm: normWeights("norm", [hidden], normBias),
+    finalNorm: normWeights("norm", [hidden], traits.normBias ?? false),
     head: tied ? null : { name: "lm_head.weight", shape: [vocabularySize, hidden] },
   };
 }
@@ -132,7 +139,7 @@ function readSizes(fields: ConfigFields, layers: number): Sizes {
 
 function layerWeights(prefix: string, sizes: Sizes, traits: Traits): LayerWeights {
   const { hidden, heads, kvHeads, headDim, feedForward } = sizes;
-  const { fused, biases = {}, normBias = false, norms, feedForward: names = GATED } = traits;
+  const { fused, biases = {}, normBias = false, norms = PRE_NORMS, feedForward: names = GATED } = traits;
   const [q, kv] = [heads * headDim, kvHeads * headDim];
   const linear = (name: string, rows: number, columns: number, bias = false): LinearWeights => ({
     weight: { name: `${prefix}${name}.weight`, shape: [rows, columns] },

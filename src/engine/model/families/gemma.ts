@@ -1,10 +1,11 @@
 // Gemma: scaled embeddings and norms centred at 1. Gemma 2 adds norms after both halves, softcaps and windows in every
 // other layer; Gemma 3 norms of queries and keys instead of softcaps, and a rotation of its own for local layers.
 import type { ConfigFields } from "./config-fields.js";
-import { type Family, PRE_NORMS, SANDWICH_NORMS, type Sizes, type Traits } from "./family.js";
-import { readRope, readRopesByLayerType } from "./rope.js";
+import type { Family, Sizes, Traits } from "./family.js";
+import { readRopesByLayerType } from "./rope.js";
 import {
   activation,
+  attentionBiases,
   centredRmsNorm,
   everyNthGlobal,
   gemmaEmbeddingScale,
@@ -16,9 +17,15 @@ const DEFAULTS = {
   vocab_size: 256_000,
   head_dim: 256,
   max_position_embeddings: 8192,
-  rms_norm_eps: 1e-6,
   tie_word_embeddings: true,
-  attention_bias: false,
+};
+
+/** Norms before and after both halves. */
+const SANDWICH_NORMS = {
+  beforeAttention: "input_layernorm",
+  afterAttention: "post_attention_layernorm",
+  beforeFeedForward: "pre_feedforward_layernorm",
+  afterFeedForward: "post_feedforward_layernorm",
 };
 
 export const gemma: Family = {
@@ -38,9 +45,7 @@ export const gemma: Family = {
     const named = activation(fields);
     return {
       ...common(fields, sizes),
-      norms: PRE_NORMS,
       activation: named === "gelu" ? "gelu_tanh" : named,
-      ropes: [readRope({ fields, ...sizes })],
     };
   },
 };
@@ -69,8 +74,7 @@ export const gemma2: Family = {
       activation: activation(fields, "hidden_activation"),
       attention: { scale: scale(fields), softcap: fields.positiveOrNull("attn_logit_softcapping") },
       logitSoftcap: fields.positiveOrNull("final_logit_softcapping"),
-      ropes: [readRope({ fields, ...sizes })],
-      layer: (index) => ({ window: kinds[index]?.window ?? null, rope: 0 }),
+      layer: (index) => kinds[index] ?? {},
     };
   },
 };
@@ -99,20 +103,16 @@ export const gemma3: Family = {
       attention: { scale: scale(fields), qkNorm: { ...centredRmsNorm(fields), over: "head" } },
       logitSoftcap: fields.positiveOrNull("final_logit_softcapping"),
       ropes: [ropes.full_attention, ropes.sliding_attention],
-      layer: (index) => ({
-        window: kinds[index]?.window ?? null,
-        rope: kinds[index]?.type === "sliding_attention" ? 1 : 0,
-      }),
+      layer: (index) => ({ ...kinds[index], rope: kinds[index]?.type === "sliding_attention" ? 1 : 0 }),
     };
   },
 };
 
-function common(fields: ConfigFields, { hidden }: Sizes): Pick<Traits, "norm" | "biases" | "embeddingScale"> {
+function common(fields: ConfigFields, { hidden }: Sizes): Traits {
   requireCausal(fields);
-  const attentionBias = fields.flag("attention_bias");
   return {
     norm: centredRmsNorm(fields),
-    biases: { qkv: attentionBias, o: attentionBias },
+    biases: attentionBiases(fields),
     embeddingScale: gemmaEmbeddingScale(fields, hidden),
   };
 }

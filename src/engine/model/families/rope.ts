@@ -43,7 +43,7 @@ export function readRope(options: RopeOptions): RopeSpec {
   return makeRope(parameters, fields, options);
 }
 
-const LAYER_TYPES = ["full_attention", "sliding_attention"] as const;
+export const LAYER_TYPES = ["full_attention", "sliding_attention"] as const;
 export type LayerType = (typeof LAYER_TYPES)[number];
 
 /**

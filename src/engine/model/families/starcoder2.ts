@@ -1,8 +1,6 @@
 // StarCoder 2: norms and projections with biases, and a feed-forward part without a gate.
-
-import { type Family, PRE_NORMS } from "./family.js";
-import { readRope } from "./rope.js";
-import { activation, sameWindow } from "./traits.js";
+import type { Family } from "./family.js";
+import { layerNorm, sameWindow } from "./traits.js";
 
 export const starcoder2: Family = {
   name: "StarCoder 2",
@@ -21,16 +19,13 @@ export const starcoder2: Family = {
     sliding_window: null,
     use_bias: true,
   },
-  traits: (fields, sizes) => {
+  traits: (fields) => {
     const bias = fields.flag("use_bias");
     return {
-      norm: { kind: "layer", eps: fields.positive("norm_epsilon"), offset: 0 },
+      norm: layerNorm(fields, "norm_epsilon"),
       normBias: true,
-      norms: PRE_NORMS,
-      activation: activation(fields),
       feedForward: { gate: null, up: "mlp.c_fc", down: "mlp.c_proj" },
       biases: { qkv: bias, o: bias, feedForward: bias },
-      ropes: [readRope({ fields, ...sizes })],
       layer: sameWindow(fields),
     };
   },

@@ -1,6 +1,6 @@
-// Readings of a configuration that several families share: norms, activations, windows. Not families.
+// Readings of a configuration that several families share: norms, activations, biases, windows.
 import type { ConfigFields } from "./config-fields.js";
-import type { LayerType } from "./rope.js";
+import { LAYER_TYPES, type LayerType } from "./rope.js";
 import type { Activation, NormSpec } from "./spec.js";
 
 /** Llama's norm: x / sqrt(mean(x^2) + eps) times the weight. */
@@ -11,6 +11,17 @@ export function rmsNorm(fields: ConfigFields): NormSpec {
 /** Gemma's: the same times 1 + weight. */
 export function centredRmsNorm(fields: ConfigFields): NormSpec {
   return { ...rmsNorm(fields), offset: 1 };
+}
+
+/** With the mean subtracted. */
+export function layerNorm(fields: ConfigFields, epsilon: string): NormSpec {
+  return { kind: "layer", eps: fields.positive(epsilon), offset: 0 };
+}
+
+/** `attention_bias`: biases of all projections of attention. */
+export function attentionBiases(fields: ConfigFields): { qkv: boolean; o: boolean } {
+  const bias = fields.flag("attention_bias");
+  return { qkv: bias, o: bias };
 }
 
 /** By the names of transformers, several of which mean one function. */
@@ -31,9 +42,9 @@ export function activation(fields: ConfigFields, field = "hidden_act"): Activati
 }
 
 /** `sliding_window` in every layer; no window where it is null. */
-export function sameWindow(fields: ConfigFields): () => { window: number | null; rope: number } {
+export function sameWindow(fields: ConfigFields): () => { window: number | null } {
   const window = fields.countOrNull("sliding_window");
-  return () => ({ window, rope: 0 });
+  return () => ({ window });
 }
 
 /**
@@ -45,7 +56,7 @@ export function layerKinds(
   layers: number,
   pattern: (index: number) => LayerType,
 ): { type: LayerType; window: number | null }[] {
-  const listed = fields.choicesOrNull<LayerType>("layer_types", layers, ["full_attention", "sliding_attention"]);
+  const listed = fields.choicesOrNull("layer_types", layers, LAYER_TYPES);
   const types = listed ?? Array.from({ length: layers }, (_, index) => pattern(index));
   if (!types.includes("sliding_attention")) return types.map((type) => ({ type, window: null }));
   const window = fields.count("sliding_window");
