@@ -2,8 +2,9 @@
 // symbols, and what is built of them. Derivatives and lowerings are tested on these, so both tests know every operation.
 import fc from "fast-check";
 import type { Random } from "../../core/random.js";
-import { addDims, type Dim, multiplyDims, resolveDim } from "./dim.js";
-import type { ElementType, Graph, Node, Value } from "./index.js";
+import { addDims, type Dim, multiplyDims } from "./dim.js";
+import type { ElementType, Graph, Node } from "./index.js";
+import { resolveDim, type Value } from "./reference.test-util.js";
 
 /**
  * What a tensor holds. normal: about 0, of variance 1. positive: 0.5 to 2.5. apart: the same with either sign, so away

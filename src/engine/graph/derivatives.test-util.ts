@@ -1,7 +1,8 @@
 // Derivatives by nodes against differences of values, in float64, along random directions.
 import { expect } from "vitest";
 import type { Random } from "../../core/random.js";
-import { evaluate, type Node, type Value } from "./index.js";
+import type { Node } from "./index.js";
+import { evaluate, type Value } from "./reference.test-util.js";
 
 /** A tensor to derive with respect to, what it holds, and the derivative in question: undefined says that it is zero. */
 export interface Claim {

@@ -5,7 +5,8 @@ import { describe, expect, it } from "vitest";
 import { Random } from "../../core/random.js";
 import { CASES, type Case, Choose, casesOf, draw, dtypeOf, type Operand, TABLE } from "./cases.test-util.js";
 import { type Claim, checkGradients } from "./derivatives.test-util.js";
-import { type Dim, Graph, gradients, type Node, OPERATIONS, reachable, type Value } from "./index.js";
+import { type Dim, Graph, gradients, type Node, OPERATIONS, reachable } from "./index.js";
+import type { Value } from "./reference.test-util.js";
 
 /** Steps or indices: nothing flows through these, wherever they are asked. */
 const STEPS = ["less", "lessOrEqual", "equal", "and", "cast", "oneHot", "argMax"];

@@ -65,21 +65,6 @@ export function termsOf(dim: Dim): { readonly factor: number; readonly symbols: 
   return [...parse(dim)].map(([symbols, factor]) => ({ factor, symbols: symbols === "" ? [] : symbols.split("*") }));
 }
 
-/**
- * The number that a size is where its symbols have these values.
- * @throws {RangeError} if a symbol has none
- */
-export function resolveDim(dim: Dim, values: ReadonlyMap<string, number>): number {
-  return termsOf(dim).reduce((sum, { factor, symbols }) => {
-    const product = symbols.reduce((all, symbol) => {
-      const value = values.get(symbol);
-      if (value === undefined) throw new RangeError(`the size ${symbol} is not known`);
-      return all * value;
-    }, factor);
-    return sum + product;
-  }, 0);
-}
-
 /** a - b, if that is a size whatever the symbols are; undefined where it may be negative. */
 export function subtractDims(a: Dim, b: Dim): Dim | undefined {
   const less = [...parse(b)].map(([symbols, factor]): [string, number] => [symbols, -factor]);

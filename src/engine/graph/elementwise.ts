@@ -1,12 +1,19 @@
 // Operations element by element: functions of one operand, and of several with broadcasting.
-import { broadcast, broadcastShapes, spread } from "./broadcast.js";
+import { broadcast } from "./broadcast.js";
 import { sameDims } from "./dim.js";
 import type { Graph } from "./graph.js";
 import { type ElementType, GraphError, type Node } from "./node.js";
 import { ANY, noDerivative, type Operation, requireOperands } from "./operation.js";
 
-/** A function of one float and its derivative, the node being the function's value. */
-function unary(name: string, of: (x: number) => number, slope: (graph: Graph, x: Node, node: Node) => Node): Operation {
+/**
+ * A function of one float and its derivative, the node being the function's value.
+ * @param of computes it for constants; without it they are left to the runtime
+ */
+function unary(
+  name: string,
+  of: ((x: number) => number) | undefined,
+  slope: (graph: Graph, x: Node, node: Node) => Node,
+): Operation {
   return {
     name,
     infer(inputs) {
@@ -14,10 +21,9 @@ function unary(name: string, of: (x: number) => number, slope: (graph: Graph, x:
       return { dtype: "f32", shape: (inputs[0] as Node).shape };
     },
     derive: (graph, node, gradient) => [graph.mul(gradient, slope(graph, node.inputs[0] as Node, node))],
-    evaluate: ([x]) => ({ shape: x?.shape ?? [], data: (x?.data ?? new Float64Array()).map(of) }),
     simplify: (graph, [x]) => {
       const value = scalarOf(x);
-      return value === undefined ? undefined : graph.constant(Math.fround(of(value)));
+      return value === undefined || !of ? undefined : graph.constant(Math.fround(of(value)));
     },
   };
 }
@@ -37,12 +43,6 @@ function binary(
       return { dtype: rest.result, shape: broadcast(name, inputs) };
     },
     derive: rest.derive,
-    evaluate: ([a, b]) => {
-      if (!a || !b) throw new GraphError(name, "an operand is missing");
-      const shape = broadcastShapes([a.shape, b.shape]);
-      const [x, y] = [spread(a, shape), spread(b, shape)];
-      return { shape, data: x.map((value, i) => of(value, y[i] as number)) };
-    },
     simplify: (graph, inputs, attributes) => {
       const [x, y] = inputs.map(scalarOf);
       if (x !== undefined && y !== undefined && rest.result === "f32") return graph.constant(Math.fround(of(x, y)));
@@ -146,11 +146,6 @@ const where: Operation = {
       wanted[2] ? graph.sumTo(graph.where(condition, 0, gradient), b.shape) : undefined,
     ];
   },
-  evaluate: (inputs) => {
-    const shape = broadcastShapes(inputs.map((input) => input.shape));
-    const [condition, a, b] = inputs.map((input) => spread(input, shape)) as [Float64Array, Float64Array, Float64Array];
-    return { shape, data: condition.map((yes, i) => (yes ? a[i] : b[i]) as number) };
-  },
 };
 
 const cast: Operation<{ readonly to: string }> = {
@@ -162,33 +157,9 @@ const cast: Operation<{ readonly to: string }> = {
   },
   // From floats to floats is no cast (below).
   derive: noDerivative,
-  evaluate: ([x], { to }) => ({
-    shape: x?.shape ?? [],
-    data: (x?.data ?? new Float64Array()).map((v) =>
-      to === "bool" ? (v === 0 ? 0 : 1) : to === "i64" ? Math.trunc(v) : v,
-    ),
-  }),
   simplify: (_, [x], { to }) => (x?.dtype === to ? x : undefined),
 };
 
-/** The error function to 1e-14, by its series for small arguments and a continued fraction for large ones. */
-export function erf(x: number): number {
-  const a = Math.abs(x);
-  if (a > 6) return Math.sign(x);
-  if (a < 2.5) {
-    let [term, sum] = [x, x];
-    for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) {
-      term *= (-x * x) / n;
-      sum += term / (2 * n + 1);
-    }
-    return (2 / Math.sqrt(Math.PI)) * sum;
-  }
-  let fraction = 0;
-  for (let k = 60; k > 0; k--) fraction = k / 2 / (a + fraction);
-  return Math.sign(x) * (1 - Math.exp(-a * a) / (Math.sqrt(Math.PI) * (a + fraction)));
-}
-
-const normal = (x: number) => (1 + erf(x / Math.SQRT2)) / 2;
 // sqrt(2 / pi), of the approximation of gelu by tanh (arXiv 1606.08415, section 2)
 const TANH_SCALE = Math.sqrt(2 / Math.PI);
 const TANH_CUBE = 0.044715;
@@ -215,12 +186,6 @@ const gelu: Operation<{ readonly approximate: string }> = {
     const inner = graph.mul(graph.mul(x, graph.sub(1, graph.mul(t, t))), slope);
     return [graph.mul(gradient, graph.mul(graph.add(graph.add(t, 1), inner), 0.5))];
   },
-  evaluate: ([x], { approximate }) => ({
-    shape: x?.shape ?? [],
-    data: (x?.data ?? new Float64Array()).map((v) =>
-      approximate === "none" ? v * normal(v) : 0.5 * v * (1 + Math.tanh(TANH_SCALE * (v + TANH_CUBE * v ** 3))),
-    ),
-  }),
 };
 
 const logistic = (x: number) => 1 / (1 + Math.exp(-x));
@@ -241,7 +206,7 @@ export const ELEMENTWISE: readonly Operation[] = [
   ),
   unary("tanh", Math.tanh, (graph, _x, node) => graph.sub(1, graph.mul(node, node))),
   unary("sigmoid", logistic, (graph, _x, node) => graph.mul(node, graph.sub(1, node))),
-  unary("erf", erf, (graph, x) => graph.mul(graph.exp(graph.neg(graph.mul(x, x))), 2 / Math.sqrt(Math.PI))),
+  unary("erf", undefined, (graph, x) => graph.mul(graph.exp(graph.neg(graph.mul(x, x))), 2 / Math.sqrt(Math.PI))),
   unary(
     "relu",
     (x) => Math.max(x, 0),

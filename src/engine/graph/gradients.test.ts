@@ -5,7 +5,8 @@ import { Random } from "../../core/random.js";
 import { buildDecoder, type Decoder, type DecoderSpec, FEEDS, ropeCos, ropeSin } from "../model/index.js";
 import { draw } from "./cases.test-util.js";
 import { checkGradients } from "./derivatives.test-util.js";
-import { evaluate, Graph, gradients, type Node, reachable, splitRows, type Value } from "./index.js";
+import { Graph, gradients, type Node, reachable, splitRows } from "./index.js";
+import { evaluate, type Value } from "./reference.test-util.js";
 
 const vector = (...values: number[]): Value => ({ shape: [values.length], data: Float64Array.from(values) });
 const all = (node: Node) => node.shape.map((_, axis) => axis);

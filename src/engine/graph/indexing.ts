@@ -1,8 +1,7 @@
 // Operations by index: rows of tables, elements of rows, and what their derivatives put back.
-import { product } from "./broadcast.js";
 import type { Dim } from "./dim.js";
 import { GraphError, type Node } from "./node.js";
-import { ANY, indexBelow, noDerivative, type Operation, requireOperands, type Value } from "./operation.js";
+import { ANY, noDerivative, type Operation, requireOperands } from "./operation.js";
 
 const gather: Operation = {
   name: "gather",
@@ -17,16 +16,6 @@ const gather: Operation = {
     const flat = graph.reshape(ids, [graph.flatten(gradient).shape[0] as Dim]);
     return [graph.scatterRows(flat, graph.flatten(gradient), table.shape[0] as Dim), undefined];
   },
-  evaluate(inputs) {
-    const [table, ids] = inputs as [Value, Value];
-    const width = table.shape[1] as number;
-    const data = new Float64Array(ids.data.length * width);
-    ids.data.forEach((index, row) => {
-      const id = indexBelow("gather", index, table.shape[0] as number);
-      data.set(table.data.subarray(id * width, (id + 1) * width), row * width);
-    });
-    return { shape: [...ids.shape, width], data };
-  },
 };
 
 const scatterRows: Operation<{ readonly shape: readonly Dim[] }> = {
@@ -40,19 +29,6 @@ const scatterRows: Operation<{ readonly shape: readonly Dim[] }> = {
     return { dtype: "f32", shape: [shape[0] as Dim, values.shape[1] as Dim] };
   },
   derive: (graph, { inputs: [ids] }, gradient) => [undefined, graph.gather(gradient, ids as Node)],
-  evaluate(inputs, { shape }, { size }) {
-    const [ids, values] = inputs as [Value, Value];
-    const width = values.shape[1] as number;
-    const rows = size(shape[0] as Dim);
-    const data = new Float64Array(rows * width);
-    ids.data.forEach((index, row) => {
-      const id = indexBelow("scatterRows", index, rows);
-      for (let i = 0; i < width; i++) {
-        data[id * width + i] = (data[id * width + i] as number) + (values.data[row * width + i] as number);
-      }
-    });
-    return { shape: [rows, width], data };
-  },
 };
 
 const pick: Operation = {
@@ -70,14 +46,6 @@ const pick: Operation = {
     const column = graph.reshape(gradient, [gradient.shape[0] as Dim, 1]);
     return [graph.mul(graph.oneHot(ids, x.shape[1] as Dim), column), undefined];
   },
-  evaluate(inputs) {
-    const [x, ids] = inputs as [Value, Value];
-    const width = x.shape[1] as number;
-    return {
-      shape: ids.shape,
-      data: ids.data.map((id, row) => x.data[row * width + indexBelow("pick", id, width)] as number),
-    };
-  },
 };
 
 const oneHot: Operation<{ readonly shape: readonly Dim[] }> = {
@@ -88,15 +56,6 @@ const oneHot: Operation<{ readonly shape: readonly Dim[] }> = {
     return { dtype: "f32", shape: [...ids.shape, shape[0] as Dim] };
   },
   derive: noDerivative,
-  evaluate([value], { shape }, { size }) {
-    const ids = value as Value;
-    const depth = size(shape[0] as Dim);
-    const data = new Float64Array(product(ids.shape) * depth);
-    ids.data.forEach((id, row) => {
-      data[row * depth + indexBelow("oneHot", id, depth)] = 1;
-    });
-    return { shape: [...ids.shape, depth], data };
-  },
 };
 
 const argMax: Operation = {
@@ -108,16 +67,6 @@ const argMax: Operation = {
     return { dtype: "i64", shape: x.shape.slice(0, -1) };
   },
   derive: noDerivative,
-  evaluate([value]) {
-    const { shape, data } = value as Value;
-    const width = shape.at(-1) as number;
-    if (width === 0) throw new GraphError("argMax", `there is nothing to choose from in [${shape.join(", ")}]`);
-    const rows = Float64Array.from({ length: data.length / width }, (_, row) => {
-      const scores = data.subarray(row * width, (row + 1) * width);
-      return scores.reduce((best, x, i) => (x > (scores[best] as number) ? i : best), 0);
-    });
-    return { shape: shape.slice(0, -1), data: rows };
-  },
 };
 
 export const INDEXING: readonly Operation[] = [gather, scatterRows, pick, oneHot, argMax].map(

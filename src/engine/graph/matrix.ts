@@ -1,8 +1,7 @@
 // Products of matrices and sums over axes.
-import { broadcastShapes, product, spread, stridesOf } from "./broadcast.js";
 import type { Dim } from "./dim.js";
 import { GraphError, type Node } from "./node.js";
-import { type Operation, requireOperands, type Value } from "./operation.js";
+import { type Operation, requireOperands } from "./operation.js";
 
 type MatmulAttributes = { readonly transA: boolean; readonly transB: boolean; readonly alpha: number };
 
@@ -54,30 +53,6 @@ const matmul: Operation<MatmulAttributes> = {
       x.shape.length === 2 && shape.length > 2 ? graph.reshape(x, shape) : graph.sumTo(x, shape);
     return [wanted[0] ? sized(dA(), shapeA) : undefined, wanted[1] ? graph.sumTo(dB(), shapeB) : undefined];
   },
-  evaluate(inputs, { transA, transB, alpha }) {
-    const [a, b] = inputs as [Value, Value];
-    const batch = broadcastShapes([a.shape.slice(0, -2), b.shape.slice(0, -2)]);
-    const [x, y] = [a, b].map((v) => spread(v, [...batch, ...v.shape.slice(-2)])) as [Float64Array, Float64Array];
-    const [rows, inner] = extents(a.shape, transA);
-    const [, columns] = extents(b.shape, transB);
-    const [rowA, innerA] = transA ? [1, rows] : [inner, 1];
-    const [innerB, columnB] = transB ? [1, inner] : [columns, 1];
-    const data = new Float64Array(product(batch) * rows * columns);
-    for (let n = 0; n < product(batch); n++) {
-      for (let i = 0; i < rows; i++) {
-        for (let j = 0; j < columns; j++) {
-          let sum = 0;
-          for (let k = 0; k < inner; k++) {
-            sum +=
-              (x[n * rows * inner + i * rowA + k * innerA] as number) *
-              (y[n * inner * columns + k * innerB + j * columnB] as number);
-          }
-          data[(n * rows + i) * columns + j] = alpha * sum;
-        }
-      }
-    }
-    return { shape: [...batch, rows, columns], data };
-  },
 };
 
 type SumAttributes = { readonly axes: readonly number[]; readonly keep: boolean };
@@ -102,21 +77,6 @@ const sum: Operation<SumAttributes> = {
     // A sum of everything: its gradient is a number, which may be a known one.
     const lead = kept.every((dim) => dim === 1) ? [] : kept;
     return [graph.expand(graph.reshape(gradient, lead), x.shape)];
-  },
-  evaluate([x], { axes, keep }) {
-    const { shape, data } = x as Value;
-    const kept = shape.map((extent, axis) => (axes.includes(axis) ? 1 : extent));
-    const strides = stridesOf(kept).map((stride, axis) => (axes.includes(axis) ? 0 : stride));
-    const from = stridesOf(shape);
-    const out = new Float64Array(product(kept));
-    for (let i = 0; i < data.length; i++) {
-      let to = 0;
-      for (const [axis, stride] of from.entries()) {
-        to += (Math.floor(i / stride) % (shape[axis] as number)) * (strides[axis] as number);
-      }
-      out[to] = (out[to] as number) + (data[i] as number);
-    }
-    return { shape: keep ? kept : shape.filter((_, axis) => !axes.includes(axis)), data: out };
   },
   simplify: (graph, [x], { axes, keep }) => {
     if (axes.length === 0) return x;

@@ -1,8 +1,7 @@
 // Operations that only move elements: other shapes, orders, parts, repetitions.
-import { product, spread, stridesOf } from "./broadcast.js";
 import { addDims, type Dim, sameDims, sizeOf, subtractDims } from "./dim.js";
 import { GraphError, type Node } from "./node.js";
-import { ANY, type Operation, requireOperands, type Value } from "./operation.js";
+import { ANY, type Operation, requireOperands } from "./operation.js";
 
 type ShapeAttributes = { readonly shape: readonly Dim[] };
 
@@ -17,7 +16,6 @@ const reshape: Operation<ShapeAttributes> = {
     return { dtype: x.dtype, shape };
   },
   derive: (graph, { inputs: [x] }, gradient) => [graph.reshape(gradient, (x as Node).shape)],
-  evaluate: ([x], { shape }, { size }) => ({ shape: shape.map(size), data: (x as Value).data }),
   simplify: (graph, [node], { shape }) => {
     const x = node as Node;
     if (sameDims(x.shape, shape)) return x;
@@ -46,20 +44,6 @@ const transpose: Operation<AxesAttributes> = {
       ),
     ];
   },
-  evaluate([value], { axes }) {
-    const { shape, data } = value as Value;
-    const to = axes.map((axis) => shape[axis] as number);
-    const strides = stridesOf(shape);
-    const [from, out] = [stridesOf(to), new Float64Array(data.length)];
-    for (let i = 0; i < out.length; i++) {
-      let at = 0;
-      for (const [axis, stride] of from.entries()) {
-        at += (Math.floor(i / stride) % (to[axis] as number)) * (strides[axes[axis] as number] as number);
-      }
-      out[i] = data[at] as number;
-    }
-    return { shape: to, data: out };
-  },
   simplify: (graph, [node], { axes }) => {
     const x = node as Node;
     if (axes.every((axis, i) => axis === i)) return x;
@@ -73,22 +57,6 @@ const transpose: Operation<AxesAttributes> = {
 };
 
 type RangeAttributes = { readonly axis: number; readonly range: readonly Dim[] };
-
-/** A copy of the block [start, start + length) of an axis, from one array into another. */
-function copyBlock(from: Value, fromStart: number, to: Value, toStart: number, axis: number, length: number): void {
-  const inner = product(from.shape.slice(axis + 1));
-  const outer = product(from.shape.slice(0, axis));
-  const [stepFrom, stepTo] = [from.shape[axis] as number, to.shape[axis] as number];
-  for (let o = 0; o < outer; o++) {
-    const start = (o * stepFrom + fromStart) * inner;
-    to.data.set(from.data.subarray(start, start + length * inner), (o * stepTo + toStart) * inner);
-  }
-}
-
-function withAxis(shape: readonly number[], axis: number, extent: number): Value {
-  const changed = shape.map((dim, i) => (i === axis ? extent : dim));
-  return { shape: changed, data: new Float64Array(product(changed)) };
-}
 
 /** Whether a size is larger than another, whatever the symbols are. */
 function isBeyond(size: Dim, extent: Dim): boolean {
@@ -116,16 +84,6 @@ const slice: Operation<RangeAttributes> = {
     const [x] = inputs as [Node];
     return [graph.pad(gradient, axis, range[0] as Dim, x.shape[axis] as Dim)];
   },
-  evaluate([value], { axis, range }, { size }) {
-    const x = value as Value;
-    const [start, end] = range.map(size) as [number, number];
-    if (start > end || end > (x.shape[axis] as number)) {
-      throw new GraphError("slice", `${start} to ${end} is out of range of [${x.shape.join(", ")}]`);
-    }
-    const out = withAxis(x.shape, axis, end - start);
-    copyBlock(x, start, out, 0, axis, end - start);
-    return out;
-  },
   simplify: (_, [x], { axis, range }) => (range[0] === 0 && range[1] === x?.shape[axis] ? x : undefined),
 };
 
@@ -147,16 +105,6 @@ const pad: Operation<RangeAttributes> = {
     const [x] = inputs as [Node];
     const start = range[0] as Dim;
     return [graph.slice(gradient, axis, start, addDims(start, x.shape[axis] as Dim))];
-  },
-  evaluate([value], { axis, range }, { size }) {
-    const x = value as Value;
-    const [start, extent] = range.map(size) as [number, number];
-    const length = x.shape[axis] as number;
-    if (start + length > extent)
-      throw new GraphError("pad", `${length} elements do not fit into ${extent} from ${start}`);
-    const out = withAxis(x.shape, axis, extent);
-    copyBlock(x, 0, out, start, axis, length);
-    return out;
   },
   simplify: (_, [x], { axis, range }) => (range[0] === 0 && range[1] === x?.shape[axis] ? x : undefined),
 };
@@ -182,16 +130,6 @@ const concat: Operation<{ readonly axis: number }> = {
       return graph.slice(gradient, axis, start, end);
     });
   },
-  evaluate(inputs, { axis }) {
-    const extent = inputs.reduce((sum, { shape }) => sum + (shape[axis] as number), 0);
-    const out = withAxis(inputs[0]?.shape ?? [], axis, extent);
-    let at = 0;
-    for (const input of inputs) {
-      copyBlock(input, 0, out, at, axis, input.shape[axis] as number);
-      at += input.shape[axis] as number;
-    }
-    return out;
-  },
   simplify: (_, inputs) => (inputs.length === 1 ? inputs[0] : undefined),
 };
 
@@ -207,10 +145,6 @@ const expand: Operation<ShapeAttributes> = {
     return { dtype: x.dtype, shape };
   },
   derive: (graph, { inputs: [x] }, gradient) => [graph.sumTo(gradient, (x as Node).shape)],
-  evaluate: ([x], { shape }, { size }) => {
-    const to = shape.map(size);
-    return { shape: to, data: spread(x as Value, to) };
-  },
   simplify: (_, [x], { shape }) => (x && sameDims(x.shape, shape) ? x : undefined),
 };
 

@@ -1,22 +1,7 @@
 // The operations that decoders are made of and runtimes have fast code for: softmax, norms, rotary positions, the loss.
-import { product } from "./broadcast.js";
 import { type Dim, sameDims } from "./dim.js";
 import { GraphError, type Node } from "./node.js";
-import { indexBelow, type Operation, requireOperands, type Value } from "./operation.js";
-
-/** Calls a function with each row of the last axis, which it may change. */
-function eachRow({ shape, data }: Value, change: (row: Float64Array, index: number) => void): Value {
-  const width = shape.at(-1) ?? 1;
-  const copy = data.slice();
-  for (let row = 0; row < copy.length / width; row++) change(copy.subarray(row * width, (row + 1) * width), row);
-  return { shape, data: copy };
-}
-
-/** The largest element of a row, and the logarithm of the sum of exp(x - largest): apart, as their sum is rounded. */
-function logSum(row: Float64Array): { readonly largest: number; readonly rest: number } {
-  const largest = row.reduce((most, x) => Math.max(most, x), Number.NEGATIVE_INFINITY);
-  return { largest, rest: Math.log(row.reduce((sum, x) => sum + Math.exp(x - largest), 0)) };
-}
+import { type Operation, requireOperands } from "./operation.js";
 
 const rowwise = (name: string): Operation["infer"] => {
   return (inputs) => {
@@ -32,13 +17,6 @@ const softmax: Operation = {
   infer: rowwise("softmax"),
   // y (g - sum(g y))
   derive: (graph, y, gradient) => [graph.mul(graph.sub(gradient, graph.sum(graph.mul(gradient, y), [-1], true)), y)],
-  evaluate: ([x]) =>
-    eachRow(x as Value, (row) => {
-      const { largest, rest } = logSum(row);
-      row.forEach((value, i) => {
-        row[i] = Math.exp(value - largest - rest);
-      });
-    }),
 };
 
 const logSoftmax: Operation = {
@@ -46,13 +24,6 @@ const logSoftmax: Operation = {
   infer: rowwise("logSoftmax"),
   // g - softmax(x) sum(g)
   derive: (graph, y, gradient) => [graph.sub(gradient, graph.mul(graph.exp(y), graph.sum(gradient, [-1], true)))],
-  evaluate: ([x]) =>
-    eachRow(x as Value, (row) => {
-      const { largest, rest } = logSum(row);
-      row.forEach((value, i) => {
-        row[i] = value - largest - rest;
-      });
-    }),
 };
 
 type EpsilonAttributes = { readonly epsilon: number };
@@ -81,17 +52,7 @@ const rmsNorm: Operation<EpsilonAttributes> = {
       wanted[1] ? graph.sumTo(graph.mul(gradient, normal), weight.shape) : undefined,
     ];
   },
-  evaluate: ([x, weight], { epsilon }) =>
-    eachRow(x as Value, (row) => {
-      const inverse = inverseOf(row, epsilon);
-      row.forEach((value, i) => {
-        row[i] = value * inverse * (weight?.data[i] as number);
-      });
-    }),
 };
-
-const inverseOf = (row: Float64Array, epsilon: number) =>
-  1 / Math.sqrt(row.reduce((sum, x) => sum + x * x, 0) / row.length + epsilon);
 
 const inverseRms: Operation<EpsilonAttributes> = {
   name: "inverseRms",
@@ -109,14 +70,6 @@ const inverseRms: Operation<EpsilonAttributes> = {
     const [x] = r.inputs as [Node];
     const cube = graph.mul(graph.mul(r, r), r);
     return [graph.mul(x, graph.mul(graph.mul(cube, gradient), -1 / (x.shape.at(-1) as number)))];
-  },
-  evaluate([value], { epsilon }) {
-    const x = value as Value;
-    const width = x.shape.at(-1) as number;
-    const data = Float64Array.from({ length: x.data.length / width }, (_, row) =>
-      inverseOf(x.data.subarray(row * width, (row + 1) * width), epsilon),
-    );
-    return { shape: [...x.shape.slice(0, -1), 1], data };
   },
 };
 
@@ -147,23 +100,6 @@ const rope: Operation<RopeAttributes> = {
     if (wanted[2] || wanted[3]) throw new GraphError("rope", "its tables are constants; they have no gradient", inputs);
     return [graph.rope(gradient, positions, cos, graph.neg(sin), attributes.interleaved as boolean)];
   },
-  evaluate(inputs, { interleaved }) {
-    const [x, positions, cos, sin] = inputs as [Value, Value, Value, Value];
-    const [, heads, times] = x.shape as [number, number, number];
-    const half = cos.shape[1] as number;
-    return eachRow(x, (row, index) => {
-      const batch = Math.floor(index / (heads * times));
-      const position = positions.data[batch * times + (index % times)] as number;
-      const at = indexBelow("rope", position, cos.shape[0] as number);
-      for (let i = 0; i < half; i++) {
-        const [p, q] = interleaved ? [2 * i, 2 * i + 1] : [i, i + half];
-        const [c, s] = [cos.data[at * half + i] as number, sin.data[at * half + i] as number];
-        const [a, b] = [row[p] as number, row[q] as number];
-        row[p] = a * c - b * s;
-        row[q] = b * c + a * s;
-      }
-    });
-  },
 };
 
 const crossEntropy: Operation = {
@@ -182,16 +118,6 @@ const crossEntropy: Operation = {
     const column = graph.reshape(gradient, [gradient.shape[0] as Dim, 1]);
     const shares = graph.exp(graph.logSoftmax(logits));
     return [graph.mul(graph.sub(shares, graph.oneHot(labels, logits.shape[1] as Dim)), column), undefined];
-  },
-  evaluate(inputs) {
-    const [logits, labels] = inputs as [Value, Value];
-    const width = logits.shape[1] as number;
-    const data = labels.data.map((label, row) => {
-      const scores = logits.data.subarray(row * width, (row + 1) * width);
-      const { largest, rest } = logSum(scores);
-      return largest - (scores[indexBelow("crossEntropy", label, width)] as number) + rest;
-    });
-    return { shape: [product(labels.shape)], data };
   },
 };
 

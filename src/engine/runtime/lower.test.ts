@@ -4,7 +4,8 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Random } from "../../core/random.js";
 import { CASES, casesOf, draw, dtypeOf, type Operand, TABLE } from "../graph/cases.test-util.js";
-import { evaluate, Graph, gradients, type Node, OPERATIONS, reachable, type Value } from "../graph/index.js";
+import { Graph, gradients, type Node, OPERATIONS, reachable } from "../graph/index.js";
+import { EVALUATIONS, evaluate, type Value } from "../graph/reference.test-util.js";
 import {
   bytesOf,
   lowerGraph,
@@ -60,6 +61,7 @@ async function differences(
 it("knows every operation", () => {
   expect(Object.keys(LOWERINGS).sort()).toEqual([...OPERATIONS.keys()].sort());
   expect(Object.keys(CASES).sort()).toEqual([...OPERATIONS.keys()].sort());
+  expect(Object.keys(EVALUATIONS).sort()).toEqual([...OPERATIONS.keys()].sort());
 });
 
 /** Cases of operations and their derivatives, as outputs of one graph that is one session. */

@@ -1,10 +1,8 @@
-// The reference against values computed by hand, or with Python's math module, and what it refuses. What is random and
-// large is compared with ONNX Runtime, in runtime/lower.test.ts.
+// The reference against values computed by hand or with Python's math module. runtime/lower.test.ts compares it with ONNX
+// Runtime on random values.
 import { describe, expect, it } from "vitest";
-import { erf } from "./elementwise.js";
-import { evaluate, Graph, GraphError, type Node, type Value } from "./index.js";
-
-const value = (shape: number[], ...data: number[]): Value => ({ shape, data: Float64Array.from(data) });
+import { Graph, type Node } from "./index.js";
+import { erf, evaluate, type Value } from "./reference.test-util.js";
 
 /** A small graph of constants, and what it is. */
 function computed(build: (graph: Graph) => Node): { shape: readonly number[]; data: number[] } {
@@ -190,98 +188,5 @@ describe("functions", () => {
     const { data } = computed((graph) => graph.softmax(graph.constant(rows, [4, 2])));
     expect(data.slice(0, 5).every(Number.isNaN)).toBe(true);
     expect(data.slice(6)).toEqual([0, 1]);
-  });
-});
-
-describe("feeds", () => {
-  const graph = new Graph();
-  const x = graph.input("x", "f32", ["batch", 2]);
-  const y = graph.input("y", "f32", ["2*batch"]);
-  const sum = graph.add(graph.reshape(x, ["2*batch"]), y);
-  const run = (feeds: Record<string, Value>, outputs = [sum]) => evaluate(outputs, new Map(Object.entries(feeds)));
-
-  it("give symbols their sizes, in whatever order inputs were declared", () => {
-    expect(run({ x: value([2, 2], 1, 2, 3, 4), y: value([4], 1, 1, 1, 1) })[0]).toEqual(value([4], 2, 3, 4, 5));
-    const later = new Graph();
-    const product = later.input("product", "f32", ["a*b"]);
-    const whole = later.add(product, later.reshape(later.input("pair", "f32", ["a", "b"]), ["a*b"]));
-    const feeds = { product: value([2], 1, 1), pair: value([1, 3], 1, 2, 3) };
-    expect(() => run(feeds, [whole])).toThrow("input: product is fed with 2 values in shape [2] (f32[a*b])");
-  });
-
-  it("must be there and fit", () => {
-    const fine = value([1, 2], 1, 2);
-    const problems: [Record<string, Value>, string][] = [
-      [{ x: fine }, "input: y is not fed (f32[2*batch])"],
-      [{ x: fine, y: value([3], 1, 2, 3) }, "input: y is fed with 3 values in shape [3] (f32[2*batch])"],
-      [{ x: value([1, 3], 1, 2, 3), y: fine }, "input: x is fed with 3 values in shape [1, 3] (f32[batch, 2])"],
-      [{ x: value([1, 2, 1], 1, 2), y: value([2], 1, 2) }, "input: x is fed with 2 values in shape [1, 2, 1]"],
-      [{ x: value([2], 1, 2), y: value([2], 1, 2) }, "input: x is fed with 2 values in shape [2]"],
-      [{ x: value([1, 2], 1), y: value([2], 1, 2) }, "input: x is fed with 1 value in shape [1, 2]"],
-    ];
-    for (const [feeds, message] of problems) {
-      expect(() => run(feeds)).toThrow(GraphError);
-      expect(() => run(feeds)).toThrow(message);
-    }
-    expect(() => run({ y: value([2], 1, 2) }, [y])).toThrow("input: no input has an axis of size batch");
-    expect(() => evaluate([graph.expand(graph.constant(1), ["time"])], new Map())).toThrow(
-      "no input has an axis of size time",
-    );
-  });
-
-  it("may have no elements", () => {
-    const [whole, total] = run({ x: value([0, 2]), y: value([0]) }, [sum, graph.sum(x, [0])]);
-    expect(whole).toEqual(value([0]));
-    expect(total).toEqual(value([2], 0, 0));
-  });
-});
-
-describe("what is out of range", () => {
-  const graph = new Graph();
-  const ids = graph.input("ids", "i64", ["n"]);
-  const rows = graph.input("rows", "f32", ["n", 3]);
-  const table = graph.constant([1, 2, 3, 4], [2, 2]);
-  const run = (node: Node, id: number, n = 1) =>
-    evaluate(
-      [node],
-      new Map([
-        ["ids", value([n], ...Array(n).fill(id))],
-        ["rows", value([n, 3], ...Array(3 * n).fill(1))],
-      ]),
-    );
-
-  it("is an index of any operation", () => {
-    const outputs: [string, Node, number][] = [
-      ["gather", graph.gather(table, ids), 2],
-      ["scatterRows", graph.scatterRows(ids, rows, 4), 4],
-      ["pick", graph.pick(rows, ids), 3],
-      ["oneHot", graph.oneHot(ids, 5), 5],
-      ["crossEntropy", graph.crossEntropy(rows, ids), 3],
-      [
-        "rope",
-        graph.rope(
-          graph.constant([1, 2], [1, 1, 1, 2]),
-          graph.reshape(graph.slice(ids, 0, 0, 1), [1, 1]),
-          graph.constant([1, 1], [2, 1]),
-          graph.constant([0, 0], [2, 1]),
-          false,
-        ),
-        2,
-      ],
-    ];
-    for (const [name, node, count] of outputs) {
-      expect(run(node, count - 1)).toHaveLength(1);
-      for (const id of [count, -1, 0.5, Number.NaN]) {
-        expect(() => run(node, id)).toThrow(new RegExp(`^${name}: the index ${id} is not one of the ${count} from 0$`));
-      }
-    }
-  });
-
-  it("is a part of an axis that turns out too short", () => {
-    expect(() => run(graph.slice(ids, 0, 1, 3), 0, 2)).toThrow("slice: 1 to 3 is out of range of [2]");
-    expect(() => run(graph.pad(rows, 1, "n", 4), 0, 2)).toThrow("pad: 3 elements do not fit into 4 from 2");
-    expect(() => run(graph.argMax(graph.transpose(rows, [1, 0])), 0, 0)).toThrow(
-      "argMax: there is nothing to choose from in [3, 0]",
-    );
   });
 });
