@@ -6,7 +6,6 @@ import { taskFields, taskJsonSchema } from "#evaluate";
 import { planFields, planJsonSchema } from "#experiment";
 import { methodReferences, outputReferences, recipeJsonSchema } from "#merge";
 import { dataFields, runFields, runJsonSchema } from "#train";
-import { apiIndex } from "./generate-api.js";
 import { recipeTypes, runTypes } from "./generate-types.js";
 
 /** @param {string} name */
@@ -83,5 +82,4 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   for (const { file, text } of schemas()) writeFileSync(path(file), text);
   writeFileSync(path("../src/api/recipe-types.ts"), recipeTypes());
   writeFileSync(path("../src/api/run-types.ts"), runTypes());
-  writeFileSync(path("api.md"), apiIndex());
 }

@@ -1,1 +1,5 @@
+/**
+ * The verbs of the library.
+ * @module layergraft
+ */
 export * from "./api/index.js";

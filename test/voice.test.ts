@@ -55,8 +55,7 @@ const withoutComments = (code: string) =>
     .map((line) => (/^\s*(?:\/\/|\/?\*)/.test(line) ? "" : line.replace(/\s\/\/ .*$|\/\*\*.*?\*\//g, "")))
     .join("\n");
 
-// docs/api.md is generated from docstrings.
-const PAGES = ["README.md", ...textFiles("docs", /(?<!^api)\.md$/), ...textFiles("assets", /\.html$/)];
+const PAGES = ["README.md", ...textFiles("docs", /^(?!reference|api).*\.md$/), ...textFiles("assets", /\.html$/)];
 /** Rooms of src/ whose messages are reworded. */
 const ROOMS = ["cli", "core", "report"];
 const SOURCES = ROOMS.flatMap((room) => textFiles(`src/${room}`, /(?<!\.test|\.test-util)\.ts$/));

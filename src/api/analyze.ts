@@ -28,10 +28,10 @@ export interface AnalyzeOptions extends StreamOptions, FolderOptions {
 /**
  * Measures where experts changed, in one pass over the weights: by tensor, part, layer and in all (Bandarkar et al.,
  * arXiv 2410.01335, section 3.2).
- * @throws {RecipeError} if no expert is given, or a recipe among them is not valid
- * @throws {MismatchError} if the models do not fit together
- * @throws {CheckpointError | FormatError} if a model cannot be read
- * @throws {CancelledError} if the signal fires
+ * @throws RecipeError if no expert is given, or a recipe among them is not valid
+ * @throws MismatchError if the models do not fit together
+ * @throws CheckpointError or FormatError if a model cannot be read
+ * @throws CancelledError if the signal fires
  */
 export async function analyze(options: AnalyzeOptions): Promise<Analysis> {
   const { base, rows, thresholds, vocabulary, folder } = options;
@@ -69,9 +69,9 @@ export interface Suggestion extends Omit<SuggestedRecipe, "recipe"> {
 
 /**
  * Suggests merges of two experts, by the depth of the model and by where they changed. Makes one pass over the weights.
- * @throws {MismatchError} if the models do not fit together
- * @throws {CheckpointError | FormatError} if a model cannot be read
- * @throws {CancelledError} if the signal fires
+ * @throws MismatchError if the models do not fit together
+ * @throws CheckpointError or FormatError if a model cannot be read
+ * @throws CancelledError if the signal fires
  */
 export async function suggest(options: SuggestOptions): Promise<readonly Suggestion[]> {
   const { base, task, language, tau, alpha, vocabulary, folder } = options;

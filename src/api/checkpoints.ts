@@ -24,8 +24,8 @@ export interface VerifyResult extends Verification {
 /**
  * Verifies a merged model bit for bit: computes every tensor again from the sources and compares.
  * @param folder a folder that layergraft wrote
- * @throws {LayergraftError} if the folder has no layergraft.json, or a source is missing or changed
- * @throws {CancelledError} if the signal fires
+ * @throws LayergraftError if the folder has no layergraft.json, or a source is missing or changed
+ * @throws CancelledError if the signal fires
  */
 export async function verify(folder: string, options: VerifyOptions = {}): Promise<VerifyResult> {
   const moved = new Map(Object.entries(options.moved ?? {}));
@@ -42,8 +42,8 @@ export interface InspectResult extends Inspection {
 /**
  * Says what a checkpoint is, from its headers and configuration.
  * @param source a folder, `FOLDER+ADAPTER`, or the name of a model in the hub's local cache
- * @throws {CheckpointError} if it is not a checkpoint
- * @throws {FormatError} if a weight file is broken
+ * @throws CheckpointError if it is not a checkpoint
+ * @throws FormatError if a weight file is broken
  */
 export async function inspect(source: string, options: FolderOptions = {}): Promise<InspectResult> {
   const checkpoint = await open(source, options);
@@ -63,8 +63,8 @@ export interface DiffResult extends CheckpointComparison {
  * Compares two checkpoints tensor by tensor, in one pass over the weights. Differences are of `b` against `a`.
  * @param a a folder, `FOLDER+ADAPTER`, or the name of a model in the hub's local cache
  * @param b the same
- * @throws {CheckpointError | FormatError} if one cannot be read
- * @throws {CancelledError} if the signal fires
+ * @throws CheckpointError or FormatError if one cannot be read
+ * @throws CancelledError if the signal fires
  */
 export async function diff(a: string, b: string, options: DiffOptions = {}): Promise<DiffResult> {
   const found = await compareCheckpoints(await open(a, options), await open(b, options), controlsOf(options));

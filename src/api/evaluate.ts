@@ -77,10 +77,10 @@ export interface EvaluateResult {
  * Evaluates a model.
  * @param source what `openModel` takes, or a model that it opened, which stays open; with `backend`, the name that results
  *   give the model
- * @throws {RecipeError} for an unknown task, or a task that executes programs without `allowCode`
- * @throws {LayergraftError} with code `data` for missing data, `backend` or `server` if the backend does not answer
- * @throws {OutputError} if `out` holds another evaluation
- * @throws {CancelledError} if the signal fires; `resume` continues
+ * @throws RecipeError for an unknown task, or a task that executes programs without `allowCode`
+ * @throws LayergraftError with code `data` for missing data, `backend` or `server` if the backend does not answer
+ * @throws OutputError if `out` holds another evaluation
+ * @throws CancelledError if the signal fires; `resume` continues
  */
 export async function evaluate(source: ModelInput | Model, options: EvaluateOptions): Promise<EvaluateResult> {
   const { data, out, resume, limit, protocols, shots, seed, resamples, signal, onProgress } = options;

@@ -44,9 +44,9 @@ export interface ExperimentResult {
  * Runs an experiment and writes its report. Finished steps are kept: run it again to resume, or after a change of the plan
  * to compute what is new.
  * @param plan path of the plan, a YAML file
- * @throws {RecipeError} if the plan is not valid, or models, data or tasks are missing, with every problem
- * @throws {LayergraftError} if another process runs it
- * @throws {CancelledError} if the signal fires
+ * @throws RecipeError if the plan is not valid, or models, data or tasks are missing, with every problem
+ * @throws LayergraftError if another process runs it
+ * @throws CancelledError if the signal fires
  */
 export async function runExperiment(plan: string, options: RunExperimentOptions = {}): Promise<ExperimentResult> {
   const { out, base, data, signal, onProgress } = options;

@@ -6,7 +6,7 @@ const MOST_DEPTH = 60;
 
 /**
  * The same value with every field named as in files. Names that are in snake_case already stay.
- * @throws {RecipeError} if a field is given under both names
+ * @throws RecipeError if a field is given under both names
  */
 export function snakeFields(value: unknown): unknown {
   return renamed(value, (name) => name.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));

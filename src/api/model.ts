@@ -118,10 +118,10 @@ export class Model {
   /**
    * Answers a prompt. A text is encoded with the tokenizer's BOS, messages through the model's chat template. The answer
    * ends at the end tokens of generation_config.json, config.json and the tokenizer.
-   * @throws {LayergraftError} if the prompt does not fit into the context, if there is no chat template for messages, or
+   * @throws LayergraftError if the prompt does not fit into the context, if there is no chat template for messages, or
    *   with code `broken-model` if the model's scores are not numbers
-   * @throws {CheckpointError} if the model has no tokenizer that can be read
-   * @throws {CancelledError} if the signal fires
+   * @throws CheckpointError if the model has no tokenizer that can be read
+   * @throws CancelledError if the signal fires
    */
   async generate(prompt: string | readonly ChatMessage[], options: GenerateOptions = {}): Promise<Answer> {
     const [answer] = await this.generateAll([prompt], options);
@@ -146,9 +146,9 @@ export class Model {
 
   /**
    * Scores a text after a context.
-   * @throws {LayergraftError} if context and text do not fit into the model's context, or nothing comes before the text
-   * @throws {CheckpointError} if the model has no tokenizer that can be read
-   * @throws {CancelledError} if the signal fires
+   * @throws LayergraftError if context and text do not fit into the model's context, or nothing comes before the text
+   * @throws CheckpointError if the model has no tokenizer that can be read
+   * @throws CancelledError if the signal fires
    */
   async score(text: string, options: ScoreOptions = {}): Promise<TextScore> {
     const { context = "", bos = true, signal } = options;
@@ -177,9 +177,9 @@ export class Model {
 
 /**
  * Opens a model to generate and score text.
- * @throws {CheckpointError | FormatError | RecipeError | MismatchError} if it cannot be used
- * @throws {LayergraftError} if ONNX Runtime is not installed
- * @throws {CancelledError} if the signal fires
+ * @throws CheckpointError or FormatError or RecipeError or MismatchError if it cannot be used
+ * @throws LayergraftError if ONNX Runtime is not installed
+ * @throws CancelledError if the signal fires
  */
 export async function openModel(source: ModelInput, options: OpenModelOptions = {}): Promise<Model> {
   return new Model(await openEngine(engineSource(source), engineOptions(options)));

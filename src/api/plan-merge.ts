@@ -93,11 +93,11 @@ export class MergePlan {
 
   /**
    * Writes the merged model. An interrupted run leaves `OUT.partial`, which `resume` completes to the same bytes.
-   * @throws {OutputError} if the folder cannot be written, or exists and `force` is not set
-   * @throws {DiskFullError} if the disk fills up
-   * @throws {MismatchError} if the models look unrelated and `force` is not set
-   * @throws {CancelledError} if the signal fires
-   * @throws {LayergraftError} with code `changed` if a source changes meanwhile
+   * @throws OutputError if the folder cannot be written, or exists and `force` is not set
+   * @throws DiskFullError if the disk fills up
+   * @throws MismatchError if the models look unrelated and `force` is not set
+   * @throws CancelledError if the signal fires
+   * @throws LayergraftError with code `changed` if a source changes meanwhile
    */
   async write(options: WriteOptions): Promise<WriteResult> {
     const { out, resume, force } = options;
@@ -116,10 +116,10 @@ export class MergePlan {
  * Plans a merge. Reads headers, configurations and a sample of the weights.
  * @param recipe a recipe, with fields in camelCase or snake_case; or the path of a recipe file or mergekit configuration,
  *   whose relative paths start from the recipe's folder and from the working folder
- * @throws {RecipeError} if the recipe is not valid, with every problem
- * @throws {MismatchError} if the models do not fit together, with every reason
- * @throws {CheckpointError | FormatError} if a model cannot be read
- * @throws {CancelledError} if the signal fires
+ * @throws RecipeError if the recipe is not valid, with every problem
+ * @throws MismatchError if the models do not fit together, with every reason
+ * @throws CheckpointError or FormatError if a model cannot be read
+ * @throws CancelledError if the signal fires
  */
 export async function planMerge(
   recipe: MergeRecipe | RecipeInput | string,
@@ -137,9 +137,9 @@ export async function planMerge(
 /**
  * Opens a plan that was saved as JSON.
  * @param saved the parsed JSON of a `MergePlan`
- * @throws {RecipeError} if it is not a plan of this version
- * @throws {LayergraftError} with code `changed` if a source is not the one that was planned with
- * @throws {CheckpointError | FormatError} if a source cannot be read
+ * @throws RecipeError if it is not a plan of this version
+ * @throws LayergraftError with code `changed` if a source is not the one that was planned with
+ * @throws CheckpointError or FormatError if a source cannot be read
  */
 export async function openPlan(saved: Plan): Promise<MergePlan> {
   const { format } = Object(saved) as Partial<Plan>;

@@ -38,11 +38,11 @@ export type TrainResult = RunResult;
  *   relative paths start from its folder. A run without a `preset` and
  *   without `optimizer.lr` has the preset `math`, whose learning rate depends on the size of the model
  * @returns the folders of the last and the best checkpoint, each a model that all other calls take
- * @throws {RecipeError} if the run is not valid, with every problem
- * @throws {DataError | CheckpointError} if the data or the base cannot be read
- * @throws {OutputError} if `out` holds another run
- * @throws {CancelledError} if the signal fires; the state is saved, and `resume` continues
- * @throws {LayergraftError} with code `diverged` if a loss or gradient is not finite
+ * @throws RecipeError if the run is not valid, with every problem
+ * @throws DataError or CheckpointError if the data or the base cannot be read
+ * @throws OutputError if `out` holds another run
+ * @throws CancelledError if the signal fires; the state is saved, and `resume` continues
+ * @throws LayergraftError with code `diverged` if a loss or gradient is not finite
  */
 export async function train(run: TrainRun | RunInput | string, options: TrainOptions = {}): Promise<TrainResult> {
   const { signal, onProgress, resume, force } = options;

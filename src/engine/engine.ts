@@ -38,6 +38,7 @@ export interface GenerateOptions extends SamplingOptions {
   readonly signal?: AbortSignal;
   /** Takes text as it comes, in whole characters; only what is certain not to be part of a stop text. */
   readonly onText?: (prompt: number, text: string) => void;
+  /** Takes each answer when it is complete. */
   readonly onDone?: (prompt: number, answer: Generation) => void;
 }
 
@@ -105,9 +106,11 @@ export class Engine {
   get digest(): string {
     return this.#source.digest;
   }
+  /** The model family, such as `llama`. */
   get family(): string {
     return this.#decoder.spec.family;
   }
+  /** Number of rows of the output layer, which may be more than the tokenizer has tokens. */
   get vocabularySize(): number {
     return this.#decoder.spec.vocabularySize;
   }
@@ -137,7 +140,7 @@ export class Engine {
   /**
    * The tokens of a prompt: of a text with the marks that the tokenizer puts before one (BOS), of a conversation as the
    * model's chat template writes it, open for the model's reply.
-   * @param options.bos whether a text gets these marks; default true
+   * @param options `bos`: whether a text gets these marks; default true
    * @throws {LayergraftError} code `usage` for a conversation, if the model has no chat template
    * @throws {CheckpointError} if it has no tokenizer that can be read
    */

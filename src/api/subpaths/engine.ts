@@ -1,5 +1,7 @@
-// layergraft/engine: models as tokens in and tokens out, tokenizers and chat templates.
-
+/**
+ * Models as tokens in and tokens out, tokenizers and chat templates.
+ * @module layergraft/engine
+ */
 export {
   type ChatTemplate,
   Engine,

@@ -1,5 +1,7 @@
-// layergraft/evaluate: servers that answer, metrics, statistics, and comparisons of results.
-
+/**
+ * Servers that answer, metrics, statistics, and comparisons of results.
+ * @module layergraft/evaluate
+ */
 export {
   type Backend,
   bootstrapInterval,

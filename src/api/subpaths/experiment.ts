@@ -1,5 +1,7 @@
-// layergraft/experiment: plans before and while they run.
-
+/**
+ * Plans before and while they run.
+ * @module layergraft/experiment
+ */
 export {
   type Experiment,
   type ExperimentPlan,

@@ -1,5 +1,7 @@
-// layergraft/merge: recipes as types and files, and what plans and analyses are made of.
-
+/**
+ * Recipes as types and files, and what plans and analyses are made of.
+ * @module layergraft/merge
+ */
 export {
   type Analysis,
   type MethodReference,

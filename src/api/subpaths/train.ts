@@ -1,5 +1,7 @@
-// layergraft/train: run files, previews of data, and runs for TRL.
-
+/**
+ * Run files, previews of data, and runs for TRL.
+ * @module layergraft/train
+ */
 export {
   checkRun,
   handOverRun,

@@ -1,5 +1,7 @@
-// layergraft/weights: checkpoints and safetensors files.
-
+/**
+ * Checkpoints and safetensors files.
+ * @module layergraft/weights
+ */
 export type { DType } from "../../core/index.js";
 export {
   type Checkpoint,

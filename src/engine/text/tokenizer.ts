@@ -39,6 +39,7 @@ export interface Tokenizer {
   encode(text: string, options?: { specialTokens?: boolean }): number[];
   /** The text of ids; those that the tokenizer does not have are left out. */
   decode(ids: readonly number[], options?: DecodeOptions): string;
+  /** The id of a token as the vocabulary writes it, such as `Ġthe`. */
   idOf(token: string): number | undefined;
   /** The token as the vocabulary writes it, such as `Ġthe`. */
   tokenOf(id: number): string | undefined;

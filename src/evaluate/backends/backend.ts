@@ -108,11 +108,14 @@ export interface ChatMessage {
 export interface Backend {
   readonly identity: BackendIdentity;
   readonly incapacities: Incapacities;
+  /** Continues each prompt with greedy decoding. */
   generate(requests: readonly GenerateRequest[], options?: AnswerOptions<Generated>): Promise<Answer<Generated>[]>;
+  /** Sums the log-probabilities (in nats) of each continuation's tokens after its context. */
   loglikelihood(
     requests: readonly LoglikelihoodRequest[],
     options?: AnswerOptions<Loglikelihood>,
   ): Promise<Answer<Loglikelihood>[]>;
+  /** Log-probabilities (in nats) of each choice as the next token. */
   choose(requests: readonly ChooseRequest[], options?: AnswerOptions<Chosen>): Promise<Answer<Chosen>[]>;
   /** Text of a chat in the model's own form, ready for the model to answer; absent where the form is not known. */
   readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
