@@ -92,12 +92,11 @@ async function learn(expected: Golden, isWanted: (tensor: string) => boolean) {
   const outputs = Object.fromEntries(nodes.flatMap((node, i) => (node ? [[`d ${wanted[i]?.input}`, node]] : [])));
   expect(Object.keys(outputs).length).toBe(wanted.length);
   const session = await openSession(lowerGraph({ loss, ...outputs }), { threads: 1 });
-  const given: Record<string, TensorValue> = {
+  const feeds: Record<string, TensorValue> = {
     ...batchOf(expected),
     ...new RopeTables(spec.ropes).feeds(expected.width),
     ...Object.fromEntries(bound.map(({ input, value }) => [input, value])),
   };
-  const feeds = Object.fromEntries(session.inputs.map(({ name }) => [name, given[name] as TensorValue]));
   const results = await session.run(feeds, ["loss", ...Object.keys(outputs)]);
   await session.close();
   const found = new Map<string, number[]>();

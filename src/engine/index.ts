@@ -22,8 +22,7 @@ export { type EngineSource, type ModelSource, openModelSource } from "./model-so
 export { RopeTables } from "./rope-tables.js";
 export { loadRuntime } from "./runtime/load.js";
 export { lowerGraph, type Weight } from "./runtime/lower.js";
-export { declaredFeeds, openSession, type Session } from "./runtime/session.js";
-export type { TensorValue } from "./runtime/values.js";
+export { openSession, type Session, type TensorValue } from "./runtime/session.js";
 export type { SamplingOptions } from "./sampling.js";
 export type { ScoreOptions } from "./score.js";
 export { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";

@@ -6,14 +6,7 @@ import { KeyValueCache, type NewPositions } from "./key-value-cache.js";
 import { buildDecoder, type DecoderSpec, FEEDS, readSpec } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";
-import {
-  declaredFeeds,
-  lowerGraph,
-  openSession,
-  type Session,
-  type SessionOptions,
-  type TensorValue,
-} from "./runtime/index.js";
+import { lowerGraph, openSession, type Session, type SessionOptions, type TensorValue } from "./runtime/index.js";
 import { bindWeights } from "./weights.js";
 
 export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers"> {}
@@ -135,8 +128,7 @@ export class LoadedDecoder {
     const layers = this.spec.layers.map((_, layer) => layer);
     const grown = layers.flatMap((layer) => [newKey(layer), newValue(layer)]);
     const named = outputs.flatMap((output) => (output === "best" ? [output, TOTAL] : [output]));
-    // A decoder without rotations has no positions to feed tables for.
-    const results = await this.#session.run(declaredFeeds(this.#session, feeds), [...named, ...grown]);
+    const results = await this.#session.run(feeds, [...named, ...grown]);
     const fresh = layers.map(
       (layer): NewPositions => ({
         key: results[newKey(layer)]?.data as Float32Array,

@@ -4,5 +4,4 @@ export { externalLocation, externalRoot } from "./external.js";
 export { loadRuntime } from "./load.js";
 export { type LowerOptions, lowerGraph, type Weight } from "./lower.js";
 export { bytesOf, MICROSOFT, OnnxModel } from "./onnx.js";
-export { declaredFeeds, openSession, type Session, type SessionOptions } from "./session.js";
-export type { TensorValue, ValueInfo } from "./values.js";
+export { openSession, type Session, type SessionOptions, type TensorValue } from "./session.js";

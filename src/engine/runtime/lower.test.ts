@@ -49,8 +49,7 @@ async function differences(
   tolerance: number,
 ): Promise<string[]> {
   const wanted = evaluate(Object.values(outputs), new Map([...feeds].map(([name, value]) => [name, numbersOf(value)])));
-  const fed = Object.fromEntries(session.inputs.map(({ name }) => [name, feeds.get(name) as TensorValue]));
-  const found = await session.run(fed, Object.keys(outputs));
+  const found = await session.run(Object.fromEntries(feeds), Object.keys(outputs));
   return Object.keys(outputs).flatMap((name, i) => {
     const [x, y] = [numbersOf(found[name] as TensorValue), wanted[i] as Value];
     const apart = distance(x, y);
@@ -283,7 +282,6 @@ describe("weights", () => {
       outputs[`${dtype} itself`] = table;
     }
     const session = await openSession(lowerGraph(outputs, { weights: new Map(Object.entries(stored)) }), thread);
-    expect(session.inputs.map(({ name }) => name)).toEqual(["ids"]);
     const found = await session.run({ ids: i64([2], 2, 0) }, Object.keys(outputs));
     for (const dtype of Object.keys(stored)) {
       expect(found[`${dtype} itself`]).toEqual(f32([3, 2], 1, -2, 0.5, 3, 0.25, -1.5));

@@ -47,8 +47,6 @@ const EXTERNAL = 1;
 /** A model under construction: ai.onnx operators of opset 21, com.microsoft ones of version 1, IR version 10. */
 export class OnnxModel {
   readonly #graph = new ProtoWriter();
-  /** Names that a value has been given by an input, an initializer or a node. */
-  readonly #defined = new Set<string>();
 
   constructor() {
     this.#graph.string(2, "layergraft");
@@ -59,7 +57,7 @@ export class OnnxModel {
    * @param inputs names, "" for an optional input that is left out
    * @param outputs names, "" for an optional output that is not wanted
    * @param domain default ai.onnx
-   * @throws {RuntimeError} if an output's name is taken, an input is not defined yet, or an attribute is not exact.
+   * @throws {RuntimeError} if an attribute is not an integer where it should be
    */
   node(
     opType: string,
@@ -69,18 +67,9 @@ export class OnnxModel {
     domain = "",
   ): void {
     const name = outputs.find((output) => output !== "") ?? opType;
-    const missing = inputs.find((input) => input !== "" && !this.#defined.has(input));
-    if (missing !== undefined) {
-      throw new RuntimeError(`node ${name} (${opType}) reads ${missing}, which nothing before it computes`, {
-        tensor: missing,
-      });
-    }
     const node = new ProtoWriter();
     for (const input of inputs) node.string(1, input);
-    for (const output of outputs) {
-      if (output !== "") this.#define(output);
-      node.string(2, output);
-    }
+    for (const output of outputs) node.string(2, output);
     node.string(3, name);
     node.string(4, opType);
     for (const [key, value] of Object.entries(attributes)) {
@@ -93,7 +82,7 @@ export class OnnxModel {
   /**
    * A constant whose values are part of the model: little-endian, row-major, one byte per bool. They are read at
    * `encode`, and must not change until then.
-   * @throws {RuntimeError} if the name is taken, or the length of the data does not match dtype and shape
+   * @throws {RuntimeError} if the length of the data does not match dtype and shape
    */
   initializer(name: string, dtype: OnnxDType, shape: Shape, data: Uint8Array): void {
     const tensor = this.#tensor(name, dtype, shape, data.length);
@@ -103,7 +92,7 @@ export class OnnxModel {
 
   /**
    * A constant whose values are stored in a file.
-   * @throws {RuntimeError} if the name is taken or the length is not what dtype and shape say.
+   * @throws {RuntimeError} if the length does not match dtype and shape
    */
   external(name: string, dtype: OnnxDType, shape: Shape, { location, offset, length }: ExternalData): void {
     const tensor = this.#tensor(name, dtype, shape, length);
@@ -119,18 +108,11 @@ export class OnnxModel {
 
   /** An input of the model. Extents are numbers, or names for those known only at a run; equal names, equal extents. */
   input(name: string, dtype: OnnxDType, shape: readonly (number | string)[]): void {
-    this.#define(name);
     this.#graph.message(11, encodeValueInfo(name, dtype, shape));
   }
 
-  /**
-   * An output of the model: a value that is defined already.
-   * @throws {RuntimeError} if it is not.
-   */
+  /** An output of the model: a value that is already defined. */
   output(name: string, dtype: OnnxDType, shape: readonly (number | string)[]): void {
-    if (!this.#defined.has(name)) {
-      throw new RuntimeError(`the output ${name} is nothing that the graph computes`, { tensor: name });
-    }
     this.#graph.message(12, encodeValueInfo(name, dtype, shape));
   }
 
@@ -157,7 +139,6 @@ export class OnnxModel {
 
   /** A TensorProto without its values. */
   #tensor(name: string, dtype: OnnxDType, shape: Shape, length: number): ProtoWriter {
-    this.#define(name);
     const { code, bytes } = ELEMENTS[dtype];
     const expected = elementCount(shape) * bytes;
     if (length !== expected) {
@@ -172,14 +153,6 @@ export class OnnxModel {
     tensor.integer(2, code);
     tensor.string(8, name);
     return tensor;
-  }
-
-  #define(name: string): void {
-    if (name === "") throw new RuntimeError("a value of a graph needs a name");
-    if (this.#defined.has(name)) {
-      throw new RuntimeError(`two values of the graph are called ${name}; names must differ`, { tensor: name });
-    }
-    this.#defined.add(name);
   }
 }
 

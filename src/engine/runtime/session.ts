@@ -1,11 +1,10 @@
 // A graph loaded into ONNX Runtime, and runs of it on plain typed arrays. A run blocks JavaScript until it is done.
 
 import { availableParallelism } from "node:os";
-import { didYouMean, MOST_THREADS, plural } from "../../core/index.js";
+import { MOST_THREADS } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
 import { externalRoot } from "./external.js";
 import { loadRuntime, type Ort } from "./load.js";
-import { checkFeeds, type TensorValue, type ValueInfo } from "./values.js";
 
 export interface SessionOptions {
   /** Threads that share the work of one operator; default the machine's available cores. One makes sums reproducible. */
@@ -16,43 +15,32 @@ export interface SessionOptions {
   readonly config?: Readonly<Record<string, string>>;
 }
 
+/** A tensor's values, row-major. */
+export type TensorValue =
+  | { readonly dtype: "f32"; readonly shape: readonly number[]; readonly data: Float32Array }
+  | { readonly dtype: "i64"; readonly shape: readonly number[]; readonly data: BigInt64Array }
+  /** One byte per element, 0 or 1. */
+  | { readonly dtype: "bool"; readonly shape: readonly number[]; readonly data: Uint8Array };
+
+type Tensors = Readonly<Record<string, TensorValue>>;
+
 /** A loaded graph. */
 export interface Session {
-  readonly inputs: readonly ValueInfo[];
-  readonly outputs: readonly ValueInfo[];
   /**
-   * Computes outputs. What is fed is not copied, and must not change during the run; what comes back is the caller's.
-   * @param feeds a value for every input
-   * @param fetches names of the outputs that are wanted, at least one; only they are copied, though all are computed
-   * @param into memory of the caller's that some of them are written to, of their element type and shape
-   * @throws {RuntimeError} if the feeds do not fit the graph, an output is unknown, or an operator fails.
+   * Computes outputs. Feeds are not copied and must not change during the run; results belong to the caller.
+   * @param feeds values by name, of which those are used that the graph has inputs for
+   * @param fetches names of the outputs to return; all are computed, only these are copied
+   * @param into memory of the caller that outputs are written to, of their element type and shape
+   * @throws {RuntimeError} if the feeds do not fit the graph, an output is unknown, or an operator fails
    */
-  run(
-    feeds: Readonly<Record<string, TensorValue>>,
-    fetches: readonly string[],
-    into?: Readonly<Record<string, TensorValue>>,
-  ): Promise<Record<string, TensorValue>>;
+  run(feeds: Tensors, fetches: readonly string[], into?: Tensors): Promise<Record<string, TensorValue>>;
   /** Releases the session's memory. Closing again does nothing. */
   close(): Promise<void>;
 }
 
-/** Of what could be fed, what a session has inputs for. */
-export function declaredFeeds(
-  { inputs }: Pick<Session, "inputs">,
-  feeds: Readonly<Record<string, TensorValue>>,
-): Record<string, TensorValue> {
-  return Object.fromEntries(
-    inputs.flatMap(({ name }) => {
-      const value = feeds[name];
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
-}
-
-const DTYPES = { float32: "f32", int64: "i64", bool: "bool" } as const;
 const TYPES = { f32: "float32", i64: "int64", bool: "bool" } as const;
 
-// ONNX Runtime prints what it also throws, and warnings of no use to a reader; 4 (fatal) keeps it silent.
+// Of ONNX Runtime's log levels: 4 (fatal). It prints what it also throws.
 const SILENT = 4;
 
 /**
@@ -65,7 +53,9 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
   const ort = await loadRuntime();
   const { threads = availableParallelism() } = options;
   if (!Number.isInteger(threads) || threads < 1 || threads > MOST_THREADS) {
-    throw new RuntimeError(`threads is ${threads}; a session takes 1 to ${MOST_THREADS}`, { field: "threads" });
+    throw new RuntimeError(`threads is ${threads}; it must be a whole number from 1 to ${MOST_THREADS}`, {
+      field: "threads",
+    });
   }
   const { providers = ["cpu"], config } = options;
   let native: Ort.InferenceSession;
@@ -84,47 +74,33 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
   } catch (error) {
     throw refusal(ort, error, providers);
   }
-  try {
-    return new NativeSession(ort, native);
-  } catch (error) {
-    await native.release();
-    throw error;
-  }
+  return new NativeSession(ort, native);
 }
 
 class NativeSession implements Session {
-  readonly inputs: readonly ValueInfo[];
-  readonly outputs: readonly ValueInfo[];
   readonly #ort: typeof Ort;
-  readonly #outputNames: ReadonlySet<string>;
   #native: Ort.InferenceSession | undefined;
 
   constructor(ort: typeof Ort, native: Ort.InferenceSession) {
     this.#ort = ort;
     this.#native = native;
-    this.inputs = native.inputMetadata.map(describe);
-    this.outputs = native.outputMetadata.map(describe);
-    this.#outputNames = new Set(native.outputNames);
   }
 
-  async run(
-    feeds: Readonly<Record<string, TensorValue>>,
-    fetches: readonly string[],
-    into: Readonly<Record<string, TensorValue>> = {},
-  ): Promise<Record<string, TensorValue>> {
+  async run(feeds: Tensors, fetches: readonly string[], into: Tensors = {}): Promise<Record<string, TensorValue>> {
     const native = this.#native;
     if (!native) throw new RuntimeError("the session is closed; a run needs an open one");
-    checkFeeds(feeds, this.inputs);
-    this.#checkFetches(fetches);
     const tensor = ({ dtype, data, shape }: TensorValue) => new this.#ort.Tensor(TYPES[dtype], data, shape);
-    const tensors = Object.fromEntries(Object.entries(feeds).map(([name, value]) => [name, tensor(value)]));
-    const targets = fetches.map((name): [string, Ort.Tensor | null] => {
-      const value = into[name];
-      return [name, value ? tensor(value) : null];
-    });
     let results: Ort.InferenceSession.OnnxValueMapType;
     try {
-      results = await native.run(tensors, Object.fromEntries(targets));
+      const fed = native.inputNames.flatMap((name) => {
+        const value = feeds[name];
+        return value ? [[name, tensor(value)] as const] : [];
+      });
+      const targets = fetches.map((name) => {
+        const value = into[name];
+        return [name, value ? tensor(value) : null] as const;
+      });
+      results = await native.run(Object.fromEntries(fed), Object.fromEntries(targets));
     } catch (error) {
       throw explain(error, "the run failed");
     }
@@ -133,31 +109,9 @@ class NativeSession implements Session {
 
   async close(): Promise<void> {
     const native = this.#native;
-    if (!native) return;
     this.#native = undefined;
-    await native.release();
+    await native?.release();
   }
-
-  #checkFetches(fetches: readonly string[]): void {
-    if (fetches.length === 0) throw new RuntimeError("a run needs the name of at least one output");
-    const unknown = fetches.find((name) => !this.#outputNames.has(name));
-    if (unknown === undefined) return;
-    const names = [...this.#outputNames];
-    const rest = didYouMean(unknown, names) || `; it has ${plural(names.length, "output")}: ${names.join(", ")}`;
-    throw new RuntimeError(`the graph has no output ${unknown}${rest}`, { tensor: unknown });
-  }
-}
-
-function describe(info: Ort.InferenceSession.ValueMetadata): ValueInfo {
-  const dtype = info.isTensor && info.type in DTYPES ? DTYPES[info.type as keyof typeof DTYPES] : undefined;
-  if (!info.isTensor || dtype === undefined) {
-    const actual = info.isTensor ? info.type : "not a tensor";
-    throw new RuntimeError(`${info.name} is ${actual}; inputs and outputs of a graph are float32, int64 or bool`, {
-      tensor: info.name,
-      actual,
-    });
-  }
-  return { name: info.name, dtype, shape: info.shape };
 }
 
 function readValue(name: string, tensor: Ort.OnnxValue | undefined): TensorValue {
@@ -168,7 +122,7 @@ function readValue(name: string, tensor: Ort.OnnxValue | undefined): TensorValue
   throw new RuntimeError(`the run gave no values for ${name}`, { tensor: name });
 }
 
-/** Why a session did not open: the graph, or an execution provider that is not to be had. */
+/** Why a session did not open: the graph, or an execution provider that is not available. */
 function refusal(ort: typeof Ort, error: unknown, providers: readonly string[]): RuntimeError {
   const others = providers.filter((name) => name !== "cpu");
   const isOfGraph = /Node|Load model|initializer/i.test(String(error)) && !/provider|backend/i.test(String(error));
@@ -180,16 +134,16 @@ function refusal(ort: typeof Ort, error: unknown, providers: readonly string[]):
       .filter(({ bundled }) => bundled === isBundled)
       .map(({ name }) => name)
       .join(", ");
-  const advice = "choose another, or none for the CPU";
+  const advice = "choose another, or leave it out to run on the CPU";
   if (unknown !== undefined) {
     return new RuntimeError(
-      `ONNX Runtime has no execution provider ${unknown} on ${process.platform}-${process.arch}; it has ${backends.map(({ name }) => name).join(", ")}: ${advice}`,
+      `ONNX Runtime has no execution provider ${unknown} on ${process.platform}-${process.arch}; it has ${backends.map(({ name }) => name).join(", ")}; ${advice}`,
       { actual: unknown },
       error,
     );
   }
   return new RuntimeError(
-    `ONNX Runtime cannot compute with ${others.join(", ")} here (${explain(error, "it says").message}); ${named(true)} come with it, ${named(false)} need its GPU libraries and a driver: ${advice}`,
+    `ONNX Runtime cannot use ${others.join(", ")} here (${explain(error, "it reports").message}); ${named(true)} are included, ${named(false)} need its GPU libraries and a driver; ${advice}`,
     { actual: others.join(" ") },
     error,
   );

@@ -1,7 +1,7 @@
 // The tokenizers of test/fixtures/tokenizers and what Hugging Face's programs make of texts and ids with them.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeTokenizer, type Tokenizer } from "./tokenizer.js";
+import { JsonTokenizer, type Tokenizer } from "./tokenizer.js";
 
 export const FIXTURES = join(import.meta.dirname, "../../../test/fixtures/tokenizers");
 
@@ -39,7 +39,7 @@ const made = new Map<string, Tokenizer>();
 
 /** A tokenizer of the fixtures, made once. */
 export function fixture(name: string): Tokenizer {
-  const tokenizer = made.get(name) ?? makeTokenizer(tokenizerJson(name));
+  const tokenizer = made.get(name) ?? new JsonTokenizer(tokenizerJson(name));
   made.set(name, tokenizer);
   return tokenizer;
 }

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { LayergraftError } from "../../core/errors.js";
 import { makeChatTemplate } from "./chat-template.js";
 import { NAMES, readFixture, TEXTS, tokenizerJson } from "./fixtures.test-util.js";
-import { makeTokenizer } from "./tokenizer.js";
+import { JsonTokenizer } from "./tokenizer.js";
 
 // A twentieth of the time, for what never ends anyway.
 vi.mock("../../core/guard/index.js", async (original) => {
@@ -67,7 +67,7 @@ describe("broken tokenizers", () => {
       fc.property(path, strange, fc.constantFrom(...TEXTS), (where, value, text) => {
         works(() => {
           const broken = changed(json, where, value) as Record<string, unknown>;
-          const tokenizer = makeTokenizer(broken);
+          const tokenizer = new JsonTokenizer(broken);
           const ids = tokenizer.encode(text, { specialTokens: true });
           for (const id of ids) expect(Number.isSafeInteger(id)).toBe(true);
           tokenizer.decode([...ids, 0, 1, 2, 300]);
@@ -80,28 +80,31 @@ describe("broken tokenizers", () => {
   it("are not quoted at length", () => {
     const pattern = { Regex: "(".repeat(9000) };
     const json = { ...tokenizerJson("words"), pre_tokenizer: { type: "Split", pattern, behavior: "Isolated" } };
-    expect(() => makeTokenizer(json).encode("a")).toThrow(/^the tokenizer cannot be used: .{80}$/);
+    expect(() => new JsonTokenizer(json).encode("a")).toThrow(/^the tokenizer cannot be used: .{80}$/);
   });
 
   it("do not hang", () => {
     const pattern = { Regex: "^(a+)+$" };
     const json = { ...tokenizerJson("words"), normalizer: { type: "Replace", pattern, content: "b" } };
     const text = `${"a".repeat(60)}!`;
-    expect(() => makeTokenizer(json).encode(text)).toThrow(
+    expect(() => new JsonTokenizer(json).encode(text)).toThrow(
       /^the tokenizer took longer than 0\.\d+ s over "a{40}\.\.\."; an expression in its tokenizer\.json is broken/,
     );
-    const decoding = makeTokenizer({ ...tokenizerJson("words"), decoder: { type: "Replace", pattern, content: "b" } });
+    const decoding = new JsonTokenizer({
+      ...tokenizerJson("words"),
+      decoder: { type: "Replace", pattern, content: "b" },
+    });
     const the = decoding.encode("the");
     expect(decoding.decode(the)).toBe("the");
     const trap = { type: "Replace", pattern: { Regex: "^(t|h|e|the)+$" }, content: "" };
     const many = Array.from({ length: 40 }, () => the).flat();
     expect(() =>
-      makeTokenizer({
+      new JsonTokenizer({
         ...tokenizerJson("words"),
         decoder: { type: "Sequence", decoders: [{ type: "Fuse" }, trap] },
       }).decode([...many, 0, ...decoding.encode("sea")]),
     ).toThrow(/^the tokenizer took longer than/);
-    expect(makeTokenizer(json).encode("aaa")).toEqual(makeTokenizer(json).encode("b"));
+    expect(new JsonTokenizer(json).encode("aaa")).toEqual(new JsonTokenizer(json).encode("b"));
   });
 
   const words = { model: { type: "WordLevel", vocab: { "[UNK]": 0, a: 1 }, unk_token: "[UNK]" } };
@@ -112,27 +115,27 @@ describe("broken tokenizers", () => {
     const word = "a".repeat(60_000);
     const pieces = { type: "WordPiece", unk_token: "[UNK]", max_input_chars_per_word: 1e9 };
     const vocab = Object.fromEntries(["[UNK]", "a", ...runs("##", 40)].map((piece, id) => [piece, id]));
-    expect(makeTokenizer({ model: { ...pieces, vocab } }).encode(word)).toHaveLength(1501);
+    expect(new JsonTokenizer({ model: { ...pieces, vocab } }).encode(word)).toHaveLength(1501);
     const scores = [["[UNK]", 0], ...runs("", 200).map((piece) => [piece, -1])];
-    const unigram = makeTokenizer({ model: { type: "Unigram", unk_id: 0, vocab: scores } });
+    const unigram = new JsonTokenizer({ model: { type: "Unigram", unk_id: 0, vocab: scores } });
     expect(unigram.encode(word)).toHaveLength(300);
     const single = [
       ["[UNK]", 0],
       ["a", -1],
     ]; // more pieces than a call takes arguments
     expect(
-      makeTokenizer({ model: { type: "Unigram", unk_id: 0, vocab: single } }).encode("a".repeat(200_000)),
+      new JsonTokenizer({ model: { type: "Unigram", unk_id: 0, vocab: single } }).encode("a".repeat(200_000)),
     ).toHaveLength(200_000);
     const blank = { ...words, added_tokens: [{ id: 2, content: " ", special: true, rstrip: true }] };
-    expect(makeTokenizer(blank).encode(" ".repeat(60_000))).toHaveLength(60_000);
+    expect(new JsonTokenizer(blank).encode(" ".repeat(60_000))).toHaveLength(60_000);
   });
 
   it("have pieces of bounded length", () => {
     const long = "a".repeat(1001);
     const refused = "the tokenizer cannot be used: a token has 1001 characters; at most 1000 are supported";
-    expect(() => makeTokenizer({ model: { type: "Unigram", unk_id: 0, vocab: [[long, 0]] } })).toThrow(refused);
-    expect(() => makeTokenizer({ model: { type: "WordPiece", vocab: { [long]: 0 } } })).toThrow(refused);
-    expect(() => makeTokenizer({ ...words, added_tokens: [{ id: 2, content: long }] })).toThrow(refused);
+    expect(() => new JsonTokenizer({ model: { type: "Unigram", unk_id: 0, vocab: [[long, 0]] } })).toThrow(refused);
+    expect(() => new JsonTokenizer({ model: { type: "WordPiece", vocab: { [long]: 0 } } })).toThrow(refused);
+    expect(() => new JsonTokenizer({ ...words, added_tokens: [{ id: 2, content: long }] })).toThrow(refused);
   });
 
   const double = { type: "Replace", pattern: { String: "a" }, content: "aa" };
@@ -142,7 +145,7 @@ describe("broken tokenizers", () => {
     ["joined text", [{ type: "Fuse" }, ...thirty(double)]],
     ["empty suffixes", [...thirty({ type: "BPEDecoder", suffix: "" })]],
   ])("do not lengthen without bound what they decode: %s", (_, decoders) => {
-    expect(() => makeTokenizer({ ...words, decoder: { type: "Sequence", decoders } }).decode([1, 1])).toThrow(
+    expect(() => new JsonTokenizer({ ...words, decoder: { type: "Sequence", decoders } }).decode([1, 1])).toThrow(
       /^the tokenizer cannot be used: its decoder makes more than \d+ characters of tokens with \d$/,
     );
   });
@@ -168,7 +171,7 @@ describe("broken tokenizers", () => {
       },
     ],
   ])("do not lengthen without bound what they encode: %s", (_, parts) => {
-    expect(() => makeTokenizer({ ...words, ...parts }).encode("aé a")).toThrow(
+    expect(() => new JsonTokenizer({ ...words, ...parts }).encode("aé a")).toThrow(
       /^the tokenizer made \d{5} characters over "aé a"; an expression in its tokenizer.json is broken/,
     );
   });
@@ -176,7 +179,7 @@ describe("broken tokenizers", () => {
   it("are bounded in size", () => {
     let nested: object = { type: "NFC" };
     for (let i = 0; i < 20_000; i++) nested = { type: "Sequence", normalizers: [nested] };
-    const refusal = (parts: object) => () => makeTokenizer({ ...words, ...parts });
+    const refusal = (parts: object) => () => new JsonTokenizer({ ...words, ...parts });
     expect(refusal({ normalizer: nested })).toThrow(
       "its normalizer nests deeper than 100 levels. Use the tokenizer.json of the original model",
     );
@@ -201,7 +204,7 @@ describe("broken tokenizers", () => {
     const json = tokenizerJson("words");
     const names = ["bos_token", "added_tokens_decoder", "extra_special_tokens", "clean_up_tokenization_spaces"];
     const settings = fc.dictionary(fc.constantFrom(...names), fc.oneof(strange, fc.constant({ content: 1 })));
-    fc.assert(fc.property(settings, (some) => works(() => makeTokenizer(json, some).encode("the [BOS] sea"))));
+    fc.assert(fc.property(settings, (some) => works(() => new JsonTokenizer(json, some).encode("the [BOS] sea"))));
   });
 });
 

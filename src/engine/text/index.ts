@@ -11,6 +11,4 @@ export { loadTokenizer } from "./load.js";
 export { loadChatTemplate } from "./load-template.js";
 export { encodePair, type PromptTokenizer, promptEncoder, type TextPair } from "./prompt-tokens.js";
 export { renderWithSpans } from "./replies.js";
-export { type DecodeOptions, type IncrementalDecoder, makeTokenizer, type Tokenizer } from "./tokenizer.js";
-export type { TokenizerJson } from "./tokenizer-json.js";
-export type { TokenizerSettings } from "./tokenizer-settings.js";
+export type { DecodeOptions, IncrementalDecoder, Tokenizer } from "./tokenizer.js";

@@ -2,11 +2,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { EXPECTED, fixture, NAMES, TEXTS, tokenizerJson } from "./fixtures.test-util.js";
-import { makeTokenizer, type Tokenizer } from "./tokenizer.js";
+import { JsonTokenizer, type Tokenizer } from "./tokenizer.js";
 
 const CLEANED: [string, Tokenizer][] = ["words", "pieces", "unigram"].map((name) => [
   `${name}, cleaned up`,
-  makeTokenizer(tokenizerJson(name), { clean_up_tokenization_spaces: true }),
+  new JsonTokenizer(tokenizerJson(name), { clean_up_tokenization_spaces: true }),
 ]);
 const ALL: [string, Tokenizer][] = [...NAMES.map((name): [string, Tokenizer] => [name, fixture(name)]), ...CLEANED];
 

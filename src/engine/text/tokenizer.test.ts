@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CheckpointError } from "../../core/errors.js";
 import { EXPECTED, fixture, NAMES, readFixture, TEXTS, tokenizerJson } from "./fixtures.test-util.js";
-import { makeTokenizer } from "./tokenizer.js";
+import { JsonTokenizer } from "./tokenizer.js";
 import type { TokenizerJson } from "./tokenizer-json.js";
 import type { TokenizerSettings } from "./tokenizer-settings.js";
 
@@ -79,7 +79,7 @@ describe("settings of tokenizer_config.json", () => {
   it.each(cases)(
     "are taken as transformers takes them: $settings",
     ({ of, settings, text, size, special, decoded }) => {
-      const tokenizer = makeTokenizer(tokenizerJson(of), settings);
+      const tokenizer = new JsonTokenizer(tokenizerJson(of), settings);
       expect(tokenizer.encode(text)).toEqual(decoded[0]?.[0]);
       for (const [ids, whole, bare] of decoded) {
         expect(tokenizer.decode(ids)).toBe(whole);
@@ -100,31 +100,31 @@ describe("a tokenizer made in memory", () => {
   const names = { bos_token: "[BOS]", eos_token: { content: "[EOS]" }, pad_token: "[PAD]" };
 
   it("needs a model only", () => {
-    const tokenizer = makeTokenizer(words, names);
+    const tokenizer = new JsonTokenizer(words, names);
     expect(tokenizer.encode("two + two[EOS] five")).toEqual([4, 5, 4, 2, 3]);
     expect(tokenizer.decode([1, 4, 5, 4, 2])).toBe("[BOS] two + two [EOS]");
     expect(tokenizer.decode([1, 4, 5, 4, 2], { skipSpecialTokens: true })).toBe("two + two");
     expect([tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.vocabularySize]).toEqual([1, 2, 0, 7]);
-    expect(makeTokenizer(words).bos).toBeUndefined();
+    expect(new JsonTokenizer(words).bos).toBeUndefined();
     expect(tokenizer.decode([])).toBe("");
   });
 
   it("refuses a text that it has no tokens for", () => {
-    const tokenizer = makeTokenizer({ ...words, model: { type: "WordLevel", vocab: { two: 4 } } });
+    const tokenizer = new JsonTokenizer({ ...words, model: { type: "WordLevel", vocab: { two: 4 } } });
     expect(tokenizer.encode("two")).toEqual([4]);
     expect(() => tokenizer.encode("two five")).toThrow('has no token for "five", and none for the unknown');
   });
 
   it("reads files of early versions, which do not name their model", () => {
     const { type: _, ...bare } = words.model;
-    expect(makeTokenizer({ ...words, model: bare }).encode("four")).toEqual([6]);
+    expect(new JsonTokenizer({ ...words, model: bare }).encode("four")).toEqual([6]);
     const bpe = tokenizerJson("llama3");
     const { type: __, ...model } = bpe.model as Record<string, unknown>;
     const merges = (model.merges as [string, string][]).map((pair) => pair.join(" "));
     const [text, ids] = [TEXTS[11] ?? "", EXPECTED.llama3?.ids[11]];
-    expect(makeTokenizer({ ...bpe, model: { ...model, merges } }).encode(text)).toEqual(ids);
+    expect(new JsonTokenizer({ ...bpe, model: { ...model, merges } }).encode(text)).toEqual(ids);
     const { type: ___, ...unigram } = tokenizerJson("unigram").model as Record<string, unknown>;
-    expect(makeTokenizer({ ...tokenizerJson("unigram"), model: unigram }).encode(text)).toEqual(
+    expect(new JsonTokenizer({ ...tokenizerJson("unigram"), model: unigram }).encode(text)).toEqual(
       EXPECTED.unigram?.ids[11],
     );
   });
@@ -193,8 +193,8 @@ describe("a tokenizer made in memory", () => {
       /continuing_subword_prefix are not supported/,
     ],
   ])("refuses %s", (_, json, message) => {
-    expect(() => makeTokenizer(json)).toThrow(CheckpointError);
-    expect(() => makeTokenizer(json)).toThrow(message);
+    expect(() => new JsonTokenizer(json)).toThrow(CheckpointError);
+    expect(() => new JsonTokenizer(json)).toThrow(message);
   });
 });
 
@@ -203,7 +203,7 @@ describe("limits", () => {
   it.fails("capital sigma at the end of a word becomes a plain sigma", () => {
     const vocab = { οδοσ: 0, "[UNK]": 1 };
     const model = { type: "WordLevel", vocab, unk_token: "[UNK]" };
-    expect(makeTokenizer({ model, normalizer: { type: "Lowercase" } }).encode("ΟΔΟΣ")).toEqual([0]);
+    expect(new JsonTokenizer({ model, normalizer: { type: "Lowercase" } }).encode("ΟΔΟΣ")).toEqual([0]);
   });
 
   // The package normalizes as NFKC in place of the table of a SentencePiece model. This one has 256 empty places and no
@@ -213,6 +213,6 @@ describe("limits", () => {
     const table = Buffer.alloc(4 + 1024 + 1);
     table.writeUInt32LE(1024);
     const normalizer = { type: "Precompiled", precompiled_charsmap: table.toString("base64") };
-    expect(makeTokenizer({ model, normalizer }).encode("ﬁ")).toEqual([0]);
+    expect(new JsonTokenizer({ model, normalizer }).encode("ﬁ")).toEqual([0]);
   });
 });

@@ -47,20 +47,6 @@ export interface Tokenizer {
   incremental(options?: DecodeOptions): IncrementalDecoder;
 }
 
-/**
- * Makes a tokenizer of the values of its files.
- *
- * Reproduces `tokenizers` 0.23 and `transformers` 5. BPE-dropout, and truncation and padding that a tokenizer.json asks
- * for, are not applied.
- * @param json the value of a tokenizer.json; only `model` must be there
- * @param settings the value of a tokenizer_config.json: names special tokens (`bos_token`, ... as a string or
- *   `{ content }`), which are added where the vocabulary lacks them; default none
- * @throws {CheckpointError} if it is not valid, or of a kind that cannot be reproduced.
- */
-export function makeTokenizer(json: TokenizerJson, settings: TokenizerSettings = {}): Tokenizer {
-  return new JsonTokenizer(json, settings);
-}
-
 /** Ids that other files of a checkpoint give; they count where the settings name no token. */
 export interface SpecialIds {
   readonly bos?: number | undefined;
@@ -68,6 +54,10 @@ export interface SpecialIds {
   readonly pad?: number | undefined;
 }
 
+/**
+ * A tokenizer from the values of its files. Reproduces `tokenizers` 0.23 and `transformers` 5, without BPE-dropout,
+ * truncation and padding.
+ */
 export class JsonTokenizer implements Tokenizer {
   readonly vocabularySize: number;
   readonly bos: number | undefined;
@@ -77,7 +67,12 @@ export class JsonTokenizer implements Tokenizer {
   readonly #added: AddedTokens;
   readonly #openDecoder: () => PieceDecoder;
 
-  constructor(value: TokenizerJson, settings: TokenizerSettings, ids: SpecialIds = {}) {
+  /**
+   * @param value a tokenizer.json; only `model` is required
+   * @param settings a tokenizer_config.json: names special tokens, which are added where the vocabulary lacks them
+   * @throws {CheckpointError} if it is not valid, or of a kind that cannot be reproduced
+   */
+  constructor(value: TokenizerJson, settings: TokenizerSettings = {}, ids: SpecialIds = {}) {
     const json = readJson(value);
     const named = namedTokens(settings);
     this.#added = new AddedTokens(json, named, settings);

@@ -1,14 +1,6 @@
 // Sessions for parts of one graph. ONNX Runtime computes all of a session's outputs, whatever is fetched of them, so what is
 // wanted without the rest, such as a loss without its gradients, needs a session of its own.
-import {
-  declaredFeeds,
-  lowerGraph,
-  type Node,
-  openSession,
-  type Session,
-  type TensorValue,
-  type Weight,
-} from "../../engine/index.js";
+import { lowerGraph, type Node, openSession, type Session, type TensorValue, type Weight } from "../../engine/index.js";
 
 /** Frozen weights beyond this many bytes are not held twice; rather too much is computed. */
 const MOST_REPEATED_BYTES = 1e9;
@@ -48,7 +40,7 @@ export class Sessions {
     into: Readonly<Record<string, TensorValue>> = {},
   ): Promise<Record<string, TensorValue>> {
     const session = await this.#sessionFor(fetches);
-    return session.run(declaredFeeds(session, feeds), fetches, into);
+    return session.run(feeds, fetches, into);
   }
 
   async close(): Promise<void> {
