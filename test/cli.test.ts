@@ -321,14 +321,18 @@ describe("verify", () => {
 
   it("refuses a layergraft.json that is nonsense", async () => {
     edit((document) => Object.assign(document, { steps: "all of them" }));
-    await refused(/layergraft\.json cannot be understood: steps .*edited, or made by another version \(0/);
+    await refused(
+      /layergraft\.json is not valid: steps: must be a list, not text\. It was edited, or written by .* \(0/,
+    );
     edit((document) => Object.assign(document, { format: 99 }));
-    await refused(/cannot be understood: format/);
+    await refused(/is not valid: format: must be 2/);
+    writeFileSync(at("out/layergraft.json"), "{}");
+    await refused(/is not valid: layergraft: is missing; .* written by another version of layergraft\. Merge again\./);
     const depth = 20_000;
     const deep = `${'{"blend":[{"weight":1,"value":'.repeat(depth)}{}${"}]}".repeat(depth)}`;
     const sound = { ...readJson(at("out"), "layergraft.json"), format: 1, steps: [{ value: "DEEP" }] };
     writeFileSync(at("out/layergraft.json"), JSON.stringify(sound).replace('"DEEP"', deep));
-    await refused(/nests too deep|no readable layergraft\.json|cannot be understood/);
+    await refused(/nests too deep|no readable layergraft\.json/);
     for (const text of ["", "null", "[]", '"text"']) {
       writeFileSync(at("out/layergraft.json"), text);
       await refused(/no readable layergraft\.json/);

@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { PAGES as GENERATED, renewed, schemas } from "../docs/generate.js";
 import { recipeTypes, runTypes } from "../docs/generate-types.js";
 import { writeWorld } from "../examples/world.js";
-import { analyzeExperts, parseRecipe } from "../src/merge/index.js";
+import { analyzeExperts } from "../src/merge/index.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import { layergraft, type Outcome, start } from "./support/command.js";
 
@@ -142,7 +142,6 @@ test.each(blocks(read("docs/recipes.md"), "yaml").map((text, i) => [i, text] as 
   "recipe %i of the guide",
   { tags: ["slow"] },
   async (i, text) => {
-    parseRecipe(text);
     writeFileSync(join(world, `guide-${i}.yaml`), text);
     const args = ["merge", `guide-${i}.yaml`, "--out", `guide-${i}`, "--quiet"];
     const { status, stderr } = await layergraft(args, { cwd: world });

@@ -134,7 +134,7 @@ describe("a recipe that nothing has executed answers as the merge of it, and wri
     );
     const text = `merge_method: passthrough\ndtype: bfloat16\nslices:\n${slices.join("")}`;
     writeFileSync(at("stack.yml"), text);
-    await execute(parseMergekit(text)?.recipe as RecipeInput, "stacked");
+    await execute((await parseMergekit(text))?.recipe as RecipeInput, "stacked");
     expect(await behaviour(await open("stack.yml"))).toEqual(await behaviour(await open("stacked")));
   });
 

@@ -41,7 +41,8 @@ it("swap --dry-run loads neither other commands nor what runs, trains and evalua
   await writeTiny(`${root}/task`);
   await writeTiny(`${root}/language`);
   const { packages, files } = await loaded("swap", "--task", "task", "--language", "language", "--dry-run");
-  expect(packages).toEqual(["lossless-json"]);
+  expect(packages).toEqual([]);
+  expect(files).not.toContain("yaml");
   expect(files.filter((name) => name?.endsWith("-command"))).toEqual(["swap-command"]);
   for (const room of ["engine", "data", "train", "evaluate", "experiment"]) expect(files).not.toContain(room);
 });

@@ -5,7 +5,6 @@ import { createReadStream } from "node:fs";
 import { lstat, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Readable } from "node:stream";
-import { LosslessNumber, parse, stringify } from "lossless-json";
 import { CheckpointError, isAnySystemError, isSystemError } from "./errors.js";
 import { isDeeperThan } from "./json.js";
 
@@ -150,14 +149,11 @@ export async function rewriteJson(
   to: string,
   change: (json: Record<string, unknown>) => Readonly<Record<string, unknown>>,
 ): Promise<void> {
+  const { LosslessNumber, parse, stringify } = await import("lossless-json");
+  const sourceNumber = (text: string) => (String(Number(text)) === text ? Number(text) : new LosslessNumber(text));
   const json = await readJsonObject(from, MAX_JSON_BYTES, (text) =>
     // Of a key that is repeated the last value counts, as for JSON.parse.
     parse(text, null, { parseNumber: sourceNumber, onDuplicateKey: ({ newValue }) => newValue }),
   );
   await writeFile(to, `${stringify(change(json), null, 2)}\n`);
-}
-
-function sourceNumber(text: string): number | LosslessNumber {
-  const value = Number(text);
-  return String(value) === text ? value : new LosslessNumber(text);
 }

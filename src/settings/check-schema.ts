@@ -7,6 +7,9 @@ import { type SchemaField, schemaFields } from "./schema-fields.js";
 
 type Path = readonly PropertyKey[];
 
+// Far beyond what a person writes; code that reads settings may recurse so deep.
+export const MOST_LEVELS = 100;
+
 /** What is wrong with a value, and where in it. */
 export interface Problem {
   readonly path: Path;

@@ -13,11 +13,11 @@ export { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields, writtenA
 export {
   checkSettings,
   type LocatedSettings,
-  openSettings,
-  parseSettings,
+  loadYaml,
   readSettings,
   readSettingsText,
   type SettingsKind,
   type SettingsText,
 } from "./settings-file.js";
 export { fillTemplate, parseTemplate, type TemplatePart, valueAt } from "./template.js";
+export { openSettings, parseSettings } from "./yaml.js";

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { checkSchema, formatProblem } from "./check-schema.js";
 import { jsonSchemaOf, schemaFields, writtenAs } from "./schema-fields.js";
-import { checkSettings, parseSettings } from "./settings-file.js";
+import { checkSettings } from "./settings-file.js";
+import { parseSettings } from "./yaml.js";
 
 const inner = z.strictObject({ rate: z.number().min(0).max(1).default(0.5).describe("how fast") });
 const schema = z.strictObject({

@@ -15,6 +15,7 @@ import {
 } from "../measurements/row-changes.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import { OperandBuilder } from "../plan/operand-builder.js";
+import { checkRecipe } from "../plan/recipe-file.js";
 import { compareWeights } from "../plan/relatedness.js";
 import { autoThreshold, countRows, type ThresholdSpec } from "./thresholds.js";
 
@@ -131,12 +132,10 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
 
   const builder = new OperandBuilder(folder);
   await builder.open(base, "base", { isBase: true });
-  const hasRecipes = Object.values(options.experts).some((source) => typeof source !== "string");
-  const { checkRecipe } = hasRecipes ? await import("../plan/recipe-file.js") : {}; // brings the library that reads YAML
   const located = names.map((name): [name: string, source: SourceRecipe, folder: string] => {
     const source = options.experts[name] as SourceRecipe | LocatedRecipe;
     const [value, from] = isLocated(source) ? [source.recipe, source.folder] : [source, folder];
-    return [name, typeof value === "string" || !checkRecipe ? value : { ...checkRecipe(value) }, from];
+    return [name, typeof value === "string" ? value : { ...checkRecipe(value) }, from];
   });
   for (const [name, source, from] of located) await builder.open(source, name, { folder: from });
   await builder.requireCompatible(vocabulary, "compared");

@@ -2,7 +2,7 @@
 
 import type { DocumentOptions, SchemaOptions } from "yaml";
 import { RecipeError } from "../../core/index.js";
-import { openSettings, readSettingsText } from "../../settings/index.js";
+import { loadYaml, readSettingsText } from "../../settings/index.js";
 import { locateSource, readConfig } from "../../weights/index.js";
 import { isMergekit, mixtureOf, readConfiguration } from "./mergekit-schema.js";
 import { refusalOf } from "./method-translations.js";
@@ -20,9 +20,9 @@ export interface MergekitOptions {
  * @returns undefined if the text is no mergekit configuration: a YAML mapping with a merge_method
  * @throws {RecipeError} with every problem and all that is not supported, by line
  */
-export function parseMergekit(text: string, options: MergekitOptions = {}): MergekitRecipe | undefined {
+export async function parseMergekit(text: string, options: MergekitOptions = {}): Promise<MergekitRecipe | undefined> {
   const { file = "mergekit configuration", layers } = options;
-  const opened = open(text, file);
+  const opened = await open(text, file);
   return opened?.translate(layers).translated;
 }
 
@@ -33,7 +33,7 @@ export function parseMergekit(text: string, options: MergekitOptions = {}): Merg
  * @throws {RecipeError} with every problem and all that is not supported, by line; or if it cannot be read
  */
 export async function readMergekit(file: string): Promise<MergekitRecipe | undefined> {
-  const opened = open(await readSettingsText(file, "recipe"), file);
+  const opened = await open(await readSettingsText(file, "recipe"), file);
   if (!opened) return undefined;
   const first = opened.translate(undefined);
   const layers = await depthOf(first.models[0] ?? "");
@@ -61,7 +61,8 @@ interface Opened {
 }
 
 /** A text as a mergekit configuration; undefined if it is meant for something else. */
-function open(text: string, file: string): Opened | undefined {
+async function open(text: string, file: string): Promise<Opened | undefined> {
+  const { openSettings } = await loadYaml();
   const { value, inLines } = openSettings(text, file, AS_PYYAML);
   const mixture = mixtureOf(value);
   if (mixture !== undefined) throw new RecipeError(`${file} ${mixture}`, [], { file });

@@ -419,7 +419,7 @@ describe("recipes that cannot be are refused, naming the field:", () => {
     const { base, experts } = small;
     const paths: Record<string, string> = { $a: experts[0], $b: experts[1], $base: base };
     const written = `{ ${text.replace(/\$\w+/g, (name) => paths[name] as string)} }`;
-    const error = await (async () => planRecipe(parseRecipe(written)))().catch((thrown: unknown) => thrown);
+    const error = await (async () => planRecipe(await parseRecipe(written)))().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(RecipeError);
     const { problems, where, message: said } = error as RecipeError;
     expect(said).toMatch(message);

@@ -33,8 +33,9 @@ import { digestCompanions, writeCompanions } from "../plan/companions.js";
 import { type Plan, PROVENANCE_FILE } from "../plan/plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
 import { compileWrite } from "./compile.js";
+import { modelCard } from "./model-card.js";
 import { OutputFolder, type RunState } from "./output-folder.js";
-import { modelCard, provenanceOf } from "./provenance.js";
+import { provenanceOf } from "./provenance.js";
 import { changedShare } from "./summary.js";
 
 export interface ExecuteOptions {

@@ -1,18 +1,14 @@
-// What an output says about itself: layergraft.json, from which it can be verified, and the model card, from which a
-// person learns what it is.
+// layergraft.json: how an output was made, from which it can be verified.
 
-import { readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
-import { stringify } from "yaml";
 import { z } from "zod";
-import { isDType, isFile, LayergraftError, readJsonObject, VERSION, visible } from "../../core/index.js";
-import { recordOf } from "../../settings/index.js";
-import { type Checkpoint, folderName, locateSource, type SourceLocation } from "../../weights/index.js";
-import { leavesOf, type Measured } from "../expressions/expression.js";
+import { isDType, LayergraftError, readJsonObject, VERSION } from "../../core/index.js";
+import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
+import { locateSource, type SourceLocation } from "../../weights/index.js";
+import type { Measured } from "../expressions/expression.js";
 import { packedResult, packResult, unpackResult } from "../expressions/measured.js";
 import { valueSchema } from "../expressions/value-schema.js";
 import { PLAN_FORMAT, type Plan, PROVENANCE_FILE } from "../plan/plan.js";
-import { type MergeRecipe, mapSources, methodOf } from "../plan/recipe.js";
 import { MOST_PROVENANCE_BYTES } from "./output-folder.js";
 
 /** Characters from which the file is written without indentation: nobody reads it through any more. */
@@ -105,16 +101,7 @@ export async function readProvenance(
       error,
     );
   });
-  const parsed = parse(json, file);
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw new LayergraftError(
-      "provenance",
-      `${file} cannot be understood: ${issue?.path.join(".")} ${issue?.message}; it was edited, or made by another version (${String(json.layergraft)})`,
-      { file },
-    );
-  }
-  const { sources, measurements, companions, ...rest } = parsed.data;
+  const { sources, measurements, companions, ...rest } = parse(json, file);
   const unknown = [...moved.keys()].filter((id) => !sources.some((source) => source.id === id));
   if (unknown.length > 0) {
     throw new LayergraftError(
@@ -144,87 +131,18 @@ export async function readProvenance(
   };
 }
 
-function parse(json: unknown, file: string): z.ZodSafeParseResult<z.output<typeof provenanceSchema>> {
-  try {
-    return provenanceSchema.safeParse(json);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error; // the stack is exhausted
-    throw new LayergraftError("provenance", `${file} cannot be understood: it nests too deep; it was edited`, { file });
-  }
-}
-
-/** The model card: front matter that the hub reads, and the recipe for people. */
-export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpoint>, title: string): Promise<string> {
-  // An adapter is a model of its own on the hub, so it is named beside its base.
-  const entering = new Set(plan.steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
-  const opened = plan.sources.flatMap(({ id }) => (entering.has(id) ? (sources.get(id) ?? []) : []));
-  const names = [
-    ...new Set(opened.flatMap(({ folder, adapter }) => [folderName(folder), ...(adapter ? [adapter.name] : [])])),
-  ];
-  const lead = sources.get(plan.configFrom);
-  const license = lead ? await licenseOf(lead.folder) : undefined;
-  const front = {
-    ...(license === undefined ? {} : { license }),
-    base_model: names,
-    base_model_relation: "merge",
-    library_name: "transformers",
-    pipeline_tag: "text-generation",
-    tags: ["merge", "layergraft", methodOf(plan.recipe).tag],
+function parse(json: Readonly<Record<string, unknown>>, file: string): z.output<typeof provenanceSchema> {
+  const invalid = (what: string) => {
+    const writer = typeof json.layergraft === "string" ? ` (${json.layergraft}; this is ${VERSION})` : "";
+    const message = `${file} is not valid: ${what}. It was edited, or written by another version of layergraft${writer}. Merge again.`;
+    return new LayergraftError("provenance", message, { file });
   };
-  const recipe = stringify(publicRecipe(plan)).trimEnd();
-  return `---
-${stringify(front).trimEnd()}
----
-
-# ${escapeMarkdown(title)}
-
-${escapeMarkdown(describeMethod(plan))}
-Method: ${withLinks(methodOf(plan.recipe).reference)}.
-
-Made with layergraft ${VERSION} by this recipe:
-
-\`\`\`yaml
-${recipe}
-\`\`\`
-
-\`${PROVENANCE_FILE}\` records how each tensor was made; \`layergraft verify\` recomputes them.
-`;
-}
-
-/** Text from names of folders, as Markdown shows it. */
-function escapeMarkdown(text: string): string {
-  return visible(text)
-    .replace(/\s*\n\s*/g, " ")
-    .replace(/[\\`*_[\]<>|#~]/g, "\\$&");
-}
-
-/** A reference whose arXiv numbers are links. */
-function withLinks(reference: string): string {
-  return reference.replace(/arXiv (\d+\.\d+)/g, "[arXiv $1](https://arxiv.org/abs/$1)");
-}
-
-function describeMethod({ recipe, layers, sources }: Plan): string {
-  const name = (id: string) => sources.find((source) => source.id === id || source.id.startsWith(`${id}.`))?.name ?? id;
-  return methodOf(recipe).describe(recipe, name, layers);
-}
-
-/** The recipe with names in place of local paths, which would mean nothing to others. */
-function publicRecipe({ recipe, sources, tokenizerFrom }: Plan): unknown {
-  const named = (inner: MergeRecipe, prefix: string): MergeRecipe =>
-    mapSources(inner, (source, label) => {
-      const id = `${prefix}${label}`;
-      if (typeof source !== "string") return named(source as unknown as MergeRecipe, `${id}.`);
-      return sources.find((known) => known.id === id)?.name ?? source;
-    });
-  return recipe.tokenizer_from === undefined
-    ? named(recipe, "")
-    : { ...named(recipe, ""), tokenizer_from: tokenizerFrom };
-}
-
-/** The licence that a checkpoint's model card declares, if it has one. */
-async function licenseOf(folder: string): Promise<string | undefined> {
-  const file = join(folder, "README.md");
-  const card = (await isFile(file)) ? await readFile(file, "utf8").catch(() => "") : "";
-  const front = /^---\r?\n([\s\S]*?)\r?\n---/.exec(card)?.[1] ?? "";
-  return /^license:\s*["']?([\w.-]+)["']?\s*$/m.exec(front)?.[1];
+  try {
+    const { value, problems } = checkSchema(provenanceSchema, json);
+    if (value) return value;
+    throw invalid(problems.slice(0, 3).map(formatProblem).join("; "));
+  } catch (error) {
+    // The stack is exhausted.
+    throw error instanceof RangeError ? invalid("it nests too deep") : error;
+  }
 }

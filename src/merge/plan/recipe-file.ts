@@ -7,8 +7,8 @@ import {
   checkSchema,
   checkSettings,
   type LocatedSettings,
+  loadYaml,
   type Problem,
-  parseSettings,
   readSettings,
   type SettingsKind,
 } from "../../settings/index.js";
@@ -32,7 +32,8 @@ export async function readRecipe(file: string): Promise<LocatedRecipe> {
 }
 
 /** Parses the text of a recipe; `file` is for messages. */
-export function parseRecipe(text: string, file = "recipe"): Recipe {
+export async function parseRecipe(text: string, file = "recipe"): Promise<Recipe> {
+  const { parseSettings } = await loadYaml();
   return parseSettings(text, file, KIND);
 }
 

@@ -99,14 +99,8 @@ class Sampler {
     for (let at = 0; at < pairs.length; at += step) {
       const [x, y] = (pairs[Math.floor(at)] ?? []).map((tensor) => this.#sample(tensor));
       if (!x || !y) continue;
-      let [xx, yy, xy] = [0, 0, 0];
-      x.forEach((value, i) => {
-        const other = y[i] ?? 0;
-        xx += value * value;
-        yy += other * other;
-        xy += value * other;
-        equal &&= value === other;
-      });
+      const [xx, yy, xy] = [product(x, x), product(y, y), product(x, y)];
+      equal &&= x.every((value, i) => value === y[i]);
       const cosine = xy / Math.sqrt(xx * yy);
       // Of zeros, or of what is not finite, there is no angle.
       if (!Number.isFinite(cosine)) continue;
@@ -139,6 +133,12 @@ class Sampler {
   close(): void {
     for (const descriptor of this.#descriptors.values()) closeSync(descriptor);
   }
+}
+
+function product(x: Float32Array, y: Float32Array): number {
+  let sum = 0;
+  for (let i = 0; i < x.length; i++) sum += (x[i] as number) * (y[i] as number);
+  return sum;
 }
 
 const SAMPLED: readonly DType[] = ["F32", "F16", "BF16"];
