@@ -22,7 +22,7 @@ interface Holder {
   readonly space: string;
 }
 
-/** Name of the lock file that `takeLock` makes by default. */
+/** Name of a folder's lock file. */
 export const LOCK_FILE = ".layergraft-lock";
 
 /** A lock that is held. */
@@ -32,11 +32,10 @@ export interface Lock {
 
 /**
  * Takes the lock of a folder, or that of a process that is gone.
- * @param options.name of the lock file; default {@link LOCK_FILE}
  * @throws {LayergraftError} with code "locked" if another process holds it, with what to do
  */
-export async function takeLock(folder: string, options: { readonly name?: string } = {}): Promise<Lock> {
-  const path = join(folder, options.name ?? LOCK_FILE);
+export async function takeLock(folder: string): Promise<Lock> {
+  const path = join(folder, LOCK_FILE);
   const self: Holder = { host: hostname(), pid: process.pid, born: await birthOf(process.pid), space: await SPACE };
   const text = JSON.stringify(self);
   const own = uniqueName(path);
@@ -59,12 +58,9 @@ export async function takeLock(folder: string, options: { readonly name?: string
   throw new LayergraftError("locked", `another process took ${path} at the same moment; try again`, { file: path });
 }
 
-/**
- * Whether a process holds the lock of a folder that, as far as can be told, still lives. Takes nothing.
- * @param options.name of the lock file; default {@link LOCK_FILE}
- */
-export async function isLocked(folder: string, options: { readonly name?: string } = {}): Promise<boolean> {
-  const found = await look(join(folder, options.name ?? LOCK_FILE));
+/** Whether a process holds the lock of a folder that, as far as can be told, still lives. Takes nothing. */
+export async function isLocked(folder: string): Promise<boolean> {
+  const found = await look(join(folder, LOCK_FILE));
   return found !== undefined && !found.isAbandoned;
 }
 

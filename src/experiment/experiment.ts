@@ -23,7 +23,6 @@ import {
 } from "./run/run-experiment.js";
 import { Store } from "./run/store.js";
 import type { Step, StepKind } from "./steps/step.js";
-import { STEP_LOCK } from "./steps/step-lock.js";
 import type { StepSettings } from "./steps/step-order.js";
 import { readAttempt, type StepState } from "./steps/step-state.js";
 
@@ -144,7 +143,7 @@ async function stateOf({ key }: Step, store: Store, isRunning: boolean): Promise
   const isLiving =
     runner.kind === "slurm" ||
     (isRunning && (runner.host !== hostname() || isAlive(runner.pid))) ||
-    (await isLocked(folder, { name: STEP_LOCK }));
+    (await isLocked(folder));
   return isLiving ? attempt : { state: "pending", reason: "its process is gone" };
 }
 
@@ -208,7 +207,7 @@ function executorOf(plan: ExperimentPlan, store: Store, events: ExecutorEvents):
   if (executor.kind === "local") return new LocalExecutor(localOptions(plan), events);
   return new SlurmExecutor(
     {
-      ...{ name, folder: store.jobsFolder, setup: executor.setup, mostJobs: executor.most_jobs },
+      ...{ name, folder: store.jobsFolder, setup: executor.setup, maxJobs: executor.most_jobs },
       resources: (kind) => resourcesOf(plan, kind),
       command: [process.execPath, createRequire(import.meta.url).resolve("#experiment-job")],
     },

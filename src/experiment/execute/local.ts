@@ -4,7 +4,6 @@ import { type ChildProcess, fork } from "node:child_process";
 import { createRequire } from "node:module";
 import { availableParallelism, freemem, hostname, totalmem } from "node:os";
 import { z } from "zod";
-import { checkCores } from "../steps/step-order.js";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
 
 export interface LocalOptions {
@@ -57,14 +56,7 @@ export class LocalExecutor implements Executor {
   readonly #workers = new Set<Worker>();
   #isStopping = false;
 
-  /** @throws {RecipeError} if it is given a number of cores that no machine has */
   constructor(options: LocalOptions, events: ExecutorEvents) {
-    for (const [cores, what] of [
-      [options.cores, "executor.cores"],
-      [options.totalCores, "executor.total_cores"],
-    ] as const) {
-      if (cores !== undefined) checkCores(cores, what);
-    }
     this.#most = workersOf(options);
     this.#program = options.program ?? createRequire(import.meta.url).resolve("#experiment-worker");
     this.#events = events;

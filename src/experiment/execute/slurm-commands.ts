@@ -1,59 +1,46 @@
-// Slurm's commands as processes of this machine, each with an end: one that hangs must not hang an experiment. What they
-// are told and what they answer is slurm-text.ts's.
+// Runs Slurm's commands with a time limit: one that hangs must not block an experiment.
 
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { isSystemError, LayergraftError } from "../../core/index.js";
 
-/** Runs a command and gives what it prints. */
+/** Runs a command. @returns what it prints */
 export type RunCommand = (program: string, args: readonly string[]) => Promise<string>;
 
 export interface CommandOptions {
-  /** Seconds that a command may take; default 60, and 10 for scancel, for which a person waits. */
+  /** Time limit in seconds. Default: 60, and 10 for scancel, because a person waits for it. */
   readonly seconds?: (program: string) => number;
-  /** Ends commands that run. */
   readonly signal?: AbortSignal;
 }
 
-const usualSeconds = (program: string) => (program === "scancel" ? 10 : 60);
+const defaultSeconds = (program: string) => (program === "scancel" ? 10 : 60);
 
-/** A table of all jobs of a user at most. */
-const MOST_BYTES = 2 ** 26;
+/** Enough for all jobs of a user. */
+const MAX_BYTES = 2 ** 26;
 
-/**
- * A way to run commands.
- * @throws {LayergraftError} code `slurm` where there is no such command, or it gives no answer in time
- */
-export function commandRunner({ seconds = usualSeconds, signal }: CommandOptions = {}): RunCommand {
+/** @throws {LayergraftError} code `slurm` if the command is missing or times out */
+export function commandRunner({ seconds = defaultSeconds, signal }: CommandOptions = {}): RunCommand {
   return async (program, args) => {
     const limit = seconds(program);
     try {
-      const options = { maxBuffer: MOST_BYTES, timeout: 1000 * limit, killSignal: "SIGKILL", signal } as const;
+      const options = { maxBuffer: MAX_BYTES, timeout: 1000 * limit, killSignal: "SIGKILL", signal } as const;
       return (await promisify(execFile)(program, [...args], options)).stdout;
     } catch (error) {
       if (isSystemError(error, "ENOENT")) {
-        throw new LayergraftError(
-          "slurm",
-          `there is no ${program} here; run on a login node of the cluster, or use executor kind: local`,
-          {},
-          error,
-        );
+        const message = `${program} is missing. Run on a login node of the cluster, or set executor.kind to local.`;
+        throw new LayergraftError("slurm", message, {}, error);
       }
       const { killed, code } = error as { killed?: unknown; code?: unknown };
       if (killed === true && code === null) {
-        throw new LayergraftError(
-          "slurm",
-          `${program} gave no answer in ${limit} s; see whether Slurm's controller is up (scontrol ping)`,
-          {},
-          error,
-        );
+        const message = `${program} timed out after ${limit} s; check with scontrol ping that Slurm's controller is up`;
+        throw new LayergraftError("slurm", message, {}, error);
       }
       throw error;
     }
   };
 }
 
-/** What a command that failed said. */
+/** What a failed command printed. */
 export function outputOf(error: unknown): string {
   if (typeof error !== "object" || error === null) return String(error);
   const { stderr, message } = error as { stderr?: unknown; message?: unknown };

@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { lastWords } from "./slurm-outcome.js";
-import { jobScript, jobState, readAccounts, readJobs, readQueue, readScripts, shellQuote } from "./slurm-text.js";
+import { lastLine } from "./slurm-outcome.js";
+import { endOf, isOpen, jobScript, readAccounts, readQueue, shellQuote } from "./slurm-text.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-slurm-text-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -54,43 +54,35 @@ describe("the script of a job", () => {
 });
 
 describe("Slurm's tables", () => {
-  it("are read, tasks that stand together one by one", () => {
-    const queue = readQueue("12_[3-5,8%2]|PENDING|Priority\n 12_1|RUNNING|None\n13|COMPLETING|None\nnonsense\n");
-    expect([...queue.keys()]).toEqual(["12_3", "12_4", "12_5", "12_8", "12_1", "13"]);
-    expect(queue.get("12_4")).toEqual({ state: "waiting", reason: "Priority" });
-    expect(queue.get("13")).toEqual({ state: "running" });
+  it("of tasks by their ids, with states and scripts of any name", () => {
+    const table = "12_3|PENDING|/a b/1|2.sh\n  12_1|COMPLETING|/a.sh\n13|RUNNING|(null)\nnonsense\n";
+    expect([...readQueue(table)]).toEqual([
+      ["12_3", { state: "PENDING", script: "/a b/1|2.sh" }],
+      ["12_1", { state: "COMPLETING", script: "/a.sh" }],
+    ]);
     expect([...readAccounts("12_1|COMPLETED\n12_1.batch|COMPLETED\n12_2|CANCELLED by 0\n")]).toEqual([
-      ["12_1", { state: "ended", outcome: "unknown", reason: "Slurm says COMPLETED" }],
-      ["12_2", { state: "ended", outcome: "lost", reason: "it was cancelled (Slurm says CANCELLED)" }],
-    ]);
-    const jobs = readJobs(
-      "JobId=5 ArrayJobId=5 ArrayTaskId=2-3 JobState=PENDING Reason=Resources\nJobId=9 JobState=FAILED Reason=x\n",
-    );
-    expect([...jobs.keys()]).toEqual(["5_2", "5_3", "9"]);
-  });
-
-  it("have states that mean one of few things", () => {
-    expect(jobState("PREEMPTED")).toMatchObject({ outcome: "lost" });
-    expect(jobState("OUT_OF_ME+")).toMatchObject({ outcome: "failed" });
-    expect(jobState("REQUEUED")).toMatchObject({ state: "waiting" });
-    expect(jobState("")).toEqual({ state: "ended", outcome: "unknown", reason: "Slurm no longer knows it" });
-  });
-
-  it("tell jobs by their scripts, whatever these are called", () => {
-    const table = "12_[3-4]|PENDING|/a b/1|2.sh\n12_1|COMPLETING|/a b/1|2.sh\n13|RUNNING|(null)\nnonsense\n";
-    expect([...readScripts(table)]).toEqual([
-      ["12_3", "/a b/1|2.sh"],
-      ["12_4", "/a b/1|2.sh"],
-      ["13", "(null)"],
+      ["12_1", "COMPLETED"],
+      ["12_2", "CANCELLED by 0"],
     ]);
   });
 
-  it("are bounded", () => {
-    expect(readQueue("12_[0-999999999]|PENDING|None").size).toBe(100_000);
+  it.each([
+    ["PREEMPTED", "lost", "its job ended early (Slurm: PREEMPTED)"],
+    ["CANCELLED by 0", "lost", "its job ended early (Slurm: CANCELLED)"],
+    ["OUT_OF_ME+", "failed", "it ran out of memory (Slurm: OUT_OF_ME); raise executor.memory"],
+    ["TIMEOUT", "failed", "it reached its time limit (Slurm: TIMEOUT); raise executor.time"],
+    ["COMPLETED", undefined, "its job ended without an exit code (Slurm: COMPLETED)"],
+  ])("say that a job in the state %s is %s", (state, outcome, reason) => {
+    expect(isOpen(state)).toBe(false);
+    expect(endOf(state)).toEqual({ outcome, reason });
   });
 
-  it("leave the last words of a log", () => {
-    expect(lastWords("one\ntwo  \n\n")).toBe("two");
-    expect(lastWords("\n")).toBeUndefined();
+  it("say that a job that waits to run again is open", () => {
+    expect(isOpen("REQUEUED")).toBe(true);
   });
+});
+
+it("the last line of a log is the last that is not empty", () => {
+  expect(lastLine("one\ntwo  \n\n")).toBe("two");
+  expect(lastLine("\n")).toBeUndefined();
 });

@@ -1,46 +1,41 @@
-// What is said to Slurm and what it answers, as text: job scripts, and the tables of squeue, sacct and scontrol. Runs no
-// command.
-import type { Outcome } from "./executor.js";
+// Text that goes to and comes from Slurm: job scripts, and the tables of squeue and sacct.
 
-/** What a step asks of the cluster. */
+/** Resources of a step. */
 export interface SlurmResources {
   readonly cores?: number | undefined;
   /** Bytes. */
   readonly memory?: number | undefined;
-  /** What --gres asks for. */
+  /** Value of --gres. */
   readonly gpus?: string | undefined;
   readonly time?: string | undefined;
   readonly partition?: string | undefined;
-  /** Passed on as they are. */
+  /** More options of sbatch. */
   readonly options?: readonly string[] | undefined;
 }
 
 export interface JobScript {
   readonly name: string;
-  /** File with the folders of the steps, one a line; task i takes line i + 1. */
+  /** File with the folders of the steps, one per line; task i runs line i + 1. */
   readonly list: string;
   readonly count: number;
   readonly resources: SlurmResources;
   /** Shell lines before the step, such as `module load`. */
   readonly setup?: string | undefined;
-  /** The program that runs a step, to which the folder is added. */
+  /** Program that runs a step; its last argument is the step's folder. */
   readonly command: readonly string[];
 }
 
-/**
- * The code with which a job's process leaves whose step may be tried again: it was told to stop. Others are errors. As
- * EX_TEMPFAIL of sysexits.h.
- */
+/** Exit code of a job that was told to stop, so its step can be retried; EX_TEMPFAIL of sysexits.h. */
 export const EXIT_AGAIN = 75;
 
-/** A word that the shell takes as it is. */
+/** Quotes a word for the shell. */
 export function shellQuote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /**
- * The script of an array of steps. Each task notes how it ended in its step's folder, because a cluster may forget its
- * jobs in minutes, and may keep no accounts.
+ * Writes the script of an array of steps. Each task writes its exit code into its step's folder, because Slurm forgets
+ * jobs after minutes (MinJobAge) where accounting is off.
  */
 export function jobScript({ name, list, count, resources, setup, command }: JobScript): string {
   const { cores = 1, memory, gpus, time, partition, options = [] } = resources;
@@ -64,7 +59,7 @@ export function jobScript({ name, list, count, resources, setup, command }: JobS
     'exec >> "$folder/log.txt" 2>&1',
     "began=$(date +%s)",
     "note() {",
-    // Under another name first, so that nobody reads half of it.
+    // Renamed when complete, so that nobody reads half of it.
     `  printf '{"code":%d,"host":"%s","job":"%s","began":%d,"ended":%d}\\n' "$1" "$(hostname)" \\`,
     '    "$SLURM_ARRAY_JOB_ID"_"$SLURM_ARRAY_TASK_ID" "$began" "$(date +%s)" > "$folder/exit.json.new"',
     '  mv "$folder/exit.json.new" "$folder/exit.json"',
@@ -78,120 +73,65 @@ export function jobScript({ name, list, count, resources, setup, command }: JobS
   ].join("\n");
 }
 
-/** What is known of a job's task. */
-export type JobState =
-  | { readonly state: "waiting"; readonly reason: string }
-  | { readonly state: "running" }
-  | {
-      readonly state: "ended";
-      readonly outcome: Exclude<Outcome["outcome"], "done"> | "unknown";
-      readonly reason: string;
-    };
+/** A task of a job array in the table of squeue. */
+export interface QueuedTask {
+  /** Slurm's word for its state, such as `RUNNING`. */
+  readonly state: string;
+  /** Path of the submitted script. */
+  readonly script: string;
+}
 
-const WAITING = new Set([
-  "PENDING",
-  "REQUEUED",
-  "REQUEUE_HOLD",
-  "REQUEUE_FED",
-  "SPECIAL_EXIT",
-  "CONFIGURING",
-  "RESV_DEL_HOLD",
+/** How a task ended that left no exit code. */
+export interface TaskEnd {
+  /** Undefined: Slurm does not say. */
+  readonly outcome: "failed" | "lost" | undefined;
+  readonly reason: string;
+}
+
+/** States of tasks that wait or run (squeue's manual, "Job state codes"). */
+const OPEN: ReadonlySet<string> = new Set([
+  ...["PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "CONFIGURING", "RESV_DEL_HOLD"],
+  ...["RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"],
 ]);
-const RUNNING = new Set(["RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"]);
-/** The machine's problem, or the cluster's: worth another try. */
-const LOST = new Set(["NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"]);
 
-/** A word of Slurm as a state; `CANCELLED by 0` and `OUT_OF_ME+` come so. */
-export function jobState(word: string, reason = ""): JobState {
-  const [name = ""] = word.trim().split(/[\s+]/);
-  if (WAITING.has(name)) return { state: "waiting", reason };
-  if (RUNNING.has(name)) return { state: "running" };
-  if (LOST.has(name)) return { state: "ended", outcome: "lost", reason: `Slurm says ${name}` };
+/** Ends that are not the step's doing. */
+const LOST: ReadonlySet<string> = new Set([
+  ...["NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL", "CANCELLED"],
+]);
+
+/** Whether a task waits or runs. */
+export function isOpen(state: string): boolean {
+  return OPEN.has(state);
+}
+
+/** What the state of a task that ended means. sacct also writes `CANCELLED by 0` and `OUT_OF_ME+`. */
+export function endOf(state: string): TaskEnd {
+  const [name = ""] = state.split(/[\s+]/);
+  const slurm = `(Slurm: ${name})`;
+  if (LOST.has(name)) return { outcome: "lost", reason: `its job ended early ${slurm}` };
   if (name.startsWith("OUT_OF_ME")) {
-    return {
-      state: "ended",
-      outcome: "failed",
-      reason: "it needed more memory than it asked for (Slurm says OUT_OF_MEMORY); raise executor.memory",
-    };
+    return { outcome: "failed", reason: `it ran out of memory ${slurm}; raise executor.memory` };
   }
   if (name === "TIMEOUT" || name === "DEADLINE") {
-    return { state: "ended", outcome: "failed", reason: `its time was over (Slurm says ${name}); raise executor.time` };
+    return { outcome: "failed", reason: `it reached its time limit ${slurm}; raise executor.time` };
   }
-  if (name === "CANCELLED")
-    return { state: "ended", outcome: "lost", reason: "it was cancelled (Slurm says CANCELLED)" };
-  return {
-    state: "ended",
-    outcome: "unknown",
-    reason: name === "" ? "Slurm no longer knows it" : `Slurm says ${name}`,
-  };
+  return { outcome: undefined, reason: `its job ended without an exit code ${slurm}` };
 }
 
-/**
- * Reads `squeue --noheader --array --format=%i|%T|%r`: tasks by their id, such as `12_3`. Tasks that have not begun may
- * stand together as `12_[4-6,9%2]` where --array does not part them.
- */
-export function readQueue(text: string): Map<string, JobState> {
-  const states = new Map<string, JobState>();
-  for (const line of text.split("\n")) {
-    const [id = "", word = "", reason = ""] = line.trim().split("|");
-    for (const one of tasksOf(id)) states.set(one, jobState(word, reason));
-  }
-  return states;
-}
-
-/**
- * Reads `squeue --noheader --array --format=%i|%T|%o`: the scripts of tasks that wait or run, by the tasks' ids. Those that
- * are ending, as after scancel, are left out.
- */
-export function readScripts(text: string): Map<string, string> {
-  const scripts = new Map<string, string>();
-  for (const line of text.split("\n")) {
-    const [, id = "", word = "", script = ""] = /^\s*([^|]*)\|([^|]*)\|(.*)$/.exec(line) ?? [];
-    if (word === "COMPLETING" || jobState(word).state === "ended") continue;
-    for (const one of tasksOf(id)) scripts.set(one, script);
-  }
-  return scripts;
-}
-
-/** Reads `sacct --noheader --parsable2 --allocations --format=JobID,State`; empty where there are no accounts. */
-export function readAccounts(text: string): Map<string, JobState> {
-  const states = new Map<string, JobState>();
-  for (const line of text.split("\n")) {
-    const [id = "", word = ""] = line.trim().split("|");
-    for (const one of tasksOf(id)) states.set(one, jobState(word));
-  }
-  return states;
-}
-
-/** Reads `scontrol show job --oneliner`: the finished, too, for as long as Slurm keeps them. */
-export function readJobs(text: string): Map<string, JobState> {
-  const states = new Map<string, JobState>();
-  for (const line of text.split("\n")) {
-    const field = (name: string) => new RegExp(`(?:^|\\s)${name}=(\\S*)`).exec(line)?.[1];
-    const array = field("ArrayJobId") ?? field("JobId");
-    const task = field("ArrayTaskId");
-    const word = field("JobState");
-    if (array === undefined || word === undefined) continue;
-    for (const one of task === undefined
-      ? [array]
-      : tasksOf(/^\d+$/.test(task) ? `${array}_${task}` : `${array}_[${task}]`)) {
-      states.set(one, jobState(word, field("Reason") ?? ""));
-    }
-  }
-  return states;
-}
-
-// More tasks than any cluster lets an array have; bounds what a line can make of us.
-const MOST_TASKS = 100_000;
-
-function tasksOf(id: string): string[] {
-  if (/^\d+(_\d+)?$/.test(id)) return [id];
-  const match = /^(\d+)_\[([\d,-]+)(?:%\d+)?\]$/.exec(id);
-  if (!match) return [];
-  const [, job, ranges = ""] = match;
-  return ranges.split(",").flatMap((range) => {
-    const [from = 0, to = from] = range.split("-").map(Number);
-    const count = Math.min(MOST_TASKS, to - from + 1);
-    return Array.from({ length: Math.max(0, count) }, (_, i) => `${job}_${from + i}`);
+/** Tasks by id, such as `12_3`, from `squeue --noheader --array --format=%i|%T|%o`. */
+export function readQueue(text: string): Map<string, QueuedTask> {
+  const lines = text.split("\n").flatMap((line) => {
+    const [, id, state, script] = /^\s*(\d+_\d+)\|(\w+)\|(.*)$/.exec(line) ?? [];
+    return id === undefined ? [] : [[id, { state: state ?? "", script: script ?? "" }] as const];
   });
+  return new Map(lines);
+}
+
+/** States of tasks by id, from `sacct --noheader --parsable2 --allocations --format=JobID,State`. */
+export function readAccounts(text: string): Map<string, string> {
+  const lines = text.split("\n").flatMap((line) => {
+    const [, id, state] = /^(\d+_\d+)\|(.+)$/.exec(line.trim()) ?? [];
+    return id === undefined ? [] : [[id, state ?? ""] as const];
+  });
+  return new Map(lines);
 }

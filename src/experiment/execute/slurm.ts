@@ -1,48 +1,46 @@
-// Steps as jobs of a Slurm cluster: arrays through sbatch, looked after through squeue, and, for what it no longer knows,
-// through the files that jobs leave, sacct where it answers, and scontrol. Needs a file system that the nodes share.
+// Runs steps as jobs of a Slurm cluster, in arrays. Needs a file system that all nodes share.
 
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { join } from "node:path";
 import { groupBy, isLocked, LayergraftError, writeFileAtomically } from "../../core/index.js";
-import { KINDS, type StepKind } from "../steps/step.js";
-import { STEP_LOCK } from "../steps/step-lock.js";
-import { checkCores } from "../steps/step-order.js";
+import type { StepKind } from "../steps/step.js";
 import type { StepRunnerId } from "../steps/step-state.js";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
 import { commandRunner, outputOf, type RunCommand } from "./slurm-commands.js";
 import { outcomeOf } from "./slurm-outcome.js";
 import {
-  type JobState,
+  endOf,
+  isOpen,
   jobScript,
+  type QueuedTask,
   readAccounts,
-  readJobs,
   readQueue,
-  readScripts,
   type SlurmResources,
+  type TaskEnd,
 } from "./slurm-text.js";
 
 export interface SlurmOptions {
-  /** Folder for scripts and lists; on the shared file system, as the steps' folders are. */
+  /** Folder for scripts and lists, on the shared file system. */
   readonly folder: string;
   readonly name: string;
   readonly resources: (kind: StepKind) => SlurmResources;
   readonly setup?: string | undefined;
-  /** The program that runs the step of a folder, on a node. */
+  /** Program that runs a step; its last argument is the step's folder. */
   readonly command: readonly string[];
-  /** Jobs that wait or run at once. */
-  readonly mostJobs: number;
-  /** Seconds between two looks at the queue; default 5. */
+  /** Maximum number of queued and running jobs. */
+  readonly maxJobs: number;
+  /** Seconds between two queries of the queue. Default: 5. */
   readonly pollSeconds?: number;
-  /** Looks for which a job may be gone without having left a word, as shared file systems lag; default 12. */
-  readonly patience?: number;
-  /** Runs a command and gives what it prints; for tests. */
+  /** Queries after which a job without an exit code is lost; shared file systems lag. Default: 12. */
+  readonly maxMissed?: number;
+  /** For tests. */
   readonly run?: RunCommand;
 }
 
 interface Job {
   readonly step: ReadyStep;
-  /** Looks at the queue since it is gone from there. */
+  /** Queries of the queue since the job left it. */
   missed: number;
 }
 
@@ -50,75 +48,58 @@ export class SlurmExecutor implements Executor {
   readonly #options: SlurmOptions;
   readonly #events: ExecutorEvents;
   readonly #run: RunCommand;
-  /** By the id of the task, such as `12_3`. */
+  /** By task id, such as `12_3`. */
   readonly #jobs = new Map<string, Job>();
-  /** Ends looks at the queue that hang. */
-  readonly #looking = new AbortController();
-  readonly #look: RunCommand;
-  /** Jobs that nobody has noted, by the folder of their step; undefined: to be looked for. */
+  /** Aborts queries that hang. */
+  readonly #polling = new AbortController();
+  readonly #query: RunCommand;
+  /** Submitted jobs that no attempt names, by the folder of their step; undefined: not searched for yet. */
   #orphans: Map<string, string> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #submitted = 0;
   #isClosed = false;
 
-  /** @throws {RecipeError} if a step would ask for a number of cores that no machine has */
   constructor(options: SlurmOptions, events: ExecutorEvents) {
     this.#options = options;
     this.#events = events;
     this.#run = options.run ?? commandRunner();
-    this.#look = options.run ?? commandRunner({ signal: this.#looking.signal });
-    for (const kind of KINDS) {
-      const { cores } = options.resources(kind);
-      if (cores !== undefined) checkCores(cores, "executor.cores");
-    }
+    this.#query = options.run ?? commandRunner({ signal: this.#polling.signal });
   }
 
   get free(): number {
-    return Math.max(0, this.#options.mostJobs - this.#jobs.size);
+    return Math.max(0, this.#options.maxJobs - this.#jobs.size);
   }
 
   async start(steps: readonly ReadyStep[]): Promise<void> {
     const others = await this.#takeOrphans(steps);
-    // What asks for the same is one array.
-    for (const alike of groupBy(others, ({ kind }) => JSON.stringify(this.#options.resources(kind))).values()) {
-      await this.#submit(alike);
-    }
-    this.#lookLater();
+    const byResources = groupBy(others, ({ kind }) => JSON.stringify(this.#options.resources(kind)));
+    for (const alike of byResources.values()) await this.#submit(alike);
+    this.#schedule();
   }
 
   async #submit(steps: readonly ReadyStep[]): Promise<void> {
     const { folder, name, resources, setup, command } = this.#options;
-    await mkdir(folder, { recursive: true });
-    const stem = join(folder, `${Date.now()}-${++this.#submitted}`);
     const [first] = steps;
     if (!first) return;
-    // Script and list stay: a job is known by its script, whoever submitted it and did not live to note it.
-    await writeFileAtomically(`${stem}.list`, `${steps.map((step) => step.folder).join("\n")}\n`);
-    const script = jobScript({
-      name,
-      list: `${stem}.list`,
-      count: steps.length,
-      resources: resources(first.kind),
-      setup,
-      command,
-    });
-    await writeFileAtomically(`${stem}.sh`, script);
+    await mkdir(folder, { recursive: true });
+    const stem = join(folder, `${Date.now()}-${++this.#submitted}`);
+    // Script and list stay: they identify a job whose runner was killed before it noted the job.
+    const [list, file] = [`${stem}.list`, `${stem}.sh`];
+    await writeFileAtomically(list, `${steps.map((step) => step.folder).join("\n")}\n`);
+    const job = { name, list, count: steps.length, resources: resources(first.kind), setup, command };
+    await writeFileAtomically(file, jobScript(job));
     let answer: string;
     try {
-      answer = await this.#run("sbatch", ["--parsable", `${stem}.sh`]);
+      answer = await this.#run("sbatch", ["--parsable", file]);
     } catch (error) {
       if (error instanceof LayergraftError) throw error;
-      throw new LayergraftError(
-        "slurm",
-        `sbatch refused ${stem}.sh: ${outputOf(error)}`,
-        { file: `${stem}.sh` },
-        error,
-      );
+      throw new LayergraftError("slurm", `sbatch refused ${file}: ${outputOf(error)}`, { file }, error);
     }
     // `12`, or `12;cluster`.
     const id = /^\s*(\d+)(;|\s|$)/.exec(answer)?.[1];
-    if (id === undefined)
-      throw new LayergraftError("slurm", `sbatch answered ${JSON.stringify(answer)}, and not a job's number`);
+    if (id === undefined) {
+      throw new LayergraftError("slurm", `sbatch printed ${JSON.stringify(answer)}; expected the number of a job`);
+    }
     for (const [task, step] of steps.entries()) await this.#note(`${id}_${task}`, step);
   }
 
@@ -127,7 +108,7 @@ export class SlurmExecutor implements Executor {
     await this.#events.onStarted(step.key, { kind: "slurm", job: id });
   }
 
-  /** Takes over jobs that were submitted for steps and not noted. @returns steps that have none */
+  /** Takes over jobs of these steps that were submitted and not noted. @returns the other steps */
   async #takeOrphans(steps: readonly ReadyStep[]): Promise<ReadyStep[]> {
     this.#orphans ??= await this.#findOrphans();
     const others: ReadyStep[] = [];
@@ -140,32 +121,24 @@ export class SlurmExecutor implements Executor {
     return others;
   }
 
-  /** Jobs that wait or run by a script of this experiment. */
+  /** Jobs that wait or run with a script of this experiment. */
   async #findOrphans(): Promise<Map<string, string>> {
     const { folder } = this.#options;
     const names = await readdir(folder).catch((): string[] => []);
     const scripts = new Set(names.filter((name) => name.endsWith(".sh")).map((name) => join(folder, name)));
     const found = new Map<string, string>();
     if (scripts.size === 0) return found;
-    let table: string;
-    try {
-      table = await this.#look("squeue", [
-        "--noheader",
-        "--array",
-        "--format=%i|%T|%o",
-        `--user=${userInfo().username}`,
-      ]);
-    } catch {
-      return found; // a second job of a step waits for the first, and finds its result
-    }
+    // Without an answer, a second job of a step waits for the first and finds its result.
+    const queue = await this.#queue().catch(() => new Map<string, QueuedTask>());
     const lists = new Map<string, readonly string[]>();
-    for (const [id, script] of readScripts(table)) {
-      if (!scripts.has(script)) continue;
+    for (const [id, { state, script }] of queue) {
+      // COMPLETING follows scancel.
+      if (!scripts.has(script) || !isOpen(state) || state === "COMPLETING") continue;
       const list = script.replace(/\.sh$/, ".list");
       const folders = lists.get(list) ?? (await readFile(list, "utf8").catch(() => "")).split("\n");
       lists.set(list, folders);
-      const of = folders[Number(id.split("_")[1])];
-      if (of) found.set(of, id);
+      const step = folders[Number(id.split("_")[1])];
+      if (step) found.set(step, id);
     }
     return found;
   }
@@ -179,22 +152,18 @@ export class SlurmExecutor implements Executor {
       this.#jobs.set(runner.job, { step, missed: 0 });
       taken.add(step.key);
     }
-    if (taken.size > 0) this.#lookLater(0);
+    if (taken.size > 0) this.#schedule(0);
     return taken;
   }
 
   async stop(): Promise<void> {
     const jobs = [...this.#jobs];
     this.#jobs.clear();
-    clearTimeout(this.#timer);
-    this.#looking.abort();
+    await this.close();
     if (jobs.length === 0) return;
     const ids = jobs.map(([id]) => id);
-    const problem = await this.#run("scancel", ids).then(
-      () => undefined,
-      // Those that ended meanwhile are an error to it.
-      (error: unknown) => (/invalid job id/i.test(outputOf(error)) ? undefined : outputOf(error)),
-    );
+    // Quiet: a job that has ended is not an error.
+    const problem = await this.#run("scancel", ["--quiet", ...ids]).then(() => undefined, outputOf);
     for (const [id, { step }] of jobs) {
       const reason = problem === undefined ? "stopped" : `stopped, but job ${id} may still run: ${problem}`;
       this.#events.onFinished({ key: step.key, outcome: "lost", reason });
@@ -204,82 +173,73 @@ export class SlurmExecutor implements Executor {
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
-    this.#looking.abort();
+    this.#polling.abort();
   }
 
-  #lookLater(seconds = this.#options.pollSeconds ?? 5): void {
+  #schedule(seconds = this.#options.pollSeconds ?? 5): void {
     clearTimeout(this.#timer);
     if (this.#isClosed || this.#jobs.size === 0) return;
-    this.#timer = setTimeout(() => void this.#lookOnce(), seconds * 1000);
+    this.#timer = setTimeout(() => void this.#poll(), seconds * 1000);
   }
 
-  /** Never rejects: what one look meets, the next one may not, and an experiment must not end by it. */
-  async #lookOnce(): Promise<void> {
+  /** Never rejects: the next query may succeed, and an experiment must not end because one failed. */
+  async #poll(): Promise<void> {
     try {
       const queue = await this.#queue();
-      const gone = [...this.#jobs.keys()].filter((id) => {
-        const state = queue.get(id)?.state;
-        return state !== "waiting" && state !== "running";
-      });
-      await this.#resolve(gone);
+      const gone = [...this.#jobs.keys()].filter((id) => !isOpen(queue.get(id)?.state ?? ""));
+      await this.#settle(gone, queue);
     } catch (error) {
       const [first] = this.#jobs.values();
       if (first) this.#events.onProgress?.(first.step.key, 0, `asking Slurm again: ${outputOf(error)}`);
     }
-    this.#lookLater();
+    this.#schedule();
   }
 
-  async #queue(): Promise<Map<string, JobState>> {
-    const ids = [...new Set([...this.#jobs.keys()].map((id) => id.split("_")[0] ?? id))];
-    try {
-      return readQueue(
-        await this.#look("squeue", ["--noheader", "--array", "--format=%i|%T|%r", `--jobs=${ids.join(",")}`]),
-      );
-    } catch (error) {
-      // What it says when none of these jobs is left.
-      if (/invalid job id/i.test(outputOf(error))) return new Map();
-      throw error;
-    }
+  /**
+   * All tasks of the user that Slurm remembers; ended ones for MinJobAge, usually 300 s. With `--user` a job that is
+   * forgotten is absent from the output; with `--jobs` it would be an error.
+   */
+  async #queue(): Promise<Map<string, QueuedTask>> {
+    const user = `--user=${userInfo().username}`;
+    return readQueue(await this.#query("squeue", ["--noheader", "--array", "--states=all", "--format=%i|%T|%o", user]));
   }
 
-  /** Finds out what became of jobs that are gone from the queue. */
-  async #resolve(ids: readonly string[]): Promise<void> {
-    const silent: string[] = [];
+  /** Finds out how jobs ended that no longer wait or run. */
+  async #settle(ids: readonly string[], queue: ReadonlyMap<string, QueuedTask>): Promise<void> {
+    const silent = new Map<string, Job>();
     for (const id of ids) {
       const job = this.#jobs.get(id);
-      const outcome = job && (await outcomeOf(job.step, id));
+      if (!job) continue;
+      const outcome = await outcomeOf(job.step, id);
       if (outcome) this.#finish(id, outcome);
-      else silent.push(id);
+      else silent.set(id, job);
     }
-    if (silent.length === 0) return;
-    const accounts = await this.#accounts(silent);
-    for (const id of silent) {
-      const job = this.#jobs.get(id);
-      const state = accounts.get(id);
-      if (!job || state?.state === "waiting" || state?.state === "running") continue;
-      const isTold = state?.state === "ended" && state.outcome !== "unknown";
-      // Slurm may forget a job, or be asked in a bad moment; a process that works on the step is no lost one.
-      if (!isTold && (await isLocked(job.step.folder, { name: STEP_LOCK }))) continue;
-      job.missed++;
-      // A job that Slurm says is over may have left its word where we do not see it yet.
-      if (job.missed < (this.#options.patience ?? 12) && !isTold) continue;
-      const reason = state?.state === "ended" ? state.reason : "Slurm no longer knows it, and it left no word";
-      const failed = state?.state === "ended" && state.outcome === "failed";
-      // If it is there after all, it is found before its step is submitted again.
+    const forgotten = [...silent.keys()].filter((id) => !queue.has(id));
+    const accounts = forgotten.length > 0 ? await this.#accounts(forgotten) : new Map<string, string>();
+    for (const [id, job] of silent) {
+      const state = queue.get(id)?.state ?? accounts.get(id);
+      if (state !== undefined && isOpen(state)) continue;
+      const { outcome, reason }: TaskEnd =
+        state === undefined
+          ? { outcome: undefined, reason: "Slurm no longer knows its job, and it left no exit code" }
+          : endOf(state);
+      // Slurm forgets jobs that still run, and files of a job that ended may arrive late.
+      if (outcome === undefined) {
+        if (await isLocked(job.step.folder)) continue;
+        job.missed++;
+        if (job.missed < (this.#options.maxMissed ?? 12)) continue;
+      }
+      // Its step is searched for among the submitted jobs before it is submitted again.
       this.#orphans = undefined;
-      this.#finish(id, failed ? { outcome: "failed", reason, seconds: 0 } : { outcome: "lost", reason });
+      this.#finish(id, outcome === "failed" ? { outcome, reason, seconds: 0 } : { outcome: "lost", reason });
     }
   }
 
-  async #accounts(ids: readonly string[]): Promise<Map<string, JobState>> {
-    const arrays = [...new Set(ids.map((id) => id.split("_")[0] ?? id))];
-    const sacct = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State", `--jobs=${arrays.join(",")}`];
-    const found = readAccounts(await this.#look("sacct", sacct).catch(() => ""));
-    if (found.size > 0) return found;
-    const answers = await Promise.all(
-      arrays.map((array) => this.#look("scontrol", ["show", "job", "--oneliner", array]).catch(() => "")),
-    );
-    return readJobs(answers.join("\n"));
+  /** States of tasks that squeue has forgotten; none where accounting is off. */
+  async #accounts(ids: readonly string[]): Promise<Map<string, string>> {
+    const jobs = `--jobs=${[...new Set(ids.map((id) => id.split("_")[0]))].join(",")}`;
+    const args = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State", jobs];
+    return readAccounts(await this.#query("sacct", args).catch(() => ""));
   }
 
   #finish(id: string, outcome: Outcome): void {

@@ -22,7 +22,7 @@ import { ReadFacts } from "./facts-reader.js";
 import { type StepResult, writeResult } from "./result.js";
 import { type RunStepOptions, runStepFolder } from "./run-step.js";
 import type { EvaluateStep } from "./step.js";
-import { STEP_LOCK, takeStepLock } from "./step-lock.js";
+import { takeStepLock } from "./step-lock.js";
 import type { StepOrder } from "./step-order.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-step-"));
@@ -196,7 +196,7 @@ describe("a result", () => {
 describe("a step that another process runs", () => {
   it("is waited for as long as that lives, and then done", async () => {
     await prepare("model");
-    const other = await takeLock(folder, { name: STEP_LOCK });
+    const other = await takeLock(folder);
     const result: StepResult = { kind: "evaluate", score: 1, items: [{ index: 0, id: "1", value: 1 }] };
     let waits = 0;
     const lock = await takeStepLock(folder, {
@@ -213,16 +213,8 @@ describe("a step that another process runs", () => {
 
   it("is left to it when the one who waits is stopped", async () => {
     await prepare("model");
-    const other = await takeLock(folder, { name: STEP_LOCK });
+    const other = await takeLock(folder);
     await expect(runStepFolder(folder, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "locked" });
     await other.release();
   });
-});
-
-it.each([0, 1.5, 257, 1e9])("no step has %d threads", async (threads) => {
-  await prepare("model", {}, { threads });
-  await expect(runStepFolder(folder)).rejects.toThrow(
-    `the threads of a step: ${threads} is not a whole number from 1 to 256`,
-  );
-  expect(existsSync(join(folder, "evaluation"))).toBe(false);
 });

@@ -12,7 +12,7 @@ import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
 import type { AnalyzeStep, Step, TrainStep } from "./step.js";
 import { takeStepLock } from "./step-lock.js";
-import { checkCores, STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-order.js";
+import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-order.js";
 
 export interface RunStepOptions {
   /** Models that stay open for the next step; those of this step alone are closed without it. */
@@ -43,7 +43,6 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
   const { step, folders, settings } = JSON.parse(await readFile(join(folder, STEP_FILES.order), "utf8")) as StepOrder;
   const done = await readResult(folder, step.kind);
   if (done) return done;
-  if (settings.threads !== undefined) checkCores(settings.threads, "the threads of a step");
   const lock = await takeStepLock(folder, {
     signal: options.signal,
     onWait: () => options.onProgress?.(0, "waiting for the process that runs this step already"),

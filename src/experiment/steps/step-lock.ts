@@ -4,9 +4,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { LayergraftError, type Lock, takeLock } from "../../core/index.js";
 
-/** The lock that the process holds which runs a step, in the step's folder. */
-export const STEP_LOCK = "step.lock";
-
 /** Seconds between two tries. */
 const PAUSE = 0.25;
 
@@ -28,7 +25,7 @@ export async function takeStepLock(folder: string, options: LockOptions = {}): P
   const { signal, onWait, pause = (seconds) => sleep(1000 * seconds) } = options;
   for (let tries = 0; ; tries++) {
     try {
-      return await takeLock(folder, { name: STEP_LOCK });
+      return await takeLock(folder);
     } catch (error) {
       const isHeld = error instanceof LayergraftError && error.code === "locked";
       if (!isHeld || signal?.aborted) throw error;

@@ -1,5 +1,4 @@
 // What a process is told to run: a step, with its models where they are on this machine.
-import { MOST_THREADS, RecipeError } from "../../core/index.js";
 import type { ModelSource, Step } from "./step.js";
 
 export interface StepOrder {
@@ -33,13 +32,4 @@ function replaced(value: unknown, folders: Readonly<Record<string, string>>): un
   if (Array.isArray(value)) return value.map((inner) => replaced(inner, folders));
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, replaced(inner, folders)]));
-}
-
-/**
- * @param what the number is, such as `executor.cores`
- * @throws {RecipeError} if it is not a whole number from 1 to 256
- */
-export function checkCores(cores: number, what: string): void {
-  if (Number.isSafeInteger(cores) && cores >= 1 && cores <= MOST_THREADS) return;
-  throw new RecipeError(`${what}: ${cores} is not a whole number from 1 to ${MOST_THREADS}`, [], { field: what });
 }
