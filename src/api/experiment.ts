@@ -1,6 +1,7 @@
 // A whole experiment from its plan: experts, merges, evaluations, tables.
 import { join } from "node:path";
 import {
+  type ExperimentInput,
   type ExperimentReport,
   gatherReport,
   openExperiment,
@@ -43,12 +44,15 @@ export interface ExperimentResult {
 /**
  * Runs an experiment and writes its report. Finished steps are kept: run it again to resume, or after a change of the plan
  * to compute what is new.
- * @param plan path of the plan, a YAML file
+ * @param plan path of a plan, a YAML file; or a plan as a value, whose relative paths start from the working folder
  * @throws RecipeError if the plan is not valid, or models, data or tasks are missing, with every problem
  * @throws LayergraftError if another process runs it
  * @throws CancelledError if the signal fires
  */
-export async function runExperiment(plan: string, options: RunExperimentOptions = {}): Promise<ExperimentResult> {
+export async function runExperiment(
+  plan: string | ExperimentInput,
+  options: RunExperimentOptions = {},
+): Promise<ExperimentResult> {
   const { out, base, data, signal, onProgress } = options;
   const experiment = await openExperiment(plan, { out, base, data, signal });
   const { failures } = await runOpened(experiment, {

@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { parse } from "yaml";
 import { RecipeError } from "../core/errors.js";
 import { takeLock } from "../core/lock.js";
 import { heldOutProblems, solveProblem, tellProblem } from "./demo/world/problems.js";
@@ -12,6 +13,7 @@ import { speakerOf } from "./demo/world/sentences.js";
 import { writeInitialModel } from "./demo/world/untrained-model.js";
 import type { Executor, ExecutorEvents, ReadyStep } from "./execute/executor.js";
 import { openExperiment, previewExperiment, runOpened, statusOf } from "./experiment.js";
+import type { ExperimentInput } from "./plan/plan-schema.js";
 import { gatherReport } from "./report/gather.js";
 import { outlookLines, statusLines } from "./report/outlook.js";
 import { experimentPage } from "./report/page.js";
@@ -130,9 +132,9 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   expect(summary.counts).toMatchObject({ failed: 0, left: 0, waiting: 0 });
   // Two runs of two checkpoints each; the best is asked no second time under its new name.
   expect(ran.filter((label) => label.startsWith("train"))).toHaveLength(2);
-  expect(ran.filter((label) => /^ask math-\d@\d+/.test(label))).toHaveLength(4);
-  expect(ran.filter((label) => label.startsWith("ask swap"))).toHaveLength(2 + 1);
-  expect(ran).toContain("analyse math-1 and swahili-1");
+  expect(ran.filter((label) => /^evaluate math-\d@\d+/.test(label))).toHaveLength(4);
+  expect(ran.filter((label) => label.startsWith("evaluate swap"))).toHaveLength(2 + 1);
+  expect(ran).toContain("analyze math-1 and swahili-1");
 
   const status = await statusOf(experiment);
   expect(statusLines(status)[0]).toBe(`${ran.length} of ${ran.length} steps done`);
@@ -150,7 +152,7 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   );
   const second = await run("changed.yaml");
   expect(second.summary.failures).toEqual([]);
-  expect(second.ran[0]).toMatch(/^ask grafts, math-1 x swahili-1, bottom 3 /);
+  expect(second.ran[0]).toMatch(/^evaluate grafts, math-1 x swahili-1, bottom 3 /);
   // On the search's items, and, should it be the best, on the others.
   expect(second.ran.length).toBeLessThanOrEqual(2);
 }, 60_000);
@@ -197,14 +199,14 @@ it("leaves each step's order and result in its folder", async () => {
   expect(existsSync(file(`tiny.experiment/steps/${train?.key}/run/state`))).toBe(false);
 });
 
-it("says that a step was stopped whose process is gone, and that cores are asked for which the machine lacks", async () => {
+it("reports steps whose process is gone, and resources that the machine does not have", async () => {
   const lacking = PLAN.replace("name: tiny", "name: gone\nexecutor: { cores: 200, memory: 900TB }");
   writeFileSync(file("gone.yaml"), lacking);
   const experiment = await openExperiment(file("gone.yaml"));
   expect(experiment.world.problems).toEqual([]);
   expect(experiment.world.notes).toEqual([
-    expect.stringMatching(/^executor\.cores is 200, and this machine has \d+ cores?: a step runs on \d+$/),
-    expect.stringMatching(/^executor\.memory is 900 TB, and this machine has .* GB: a step may end/),
+    expect.stringMatching(/^executor\.cores is 200, but this machine has \d+ cores?$/),
+    expect.stringMatching(/^executor\.memory is 900 TB, but this machine has .* GB$/),
   ]);
   const before = await statusOf(experiment);
   const [step] = before.steps;
@@ -231,7 +233,19 @@ it("says that a step was stopped whose process is gone, and that cores are asked
   expect((await statusOf(experiment)).counts.running).toBe(0);
 });
 
-it("tells problems of the plan and of its world in one list, with their lines", async () => {
+it("runs a plan given as a value, with paths from the working folder", async () => {
+  const value = parse(PLAN) as ExperimentInput;
+  const { plan, planFolder, out, file: name } = await openExperiment(value, { out: file("value"), base: file("base") });
+  expect(plan).toEqual({ ...(await openExperiment(file("plan.yaml"))).plan, base: file("base") });
+  expect({ planFolder, out, name }).toEqual({ planFolder: process.cwd(), out: file("value"), name: "the plan" });
+  const { world } = await openExperiment({ ...value, base: "nowhere" });
+  expect(world.problems).toContainEqual(expect.stringMatching(/^base: nowhere does not exist/));
+  await expect(openExperiment({ ...value, merges: [{ name: "none" }] })).rejects.toMatchObject({
+    problems: ["merges[0]: must have either recipe or suggest"],
+  });
+});
+
+it("reports problems of the plan, its models and its data in one list, with their lines", async () => {
   const plan = PLAN.replace("folders: [language]", "folders: [nowhere]")
     .replace("response: response", "response: answer")
     .replace('tasks: ["problems_{language}.yaml"]', 'tasks: [{ task: "problems_{language}.yaml", shots: 900 }]')

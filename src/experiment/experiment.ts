@@ -1,16 +1,15 @@
-// An experiment as programs use it: opened from its plan, checked, run, looked at. The parts are plan/, steps/, run/ and
-// execute/.
+// Opens, runs and inspects an experiment.
 
 import { createRequire } from "node:module";
 import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { exists, isAlive, isFile, isLocked, RecipeError } from "../core/index.js";
+import { isAlive, isLocked } from "../core/index.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
 import type { Expansion } from "./plan/expand.js";
 import { inspectPlan } from "./plan/plan-file.js";
-import type { ExperimentPlan } from "./plan/plan-schema.js";
+import type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
 import { type CheckedWorld, checkWorld, refuseProblems, spaceProblem } from "./run/check.js";
 import { type Estimate, estimateExperiment } from "./run/estimate.js";
 import {
@@ -27,91 +26,80 @@ import type { StepSettings } from "./steps/step-order.js";
 import { readAttempt, type StepState } from "./steps/step-state.js";
 
 export interface OpenOptions {
-  /** Base model, instead of the plan's; then sizes that the plan assumes do not hold. */
+  /** Base model in place of the plan's. */
   readonly base?: string | undefined;
-  /** Folder of the experiment; default the plan's `out`, or NAME.experiment beside the plan. */
+  /** Folder of the experiment. Default: the plan's `out`, or NAME.experiment beside the plan. */
   readonly out?: string | undefined;
-  /** Folder of the data sets of evaluation; default the plan's. */
+  /** Folder with the data of evaluations. Default: the plan's. */
   readonly data?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A plan, and what was found of its world. */
+/** A plan, and what its models, data and tasks are. */
 export interface Experiment {
   readonly plan: ExperimentPlan;
-  /** Path of the plan. */
+  /** Path of the plan, for messages. */
   readonly file: string;
   /** Absolute folder that the plan's relative paths start from. */
   readonly planFolder: string;
   /** Absolute folder of the experiment. */
   readonly out: string;
-  /** Absolute folder of data sets, if one is named. */
+  /** Absolute folder with the data of evaluations, if one is set. */
   readonly data: string | undefined;
   readonly world: CheckedWorld;
 }
 
 /**
- * Opens an experiment: reads its plan, and looks at models, data and tasks.
- * @throws {RecipeError} if the plan has problems, with all of them and all that its world lacks; what a sound plan's world
- *   lacks is in `world.problems`
+ * Opens an experiment: reads its plan, and checks models, data and tasks.
+ * @param source path of a plan, or a plan whose relative paths start from the working folder
+ * @throws {RecipeError} if the plan is not valid, with every problem. Missing models, data and tasks of a valid plan are in
+ *   `world.problems`.
  */
-export async function openExperiment(file: string, options: OpenOptions = {}): Promise<Experiment> {
-  if ((await exists(file)) && !(await isFile(file))) {
-    throw new RecipeError(
-      `${file} is not a regular file; save the plan as a file, as every resume reads it again`,
-      [],
-      {
-        file,
-      },
-    );
-  }
-  const inspected = await inspectPlan(file);
+export async function openExperiment(source: string | ExperimentInput, options: OpenOptions = {}): Promise<Experiment> {
+  const inspected = await inspectPlan(source);
+  const { file } = inspected;
   const planFolder = resolve(inspected.folder);
+  // Assumed sizes are those of the plan's own base.
   const plan: ExperimentPlan =
     options.base === undefined ? inspected.plan : { ...inspected.plan, base: resolve(options.base), assume: undefined };
   const out = resolve(options.out ?? join(planFolder, plan.out ?? `${plan.name}.experiment`));
-  const named = plan.evaluate.data;
-  const data = options.data ? resolve(options.data) : named === undefined ? undefined : resolve(planFolder, named);
+  const planned = plan.evaluate.data && resolve(planFolder, plan.evaluate.data);
+  const data = options.data ? resolve(options.data) : planned;
   const world = await checkWorld({ ...inspected, plan, folder: planFolder }, { out, data, signal: options.signal });
   if (inspected.problems.length > 0) refuseProblems(world.problems, file, "is not a valid plan");
   return { plan, file, planFolder, out, data, world };
 }
 
-/** What an experiment amounts to, before or while it runs. */
-export interface Outlook {
-  /** Steps and models that can be named now; `waiting` counts those that cannot. */
-  readonly expansion: Expansion;
-  /** Those steps, and what became of them. */
-  readonly steps: readonly StepStatus[];
-  readonly estimate: Estimate;
-  /** Everything that keeps it from running. */
-  readonly problems: readonly string[];
-}
-
-/** What will be done if it goes on now, from where it is: steps, hours, bytes, problems. For `--dry-run`. */
-export async function previewExperiment(experiment: Experiment): Promise<Outlook> {
-  const { world } = experiment;
-  const { expansion, steps, estimate } = await standOf(experiment);
-  return { expansion, steps, estimate, problems: [...world.problems, ...(await spaceProblems(experiment, estimate))] };
-}
-
-async function spaceProblems({ out }: Experiment, estimate: Estimate): Promise<string[]> {
-  const problem = estimate.bytes === undefined ? undefined : await spaceProblem(out, estimate.bytes);
-  return problem === undefined ? [] : [problem];
-}
-
-/** How far an experiment is: its steps with their states, and what is left by the best knowledge there is. */
-interface Stand {
+/** How far an experiment is. */
+interface Progress {
   readonly store: Store;
+  /** Steps and models that are known so far; `waiting` counts those that are not. */
   readonly expansion: Expansion;
   readonly steps: readonly StepStatus[];
   readonly estimate: Estimate;
-  /** Seconds that the steps took together that are done. */
+  /** Duration of all finished steps together. */
   readonly seconds: number;
 }
 
-async function standOf(experiment: Experiment): Promise<Stand> {
-  const { plan, world, out } = experiment;
+/** What an experiment will do. */
+export interface Outlook extends Pick<Progress, "expansion" | "steps" | "estimate"> {
+  /** Why it cannot run. */
+  readonly problems: readonly string[];
+}
+
+/** Finds out what an experiment will do if it is run or resumed now. */
+export async function previewExperiment(experiment: Experiment): Promise<Outlook> {
+  const { expansion, steps, estimate } = await progressOf(experiment);
+  const problems = [...experiment.world.problems, ...(await spaceProblems(experiment, estimate))];
+  return { expansion, steps, estimate, problems };
+}
+
+async function spaceProblems({ out }: Experiment, { bytes }: Estimate): Promise<string[]> {
+  const problem = bytes === undefined ? undefined : await spaceProblem(out, bytes);
+  return problem === undefined ? [] : [problem];
+}
+
+async function progressOf({ plan, world, out }: Experiment): Promise<Progress> {
   const store = new Store(out);
   const expansion = await expandStored(plan, world.facts, store);
   const isRunning = await isLocked(out);
@@ -129,7 +117,7 @@ async function standOf(experiment: Experiment): Promise<Stand> {
   return { store, expansion, steps, estimate, seconds };
 }
 
-/** What became of a step, by its folder. @param isRunning whether a process runs the experiment */
+/** @param isRunning whether a process runs the experiment */
 async function stateOf({ key }: Step, store: Store, isRunning: boolean): Promise<StepState> {
   const result = store.result(key);
   if (result) return { state: "done", seconds: result.seconds ?? 0 };
@@ -139,12 +127,12 @@ async function stateOf({ key }: Step, store: Store, isRunning: boolean): Promise
   if (attempt.state === "stopped") return { state: "pending", reason: attempt.reason };
   if (attempt.state === "failed") return attempt;
   const { runner } = attempt;
-  // A job of a cluster outlives who submitted it, and a process takes its step's lock a moment after it is told to.
-  const isLiving =
+  // A Slurm job outlives its runner, and a process takes its step's lock a moment after it starts.
+  const isAttemptRunning =
     runner.kind === "slurm" ||
     (isRunning && (runner.host !== hostname() || isAlive(runner.pid))) ||
     (await isLocked(folder));
-  return isLiving ? attempt : { state: "pending", reason: "its process is gone" };
+  return isAttemptRunning ? attempt : { state: "pending", reason: "its process is gone" };
 }
 
 function localOptions({ executor }: ExperimentPlan) {
@@ -157,21 +145,21 @@ function localOptions({ executor }: ExperimentPlan) {
 export interface RunExperimentOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onEvent?: ((event: RunEvent, counts: Counts) => void) | undefined;
-  /** What runs the steps instead of the plan's executor; for tests. */
+  /** For tests. */
   readonly executor?: (events: ExecutorEvents) => Executor;
 }
 
 /**
  * Runs what is left of an experiment.
- * @throws {RecipeError} if its world lacks something, with every problem
- * @throws {LayergraftError} if another runner has it
- * @throws {CancelledError} if the signal fires; what is done stays done, and running it again goes on
+ * @throws {RecipeError} if models, data, tasks or disk space are missing, with every problem
+ * @throws {LayergraftError} code `locked` if another process runs it
+ * @throws {CancelledError} if the signal fires; run it again to resume
  */
 export async function runOpened(experiment: Experiment, options: RunExperimentOptions = {}): Promise<RunSummary> {
   const { plan, world, out, file } = experiment;
   const store = new Store(out);
   refuseProblems(world.problems, basename(file));
-  const { estimate } = await standOf(experiment);
+  const { estimate } = await progressOf(experiment);
   refuseProblems(await spaceProblems(experiment, estimate), basename(file));
   return runExperiment({
     ...{ plan, out, facts: world.facts, signal: options.signal, onEvent: options.onEvent },
@@ -183,7 +171,7 @@ export async function runOpened(experiment: Experiment, options: RunExperimentOp
 
 function settingsOf({ plan, data, planFolder }: Experiment, kind: StepKind): StepSettings {
   const resources = resourcesOf(plan, kind);
-  // Alone on a machine, a step has all of its cores.
+  // A Slurm job has all the cores that it can see.
   const cores = resources.cores ?? (plan.executor.kind === "slurm" ? undefined : 1);
   return {
     folder: planFolder,
@@ -194,7 +182,7 @@ function settingsOf({ plan, data, planFolder }: Experiment, kind: StepKind): Ste
   };
 }
 
-/** What steps of a kind ask for. */
+/** Resources of steps of a kind. */
 function resourcesOf({ executor }: ExperimentPlan, kind: StepKind) {
   const own = kind === "train" ? executor.train : kind === "evaluate" ? executor.evaluate : undefined;
   const { cores, memory, gpus, time, partition, options } = executor;
@@ -215,29 +203,22 @@ function executorOf(plan: ExperimentPlan, store: Store, events: ExecutorEvents):
   );
 }
 
-/** A step and what became of it. */
 export interface StepStatus {
   readonly step: Step;
   readonly state: StepState;
 }
 
-export interface ExperimentStatus {
+export interface ExperimentStatus extends Progress {
   readonly counts: Counts;
-  readonly steps: readonly StepStatus[];
-  readonly expansion: Expansion;
-  readonly estimate: Estimate;
-  readonly store: Store;
-  /** Seconds that all steps took together. */
-  readonly seconds: number;
 }
 
-/** Where an experiment stands; it may be running elsewhere. */
+/** How far an experiment is, whether or not it is running. */
 export async function statusOf(experiment: Experiment): Promise<ExperimentStatus> {
-  const { store, expansion, steps, estimate, seconds } = await standOf(experiment);
-  const stateBy = new Map(steps.map(({ step, state }) => [step.key, state.state]));
-  const counts = countSteps(expansion, (key) => {
+  const progress = await progressOf(experiment);
+  const stateBy = new Map(progress.steps.map(({ step, state }) => [step.key, state.state]));
+  const counts = countSteps(progress.expansion, (key) => {
     const state = stateBy.get(key);
     return state === undefined || state === "pending" ? "left" : state;
   });
-  return { counts, steps, expansion, estimate, store, seconds };
+  return { ...progress, counts };
 }

@@ -15,9 +15,9 @@ export {
   statusOf,
 } from "./experiment.js";
 export type { Expansion } from "./plan/expand.js";
-export { planFields, planJsonSchema } from "./plan/plan-fields.js";
-export { checkPlan, parsePlan, readPlan } from "./plan/plan-file.js";
+export { readPlan } from "./plan/plan-file.js";
 export type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
+export { planFields, planJsonSchema } from "./plan/plan-schema.js";
 export type {
   ExperimentReport,
   Flips,

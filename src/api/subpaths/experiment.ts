@@ -4,6 +4,7 @@
  */
 export {
   type Experiment,
+  type ExperimentInput,
   type ExperimentPlan,
   type ExperimentReport,
   gatherReport,

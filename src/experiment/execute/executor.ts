@@ -1,8 +1,8 @@
-// What runs steps somewhere: processes of this machine, or jobs of a cluster.
+// The interface of what runs steps: processes on this machine, or Slurm jobs.
 import type { StepKind } from "../steps/step.js";
 import type { StepRunnerId } from "../steps/step-state.js";
 
-/** A step that is ready: what it does stands in its folder. */
+/** A step that can run. Its folder has what it does. */
 export interface ReadyStep {
   readonly key: string;
   readonly kind: StepKind;
@@ -11,36 +11,33 @@ export interface ReadyStep {
   readonly folder: string;
 }
 
-/** What became of a step. */
+/** How a step ended. */
 export type Outcome =
   | { readonly outcome: "done"; readonly seconds: number }
-  /** Its own error: it would fail again. */
+  /** It would fail again. */
   | { readonly outcome: "failed"; readonly reason: string; readonly seconds: number }
-  /** What ran it went away, or was stopped: it may be tried again. */
+  /** Its process died or was stopped. It can be retried. */
   | { readonly outcome: "lost"; readonly reason: string };
 
 export type Finished = Outcome & { readonly key: string };
 
 export interface ExecutorEvents {
-  /** A step has begun; it is noted before anything else happens. */
+  /** Called when a step starts; awaited before the next one. */
   readonly onStarted: (key: string, runner: StepRunnerId) => Promise<void>;
   readonly onFinished: (finished: Finished) => void;
-  /** How far a step is, from 0 to 1, where it tells. */
+  /** Called with the share of a step that is done, from 0 to 1, and a detail. */
   readonly onProgress?: ((key: string, share: number, what: string) => void) | undefined;
 }
 
 export interface Executor {
-  /** How many more steps can be given now. */
+  /** How many more steps can start now. */
   readonly free: number;
-  /** Starts steps; each is told of once by `onFinished`. */
+  /** Starts steps. `onFinished` is called once for each. */
   start(steps: readonly ReadyStep[]): Promise<void>;
-  /**
-   * Takes over steps that an earlier runner began, where they still run.
-   * @returns those that it took
-   */
+  /** Takes over steps of an earlier runner that still run. @returns their keys */
   adopt(steps: readonly { readonly step: ReadyStep; readonly runner: StepRunnerId }[]): Promise<ReadonlySet<string>>;
-  /** Stops everything that runs; those steps are lost. */
+  /** Stops all running steps, which are lost. */
   stop(): Promise<void>;
-  /** Gives back what it holds. Nothing must be running. */
+  /** Releases processes and timers. No step may be running. */
   close(): Promise<void>;
 }

@@ -14,10 +14,10 @@ writeFileSync(
   `process.on("message", ({ folder }) => {
      if (folder === "die") process.kill(process.pid, "SIGKILL");
      else if (folder === "leave") process.exit(3);
-     else if (folder === "fail") process.send({ say: "failed", reason: "no such tensor", seconds: 0.5 });
+     else if (folder === "fail") process.send({ kind: "failed", reason: "no such tensor", seconds: 0.5 });
      else if (folder !== "hang") {
-       process.send({ say: "progress", share: 0.5, what: String(process.pid) });
-       process.send({ say: "done", seconds: 1 });
+       process.send({ kind: "progress", share: 0.5, what: String(process.pid) });
+       process.send({ kind: "done", seconds: 1 });
      }
    });`,
 );
@@ -88,7 +88,7 @@ describe("local workers", () => {
     });
     expect(finished.find(({ key }) => key === "leave")).toMatchObject({
       outcome: "lost",
-      reason: "its process left with code 3",
+      reason: "its process exited with code 3",
     });
     expect(finished.find(({ key }) => key === "good")).toMatchObject({ outcome: "done" });
   });

@@ -1,5 +1,4 @@
-// Steps in processes of this machine: as many workers as cores and memory allow, each taking one step after another, so
-// that what a process has loaded serves the next step, too. A worker that dies loses its step and is replaced.
+// Runs steps in worker processes on this machine. A worker runs one step after another, so models stay loaded.
 import { type ChildProcess, fork } from "node:child_process";
 import { createRequire } from "node:module";
 import { availableParallelism, freemem, hostname, totalmem } from "node:os";
@@ -7,37 +6,36 @@ import { z } from "zod";
 import type { Executor, ExecutorEvents, Outcome, ReadyStep } from "./executor.js";
 
 export interface LocalOptions {
-  /** Cores of all steps together; default those of the machine. */
+  /** Cores of all steps together. Default: all cores. */
   readonly totalCores?: number | undefined;
-  /** Cores of one step; default 1. */
+  /** Cores of one step. Default: 1. */
   readonly cores?: number | undefined;
-  /** Bytes of all steps together; default three quarters of the machine's. */
+  /** Bytes of all steps together. Default: three quarters of the machine's. */
   readonly totalMemory?: number | undefined;
-  /** Bytes of one step; default unknown, so that cores alone decide. */
+  /** Bytes of one step. Default: unlimited. */
   readonly memory?: number | undefined;
-  /** The program of a worker; for tests. */
+  /** Program of a worker. For tests. */
   readonly program?: string;
 }
 
-/** What a worker says. */
-export const workerMessage = z.discriminatedUnion("say", [
-  z.object({ say: z.literal("progress"), share: z.number(), what: z.string() }),
-  z.object({ say: z.literal("done"), seconds: z.number() }),
-  z.object({ say: z.literal("failed"), reason: z.string(), seconds: z.number() }),
+/** A message from a worker. */
+const workerMessage = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("progress"), share: z.number(), what: z.string() }),
+  z.object({ kind: z.literal("done"), seconds: z.number() }),
+  z.object({ kind: z.literal("failed"), reason: z.string(), seconds: z.number() }),
 ]);
 export type WorkerMessage = z.output<typeof workerMessage>;
 
-/** What a worker is told. */
+/** A message to a worker. */
 export interface WorkerOrder {
   readonly folder: string;
 }
 
-/** How many steps run at once. */
+/** How many steps run in parallel; at least one, even if a step may need more than there is. */
 export function workersOf({ totalCores, cores = 1, totalMemory, memory }: LocalOptions): number {
   const byCores = Math.floor((totalCores ?? availableParallelism()) / cores);
   const bytes = totalMemory ?? Math.max(freemem(), 0.75 * totalmem());
   const byMemory = memory === undefined ? Number.POSITIVE_INFINITY : Math.floor(bytes / memory);
-  // One step at least: an estimate that is too large must not keep an experiment from ever beginning.
   return Math.max(1, Math.min(byCores, byMemory));
 }
 
@@ -46,8 +44,8 @@ interface Worker {
   step: ReadyStep | undefined;
 }
 
-/** How long a worker that was asked to stop may take, in milliseconds; a checkpoint being written should end. */
-const PATIENCE = 15_000;
+/** Milliseconds until a stopping worker is killed; enough to finish writing a checkpoint. */
+const STOP_TIMEOUT = 15_000;
 
 export class LocalExecutor implements Executor {
   readonly #most: number;
@@ -72,7 +70,7 @@ export class LocalExecutor implements Executor {
 
   async start(steps: readonly ReadyStep[]): Promise<void> {
     for (const step of steps) {
-      const worker = [...this.#workers].find((one) => one.step === undefined) ?? this.#hire();
+      const worker = [...this.#workers].find((one) => one.step === undefined) ?? this.#fork();
       worker.step = step;
       await this.#events.onStarted(step.key, { kind: "local", host: hostname(), pid: worker.process.pid ?? 0 });
       const order: WorkerOrder = { folder: step.folder };
@@ -80,46 +78,46 @@ export class LocalExecutor implements Executor {
     }
   }
 
-  /** Processes of a runner that is gone went with it. */
+  /** Workers end with their runner. */
   async adopt(): Promise<ReadonlySet<string>> {
     return new Set();
   }
 
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await Promise.all([...this.#workers].map((worker) => dismiss(worker.process)));
+    await Promise.all([...this.#workers].map((worker) => stopWorker(worker.process)));
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#workers].map((worker) => dismiss(worker.process)));
+    await Promise.all([...this.#workers].map((worker) => stopWorker(worker.process)));
   }
 
-  #hire(): Worker {
-    // Its own process group, so that Ctrl-C reaches the runner alone, which then stops its workers in order.
+  #fork(): Worker {
+    // In its own process group: Ctrl-C reaches only the runner, which stops its workers.
     const process = fork(this.#program, [], { detached: true, stdio: ["ignore", "ignore", "inherit", "ipc"] });
     const worker: Worker = { process, step: undefined };
     this.#workers.add(worker);
-    process.on("message", (message) => this.#hear(worker, message));
-    process.on("exit", (code, signal) => this.#left(worker, code, signal));
+    process.on("message", (message) => this.#receive(worker, message));
+    process.on("exit", (code, signal) => this.#exited(worker, code, signal));
     process.on("error", (error) => this.#finish(worker, { outcome: "lost", reason: error.message }));
     return worker;
   }
 
-  #hear(worker: Worker, message: unknown): void {
+  #receive(worker: Worker, message: unknown): void {
     const { step } = worker;
-    const said = workerMessage.safeParse(message);
-    if (!step || !said.success) return;
-    const { data } = said;
-    if (data.say === "progress") this.#events.onProgress?.(step.key, data.share, data.what);
-    else if (data.say === "done") this.#finish(worker, { outcome: "done", seconds: data.seconds });
+    const parsed = workerMessage.safeParse(message);
+    if (!step || !parsed.success) return;
+    const { data } = parsed;
+    if (data.kind === "progress") this.#events.onProgress?.(step.key, data.share, data.what);
+    else if (data.kind === "done") this.#finish(worker, { outcome: "done", seconds: data.seconds });
     else this.#finish(worker, { outcome: "failed", reason: data.reason, seconds: data.seconds });
   }
 
-  #left(worker: Worker, code: number | null, signal: NodeJS.Signals | null): void {
+  #exited(worker: Worker, code: number | null, signal: NodeJS.Signals | null): void {
     this.#workers.delete(worker);
     const how = signal
       ? `was ended by ${signal}${signal === "SIGKILL" ? ", perhaps for lack of memory" : ""}`
-      : `left with code ${code}`;
+      : `exited with code ${code}`;
     this.#finish(worker, { outcome: "lost", reason: this.#isStopping ? "stopped" : `its process ${how}` });
   }
 
@@ -131,12 +129,11 @@ export class LocalExecutor implements Executor {
   }
 }
 
-/** Lets a process end by itself, or ends it. */
-async function dismiss(process: ChildProcess): Promise<void> {
+async function stopWorker(process: ChildProcess): Promise<void> {
   if (process.exitCode !== null || process.signalCode !== null) return;
-  const left = new Promise<void>((resolve) => process.once("exit", () => resolve()));
+  const exited = new Promise<void>((resolve) => process.once("exit", () => resolve()));
   process.kill("SIGTERM");
-  const timer = setTimeout(() => process.kill("SIGKILL"), PATIENCE);
-  await left;
+  const timer = setTimeout(() => process.kill("SIGKILL"), STOP_TIMEOUT);
+  await exited;
   clearTimeout(timer);
 }

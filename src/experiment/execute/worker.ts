@@ -1,14 +1,13 @@
-// A worker's process: takes orders over the channel that it was forked with, runs each step, and says how it ended. What
-// steps do is steps/run-step.ts's; who forks it, local.ts.
-import { AnswererPool } from "../steps/answer.js";
+// The process of a local worker: runs the steps that its runner sends.
+import { ModelPool } from "../steps/model-pool.js";
 import { runStepFolder } from "../steps/run-step.js";
 import type { WorkerMessage, WorkerOrder } from "./local.js";
 
 const controller = new AbortController();
-const answerers = new AnswererPool();
+const models = new ModelPool();
 
-function say(message: WorkerMessage): void {
-  // A runner that was killed hears nothing; what it would have been told stands in the step's folder.
+function send(message: WorkerMessage): void {
+  // A killed runner does not receive it; the result is in the step's folder.
   if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }
 
@@ -16,9 +15,9 @@ process.on("SIGTERM", () => {
   controller.abort();
   if (!isBusy) process.exit(0);
 });
-// Ctrl-C is for the runner, which asks its workers to stop.
+// On Ctrl-C the runner stops its workers.
 process.on("SIGINT", () => undefined);
-// The runner is gone: what is being written is of use, what would come after is not.
+// The runner is gone. Finish what is being written, and stop.
 process.on("disconnect", () => {
   controller.abort();
   if (!isBusy) process.exit(0);
@@ -31,20 +30,20 @@ process.on("message", (order: WorkerOrder) => {
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;
   runStepFolder(order.folder, {
-    answerers,
+    models,
     signal: controller.signal,
-    onProgress: (share, what) => say({ say: "progress", share, what }),
+    onProgress: (share, what) => send({ kind: "progress", share, what }),
   }).then(
     () => {
       isBusy = false;
-      say({ say: "done", seconds: seconds() });
+      send({ kind: "done", seconds: seconds() });
       if (controller.signal.aborted) process.exit(0);
     },
     (error: unknown) => {
       isBusy = false;
-      // A step that was stopped is no failure: the runner sees the process leave.
+      // A stopped step has not failed: the runner sees the process exit.
       if (controller.signal.aborted) process.exit(0);
-      say({ say: "failed", reason: error instanceof Error ? error.message : String(error), seconds: seconds() });
+      send({ kind: "failed", reason: error instanceof Error ? error.message : String(error), seconds: seconds() });
     },
   );
 });

@@ -1,17 +1,17 @@
-// Configurations of a merge: the combinations of its grid, those listed, and the default; each a recipe's fields.
+// Configurations of a merge: the combinations of its grid, those listed, and the default. Each sets fields of the recipe.
 import type { Json, Merge } from "./plan-schema.js";
 
 export interface Configuration {
-  /** For tables: `bottom 3, top 1`; empty where there is nothing to set. */
+  /** `bottom 3, top 1`; empty if it sets nothing. Unique in a merge. */
   readonly label: string;
   readonly fields: Readonly<Record<string, Json>>;
   readonly isDefault: boolean;
 }
 
-/** Of merges whose configurations were asked for: a plan is expanded many times. */
+/** A plan is expanded many times. */
 const known = new WeakMap<Merge, readonly Configuration[]>();
 
-/** All configurations of a merge, each once, in the order of the grid; the first is the default where none is named. */
+/** All configurations of a merge, each once, in the order of the grid. Without a `default`, the first is it. */
 export function configurationsOf(merge: Merge): readonly Configuration[] {
   const found = known.get(merge) ?? allOf(merge);
   known.set(merge, found);
@@ -28,7 +28,7 @@ function allOf(merge: Merge): Configuration[] {
   const all = merge.default === undefined ? listed : [...listed, merge.default];
   const chosen = merge.default ?? listed[0] ?? {};
   const unique = [...new Map(all.map((fields) => [identityOf(fields), fields])).values()];
-  // Searches know configurations by their labels: 1 and "1" must not be the same one.
+  // 1 and "1" have the same plain label.
   const counts = new Map<string, number>();
   for (const fields of unique) counts.set(labelOf(fields), (counts.get(labelOf(fields)) ?? 0) + 1);
   return unique.map((fields) => ({
@@ -38,7 +38,7 @@ function allOf(merge: Merge): Configuration[] {
   }));
 }
 
-/** The same for the same fields, in whatever order. */
+/** The same for the same fields in any order. */
 function identityOf(fields: Readonly<Record<string, Json>>): string {
   return JSON.stringify(Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)));
 }

@@ -120,7 +120,7 @@ describe("keys", () => {
   });
 });
 
-describe("merges that say the same", () => {
+describe("merges of the same model", () => {
   const asked = (recipe: string) => {
     const world = new FakeWorld(
       `${EXPERTS}merges:
@@ -128,10 +128,10 @@ describe("merges that say the same", () => {
   - { name: two, recipe: ${recipe} }
 ${TASKS}`.replace("folders: [m1, m2]", "folders: { m-one: m1, m-two: m2 }"),
     );
-    return world.finish().steps.filter(({ label }) => /^ask (one|two),/.test(label)).length;
+    return world.finish().steps.filter(({ label }) => /^evaluate (one|two),/.test(label)).length;
   };
 
-  it("are asked once, whether defaults are spelt out or not, and others apart", () => {
+  it("are evaluated once, with or without defaults spelled out", () => {
     expect(asked("{ method: swap, language: swa, task: m-one, top: 1, bottom: 1, bottom_transition: 0 }")).toBe(2);
     expect(asked("{ method: swap, task: m-one, language: swa, bottom: 1, top: 1, outside: average }")).toBe(2);
     for (const other of ["bottom_transition: 1", "outside: language", "weights: magnitude", "base: base"]) {
@@ -302,9 +302,9 @@ describe("statistics of a search", () => {
 
   it("compares on the same items", () => {
     const ranked = rankConfigurations([
-      { configuration: "a", of: "t", items: items([1, 1, 0, 0]) },
-      { configuration: "b", of: "t", items: items([1, 1, 1, 0]) },
-      { configuration: "b", of: "t", items: items([1, 1, 0, 0]) }, // another pair: averaged item by item
+      { configuration: "a", task: "t", items: items([1, 1, 0, 0]) },
+      { configuration: "b", task: "t", items: items([1, 1, 1, 0]) },
+      { configuration: "b", task: "t", items: items([1, 1, 0, 0]) }, // another pair: averaged item by item
     ]);
     expect(ranked.map(({ configuration, mean, behind }) => [configuration, mean, behind])).toEqual([
       ["b", 0.625, 0],
@@ -315,7 +315,7 @@ describe("statistics of a search", () => {
   });
 
   it("prefers the default among those that are no better", () => {
-    const of = (configuration: string, values: number[]) => ({ configuration, of: "t", items: items(values) });
+    const of = (configuration: string, values: number[]) => ({ configuration, task: "t", items: items(values) });
     const same = [of("a", [1, 0, 1]), of("b", [0, 1, 1]), of("c", [0, 0, 1])];
     expect(rankConfigurations(same).map(({ configuration }) => configuration)).toEqual(["a", "b", "c"]);
     expect(rankConfigurations(same, "b").map(({ configuration }) => configuration)).toEqual(["b", "a", "c"]);

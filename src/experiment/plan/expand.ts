@@ -1,5 +1,5 @@
-// From a plan to its steps: everything that can be said to be done now, given what is known so far. Expanded again as
-// results come in, because which checkpoints are kept, and which configurations go on, depends on them.
+// From a plan to its steps, as far as they are known. More follow as results arrive: which checkpoints are kept and which
+// configurations are chosen depends on them.
 import { groupBy, plural } from "../../core/index.js";
 import { mapSources } from "../../merge/index.js";
 import type { Facts, Results } from "../steps/facts.js";
@@ -26,7 +26,6 @@ import {
   type MergeModel,
   type Model,
   mergeModels,
-  plannedMaking,
   requestOf,
   tasksFor,
   trainingSteps,
@@ -35,21 +34,21 @@ import type { ExperimentPlan, Family, Json, Merge } from "./plan-schema.js";
 import { type SearchOutcome, searchGroup } from "./search-configurations.js";
 import { countCheckpoints } from "./training-runs.js";
 
-/** A model, and the steps that ask it each task; several where items were asked in parts. */
+/** A model, and the steps that evaluate it on each task; several if items were evaluated in parts. */
 export interface AskedModel {
   readonly model: Model | ExpertModel | MergeModel;
   readonly tasks: readonly { readonly request: TaskRequest; readonly steps: readonly EvaluateStep[] }[];
 }
 
-/** Steps that cannot be named yet. */
+/** Steps that depend on results. */
 export interface Waiting {
   readonly what: string;
-  /** About how many there will be. */
+  /** About how many. */
   readonly steps: number;
 }
 
 export interface Expansion {
-  /** In an order in which they can be run. */
+  /** In an order in which they can run. */
   readonly steps: readonly Step[];
   readonly models: readonly AskedModel[];
   readonly searches: readonly SearchOutcome[];
@@ -67,10 +66,10 @@ class Expander {
   readonly #results: Results;
   readonly #base: Model;
   readonly #steps = new Map<string, Step>();
-  readonly #asked = new Map<Model, EvaluateStep[]>();
+  readonly #evaluated = new Map<Model, EvaluateStep[]>();
   readonly #searches: SearchOutcome[] = [];
   readonly #waiting: Waiting[] = [];
-  /** Of merges, and of those that merges cannot be named like. */
+  /** Names of models, which are unique. */
   readonly #names: Set<string>;
 
   constructor(plan: ExperimentPlan, facts: Facts, results: Results) {
@@ -82,14 +81,14 @@ class Expander {
   }
 
   expand(): Expansion {
-    this.#askEverything(this.#base);
+    this.#evaluateAll(this.#base);
     const experts = new Map<string, ExpertModel>();
     for (const family of Object.keys(this.#plan.experts)) {
       for (const expert of this.#experts(family)) experts.set(expert.name, expert);
     }
-    for (const expert of experts.values()) this.#askEverything(expert);
+    for (const expert of experts.values()) this.#evaluateAll(expert);
     for (const merge of this.#plan.merges) this.#merge(merge, experts);
-    const models = [...this.#asked].map(([model, steps]) => ({
+    const models = [...this.#evaluated].map(([model, steps]) => ({
       model,
       tasks: [...groupBy(steps, ({ request }) => request.task).values()].map((inTask) => ({
         request: (inTask[0] as EvaluateStep).request,
@@ -99,7 +98,7 @@ class Expander {
     return { steps: [...this.#steps.values()], models, searches: this.#searches, waiting: this.#waiting };
   }
 
-  /** The experts of a family that are known by now. */
+  /** The experts of a family that are known so far. */
   #experts(family: string): ExpertModel[] {
     const declared = this.#plan.experts[family] as Family;
     if (!declared.train) return folderModels(this.#plan, family, this.#facts);
@@ -115,13 +114,13 @@ class Expander {
     });
   }
 
-  /** As much of an expert that is not there yet as says which tasks it will be asked. */
+  /** What decides the tasks of an expert that is not known yet. */
   #expertOf(family: string): Pick<Model, "kind" | "languages"> {
     const language = this.#plan.experts[family]?.language;
     return { kind: "expert", languages: language === undefined ? this.#base.languages : [language] };
   }
 
-  /** The best checkpoints of a family's runs, when all of them have been asked. */
+  /** The best checkpoints of a family's runs, once all are evaluated. */
   #selected(family: string, rule: NonNullable<Family["select"]>, runs: readonly TrainStep[]): ExpertModel[] {
     const future = this.#expertOf(family);
     const tasks = [rule.by]
@@ -157,29 +156,31 @@ class Expander {
 
   #merge(merge: Merge, experts: Experts): void {
     const making = (binding: Binding) =>
-      merge.recipe ? plannedMaking(merge) : this.#suggested(merge, binding, experts);
+      merge.recipe
+        ? { recipe: merge.recipe, configurations: configurationsOf(merge) }
+        : this.#suggested(merge, binding, experts);
     const { models: made, unknown } = mergeModels(merge, this.#plan, this.#base, experts, making);
     const models = made.map((model) => ({ ...model, name: this.#freeName(model.name) }));
     if (unknown > 0) {
-      // Where there is a choice, the deciding tasks are asked first; what is reported comes on top.
+      // If there is a search, the deciding tasks come first; #searches adds what is reported.
       const future = { kind: "merge", languages: models[0]?.languages ?? this.#base.languages.slice(0, 1) } as const;
       const isSearched = merge.suggest !== undefined || configurationsOf(merge).length > 1;
       const tasks = isSearched ? decidingTasks(future, this.#plan) : tasksFor(future, this.#plan);
       this.#wait(`scores of ${merge.name}`, unknown * tasks.length);
     }
-    const asker = {
-      ask: (model: Model, request: TaskRequest, items: readonly number[] | null, part?: string) =>
+    const evaluator = {
+      evaluate: (model: Model, request: TaskRequest, items: readonly number[] | null, part?: string) =>
         this.#results.evaluated(this.#evaluate(model, request, items, part).key)?.items,
-      itemsOf: (request: TaskRequest) => this.#facts.task(request).items,
+      countItems: (request: TaskRequest) => this.#facts.task(request).items,
       wait: (what: string, steps: number) => this.#wait(what, steps),
     };
     for (const inGroup of groupBy(models, ({ group }) => group).values()) {
-      const outcome = searchGroup(this.#plan, inGroup, unknown > 0, asker);
+      const outcome = searchGroup(this.#plan, inGroup, unknown > 0, evaluator);
       if (outcome) this.#searches.push(outcome);
     }
   }
 
-  /** A name that no other model has: reports know models by their names, and a merge may be called as a person likes. */
+  /** A name that no other model has: reports find models by name, and a merge may have any name. */
   #freeName(name: string): string {
     let free = name;
     for (let count = 2; this.#names.has(free); count++) free = `${name} (${count})`;
@@ -187,7 +188,7 @@ class Expander {
     return free;
   }
 
-  /** What the analysis of a pair suggests, when it is done. */
+  /** The recipes that the analysis of a pair suggests, once it is done. */
   #suggested(merge: Merge, binding: Binding, experts: Experts): Making | undefined {
     const names = merge.suggest ?? { task: "", language: "" };
     const [task, language] = [names.task, names.language].map((word) => experts.get(binding.get(word)?.name ?? word));
@@ -198,7 +199,7 @@ class Expander {
       language: language.source as string,
     };
     const step: AnalyzeStep = {
-      ...{ kind: "analyze", key: stepKey("analyze", inputs), label: `analyse ${task.name} and ${language.name}` },
+      ...{ kind: "analyze", key: stepKey("analyze", inputs), label: `analyze ${task.name} and ${language.name}` },
       ...inputs,
       needs: [...new Set([...task.needs, ...language.needs])],
       locations: { ...this.#base.locations, ...task.locations, ...language.locations },
@@ -213,7 +214,7 @@ class Expander {
     return configurations && { recipe: {}, configurations };
   }
 
-  #askEverything(model: Model): void {
+  #evaluateAll(model: Model): void {
     for (const request of tasksFor(model, this.#plan)) this.#evaluate(model, request, null);
   }
 
@@ -226,18 +227,22 @@ class Expander {
     const { name: task, digest, protocol } = this.#facts.task(request);
     const key = stepKey("evaluate", { model: identityOf(model.source), task, digest, protocol, items, backend });
     const step: EvaluateStep = {
-      ...{ kind: "evaluate", key, label: `ask ${model.name} ${request.task}${items ? partName(items, part) : ""}` },
+      ...{
+        kind: "evaluate",
+        key,
+        label: `evaluate ${model.name} on ${request.task}${items ? partName(items, part) : ""}`,
+      },
       ...{ needs: model.needs, locations: model.locations, model: model.source, request, digest, items, backend },
     };
     this.#add(step);
-    const steps = this.#asked.get(model) ?? [];
+    const steps = this.#evaluated.get(model) ?? [];
     steps.push(step);
-    this.#asked.set(model, steps);
+    this.#evaluated.set(model, steps);
     return step;
   }
 
   #add(step: Step): void {
-    // Two models may be the same, under two names; the first one's label stands.
+    // One model may have two names; the first one's label stays.
     if (!this.#steps.has(step.key)) this.#steps.set(step.key, step);
   }
 
@@ -258,6 +263,6 @@ function meanOf(scores: readonly (number | undefined)[]): number | undefined {
 
 /** A suggested recipe with the plan's names for its two experts. */
 function renameSources(recipe: Readonly<Record<string, unknown>>, names: { task: string; language: string }): object {
-  // Only where sources stand: `outside: language` is a word of the method.
+  // Sources only: in `outside: language`, the word belongs to the method.
   return mapSources(recipe, (source) => (source === "task" || source === "language" ? names[source] : source));
 }

@@ -1,5 +1,6 @@
 // A world for tests of plans: models are their names, tasks have twenty items, and answers are what a function says.
-import type { Facts, ItemResult, Results, SuggestedRecipe, TrainedCheckpoint } from "../steps/facts.js";
+import type { Facts, Results } from "../steps/facts.js";
+import type { ItemResult, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
 import type { EvaluateStep, Step } from "../steps/step.js";
 import { type Expansion, expandPlan } from "./expand.js";
 import { parsePlan } from "./plan-file.js";

@@ -49,7 +49,7 @@ describe("plans", () => {
     ]);
   });
 
-  it("report names that stand for nothing, and methods' own problems, at their lines", () => {
+  it("report unknown names and problems of methods, with their lines", () => {
     const text = GOOD.replace("task: math, language: swahili }", "task: mathh, language: swahili }")
       .replace("[all math]", "[all maths]")
       .replace("  - name: soup of", "    pairs: [[math-1, swa], [math-9, swa]]\n  - name: soup of");
@@ -70,11 +70,11 @@ describe("plans", () => {
 
   it("say that several models need a list", () => {
     expect(problemsOf(GOOD.replace("language: swahili }", "language: all swahili }"))).toEqual([
-      "line 9: merges[0].recipe.language: all swahili means several models; use a soup here, with this in its list",
+      "line 9: merges[0].recipe.language: all swahili means several models; use a soup with it in the list",
     ]);
   });
 
-  it("check what experts say of themselves", () => {
+  it("check experts", () => {
     const text = `
 name: e
 base: b
@@ -94,12 +94,12 @@ evaluate: { tasks: [mgsm_en] }
     expect(problems).toContain("line 5: experts.base: base is a reserved name; choose another");
     expect(problems).toContain("line 6: experts.sw: must have either folders or train");
     expect(problems).toContain(
-      "line 6: experts.sw.language: is missing; give the code of its language in tasks, such as sw",
+      "line 6: experts.sw.language: is missing; set it to the language's code in task names, such as sw",
     );
     expect(problems).toContain(
-      "line 7: experts.both.select: chooses among the checkpoints of training runs; it needs train",
+      "line 7: experts.both.select: needs train: it chooses among the checkpoints of training runs",
     );
-    expect(problems).toContain("line 8: experts.runs: r1 is the name of an expert of this family already");
+    expect(problems).toContain("line 8: experts.runs: two experts are named r1; rename one");
     expect(problems).toContain("line 13: experts.runs.train.seeds: cannot be combined with runs");
     expect(problems.filter((problem) => problem.includes("optimizer.lr: must be above 0"))).toHaveLength(1);
     expect(problems.some((problem) => problem.includes("shedule") && problem.includes("did you mean schedule?"))).toBe(
@@ -107,7 +107,7 @@ evaluate: { tasks: [mgsm_en] }
     );
   });
 
-  it("check what is asked, and how it is searched", () => {
+  it("check tasks and search", () => {
     const text = `
 name: s
 base: b
@@ -119,11 +119,11 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
       "line 5: evaluate.tasks[0]: mgsm_{language} needs experts with a language",
       "line 5: evaluate.tasks[2]: mgsm_en is listed twice",
       "line 6: search.by: must be one of the tasks, mgsm_{language}, mgsm_en, mgsm_en",
-      expect.stringMatching(/^line 6: search\.choose_on: must be held-out with halving/),
+      expect.stringMatching(/^line 6: search\.choose_on: must be held-out with how: halving/),
     ]);
   });
 
-  it("report everything that breaks the schema at once, and then what does not hold together", () => {
+  it("report everything that breaks the schema at once, then problems across fields", () => {
     const text = GOOD.replace("mgsm_en]", 'mgsm_en, "mgsm_{lang}"]').replace(
       "  - name: soup of",
       "    pairs: [[math-1, nobody]]\n  - name: soup of",
@@ -136,11 +136,11 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
     ]);
     expect(problemsOf(text)).toEqual([
       "line 12: merges[0].pairs[0]: there is no expert nobody; there are math-1, math-2, swa, swb",
-      "line 15: evaluate.tasks[2]: only {language} is filled in, and not {lang}; write mgsm_{language}",
+      "line 15: evaluate.tasks[2]: {lang} is not supported; write mgsm_{language}",
     ]);
   });
 
-  it("do not report what follows from a problem only", () => {
+  it("do not report the consequences of a problem", () => {
     // A misspelt section hides which experts there are; a wrong role is not missing.
     expect(problemsOf(GOOD.replace("experts:", "expert:"))).toEqual([
       'line 4: unknown field "expert"; did you mean experts?',
@@ -170,14 +170,14 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
     ]);
   });
 
-  it("say where a field belongs that stands elsewhere", () => {
+  it("say where a misplaced field belongs", () => {
     expect(problemsOf(`${GOOD}data: sets\nchoose_on: test\n`)).toEqual([
       'line 15: unknown field "data"; it belongs under evaluate',
       'line 16: unknown field "choose_on"; it belongs under search',
     ]);
   });
 
-  it("tell problems of YAML in words", () => {
+  it("report problems of YAML in words", () => {
     expect(problemsOf(GOOD.replace("base: base", "name: again"))).toEqual([
       "line 3: name stands here a second time; keep one of the two",
     ]);
@@ -186,7 +186,7 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
     );
   });
 
-  it("take names that every object has for names like others", () => {
+  it("accept names that every object has", () => {
     const text = `
 name: own
 base: b
@@ -203,19 +203,19 @@ evaluate: { tasks: [mgsm_en] }
     ]);
   });
 
-  it("refuse more configurations, models and checkpoints than anybody asks, before they are made", () => {
+  it("refuse too many configurations, models and checkpoints before they are made", () => {
     const numbers = JSON.stringify(Array.from({ length: 1000 }, (_, i) => i));
     expect(
       problemsOf(GOOD.replace("bottom: [1, 2], top: [0, 1]", `bottom: ${numbers}, top: ${numbers}, x: ${numbers}`)),
     ).toEqual([
-      "line 10: merges[0].grid: has 1,000,000,000 combinations, and a merge may have 10,000 configurations; list fewer values, or split it into several merges",
+      "line 10: merges[0].grid: has 1,000,000,000 combinations; the limit is 10,000. List fewer values, or split the merge",
     ]);
     const families = ["a", "b", "c", "d"].map(
       (one) => `  ${one}: { role: other, folders: ${numbers.replace(/\d+/g, "f")} }`,
     );
     const soup = "  - { name: all pairs, recipe: { method: soup, models: [a, b, c, d] } }";
     expect(problemsOf(GOOD.replace("merges:", `${families.join("\n")}\nmerges:\n${soup}`))).toEqual([
-      expect.stringContaining("stands for 1,000,000,000,000 models"),
+      expect.stringContaining("makes 1,000,000,000,000 models"),
     ]);
     const trained = `math:
     role: task
@@ -225,40 +225,40 @@ evaluate: { tasks: [mgsm_en] }
       "line 8: experts.math.select.top: must be at most 1,000",
     ]);
     expect(problemsOf(GOOD.replace(/math: .*/, trained.replace(", top: 100000000", "")))).toEqual([
-      "line 7: experts.math.train.run: checkpoints.every_samples: would leave 100,000,000 checkpoints, and a run may leave 1,000; set it higher",
+      "line 7: experts.math.train.run: checkpoints.every_samples: the run would leave 100,000,000 checkpoints; the limit is 1,000. Raise it.",
     ]);
   });
 
-  it("tell of an empty entry of a list in words", () => {
+  it("report an empty entry of a list", () => {
     expect(
       problemsOf(GOOD.replace("models: [all math]", "models: [all math, ]").replace("[all language]", "[null]")),
     ).toEqual([expect.stringMatching(/^line 13: .*models\[0\]/)]);
   });
 
   it("refuse configurations that name models", () => {
-    const told =
-      "names models, which only a recipe does; name a family in the recipe, which stands for each of its experts in turn, or write a merge for each";
+    const message =
+      "configurations cannot change the models. Name a family in the recipe to merge each of its experts in turn, or write another merge";
     expect(problemsOf(GOOD.replace("grid: { bottom: [1, 2],", "grid: { task: [math-1, ./other],"))).toEqual([
-      `line 10: merges[0].grid.task: ${told}`,
+      `line 10: merges[0].grid.task: ${message}`,
     ]);
     const listed = "configurations: [{ models: [[math-1, swa]] }, { slices: [null] }]\n    default: { language: swa }";
     expect(problemsOf(GOOD.replace("default: { bottom: 2, top: 0 }", listed))).toEqual([
-      `line 11: merges[0].configurations[0].models: ${told}`,
-      `line 11: merges[0].configurations[1].slices: ${told}`,
-      `line 12: merges[0].default.language: ${told}`,
+      `line 11: merges[0].configurations[0].models: ${message}`,
+      `line 11: merges[0].configurations[1].slices: ${message}`,
+      `line 12: merges[0].default.language: ${message}`,
     ]);
   });
 
-  it("refuse a search by a task that merges are not asked", () => {
-    const told =
-      "mgsm_en decides among the configurations of layer swap, and merges are not asked it; add merges to its `of`, or name another task in search.by";
+  it("refuse a search by a task that merges are not evaluated on", () => {
+    const message =
+      "mgsm_en chooses among the configurations of layer swap, but merges are not evaluated on it. Add merges to its `of`, or set search.by to another task";
     const first = GOOD.replace('["mgsm_{language}", mgsm_en]', '[{ task: mgsm_en, of: [base] }, "mgsm_{language}"]');
-    expect(problemsOf(first)).toEqual([`line 14: evaluate.tasks[0]: ${told}`]);
-    expect(problemsOf(`${first}search: { by: mgsm_en }\n`)).toEqual([`line 15: search.by: ${told}`]);
+    expect(problemsOf(first)).toEqual([`line 14: evaluate.tasks[0]: ${message}`]);
+    expect(problemsOf(`${first}search: { by: mgsm_en }\n`)).toEqual([`line 15: search.by: ${message}`]);
     expect(problemsOf(`${first}search: { by: "mgsm_{language}" }\n`)).toEqual([]);
   });
 
-  it("refuse what nests without end", () => {
+  it("refuse a value that contains itself", () => {
     const endless: Record<string, unknown> = { name: "x", base: "b", evaluate: { tasks: ["t"] } };
     endless.notes = endless;
     expect(() => checkPlan(endless)).toThrow("nests too deep");

@@ -1,19 +1,19 @@
-// What a person writes to describe an experiment: every field with its default and its meaning. What holds across fields
-// is file.ts's, what it amounts to expand.ts's.
+// The schema of plans: every field with its default and its meaning.
 
 import { z } from "zod";
 import { MOST_THREADS, parseBytes } from "../../core/index.js";
+import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
 
 const NAME = /^[A-Za-z0-9][\w.+-]*$/;
-const NAME_RULE = "must be of letters, digits, - _ . and +, and begin with a letter or digit";
+export const NAME_RULE = "must consist of letters, digits, -, _, . and +, and start with a letter or digit";
 
-/** Checkpoints of one family that a plan may keep or choose among. */
-export const MOST_CHECKPOINTS = 1000;
-/** Configurations of a merge, and models of one: more would be a mistake, and fill the memory before anything runs. */
-export const MOST_CONFIGURATIONS = 10_000;
-export const MOST_MODELS = 100_000;
+/** Checkpoints of a run, and of a family's selection. */
+export const MAX_CHECKPOINTS = 1000;
+/** Configurations and models of a merge. More are a mistake, and would fill the memory before anything runs. */
+const MAX_CONFIGURATIONS = 10_000;
+export const MAX_MODELS = 100_000;
 
-export const inWords = (number: number) => number.toLocaleString("en-US");
+export const formatLimit = (number: number) => number.toLocaleString("en-US");
 
 const text = z.string("must be text").min(1, "must not be empty");
 const name = text.regex(NAME, NAME_RULE);
@@ -26,7 +26,7 @@ const mapping = z.record(z.string(), z.json());
 export const ROLES = ["task", "language", "joint", "other"] as const;
 export type Role = (typeof ROLES)[number];
 
-/** Words that stand for something else where a model may be named. */
+/** Words that recipes use for something else. */
 export const RESERVED = ["base", "all", ...ROLES] as const;
 
 const trl = z.strictObject({
@@ -39,7 +39,7 @@ const trl = z.strictObject({
   gradient_checkpointing: flag.optional().describe("recompute activations instead of keeping them"),
 });
 
-/** What training runs may have in common. */
+/** Fields of `training` and of a family's `train`. */
 const common = {
   engine: z
     .enum(["embedded", "trl"], "must be embedded or trl")
@@ -71,7 +71,7 @@ const training = z.strictObject({
 
 const selection = z.strictObject({
   top: count
-    .max(MOST_CHECKPOINTS, `must be at most ${inWords(MOST_CHECKPOINTS)}`)
+    .max(MAX_CHECKPOINTS, `must be at most ${formatLimit(MAX_CHECKPOINTS)}`)
     .default(3)
     .describe("checkpoints to keep"),
   by: z
@@ -119,16 +119,16 @@ const merge = z.strictObject({
     .describe("take the configurations that an analysis of the two experts suggests; instead of `recipe`"),
   grid: z
     .record(z.string(), z.array(z.json()).min(1, "must list at least one value"))
-    // Counted before anything is made of them.
-    .refine((grid) => combinationsOf(grid) <= MOST_CONFIGURATIONS, {
+    // Counted before any is made.
+    .refine((grid) => combinationsOf(grid) <= MAX_CONFIGURATIONS, {
       error: ({ input }) =>
-        `has ${inWords(combinationsOf(input as Grid))} combinations, and a merge may have ${inWords(MOST_CONFIGURATIONS)} configurations; list fewer values, or split it into several merges`,
+        `has ${formatLimit(combinationsOf(input as Grid))} combinations; the limit is ${formatLimit(MAX_CONFIGURATIONS)}. List fewer values, or split the merge`,
     })
     .default({})
     .describe("recipe fields with the values to try; all combinations are tried"),
   configurations: z
     .array(mapping)
-    .max(MOST_CONFIGURATIONS, `must be at most ${inWords(MOST_CONFIGURATIONS)}`)
+    .max(MAX_CONFIGURATIONS, `must be at most ${formatLimit(MAX_CONFIGURATIONS)}`)
     .default([])
     .describe("more configurations to try; each lists the recipe fields that it sets"),
   default: mapping.optional().describe("configuration that is always reported, without a search"),
@@ -141,15 +141,17 @@ const merge = z.strictObject({
   column: name.optional().describe("column of the paper's tables: soup, ties, swap, language or multilingual"),
 });
 
+const modelKinds = ["base", "experts", "merges"] as const;
+
 const task = z.union(
   [
-    text,
+    text.transform((name) => ({ task: name, of: [...modelKinds] })),
     z.strictObject({
       task: text.describe("name of a task, or the file of your own"),
       of: z
-        .array(z.enum(["base", "experts", "merges"], "must be base, experts or merges"))
+        .array(z.enum(modelKinds, "must be base, experts or merges"))
         .min(1)
-        .default(["base", "experts", "merges"])
+        .default([...modelKinds])
         .describe("models to evaluate"),
       shots: whole.optional().describe("solved examples in each prompt (default: the protocol's)"),
       limit: count.optional().describe("maximum number of items"),
@@ -282,13 +284,30 @@ export type ExperimentInput = z.input<typeof planSchema>;
 export type Family = ExperimentPlan["experts"][string];
 export type Training = NonNullable<Family["train"]>;
 export type Merge = ExperimentPlan["merges"][number];
-export type Executor = ExperimentPlan["executor"];
 export type Search = ExperimentPlan["search"];
 
 export type { Json } from "../steps/step.js";
 
-/** A name that a person gave, fit for folders and tables. */
 export function isName(word: string): boolean {
   return NAME.test(word);
 }
-export { NAME_RULE };
+
+/** The task that chooses among configurations. */
+export function decidingTask({ search, evaluate }: Pick<ExperimentPlan, "search" | "evaluate">): string {
+  return search.by ?? evaluate.tasks[0]?.task ?? "";
+}
+
+/** Codes of the languages of a plan's experts. */
+export function languagesOf({ experts }: ExperimentPlan): string[] {
+  return [...new Set(Object.values(experts).flatMap(({ language }) => language ?? []))];
+}
+
+/** The schema of plans as JSON Schema (draft 2020-12). */
+export function planJsonSchema(): JsonSchema {
+  return { title: "layergraft experiment", ...jsonSchemaOf(planSchema) };
+}
+
+/** All fields in the order of the schema; entries of lists under `[]`, named entries under `NAME`. */
+export function planFields(): SchemaField[] {
+  return schemaFields(planSchema);
+}

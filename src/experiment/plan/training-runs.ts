@@ -1,10 +1,10 @@
-// The training runs of a plan: what their settings amount to, what is wrong with them, how much they make. Trains nothing.
+// The training runs of a plan: their settings, their problems, and the number of checkpoints they leave.
 import { isObject, own, RecipeError } from "../../core/index.js";
 import { checkRun, type Run } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";
 import type { ExperimentPlan, Training } from "./plan-schema.js";
 
-/** What a family's runs have in common, the settings that they are like among it. */
+/** The common settings of a family's runs, with those named by `like`. */
 export function settleTraining(plan: ExperimentPlan, train: Training): Pick<Training, "run" | "engine" | "trl"> {
   const likes = [train.like ?? []].flat().flatMap((like) => own(plan.training, like) ?? []);
   const all = [...likes, train];
@@ -16,7 +16,7 @@ export function settleTraining(plan: ExperimentPlan, train: Training): Pick<Trai
   };
 }
 
-/** The fields of one training run: the common ones, and its own over them. @param base the model that it starts from */
+/** The fields of one training run; its own override the common ones. */
 export function trainingRun(
   common: Readonly<Record<string, unknown>>,
   own: Readonly<Record<string, unknown>> | undefined,
@@ -38,7 +38,7 @@ function overlaid(
   return result;
 }
 
-/** What is wrong with a training run, if anything. */
+/** What is wrong with a training run. */
 export function runProblems(run: Readonly<Record<string, unknown>>): readonly string[] {
   try {
     checkRun(run);
@@ -49,22 +49,18 @@ export function runProblems(run: Readonly<Record<string, unknown>>): readonly st
   }
 }
 
-// A run that gives no length has a pass over data of unknown size; this many samples are the paper's smallest runs.
-const USUAL_SAMPLES = 30_000;
+/** Samples of a run without a length, which is one pass over its data; the paper's smallest runs have this many. */
+const TYPICAL_SAMPLES = 30_000;
 
-/** The run of a step with presets and defaults filled in; for estimates. */
+/** The run of a step with presets and defaults filled in. */
 export function settledRun({ run }: Pick<TrainStep, "run">): Run {
   return checkRun({ ...run, out: "out" });
 }
 
-/** Training samples that a run sees; those of a pass over data of unknown size are guessed. */
-function samplesOf(step: Pick<TrainStep, "run">): number {
-  const { samples, steps, batch, accumulation } = settledRun(step);
-  return samples ?? (steps === undefined ? USUAL_SAMPLES : steps * batch * accumulation);
-}
-
 /** Checkpoints that a run leaves. */
 export function countCheckpoints(step: Pick<TrainStep, "run">): number {
-  const { checkpoints } = settledRun(step);
-  return checkpoints.keep === "all" ? Math.max(1, Math.ceil(samplesOf(step) / checkpoints.every_samples)) : 1;
+  const { checkpoints, samples, steps, batch, accumulation } = settledRun(step);
+  if (checkpoints.keep !== "all") return 1;
+  const seen = samples ?? (steps === undefined ? TYPICAL_SAMPLES : steps * batch * accumulation);
+  return Math.max(1, Math.ceil(seen / checkpoints.every_samples));
 }

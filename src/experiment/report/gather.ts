@@ -4,8 +4,9 @@ import { compareItems, type JudgedItem } from "../../evaluate/index.js";
 import { hasPublished } from "../../report/index.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
 import type { MergeModel } from "../plan/plan-models.js";
+import { decidingTask } from "../plan/plan-schema.js";
 import { PUBLISHED_NOTES } from "../published.js";
-import type { ItemResult } from "../steps/facts.js";
+import type { ItemResult } from "../steps/result.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./data.js";
 import { gridFigures } from "./grids.js";
 import { overviews } from "./overview.js";
@@ -19,8 +20,7 @@ import { costTable, flipsTable, INTERVALS, overviewTable, roundsTable, searchTab
 export function gatherReport(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
   const { plan, world } = experiment;
   const sheet = new Sheet(status.expansion, world.facts, status.store);
-  const [first] = plan.evaluate.tasks;
-  const by = plan.search.by ?? (typeof first === "string" ? first : (first?.task ?? ""));
+  const by = decidingTask(plan);
   const { choose_on } = plan.search;
   const isBoth = choose_on === "both" && sheet.expansion.searches.length > 0;
   const bases: Basis[] = isBoth ? ["held-out", "all"] : choose_on === "test" ? ["all"] : ["held-out"];

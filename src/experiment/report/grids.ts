@@ -98,7 +98,7 @@ function searchMean(sheet: Sheet, models: readonly MergeModel[], search: SearchO
     [...search.splits].map(([task, { rounds }]) => {
       const seen = new Set(rounds[0]);
       const items = sheet.answers(name, task)?.items.filter(({ index }) => seen.has(index)) ?? [];
-      return { configuration: "", of: task, items };
+      return { configuration: "", task, items };
     }),
   );
   const [cell] = rankConfigurations(candidates);

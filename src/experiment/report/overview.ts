@@ -3,7 +3,7 @@
 import { plural } from "../../core/index.js";
 import { signFlipTest } from "../../evaluate/index.js";
 import { inLanguages } from "../plan/plan-models.js";
-import type { ExperimentPlan } from "../plan/plan-schema.js";
+import { type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
 import type { Overview, OverviewBar } from "./data.js";
 import { decidingOf, titleOf, type Way, waysOf } from "./rows.js";
 import type { Basis, Sheet } from "./sheet.js";
@@ -13,10 +13,8 @@ export function tasksIn(sheet: Sheet, plan: ExperimentPlan): string[] {
   const asked = [...sheet.experts, ...sheet.merges, { name: "base" }].flatMap(({ name }) =>
     sheet.tasksOf(name).map(({ request }) => request.task),
   );
-  const languages = Object.values(plan.experts).flatMap(({ language }) => language ?? []);
-  const planned = plan.evaluate.tasks.flatMap((task) =>
-    inLanguages(typeof task === "string" ? task : task.task, languages),
-  );
+  const languages = languagesOf(plan);
+  const planned = plan.evaluate.tasks.flatMap(({ task }) => inLanguages(task, languages));
   return [...new Set([...planned.filter((task) => asked.includes(task)), ...asked])];
 }
 

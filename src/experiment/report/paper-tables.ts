@@ -1,8 +1,7 @@
 // The paper's tables from one's own experiment, with the paper's numbers beside them where benchmark and language are the
 // paper's, and nowhere else. Bandarkar et al., arXiv 2410.01335.
 import type { NumberCell } from "../../report/index.js";
-import { languagesOf } from "../plan/plan-models.js";
-import type { ExperimentPlan } from "../plan/plan-schema.js";
+import { type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
 import { LAYOUTS, type Layout, type PaperLanguage, SETTINGS, type Statistic, TABLE_5 } from "../published.js";
 import { mergesThatFit, settingColumn } from "./columns.js";
 import type { ReportTable } from "./data.js";

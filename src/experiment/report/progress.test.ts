@@ -24,13 +24,13 @@ it("notes what ended, what was stopped and what is tried again", () => {
   });
   show({ event: "started", label: "train b", kind: "train", key: "b" }, counts(0));
   show({ event: "progress", label: "train b", key: "b", share: 0.42, what: "loss 2.1" }, counts(0));
-  show(done("ask base mgsm_sw", 0.2484), counts(1));
+  show(done("evaluate base on mgsm_sw", 0.2484), counts(1));
   const lost = { event: "lost", label: "train b", kind: "train", key: "b" } as const;
   show({ ...lost, reason: "stopped" }, counts(1));
   show({ ...lost, reason: "its node failed" }, counts(1));
   show({ ...lost, event: "failed", reason: "no room" }, counts(1, { failed: 1, running: 0 }));
   expect(notes).toEqual([
-    "done    ask base mgsm_sw (24.8, 1.5 s)",
+    "done    evaluate base on mgsm_sw (24.8, 1.5 s)",
     "stopped train b",
     "retry   train b: its node failed",
     "failed  train b: no room",

@@ -3,7 +3,7 @@
 import type { Cell, Table } from "../../report/table.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
 import { FakeWorld, fakeFacts } from "../plan/fake-world.test-util.js";
-import type { SuggestedRecipe } from "../steps/facts.js";
+import type { SuggestedRecipe } from "../steps/result.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { gatherReport } from "./gather.js";
 

@@ -128,7 +128,7 @@ function candidatesOf(
       const places = new Set(split.rounds.slice(0, round + 1).flat());
       const items = sheet.answers(name, task)?.items.filter(({ index }) => places.has(index)) ?? [];
       if (items.length < places.size) return undefined;
-      candidates.push({ configuration: configuration.label, of: task, items });
+      candidates.push({ configuration: configuration.label, task, items });
     }
   }
   return candidates;

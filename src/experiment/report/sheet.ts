@@ -4,7 +4,8 @@ import type { NumberCell, Scale, Span } from "../../report/index.js";
 import type { AskedModel, Expansion } from "../plan/expand.js";
 import type { ExpertModel, MergeModel, Model } from "../plan/plan-models.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
-import type { Facts, ItemResult, Results, TaskFacts } from "../steps/facts.js";
+import type { Facts, Results, TaskFacts } from "../steps/facts.js";
+import type { ItemResult } from "../steps/result.js";
 import type { TaskRequest } from "../steps/step.js";
 
 /** Stands for models that are not known yet, so that their score is unknown, too, and not "none". */

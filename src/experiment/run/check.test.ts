@@ -38,17 +38,17 @@ search: { ${search} }
   return (await openExperiment(file("plan.yaml"))).world.problems.join("\n");
 }
 
-it("one item cannot be searched on and compared on", async () => {
+it("a search needs two items", async () => {
   const message =
-    "search.by: one has one item, of which none would be left to compare on; give it more, choose another task, or set choose_on: test";
+    "search.by: one has one item, so none is left to compare on. Add items, choose another task, or set choose_on: test";
   expect(await problemsOf("how: grid")).toContain(message);
   expect(await problemsOf("how: grid, choose_on: both")).toContain(message);
   expect(await problemsOf("choose_on: test")).toBe("");
   expect(await problemsOf("how: grid", "[1]")).toBe(""); // nothing to choose
 });
 
-it("a score of a whole corpus decides nothing, whatever the file of the task is called and however it is asked", async () => {
-  const message = "other-name has a score of the whole corpus; configurations are compared item by item";
+it("a score of a whole corpus cannot choose a configuration", async () => {
+  const message = "other-name has one score for the whole corpus, but configurations are compared item by item";
   for (const task of ["corpus.yaml", "./corpus.yaml", "{ task: corpus.yaml, limit: 1 }"]) {
     expect(await problemsOf("choose_on: test", "[1, 2]", task), task).toContain(message);
   }
@@ -56,7 +56,7 @@ it("a score of a whole corpus decides nothing, whatever the file of the task is 
   expect(await problemsOf("choose_on: test, by: one.yaml", "[1, 2]", "one.yaml, corpus.yaml")).toBe("");
 });
 
-it("of many configurations that cannot be planned the first are told, and how many others there are", async () => {
+it("the first configurations that cannot be planned are reported, and the number of others", async () => {
   const problems = (
     await problemsOf("choose_on: test", `[1, ${Array.from({ length: 30 }, (_, i) => 4 + i).join(", ")}]`)
   ).split("\n");

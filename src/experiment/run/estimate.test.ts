@@ -32,7 +32,7 @@ it("is unknown until a step of each kind is done", () => {
 
 it("is the mean duration of each kind times the steps left, over all workers", () => {
   const world = new FakeWorld(PLAN, { checkpoints });
-  const { seconds } = estimate(world, { "train math-1": 60, "ask base mgsm_en": 3 });
+  const { seconds } = estimate(world, { "train math-1": 60, "evaluate base on mgsm_en": 3 });
   // One more run; the scores of two runs' four checkpoints, and of the one that is chosen.
   expect(seconds).toBeCloseTo((60 + 9 * 3) / 2, 9);
 });

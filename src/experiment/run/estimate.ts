@@ -1,36 +1,36 @@
-// What is left of an experiment: seconds, from what steps took so far, and bytes. Nothing depends on an estimate.
+// Estimates the time and disk space that an experiment still needs.
 import type { Expansion } from "../plan/expand.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { countCheckpoints, settledRun } from "../plan/training-runs.js";
 import { KINDS } from "../steps/step.js";
 
 export interface Estimate {
-  /** Seconds to the end. Undefined while steps of some kind are left and none of that kind is done. */
+  /** Seconds to the end. Undefined until one step of each kind that is left is done. */
   readonly seconds: number | undefined;
-  /** Bytes that the steps that are left will write. Undefined if the size of the base is unknown. */
+  /** Bytes that are still to be written. Undefined if the size of the base is unknown. */
   readonly bytes: number | undefined;
-  /** Steps that run side by side. */
+  /** Steps that run in parallel. */
   readonly workers: number;
 }
 
 export interface EstimateOptions {
   readonly plan: ExperimentPlan;
   readonly expansion: Expansion;
-  /** Seconds of the steps that are done; undefined for other steps. */
+  /** Duration of a finished step in seconds; undefined for other steps. */
   readonly secondsOf: (key: string) => number | undefined;
-  /** Sizes of the base, if they are known. */
+  /** Sizes of the base, if known. */
   readonly base: { readonly parameters: number; readonly bytes: number } | undefined;
-  /** Steps that run side by side. */
+  /** Steps that run in parallel. */
   readonly workers: number;
 }
 
-/** Estimates what is left: for each kind of step, the mean duration of those that are done times those that are left. */
+/** For each kind of step: the mean duration of finished steps times the steps left. */
 export function estimateExperiment({ plan, expansion, secondsOf, base, workers }: EstimateOptions): Estimate {
   let seconds: number | undefined = 0;
   for (const kind of KINDS) {
     const own = expansion.steps.filter((step) => step.kind === kind);
     const known = own.flatMap(({ key }) => secondsOf(key) ?? []);
-    // Steps that cannot be named yet are nearly all evaluations.
+    // Nearly all steps that depend on results are evaluations.
     const left = own.length - known.length + (kind === "evaluate" ? waitingSteps(expansion) : 0);
     if (left === 0) continue;
     const mean = known.reduce((sum, one) => sum + one, 0) / known.length;
@@ -40,17 +40,17 @@ export function estimateExperiment({ plan, expansion, secondsOf, base, workers }
   return { seconds: seconds === undefined ? undefined : seconds / workers, bytes, workers };
 }
 
-/** About how many steps cannot be named yet. */
+/** About how many steps depend on results. */
 export function waitingSteps({ waiting }: Expansion): number {
   return waiting.reduce((sum, { steps }) => sum + steps, 0);
 }
 
-/** An adapter is a fiftieth of its model or less. */
+/** Size of an adapter at most, as a share of its model. */
 const ADAPTER_SHARE = 1 / 50;
-/** Bytes of training state for each parameter: weights and two moments, float32. */
+/** Bytes of training state per parameter: weights and two moments in float32. */
 const STATE_BYTES = 12;
 
-/** Checkpoints; training states, which go when their run ends; merged models, which go when their server stops. */
+/** Checkpoints, training states of running steps, and merged models of running servers. */
 function bytesLeft(
   plan: ExperimentPlan,
   { steps }: Expansion,

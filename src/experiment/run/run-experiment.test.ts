@@ -109,8 +109,8 @@ describe("a run", () => {
     expect(counts).toEqual({ done: 2 + 4 + 2 * 4 + 2, running: 0, failed: 0, left: 0, waiting: 0 });
     const { started, orders } = first.executor();
     expect(new Set(orders.map(({ step }) => step.key)).size).toBe(started.length);
-    expect(started.indexOf("train math-1")).toBeLessThan(started.indexOf("ask math-1 mgsm_sw"));
-    const merged = orders.find(({ step }) => step.label.startsWith("ask swap, math-2"));
+    expect(started.indexOf("train math-1")).toBeLessThan(started.indexOf("evaluate math-1 on mgsm_sw"));
+    const merged = orders.find(({ step }) => step.label.startsWith("evaluate swap, math-2"));
     const trained = orders.find(({ step }) => step.label === "train math-2")?.step.key;
     expect(Object.values(merged?.folders ?? {})).toContain(join(out, "steps", trained ?? "", "run/checkpoint-10"));
 
@@ -139,7 +139,7 @@ describe("a run", () => {
     expect(failures).toEqual([{ label: "train math-2", reason: "diverged" }]);
     expect(counts).toMatchObject({ failed: 1, left: 0 });
     expect(counts.waiting).toBeGreaterThan(0);
-    expect(first.executor().started).toContain("ask math-1 mgsm_sw");
+    expect(first.executor().started).toContain("evaluate math-1 on mgsm_sw");
     const [train] = first.executor().orders.filter(({ step }) => step.label === "train math-2");
     const folder = join(out, "steps", train?.step.key ?? "");
     expect(await readAttempt(folder)).toEqual({ state: "failed", reason: "diverged" });
@@ -147,7 +147,7 @@ describe("a run", () => {
     const second = run();
     expect((await second.summary).counts).toMatchObject({ failed: 0, left: 0, waiting: 0 });
     expect(second.executor().started[0]).toBe("train math-2");
-    expect(second.executor().started).not.toContain("ask math-1 mgsm_sw");
+    expect(second.executor().started).not.toContain("evaluate math-1 on mgsm_sw");
     expect(await readAttempt(folder)).toBeUndefined();
   });
 
@@ -165,19 +165,19 @@ describe("a run", () => {
 
   it("believes results only: one that says done and left none has failed", async () => {
     const { summary } = run(({ label, folder }) => {
-      if (label !== "ask base mgsm_sw") return DONE;
+      if (label !== "evaluate base on mgsm_sw") return DONE;
       rmSync(join(folder, "result.json"), { force: true });
       return { outcome: "lost", reason: "gone" };
     });
-    expect((await summary).failures).toEqual([{ label: "ask base mgsm_sw", reason: "gone; tried 3 times" }]);
+    expect((await summary).failures).toEqual([{ label: "evaluate base on mgsm_sw", reason: "gone; tried 3 times" }]);
   });
 
   it("stops when it is told to, and goes on", async () => {
     const controller = new AbortController();
-    const first = run(({ label }) => (label === "ask swahili-1 mgsm_sw" ? "never" : DONE), {
+    const first = run(({ label }) => (label === "evaluate swahili-1 on mgsm_sw" ? "never" : DONE), {
       signal: controller.signal,
       onEvent: ({ event, label }) => {
-        if (event === "started" && label === "ask swahili-1 mgsm_sw") setTimeout(() => controller.abort(), 20);
+        if (event === "started" && label === "evaluate swahili-1 on mgsm_sw") setTimeout(() => controller.abort(), 20);
       },
     });
     await expect(first.summary).rejects.toThrow(
@@ -188,7 +188,7 @@ describe("a run", () => {
     const second = run();
     const { counts } = await second.summary;
     expect(counts).toMatchObject({ done: 16, left: 0, waiting: 0 });
-    expect(second.executor().started).toContain("ask swahili-1 mgsm_sw");
+    expect(second.executor().started).toContain("evaluate swahili-1 on mgsm_sw");
   });
 
   it("takes a result that a killed runner did not note, and misses one that was deleted", async () => {

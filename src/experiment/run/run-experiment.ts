@@ -1,5 +1,5 @@
-// Runs an experiment: expands its plan, gives steps that are ready to an executor, and expands again, until nothing is
-// left. Results and attempts are in the folders of the steps, so it can be stopped and resumed at any time.
+// Runs an experiment: gives ready steps to an executor, and expands the plan again as results arrive. The state is in the
+// steps' folders, so it can be stopped and resumed at any time.
 
 import { mkdir } from "node:fs/promises";
 import { CancelledError, takeLock } from "../../core/index.js";
@@ -9,7 +9,7 @@ import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { Facts } from "../steps/facts.js";
 import type { Step, StepKind } from "../steps/step.js";
 import type { StepSettings } from "../steps/step-order.js";
-import { type Attempt, noteAttempt, readAttempt, type StepRunnerId } from "../steps/step-state.js";
+import { type Attempt, readAttempt, type StepRunnerId, saveAttempt } from "../steps/step-state.js";
 import { waitingSteps } from "./estimate.js";
 import { Store } from "./store.js";
 
@@ -29,7 +29,7 @@ export type RunEvent =
       readonly kind: StepKind;
       readonly key: string;
       readonly seconds: number;
-      /** Of an evaluation, from 0 to 1; of a task in points, a hundredth of them. */
+      /** Of an evaluation, from 0 to 1; a hundredth of a score in points. */
       readonly score?: number;
     }
   | {
@@ -44,9 +44,9 @@ export interface Counts {
   readonly done: number;
   readonly running: number;
   readonly failed: number;
-  /** Steps that can be named and are neither. */
+  /** Known steps that are not done, running or failed. */
   readonly left: number;
-  /** About how many cannot be named yet. */
+  /** About how many more depend on results. */
   readonly waiting: number;
 }
 
@@ -57,7 +57,7 @@ export interface RunOptions {
   readonly out: string;
   readonly settings: (kind: StepKind) => StepSettings;
   readonly executor: (events: ExecutorEvents) => Executor;
-  /** How often a step is tried whose machine fails. */
+  /** Attempts at a step whose machine fails. */
   readonly attempts: number;
   readonly signal?: AbortSignal | undefined;
   readonly onEvent?: ((event: RunEvent, counts: Counts) => void) | undefined;
@@ -71,10 +71,9 @@ export interface RunSummary {
 }
 
 /**
- * Runs what is left of an experiment. Steps whose own error ends them are not repeated; all that does not depend on them
- * is still done.
- * @throws {LayergraftError} if another runner has the folder
- * @throws {CancelledError} if the signal fires; what is done stays done
+ * Runs what is left of an experiment. A failed step is not retried; steps that do not depend on it still run.
+ * @throws {LayergraftError} code `locked` if another process runs it
+ * @throws {CancelledError} if the signal fires; finished steps are kept
  */
 export async function runExperiment(options: RunOptions): Promise<RunSummary> {
   await mkdir(options.out, { recursive: true });
@@ -91,20 +90,20 @@ class Run {
   readonly #store: Store;
   readonly #executor: Executor;
   readonly #running = new Map<string, Step>();
-  /** Steps that failed in this run; those of earlier ones are tried again. */
+  /** Reasons of steps that failed in this run. */
   readonly #failed = new Map<string, string>();
   readonly #lost = new Map<string, number>();
   readonly #finished: Finished[] = [];
   #wake: () => void = () => undefined;
   #expansion: Expansion;
-  /** Whether steps are done that the expansion does not know of. */
+  /** Whether steps have ended since the plan was expanded. */
   #isStale = false;
 
   constructor(options: RunOptions) {
     this.#options = options;
     this.#store = new Store(options.out);
     this.#executor = options.executor({
-      onStarted: (key, runner) => this.#note(key, { state: "running", since: new Date().toISOString(), runner }),
+      onStarted: (key, runner) => this.#save(key, { state: "running", since: new Date().toISOString(), runner }),
       onFinished: (finished) => {
         this.#finished.push(finished);
         this.#wake();
@@ -128,13 +127,13 @@ class Run {
         if (signal?.aborted) await this.#cancel();
         await this.#startReady();
         if (this.#running.size === 0 && this.#finished.length === 0) break;
-        await this.#waitForNews();
+        await this.#waitForEnd();
         await this.#settle();
       }
     } catch (error) {
       if (!(error instanceof CancelledError)) {
         await this.#executor.stop();
-        await this.#settle().catch(() => undefined); // the first error is the one to tell
+        await this.#settle().catch(() => undefined); // the first error is thrown
       }
       throw error;
     } finally {
@@ -153,11 +152,11 @@ class Run {
     this.#expansion = await expandStored(plan, facts, this.#store, this.#running);
   }
 
-  #note(key: string, attempt: Attempt | undefined): Promise<void> {
-    return noteAttempt(this.#store.stepFolder(key), attempt);
+  #save(key: string, attempt: Attempt | undefined): Promise<void> {
+    return saveAttempt(this.#store.stepFolder(key), attempt);
   }
 
-  /** Takes over what an earlier runner began; what it cannot take over is pending again. */
+  /** Takes over steps that an earlier runner started and that still run. */
   async #adopt(): Promise<void> {
     const begun: { readonly step: Step; readonly runner: StepRunnerId }[] = [];
     for (const step of this.#expansion.steps) {
@@ -170,13 +169,13 @@ class Run {
     for (const { step } of begun) {
       if (taken.has(step.key)) continue;
       this.#running.delete(step.key);
-      await this.#note(step.key, { state: "stopped", reason: "its process is gone" });
+      await this.#save(step.key, { state: "stopped", reason: "its process is gone" });
     }
   }
 
   async #startReady(): Promise<void> {
     let ready = this.#readySteps();
-    // A large plan takes a second to expand, which every step's end would cost; only want of work makes it worth it.
+    // A large plan takes a second to expand, so expand it only if there are too few steps to start.
     if (this.#isStale && ready.length < this.#executor.free) {
       this.#isStale = false;
       await this.#expand();
@@ -186,7 +185,7 @@ class Run {
     for (const step of chosen) {
       await this.#store.prepare(step, this.#options.settings(step.kind));
       this.#running.set(step.key, step);
-      this.#tell({ event: "started", label: step.label, kind: step.kind, key: step.key });
+      this.#emit({ event: "started", label: step.label, kind: step.kind, key: step.key });
     }
     if (chosen.length > 0) await this.#executor.start(chosen.map((step) => this.#ready(step)));
   }
@@ -203,14 +202,14 @@ class Run {
     return { key, kind, label, folder: this.#store.stepFolder(key) };
   }
 
-  async #waitForNews(): Promise<void> {
+  async #waitForEnd(): Promise<void> {
     if (this.#finished.length > 0 || this.#options.signal?.aborted) return;
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
     });
   }
 
-  /** Notes what became of steps. */
+  /** Saves how steps ended. */
   async #settle(): Promise<void> {
     for (let finished = this.#finished.shift(); finished; finished = this.#finished.shift()) {
       const { key } = finished;
@@ -222,15 +221,15 @@ class Run {
       } else if (finished.outcome === "failed") {
         await this.#fail(step, finished.reason);
       } else if (await this.#store.load(key)) {
-        await this.#note(key, undefined);
+        await this.#save(key, undefined);
         const score = this.#store.evaluated(key)?.score;
-        this.#tell({
+        this.#emit({
           ...{ event: "done", label: step.label, kind: step.kind, key, seconds: finished.seconds },
           ...(score === undefined ? {} : { score }),
         });
         this.#isStale = true;
       } else {
-        await this.#fail(step, "ended without a result");
+        await this.#fail(step, "it ended without a result");
       }
     }
   }
@@ -243,14 +242,14 @@ class Run {
       await this.#fail(step, `${reason}; tried ${times} times`);
       return;
     }
-    await this.#note(key, { state: "stopped", reason });
-    this.#tell({ event: "lost", label, kind, key, reason });
+    await this.#save(key, { state: "stopped", reason });
+    this.#emit({ event: "lost", label, kind, key, reason });
   }
 
   async #fail({ key, label, kind }: Step, reason: string): Promise<void> {
     this.#failed.set(key, reason);
-    await this.#note(key, { state: "failed", reason });
-    this.#tell({ event: "failed", label, kind, key, reason });
+    await this.#save(key, { state: "failed", reason });
+    this.#emit({ event: "failed", label, kind, key, reason });
   }
 
   async #cancel(): Promise<never> {
@@ -263,7 +262,7 @@ class Run {
     throw new CancelledError(`stopped; ${done} ${are} done and ${rest} left. Run it again to resume.`);
   }
 
-  #tell(event: RunEvent): void {
+  #emit(event: RunEvent): void {
     this.#options.onEvent?.(event, this.#counts());
   }
 
@@ -275,8 +274,8 @@ class Run {
 }
 
 /**
- * Expands a plan by the results on the disk: until no step of the expansion has one that was not known to it.
- * @param running steps whose results are told of when they end
+ * Expands a plan with the results on the disk.
+ * @param running steps whose results are loaded when they end
  */
 export async function expandStored(
   plan: ExperimentPlan,
@@ -286,12 +285,12 @@ export async function expandStored(
 ): Promise<Expansion> {
   for (;;) {
     const expansion = expandPlan(plan, facts, store);
-    let isNews = false;
+    let hasNew = false;
     for (const { key } of expansion.steps) {
       if (store.result(key) || running.has(key)) continue;
-      if (await store.load(key)) isNews = true;
+      if (await store.load(key)) hasNew = true;
     }
-    if (!isNews) return expansion;
+    if (!hasNew) return expansion;
   }
 }
 

@@ -1,8 +1,8 @@
-// The folder of an experiment: where steps leave their results, and how these are read again.
+// The folder of an experiment:
 //   steps/KEY/step.json     what the step does
 //   steps/KEY/attempt.json  how its last attempt went
-//   steps/KEY/result.json   what came out; there only when whole
-//   jobs/                   scripts and lists that were given to a cluster
+//   steps/KEY/result.json   its result; exists only if it is complete
+//   jobs/                   scripts and lists of Slurm jobs
 
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ export class Store implements Results {
     return join(this.folder, "jobs");
   }
 
-  /** Where a model is: a folder, or FOLDER+ADAPTER. */
+  /** Path of a model: a folder, or FOLDER+ADAPTER. */
   locate(location: Location, others: Readonly<Record<string, Location>>): string {
     if ("folder" in location) return location.folder;
     const own = join(this.stepFolder(location.step), location.path);
@@ -36,8 +36,8 @@ export class Store implements Results {
     return base ? `${this.locate(base, others)}+${own}` : own;
   }
 
-  /** Writes what a step is to do, and returns its folder. */
-  async prepare(step: Step, settings: StepSettings): Promise<string> {
+  /** Writes a step into its folder. */
+  async prepare(step: Step, settings: StepSettings): Promise<void> {
     const folder = this.stepFolder(step.key);
     await mkdir(folder, { recursive: true });
     const folders = Object.fromEntries(
@@ -46,13 +46,11 @@ export class Store implements Results {
     const order: StepOrder = { step, folders, settings };
     await rm(join(folder, STEP_FILES.exit), { force: true });
     await writeFileAtomically(join(folder, STEP_FILES.order), `${JSON.stringify(order, null, 2)}\n`);
-    return folder;
   }
 
   /**
-   * Reads the result of a step from the disk, so that it is known from then on.
-   * @returns undefined if there is none
-   * @throws {LayergraftError} if the file is not what a step leaves
+   * Reads the result of a step from the disk and keeps it; undefined if there is none.
+   * @throws {LayergraftError} if the file is not a valid result
    */
   async load(key: string): Promise<StepResult | undefined> {
     const known = this.#results.get(key);
@@ -62,7 +60,7 @@ export class Store implements Results {
     return result;
   }
 
-  /** The result of a step, if it was loaded. */
+  /** The loaded result of a step. */
   result(key: string): StepResult | undefined {
     return this.#results.get(key);
   }

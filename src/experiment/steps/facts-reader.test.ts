@@ -25,7 +25,7 @@ beforeAll(async () => {
 
 async function identityOf(source: string, cache?: string): Promise<string> {
   const facts = new ReadFacts({ folder: root, ...(cache === undefined ? {} : { cache }) });
-  await facts.readModel(source, "model");
+  await facts.readModel(source, ["base"]);
   expect(facts.problems).toEqual([]);
   await facts.save();
   return facts.modelIdentity(source).identity;
@@ -55,7 +55,7 @@ describe("models", () => {
 describe("data", () => {
   const read = async (data: unknown) => {
     const facts = new ReadFacts({ folder: root });
-    await facts.readData({ data }, "experts.math");
+    await facts.readData({ data }, ["experts", "math"]);
     return { identity: facts.dataIdentity({ data }), problems: facts.problems };
   };
 
@@ -68,7 +68,7 @@ describe("data", () => {
     // A name of the hub is no file; one that looks like a file must be there.
     expect((await read({ use: "aya", source: "CohereForAI/aya_dataset" })).problems).toEqual([]);
     expect((await read({ source: "lost.jsonl" })).problems).toEqual([
-      { path: ["experts.math"], message: "lost.jsonl does not exist" },
+      { path: ["experts", "math"], message: "lost.jsonl does not exist" },
     ]);
   });
 });

@@ -1,11 +1,11 @@
-// Finds out what a plan's steps depend on: the bytes of models and data, the items of tasks. All that is missing or wrong
-// is collected, not thrown at once. Digests of large files are kept, so that they are read only when they change.
+// Reads what a plan's steps depend on: models, data and tasks. Collects problems instead of throwing them.
 
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { mkdir, readdir, readFile, stat } from "node:fs/promises";
-import { join, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { z } from "zod";
 import {
   canonicalJson,
   digestOfValue,
@@ -31,31 +31,30 @@ export interface ModelFacts {
   readonly parameters: number;
   readonly bytes: number;
   readonly layers: number;
-  /** Where the plan names it. */
+  /** Path of its name in the plan. */
   readonly path: readonly PropertyKey[];
 }
 
 export interface ReadFactsOptions {
   /** Folder that relative paths start from. */
   readonly folder: string;
-  /** Folder where digests are kept; none are kept without. */
+  /** Folder for the cache of file digests. Default: no cache. */
   readonly cache?: string;
   /** Folder with the data sets of evaluation. */
   readonly data?: string | undefined;
-  /** Whether models and data are read to their ends, for what identifies them. Default true. */
+  /** Whether to read models and data whole to identify them. Default: true. */
   readonly readsBytes?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Facts as they were found, and what could not be. */
 export class ReadFacts implements Facts {
   readonly problems: Problem[] = [];
-  /** Tasks whose data are not in the folder of data sets, with what was looked for. */
-  readonly lacking = new Map<string, string>();
+  /** Tasks whose data are not in the folder of data sets, with the reason. */
+  readonly missing = new Map<string, string>();
   readonly models = new Map<string, ModelFacts>();
   readonly tasks = new Map<string, TaskFacts>();
-  /** Requests that were read, or could not be. */
-  readonly #asked = new Set<string>();
+  /** Tasks that were read, or failed to be. */
+  readonly #requested = new Set<string>();
   readonly #options: ReadFactsOptions;
   readonly #digests: DigestCache;
   readonly #data = new Map<string, string>();
@@ -65,9 +64,8 @@ export class ReadFacts implements Facts {
     this.#digests = new DigestCache(options.cache);
   }
 
-  /** Reads a model's headers and the digest of its bytes. @param where in the plan it is named, or a word on it */
-  async readModel(source: string, where: readonly PropertyKey[] | string): Promise<void> {
-    const path = [where].flat();
+  /** Reads a model's headers and the digest of its bytes. @param path of its name in the plan */
+  async readModel(source: string, path: readonly PropertyKey[]): Promise<void> {
     if (this.models.has(source)) return;
     try {
       const checkpoint = await openCheckpoint(source, { base: this.#options.folder });
@@ -86,20 +84,24 @@ export class ReadFacts implements Facts {
     }
   }
 
-  /** What a folder's model is: its weights, configuration and tokenizer. Other files change nothing. */
+  /** Digest of a model's weights, configuration and tokenizer. */
   async #folderDigest(folder: string): Promise<string> {
-    const kept = (await readdir(folder)).filter(isModelFile).sort();
-    const digests: [string, string][] = [];
+    const files = (await readdir(folder)).filter(isModelFile);
+    return this.#filesDigest(folder, files);
+  }
+
+  async #filesDigest(folder: string, names: readonly string[]): Promise<string> {
     if (this.#options.readsBytes === false) return folder;
-    for (const name of kept) digests.push([name, await this.#digests.of(join(folder, name))]);
+    const digests: [string, string][] = [];
+    for (const name of names.toSorted()) digests.push([name, await this.#digests.of(join(folder, name))]);
     return digestOfValue(digests);
   }
 
-  /** Reads the items of a task. @param path where the plan names it */
+  /** Reads the items of a task. @param path of its name in the plan */
   async readTask(request: TaskRequest, path: readonly PropertyKey[] = []): Promise<void> {
     const key = canonicalJson(request);
-    if (this.#asked.has(key)) return;
-    this.#asked.add(key);
+    if (this.#requested.has(key)) return;
+    this.#requested.add(key);
     try {
       const task = await openTask(request, this.#options.folder);
       const { items } = await task.load(dataAccess(this.#options.data), {
@@ -118,15 +120,14 @@ export class ReadFacts implements Facts {
         executes: task.executes,
       });
     } catch (error) {
-      const isLacking = error instanceof LayergraftError && error.code === MISSING_DATA;
-      if (isLacking && this.#options.data !== undefined) this.lacking.set(request.task, error.message);
+      const isMissing = error instanceof LayergraftError && error.code === MISSING_DATA;
+      if (isMissing && this.#options.data !== undefined) this.missing.set(request.task, error.message);
       else this.#note(path, error, `task ${request.task}: `);
     }
   }
 
-  /** Reads the digests of the files that a training run names, and their first rows. @param where in the plan, or a word on it */
-  async readData(run: Readonly<Record<string, unknown>>, where: readonly PropertyKey[] | string): Promise<void> {
-    const path = [where].flat();
+  /** Reads the digests of a training run's data files, and their first rows. @param path of the data in the plan */
+  async readData(run: Readonly<Record<string, unknown>>, path: readonly PropertyKey[]): Promise<void> {
     const declared = canonicalJson([run.data, run.partition]);
     if (this.#data.has(declared)) return;
     const digests: [string, string][] = [];
@@ -148,11 +149,12 @@ export class ReadFacts implements Facts {
   async #pathDigest(path: string): Promise<string> {
     if (this.#options.readsBytes === false) return path;
     if ((await stat(path)).isFile()) return this.#digests.of(path);
-    const names = (await readdir(path, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
-    const files = names.map((entry) => join(entry.parentPath, entry.name)).sort();
-    const digests: [string, string][] = [];
-    for (const file of files) digests.push([relative(path, file), await this.#digests.of(file)]);
-    return digestOfValue(digests);
+    const entries = await readdir(path, { recursive: true, withFileTypes: true });
+    const files = entries.filter((entry) => entry.isFile());
+    return this.#filesDigest(
+      path,
+      files.map((entry) => relative(path, join(entry.parentPath, entry.name))),
+    );
   }
 
   #note(path: readonly PropertyKey[], error: unknown, prefix = ""): void {
@@ -174,7 +176,7 @@ export class ReadFacts implements Facts {
 
   task(request: TaskRequest): TaskFacts {
     const { task, limit = 1 } = request;
-    // A task that cannot be read is a problem; the rest of the plan is checked all the same.
+    // For a task that failed to be read, so that the rest of the plan can be checked.
     return (
       this.tasks.get(canonicalJson(request)) ?? {
         ...{ name: task, title: task, protocol: "", digest: "", scale: "share", items: limit },
@@ -183,13 +185,13 @@ export class ReadFacts implements Facts {
     );
   }
 
-  /** Keeps the digests for the next time. */
+  /** Saves the cache of digests. */
   save(): Promise<void> {
     return this.#digests.save();
   }
 }
 
-/** Vocabularies and settings of checkpoints by their names; notes of people beside them change no answer. */
+/** Vocabularies and settings of checkpoints. Other files, such as notes, do not change the model. */
 const TEXT_FILES: ReadonlySet<string> = new Set([
   ...["vocab.txt", "merges.txt", "vocab.json", "added_tokens.json", "special_tokens_map.json"],
   ...["generation_config.json", "adapter_config.json", "chat_template.json", "model.safetensors.index.json"],
@@ -204,7 +206,7 @@ export function isModelFile(name: string): boolean {
   );
 }
 
-/** What stands under `source` anywhere in a declaration of data. */
+/** Every `source` in a declaration of data. */
 function sourcesIn(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap(sourcesIn);
   if (typeof value !== "object" || value === null) return [];
@@ -216,44 +218,43 @@ function sourcesIn(value: unknown): string[] {
 
 const CACHE_FILE = "digests.json";
 
-/** SHA-256 of files, read again only when size or times differ. */
+const cacheSchema = z.record(z.string(), z.object({ stamp: z.string(), digest: z.string() }));
+
+/** SHA-256 of files. A file is read again only if its size or times change. */
 class DigestCache {
-  readonly #folder: string | undefined;
-  #known: Record<string, { stamp: string; digest: string }> | undefined;
-  #isNew = false;
+  readonly #file: string | undefined;
+  #known: Map<string, { stamp: string; digest: string }> | undefined;
+  #isChanged = false;
 
   constructor(folder: string | undefined) {
-    this.#folder = folder;
+    this.#file = folder === undefined ? undefined : join(folder, CACHE_FILE);
   }
 
   async of(path: string): Promise<string> {
     this.#known ??= await this.#read();
     const stamp = await stampOf(path);
-    const known = this.#known[path];
+    const known = this.#known.get(path);
     if (known?.stamp === stamp) return known.digest;
     const hash = createHash("sha256");
     await pipeline(createReadStream(path, { highWaterMark: 2 ** 22 }), hash);
     const digest = hash.digest("hex");
-    this.#known[path] = { stamp, digest };
-    this.#isNew = true;
+    this.#known.set(path, { stamp, digest });
+    this.#isChanged = true;
     return digest;
   }
 
-  async #read(): Promise<Record<string, { stamp: string; digest: string }>> {
-    if (this.#folder === undefined) return {};
+  async #read(): Promise<Map<string, { stamp: string; digest: string }>> {
+    if (this.#file === undefined) return new Map();
     try {
-      return JSON.parse(await readFile(join(this.#folder, CACHE_FILE), "utf8")) as Record<
-        string,
-        { stamp: string; digest: string }
-      >;
+      return new Map(Object.entries(cacheSchema.parse(JSON.parse(await readFile(this.#file, "utf8")))));
     } catch {
-      return {}; // none yet, or cut short: everything is read again
+      return new Map(); // none yet, or damaged: everything is read again
     }
   }
 
   async save(): Promise<void> {
-    if (this.#folder === undefined || !this.#isNew) return;
-    await mkdir(this.#folder, { recursive: true });
-    await writeFileAtomically(join(this.#folder, CACHE_FILE), `${JSON.stringify(this.#known)}\n`);
+    if (this.#file === undefined || !this.#isChanged) return;
+    await mkdir(dirname(this.#file), { recursive: true });
+    await writeFileAtomically(this.#file, `${JSON.stringify(Object.fromEntries(this.#known ?? []))}\n`);
   }
 }

@@ -1,5 +1,4 @@
-// Whether a training run's data have what its declaration reads, by their first rows: before anything runs. Data that are
-// still to be fetched, and all later rows, are the run's own to judge.
+// Checks the first rows of a training run's data before anything runs.
 
 import { resolve } from "node:path";
 import { exists, formatSome } from "../../core/index.js";
@@ -17,18 +16,18 @@ import {
   readRows,
 } from "../../data/index.js";
 
-/** Rows of a file that are looked at. */
-const FIRST = 20;
+/** Rows of a file to check. */
+const ROWS = 20;
 
 type SetPlan = ReturnType<typeof planSet>;
 
 export interface FirstRowsOptions {
-  /** That relative paths start from. */
+  /** Folder that relative paths start from. */
   readonly folder: string;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What is wrong with the first rows of each set that is on this machine: columns that are missing, rows that make nothing. */
+/** Missing columns, and rows that make no example, in the first rows of each data set that is on this machine. */
 export async function firstRowsErrors(data: unknown, { folder, signal }: FirstRowsOptions): Promise<Error[]> {
   const errors: Error[] = [];
   let plans: SetPlan[];
@@ -38,13 +37,13 @@ export async function firstRowsErrors(data: unknown, { folder, signal }: FirstRo
     isStrict = declaration.on_bad_row === "fail";
     plans = declaration.sets.map(planSet);
   } catch {
-    return []; // the declaration's own problems are told with the plan's
+    return []; // the plan's check reports it
   }
   for (const plan of plans) {
     if (!(await exists(resolve(folder, plan.source)))) continue;
     try {
       const { files } = await findSource(plan, { folder, signal });
-      for (const file of files) await lookAt(file, plan, isStrict, signal);
+      for (const file of files) await checkFile(file, plan, isStrict, signal);
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       errors.push(error);
@@ -53,7 +52,12 @@ export async function firstRowsErrors(data: unknown, { folder, signal }: FirstRo
   return errors;
 }
 
-async function lookAt(file: string, plan: SetPlan, isStrict: boolean, signal: AbortSignal | undefined): Promise<void> {
+async function checkFile(
+  file: string,
+  plan: SetPlan,
+  isStrict: boolean,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const { format, header, quotes, allow_short: allowShort, field } = plan;
   const filters = compileFilters(plan.filter);
   const mapped = plan.map === undefined ? KNOWN_COLUMNS : compileMapping(plan.map).columns.flat();
@@ -66,16 +70,16 @@ async function lookAt(file: string, plan: SetPlan, isStrict: boolean, signal: Ab
     const names = missingColumns([...mapping.columns, ...filters.columns.map((column) => [column])], present);
     if (names.length > 0) {
       const there = formatSome([...present], 40);
-      throw new DataError(`${plan.name}: ${file} has no column ${names.join(", nor ")}; its columns are ${there}`, {
+      throw new DataError(`${plan.name}: ${file} has no column ${names.join(" or ")}; its columns are ${there}`, {
         file,
       });
     }
-    for (const [i, row] of rows.slice(0, isStrict ? FIRST : 0).entries()) {
+    for (const [i, row] of rows.slice(0, isStrict ? ROWS : 0).entries()) {
       if (filters.ofRows.some(({ passes }) => !passes(row))) continue;
       const mapped = mapping.map(row);
       if (mapped === "empty" || !("problem" in mapped)) continue;
       throw new DataError(`${plan.name}: ${file}, line ${lines[i]}: ${mapped.problem}`, { file });
     }
-    return; // the first batch is enough
+    return;
   }
 }

@@ -1,5 +1,4 @@
-// What a step reads, watched: models and data must be those that the experiment identified, from the step's beginning to
-// its end. What identifies them is facts-reader.ts's; what a step does with them, run-step.ts's.
+// Checks that a step's models and data stay the same from its start to its end.
 
 import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -7,13 +6,13 @@ import { canonicalJson, formatSome, LayergraftError, stampOf, writeFileAtomicall
 import { locateSource } from "../../weights/index.js";
 import { isModelFile, ReadFacts } from "./facts-reader.js";
 
-/** By identity: the files of the model, each with size, times and number on the disk. */
+/** By identity of a model: its files, each with size, times and inode. */
 export type Stamps = Readonly<Record<string, readonly string[]>>;
 
-/** Name of the file in a step's folder with the stamps under which it was begun. */
+/** In a step's folder: the stamps with which it began. */
 const INPUTS_FILE = "inputs.json";
 
-/** Stamps of the models of a step. @param folders by identity: absolute, or FOLDER+ADAPTER */
+/** @param folders by identity: absolute, or FOLDER+ADAPTER */
 async function stampsOf(folders: Readonly<Record<string, string>>): Promise<Stamps> {
   const stamps: Record<string, readonly string[]> = {};
   for (const [identity, source] of Object.entries(folders)) {
@@ -29,76 +28,64 @@ async function stampsOf(folders: Readonly<Record<string, string>>): Promise<Stam
   return stamps;
 }
 
-/** What a step needs to know of its world to watch it. */
 export interface Watched {
   /** By identity: absolute, or FOLDER+ADAPTER. */
   readonly folders: Readonly<Record<string, string>>;
-  /** Of a training step: its run, and what identified the run's data. */
+  /** Of a training step: its run, and the identity of the run's data. */
   readonly run?: Readonly<Record<string, unknown>>;
   readonly data?: string | undefined;
 }
 
-/** The inputs of a step that runs. */
+/** Folder that the plan's relative paths start from, and folder of the cache of digests. */
+interface Places {
+  readonly folder: string;
+  readonly cache: string;
+}
+
+/** The inputs of a running step. */
 export class StepInputs {
   readonly #watched: Watched;
-  readonly #places: { readonly folder: string; readonly cache: string };
+  readonly #places: Places;
   readonly stamps: Stamps;
 
-  private constructor(watched: Watched, places: { folder: string; cache: string }, stamps: Stamps) {
+  private constructor(watched: Watched, places: Places, stamps: Stamps) {
     this.#watched = watched;
     this.#places = places;
     this.stamps = stamps;
   }
 
-  /**
-   * Looks at a step's inputs before it begins.
-   * @param places `folder`: where relative paths of the plan start; `cache`: where the experiment keeps digests of files,
-   *   so that those of large ones are not computed again
-   * @throws {LayergraftError} code `changed` if they are not what the experiment identified
-   */
-  static async open(watched: Watched, places: { folder: string; cache: string }): Promise<StepInputs> {
+  /** @throws {LayergraftError} code `changed` if the inputs are not those that the experiment identified */
+  static async open(watched: Watched, places: Places): Promise<StepInputs> {
     const inputs = new StepInputs(watched, places, await stampsOf(watched.folders));
     const others = await inputs.#others();
-    if (others.length > 0) {
-      throw new LayergraftError(
-        "changed",
-        `${formatSome(others)} changed since the experiment was started or resumed. Run it again; it reads everything again.`,
-      );
-    }
-    return inputs;
+    if (others.length === 0) return inputs;
+    throw new LayergraftError(
+      "changed",
+      `${formatSome(others)} changed since the experiment was started or resumed. Run it again; it reads everything again.`,
+    );
   }
 
-  /** Models whose files were written to since `open`, even if they hold the same as before by now. */
-  async touched(): Promise<string[]> {
-    const now = await stampsOf(this.#watched.folders).catch(() => ({}) as Stamps); // one is gone: none is as it was
-    const { folders } = this.#watched;
-    return Object.keys(folders)
-      .filter((identity) => canonicalJson(now[identity]) !== canonicalJson(this.stamps[identity]))
-      .map((identity) => folders[identity] ?? identity);
-  }
-
-  /**
-   * @throws {LayergraftError} code `changed` if a model was written to since `open`
-   */
+  /** @throws {LayergraftError} code `changed` if a model's files were written to, even with the same contents */
   async check(): Promise<void> {
-    refuseChanged(await this.touched());
+    const now = await stampsOf(this.#watched.folders).catch(() => ({}) as Stamps); // a model is gone
+    const written = Object.entries(this.#watched.folders).filter(
+      ([identity]) => canonicalJson(now[identity]) !== canonicalJson(this.stamps[identity]),
+    );
+    refuseChanged(written.map(([, folder]) => folder));
   }
 
-  /**
-   * The same by what models and data hold, for steps that take long and read their model once.
-   * @throws {LayergraftError} code `changed`
-   */
+  /** @throws {LayergraftError} code `changed` if the contents of a model or of the data changed */
   async checkContents(): Promise<void> {
     refuseChanged(await this.#others());
   }
 
-  /** What holds other bytes than those that were identified. */
+  /** Models and data with other contents than those that were identified. */
   async #others(): Promise<string[]> {
     const { folders, run, data } = this.#watched;
     const facts = new ReadFacts(this.#places);
     const others: string[] = [];
     for (const [identity, folder] of Object.entries(folders)) {
-      // What a step made is known by the step; what a test calls a model, by nothing.
+      // Output of a step has the step's key as its identity.
       if (!identity.startsWith("sha256:")) continue;
       await facts.readModel(folder, [folder]);
       if (facts.modelIdentity(folder).identity !== identity) others.push(folder);
@@ -110,10 +97,7 @@ export class StepInputs {
     return others;
   }
 
-  /**
-   * Notes in a step's folder what it is begun with. What an earlier try left there that was begun with other files is
-   * cleared first: answers to other bytes must not be resumed.
-   */
+  /** Saves the stamps with which a step begins. Output of an attempt with other stamps is cleared first. */
   async begin(folder: string, clear: () => Promise<void>): Promise<void> {
     const path = join(folder, INPUTS_FILE);
     const text = `${canonicalJson(this.stamps)}\n`;
@@ -124,12 +108,12 @@ export class StepInputs {
   }
 }
 
-function refuseChanged(changed: readonly string[]): void {
-  if (changed.length === 0) return;
-  const names = changed.map((path) => basename(path));
+function refuseChanged([first, ...others]: readonly string[]): void {
+  if (first === undefined) return;
+  const names = [first, ...others].map((path) => basename(path));
   throw new LayergraftError(
     "changed",
     `${formatSome(names)} changed while the step ran, so its result was discarded. Run the experiment again to compute it.`,
-    { file: changed[0] as string },
+    { file: first },
   );
 }

@@ -1,4 +1,4 @@
-// Tasks as an experiment asks them: opened by what the plan says, whole or only some of their items.
+// Opens the tasks of a plan, with all or some of their items.
 
 import { resolve } from "node:path";
 import { LayergraftError, RecipeError } from "../../core/index.js";
@@ -14,9 +14,9 @@ import {
 import type { TaskRequest } from "./step.js";
 
 /**
- * The task of a request.
- * @param folder that the path of a task's own file starts from
- * @throws {RecipeError} if there is none, or the request does not fit it
+ * Opens a task.
+ * @param folder that relative paths of task files start from
+ * @throws {RecipeError} if it does not exist, or its settings do not fit
  */
 export async function openTask({ task, protocol, shots }: TaskRequest, folder: string): Promise<Task> {
   const name = /\.ya?ml$/i.test(task) ? resolve(folder, task) : task;
@@ -29,24 +29,32 @@ export async function openTask({ task, protocol, shots }: TaskRequest, folder: s
   throw new RecipeError(`${task} is a suite of ${opened.length} tasks; list them one by one`, [], { field: "tasks" });
 }
 
-/** Where tasks get their data: a folder, or the hub. */
+/** Data of tasks: a folder, or the hub. */
 export function dataAccess(folder: string | undefined): DataAccess {
   return folder === undefined ? { loadRows: hubLoader() } : { folder };
 }
 
-/** What identifies what is asked and expected, and how answers are judged. */
+/** Digest of prompts, expected answers and how answers are judged. */
 export function taskDigest(task: Task, items: readonly Item[]): string {
   return `${promptsDigest(items)} ${judgingDigest(task)}`;
 }
 
+/** Items of a task to evaluate. */
+export interface RequestedItems {
+  readonly task: Task;
+  /** Indexes in the task's order; null: all items. */
+  readonly indexes: readonly number[] | null;
+  readonly limit: number | undefined;
+  /** `taskDigest` of all items; undefined: not checked. */
+  readonly digest: string | undefined;
+}
+
 /**
- * Reads the items of a task, once, and makes a task of them that reads nothing more: what is asked is what was looked at.
- * @param places of the items that are asked, in the task's own order; null: all
- * @param digest `taskDigest` of all items as the experiment knows them; undefined: whatever they are
- * @throws {LayergraftError} code `changed` if they are others by now
+ * Reads the items of a task once. @returns a task of these items that reads nothing more
+ * @throws {LayergraftError} code `changed` if the items have another digest
  */
 export async function readItems(
-  { task, places, limit, digest }: ItemsAsked,
+  { task, indexes, limit, digest }: RequestedItems,
   data: DataAccess,
   signal?: AbortSignal,
 ): Promise<Task> {
@@ -57,14 +65,6 @@ export async function readItems(
       `the items of ${task.name} changed since the experiment was started or resumed. Run it again; it reads everything again.`,
     );
   }
-  const asked = places === null ? items : places.flatMap((place) => items[place] ?? []);
-  return { ...task, load: async () => ({ items: asked, notes }) };
-}
-
-/** Which items of a task are asked. */
-export interface ItemsAsked {
-  readonly task: Task;
-  readonly places: readonly number[] | null;
-  readonly limit: number | undefined;
-  readonly digest: string | undefined;
+  const requested = indexes === null ? items : indexes.flatMap((index) => items[index] ?? []);
+  return { ...task, load: async () => ({ items: requested, notes }) };
 }

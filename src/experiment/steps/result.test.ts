@@ -26,8 +26,8 @@ it("is what was written", async () => {
 
 it.each([
   ["another kind", { kind: "analyze", suggested: [] }, /its kind is analyze; expected evaluate/],
-  ["no items", { ...SCORED, items: [] }, /items: there are no items/],
-  ["an item twice", { ...SCORED, items: [SCORED.items[0], SCORED.items[0]] }, /items: an item is there twice/],
+  ["no items", { ...SCORED, items: [] }, /items: has no items/],
+  ["an item twice", { ...SCORED, items: [SCORED.items[0], SCORED.items[0]] }, /items: has an item twice/],
   ["a score that is none", { ...SCORED, score: null }, /score: /],
 ])("is not one of %s", async (_, result, message) => {
   writeFileSync(join(root, "result.json"), JSON.stringify(result));

@@ -1,5 +1,4 @@
-// What a step leaves: its result, checked when it is read, so that nothing else counts as one. Which steps there are, and
-// where, is run/store.ts's.
+// The result of a step: a file in its folder, checked when it is read.
 
 import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,14 +6,36 @@ import { z } from "zod";
 import { isSystemError, LayergraftError, writeFileAtomically } from "../../core/index.js";
 import type { StepKind } from "./step.js";
 
-/** In a step's folder; there only when the step is done. */
+/** In a step's folder; it exists only if the step is done. */
 const RESULT_FILE = "result.json";
 
 const item = z.object({
+  /** In the task's order, from 0. */
   index: z.int().min(0),
   id: z.string(),
+  /** From 0 to 1, or what a corpus score is summed from; null if the answer could not be judged. */
   value: z.union([z.number(), z.array(z.number())]).nullable(),
 });
+
+const checkpoint = z.object({
+  /** In the step's folder. */
+  path: z.string(),
+  /** Training samples seen. */
+  samples: z.number(),
+  /** Whether it is an adapter to the base. */
+  isAdapter: z.boolean().optional(),
+});
+
+const suggestion = z.object({
+  name: z.string(),
+  reason: z.string(),
+  /** Its sources are named base, task and language. */
+  recipe: z.record(z.string(), z.unknown()),
+});
+
+export type ItemResult = z.output<typeof item>;
+export type TrainedCheckpoint = z.output<typeof checkpoint>;
+export type SuggestedRecipe = z.output<typeof suggestion>;
 
 /** Duration of the step; absent from results of earlier versions. */
 const seconds = z.number().optional();
@@ -23,39 +44,37 @@ const resultSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("train"),
     seconds,
-    checkpoints: z.array(z.object({ path: z.string(), samples: z.number(), isAdapter: z.boolean().optional() })).min(1),
+    checkpoints: z.array(checkpoint).min(1),
   }),
   z.object({
     kind: z.literal("analyze"),
     seconds,
-    suggested: z.array(z.object({ name: z.string(), reason: z.string(), recipe: z.record(z.string(), z.unknown()) })),
+    suggested: z.array(suggestion),
   }),
   z.object({
     kind: z.literal("evaluate"),
     seconds,
     items: z
       .array(item)
-      .min(1, "there are no items")
-      .refine((items) => new Set(items.map(({ index }) => index)).size === items.length, "an item is there twice"),
-    /** From 0 to 1, of the items that could be scored. */
+      .min(1, "has no items")
+      .refine((items) => new Set(items.map(({ index }) => index)).size === items.length, "has an item twice"),
+    /** First score of the scored items, from 0 to 1; a hundredth of a score in points. */
     score: z.number(),
-    /** Items without a value, as the model refused them or its answer could not be judged; the score leaves them out. */
+    /** Items that the model refused, or whose answer could not be judged. The score leaves them out. */
     unscored: z.int().min(0).optional(),
-    /** Seconds until the model could answer: opening it and computing what a merge blends. */
+    /** Seconds to open the model, merging included. */
     openSeconds: z.number().optional(),
-    /** Of which computing what a merge blends. */
     mergeSeconds: z.number().optional(),
     answerSeconds: z.number().optional(),
   }),
 ]);
 
-/** What a step leaves. */
 export type StepResult = z.output<typeof resultSchema>;
 export type EvaluationResult = Extract<StepResult, { kind: "evaluate" }>;
 
 /**
- * The result in a step's folder, if it is done.
- * @throws {LayergraftError} code `result` if the file is not what a step of this kind leaves
+ * Reads the result in a step's folder; undefined if the step is not done.
+ * @throws {LayergraftError} code `result` if it is not a valid result of this kind
  */
 export async function readResult(folder: string, kind: StepKind): Promise<StepResult | undefined> {
   const path = join(folder, RESULT_FILE);
@@ -84,14 +103,14 @@ export async function readResult(folder: string, kind: StepKind): Promise<StepRe
   return result;
 }
 
-/** Writes a step's result; from then on the step is done. */
+/** Writes a step's result, which makes the step done. */
 export async function writeResult(folder: string, result: StepResult): Promise<void> {
   await writeFileAtomically(join(folder, RESULT_FILE), `${JSON.stringify(result)}\n`);
 }
 
-/** Puts a damaged result aside, so that the step runs again without anybody's help. @returns where a person finds it */
+/** Renames a damaged result, so that the step runs again. @returns its new path */
 export async function setResultAside(folder: string): Promise<string> {
-  const aside = join(folder, `${RESULT_FILE}.damaged`);
-  await rename(join(folder, RESULT_FILE), aside);
-  return aside;
+  const moved = join(folder, `${RESULT_FILE}.damaged`);
+  await rename(join(folder, RESULT_FILE), moved);
+  return moved;
 }

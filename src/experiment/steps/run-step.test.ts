@@ -17,8 +17,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { takeLock } from "../../core/lock.js";
 import { writeInitialModel } from "../demo/world/untrained-model.js";
-import { AnswererPool } from "./answer.js";
 import { ReadFacts } from "./facts-reader.js";
+import { ModelPool } from "./model-pool.js";
 import { type StepResult, writeResult } from "./result.js";
 import { type RunStepOptions, runStepFolder } from "./run-step.js";
 import type { EvaluateStep } from "./step.js";
@@ -136,21 +136,21 @@ describe("what a step reads", () => {
 
   it("must stay so to the end, and what came out otherwise is not kept", async () => {
     await prepare("model");
-    const answerers = new AnswererPool();
+    const models = new ModelPool();
     let flips = 0;
     const onProgress: RunStepOptions["onProgress"] = () => {
       // Another model for a moment.
       if (flips++ === 0) for (let i = 0; i < 2; i++) flip(at("model", WEIGHTS));
     };
-    await expect(runStepFolder(folder, { answerers, onProgress })).rejects.toThrow(
+    await expect(runStepFolder(folder, { models, onProgress })).rejects.toThrow(
       /model changed while the step ran, so its result was discarded/,
     );
     expect(existsSync(join(folder, "result.json"))).toBe(false);
     expect(existsSync(join(folder, "evaluation"))).toBe(false);
     // The model that is open is not the one that is there now.
-    const again = await runStepFolder(folder, { answerers });
+    const again = await runStepFolder(folder, { models });
     expect(again.kind === "evaluate" && again.openSeconds).toBeGreaterThan(0);
-    await answerers.close();
+    await models.close();
   });
 
   it("must be the items that were identified", async () => {

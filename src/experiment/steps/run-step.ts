@@ -1,13 +1,12 @@
-// Runs one step in this process: reads what it is to do from its folder, does it with layergraft's own modules, leaves
-// its result there. Whose process it is, and when, is execute/'s.
+// Runs the step of a folder in this process, and writes its result there.
 
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { exists, LayergraftError } from "../../core/index.js";
+import { exists, LayergraftError, LOCK_FILE } from "../../core/index.js";
 import { analyzeExperts, suggestRecipes } from "../../merge/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
-import type { AnswererPool } from "./answer.js";
 import { StepInputs } from "./inputs.js";
+import type { ModelPool } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";
 import type { AnalyzeStep, Step, TrainStep } from "./step.js";
@@ -15,29 +14,27 @@ import { takeStepLock } from "./step-lock.js";
 import { STEP_FILES, type StepOrder, type StepSettings, withFolders } from "./step-order.js";
 
 export interface RunStepOptions {
-  /** Models that stay open for the next step; those of this step alone are closed without it. */
-  readonly answerers?: AnswererPool | undefined;
+  /** Models that stay open for the next step. Default: the step closes its own. */
+  readonly models?: ModelPool | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** How far it is, from 0 to 1, and a word on it. */
+  /** Called with the share done, from 0 to 1, and a detail. */
   readonly onProgress?: ((share: number, what: string) => void) | undefined;
 }
 
-/** What a kind of step needs to run. */
 export interface StepContext extends RunStepOptions {
   /** The step's folder, absolute. */
   readonly folder: string;
   /** Folders of the models that the step names by identity. */
   readonly folders: Readonly<Record<string, string>>;
   readonly settings: StepSettings;
-  /** What it reads, as it was when the step began. */
+  /** Models and data as they were when the step began. */
   readonly inputs: StepInputs;
 }
 
 /**
- * Runs the step of a folder, if it is not done already. A step that was stopped goes on where its module can.
- * @throws {LayergraftError} code `changed` if its models or data are not, or did not stay, what the experiment identified;
- *   what it made of them is removed
- * @throws whatever its module throws; nothing is left that looks like a result then
+ * Runs the step of a folder, or resumes it, unless it is done.
+ * @throws {LayergraftError} code `changed` if its models or data changed; what was made from them is removed
+ * @throws whatever training, analysis or evaluation throws; then there is no result
  */
 export async function runStepFolder(folder: string, options: RunStepOptions = {}): Promise<StepResult> {
   const { step, folders, settings } = JSON.parse(await readFile(join(folder, STEP_FILES.order), "utf8")) as StepOrder;
@@ -45,12 +42,12 @@ export async function runStepFolder(folder: string, options: RunStepOptions = {}
   if (done) return done;
   const lock = await takeStepLock(folder, {
     signal: options.signal,
-    onWait: () => options.onProgress?.(0, "waiting for the process that runs this step already"),
+    onWait: () => options.onProgress?.(0, "waiting for another process that runs this step"),
   });
   try {
-    // Whoever holds the step's lock has the evaluation in it, too; that of a machine that is gone would be waited for.
-    await rm(join(folder, EVALUATION, ".layergraft-lock"), { force: true });
-    const known = await readResult(folder, step.kind); // what the process before us left in the end
+    // The step's lock covers the evaluation. A lock there is of a process that is gone.
+    await rm(join(folder, EVALUATION, LOCK_FILE), { force: true });
+    const known = await readResult(folder, step.kind); // of the process that held the lock
     if (known) return known;
     const inputs = await StepInputs.open(
       { folders, ...(step.kind === "train" ? { run: step.run, data: step.data } : {}) },
@@ -94,7 +91,7 @@ async function runTraining(
       },
     });
   }
-  // By what they hold: hours are not thrown away because somebody linked to a file.
+  // By contents: a new time on a file must not discard hours of training.
   try {
     await inputs.checkContents();
   } catch (error) {
@@ -105,16 +102,17 @@ async function runTraining(
   const made = step.trl ? TRL_FILES.out : "";
   const checkpoints = await checkpointsIn(join(out, made), join("run", made));
   const last = checkpoints.at(-1);
-  if (!last) throw new LayergraftError("result", `the run in ${out} ended without a checkpoint`, { file: out });
-  // What a run keeps to be resumed is three times its model, and of no use any more.
+  if (!last)
+    throw new LayergraftError("result", `the training run in ${out} ended without a checkpoint`, { file: out });
+  // The saved state is three times the model, and no longer needed.
   await rm(join(out, made, RUN_FILES.states), { recursive: true, force: true });
-  // What the run was told to make at its end is what it is for.
+  // A merged or reverted model replaces the checkpoints.
   const product = run.lora?.merge ? "merged" : run.revert ? RUN_FILES.reverted : undefined;
   const found = product === undefined ? checkpoints : [{ path: join("run", made, product), samples: last.samples }];
   return { kind: "train", checkpoints: found.map((one) => ({ ...one, ...(isAdapter ? { isAdapter } : {}) })) };
 }
 
-/** Writes the run for TRL, if it is not there from an earlier try, and runs it here to its end. */
+/** Writes the run for TRL, unless an earlier attempt did, and runs it. */
 async function trainWithTrl(
   trl: NonNullable<TrainStep["trl"]>,
   out: string,
@@ -138,7 +136,7 @@ async function trainWithTrl(
   });
 }
 
-/** The share that PyTorch's bars show, such as ` 43%|####`; 0 in other lines. */
+/** The share in a progress bar such as ` 43%|####`; 0 in other lines. */
 function progressOf(line: string): number {
   return Number(/(\d{1,3})%\|/.exec(line)?.[1] ?? 0) / 100;
 }

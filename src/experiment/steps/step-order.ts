@@ -1,16 +1,15 @@
-// What a process is told to run: a step, with its models where they are on this machine.
+// What a step's process reads: the step, and where its models are on this machine.
 import type { ModelSource, Step } from "./step.js";
 
 export interface StepOrder {
   readonly step: Step;
   /** Absolute folders of the models that the step names by identity. */
   readonly folders: Readonly<Record<string, string>>;
-  /** What else the step needs to know of the plan. */
   readonly settings: StepSettings;
 }
 
 export interface StepSettings {
-  /** Absolute folder that relative paths of the plan start from. */
+  /** Absolute folder that the plan's relative paths start from. */
   readonly folder: string;
   /** Absolute folder of the data sets of evaluation. */
   readonly data?: string;
@@ -22,7 +21,7 @@ export interface StepSettings {
 /** Names of the files in a step's folder. */
 export const STEP_FILES = { order: "step.json", log: "log.txt", exit: "exit.json" } as const;
 
-/** The source with the folders of this machine for the identities in it. */
+/** Replaces the identities in a source by folders. */
 export function withFolders(source: ModelSource, folders: Readonly<Record<string, string>>): ModelSource {
   return replaced(source, folders) as ModelSource;
 }

@@ -1,29 +1,27 @@
-// What became of a step. Its folder says it: a result where it is done, otherwise how the last attempt went.
+// The state of a step, from its folder: a result if it is done, otherwise how the last attempt went.
 
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { writeFileAtomically } from "../../core/index.js";
 
-/** In a step's folder: how the last attempt went. Means nothing once there is a result. */
 const ATTEMPT_FILE = "attempt.json";
 
-/** What runs a step: a process of a machine, or a job of a cluster. */
+/** What runs a step. */
 const runner = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("local"), host: z.string(), pid: z.int() }),
   z.object({ kind: z.literal("slurm"), job: z.string() }),
 ]);
 export type StepRunnerId = z.output<typeof runner>;
 
-const attempt = z.discriminatedUnion("state", [
+const attemptSchema = z.discriminatedUnion("state", [
   z.object({ state: z.literal("running"), since: z.string(), runner }),
   z.object({ state: z.literal("failed"), reason: z.string() }),
-  /** It was stopped, or what ran it is gone. That is no failure. */
+  /** It was stopped, or its process is gone. It can be resumed. */
   z.object({ state: z.literal("stopped"), reason: z.string() }),
 ]);
-export type Attempt = z.output<typeof attempt>;
+export type Attempt = z.output<typeof attemptSchema>;
 
-/** What became of a step. */
 export type StepState =
   | { readonly state: "pending"; readonly reason?: string }
   | { readonly state: "running"; readonly since: string; readonly runner: StepRunnerId }
@@ -31,17 +29,17 @@ export type StepState =
   /** `seconds`: duration of the step; 0 of results from earlier versions. */
   | { readonly state: "done"; readonly seconds: number };
 
-/** How the last attempt at a step went; undefined if there was none, or its note is damaged. */
+/** How the last attempt went; undefined if there was none, or the file is damaged. */
 export async function readAttempt(folder: string): Promise<Attempt | undefined> {
   try {
-    return attempt.parse(JSON.parse(await readFile(join(folder, ATTEMPT_FILE), "utf8")));
+    return attemptSchema.parse(JSON.parse(await readFile(join(folder, ATTEMPT_FILE), "utf8")));
   } catch {
     return undefined;
   }
 }
 
-/** Notes how an attempt at a step goes; undefined: there is a result, which says more. */
-export async function noteAttempt(folder: string, note: Attempt | undefined): Promise<void> {
-  if (note) await writeFileAtomically(join(folder, ATTEMPT_FILE), `${JSON.stringify(note)}\n`);
+/** Saves how an attempt goes; undefined removes it, because there is a result. */
+export async function saveAttempt(folder: string, attempt: Attempt | undefined): Promise<void> {
+  if (attempt) await writeFileAtomically(join(folder, ATTEMPT_FILE), `${JSON.stringify(attempt)}\n`);
   else await rm(join(folder, ATTEMPT_FILE), { force: true });
 }

@@ -1,23 +1,23 @@
-// A step of an experiment as a value: what it does, with what, and the key that it is known by. Nothing is run here.
+// Steps of an experiment as values.
 
 import type { z } from "zod";
 import { digestOfValue } from "../../core/index.js";
 
-/** Raised when a step's result would differ from an earlier version's, so that it is computed again. */
+/** Raise it when results differ from an earlier version's, so that steps run again. */
 const STEP_FORMAT = 1;
 
 export type Json = z.core.util.JSONType;
 
-/** Where a model is found: a folder of the user's, or what an earlier step left. */
+/** Where a model is: a folder, or output of an earlier step. */
 export type Location =
   | { readonly folder: string }
-  /** `adapterOf`: what it left is an adapter to the model of this identity. */
+  /** `adapterOf`: identity of the model that the output is an adapter to. */
   | { readonly step: string; readonly path: string; readonly adapterOf?: string };
 
 /** A recipe whose sources are identities, or one identity. */
 export type ModelSource = string | { readonly method: string; readonly [field: string]: unknown };
 
-/** What evaluation is asked for, as the plan says it. */
+/** A task with its settings, as the plan has it. */
 export interface TaskRequest {
   readonly task: string;
   readonly shots?: number;
@@ -26,11 +26,11 @@ export interface TaskRequest {
 }
 
 interface StepParts {
-  /** For people: `evaluate swahili-2 on mgsm_sw`. */
+  /** `evaluate swahili-2 on mgsm_sw` */
   readonly label: string;
-  /** Steps that must be done before. */
+  /** Keys of the steps that must be done before. */
   readonly needs: readonly string[];
-  /** Where the models that the step names by their identity are. */
+  /** By identity, the models that the step uses. */
   readonly locations: Readonly<Record<string, Location>>;
 }
 
@@ -41,9 +41,9 @@ export interface TrainStep extends StepParts {
   readonly name: string;
   /** Fields of the run; `base` is an identity, and there is no `out`. */
   readonly run: Readonly<Record<string, Json>>;
-  /** What identified the data of the run when the step was named; undefined: any data will do. */
+  /** Identity of the run's data; undefined: not checked. */
   readonly data?: string;
-  /** How TRL trains it; undefined where layergraft does. */
+  /** Settings of TRL; undefined: layergraft trains. */
   readonly trl?: {
     readonly python: string;
     readonly processes: number;
@@ -65,9 +65,9 @@ export interface EvaluateStep extends StepParts {
   readonly key: string;
   readonly model: ModelSource;
   readonly request: TaskRequest;
-  /** Of all items of the task, and how they are judged, when the step was named; undefined: any will do. */
+  /** Digest of all items of the task and how they are judged; undefined: not checked. */
   readonly digest?: string;
-  /** Places of the items in the task's own order; null: all of them. */
+  /** Indexes in the task's order; null: all items. */
   readonly items: readonly number[] | null;
   readonly backend: string;
 }
@@ -76,26 +76,23 @@ export type Step = TrainStep | AnalyzeStep | EvaluateStep;
 export type StepKind = Step["kind"];
 export const KINDS: readonly StepKind[] = ["train", "analyze", "evaluate"];
 
-/**
- * The key of a step: a digest of everything that its result depends on. Labels, places and resources are not among it,
- * so a model that moved or a plan that was renamed computes nothing again.
- */
+/** The key of a step: a digest of everything that its result depends on. Labels, folders and resources are not part of it. */
 export function stepKey(kind: StepKind, inputs: unknown): string {
-  // 120 bits: enough that no two steps share one, short enough for folders' names.
+  // 120 bits: unique, and short enough for a folder's name.
   return `${kind}-${digestOfValue([STEP_FORMAT, kind, inputs]).slice(0, 30)}`;
 }
 
-/** The kind of the step that has a key. */
+/** The kind of step that a key is of. */
 export function kindOf(key: string): StepKind {
   return key.slice(0, key.indexOf("-")) as StepKind;
 }
 
-/** The identity of what a step left at a path of its folder. */
+/** The identity of a step's output at a path in its folder. */
 export function madeBy(key: string, path: string): string {
   return `step:${key}:${path}`;
 }
 
-/** Whether a backend is one that steps can use: the engine, or a server that is started for each model. */
+/** Whether a backend can run many models: the engine, or a server command. */
 export function isStepBackend(backend: string): boolean {
   return backend === "engine" || /^serve:.*\{port\}/s.test(backend);
 }

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { writeInitialModel } from "../demo/world/untrained-model.js";
-import { AnswererPool } from "./answer.js";
+import { ModelPool } from "./model-pool.js";
 import { isStepBackend } from "./step.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-answer-"));
@@ -26,19 +26,19 @@ const ask = { prompt: "asha had 4 mangoes .", maxNewTokens: 3, stop: [] };
 
 describe("models in our own engine", () => {
   it("stay open, and are merged once", async () => {
-    const answerers = new AnswererPool();
+    const models = new ModelPool();
     const options = { backend: "engine", folder, threads: 1 };
-    const first = await answerers.get(swap(1), options);
+    const first = await models.get(swap(1), options);
     expect(first.openSeconds).toBeGreaterThan(0);
     expect(first.mergeSeconds).toBeGreaterThan(0);
     expect(first.mergeSeconds).toBeLessThanOrEqual(first.openSeconds);
     const answers = await first.backend.generate([ask]);
-    await answerers.get(one, options);
-    const again = await answerers.get(swap(1), options);
+    await models.get(one, options);
+    const again = await models.get(swap(1), options);
     expect(again).toMatchObject({ openSeconds: 0, mergeSeconds: 0 });
     expect(again.backend).toBe(first.backend);
     expect(await again.backend.generate([ask])).toEqual(answers);
-    await answerers.close();
+    await models.close();
     expect(readdirSync(folder)).toEqual([]); // nothing was written
   });
 });
@@ -65,20 +65,20 @@ process.on("SIGTERM", () => { appendFileSync(${JSON.stringify(join(root, "ended"
     writeFileSync(program, server);
     const backend = `serve:${process.execPath} ${program} {model} {port}`;
     expect(isStepBackend(backend)).toBe(true);
-    const answerers = new AnswererPool();
+    const models = new ModelPool();
     const options = { backend, folder };
-    const merged = await answerers.get(swap(2), options);
+    const merged = await models.get(swap(2), options);
     const [answer] = await merged.backend.generate([{ ...ask, stop: ["\n"] }]);
     expect(answer).toMatchObject({ text: join(folder, "model") });
     expect(readdirSync(join(folder, "model"))).toEqual(
       expect.arrayContaining(["config.json", "tokenizer.json", "model.safetensors"]),
     );
 
-    const plain = await answerers.get(one, options);
+    const plain = await models.get(one, options);
     expect(readFileSync(join(root, "ended"), "utf8")).toBe("ended\n"); // the first server has made room
     expect(existsSync(join(folder, "model"))).toBe(false);
     expect((await plain.backend.generate([{ ...ask, stop: ["\n"] }]))[0]).toMatchObject({ text: one });
-    await answerers.close();
+    await models.close();
     expect(readFileSync(join(root, "ended"), "utf8")).toBe("ended\nended\n");
   }, 30_000);
 });

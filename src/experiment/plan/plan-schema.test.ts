@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { planFields, planJsonSchema } from "./plan-fields.js";
+import { planFields, planJsonSchema } from "./plan-schema.js";
 
 it("has every field, each with its meaning", () => {
   const fields = planFields();

@@ -1,0 +1,161 @@
+// Opens the models of evaluation steps: in layergraft's engine, or behind the user's server.
+
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { canonicalJson, digestOfValue, elementCount, exists } from "../../core/index.js";
+import { loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
+import { type Backend, modelBackend, openOpenAI, rendererOf, startServer } from "../../evaluate/index.js";
+import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
+import { openCheckpoint, parameterCount } from "../../weights/index.js";
+import type { StepInputs } from "./inputs.js";
+import type { ModelSource } from "./step.js";
+
+export interface OpenModelOptions {
+  /** `engine`, or `serve:COMMAND`. */
+  readonly backend: string;
+  /** The step's folder, for a server's log and merged model. */
+  readonly folder: string;
+  readonly threads?: number | undefined;
+  /** The model's files when the step began. */
+  readonly inputs?: StepInputs | undefined;
+  /** The source with identities in place of folders, so that saved answers stay valid when a model moves. */
+  readonly identity?: ModelSource | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface OpenedModel {
+  readonly backend: Backend;
+  /** Seconds until it was ready; 0 if it was open already. */
+  readonly openSeconds: number;
+  /** Seconds of merging, which are part of `openSeconds`. */
+  readonly mergeSeconds: number;
+}
+
+interface PooledModel extends OpenedModel {
+  /** Bytes of its weights in memory. A server shares the machine with no other model, so its are infinite. */
+  readonly bytes: number;
+  close(): Promise<void>;
+}
+
+/** Memory of open models that are not in use: many small ones, but not a second large one. */
+const MAX_OPEN_BYTES = 1e9;
+
+/** Keeps models open between steps, as most are evaluated in several. Closes the least recently used first. */
+export class ModelPool {
+  readonly #open = new Map<string, PooledModel>();
+
+  /**
+   * Opens a model, which the pool closes.
+   * @param source a folder, FOLDER+ADAPTER, or a recipe of such
+   */
+  async get(source: ModelSource, options: OpenModelOptions): Promise<OpenedModel> {
+    // With the stamps of its files: if one was written to, the open model is another one.
+    const key = canonicalJson([source, options.backend, options.threads, options.inputs?.stamps]);
+    const known = this.#open.get(key);
+    this.#open.delete(key);
+    if (!known && options.backend !== "engine") await this.close();
+    const opened = known ? { ...known, openSeconds: 0, mergeSeconds: 0 } : await openModel(source, options);
+    this.#open.set(key, opened);
+    let bytes = 0;
+    for (const [other, one] of [...this.#open].reverse()) {
+      bytes += one.bytes;
+      if (other === key || bytes <= MAX_OPEN_BYTES) continue;
+      this.#open.delete(other);
+      await one.close();
+    }
+    return opened;
+  }
+
+  async close(): Promise<void> {
+    const opened = [...this.#open.values()];
+    this.#open.clear();
+    for (const model of opened) await model.close();
+  }
+}
+
+async function openModel(source: ModelSource, options: OpenModelOptions): Promise<PooledModel> {
+  const began = performance.now();
+  const open = options.backend === "engine" ? openInEngine : openBehindServer;
+  const opened = await open(source, options);
+  return { ...opened, openSeconds: (performance.now() - began) / 1000 };
+}
+
+/** Bytes of a weight in the engine. */
+const FLOAT32 = 4;
+
+async function openInEngine(
+  source: ModelSource,
+  { threads, identity, signal }: OpenModelOptions,
+): Promise<Omit<PooledModel, "openSeconds">> {
+  const began = performance.now();
+  const plan = typeof source === "string" ? undefined : await planRecipe(source as RecipeInput);
+  const planSeconds = plan ? (performance.now() - began) / 1000 : 0;
+  let mergeSeconds = planSeconds;
+  let mergeBegan = 0;
+  const engine = await openEngine(plan ?? (source as string), {
+    ...(threads === undefined ? {} : { threads }),
+    ...(signal ? { signal } : {}),
+    // Between planning and computing merged weights, the engine builds the model's graph.
+    onProgress: (done) => {
+      if (done === 0) mergeBegan = performance.now();
+      mergeSeconds = planSeconds + (performance.now() - mergeBegan) / 1000;
+    },
+  });
+  try {
+    const known = identity === undefined ? {} : { model: "model", digest: digestOfValue(identity) };
+    const backend = await modelBackend(engine, known);
+    const elements = plan
+      ? plan.plan.steps.reduce((sum, { shape }) => sum + elementCount(shape), 0)
+      : parameterCount(await openCheckpoint(source as string));
+    return { backend, mergeSeconds, bytes: FLOAT32 * elements, close: () => backend.close() };
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+}
+
+async function openBehindServer(
+  source: ModelSource,
+  options: OpenModelOptions,
+): Promise<Omit<PooledModel, "openSeconds">> {
+  const { backend, folder, signal } = options;
+  const began = performance.now();
+  const model = await asFolder(source, options);
+  const mergeSeconds = typeof source === "string" ? 0 : (performance.now() - began) / 1000;
+  const server = await startServer({
+    command: backend.slice("serve:".length),
+    model,
+    log: join(folder, "server.log"),
+    ...(signal ? { signal } : {}),
+  });
+  try {
+    const hasTokenizer = await exists(join(model, "tokenizer.json"));
+    const opened = await openOpenAI({
+      ...{ url: server.url, served: model, signal },
+      ...(hasTokenizer ? { tokenizer: await loadTokenizer(model) } : {}),
+      renderChat: rendererOf(await loadChatTemplate(model)),
+    });
+    const close = async () => {
+      await opened.close();
+      await server.stop();
+      if (model !== source) await rm(model, { recursive: true, force: true });
+    };
+    return { backend: opened, mergeSeconds, bytes: Number.POSITIVE_INFINITY, close };
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+}
+
+/** The folder of a model for a server. A merge, or a model with an adapter, is written into the step's folder. */
+async function asFolder(source: ModelSource, { folder, threads, signal }: OpenModelOptions): Promise<string> {
+  if (typeof source === "string" && !source.includes("+")) return source;
+  const recipe = typeof source === "string" ? { method: "soup", models: [source] } : source;
+  const out = join(folder, "model");
+  await executePlan(await planRecipe(recipe as RecipeInput), {
+    ...{ out, force: true },
+    ...(threads === undefined ? {} : { threads }),
+    ...(signal ? { signal } : {}),
+  });
+  return out;
+}
