@@ -159,7 +159,7 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
 
 it("refuses a plan that is a pipe, whose read nothing could cancel", async () => {
   execFileSync("mkfifo", [file("pipe.yaml")]);
-  await expect(openExperiment(file("pipe.yaml"))).rejects.toThrow(/pipe\.yaml is not a regular file; save the plan/);
+  await expect(openExperiment(file("pipe.yaml"))).rejects.toThrow(/pipe\.yaml is not a regular file\. Save the plan/);
 });
 
 it("says everything that its world lacks at once", async () => {
