@@ -1,18 +1,22 @@
 // Where experts changed, and which merges that suggests.
+import { resolve } from "node:path";
 import {
   type Analysis,
+  type AnalysisOutput,
   type AnalyzeOptions as AnalyzeInput,
   analyzeExperts,
+  checkAnalysisOutput,
   type Suggestion as SuggestedRecipe,
   suggestRecipes,
   type ThresholdSpec,
+  writeAnalysis,
 } from "../merge/index.js";
 import { camelFields, snakeFields } from "./field-names.js";
 import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js";
 import type { MergeRecipe, Source } from "./recipe-types.js";
 
 /** What `analyze` takes. */
-export interface AnalyzeOptions extends StreamOptions, FolderOptions {
+export interface AnalyzeOptions extends StreamOptions, FolderOptions, Partial<AnalysisOutput> {
   /** The model that the experts were fine-tuned from: a folder, or `FOLDER+ADAPTER`. */
   readonly base: string;
   /** The experts by name, in the order of the result. */
@@ -29,20 +33,25 @@ export interface AnalyzeOptions extends StreamOptions, FolderOptions {
  * Measures where experts changed, in one pass over the weights: by tensor, part, layer and in all (Bandarkar et al.,
  * arXiv 2410.01335, section 3.2).
  * @throws RecipeError if no expert is given, or a recipe among them is not valid
+ * @throws OutputError if `out` is one of the models, or exists and `force` is not set
  * @throws MismatchError if the models do not fit together
  * @throws CheckpointError or FormatError if a model cannot be read
  * @throws CancelledError if the signal fires
  */
 export async function analyze(options: AnalyzeOptions): Promise<Analysis> {
-  const { base, rows, thresholds, vocabulary, folder } = options;
+  const { base, rows, thresholds, vocabulary, folder, out, force } = options;
+  const models = [base, ...Object.values(options.experts).filter((source) => typeof source === "string")];
+  const inputs = models.map((model) => resolve(folder ?? "", model));
+  if (out !== undefined) await checkAnalysisOutput({ out, force }, inputs);
   const experts = Object.fromEntries(
     Object.entries(options.experts).map(([name, source]) => [name, snakeFields(source)]),
   ) as AnalyzeInput["experts"];
-  const { analysis } = await analyzeExperts({
+  const result = await analyzeExperts({
     ...{ base, experts, rows, thresholds, vocabulary, folder },
     ...controlsOf(options),
   });
-  return analysis;
+  if (out !== undefined) await writeAnalysis({ out, force }, result);
+  return result.analysis;
 }
 
 /** What `suggest` takes. */

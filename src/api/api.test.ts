@@ -12,6 +12,7 @@ import {
   inspect,
   type MergeRecipe,
   type Model,
+  OutputError,
   openModel,
   openPlan,
   type Progress,
@@ -120,7 +121,13 @@ test("inspect and diff say what checkpoints are and how they differ", async () =
 
 test("analyze measures experts, recipes among them; suggest gives recipes that plan", async () => {
   const experts = { math: "math-expert", swap: { ...SWAP, bottomTransition: 1 } };
-  const { total, layers } = await analyze({ base: "base", experts, folder });
+  const out = join(folder, "analysis");
+  const { total, layers } = await analyze({ base: "base", experts, folder, out });
+  expect(JSON.parse(readFileSync(join(out, "analysis.json"), "utf8"))).toMatchObject({
+    layers,
+    base: { name: "base" },
+  });
+  await expect(analyze({ base: "base", experts, folder, out: join(folder, "base") })).rejects.toThrow(OutputError);
   const [math] = total.experts;
   expect({ layers, experts: total.experts.length }).toEqual({ layers: 16, experts: 2 });
   expect(math?.relativeNorm).toBeGreaterThan(0.03);

@@ -14,6 +14,7 @@ export { readShareTable } from "./analysis/csv.js";
 export { type Suggestion, suggestRecipes } from "./analysis/suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./analysis/thresholds.js";
 export { columnName, heatmapOf, pageData } from "./analysis/views.js";
+export { type AnalysisOutput, checkAnalysisOutput, writeAnalysis, writeHeatmap } from "./analysis/write-analysis.js";
 export type { Measured } from "./expressions/expression.js";
 export { Resolver, type Sources } from "./expressions/resolve.js";
 export {

@@ -1,39 +1,23 @@
-import { mkdir, readdir, writeFile } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import {
-  exists,
-  formatPercent,
-  formatSome,
-  isSystemError,
-  LayergraftError,
-  OutputError,
-  writeFolder,
-} from "../../core/index.js";
+import { formatPercent, formatSome, LayergraftError } from "../../core/index.js";
 import {
   type Analysis,
-  type AnalysisWithRows,
   AUTO_RULE,
   analyzeExperts,
+  checkAnalysisOutput,
   heatmapOf,
   type LocatedRecipe,
-  pageData,
   parseThreshold,
   readRecipe,
   readShareTable,
   THRESHOLD_PRESETS,
   type ThresholdSpec,
+  writeAnalysis,
+  writeHeatmap,
 } from "../../merge/index.js";
-import {
-  type Heatmap,
-  heatmapLines,
-  heatmapSvg,
-  pageWithData,
-  right,
-  svgToPng,
-  terminalLines,
-} from "../../report/index.js";
-import { pairsOf, writeSafetensors } from "../../weights/index.js";
+import { type Heatmap, heatmapLines, right, terminalLines } from "../../report/index.js";
+import { pairsOf } from "../../weights/index.js";
 import {
   elapsed,
   hasColors,
@@ -45,9 +29,6 @@ import {
   warn,
   withWorkOptions,
 } from "../shared/output.js";
-
-/** Files of an analysis. --force does not replace a folder with other files. */
-const FILES: readonly string[] = ["analysis.json", "rows.safetensors", "heatmap.svg", "heatmap.png", "report.html"];
 
 interface AnalyzeCommandOptions extends WorkOptions {
   readonly base?: string;
@@ -117,14 +98,14 @@ export function addAnalyzeCommand(program: Command): void {
 
 async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   const start = performance.now();
-  const { base, expert, out, force = false } = options;
+  const { base, expert, out, force } = options;
   if (base === undefined || expert === undefined) {
     throw new LayergraftError(
       "usage",
       "Missing --base or --expert. Pass --base and at least one --expert NAME=SOURCE, or --from-csv FILE.",
     );
   }
-  if (out !== undefined) await checkFolder(out, force, [base, ...expert.values()]);
+  if (out !== undefined) await checkAnalysisOutput({ out, force }, [base, ...expert.values()]);
   const experts = Object.fromEntries(
     await Promise.all([...expert].map(async ([name, source]) => [name, await expertSource(source)] as const)),
   );
@@ -138,14 +119,7 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   for (const warning of analysis.warnings) warn(warning);
   if (analysis.skipped.length > 0)
     info(options, `skipped tensors that are not floating point: ${formatSome(analysis.skipped)}`);
-  if (out !== undefined) {
-    const files = {
-      "analysis.json": `${JSON.stringify(analysis, null, 1)}\n`,
-      "report.html": await pageWithData("#analysis-page", pageData(result)),
-      ...(await pictures(heatmapOf(analysis))),
-    };
-    await writeAnalysis(out, force, files, result);
-  }
+  if (out !== undefined) await writeAnalysis({ out, force }, result);
   if (options.json) printJson(analysis);
   else print(describe(analysis));
   if (analysis.thresholds.some(({ name }) => name === "auto")) info(options, `auto: ${AUTO_RULE}`);
@@ -157,11 +131,6 @@ async function expertSource(source: string): Promise<string | LocatedRecipe> {
   if (!/\.(ya?ml|json)$/.test(source)) return source;
   const { recipe, folder } = await readRecipe(source);
   return { recipe: { ...recipe }, folder };
-}
-
-async function pictures(heatmap: Heatmap): Promise<Record<string, string | Uint8Array>> {
-  const svg = await heatmapSvg(heatmap);
-  return { "heatmap.svg": svg, "heatmap.png": await svgToPng(svg) };
 }
 
 function describe(analysis: Analysis): string[] {
@@ -217,52 +186,12 @@ async function drawTables(options: AnalyzeCommandOptions, files: readonly string
     columns,
     panels: tables.map(({ name, cells }) => ({ title: name, cells })),
   };
-  if (options.out !== undefined) {
-    await checkFolder(options.out, options.force ?? false, []);
-    await writeAnalysis(options.out, options.force ?? false, await pictures(heatmap));
-    info(options, `Wrote ${join(options.out, "heatmap.svg")} and heatmap.png`);
+  const { out, force } = options;
+  if (out !== undefined) {
+    await checkAnalysisOutput({ out, force }, []);
+    await writeHeatmap({ out, force }, heatmap);
+    info(options, `Wrote ${join(out, "heatmap.svg")} and heatmap.png`);
   }
   if (options.json) printJson(tables);
   else print(heatmapLines(heatmap, hasColors(process.stdout)));
-}
-
-/** @throws {OutputError} if the folder exists and may not be replaced */
-async function checkFolder(out: string, force: boolean, inputs: readonly string[]): Promise<void> {
-  if (inputs.some((input) => resolve(input) === resolve(out))) {
-    throw new OutputError(`the output ${out} is one of the inputs; choose another --out`, { file: out });
-  }
-  if (!(await exists(out))) return;
-  if (!force)
-    throw new OutputError(`${out} already exists. Pass --force to replace it, or choose another --out.`, { file: out });
-  const names = await readdir(out).catch((error: unknown) => {
-    if (isSystemError(error, "ENOTDIR"))
-      throw new OutputError(`${out} is not a folder; choose another --out`, { file: out });
-    throw error;
-  });
-  const foreign = names.filter((name) => !FILES.includes(name));
-  if (foreign.length > 0) {
-    throw new OutputError(
-      `${out} contains other files (${formatSome(foreign)}), so --force does not replace it; choose another --out`,
-      { file: out },
-    );
-  }
-}
-
-async function writeAnalysis(
-  out: string,
-  force: boolean,
-  files: Record<string, string | Uint8Array>,
-  result?: AnalysisWithRows,
-): Promise<void> {
-  await mkdir(dirname(resolve(out)), { recursive: true });
-  const fill = async (partial: string) => {
-    for (const [name, content] of Object.entries(files)) await writeFile(join(partial, name), content);
-    if (!result) return;
-    const tensors = [...result.rows].map(([name, rows]) => {
-      const data = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength);
-      return { name, dtype: "F32" as const, shape: [rows.length], data };
-    });
-    await writeSafetensors(join(partial, "rows.safetensors"), tensors);
-  };
-  await writeFolder(out, "the analysis", fill, { replace: force });
 }

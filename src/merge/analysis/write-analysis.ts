@@ -1,0 +1,75 @@
+import { mkdir, readdir, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { exists, formatSome, isSystemError, OutputError, writeFolder } from "../../core/index.js";
+import { type Heatmap, heatmapSvg, pageWithData, svgToPng } from "../../report/index.js";
+import { writeSafetensors } from "../../weights/index.js";
+import type { AnalysisWithRows } from "./analysis.js";
+import { heatmapOf, pageData } from "./views.js";
+
+/** Files of an analysis. */
+const FILES: readonly string[] = ["analysis.json", "rows.safetensors", "heatmap.svg", "heatmap.png", "report.html"];
+
+/** Where an analysis is written. */
+export interface AnalysisOutput {
+  /** Folder for analysis.json, rows.safetensors, heatmap.svg, heatmap.png and report.html. Default: nothing is written. */
+  readonly out: string;
+  /** Replace an existing analysis. A folder with other files is never replaced. Default: false. */
+  readonly force?: boolean | undefined;
+}
+
+/**
+ * Checks that an analysis can be written to a folder.
+ * @param inputs models that are analysed, none of which may be the folder
+ * @throws OutputError if the folder is an input, or exists and may not be replaced
+ */
+export async function checkAnalysisOutput({ out, force }: AnalysisOutput, inputs: readonly string[]): Promise<void> {
+  const where = { file: out };
+  if (inputs.some((input) => resolve(input) === resolve(out))) {
+    throw new OutputError(`the output ${out} is one of the inputs; choose another --out`, where);
+  }
+  if (!(await exists(out))) return;
+  if (!force) {
+    throw new OutputError(`${out} already exists. Pass --force to replace it, or choose another --out.`, where);
+  }
+  const names = await readdir(out).catch((error: unknown) => {
+    if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${out} is not a folder; choose another --out`, where);
+    throw error;
+  });
+  const foreign = names.filter((name) => !FILES.includes(name));
+  if (foreign.length > 0) {
+    throw new OutputError(
+      `${out} contains other files (${formatSome(foreign)}), so --force does not replace it; choose another --out`,
+      where,
+    );
+  }
+}
+
+/** Writes analysis.json, rows.safetensors, heatmap.svg, heatmap.png and report.html. @throws OutputError if it cannot */
+export async function writeAnalysis(output: AnalysisOutput, result: AnalysisWithRows): Promise<void> {
+  await writeFiles(output, async (partial) => {
+    await writeFile(join(partial, "analysis.json"), `${JSON.stringify(result.analysis, null, 1)}\n`);
+    await writeFile(join(partial, "report.html"), await pageWithData("#analysis-page", pageData(result)));
+    await drawHeatmap(partial, heatmapOf(result.analysis));
+    const tensors = [...result.rows].map(([name, rows]) => {
+      const data = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength);
+      return { name, dtype: "F32" as const, shape: [rows.length], data };
+    });
+    await writeSafetensors(join(partial, "rows.safetensors"), tensors);
+  });
+}
+
+/** Writes heatmap.svg and heatmap.png. @throws OutputError if it cannot */
+export async function writeHeatmap(output: AnalysisOutput, heatmap: Heatmap): Promise<void> {
+  await writeFiles(output, (partial) => drawHeatmap(partial, heatmap));
+}
+
+async function drawHeatmap(folder: string, heatmap: Heatmap): Promise<void> {
+  const svg = await heatmapSvg(heatmap);
+  await writeFile(join(folder, "heatmap.svg"), svg);
+  await writeFile(join(folder, "heatmap.png"), await svgToPng(svg));
+}
+
+async function writeFiles({ out, force = false }: AnalysisOutput, fill: (partial: string) => Promise<void>) {
+  await mkdir(dirname(resolve(out)), { recursive: true });
+  await writeFolder(out, "the analysis", fill, { replace: force });
+}
