@@ -125,7 +125,7 @@ test("analyze measures experts, recipes among them; suggest gives recipes that p
   const { total, layers } = await analyze({ base: "base", experts, folder, out });
   expect(JSON.parse(readFileSync(join(out, "analysis.json"), "utf8"))).toMatchObject({
     layers,
-    base: { name: "base" },
+    base: "base",
   });
   await expect(analyze({ base: "base", experts, folder, out: join(folder, "base") })).rejects.toThrow(OutputError);
   const [math] = total.experts;
