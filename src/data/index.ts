@@ -9,6 +9,6 @@ export { compileMapping } from "./mapping.js";
 export { checkData, type PreparedData, type PrepareProgress, prepareData } from "./prepare.js";
 export { previewOf } from "./preview.js";
 export { DataError } from "./read/data-error.js";
-export { readRows } from "./read/index.js";
+export { type ReadOptions, type Row, readRows } from "./read/index.js";
 export { columnsOf, KNOWN_COLUMNS, mappingOf, missingColumns } from "./recognize.js";
 export { findSource } from "./source.js";

@@ -1,6 +1,6 @@
 // Rows of the data sets that tasks name on the hub, fetched into the hub's own cache. Rows of files tasks read themselves.
-import { type HubDatasetOptions, hubDataset, readRows } from "../data/index.js";
-import type { LoadRows, Row } from "./tasks/index.js";
+import { type HubDatasetOptions, hubDataset, type Row, readRows } from "../data/index.js";
+import type { LoadRows } from "./tasks/index.js";
 
 /**
  * A way for tasks to get rows of the hub, for `DataAccess.loadRows`. HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and the

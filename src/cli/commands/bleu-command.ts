@@ -53,8 +53,8 @@ export function addBleuCommand(program: Command): void {
     .option("--chrf", "print chrF++ too");
   withCommonOptions(command).action(async (file: string, others: string[], options: BleuCommandOptions) => {
     const { tokenize, tokenizerModel, lowercase = false, smoothing, smoothingValue, effectiveOrder = false } = options;
-    const hypotheses = await readLines(file, { keepMark: true });
-    const references = await Promise.all(others.map((reference) => readLines(reference, { keepMark: true })));
+    const hypotheses = await readLines(file);
+    const references = await Promise.all(others.map((reference) => readLines(reference)));
     const settings: BleuOptions = {
       tokenize,
       lowercase,

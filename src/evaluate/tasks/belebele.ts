@@ -1,10 +1,11 @@
 // Belebele: reading comprehension over FLORES passages in 122 languages, four choices. Bandarkar et al. 2023,
 // arXiv 2308.16884.
 import { type Language, plural, requireLanguage } from "../../core/index.js";
-import { LETTER_CHOICES, LETTERS, readChoice, scoreChoice } from "./choosing.js";
-import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
-import { type ChooseItem, limitItems, type OpenOptions, type Task, type TaskFamily } from "./task.js";
-import { type DataAccess, dataError, findFile, hubRows, type Row, readJsonLines, textField } from "./task-data.js";
+import { LETTERS, letterItem, readChoice, scoreChoice } from "./choosing.js";
+import { declareTask } from "./declare-task.js";
+import type { Protocol } from "./protocol.js";
+import type { OpenOptions, Task, TaskFamily } from "./task.js";
+import { type DataAccess, dataError, type LocatedRow, taskRows, textField } from "./task-data.js";
 
 interface BelebeleProtocol extends Protocol {
   readonly shotsIn: "native" | "eng_Latn";
@@ -56,51 +57,32 @@ export const belebele: TaskFamily = {
 };
 
 function openBelebele({ code, name }: Language, options: OpenOptions): Task {
-  const protocol = (matchProtocol(options.protocol, PROTOCOLS) ?? PROTOCOLS[0]) as BelebeleProtocol;
-  const shots = shotsOf(protocol, options.shots);
-  return {
+  return declareTask(options, PROTOCOLS, ({ shotsIn }, shots) => ({
     name: `belebele_${code}`,
     title: `Belebele ${name}`,
-    protocol,
-    shots,
     metrics: [{ name: "accuracy", title: "accuracy", of: "accuracy", by: "mean", scale: "share" }],
-    executes: false,
-    async load(data, { limit, signal } = {}) {
-      const rows = await readRows(data, code, signal);
-      const pool = shots === 0 || protocol.shotsIn === "native" ? rows : await readRows(data, protocol.shotsIn, signal);
+    published: { what: `Belebele ${code}`, count: QUESTIONS, unit: "question" },
+    async load(data, signal) {
+      const rows = await readQuestions(data, code, signal);
+      const pool = shots === 0 || shotsIn === "native" ? rows : await readQuestions(data, shotsIn, signal);
       if (pool.length <= shots) {
         throw dataError(`Belebele ${code} has ${plural(pool.length, "row")} here, too few for ${shots} shots`);
       }
       // Most rows have the same shots, and then the same string.
       const prefixes = new Map<string, string>();
-      const items = rows.map((row): ChooseItem => {
-        const isOther =
-          protocol.shotsIn === "native"
-            ? (shot: Question) => shot.id !== row.id
-            : (shot: Question) => shot.link !== row.link;
-        const chosen = pool.filter(isOther).slice(0, shots);
-        const key = chosen.map(({ id }) => id).join(" ");
+      const items = rows.map(({ id, link, text, correct }) => {
+        const others = pool.filter((shot) => (shotsIn === "native" ? shot.id !== id : shot.link !== link));
+        const chosen = others.slice(0, shots);
+        const key = chosen.map((shot) => shot.id).join(" ");
         const shared = prefixes.get(key) ?? chosen.map((shot) => `${shot.text} ${LETTERS[shot.correct]}\n\n`).join("");
         prefixes.set(key, shared);
-        return {
-          kind: "choose",
-          id: row.id,
-          prompt: { form: "text", shared, own: row.text },
-          choices: LETTER_CHOICES,
-          labels: LETTERS,
-          correct: row.correct,
-          gold: LETTERS[row.correct] ?? "",
-        };
+        return letterItem({ id, prompt: { form: "text", shared, own: text }, correct });
       });
-      const notes =
-        items.length === QUESTIONS
-          ? []
-          : [`Belebele ${code} has ${plural(items.length, "question")} here, not ${QUESTIONS}`];
-      return { items: limitItems(items, limit), notes };
+      return { items };
     },
     read: readChoice,
     score: scoreChoice,
-  };
+  }));
 }
 
 interface Question {
@@ -111,28 +93,19 @@ interface Question {
   readonly correct: number;
 }
 
-async function readRows(data: DataAccess, code: string, signal: AbortSignal | undefined): Promise<Question[]> {
-  const what = `Belebele in ${code}`;
-  const file = `${code}.jsonl`;
-  if (data.folder === undefined) {
-    const rows = await hubRows(data, { dataset: DATASET, config: code, split: "test", signal }, what, [file]);
-    return rows.map((row, i) => questionOf(row, `${DATASET}, ${code}, row ${i + 1}`));
-  }
+async function readQuestions(data: DataAccess, code: string, signal: AbortSignal | undefined): Promise<Question[]> {
   const folders = ["", "belebele/", "Belebele/", "data/", "belebele/data/"];
-  const path = await findFile(
-    data.folder,
-    folders.map((folder) => folder + file),
-    what,
-  );
-  return (await readJsonLines(path)).map((row, i) => questionOf(row, `${path}, row ${i + 1}`));
+  const files = folders.map((folder) => `${folder}${code}.jsonl`);
+  const source = { what: `Belebele in ${code}`, files, dataset: DATASET, config: code, split: "test" };
+  return (await taskRows(data, source, signal)).map(questionOf);
 }
 
-function questionOf(row: Row, where: string): Question {
-  const field = (name: string) => textField(row, name, where);
+function questionOf(located: LocatedRow): Question {
+  const field = (name: string) => textField(located, name);
   const answers = [1, 2, 3, 4].map((number) => field(`mc_answer${number}`));
   const correct = Number(field("correct_answer_num")) - 1;
   if (!(correct in answers)) {
-    throw dataError(`${where}: correct_answer_num is ${field("correct_answer_num")}; expected 1, 2, 3 or 4`);
+    throw dataError(`${located.where}: correct_answer_num is ${field("correct_answer_num")}; expected 1, 2, 3 or 4`);
   }
   const link = field("link");
   const choices = answers.map((answer, i) => `${LETTERS[i]}: ${answer}`).join("\n");

@@ -3,8 +3,22 @@ import type { ChooseItem, GenerateItem, Item, Output, Reading, Verdict } from ".
 
 export const LETTERS = ["A", "B", "C", "D"] as const;
 
-/** " A" to " D": as tokens take the blank before a letter with them. */
-export const LETTER_CHOICES: readonly string[] = LETTERS.map((letter) => ` ${letter}`);
+/** " A" to " D": tokens include the space before a letter. */
+const LETTER_CHOICES: readonly string[] = LETTERS.map((letter) => ` ${letter}`);
+
+/** An item with four choices, which is answered by a letter. */
+export function letterItem(
+  item: Pick<ChooseItem, "id" | "group" | "prompt"> & { readonly correct: number },
+): ChooseItem {
+  const gold = LETTERS[item.correct] ?? "";
+  return { kind: "choose", ...item, choices: LETTER_CHOICES, labels: LETTERS, gold };
+}
+
+/** The letter of a choice, given as a letter or as an index from 0; undefined for anything else. */
+export function indexOfLetter(answer: unknown): number | undefined {
+  const index = typeof answer === "string" ? (LETTERS as readonly string[]).indexOf(answer) : Number(answer);
+  return index in LETTERS ? index : undefined;
+}
 
 /**
  * The choice with the highest log-likelihood, the first of equal ones. Where one is not known there is no choice: the

@@ -152,7 +152,7 @@ describe("choices", () => {
     expect(await correct("C")).toBe(2);
     expect(await correct(2)).toBe(2);
     await expect(correct(0)).rejects.toThrow(
-      /row 1: the right choice 0 is the text of one choice and the index of another; give its label \(A, B, C\)$/,
+      /line 1: the right choice 0 is the text of one choice and the index of another; give its label \(A, B, C\)$/,
     );
   });
 
@@ -197,22 +197,22 @@ describe("what is wrong", () => {
   });
 
   it.each<[string, RegExp]>([
-    [GENERATE.replace("{question}", "{qestion}"), /rows\.jsonl, row 1 has no field qestion; did you mean question\?/],
-    [GENERATE.replace("{question}", "{options}"), /row 1 has no text at options/],
+    [GENERATE.replace("{question}", "{qestion}"), /rows\.jsonl, line 1 has no field qestion; did you mean question\?/],
+    [GENERATE.replace("{question}", "{options}"), /line 1 has no text at options/],
     [
       GENERATE.replace("{question}", "as {n: 3}"),
-      /row 1 has no field n: 3 \(its fields are .*; \{\{ and \}\} are literal braces\)$/,
+      /line 1 has no field n: 3 \(its fields are .*; \{\{ and \}\} are literal braces\)$/,
     ],
-    [GENERATE.replace("{question}", "{__proto__}"), /row 1 has no field __proto__/],
+    [GENERATE.replace("{question}", "{__proto__}"), /line 1 has no field __proto__/],
     [GENERATE.replace("rows.jsonl", "none.jsonl"), /no data for this task; expected none\.jsonl/],
-    [`${GENERATE}id: "{topic}"`, /row 3: the id miji stands twice/],
+    [`${GENERATE}id: "{topic}"`, /line 3: the id miji is used twice/],
     [`${GENERATE}shots: 3`, /3 rows are too few for 3 shots/],
     [
       CHOOSE.replace("{right}", "{topic}"),
       /the right choice is "miji"; expected one of A, B, the text of a choice, or an index from 0/,
     ],
     [CHOOSE.replace("choices: options", "choices: topic"), /the field topic must be a list of at least two texts/],
-    [`${CHOOSE}labels: [A, B, C]`, /row 1 has 2 choices, and there are 3 labels/],
+    [`${CHOOSE}labels: [A, B, C]`, /line 1 has 2 choices, and there are 3 labels/],
   ])("is said of the data: %s", async (declaration, message) => {
     const task = await open(declaration);
     await expect(task.load({})).rejects.toThrow(message);

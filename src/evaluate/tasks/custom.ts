@@ -1,12 +1,13 @@
 // Tasks of one's own: a YAML declaration beside a JSON Lines file becomes a task like the others.
 
-import { basename, dirname, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import {
   didYouMean,
   findLanguage,
   formatSome,
   GuardError,
   guardedPatterns,
+  isFile,
   plural,
   RecipeError,
 } from "../../core/index.js";
@@ -18,7 +19,7 @@ import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, rea
 import { bleuMetric, chrfMetric } from "./flores.js";
 import { type Protocol, shotsOf } from "./protocol.js";
 import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
-import { type DataAccess, dataError, findFile, type Row, readJsonLines } from "./task-data.js";
+import { type DataAccess, dataError, fileRows, findFile, type LocatedRow } from "./task-data.js";
 
 /**
  * The task that a file declares. Its data are beside the file, or in the folder of the data.
@@ -142,36 +143,32 @@ function lastMatch(pattern: string, output: string): (string | undefined)[] | un
   }
 }
 
-interface Located {
-  readonly row: Row;
-  readonly where: string;
-}
-
 async function loadItems(declaration: Declaration, folder: string, data: DataAccess, shots: number): Promise<Item[]> {
   const rows = await readRows(declaration.data, folder, data);
   const own = declaration.shots_from === undefined;
   const pool = own ? rows : await readRows(declaration.shots_from ?? "", folder, data);
   const seen = new Set<string>();
   return rows.map((located, index): Item => {
-    const { row, where } = located;
     // Shots of the same file are the first rows but for the row itself.
     const chosen = (own ? pool.slice(0, shots + 1).filter((one) => one !== located) : pool).slice(0, shots);
     if (chosen.length < shots) {
       throw dataError(`${declaration.task}: ${plural(pool.length, "row")} are too few for ${shots} shots`);
     }
-    const solved = chosen.map((shot) => ask(declaration, shot) + solution(declaration, shot) + declaration.separator);
+    const solved = chosen.map(
+      (shot) => fill(declaration.prompt, shot) + solution(declaration, shot) + declaration.separator,
+    );
     const prompt: Prompt = {
       form: "text",
       shared: declaration.description + solved.join(""),
-      own: ask(declaration, located),
+      own: fill(declaration.prompt, located),
     };
-    const id = declaration.id === undefined ? String(index + 1) : fill(declaration.id, row, where);
-    if (seen.has(id)) throw dataError(`${where}: the id ${id} stands twice; ids must differ`);
+    const id = declaration.id === undefined ? String(index + 1) : fill(declaration.id, located);
+    if (seen.has(id)) throw dataError(`${located.where}: the id ${id} is used twice; ids must differ`);
     seen.add(id);
-    const group = declaration.group === undefined ? {} : { group: fill(declaration.group, row, where) };
+    const group = declaration.group === undefined ? {} : { group: fill(declaration.group, located) };
     if (declaration.answer === "generate") {
       const { stop, max_new_tokens: maxNewTokens } = declaration;
-      return { kind: "generate", id, ...group, prompt, gold: fill(declaration.gold, row, where), stop, maxNewTokens };
+      return { kind: "generate", id, ...group, prompt, gold: fill(declaration.gold, located), stop, maxNewTokens };
     }
     const { choices, labels, correct } = choicesOf(declaration, located);
     return { kind: "choose", id, ...group, prompt, gold: labels[correct] ?? "", choices, labels, correct };
@@ -180,48 +177,34 @@ async function loadItems(declaration: Declaration, folder: string, data: DataAcc
 
 /**
  * A template with a row's fields.
- * @param where for messages: file and row
  * @throws {LayergraftError} code "data" where the row lacks a field, or it is neither text nor a number
  */
-function fill(template: string, row: Row, where: string): string {
+function fill(template: string, { row, where }: LocatedRow): string {
   return fillTemplate(parseTemplate(template), (name) => {
     const value = valueAt(row, name);
     if (typeof value === "string") return value;
     if (typeof value === "number" || typeof value === "boolean") return String(value);
     const found = value === undefined || value === null ? `has no field ${name}` : `has no text at ${name}`;
     const brace = /^[\w.[\]]+$/.test(name) ? "" : "; {{ and }} are literal braces";
-    throw dataError(
-      `${where} ${found}${didYouMean(name, Object.keys(row))} (its fields are ${formatSome(Object.keys(row), 12)}${brace})`,
-      { field: name },
-    );
+    const names = Object.keys(row);
+    const known = `${didYouMean(name, names)} (its fields are ${formatSome(names, 12)}${brace})`;
+    throw dataError(`${where} ${found}${known}`, { field: name });
   });
 }
 
-async function readRows(file: string, folder: string, data: DataAccess): Promise<Located[]> {
-  const folders = [folder, ...(data.folder === undefined ? [] : [data.folder])];
-  let problem: unknown;
-  for (const one of folders) {
-    try {
-      const path = await findFile(resolve(one), [file], `this task`);
-      const rows = await readJsonLines(path);
-      if (rows.length === 0) throw dataError(`${path} has no rows`, { file: path });
-      return rows.map((row, i) => ({ row, where: `${basename(path)}, row ${i + 1}` }));
-    } catch (error) {
-      problem ??= error;
-    }
-  }
-  throw problem;
-}
-
-function ask({ prompt }: Declaration, { row, where }: Located): string {
-  return fill(prompt, row, where);
+async function readRows(file: string, folder: string, data: DataAccess): Promise<LocatedRow[]> {
+  const isBeside = data.folder === undefined || (await isFile(join(folder, file)));
+  const path = await findFile(isBeside ? folder : resolve(data.folder), [file], "this task");
+  const rows = await fileRows(path, { format: "jsonl" });
+  if (rows.length === 0) throw dataError(`${path} has no rows`, { file: path });
+  return rows;
 }
 
 /** What stands after a shot's prompt: its answer, after a space unless the declaration says otherwise. */
-function solution(declaration: Declaration, located: Located): string {
+function solution(declaration: Declaration, located: LocatedRow): string {
   if (declaration.answer === "generate") {
     const { shot_answer: answer, gold } = declaration;
-    return fill(answer ?? ` ${gold}`, located.row, located.where);
+    return fill(answer ?? ` ${gold}`, located);
   }
   const { choices, correct } = choicesOf(declaration, located);
   return choices[correct] ?? "";
@@ -230,14 +213,15 @@ function solution(declaration: Declaration, located: Located): string {
 /** The choices of a row as continuations, and the right one: by its label, its text, or its index from 0. */
 function choicesOf(
   declaration: ChooseDeclaration,
-  { row, where }: Located,
+  located: LocatedRow,
 ): { choices: string[]; labels: readonly string[]; correct: number } {
-  const texts = textsOf(declaration, row, where);
+  const { where } = located;
+  const texts = textsOf(declaration, located);
   const labels = declaration.labels ?? texts.map((_, i) => LETTERS[i] ?? String(i));
   if (labels.length !== texts.length) {
     throw dataError(`${where} has ${plural(texts.length, "choice")}, and there are ${plural(labels.length, "label")}`);
   }
-  const right = fill(declaration.correct, row, where).trim();
+  const right = fill(declaration.correct, located).trim();
   const byLabel = labels.indexOf(right);
   const byText = texts.map((text) => text.trim()).indexOf(right);
   const byIndex = /^\d+$/.test(right) && Number(right) in texts ? Number(right) : -1;
@@ -255,11 +239,11 @@ function choicesOf(
   return { choices: texts.map((text) => ` ${text}`), labels, correct };
 }
 
-function textsOf({ choices }: ChooseDeclaration, row: Row, where: string): string[] {
-  if (typeof choices !== "string") return choices.map((choice) => fill(choice, row, where));
-  const list = valueAt(row, choices);
+function textsOf({ choices }: ChooseDeclaration, located: LocatedRow): string[] {
+  if (typeof choices !== "string") return choices.map((choice) => fill(choice, located));
+  const list = valueAt(located.row, choices);
   if (!Array.isArray(list) || list.length < 2 || list.some((choice) => typeof choice !== "string")) {
-    throw dataError(`${where}: the field ${choices} must be a list of at least two texts, the choices`);
+    throw dataError(`${located.where}: the field ${choices} must be a list of at least two texts, the choices`);
   }
   return list;
 }

@@ -10,9 +10,10 @@ import {
   chrfFromStatistics,
   chrfStatistics,
 } from "../metrics/index.js";
-import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
-import { type GenerateItem, limitItems, type Metric, type OpenOptions, type Task, type TaskFamily } from "./task.js";
-import { type DataAccess, dataError, findFile, hubRows, readLines, textField } from "./task-data.js";
+import { declareTask } from "./declare-task.js";
+import type { Protocol } from "./protocol.js";
+import type { GenerateItem, Metric, OpenOptions, Task, TaskFamily } from "./task.js";
+import { type DataAccess, dataError, taskRows, textField } from "./task-data.js";
 
 const DATASET = "openlanguagedata/flores_plus";
 const SENTENCES = 1012;
@@ -63,8 +64,6 @@ export const flores: TaskFamily = {
 };
 
 function openFlores(source: Language, target: Language, options: OpenOptions): Task {
-  const protocol = matchProtocol(options.protocol, PROTOCOLS) ?? (PROTOCOLS[0] as Protocol);
-  const shots = shotsOf(protocol, options.shots);
   const pieces = options.pieces ? { pieces: options.pieces } : {};
   const bleu: BleuOptions = { tokenize: options.tokenize ?? bleuTokenizerFor(target.code), ...pieces };
   const subwordBleu: BleuOptions = { tokenize: "flores200", ...pieces };
@@ -73,41 +72,34 @@ function openFlores(source: Language, target: Language, options: OpenOptions): T
     "chrf++": chrfStatistics(CHRF_PLUS_PLUS),
     ...(options.pieces ? { spbleu: bleuStatistics(subwordBleu) } : {}),
   };
-  return {
+  return declareTask(options, PROTOCOLS, (_, shots) => ({
     name: `flores_${source.code}-${target.code}`,
     title: `FLORES ${source.name} to ${target.name}`,
-    protocol,
-    shots,
     metrics: [
       bleuMetric("bleu", "BLEU", bleu),
       chrfMetric("chrf++", "chrF++"),
       ...(options.pieces ? [bleuMetric("spbleu", "spBLEU", subwordBleu)] : []),
     ],
-    executes: false,
-    async load(data, { limit, signal } = {}) {
-      const [sentences, translations] = await readPair(data, source, target, "devtest", signal);
-      const [questions, answers] =
-        shots === 0 ? [[], []] : await readPair(data, source, target, "dev", signal, "for shots");
+    published: { what: "FLORES devtest", count: SENTENCES, unit: "sentence" },
+    async load(data, signal) {
+      const pairs = await readPairs(data, source, target, "devtest", signal);
+      const examples = shots === 0 ? [] : await readPairs(data, source, target, "dev", signal, ", for shots");
       const ask = (text: string) => `${source.name} sentence: ${text}\n${target.name} sentence:`;
-      const shared = questions
+      const shared = examples
         .slice(0, shots)
-        .map((text, i) => `${ask(text)} ${answers[i] ?? ""}\n\n`)
+        .map(([text, translation]) => `${ask(text)} ${translation}\n\n`)
         .join("");
-      const items = sentences.map(
-        (text, i): GenerateItem => ({
+      const items = pairs.map(
+        ([text, translation], i): GenerateItem => ({
           kind: "generate",
           id: String(i + 1),
           prompt: { form: "text", shared, own: ask(text) },
-          gold: translations[i] ?? "",
+          gold: translation,
           stop: ["\n"],
           maxNewTokens: MAX_NEW_TOKENS,
         }),
       );
-      const notes =
-        items.length === SENTENCES
-          ? []
-          : [`FLORES devtest has ${plural(items.length, "sentence")} here, not ${SENTENCES}`];
-      return { items: limitItems(items, limit), notes };
+      return { items };
     },
     read: (_, output) => (typeof output === "string" ? { translation: output.split("\n")[0]?.trim() ?? "" } : {}),
     async score(item, { translation }) {
@@ -116,7 +108,7 @@ function openFlores(source: Language, target: Language, options: OpenOptions): T
         Object.entries(statistics).map(([name, count]) => [name, count(translation, [item.gold])]),
       );
     },
-  };
+  }));
 }
 
 /** A metric whose verdicts are BLEU's statistics. */
@@ -133,47 +125,38 @@ export function chrfMetric(name: string, title: string): Metric {
   return { name, title, of: name, by: "corpus", scale: "points", score, signature };
 }
 
-/** The sentences of both languages, line by line translations of each other. */
-async function readPair(
+/** The sentences of two languages, line by line translations of each other. */
+async function readPairs(
   data: DataAccess,
   source: Language,
   target: Language,
   split: string,
   signal: AbortSignal | undefined,
-  why = "",
-): Promise<[readonly string[], readonly string[]]> {
-  const sentences = await readSentences(data, source, split, signal, why);
-  const translations = await readSentences(data, target, split, signal, why);
+  purpose = "",
+): Promise<(readonly [string, string])[]> {
+  const read = async ({ code, name }: Language): Promise<string[]> => {
+    const folders = ["flores200/", "flores200_dataset/", "flores/"].map((folder) => `${folder}${split}/`);
+    const rows = await taskRows(
+      data,
+      {
+        what: `FLORES ${split} in ${name}${purpose}`,
+        files: [`${split}/`, ...folders, ""].map((folder) => `${folder}${code}.${split}`),
+        read: { format: "text" },
+        dataset: DATASET,
+        // The data set's successor calls simplified and traditional Chinese by the code of Mandarin.
+        config: code.replace(/^zho_/, "cmn_"),
+        split,
+      },
+      signal,
+    );
+    return rows.map((row) => textField(row, "text"));
+  };
+  const [sentences, translations] = [await read(source), await read(target)];
   if (sentences.length !== translations.length) {
     throw dataError(
       `FLORES ${split} has ${plural(sentences.length, "sentence")} in ${source.code} and ${translations.length} in ` +
         `${target.code}; they must be translations of each other, line by line`,
     );
   }
-  return [sentences, translations];
-}
-
-async function readSentences(
-  data: DataAccess,
-  { code, name }: Language,
-  split: string,
-  signal: AbortSignal | undefined,
-  why: string,
-): Promise<string[]> {
-  const what = `FLORES ${split} in ${name}${why === "" ? "" : `, ${why}`}`;
-  const file = `${code}.${split}`;
-  if (data.folder !== undefined) {
-    const folders = ["", "flores200/", "flores200_dataset/", "flores/"].map((folder) => `${folder}${split}/`);
-    return readLines(
-      await findFile(
-        data.folder,
-        [...folders, ""].map((folder) => folder + file),
-        what,
-      ),
-    );
-  }
-  // The data set's successor calls simplified and traditional Chinese by the code of Mandarin.
-  const config = code.replace(/^zho_/, "cmn_");
-  const rows = await hubRows(data, { dataset: DATASET, config, split, signal }, what, [`${split}/${file}`]);
-  return rows.map((row, i) => textField(row, "text", `${DATASET}, ${config}, ${split}, row ${i + 1}`));
+  return sentences.map((text, i) => [text, translations[i] ?? ""]);
 }

@@ -30,7 +30,7 @@ export type {
   TaskFamily,
   Verdict,
 } from "./task.js";
-export { type DataAccess, type LoadRows, MISSING_DATA, type Row, readLines } from "./task-data.js";
+export { type DataAccess, type LoadRows, MISSING_DATA } from "./task-data.js";
 
 /** The built-in tasks: MGSM, Belebele, FLORES, MBPP and MMLU, each with its names and protocols. */
 export const TASK_FAMILIES: readonly TaskFamily[] = [mgsm, belebele, flores, mbpp, mmlu];

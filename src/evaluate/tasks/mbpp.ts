@@ -1,10 +1,11 @@
 // MBPP: small Python programs from a sentence, judged by executing tests. Austin et al. 2021, arXiv 2108.07732.
 // Programs are executed by what the caller passes in, never here.
-import { type Language, plural, RecipeError, requireLanguage } from "../../core/index.js";
+import { type Language, RecipeError, requireLanguage } from "../../core/index.js";
 import { asGenerate } from "./choosing.js";
-import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
-import { type GenerateItem, limitItems, type OpenOptions, type Task, type TaskFamily } from "./task.js";
-import { type DataAccess, dataError, findFile, hubRows, type Row, readJsonLines, textField } from "./task-data.js";
+import { declareTask } from "./declare-task.js";
+import type { Protocol } from "./protocol.js";
+import type { GenerateItem, OpenOptions, Task, TaskFamily } from "./task.js";
+import { type DataAccess, dataError, fileRows, findFile, type LocatedRow, taskRows, textField } from "./task-data.js";
 
 interface MbppProtocol extends Protocol {
   readonly form: "docstring" | "austin";
@@ -69,16 +70,13 @@ export const mbpp: TaskFamily = {
 };
 
 function openMbpp(language: Language | undefined, options: OpenOptions): Task {
-  const protocol = (matchProtocol(options.protocol, PROTOCOLS) ?? PROTOCOLS[0]) as MbppProtocol;
-  const shots = shotsOf(protocol, options.shots);
-  return {
+  return declareTask(options, PROTOCOLS, (protocol, shots) => ({
     name: language ? `mbpp_${language.code}` : "mbpp",
     title: language ? `MBPP ${language.name}` : "MBPP",
-    protocol,
-    shots,
     metrics: [{ name: "pass@1", title: "pass@1", of: "pass@1", by: "mean", scale: "share" }],
     executes: true,
-    async load(data, { limit, signal } = {}) {
+    published: { what: "MBPP", count: LAST_TEST - FIRST_TEST + 1, unit: "problem" },
+    async load(data, signal) {
       const test = await readProblems(data, language, "test", signal);
       const examples = shots === 0 ? [] : await readProblems(data, language, "prompt", signal);
       const shared = shots === 0 ? "" : shotsOfAustin(examples, shots, protocol);
@@ -93,10 +91,7 @@ function openMbpp(language: Language | undefined, options: OpenOptions): Task {
           tests: testsOf(problem, protocol),
         }),
       );
-      const expected = LAST_TEST - FIRST_TEST + 1;
-      const notes =
-        items.length === expected ? [] : [`MBPP has ${plural(items.length, "problem")} here, not ${expected}`];
-      return { items: limitItems(items, limit), notes };
+      return { items };
     },
     read: (_, output) => (typeof output === "string" ? { program: output } : {}),
     async score(item, { program }, { executor, signal } = {}) {
@@ -110,7 +105,7 @@ function openMbpp(language: Language | undefined, options: OpenOptions): Task {
       const { outcome } = await executor.run(parts, { signal });
       return { "pass@1": outcome === "passed" ? 1 : 0 };
     },
-  };
+  }));
 }
 
 interface Problem {
@@ -155,27 +150,21 @@ async function readProblems(
   split: "test" | "prompt",
   signal: AbortSignal | undefined,
 ): Promise<Problem[]> {
+  if (language && data.folder === undefined) {
+    throw dataError(`a translation of MBPP is read from a folder; pass --data DIR with mbpp_${language.code}.jsonl`);
+  }
+  const source = { what: "MBPP", files: filesOf("mbpp"), dataset: DATASET, config: "full", split };
   const isMeant = ({ id }: Problem) => (split === "test" ? id >= FIRST_TEST && id <= LAST_TEST : id < FIRST_TEST);
-  if (data.folder === undefined) {
-    if (language) {
-      throw dataError(`a translation of MBPP is read from a folder: give --data DIR with mbpp_${language.code}.jsonl`);
-    }
-    const rows = await hubRows(data, { dataset: DATASET, config: "full", split, signal }, "MBPP", ["mbpp.jsonl"]);
-    return rows.map((row, i) => problemOf(row, `${DATASET}, ${split}, row ${i + 1}`)).filter(isMeant);
-  }
-  const file = await findFile(data.folder, ["mbpp.jsonl", "mbpp/mbpp.jsonl"], "MBPP");
-  const rows = await readJsonLines(file);
-  const problems = rows.map((row, i) => problemOf(row, `${file}, row ${i + 1}`)).filter(isMeant);
+  const problems = (await taskRows(data, source, signal)).map(problemOf).filter(isMeant);
   if (problems.length === 0) {
-    throw dataError(`${file} has no problems from ${FIRST_TEST} to ${LAST_TEST}, which are the test split`, { file });
+    const place = data.folder ?? DATASET;
+    throw dataError(`MBPP in ${place} has no problems from ${FIRST_TEST} to ${LAST_TEST}, which are the test split`);
   }
-  if (!language) return problems;
-  const names = [`mbpp_${language.code}.jsonl`, `mbpp/mbpp_${language.code}.jsonl`];
-  const translation = await findFile(data.folder, names, `MBPP in ${language.name} (task_id and text of each problem)`);
-  const texts = new Map<number, string>();
-  for (const [i, row] of (await readJsonLines(translation)).entries()) {
-    texts.set(Number(row.task_id), textField(row, "text", `${translation}, row ${i + 1}`));
-  }
+  if (!language || data.folder === undefined) return problems;
+  const what = `MBPP in ${language.name} (task_id and text of each problem)`;
+  const translation = await findFile(data.folder, filesOf(`mbpp_${language.code}`), what);
+  const rows = await fileRows(translation, { signal });
+  const texts = new Map(rows.map((located) => [Number(located.row.task_id), textField(located, "text")]));
   return problems.map((problem) => {
     const text = texts.get(problem.id);
     if (text === undefined) throw dataError(`${translation} lacks problem ${problem.id}`, { file: translation });
@@ -183,7 +172,10 @@ async function readProblems(
   });
 }
 
-function problemOf(row: Row, where: string): Problem {
+const filesOf = (name: string) => [`${name}.jsonl`, `mbpp/${name}.jsonl`];
+
+function problemOf(located: LocatedRow): Problem {
+  const { row, where } = located;
   const id = Number(row.task_id);
   if (!Number.isInteger(id)) throw dataError(`${where}: task_id is ${JSON.stringify(row.task_id)}; expected a number`);
   const tests = row.test_list;
@@ -192,8 +184,8 @@ function problemOf(row: Row, where: string): Problem {
   }
   return {
     id,
-    text: textField(row, "text", where),
-    code: textField(row, "code", where),
+    text: textField(located, "text"),
+    code: textField(located, "code"),
     setup: typeof row.test_setup_code === "string" ? row.test_setup_code : "",
     tests,
   };

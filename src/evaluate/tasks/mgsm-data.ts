@@ -1,9 +1,8 @@
 // The files of MGSM: problems as headerless TSV, exemplars as exemplars.json or the exemplars.py they come from, or the
 // rows of the hub.
-import { plural } from "../../core/index.js";
 import { MGSM_LANGUAGES, type MgsmLanguage, parseDecimal } from "../answers/index.js";
 import { parsePythonDictionary } from "./python-literal.js";
-import { type DataAccess, dataError, findFile, hubRows, readLines, readText, textField } from "./task-data.js";
+import { type DataAccess, dataError, findFile, readText, taskRows, textField } from "./task-data.js";
 
 export interface MgsmProblem {
   readonly question: string;
@@ -29,34 +28,25 @@ export async function readMgsmProblems(
   language: MgsmLanguage,
   signal?: AbortSignal,
 ): Promise<MgsmProblem[]> {
-  const what = `MGSM in ${language}`;
-  const files = [`mgsm_${language}.tsv`, `mgsm/mgsm_${language}.tsv`];
-  if (data.folder === undefined) {
-    const rows = await hubRows(data, { dataset: DATASET, config: language, split: "test", signal }, what, [
-      `mgsm_${language}.tsv`,
-    ]);
-    return rows.map((row, i) => {
-      const where = `${DATASET}, ${language}, test, row ${i + 1}`;
-      return problem(textField(row, "question", where), textField(row, "answer_number", where), where);
-    });
-  }
-  const file = await findFile(data.folder, files, what);
-  return (await readLines(file)).map((line, i) => {
-    const fields = line.split("\t");
-    if (fields.length !== 2) {
-      throw dataError(
-        `${file}, line ${i + 1} has ${plural(fields.length, "field")}; expected a question, a tab, and the number`,
-        { file },
-      );
-    }
-    return problem(fields[0] ?? "", fields[1] ?? "", `${file}, line ${i + 1}`);
+  const name = `mgsm_${language}.tsv`;
+  const rows = await taskRows(
+    data,
+    {
+      what: `MGSM in ${language}`,
+      files: [name, `mgsm/${name}`],
+      read: { header: ["question", "answer_number"] },
+      dataset: DATASET,
+      config: language,
+      split: "test",
+    },
+    signal,
+  );
+  return rows.map((located) => {
+    const answer = textField(located, "answer_number");
+    const number = parseDecimal(answer);
+    if (number === undefined) throw dataError(`${located.where}: the answer ${JSON.stringify(answer)} is not a number`);
+    return { question: textField(located, "question"), answer: number };
   });
-}
-
-function problem(question: string, answer: string, where: string): MgsmProblem {
-  const number = parseDecimal(answer);
-  if (number === undefined) throw dataError(`${where}: the answer ${JSON.stringify(answer)} is not a number`);
-  return { question, answer: number };
 }
 
 /** The exemplars of a language, in their order. */
@@ -66,22 +56,19 @@ export async function readMgsmExemplars(
   signal?: AbortSignal,
 ): Promise<MgsmExemplar[]> {
   const what = "the exemplars of MGSM";
-  if (data.folder === undefined) {
-    const request = { dataset: DATASET, config: language, split: "train", signal };
-    const rows = await hubRows(data, request, what, ["exemplars.json"]);
-    return rows.map((row, i) => {
-      const where = `${DATASET}, ${language}, train, row ${i + 1}`;
-      return {
-        question: textField(row, "question", where),
-        answer: textField(row, "answer", where),
-        number: textField(row, "answer_number", where),
-      };
-    });
-  }
   const names = ["exemplars.json", "exemplars.py"];
-  const file = await findFile(data.folder, [...names, ...names.map((name) => `mgsm/${name}`)], what);
-  const content = file.endsWith(".py") ? fromPython(await readText(file), file) : fromJson(await readText(file), file);
-  return exemplarsOf(content, language, file);
+  const files = [...names, ...names.map((name) => `mgsm/${name}`)];
+  if (data.folder === undefined) {
+    const rows = await taskRows(data, { what, files, dataset: DATASET, config: language, split: "train" }, signal);
+    return rows.map((located) => ({
+      question: textField(located, "question"),
+      answer: textField(located, "answer"),
+      number: textField(located, "answer_number"),
+    }));
+  }
+  const file = await findFile(data.folder, files, what);
+  const text = await readText(file);
+  return exemplarsOf(file.endsWith(".py") ? fromPython(text, file) : fromJson(text, file), language, file);
 }
 
 interface Exemplars {
@@ -117,11 +104,11 @@ function exemplarsOf({ exemplars, numbers }: Exemplars, language: MgsmLanguage, 
   }
   return Object.values(ofLanguage as Record<string, unknown>).map((value, i) => {
     const where = `${file}, ${language}, exemplar ${i + 1}`;
-    const { q, a } = (value ?? {}) as Record<string, unknown>;
+    const located = { row: { ...(value as object | null), number: numbers[i] }, where };
     return {
-      question: textField({ q }, "q", where),
-      answer: textField({ a }, "a", where),
-      number: textField({ number: numbers[i] }, "number", where),
+      question: textField(located, "q"),
+      answer: textField(located, "a"),
+      number: textField(located, "number"),
     };
   });
 }

@@ -1,19 +1,11 @@
 // MGSM: 250 grade-school problems in eleven languages, answered by a number. Shi et al. 2022, arXiv 2210.03057.
 import { findLanguage, plural, RecipeError } from "../../core/index.js";
 import { isMgsmLanguage, MGSM_LANGUAGES, type MgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
+import { declareTask } from "./declare-task.js";
 import { MGSM_EXEMPLARS, MGSM_PROBLEMS, type MgsmExemplar, readMgsmExemplars, readMgsmProblems } from "./mgsm-data.js";
 import { MGSM_WORDS, type MgsmWords, prefixed } from "./mgsm-language.js";
-import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
-import {
-  type GenerateItem,
-  limitItems,
-  type Message,
-  type Metric,
-  type OpenOptions,
-  type Prompt,
-  type Task,
-  type TaskFamily,
-} from "./task.js";
+import type { Protocol } from "./protocol.js";
+import type { GenerateItem, Message, Metric, OpenOptions, Prompt, Task, TaskFamily } from "./task.js";
 
 interface MgsmProtocol extends Protocol {
   readonly form: "steps" | "number" | "chat";
@@ -107,53 +99,46 @@ export const mgsm: TaskFamily = {
 };
 
 function openMgsm(language: MgsmLanguage, options: OpenOptions): Task {
-  const protocol = (matchProtocol(options.protocol, PROTOCOLS) ?? PROTOCOLS[0]) as MgsmProtocol;
-  const shots = shotsOf(protocol, options.shots);
-  const answers = protocol.answersIn === "en" ? "en" : language;
-  return {
-    name: `mgsm_${language}`,
-    title: `MGSM ${MGSM_WORDS[language].name}`,
-    protocol,
-    shots,
-    metrics: METRICS,
-    executes: false,
-    async load(data, { limit, signal } = {}) {
-      const problems = await readMgsmProblems(data, language, signal);
-      const exemplars = shots === 0 ? [] : await readMgsmExemplars(data, language, signal);
-      const steps = answers === language || shots === 0 ? exemplars : await readMgsmExemplars(data, answers, signal);
-      if (exemplars.length < shots || steps.length < shots) {
-        throw new RecipeError(`there are ${plural(exemplars.length, "exemplar")} in ${language}, not ${shots}`);
-      }
-      const pairs = exemplars.slice(0, shots).map((one, i) => ({ ...one, answer: steps[i]?.answer ?? "" }));
-      const ask = prompter(protocol, MGSM_WORDS[language], MGSM_WORDS[answers], pairs);
-      const items = problems.map(
-        ({ question, answer }, i): GenerateItem => ({
-          kind: "generate",
-          id: String(i + 1),
-          prompt: ask(question),
-          gold: answer,
-          stop: stopsOf(protocol, MGSM_WORDS[language]),
-          maxNewTokens: protocol.maxNewTokens,
-        }),
-      );
-      const notes =
-        items.length === MGSM_PROBLEMS
-          ? []
-          : [`MGSM ${language} has ${plural(items.length, "problem")} here, not ${MGSM_PROBLEMS}`];
-      return { items: limitItems(items, limit), notes };
-    },
-    read(_, output) {
-      if (typeof output !== "string") return {};
-      const { strict, flexible } = readMgsmAnswer(output, answers, {
-        form: protocol.form === "number" ? "number" : "reasoning",
-      });
-      return { ...(strict === undefined ? {} : { strict }), ...(flexible === undefined ? {} : { flexible }) };
-    },
-    async score(item, { strict, flexible }) {
-      const isRight = (reading: unknown) => (typeof reading === "string" && sameNumber(reading, item.gold) ? 1 : 0);
-      return { strict: isRight(strict), flexible: isRight(flexible) };
-    },
-  };
+  return declareTask(options, PROTOCOLS, (protocol, shots) => {
+    const answers = protocol.answersIn === "en" ? "en" : language;
+    const form = protocol.form === "number" ? "number" : "reasoning";
+    return {
+      name: `mgsm_${language}`,
+      title: `MGSM ${MGSM_WORDS[language].name}`,
+      metrics: METRICS,
+      published: { what: `MGSM ${language}`, count: MGSM_PROBLEMS, unit: "problem" },
+      async load(data, signal) {
+        const problems = await readMgsmProblems(data, language, signal);
+        const exemplars = shots === 0 ? [] : await readMgsmExemplars(data, language, signal);
+        const steps = answers === language || shots === 0 ? exemplars : await readMgsmExemplars(data, answers, signal);
+        if (exemplars.length < shots || steps.length < shots) {
+          throw new RecipeError(`there are ${plural(exemplars.length, "exemplar")} in ${language}, not ${shots}`);
+        }
+        const pairs = exemplars.slice(0, shots).map((one, i) => ({ ...one, answer: steps[i]?.answer ?? "" }));
+        const ask = prompter(protocol, MGSM_WORDS[language], MGSM_WORDS[answers], pairs);
+        const items = problems.map(
+          ({ question, answer }, i): GenerateItem => ({
+            kind: "generate",
+            id: String(i + 1),
+            prompt: ask(question),
+            gold: answer,
+            stop: stopsOf(protocol, MGSM_WORDS[language]),
+            maxNewTokens: protocol.maxNewTokens,
+          }),
+        );
+        return { items };
+      },
+      read(_, output) {
+        if (typeof output !== "string") return {};
+        const { strict, flexible } = readMgsmAnswer(output, answers, { form });
+        return { ...(strict === undefined ? {} : { strict }), ...(flexible === undefined ? {} : { flexible }) };
+      },
+      async score(item, { strict, flexible }) {
+        const isRight = (reading: unknown) => (typeof reading === "string" && sameNumber(reading, item.gold) ? 1 : 0);
+        return { strict: isRight(strict), flexible: isRight(flexible) };
+      },
+    };
+  });
 }
 
 function stopsOf({ form }: MgsmProtocol, { question }: MgsmWords): string[] {

@@ -1,19 +1,19 @@
 // MMLU: multiple-choice questions in 57 subjects. Hendrycks et al. 2021, arXiv 2009.03300.
 
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { closest, findLanguage, formatSome, groupBy, plural, RecipeError } from "../../core/index.js";
-import { LETTER_CHOICES, LETTERS, readChoice, scoreChoice } from "./choosing.js";
-import { parseCsv } from "./csv.js";
-import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
-import { type ChooseItem, limitItems, type Metric, type OpenOptions, type Task, type TaskFamily } from "./task.js";
+import { didYouMean, findLanguage, formatSome, groupBy, plural, RecipeError } from "../../core/index.js";
+import { indexOfLetter, LETTERS, letterItem, readChoice, scoreChoice } from "./choosing.js";
+import { declareTask } from "./declare-task.js";
+import type { Protocol } from "./protocol.js";
+import type { Metric, OpenOptions, Task, TaskFamily } from "./task.js";
 import {
   type DataAccess,
   dataError,
-  hubRows,
-  listFiles,
+  fileRows,
+  type LocatedRow,
   missingDataError,
-  type Row,
-  readText,
+  taskRows,
   textField,
 } from "./task-data.js";
 
@@ -81,9 +81,9 @@ export const mmlu: TaskFamily = {
     }
     const language = findLanguage(part);
     if (!language) {
-      const meant = closest(part, MMLU_SUBJECTS);
+      const names = MMLU_SUBJECTS.map((subject) => `mmlu_${subject}`);
       throw new RecipeError(
-        `${name}: MMLU has no subject ${part}, nor is it a language${meant ? `; did you mean mmlu_${meant}?` : ""}`,
+        `${name}: ${part} is neither a subject of MMLU nor a language${didYouMean(name, names)}`,
         [],
         { field: "tasks" },
       );
@@ -107,48 +107,37 @@ interface MmluTask {
 }
 
 function openMmlu({ name, title, subjects, folder }: MmluTask, options: OpenOptions): Task {
-  const protocol = matchProtocol(options.protocol, PROTOCOLS) ?? (PROTOCOLS[0] as Protocol);
-  const shots = shotsOf(protocol, options.shots);
-  const isStripped = protocol.name.startsWith("lm-eval/");
-  return {
-    name,
-    title,
-    protocol,
-    shots,
-    metrics: subjects.length === 1 ? METRICS.slice(0, 1) : METRICS,
-    executes: false,
-    async load(data, { limit, signal } = {}) {
-      const test = await readSplit(data, folder, "test", subjects, signal);
-      const dev = shots === 0 ? undefined : await readSplit(data, folder, "dev", subjects, signal);
-      const format = (question: Question) => formatQuestion(question, isStripped);
-      const items = [...test.questions].flatMap(([subject, questions]) => {
-        const examples = dev?.questions.get(subject) ?? [];
-        if (examples.length < shots) {
-          throw dataError(
-            `MMLU ${subject} has ${plural(examples.length, "dev question")} here, too few for ${shots} shots`,
-          );
-        }
-        const heading = `The following are multiple choice questions (with answers) about ${spoken(subject)}.\n\n`;
-        const solved = examples.slice(0, shots).map((one) => `${format(one)} ${LETTERS[one.correct]}\n\n`);
-        const shared = heading + solved.join("");
-        return questions.map(
-          (question, i): ChooseItem => ({
-            kind: "choose",
-            id: `${subject}/${i + 1}`,
-            group: subject,
-            prompt: { form: "text", shared, own: format(question) },
-            choices: LETTER_CHOICES,
-            labels: LETTERS,
-            correct: question.correct,
-            gold: LETTERS[question.correct] ?? "",
-          }),
-        );
-      });
-      return { items: limitItems(items, limit), notes: test.notes };
-    },
-    read: readChoice,
-    score: scoreChoice,
-  };
+  return declareTask(options, PROTOCOLS, (protocol, shots) => {
+    const isStripped = protocol.name.startsWith("lm-eval/");
+    const format = (question: Question) => formatQuestion(question, isStripped);
+    return {
+      name,
+      title,
+      metrics: subjects.length === 1 ? METRICS.slice(0, 1) : METRICS,
+      async load(data, signal) {
+        const test = await readSplit(data, folder, "test", subjects, signal);
+        const dev = shots === 0 ? undefined : await readSplit(data, folder, "dev", subjects, signal);
+        const items = [...test.questions].flatMap(([subject, questions]) => {
+          const examples = dev?.questions.get(subject) ?? [];
+          if (examples.length < shots) {
+            throw dataError(
+              `MMLU ${subject} has ${plural(examples.length, "dev question")} here, too few for ${shots} shots`,
+            );
+          }
+          const heading = `The following are multiple choice questions (with answers) about ${spoken(subject)}.\n\n`;
+          const solved = examples.slice(0, shots).map((one) => `${format(one)} ${LETTERS[one.correct]}\n\n`);
+          const shared = heading + solved.join("");
+          return questions.map((question, i) => {
+            const prompt = { form: "text", shared, own: format(question) } as const;
+            return letterItem({ id: `${subject}/${i + 1}`, group: subject, prompt, correct: question.correct });
+          });
+        });
+        return { items, notes: test.notes };
+      },
+      read: readChoice,
+      score: scoreChoice,
+    };
+  });
 }
 
 const spoken = (subject: string) => subject.replaceAll("_", " ");
@@ -177,20 +166,19 @@ async function readSplit(
   signal: AbortSignal | undefined,
 ): Promise<Split> {
   if (data.folder !== undefined) return readFolder(data.folder, folder, split, subjects);
-  const what = `MMLU, ${split}`;
-  const expected = `${folder}/${split}/SUBJECT_${split}.csv`;
+  const files = [`${folder}/${split}/SUBJECT_${split}.csv`];
   if (folder !== "mmlu") {
-    throw dataError(`a translation of MMLU is read from a folder: give --data DIR with ${expected}`);
+    throw dataError(`a translation of MMLU is read from a folder; pass --data DIR with ${files}`);
   }
   // One request holds all subjects; each row names its own.
-  const rows = await hubRows(data, { dataset: DATASET, config: "all", split, signal }, what, [expected]);
-  const bySubject = groupBy(rows, (row) => textField(row, "subject", `${DATASET}, ${split}`));
-  const questions = subjects.map((subject): [string, Question[]] => [
-    subject,
-    (bySubject.get(subject) ?? []).map((row, i) => questionOf(row, `${DATASET}, ${subject}, ${split}, row ${i + 1}`)),
-  ]);
-  return { questions: new Map(questions.filter(([, rows]) => rows.length > 0)), notes: [] };
+  const source = { what: `MMLU, ${split}`, files, dataset: DATASET, config: "all", split };
+  const bySubject = groupBy(await taskRows(data, source, signal), (located) => textField(located, "subject"));
+  const found = subjects.filter((subject) => bySubject.has(subject));
+  const questions = found.map((subject) => [subject, (bySubject.get(subject) ?? []).map(questionOf)] as const);
+  return { questions: new Map(questions), notes: [] };
 }
+
+const CSV_COLUMNS = ["question", ...LETTERS, "answer"];
 
 async function readFolder(root: string, folder: string, split: string, subjects: readonly string[]): Promise<Split> {
   const folders = [split, `${folder}/${split}`, `data/${split}`, `${folder}/data/${split}`];
@@ -198,29 +186,26 @@ async function readFolder(root: string, folder: string, split: string, subjects:
   const candidates = folder === "mmlu" ? folders : folders.slice(1, 2).concat(folders.slice(3));
   for (const candidate of candidates) {
     const path = join(root, candidate);
-    const files = await listFiles(path);
-    const found = (files ?? []).flatMap((file) => {
-      const match = /^(.+)_(dev|test)(\..+)?\.csv$/.exec(file);
-      return match?.[2] === split && subjects.includes(match[1] ?? "")
-        ? [{ subject: match[1] ?? "", file, part: match[3] }]
-        : [];
-    });
-    if (found.length === 0) continue;
+    const names = await readdir(path).catch((): string[] => []);
+    const files = new Map<string, string>();
+    for (const name of names.sort()) {
+      const subject = new RegExp(`^(.+)_${split}(?:\\..+)?\\.csv$`).exec(name)?.[1] ?? "";
+      if (subjects.includes(subject)) files.set(subject, name);
+    }
+    if (files.size === 0) continue;
     const questions = new Map<string, Question[]>();
-    for (const { subject, file } of found) questions.set(subject, await readCsvFile(join(path, file)));
-    const missing = subjects.filter((subject) => !questions.has(subject));
-    const cut = found.filter(({ part }) => part !== undefined);
-    return {
-      questions: new Map(
-        subjects.flatMap((subject) => (questions.has(subject) ? [[subject, questions.get(subject) ?? []]] : [])),
-      ),
-      notes: [
-        ...(missing.length > 0
-          ? [`${plural(missing.length, "subject")} missing in ${path}: ${formatSome(missing)}`]
-          : []),
-        ...cut.map(({ subject, file }) => `${subject} is a part of its questions: ${file}`),
-      ],
-    };
+    const notes: string[] = [];
+    const missing = subjects.filter((subject) => !files.has(subject));
+    if (missing.length > 0)
+      notes.push(`${plural(missing.length, "subject")} missing in ${path}: ${formatSome(missing)}`);
+    for (const subject of subjects) {
+      const name = files.get(subject);
+      if (name === undefined) continue;
+      const rows = await fileRows(join(path, name), { format: "csv", header: CSV_COLUMNS });
+      questions.set(subject, rows.map(questionOf));
+      if (name !== `${subject}_${split}.csv`) notes.push(`${subject} is a part of its questions: ${name}`);
+    }
+    return { questions, notes };
   }
   throw missingDataError(
     `${root} has no MMLU ${split} questions; expected one of ${candidates.map((one) => `${one}/SUBJECT_${split}.csv`).join(", ")}`,
@@ -228,26 +213,13 @@ async function readFolder(root: string, folder: string, split: string, subjects:
   );
 }
 
-async function readCsvFile(file: string): Promise<Question[]> {
-  return parseCsv(await readText(file)).map((fields, i) => {
-    const [question = "", ...rest] = fields;
-    const correct = (LETTERS as readonly string[]).indexOf(rest[4] ?? "");
-    if (fields.length !== 6 || correct < 0) {
-      throw dataError(
-        `${file}, row ${i + 1} has ${plural(fields.length, "field")}, the last ${JSON.stringify(fields.at(-1))}; ` +
-          "expected the question, four choices, and A, B, C or D",
-        { file },
-      );
-    }
-    return { question, choices: rest.slice(0, 4), correct };
-  });
-}
-
-function questionOf(row: Row, where: string): Question {
-  const { choices, answer } = row;
-  const correct = typeof answer === "string" ? (LETTERS as readonly string[]).indexOf(answer) : Number(answer);
-  if (!Array.isArray(choices) || choices.length !== 4 || !(correct in LETTERS)) {
-    throw dataError(`${where}: expected four choices, and an answer from 0 to 3`);
+/** A row of the hub has a list of choices, a row of a file a column for each. */
+function questionOf(located: LocatedRow): Question {
+  const { choices = LETTERS.map((letter) => located.row[letter]), answer } = located.row;
+  const correct = indexOfLetter(answer);
+  if (!Array.isArray(choices) || choices.length !== 4 || correct === undefined) {
+    const found = JSON.stringify(answer);
+    throw dataError(`${located.where}: the answer is ${found}; expected four choices, and A, B, C or D (0 to 3)`);
   }
-  return { question: textField(row, "question", where), choices: choices.map(String), correct };
+  return { question: textField(located, "question"), choices: choices.map(String), correct };
 }

@@ -1,22 +1,10 @@
-// Where tasks get their rows: from files in a folder, in the layouts people have, or from the hub through a function
-// that is passed in. Readers of data sets for training are data/'s business.
+// Where tasks get their rows: files in a folder, in the layouts people have, or the Hugging Face Hub.
 
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import {
-  formatBytes,
-  formatSome,
-  isFile,
-  isObject,
-  isSystemError,
-  LayergraftError,
-  own,
-  readBounded,
-} from "../../core/index.js";
+import { formatBytes, formatSome, isFile, isSystemError, LayergraftError, own, readBounded } from "../../core/index.js";
+import { type ReadOptions, type Row, readRows } from "../../data/index.js";
 
-export type Row = Readonly<Record<string, unknown>>;
-
-/** Rows of a data set of the hub, all of them in their order. */
+/** Reads all rows of a data set of the hub, in order. */
 export type LoadRows = (request: {
   /** Such as `cais/mmlu`. */
   readonly dataset: string;
@@ -26,14 +14,17 @@ export type LoadRows = (request: {
 }) => Promise<readonly Row[]>;
 
 export interface DataAccess {
-  /** Folder with the data set's files, or with a folder of them per data set. */
+  /** Folder with the files of data sets, directly or in a folder per data set. */
   readonly folder?: string | undefined;
-  /** Where there is no folder. */
+  /** Used without `folder`. */
   readonly loadRows?: LoadRows | undefined;
 }
 
-// The largest file of the data sets here has 6 MB.
-const MAX_DATA_BYTES = 500_000_000;
+/** A row, and its file and line for messages. */
+export interface LocatedRow {
+  readonly row: Row;
+  readonly where: string;
+}
 
 export function dataError(
   message: string,
@@ -43,7 +34,7 @@ export function dataError(
   return new LayergraftError("data", message, where, cause);
 }
 
-/** Data that is not in the folder it was looked for in. */
+/** Code of the error for data that is not in its folder. */
 export const MISSING_DATA = "missing-data";
 
 export function missingDataError(message: string, folder: string): LayergraftError {
@@ -51,41 +42,79 @@ export function missingDataError(message: string, folder: string): LayergraftErr
 }
 
 /**
- * The first of several paths that is there, within the folder of the data.
+ * The first of several paths in a folder that is a file.
  * @param what for messages: `MGSM in Swahili`
  * @throws {LayergraftError} naming all of them
  */
-export async function findFile(folder: string, candidates: readonly string[], what: string): Promise<string> {
-  for (const candidate of candidates) {
-    const path = join(folder, candidate);
-    if (await isFile(path)) return path;
+export async function findFile(folder: string, paths: readonly string[], what: string): Promise<string> {
+  for (const path of paths) {
+    if (await isFile(join(folder, path))) return join(folder, path);
   }
-  throw missingDataError(
-    `${folder} has no data for ${what}; expected ${candidates.length > 1 ? "one of " : ""}${candidates.join(", ")}`,
-    folder,
-  );
+  const expected = `${paths.length > 1 ? "one of " : ""}${paths.join(", ")}`;
+  throw missingDataError(`${folder} has no data for ${what}; expected ${expected}`, folder);
 }
 
-/** Files of a folder by what their names match; undefined where the folder is not there. */
-export async function listFiles(folder: string): Promise<string[] | undefined> {
-  try {
-    return (await readdir(folder)).sort();
-  } catch (error) {
-    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return undefined;
-    throw error;
+/** Rows of a file; a row that cannot be read is an error. */
+export async function fileRows(file: string, options: ReadOptions = {}): Promise<LocatedRow[]> {
+  const onBad = ({ line, reason }: { readonly line: number; readonly reason: string }): never => {
+    throw dataError(`${file}, line ${line}: ${reason}`, { file });
+  };
+  const located: LocatedRow[] = [];
+  for await (const { rows, lines } of readRows([file], { ...options, onBadRow: "skip", onBad })) {
+    for (const [i, row] of rows.entries()) located.push({ row, where: `${file}, line ${lines[i]}` });
   }
+  return located;
 }
 
-/**
- * A whole text file.
- * @param options.keepMark keep a byte-order mark as the character that it is; default false
- */
-export async function readText(file: string, options: { readonly keepMark?: boolean } = {}): Promise<string> {
+/** Rows of a task, in a folder and on the hub. */
+export interface TaskRows {
+  /** For messages. */
+  readonly what: string;
+  /** Where they may be in the folder. */
+  readonly files: readonly string[];
+  /** How to read a file, where its name does not say so. */
+  readonly read?: ReadOptions;
+  readonly dataset: string;
+  readonly config: string;
+  readonly split: string;
+}
+
+/** Reads rows from the folder of the data, or from the hub if there is none. */
+export async function taskRows(
+  data: DataAccess,
+  { what, files, read, dataset, config, split }: TaskRows,
+  signal: AbortSignal | undefined,
+): Promise<LocatedRow[]> {
+  if (data.folder !== undefined) return fileRows(await findFile(data.folder, files, what), { ...read, signal });
+  if (!data.loadRows) {
+    throw dataError(
+      `there is no data for ${what}; pass a folder with ${files[0]} (--data DIR), or read ${dataset} of the hub`,
+    );
+  }
+  const rows = await data.loadRows({ dataset, config, split, signal });
+  return rows.map((row, i) => ({ row, where: `${dataset}, ${config}, ${split}, row ${i + 1}` }));
+}
+
+/** A field of a row that must be text or a number, as text. */
+export function textField({ row, where }: LocatedRow, field: string): string {
+  const value = own(row, field);
+  if (typeof value === "string") return value;
+  if (typeof value === "number" || typeof value === "bigint") return String(value);
+  const found = value === undefined || value === null ? "is missing" : `is ${JSON.stringify(value)}`;
+  const fields = formatSome(Object.keys(row), 12);
+  throw dataError(`${where}: the field ${field} ${found}; expected text. Its fields are ${fields}`, { field });
+}
+
+// The largest file of the data sets here has 6 MB.
+const MAX_FILE_BYTES = 500_000_000;
+
+/** A whole text file, with its byte-order mark if it has one. */
+export async function readText(file: string): Promise<string> {
   try {
-    const tooLarge = () =>
-      dataError(`${file} has more than ${formatBytes(MAX_DATA_BYTES)}, too many for a data file`, { file });
-    const bytes = await readBounded(file, MAX_DATA_BYTES, tooLarge);
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: options.keepMark ?? false }).decode(bytes);
+    const tooLarge = () => dataError(`${file} has more than ${formatBytes(MAX_FILE_BYTES)}; split it`, { file });
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(
+      await readBounded(file, MAX_FILE_BYTES, tooLarge),
+    );
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw dataError(`${file} does not exist`, { file }, error);
     if (isSystemError(error, "EISDIR")) throw dataError(`${file} is a folder; give a file`, { file }, error);
@@ -94,62 +123,9 @@ export async function readText(file: string, options: { readonly keepMark?: bool
   }
 }
 
-/**
- * Lines of a file, without the line ends and without an empty one after the last. Only \n and \r\n end a line: data
- * sets hold U+2028 and form feeds within lines.
- */
-export async function readLines(file: string, options: { readonly keepMark?: boolean } = {}): Promise<string[]> {
-  const text = await readText(file, options);
-  const lines = text.split("\n").map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
+/** Lines of a file without their ends, \n or \r\n. Nothing else ends a line: data sets have U+2028 within lines. */
+export async function readLines(file: string): Promise<string[]> {
+  const lines = (await readText(file)).split("\n").map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line));
   if (lines.at(-1) === "") lines.pop();
   return lines;
-}
-
-/** Objects of a JSON Lines file; empty lines are skipped. */
-export async function readJsonLines(file: string): Promise<Row[]> {
-  const lines = await readLines(file);
-  return lines.flatMap((line, i): Row[] => {
-    if (line.trim() === "") return [];
-    let value: unknown;
-    try {
-      value = JSON.parse(line);
-    } catch (error) {
-      throw dataError(`${file}, line ${i + 1} is not JSON: ${(error as Error).message}`, { file }, error);
-    }
-    if (!isObject(value)) {
-      throw dataError(`${file}, line ${i + 1} is not a JSON object; JSON Lines has one on each line`, { file });
-    }
-    return [value as Row];
-  });
-}
-
-/**
- * A field of a row that must be text; numbers are taken as they are written.
- * @param where for messages: file and row
- */
-export function textField(row: Row, field: string, where: string): string {
-  const value = own(row, field);
-  if (typeof value === "string") return value;
-  if (typeof value === "number" || typeof value === "bigint") return String(value);
-  const found = value === undefined || value === null ? "is missing" : `is ${JSON.stringify(value)}`;
-  throw dataError(
-    `${where}: the field ${field} ${found}; expected text. Its fields are ${formatSome(Object.keys(row), 12)}`,
-    {
-      field,
-    },
-  );
-}
-
-/** The rows, from the hub; the folder is looked at before this. */
-export async function hubRows(
-  data: DataAccess,
-  request: Parameters<LoadRows>[0],
-  what: string,
-  expected: readonly string[],
-): Promise<readonly Row[]> {
-  if (data.loadRows) return data.loadRows(request);
-  throw dataError(
-    `there is no data for ${what}: give a folder (--data DIR) with ${expected.join(" or ")}, or let it be read from ` +
-      `the hub, where it is ${request.dataset}`,
-  );
 }

@@ -332,7 +332,9 @@ describe("MMLU", () => {
       ["anatomy/1", "D"],
       ["virology/1", "C"],
     ]);
-    await expect((await open("mmlu")).load({})).rejects.toThrow(/give a folder.*or let it be read from the hub/);
+    await expect((await open("mmlu")).load({})).rejects.toThrow(
+      /pass a folder with mmlu\/test\/SUBJECT_test\.csv.*or read cais\/mmlu of the hub/,
+    );
   });
 });
 

@@ -1,0 +1,44 @@
+// What the built-in tasks share: the choice of a protocol and of shots, notes on incomplete data, and the limit of items.
+import { plural } from "../../core/index.js";
+import { matchProtocol, type Protocol, shotsOf } from "./protocol.js";
+import { type LoadedItems, limitItems, type OpenOptions, type Task } from "./task.js";
+import type { DataAccess } from "./task-data.js";
+
+/** A task of a family, with what is its own. */
+export interface TaskDeclaration extends Pick<Task, "name" | "title" | "metrics" | "read" | "score"> {
+  /** Default: false. */
+  readonly executes?: boolean;
+  /** How many items the published data set has, and how a note on another number begins and counts them. */
+  readonly published?: { readonly count: number; readonly what: string; readonly unit: string };
+  /** Makes all items of the data. */
+  load(data: DataAccess, signal: AbortSignal | undefined): Promise<Partial<LoadedItems> & Pick<LoadedItems, "items">>;
+}
+
+/**
+ * Opens a task of a family.
+ * @param protocols of the family; the first is the default
+ * @throws {RecipeError} for shots that the protocol does not have
+ */
+export function declareTask<P extends Protocol>(
+  options: OpenOptions,
+  protocols: readonly P[],
+  declare: (protocol: P, shots: number) => TaskDeclaration,
+): Task {
+  const protocol = matchProtocol(options.protocol, protocols) ?? (protocols[0] as P);
+  const shots = shotsOf(protocol, options.shots);
+  const { load, published, executes = false, ...task } = declare(protocol, shots);
+  return {
+    ...task,
+    protocol,
+    shots,
+    executes,
+    async load(data, { limit, signal } = {}) {
+      const { items, notes = [] } = await load(data, signal);
+      const isWhole = published === undefined || items.length === published.count;
+      const note = isWhole
+        ? []
+        : [`${published.what} has ${plural(items.length, published.unit)} here, not ${published.count}`];
+      return { items: limitItems(items, limit), notes: [...notes, ...note] };
+    },
+  };
+}
