@@ -1,6 +1,6 @@
 // The user's own server: started, waited for, stopped with all that belongs to it, and its last words kept.
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -78,8 +78,9 @@ describe("a server", () => {
       grace: 1,
       signal: controller.signal,
       onProgress: () => {
+        if (!existsSync(join(folder, "pid"))) return; // the shell has not begun
         pid = Number(readFileSync(join(folder, "pid"), "utf8"));
-        controller.abort();
+        if (pid > 0) controller.abort();
       },
     });
     await expect(starting).rejects.toThrow(CancelledError);
