@@ -7,9 +7,9 @@ import type { Row } from "./read/row.js";
 /** How a declaration names a value. */
 export const fieldSchema = z.union([
   z.string().min(1).describe("the name of a column, or a template with names of columns in braces"),
-  z.strictObject({ column: z.string().min(1) }).describe("a column, whatever its name looks like"),
-  z.strictObject({ template: z.string().min(1) }).describe("a template; {{ and }} stand for braces"),
-  z.strictObject({ constant: z.string() }).describe("the same text in every row"),
+  z.strictObject({ column: z.string().min(1).describe("a column, whatever its name looks like") }),
+  z.strictObject({ template: z.string().min(1).describe("a template; {{ and }} stand for braces") }),
+  z.strictObject({ constant: z.string().describe("the same text in every row") }),
 ]);
 
 export type FieldDeclaration = z.output<typeof fieldSchema>;

@@ -62,11 +62,16 @@ function fieldsWithin(json: JsonSchema, prefix: string, closed: ReadonlySet<stri
     return [shown, ...(closed.has(name) ? [] : fieldsWithin(field, name, closed))];
   });
   const { additionalProperties: named, items } = json;
+  const variants = variantsOf(json);
+  // A field of one form of a value is not required, as another form may be written.
+  const isForm = variants.some(({ type }) => type !== "object");
   return [
     ...own,
     ...(isSchema(named) ? fieldsWithin(named, `${prefix}.NAME`, closed) : []),
     ...(isSchema(items) ? fieldsWithin(items, `${prefix}[]`, closed) : []),
-    ...variantsOf(json).flatMap((variant) => fieldsWithin(variant, prefix, closed)),
+    ...variants.flatMap((variant) =>
+      fieldsWithin(variant, prefix, closed).map((field) => (isForm ? { ...field, required: false } : field)),
+    ),
   ];
 }
 
@@ -96,13 +101,16 @@ function typeOf(json: JsonSchema): string {
   const { title, const: constant, enum: values, type, items, prefixItems } = json;
   if (typeof title === "string") return title;
   if (constant !== undefined) return `\`${constant}\``;
-  if (Array.isArray(values)) return values.map((value) => `\`${value}\``).join(", ");
+  if (Array.isArray(values)) return [...new Set(values.map((value) => `\`${value}\``))].join(", ");
   const variants = variantsOf(json);
   if (variants.length > 0) return [...new Set(variants.map(typeOf))].join(", or ");
   if (Array.isArray(prefixItems)) return "list of two";
   if (type === "array") return isSchema(items) ? `list of ${pluralOf(items)}` : "list";
   if (type === "object") return "mapping";
-  return TYPES[String(type)] ?? "";
+  return [type]
+    .flat()
+    .map((one) => TYPES[String(one)] ?? String(one))
+    .join(", or ");
 }
 
 function pluralOf(items: JsonSchema): string {

@@ -93,7 +93,7 @@ describe("schemaFields", () => {
       ["parts", "mapping", false, undefined],
       ["parts.NAME.size", "`small`, `large`", true, undefined],
       ["list", "list of texts, or mappings", false, undefined],
-      ["list[].weight", "number", true, undefined],
+      ["list[].weight", "number", false, undefined],
     ]);
     expect(schemaFields(schema, { closed: ["inner", "list"] }).map(({ name }) => name)).toEqual([
       "name",
