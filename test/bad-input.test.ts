@@ -308,7 +308,7 @@ describe("folders that are no checkpoint", () => {
     cpSync(at("language/model.safetensors"), at("adapter/adapter_model.safetensors"));
     await refused(swap("task", "adapter"), FAILED, /is a LoRA adapter, not a whole checkpoint; write BASE\+/);
     mkdirSync(at("nothing"));
-    await refused(swap("task", "nothing"), FAILED, /nothing holds no \.safetensors file/);
+    await refused(swap("task", "nothing"), FAILED, /nothing has no \.safetensors file/);
     await variant("half", { shardBytes: 2000 });
     rmSync(at("half/model.safetensors.index.json"));
     rmSync(at("half", readdirSync(at("half")).find((name) => name.startsWith("model-00002")) ?? ""));

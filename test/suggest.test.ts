@@ -181,7 +181,7 @@ describe("layergraft revert", () => {
       WRONG_USAGE,
       /layers: there is no layer 20; the model has 16/,
     );
-    await expectRefused([...args, "--layers", "5-3"], root, WRONG_USAGE, /runs backwards; write 3-5/);
+    await expectRefused([...args, "--layers", "5-3"], root, WRONG_USAGE, /is in the wrong order; write 3-5/);
     await expectRefused([...args, "--parts", "attn"], root, WRONG_USAGE, /has no part attn; it has attention, mlp/);
     await expectRefused([...args, "--rows-below", "0"], root, WRONG_USAGE, /must be a positive number/);
     expect(existsSync(join(root, "r3"))).toBe(false);

@@ -73,6 +73,11 @@ export class RecipeError extends LayergraftError {
     super("recipe", listed(summary, problems), where);
     this.problems = problems;
   }
+
+  /** An error at one place, such as a field. */
+  static at(where: ErrorWhere, message: string): RecipeError {
+    return new RecipeError(message, [], where);
+  }
 }
 
 /** An output that cannot be written where it was asked for. */

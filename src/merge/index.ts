@@ -39,7 +39,7 @@ export {
 } from "./methods/swap.js";
 export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute.js";
 export { type Provenance, readProvenance } from "./output/provenance.js";
-export { measuredOwnership, type Ownership, type PlanSummary, summarizePlan } from "./output/summary.js";
+export { measuredOwnership, type Ownership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";
 export { type Deviation, type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
 export { outputConfig, writeCompanions } from "./plan/companions.js";
 export {

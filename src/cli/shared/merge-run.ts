@@ -9,10 +9,10 @@ import {
   methodOf,
   type OpenedPlan,
   OUTPUT_DTYPES,
-  type PlanSource,
   type PlanSummary,
   planRecipe,
   type RecipeInput,
+  sourceLabels,
   summarizePlan,
 } from "../../merge/index.js";
 import { layerStrip, type Palette } from "../../report/index.js";
@@ -183,17 +183,10 @@ function describeMeasured(
   });
 }
 
-/** Shows models of a list by name, or by name and place in the list if names repeat. */
-function named(ownership: PlanSummary["ownership"], { sources }: OpenedPlan["plan"]): PlanSummary["ownership"] {
-  const pathOf = ({ folder, adapter }: PlanSource) => `${folder}+${adapter ?? ""}`;
-  const nameOf = (origin: string) => {
-    const source = /^(models|slices)\[/.test(origin) ? sources.find(({ id }) => id === origin) : undefined;
-    if (!source) return origin;
-    const namesakes = sources.filter(({ name }) => name === source.name);
-    if (new Set(namesakes.map(pathOf)).size === 1) return source.name;
-    const first = namesakes.find((other) => pathOf(other) === pathOf(source)) ?? source;
-    return `${source.name} (${first.id})`;
-  };
+/** The ownership with sources as people know them. */
+function named(ownership: PlanSummary["ownership"], plan: OpenedPlan["plan"]): PlanSummary["ownership"] {
+  const labels = sourceLabels(plan);
+  const nameOf = (origin: string) => labels.get(origin) ?? origin;
   return ownership.map((entry) => ({ ...entry, origins: entry.origins.map((origin) => origin.map(nameOf)) }));
 }
 

@@ -329,7 +329,7 @@ describe("what a person must know", () => {
     await refused(
       { a: { method: "soup", weights: "equal", models: [other] }, "a.b": other },
       RecipeError,
-      /a\.b could be a source within a/,
+      /a\.b could also name a source within a/,
     );
     await refused({ deep }, MismatchError, /base \(.*\) has 2 layers, deep \(.*\) has 3/);
   });

@@ -127,7 +127,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     ...run
   } = options;
   const names = Object.keys(options.experts);
-  if (names.length === 0) throw new RecipeError("an analysis needs at least one expert", [], { field: "experts" });
+  if (names.length === 0) throw RecipeError.at({ field: "experts" }, "an analysis needs at least one expert");
   requireDistinct(names);
 
   const builder = new OperandBuilder(folder);
@@ -217,9 +217,9 @@ function requireDistinct(names: readonly string[]): void {
   const problems = names.flatMap((name) => {
     if (name === "base" || name === "") return [`${JSON.stringify(name)} is not a name for an expert`];
     const other = names.find((prefix) => name.startsWith(`${prefix}.`));
-    return other === undefined ? [] : [`${name} could be a source within ${other}; call one of them otherwise`];
+    return other === undefined ? [] : [`${name} could also name a source within ${other}; rename one of them`];
   });
-  if (problems.length > 0) throw new RecipeError("The experts need other names:", problems, { field: "experts" });
+  if (problems.length > 0) throw new RecipeError("Rename these experts:", problems, { field: "experts" });
 }
 
 function resolveThresholds(

@@ -19,10 +19,10 @@ const MAX_BYTES = 10_000_000;
  * @throws {RecipeError} naming file and line
  */
 export async function readShareTable(file: string): Promise<ShareTable> {
-  const tooLarge = () => new RecipeError(`${file} is too large to be a table of shares`, [], { file });
+  const tooLarge = () => RecipeError.at({ file }, `${file} is too large to be a table of shares`);
   const bytes = await readBounded(file, MAX_BYTES, tooLarge).catch((error: unknown) => {
-    if (isSystemError(error, "ENOENT")) throw new RecipeError(`${file} does not exist`, [], { file });
-    if (isSystemError(error, "EISDIR")) throw new RecipeError(`${file} is a folder; give a CSV file`, [], { file });
+    if (isSystemError(error, "ENOENT")) throw RecipeError.at({ file }, `${file} does not exist`);
+    if (isSystemError(error, "EISDIR")) throw RecipeError.at({ file }, `${file} is a folder; give a CSV file`);
     throw error;
   });
   return parseShareTable(bytes.toString("utf8"), file);
@@ -35,9 +35,10 @@ export function parseShareTable(text: string, file: string): ShareTable {
     .split(/\r?\n/);
   const [first, ...columns] = header.split(",").map((name) => name.trim());
   if (first !== "layer" || columns.length === 0 || columns.includes("") || new Set(columns).size < columns.length) {
-    throw new RecipeError(`${file} must begin with a line layer,q_proj,k_proj,... that names each column once`, [], {
-      file,
-    });
+    throw RecipeError.at(
+      { file },
+      `${file} must begin with the line layer,q_proj,k_proj,... and name each column once`,
+    );
   }
   const problems: string[] = [];
   const rows = new Map<number, (number | null)[]>();

@@ -50,9 +50,10 @@ export function suggestRecipes(options: SuggestOptions): Suggestion[] {
   const experts = [names.task, names.language].map((name) => analysis.experts.indexOf(name));
   const missing = [names.task, names.language].find((_, i) => experts[i] === -1);
   if (missing !== undefined) {
-    throw new RecipeError(`${missing} is not in the analysis; it has ${analysis.experts.join(", ")}`, [], {
-      field: "names",
-    });
+    throw RecipeError.at(
+      { field: "names" },
+      `${missing} is not in the analysis; it has ${analysis.experts.join(", ")}`,
+    );
   }
   const [task = 0, language = 1] = experts;
   return [

@@ -22,10 +22,9 @@ export function parseThreshold(text: string): ThresholdSpec {
   const preset = own(THRESHOLD_PRESETS, text);
   const value = preset ?? (text.trim() === "" ? Number.NaN : Number(text));
   if (!Number.isFinite(value) || value <= 0) {
-    throw new RecipeError(
-      `the threshold ${JSON.stringify(text)} is neither a positive number nor one of auto, ${Object.keys(THRESHOLD_PRESETS).join(", ")}`,
-      [],
+    throw RecipeError.at(
       { field: "threshold", actual: text },
+      `the threshold ${JSON.stringify(text)} is neither a positive number nor one of auto, ${Object.keys(THRESHOLD_PRESETS).join(", ")}`,
     );
   }
   return { name: text, value };

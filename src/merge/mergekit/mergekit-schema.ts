@@ -78,7 +78,7 @@ const optionalReference = reference.nullish().transform((value) => value ?? unde
 
 const layerRange = z
   .tuple([z.int().min(0), z.int().min(0)], { error: "must be [first, last + 1], such as [0, 16]" })
-  .refine(([first, end]) => first < end, "must hold at least one layer: [first, last + 1]");
+  .refine(([first, end]) => first < end, "must have at least one layer: [first, last + 1]");
 
 const listed = <T extends z.ZodType>(of: T, what: string) =>
   z.array(of, { error: `must be a list of ${what}` }).min(1, `must name at least one of its ${what}`);
@@ -101,7 +101,7 @@ const model = z.object({ model: reference, parameters }, { error: "must be { mod
 
 const module = z.object(
   { models: listed(model, "models").nullish(), slices: listed(slice, "slices").nullish(), parameters },
-  { error: "must hold models or slices" },
+  { error: "must have models or slices" },
 );
 
 const tokenizerSource = z
@@ -159,14 +159,14 @@ export function readConfiguration(value: object): { config?: Configuration; prob
   for (const { path, field, known } of strays(value, configuration)) {
     const hint = didYouMean(field, known);
     if (hint !== "") problems.push({ path: [...path, field], message: `unknown field${hint}` });
-    else notes.push(`${formatPath([...path, field])} is passed over: mergekit makes nothing of it`);
+    else notes.push(`${formatPath([...path, field])} is ignored: mergekit does not use it`);
   }
   return checked.value ? { config: checked.value, problems, notes } : { problems, notes };
 }
 
 const ROWS = "is not supported: embeddings are merged row by row. Bring the vocabularies to one size first";
 const TEMPLATE =
-  "is not supported; the result has the template of its tokenizer. Take the field out, and put another template into the result's tokenizer_config.json";
+  "is not supported; the result has the template of its tokenizer. Remove the field, and put the template into the result's tokenizer_config.json";
 
 /** What is refused by name, whatever else is wrong. */
 function refusals(value: object): Problem[] {

@@ -86,7 +86,7 @@ export function parameterOf(
         path: rules.at(-1)?.path ?? levels[0]?.path ?? [],
         message:
           rules.length === 0
-            ? `${name} is missing: this method needs one, here or in the parameters of the whole`
+            ? `${name} is missing: this method needs it, here or in the top-level parameters`
             : `${name} is set for some tensors only; add { value: ... } without a filter for the others`,
       });
       return undefined;
@@ -121,7 +121,9 @@ const LAYER_NUMBER = /(^|\.)\d+(\.|$)/;
 
 function checkFilter(filter: string, shift: number, problem: (message: string) => void): void {
   if (filter.includes("*")) {
-    problem(`the filter ${JSON.stringify(filter)} fits nothing: a filter is a plain part of a name, without asterisks`);
+    problem(
+      `the filter ${JSON.stringify(filter)} matches nothing: a filter is part of a tensor name, without asterisks`,
+    );
   } else if (shift !== 0 && LAYER_NUMBER.test(filter)) {
     problem(
       `the filter ${JSON.stringify(filter)} names a layer by number, which is not supported in slices that renumber layers; use a gradient`,

@@ -203,7 +203,7 @@ parameters: { lambda: [{ filter: lm_head, value: 2 }], normalize: [true] }
       ["merge", "filter.yml", "--out", "no"],
       root,
       WRONG_USAGE,
-      /t\[0\] \(\*atn\*\) fits no tensor of the model/,
+      /t\[0\] \(\*atn\*\) matches no tensor of the model/,
     );
   });
 });
@@ -333,9 +333,9 @@ describe("models, dtype and tokenizer", () => {
     expect(await recipeOf(text(""))).not.toHaveProperty("dtype");
     const { notes } = await merge(text("dtype: bfloat16\nrandom_seed: 1"));
     expect(notes).toEqual([
-      "random_seed is passed over: mergekit makes nothing of it",
-      "int8_mask is passed over; it saves memory that is not needed here",
-      "t is passed over: it means nothing to ties",
+      "random_seed is ignored: mergekit does not use it",
+      "int8_mask is ignored; the memory that it saves is not needed here",
+      "t is ignored: it has no meaning for ties",
       "arithmetic is in float32, with one rounding at the end; mergekit computes in bfloat16",
     ]);
     expect((await parseMergekit(text("dtype: float32")))?.notes).toHaveLength(2);

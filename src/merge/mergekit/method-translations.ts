@@ -126,14 +126,14 @@ function nuslerp(slice: SliceMerge): SourceRecipe | undefined {
   const isFlat = slice.flag("nuslerp_flatten", true);
   // Of a matrix [out, in], mergekit calls the interpolation along the outputs the one of rows.
   if (slice.flag("nuslerp_row_wise", false) && !isFlat) {
-    const message = "nuslerp_row_wise is not supported; leave it out, for an interpolation of each stored row";
+    const message = "nuslerp_row_wise is not supported; remove it to interpolate each stored row";
     slice.problem(message, "nuslerp_row_wise");
   }
   const weights = others.map((model) => own(model, WEIGHT));
   const [only] = models;
   if (only && models.length === 1) return only.recipe;
   if (others.length !== 2 || slice.lacksBase) {
-    slice.problem("nuslerp takes two models, and perhaps a base_model that is neither of them, in every slice");
+    slice.problem("nuslerp needs two models in every slice, and optionally a base_model that is neither of them");
     return undefined;
   }
   return {
@@ -207,7 +207,7 @@ function areSame(values: readonly Parameter[]): boolean {
 
 function noRescale(slice: SliceMerge, method: string): object {
   if (slice.flag("rescale", false)) {
-    slice.problem(`rescale is not supported for ${method}, which keeps the changes as large as they are`, "rescale");
+    slice.problem(`rescale is not supported for ${method}, which does not rescale changes`, "rescale");
   }
   return {};
 }
@@ -231,7 +231,7 @@ function rescaleDella(slice: SliceMerge, method: string): object {
 function modelStock(slice: SliceMerge): SourceRecipe | undefined {
   const { models, base, others } = slice;
   if (slice.flag("filter_wise", false)) {
-    slice.problem("filter_wise is not supported; leave it out, for one angle per tensor", "filter_wise");
+    slice.problem("filter_wise is not supported; remove it to use one angle per tensor", "filter_wise");
   }
   if (base && models.length === 1) return base.recipe;
   if (!base || others.length < 2) {

@@ -28,6 +28,6 @@ export async function planRecipeFile(
   } catch (error) {
     const line = error instanceof RecipeError && error.where.field ? lineOf(error.where.field) : undefined;
     if (!(error instanceof RecipeError) || line === undefined) throw error;
-    throw new RecipeError(`${file}, line ${line}: ${error.message}`, [], error.where);
+    throw RecipeError.at(error.where, `${file}, line ${line}: ${error.message}`);
   }
 }

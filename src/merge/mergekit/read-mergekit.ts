@@ -65,7 +65,7 @@ async function open(text: string, file: string): Promise<Opened | undefined> {
   const { openSettings } = await loadYaml();
   const { value, inLines } = openSettings(text, file, AS_PYYAML);
   const mixture = mixtureOf(value);
-  if (mixture !== undefined) throw new RecipeError(`${file} ${mixture}`, [], { file });
+  if (mixture !== undefined) throw RecipeError.at({ file }, `${file} ${mixture}`);
   if (!isMergekit(value)) return undefined;
   const { config, problems, notes } = readConfiguration(value);
   const isKnown = config !== undefined && refusalOf(config.merge_method) === undefined;

@@ -36,21 +36,21 @@ export function slicesOf(
 ): readonly OutputSlice[] {
   const given = (["models", "slices", "modules"] as const).filter((field) => config[field] != null);
   if (given.length !== 1) {
-    const found = given.length === 0 ? "none is there" : `${given.join(" and ")} are there`;
-    problem({ path: [], message: `exactly one of models, slices and modules must be there; ${found}` });
+    const found = given.length === 0 ? "none is given" : `${given.join(" and ")} are given`;
+    problem({ path: [], message: `give exactly one of models, slices and modules; ${found}` });
     return [];
   }
   const whole: Level = { parameters: config.parameters, path: [] };
   if (!config.modules) return contentSlices(config, config, [], [whole], depth, problem);
   const [[name, module] = ["", undefined], ...others] = Object.entries(config.modules);
   if (!module || others.length > 0 || name !== "default") {
-    const message = `modules are supported of plain decoders only, whose one module is called default; found ${Object.keys(config.modules).join(", ")}`;
+    const message = `only plain decoders are supported, with one module called default; found ${Object.keys(config.modules).join(", ")}`;
     problem({ path: ["modules"], message });
     return [];
   }
   const path = ["modules", name];
   if (Boolean(module.models) === Boolean(module.slices)) {
-    problem({ path, message: "must hold either models or slices" });
+    problem({ path, message: "must have either models or slices" });
     return [];
   }
   const levels = [{ parameters: module.parameters, path }, whole];
@@ -76,7 +76,7 @@ function contentSlices(
     const lengths = slice.sources.map(({ layer_range: [first, end] }) => end - first);
     const [layers = 0] = lengths;
     if (lengths.some((length) => length !== layers)) {
-      problem({ path: at, message: `its sources must have equally many layers, not ${lengths.join(" and ")}` });
+      problem({ path: at, message: `its sources must have the same number of layers, not ${lengths.join(" and ")}` });
     }
     checkRepetition(sources, problem);
     const base = slice.base_model ?? config.base_model;
@@ -110,7 +110,7 @@ function modelsSlice(
 function checkRepetition(sources: readonly SliceSource[], problem: (problem: Problem) => void): void {
   const seen = new Set<string>();
   for (const { model, level } of sources) {
-    if (seen.has(model)) problem({ path: level.path, message: `${model} is there twice; mergekit would take it once` });
+    if (seen.has(model)) problem({ path: level.path, message: `${model} is listed twice; mergekit would use it once` });
     seen.add(model);
   }
 }

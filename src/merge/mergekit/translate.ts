@@ -13,7 +13,7 @@ import { type OutputSlice, type SliceSource, slicesOf } from "./slices.js";
 /** A recipe that does what a mergekit configuration says. */
 export interface MergekitRecipe {
   readonly recipe: RecipeInput;
-  /** What is passed over, and what is different on purpose. */
+  /** What is ignored, and what differs on purpose. */
   readonly notes: readonly string[];
 }
 
@@ -82,15 +82,15 @@ class Translator {
       for (const name of Object.keys(parameters ?? {})) {
         if (used.includes(name)) {
           if (name === "int8_mask")
-            this.#notes.add("int8_mask is passed over; it saves memory that is not needed here");
+            this.#notes.add("int8_mask is ignored; the memory that it saves is not needed here");
           continue;
         }
         const at = [...path, "parameters", name];
         const hint = PARAMETERS.includes(name) ? "" : didYouMean(name, [...own, ...common]);
         if (hint !== "") this.#problem({ path: at, message: `unknown parameter${hint}` });
         else if ([...own, ...common].includes(name)) {
-          this.#notes.add(`${name} is passed over at a model: mergekit looks for it in the parameters of all`);
-        } else this.#notes.add(`${name} is passed over: it means nothing to ${method}`);
+          this.#notes.add(`${name} is ignored at a model: mergekit reads it from the top-level parameters`);
+        } else this.#notes.add(`${name} is ignored: it has no meaning for ${method}`);
       }
     };
     for (const { sources, levels } of slices) {
@@ -120,7 +120,7 @@ class Translator {
     const [asked, path] =
       tokenizer == null ? [source, ["tokenizer_source"]] : [tokenizer.source ?? "union", ["tokenizer", "source"]];
     if (tokenizer != null && source !== undefined) {
-      this.#problem({ path: ["tokenizer_source"], message: "tokenizer says so, too; leave one of them out" });
+      this.#problem({ path: ["tokenizer_source"], message: "tokenizer sets it too; remove one of them" });
     }
     if (asked === undefined || asked === "union") return asked;
     const model = asked === "base" ? (base ?? [...this.models][0]) : asked;

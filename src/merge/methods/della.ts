@@ -57,10 +57,9 @@ function dropSmall(
     if (kept <= 0) return { sum: [{ weight: 0, value: delta }] };
     const spread = epsilons[model]?.(name) ?? 0;
     if (kept - spread <= 0 || kept + spread > 1) {
-      throw new RecipeError(
-        `density ${kept} with epsilon ${spread} makes probabilities from ${kept - spread} to ${kept + spread}; they must be above 0 and at most 1`,
-        [],
+      throw RecipeError.at(
         { field: "epsilon", tensor: name },
+        `density ${kept} with epsilon ${spread} makes probabilities from ${kept - spread} to ${kept + spread}; they must be above 0 and at most 1`,
       );
     }
     return {

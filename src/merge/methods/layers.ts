@@ -38,13 +38,12 @@ function parseEntry(entry: number | string, layers: number, field: string): numb
     .flatMap((range) => {
       const [first = 0, last = first] = range.split("-").map(Number);
       if (first > last) {
-        throw new RecipeError(`${field}: ${range.trim()} runs backwards; write ${last}-${first}`, [], { field });
+        throw RecipeError.at({ field }, `${field}: ${range.trim()} is in the wrong order; write ${last}-${first}`);
       }
       if (last >= layers) {
-        throw new RecipeError(
-          `${field}: there is no layer ${last}; the model has ${layers}, counted 0 to ${layers - 1}`,
-          [],
+        throw RecipeError.at(
           { field, expected: `at most ${layers - 1}`, actual: String(last) },
+          `${field}: there is no layer ${last}; the model has ${layers}, counted 0 to ${layers - 1}`,
         );
       }
       return Array.from({ length: last - first + 1 }, (_, i) => first + i);

@@ -393,7 +393,7 @@ describe("recipes that cannot be are refused, naming the field:", () => {
     [
       "method: soup, models: [$a, { model: $b, weight: [{ tensors: x.*, value: 2 }] }]",
       "models[1].weight[0]",
-      /fits no/,
+      /matches no/,
     ],
     ["method: slerp, models: [$a, $b], t: [0.1, 0.2, 0.3]", "t", /has 3 numbers, but the model has 2 layers/],
     ["method: nearswap, task: $a, language: $b, t: [{ value: [1] }]", "t[0].value", /has 1 numbers/],

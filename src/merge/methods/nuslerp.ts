@@ -47,13 +47,9 @@ export const nuslerp = defineMethod({
       if (isEmpty(tensor)) return tensor.value;
       const [w0 = 0, w1 = 0] = weights.map((weight) => weight(name));
       if (w0 + w1 === 0) {
-        throw new RecipeError(
+        throw RecipeError.at(
+          { field: "models", tensor: name },
           `the weights sum to zero for ${name}, so the interpolation is undefined. Choose weights with a nonzero sum.`,
-          [],
-          {
-            field: "models",
-            tensor: name,
-          },
         );
       }
       const t = w1 / (w0 + w1);

@@ -151,10 +151,9 @@ export function seedOf(seed: number, model: string, tensor: string): Seed {
 /** @throws {RecipeError} if there is none */
 export function requireBase(base: Operand | undefined, what: string): Operand {
   if (base) return base;
-  throw new RecipeError(
-    `${what} the base that the experts were fine-tuned from; give it with --base, or as base in the recipe`,
-    [],
+  throw RecipeError.at(
     { field: "base" },
+    `${what} the base that the experts were fine-tuned from; give it with --base, or as base in the recipe`,
   );
 }
 
@@ -163,10 +162,9 @@ export function requireSameShape(operands: readonly Operand[]): void {
   const [first, ...others] = operands;
   for (const other of first ? others : []) {
     if (other.layers !== first?.layers) {
-      throw new RecipeError(
-        `${first?.label} has ${first?.layers} layers, ${other.label} has ${other.layers}; sources of one merge need the same depth`,
-        [],
+      throw RecipeError.at(
         { expected: `${first?.layers} layers`, actual: `${other.layers} layers` },
+        `${first?.label} has ${first?.layers} layers, ${other.label} has ${other.layers}; sources of one merge need the same depth`,
       );
     }
     // Checkpoints were compared; layers that were moved may meet others of another shape.
@@ -177,10 +175,9 @@ export function requireSameShape(operands: readonly Operand[]): void {
     const [name] = differing ?? [...other.tensors].find(([tensor]) => !first.tensors.has(tensor)) ?? [];
     if (name === undefined) continue;
     const of = ({ tensors }: Operand) => (tensors.has(name) ? formatShape(tensors.get(name)?.shape ?? []) : "none");
-    throw new RecipeError(
-      `${first.label} and ${other.label} do not fit together: ${name} is ${of(first)} and ${of(other)}; their layers were put in places of other layers' shapes`,
-      [],
+    throw RecipeError.at(
       { tensor: name },
+      `${first.label} and ${other.label} cannot be merged: ${name} is ${of(first)} and ${of(other)}. Layers were moved to places of another shape.`,
     );
   }
 }

@@ -11,11 +11,11 @@ const number = z.number();
 
 /** Numbers spread evenly over the layers, the first at the input, with straight lines between them. */
 const gradient = z.strictObject({
-  gradient: z.array(number).min(1, "must hold at least one number"),
+  gradient: z.array(number).min(1, "must have at least one number"),
   outside: number.optional(),
 });
 
-const perLayer = z.array(number).min(1, "must hold one number per layer");
+const perLayer = z.array(number).min(1, "must have one number per layer");
 
 const simple = z.union([number, perLayer, gradient], {
   error: "must be a number, a list of one number per layer, or { gradient: [...] }",
@@ -85,10 +85,9 @@ export function resolveParameter(
     const fits = matcher(one, `${field}[${i}]`, operand);
     const own = [...left].filter(fits);
     if (own.length === 0) {
-      throw new RecipeError(
-        `${field}[${i}] never holds: the rules before it fit all of its tensors, and the first that fits counts; put it before them`,
-        [],
+      throw RecipeError.at(
         { field: `${field}[${i}]` },
+        `${field}[${i}] never applies: the rules before it match all of its tensors. Move it before them.`,
       );
     }
     for (const tensor of own) left.delete(tensor);
@@ -111,10 +110,9 @@ function spread(
     return (layer) => (layer === null ? outside : interpolate(anchors, layers > 1 ? layer / (layers - 1) : 0));
   }
   if (parameter.length !== layers) {
-    throw new RecipeError(
-      `${field} has ${parameter.length} numbers, but the model has ${layers} layers; give one per layer, or { gradient: [...] } to spread them`,
-      [],
+    throw RecipeError.at(
       { field, expected: `${layers} numbers`, actual: `${parameter.length} numbers` },
+      `${field} has ${parameter.length} numbers, but the model has ${layers} layers; give one per layer, or { gradient: [...] } to spread them`,
     );
   }
   // Outside the layers: the number of the layer at the input, as merging tools have it.
@@ -157,12 +155,9 @@ export function matcher(selection: Selection, field: string, operand: Operand): 
   if (![...operand.tensors.keys()].some(fits)) {
     const example = formatSome([...operand.tensors.keys()].slice(-3));
     const written = tensors === undefined ? "" : ` (${tensors})`;
-    throw new RecipeError(
-      `${field || "the choice"}${written} fits no tensor of the model; its tensors are called ${example}, and so on`,
-      [],
-      {
-        field,
-      },
+    throw RecipeError.at(
+      { field },
+      `${field || "the choice"}${written} matches no tensor of the model, which has such as ${example}`,
     );
   }
   return fits;
@@ -185,10 +180,9 @@ export function requireParts(names: readonly string[], field: string, operand: O
   if (missing.length === 0) return;
   const known = [...new Set(places.map(({ part }) => part))].sort(compareParts);
   const [meant] = missing.flatMap((name) => closest(name, [...known, "attention", "outside"]) ?? []);
-  throw new RecipeError(
-    `${field}: the model has no part ${formatSome(missing)}${meant === undefined ? "" : `, did you mean ${meant}?`}; it has attention, mlp, outside, ${known.join(", ")}`,
-    [],
+  throw RecipeError.at(
     { field },
+    `${field}: the model has no part ${formatSome(missing)}${meant === undefined ? "" : `, did you mean ${meant}?`}; it has attention, mlp, outside, ${known.join(", ")}`,
   );
 }
 

@@ -42,10 +42,9 @@ export const revert = defineMethod({
   tensors: (recipe, sources, context) => {
     const { layers, parts, rows_below: threshold, rows, keep } = recipe;
     if (layers === undefined && parts === undefined && threshold === undefined) {
-      throw new RecipeError(
-        "layers, parts and rows_below are all missing. Set at least one to choose what to restore.",
-        [],
+      throw RecipeError.at(
         { field: "layers" },
+        "layers, parts and rows_below are all missing. Set at least one to choose what to restore.",
       );
     }
     const [expert, base] = [sources.get("expert"), sources.get("base")];

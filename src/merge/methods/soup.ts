@@ -82,12 +82,9 @@ function soupWeights(
   const given = entries.map((entry) => parametersOf(entry).weight);
   if (weights === "magnitude") {
     if (given.some((weight) => weight !== undefined)) {
-      throw new RecipeError(
+      throw RecipeError.at(
+        { field: "weights" },
         "weights: magnitude cannot be combined with weights of single models. Remove one of them.",
-        [],
-        {
-          field: "weights",
-        },
       );
     }
     const root = requireBase(base, "weights by magnitude need");
@@ -100,12 +97,8 @@ function soupWeights(
 }
 
 function zeroSum(name: string): RecipeError {
-  return new RecipeError(
+  return RecipeError.at(
+    { field: "models", tensor: name },
     `the models' weights sum to zero for ${name}, so the average is undefined. Choose weights with a nonzero sum.`,
-    [],
-    {
-      field: "models",
-      tensor: name,
-    },
   );
 }

@@ -141,11 +141,10 @@ export function swapLayers(
   const result = { bottom, top, bottomTransition: recipe.bottom_transition, topTransition: recipe.top_transition };
   const sum = bottom + recipe.bottom_transition + recipe.top_transition + top;
   if (sum > layers) {
-    throw new RecipeError(
+    throw RecipeError.at(
+      { field: "bottom", expected: `at most ${layers}`, actual: String(sum) },
       `bottom ${bottom} + bottom_transition ${recipe.bottom_transition} + top_transition ${recipe.top_transition} + top ${top} ` +
         `is ${sum}, more than the ${layers} layers of the model; choose fewer`,
-      [],
-      { field: "bottom", expected: `at most ${layers}`, actual: String(sum) },
     );
   }
   return result;
@@ -168,18 +167,20 @@ function owners(recipe: SwapRecipe, layers: number): ReturnType<typeof ownerOfLa
     return all.map((layer) => ownerOfLayer(layer, layers, counts));
   }
   if (recipe.bottom !== undefined || recipe.top !== undefined || recipe.bottom_transition + recipe.top_transition > 0) {
-    throw new RecipeError("layers cannot be combined with bottom, top or transitions. Remove one of them.", [], {
-      field: "layers",
-    });
+    throw RecipeError.at(
+      { field: "layers" },
+      "layers cannot be combined with bottom, top or transitions. Remove one of them.",
+    );
   }
   const set = (field: "language" | "average") =>
     named[field] === undefined ? new Set<number>() : parseLayers(named[field], layers, `layers.${field}`);
   const [language, averaged] = [set("language"), set("average")];
   const both = [...language].filter((layer) => averaged.has(layer));
   if (both.length > 0) {
-    throw new RecipeError(`layers: ${formatRanges(both)} is listed as both language and average. Choose one.`, [], {
-      field: "layers.average",
-    });
+    throw RecipeError.at(
+      { field: "layers.average" },
+      `layers: ${formatRanges(both)} is listed as both language and average. Choose one.`,
+    );
   }
   return all.map((layer) => (language.has(layer) ? "language" : averaged.has(layer) ? "average" : "task"));
 }
@@ -230,13 +231,9 @@ function swapWeights(
   return (name) => {
     const pair = [ofTask?.(name) ?? 0, ofLanguage?.(name) ?? 0] as const;
     if (sumOfWeights(pair) === 0) {
-      throw new RecipeError(
+      throw RecipeError.at(
+        { field: "weights", tensor: name },
         "weights sum to zero, so the average is undefined. Choose weights with a nonzero sum.",
-        [],
-        {
-          field: "weights",
-          tensor: name,
-        },
       );
     }
     return pair;

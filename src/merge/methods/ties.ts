@@ -61,10 +61,9 @@ function trimModels(recipe: TiesRecipe, { models, base }: Sources, context: Plan
     const ownDensity = parametersOf(recipe.models[i] as Exclude<TiesRecipe["models"][number], string>).density;
     const share = ownDensity ?? recipe.density;
     if (typeof share !== "number") {
-      throw new RecipeError(
-        "density must be one number with trim: model. Use trim: tensor for densities that differ.",
-        [],
+      throw RecipeError.at(
         { field: ownDensity === undefined ? "density" : `models[${i}].density` },
+        "density must be one number with trim: model. Use trim: tensor for densities that differ.",
       );
     }
     const names = [...expert.tensors].filter(([, tensor]) => isMeasurable(tensor));

@@ -107,9 +107,7 @@ export async function readProvenance(
     throw new LayergraftError(
       "provenance",
       `${folder} has no source ${unknown.join(", ")}; it has ${sources.map(({ id }) => id).join(", ")}`,
-      {
-        file,
-      },
+      { file },
     );
   }
   const places = new Map<string, SourceLocation>();

@@ -4,8 +4,9 @@ import { countBytes, type Job } from "../../weights/index.js";
 import { flatten, hasOperation, isLeaf, type Measured, type Value } from "../expressions/expression.js";
 import { Resolver } from "../expressions/resolve.js";
 import { measuringBytes, placeholders } from "../measurements/measure.js";
-import type { Plan } from "../plan/plan.js";
+import type { Plan, PlanSource } from "../plan/plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
+import { sourcesOf } from "../plan/recipe.js";
 import { copied } from "./compile.js";
 
 /** Where the tensors of one layer, or those outside all layers, come from. */
@@ -64,6 +65,24 @@ export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
     bytesToWrite,
     ownership: ownershipOf(plan),
   };
+}
+
+/**
+ * What people call the recipe's sources, by id: models of a list by their names, with the first id of the model where
+ * others have the same name; all others by their ids, such as `task`.
+ */
+export function sourceLabels({ recipe, sources }: Plan): ReadonlyMap<string, string> {
+  const pathOf = ({ folder, adapter }: PlanSource) => `${folder}+${adapter ?? ""}`;
+  const labelOf = (source: PlanSource) => {
+    const namesakes = sources.filter(({ name }) => name === source.name);
+    const [first = source] = namesakes.filter((other) => pathOf(other) === pathOf(source));
+    return namesakes.every((other) => pathOf(other) === pathOf(source)) ? source.name : `${source.name} (${first.id})`;
+  };
+  const labels = sourcesOf(recipe).map(([id, , path]): [string, string] => {
+    const source = path.length > 1 ? sources.find((one) => one.id === id) : undefined;
+    return [id, source ? labelOf(source) : id];
+  });
+  return new Map(labels);
 }
 
 /** Where layers come from once it is measured who owns them. */

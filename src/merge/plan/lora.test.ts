@@ -326,12 +326,12 @@ describe("refused adapters", () => {
     [
       "DoRA's magnitudes",
       [...good, named(`${module}.lora_magnitude_vector`, [8])],
-      /lora_magnitude_vector, which fits no/,
+      /lora_magnitude_vector, which match no/,
     ],
     [
       "a tensor of another model",
       [...good, named("model.layers.9.norm.weight", [8])],
-      /layers\.9\.norm\.weight, which fits/,
+      /layers\.9\.norm\.weight, which match/,
     ],
     [
       "a module of another model",

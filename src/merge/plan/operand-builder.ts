@@ -128,10 +128,9 @@ export class OperandBuilder implements PlanContext {
       throw new RecipeError(`${prefix || "the recipe"} makes ${layers} layers, more than any model has`);
     for (const [name, { value }] of tensors) {
       if (countLeaves(value) > MOST_LEAVES) {
-        throw new RecipeError(
-          `${prefix || "the recipe"} makes ${name} of more than ${MOST_LEAVES} tensors, as recipes within recipes multiply; write one part to a folder first`,
-          [],
+        throw RecipeError.at(
           { tensor: name },
+          `${prefix || "the recipe"} makes ${name} of more than ${MOST_LEAVES} tensors, as recipes within recipes multiply; write one part to a folder first`,
         );
       }
     }
@@ -178,6 +177,6 @@ function within<T>(prefix: string, make: () => T): T {
     if (!(error instanceof RecipeError) || isTold) throw error;
     const path = prefix.replace(/\.$/, "");
     const field = error.where.field === undefined ? path : `${prefix}${error.where.field}`;
-    throw new RecipeError(`${path}: ${error.message}`, [], { ...error.where, field });
+    throw RecipeError.at({ ...error.where, field }, `${path}: ${error.message}`);
   }
 }

@@ -192,10 +192,9 @@ class Planner {
     const asked = this.#recipe.tokenizer_from;
     if (asked === undefined) return lead;
     if (this.#recipe.vocabulary !== undefined) {
-      throw new RecipeError(
-        "tokenizer_from cannot be combined with vocabulary, which sets the tokenizer. Remove tokenizer_from.",
-        [],
+      throw RecipeError.at(
         { field: "tokenizer_from", actual: asked },
+        "tokenizer_from cannot be combined with vocabulary, which sets the tokenizer. Remove tokenizer_from.",
       );
     }
     // A nested recipe stands for its own lead, whose label begins with the recipe's.
@@ -205,10 +204,9 @@ class Planner {
         label === asked || label.startsWith(`${asked}.`) || source === asked || folder === path,
     );
     if (found) return found[0];
-    throw new RecipeError(
-      `tokenizer_from names ${JSON.stringify(asked)}, which is not a source (${formatSome([...this.#builder.sources.keys()], 8)})`,
-      [],
+    throw RecipeError.at(
       { field: "tokenizer_from", actual: asked },
+      `tokenizer_from names ${JSON.stringify(asked)}, which is not a source (${formatSome([...this.#builder.sources.keys()], 8)})`,
     );
   }
 }

@@ -99,7 +99,7 @@ function fitToBase(
   }
   if (unused.length > 0) {
     throw new CheckpointError(
-      `${file.path} holds ${formatSome(unused)}, which fits no tensor of the base (or is a LoRA variant that is not supported, such as DoRA); merge the adapter in PEFT and give the merged checkpoint`,
+      `${file.path} holds ${formatSome(unused)}, which match no tensor of the base (or is a LoRA variant that is not supported, such as DoRA); merge the adapter in PEFT and give the merged checkpoint`,
       { file: file.path, tensor: unused[0] ?? "" },
     );
   }
@@ -241,10 +241,7 @@ async function readAdapterConfig(path: string): Promise<AdapterConfig> {
     if (!empty) {
       throw new CheckpointError(
         `${file} uses ${name}, which is not supported; merge the adapter in PEFT and give the merged checkpoint`,
-        {
-          file,
-          field,
-        },
+        { file, field },
       );
     }
   }

@@ -29,9 +29,7 @@ export async function locateSource(source: string, base = "."): Promise<SourceLo
     if (adapter) return { folder, adapter };
     throw new CheckpointError(
       `${source.slice(plus + 1)} does not exist; give the folder of a LoRA adapter after the '+'`,
-      {
-        file: source.slice(plus + 1),
-      },
+      { file: source.slice(plus + 1) },
     );
   }
   const hint = /^[\w.-]+\/[\w.-]+$/.test(source)

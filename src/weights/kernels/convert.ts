@@ -38,7 +38,7 @@ export class Converter {
       const count = block.byteLength / size;
       this.#kernels.bytes(this.#stored, block.byteLength).set(block);
       this.#kernels.clearPadding(this.#stored, block.byteLength);
-      this.#kernels.scale(dtype, this.#stored, this.#floats, count, 1);
+      this.#kernels.wasm[`scale${dtype}`](this.#stored, this.#floats, count, 1);
       values.set(this.#kernels.floats(this.#floats, count), begin);
     }
     return values;

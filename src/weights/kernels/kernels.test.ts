@@ -37,7 +37,7 @@ describe("decode and encode", () => {
     const all = Array.from({ length: 65536 }, (_, i) => i);
     const src = put(kernels, dtype, all);
     const acc = kernels.allocate(all.length * 4);
-    kernels.scale(dtype, src, acc, all.length, 1);
+    kernels.wasm[`scale${dtype}`](src, acc, all.length, 1);
     const decoded = kernels.floats(acc, all.length);
     for (const p of all) {
       if (!Object.is(decoded[p], reference.decode(dtype, p)))
@@ -110,10 +110,9 @@ describe("blend", () => {
         const sources = terms.map((term) => put(kernels, dtype, term.patterns));
         const acc = kernels.allocate(n * 4);
         terms.forEach((term, i) => {
-          const run = i === 0 ? kernels.scale : kernels.addScaled;
-          run.call(kernels, dtype, sources[i] ?? 0, acc, n, term.weight);
+          kernels.wasm[`${i === 0 ? "scale" : "addScaled"}${dtype}`](sources[i] ?? 0, acc, n, term.weight);
         });
-        if (divisor !== 1) kernels.divide(acc, n, divisor);
+        if (divisor !== 1) kernels.wasm.divide(acc, n, divisor);
         const dst = kernels.allocate(n * 4);
         kernels.encode(dtype, acc, dst, n);
         const weights = terms.map((term) => term.weight);
@@ -132,9 +131,9 @@ describe("blend", () => {
     const a = put(kernels, "BF16", [0x8000, 0x0000, 0x7f80, 0x7f80, 0x7fc1, 0x3f80]);
     const b = put(kernels, "BF16", [0x8000, 0x8000, 0x7f80, 0xff80, 0x3f80, 0xffff]);
     const acc = kernels.allocate(64);
-    kernels.scale("BF16", a, acc, 6, 1);
-    kernels.addScaled("BF16", b, acc, 6, 1);
-    kernels.divide(acc, 6, 2);
+    kernels.wasm.scaleBF16(a, acc, 6, 1);
+    kernels.wasm.addScaledBF16(b, acc, 6, 1);
+    kernels.wasm.divide(acc, 6, 2);
     const dst = kernels.allocate(64);
     kernels.encode("BF16", acc, dst, 6);
     expect(take(kernels, "BF16", dst, 6)).toEqual([0x8000, 0x0000, 0x7f80, 0x7fc0, 0x7fc0, 0x7fc0]);
@@ -159,7 +158,7 @@ test("a low-rank product equals the plain twin's, to the bit", () => {
         return address;
       };
       const [accAt, leftAt, rightAt] = [place(acc), place(left), place(right)];
-      kernels.addLowRank(accAt, leftAt, rightAt, rows, columns, rank, 0.25);
+      kernels.wasm.addLowRank(accAt, leftAt, rightAt, rows, columns, rank, 0.25);
       reference.addLowRank(acc, left, right, rows, columns, rank, 0.25);
       expect(kernels.floats(accAt, acc.length).slice()).toEqual(acc);
     }),
@@ -190,7 +189,7 @@ test("delta statistics: counts and the largest are exact, sums agree to float64 
 describe("rows of a delta", () => {
   const matrices = (dtype: KernelDType) =>
     fc.tuple(fc.integer({ min: 1, max: 11 }), fc.integer({ min: 1, max: 21 })).chain(([rows, columns]) => {
-      // Finite patterns only; what is not finite takes another way (see columnStatistics in kernels.ts).
+      // Finite patterns only; what is not finite takes another way (see `columns` in kernels.ts).
       const finite = pattern(dtype).filter((p) => Number.isFinite(reference.decode(dtype, p)));
       const small = finite.filter((p) => Math.abs(reference.decode(dtype, p)) < 1e15);
       const list = fc.array(small, { minLength: rows * columns, maxLength: rows * columns });
@@ -208,8 +207,8 @@ describe("rows of a delta", () => {
         const count = alongRows ? rows : columns;
         const sums = kernels.allocate(count * 8);
         const totals = kernels.allocate(32);
-        const run = alongRows ? kernels.rowStatistics : kernels.columnStatistics;
-        run.call(kernels, dtype, pa, pb, rows, columns, sums, totals);
+        const run = kernels.wasm[`${alongRows ? "rows" : "columns"}${dtype}`];
+        run(pa, pb, rows, columns, sums, totals);
         const values = (patterns: number[]) => patterns.map((p) => reference.decode(dtype, p));
         const twin = alongRows ? reference.rowStatistics : reference.columnStatistics;
         const wanted = twin(values(a), values(b), columns);
@@ -233,7 +232,7 @@ describe("rows of a delta", () => {
         const kernels = new Kernels();
         const totals = kernels.allocate(16);
         const [px, py, pb] = [put(kernels, dtype, x), put(kernels, dtype, y), put(kernels, dtype, b)];
-        kernels.pairStatistics(dtype, px, py, pb, n, totals);
+        kernels.wasm[`pair${dtype}`](px, py, pb, n, totals);
         const values = (patterns: number[]) => patterns.map((p) => reference.decode(dtype, p));
         const wanted = reference.pairStatistics(values(x), values(y), values(b));
         const size =

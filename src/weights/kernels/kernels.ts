@@ -7,19 +7,32 @@ import type { FloatDType } from "../../core/index.js";
 /** A dtype that the SIMD kernels read and write; float64 is converted to float32 first. */
 export type KernelDType = Exclude<FloatDType, "F64">;
 
-interface Exports {
+type Scale = (src: number, acc: number, n: number, weight: number) => void;
+type Encode = (acc: number, dst: number, n: number) => number | undefined;
+type MatrixStatistics = (a: number, b: number, rows: number, columns: number, sums: number, totals: number) => void;
+type PairStatistics = (x: number, y: number, b: number, n: number, totals: number) => void;
+
+/** What the module exports, in assembly/: arguments that name buffers are addresses, `n` counts elements. */
+interface Exports
+  // acc[i] = weight * src[i] in float32; exact for weight 1.
+  extends Record<`scale${KernelDType}`, Scale>,
+    // acc[i] += weight * src[i] in float32: the product is rounded, then the sum.
+    Record<`addScaled${KernelDType}`, Scale>,
+    // Rounds; float16 returns how many finite values became infinite. bfloat16 has the range of float32.
+    Record<`encode${KernelDType}`, Encode>,
+    // Adds to `sums` [columns] the sums of |a - b| down each column of two stored matrices, and to `totals` [sum of
+    // (a - b)^2, sum of b^2, elements where a equals b, largest |a - b|], all float64. Values must be finite; a sum that
+    // is not shows that some were not.
+    Record<`columns${KernelDType}`, MatrixStatistics>,
+    // As columns, with `sums` [rows] along each stored row; a vector is a matrix of one row.
+    Record<`rows${KernelDType}`, MatrixStatistics>,
+    // Adds to `totals` [sum of (x - b)(y - b), elements where these differences have opposite signs], float64.
+    Record<`pair${KernelDType}`, PairStatistics> {
   readonly memory: WebAssembly.Memory;
   heapBase(): number;
-  scaleBF16(src: number, acc: number, n: number, weight: number): void;
-  scaleF16(src: number, acc: number, n: number, weight: number): void;
-  scaleF32(src: number, acc: number, n: number, weight: number): void;
-  addScaledBF16(src: number, acc: number, n: number, weight: number): void;
-  addScaledF16(src: number, acc: number, n: number, weight: number): void;
-  addScaledF32(src: number, acc: number, n: number, weight: number): void;
+  /** acc[i] /= divisor in float32. */
   divide(acc: number, n: number, divisor: number): void;
-  encodeBF16(acc: number, dst: number, n: number): void;
-  encodeF16(acc: number, dst: number, n: number): number;
-  encodeF32(acc: number, dst: number, n: number): void;
+  /** acc[i, j] += scale * sum_k left[i, k] right[k, j], all float32, row-major and without padding between rows. */
   addLowRank(
     acc: number,
     left: number,
@@ -30,34 +43,33 @@ interface Exports {
     scale: number,
   ): void;
   deltaStatistics(a: number, b: number, n: number, out: number): void;
-  columnsBF16: MatrixKernel;
-  columnsF16: MatrixKernel;
-  columnsF32: MatrixKernel;
-  rowsBF16: MatrixKernel;
-  rowsF16: MatrixKernel;
-  rowsF32: MatrixKernel;
-  pairBF16: PairKernel;
-  pairF16: PairKernel;
-  pairF32: PairKernel;
+  /** a = a - b in float32. */
   subtract(a: number, b: number, n: number): void;
   trimBy(a: number, by: number, n: number, low: number, high: number): void;
   drop(a: number, n: number, index: number, seed0: number, seed1: number, bound: number, scale: number): void;
+  /** Over buffers whose addresses (u32) are in `table` and weights (float32) in `weights`; into the first buffer. */
   consensus(
-    buffers: number,
+    table: number,
     weights: number,
     count: number,
     n: number,
     tie: number,
-    weighted: number,
-    normalize: number,
+    weighted: boolean,
+    normalize: boolean,
   ): void;
+  /** Adds to `total`, a float64, the sum of a[i] b[i]; what follows the last element must be zero. */
   addProducts(a: number, b: number, n: number, total: number): void;
-  variance(buffers: number, count: number, n: number): void;
+  /** Over buffers whose addresses (u32) are in `table`; into the first buffer. */
+  variance(table: number, count: number, n: number): void;
   approach(a: number, b: number, n: number, step: number): void;
+  /** `mask` has an int32 per column, -1 or 0. */
   selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void;
+  /** `counts` and `spare` have 65536 u32 each; what was counted is their sum. */
   countUpper(a: number, n: number, counts: number, spare: number): void;
+  /** Adds to `totals`, two float64, how many elements are positive and how many negative. */
   countSigns(a: number, n: number, totals: number): void;
   countLower(a: number, n: number, upper: number, counts: number): void;
+  /** One row of `n`; `pairs` has 4 n u32, `counts` 6144. */
   dropByMagnitude(
     a: number,
     n: number,
@@ -70,9 +82,6 @@ interface Exports {
     counts: number,
   ): void;
 }
-
-type MatrixKernel = (a: number, b: number, rows: number, columns: number, sums: number, totals: number) => void;
-type PairKernel = (x: number, y: number, b: number, n: number, totals: number) => void;
 
 /** Sums over the difference of two arrays. */
 export interface DeltaStatistics {
@@ -128,18 +137,18 @@ export function instantiate(): Readonly<Record<string, unknown>> {
 }
 
 /**
- * SIMD kernels over buffers in one WebAssembly memory.
+ * SIMD kernels (`wasm`) over buffers in one WebAssembly memory.
  *
  * Buffers come from `allocate` and are padded to 32 bytes; kernels run over the padding. The bytes of a buffer after
  * its last element must be zero when it is read (`clearPadding`), so that the padding counts nowhere.
  */
 export class Kernels {
-  readonly #wasm: Exports;
+  readonly wasm: Exports;
   #end: number;
 
   constructor() {
-    this.#wasm = instantiate() as unknown as Exports;
-    this.#end = align(this.#wasm.heapBase());
+    this.wasm = instantiate() as unknown as Exports;
+    this.#end = align(this.wasm.heapBase());
   }
 
   /**
@@ -150,19 +159,19 @@ export class Kernels {
   allocate(bytes: number): number {
     const address = this.#end;
     this.#end = align(address + bytes + PADDING);
-    const missing = this.#end - this.#wasm.memory.buffer.byteLength;
-    if (missing > 0) this.#wasm.memory.grow(Math.ceil(missing / PAGE));
+    const missing = this.#end - this.wasm.memory.buffer.byteLength;
+    if (missing > 0) this.wasm.memory.grow(Math.ceil(missing / PAGE));
     return address;
   }
 
   /** A view of `length` bytes at `address`. */
   bytes(address: number, length: number): Uint8Array {
-    return new Uint8Array(this.#wasm.memory.buffer, address, length);
+    return new Uint8Array(this.wasm.memory.buffer, address, length);
   }
 
   /** A view of `length` float32 at `address`. */
   floats(address: number, length: number): Float32Array {
-    return new Float32Array(this.#wasm.memory.buffer, address, length);
+    return new Float32Array(this.wasm.memory.buffer, address, length);
   }
 
   /** Zeroes what follows the first `length` bytes of a buffer, up to the end of a kernel's last vector. */
@@ -170,174 +179,32 @@ export class Kernels {
     this.bytes(address + length, PADDING).fill(0);
   }
 
-  /** acc[i] = weight * src[i] in float32; exact for weight 1. */
-  scale(dtype: KernelDType, src: number, acc: number, n: number, weight: number): void {
-    if (dtype === "BF16") this.#wasm.scaleBF16(src, acc, n, weight);
-    else if (dtype === "F16") this.#wasm.scaleF16(src, acc, n, weight);
-    else this.#wasm.scaleF32(src, acc, n, weight);
-  }
-
-  /** acc[i] += weight * src[i] in float32: the product is rounded, then the sum. */
-  addScaled(dtype: KernelDType, src: number, acc: number, n: number, weight: number): void {
-    if (dtype === "BF16") this.#wasm.addScaledBF16(src, acc, n, weight);
-    else if (dtype === "F16") this.#wasm.addScaledF16(src, acc, n, weight);
-    else this.#wasm.addScaledF32(src, acc, n, weight);
-  }
-
-  /** acc[i] /= divisor in float32. */
-  divide(acc: number, n: number, divisor: number): void {
-    this.#wasm.divide(acc, n, divisor);
-  }
-
   /**
    * Rounds float32 to a stored dtype, to nearest, ties to even; any NaN becomes the canonical quiet NaN.
    * @returns how many finite values became infinite (float16 only; bfloat16 has the range of float32).
    */
   encode(dtype: KernelDType, acc: number, dst: number, n: number): number {
-    if (dtype === "F16") return this.#wasm.encodeF16(acc, dst, n);
-    if (dtype === "BF16") this.#wasm.encodeBF16(acc, dst, n);
-    else this.#wasm.encodeF32(acc, dst, n);
-    return 0;
-  }
-
-  /** acc[i, j] += scale * sum_k left[i, k] right[k, j], all float32, row-major and without padding between rows. */
-  addLowRank(
-    acc: number,
-    left: number,
-    right: number,
-    rows: number,
-    columns: number,
-    rank: number,
-    scale: number,
-  ): void {
-    this.#wasm.addLowRank(acc, left, right, rows, columns, rank, scale);
+    return this.wasm[`encode${dtype}`](acc, dst, n) ?? 0;
   }
 
   /** A view of `length` float64 at `address`. */
   doubles(address: number, length: number): Float64Array {
-    return new Float64Array(this.#wasm.memory.buffer, address, length);
-  }
-
-  /**
-   * Adds to `sums` [columns] the sums of |a - b| down each column of two stored matrices of one dtype, and to `totals`
-   * [sum of (a - b)^2, sum of b^2, elements where a equals b, largest |a - b|], all float64.
-   * Values must be finite; a sum that is not tells that some were not.
-   */
-  columnStatistics(
-    dtype: KernelDType,
-    a: number,
-    b: number,
-    rows: number,
-    columns: number,
-    sums: number,
-    totals: number,
-  ): void {
-    this.#wasm[`columns${dtype}`](a, b, rows, columns, sums, totals);
-  }
-
-  /** As `columnStatistics`, with `sums` [rows] along each stored row; a vector is a matrix of one row. */
-  rowStatistics(
-    dtype: KernelDType,
-    a: number,
-    b: number,
-    rows: number,
-    columns: number,
-    sums: number,
-    totals: number,
-  ): void {
-    this.#wasm[`rows${dtype}`](a, b, rows, columns, sums, totals);
-  }
-
-  /** Adds to `totals` [sum of (x - b)(y - b), elements where these differences have opposite signs], float64. */
-  pairStatistics(dtype: KernelDType, x: number, y: number, b: number, n: number, totals: number): void {
-    this.#wasm[`pair${dtype}`](x, y, b, n, totals);
-  }
-
-  /** a = a - b in float32. */
-  subtract(a: number, b: number, n: number): void {
-    this.#wasm.subtract(a, b, n);
-  }
-
-  trimBy(a: number, by: number, n: number, low: number, high: number): void {
-    this.#wasm.trimBy(a, by, n, low, high);
-  }
-
-  drop(a: number, n: number, index: number, seed: readonly [number, number], bound: number, scale: number): void {
-    this.#wasm.drop(a, n, index, seed[0], seed[1], bound, scale);
-  }
-
-  /** Over buffers whose addresses (u32) stand at `table` and weights (float32) at `weights`; to the first buffer. */
-  consensus(
-    table: number,
-    weights: number,
-    count: number,
-    n: number,
-    tie: number,
-    weighted: boolean,
-    normalize: boolean,
-  ): void {
-    this.#wasm.consensus(table, weights, count, n, tie, Number(weighted), Number(normalize));
-  }
-
-  /** Over buffers whose addresses (u32) stand at `table`; to the first buffer. */
-  variance(table: number, count: number, n: number): void {
-    this.#wasm.variance(table, count, n);
-  }
-
-  /** Adds to `total`, a float64, the sum of a[i] b[i]; what follows the last element must be zero. */
-  addProducts(a: number, b: number, n: number, total: number): void {
-    this.#wasm.addProducts(a, b, n, total);
-  }
-
-  approach(a: number, b: number, n: number, step: number): void {
-    this.#wasm.approach(a, b, n, step);
-  }
-
-  /** `mask` holds an int32 per column, -1 or 0. */
-  selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void {
-    this.#wasm.selectColumns(a, b, rows, columns, mask);
-  }
-
-  /** `counts` and `spare` hold 65536 u32 each; what was counted is their sum. */
-  countUpper(a: number, n: number, counts: number, spare: number): void {
-    this.#wasm.countUpper(a, n, counts, spare);
-  }
-
-  /** Adds to `totals`, two float64, how many elements are positive and how many negative. */
-  countSigns(a: number, n: number, totals: number): void {
-    this.#wasm.countSigns(a, n, totals);
-  }
-
-  countLower(a: number, n: number, upper: number, counts: number): void {
-    this.#wasm.countLower(a, n, upper, counts);
-  }
-
-  /** One row of `n`; `scratch` is a buffer of `4 n + 6144` u32. */
-  dropByMagnitude(
-    a: number,
-    n: number,
-    index: number,
-    seed: readonly [number, number],
-    density: number,
-    epsilon: number,
-    scratch: number,
-  ): void {
-    this.#wasm.dropByMagnitude(a, n, index, seed[0], seed[1], density, epsilon, scratch + 24_576, scratch);
+    return new Float64Array(this.wasm.memory.buffer, address, length);
   }
 
   /** A view of `length` int32 or uint32 at `address`. */
   integers(address: number, length: number): Int32Array {
-    return new Int32Array(this.#wasm.memory.buffer, address, length);
+    return new Int32Array(this.wasm.memory.buffer, address, length);
   }
 
   counters(address: number, length: number): Uint32Array {
-    return new Uint32Array(this.#wasm.memory.buffer, address, length);
+    return new Uint32Array(this.wasm.memory.buffer, address, length);
   }
 
   /** Statistics of a - b over n float32 elements; `scratch` is a buffer of at least 48 bytes. */
   deltaStatistics(a: number, b: number, n: number, scratch: number): DeltaStatistics {
-    this.#wasm.deltaStatistics(a, b, n, scratch);
-    const numbers = new Float64Array(this.#wasm.memory.buffer, scratch, 6);
+    this.wasm.deltaStatistics(a, b, n, scratch);
+    const numbers = new Float64Array(this.wasm.memory.buffer, scratch, 6);
     const [sumAbsolute = 0, sumSquares = 0, sumSquaresOfB = 0, largest = 0, differing = 0, nonFinite = 0] = numbers;
     return { sumAbsolute, sumSquares, sumSquaresOfB, largest, differing, nonFinite };
   }

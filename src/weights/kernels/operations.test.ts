@@ -80,7 +80,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
       fc.property(lists(2), ([a, b]) => {
         const memory = new Memory();
         const [pa, pb] = [memory.put(a as Float32Array), memory.put(b as Float32Array)];
-        memory.kernels.subtract(pa, pb, (a as Float32Array).length);
+        memory.kernels.wasm.subtract(pa, pb, (a as Float32Array).length);
         plain.subtract(a as Float32Array, b as Float32Array);
         memory.expect(pa, a as Float32Array);
         memory.expect(pb, b as Float32Array);
@@ -106,7 +106,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
         const memory = new Memory();
         const pa = memory.put(a);
         const pby = itself ? pa : memory.put(by);
-        memory.kernels.trimBy(pa, pby, a.length, low, high);
+        memory.kernels.wasm.trimBy(pa, pby, a.length, low, high);
         plain.trimBy(a, itself ? a.slice() : by, low, f(high));
         memory.expect(pa, a);
       }),
@@ -121,7 +121,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
         const values = a as Float32Array;
         const memory = new Memory();
         const at = memory.put(values);
-        memory.kernels.drop(at, values.length, index, seed, most, scale);
+        memory.kernels.wasm.drop(at, values.length, index, ...seed, most, scale);
         plain.drop(values, index, seed[0], seed[1], most, scale);
         memory.expect(at, values);
       }),
@@ -136,7 +136,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
         const memory = new Memory();
         const kept = (bound: number) => {
           const at = memory.put(Float32Array.of(1));
-          memory.kernels.drop(at, 1, index, seed, bound, 1);
+          memory.kernels.wasm.drop(at, 1, index, ...seed, bound, 1);
           return memory.kernels.floats(at, 1)[0];
         };
         expect([kept(drawn), drawn < 2 ** 32 - 1 ? kept(drawn + 1) : 1]).toEqual([0, 1]);
@@ -164,7 +164,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
         const addresses = arrays.map((array) => memory.put(array));
         const at = memory.put(Float32Array.from(weights));
         const table = memory.table(addresses);
-        memory.kernels.consensus(table, at, arrays.length, first.length, tie, weighted, normalize);
+        memory.kernels.wasm.consensus(table, at, arrays.length, first.length, tie, weighted, normalize);
         plain.consensus(arrays, weights.map(f), tie, weighted, normalize);
         memory.expect(addresses[0] ?? 0, first);
         others.forEach((other, i) => {
@@ -182,7 +182,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
         const memory = new Memory();
         const [first = new Float32Array()] = arrays;
         const addresses = arrays.map((array) => memory.put(array));
-        memory.kernels.variance(memory.table(addresses), arrays.length, first.length);
+        memory.kernels.wasm.variance(memory.table(addresses), arrays.length, first.length);
         plain.variance(arrays);
         memory.expect(addresses[0] ?? 0, first);
       }),
@@ -199,7 +199,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
     ].map((values) => Float32Array.from(values));
     const memory = new Memory();
     const addresses = arrays.map((array) => memory.put(array));
-    memory.kernels.variance(memory.table(addresses), 3, 3);
+    memory.kernels.wasm.variance(memory.table(addresses), 3, 3);
     const [a = 0, b = 0, c = 0] = [0.1, 0.3, 0.7].map(f);
     const mean = (a + b + c) / 3;
     const wanted = ((a - mean) ** 2 + (b - mean) ** 2 + (c - mean) ** 2) / 3;
@@ -213,7 +213,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
         const [a, b] = [x as Float32Array, y as Float32Array];
         const memory = new Memory();
         const [pa, pb] = [memory.put(a), memory.put(b)];
-        memory.kernels.approach(pa, pb, a.length, most);
+        memory.kernels.wasm.approach(pa, pb, a.length, most);
         plain.approach(a, b, most);
         memory.expect(pa, a);
       }),
@@ -234,7 +234,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
         const [pa, pb, at] = [memory.put(a), memory.put(b), memory.allocate(mask.length * 4)];
         const marks = Int32Array.from(mask, (marked) => (marked ? -1 : 0));
         memory.kernels.integers(at, mask.length).set(marks);
-        memory.kernels.selectColumns(pa, pb, rows, mask.length, at);
+        memory.kernels.wasm.selectColumns(pa, pb, rows, mask.length, at);
         plain.selectColumns(a, b, marks);
         memory.expect(pa, a);
       }),
@@ -259,10 +259,10 @@ describe("the kernel equals its plain twin, to the bit:", () => {
           for (const table of [counts, spare]) memory.kernels.counters(table, 65_536).fill(0);
           for (let twice = 0; twice < 2; twice++) {
             if (which === "upper") {
-              memory.kernels.countUpper(address, stored.length, counts, spare);
+              memory.kernels.wasm.countUpper(address, stored.length, counts, spare);
               plain.countUpper(stored, wanted);
             } else {
-              memory.kernels.countLower(address, stored.length, upper, counts);
+              memory.kernels.wasm.countLower(address, stored.length, upper, counts);
               plain.countLower(stored, upper, wanted);
             }
           }
@@ -284,7 +284,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
         const memory = new Memory();
         const [at, totals] = [memory.put(values), memory.allocate(16)];
         memory.kernels.doubles(totals, 2).set([10, 20]);
-        memory.kernels.countSigns(at, values.length, totals);
+        memory.kernels.wasm.countSigns(at, values.length, totals);
         const [positive, negative] = plain.countSigns(values);
         expect([...memory.kernels.doubles(totals, 2)]).toEqual([10 + positive, 20 + negative]);
       }),
@@ -296,7 +296,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
     const memory = new Memory();
     const at = memory.put(values);
     const scratch = memory.allocate((4 * values.length + 6144) * 4);
-    memory.kernels.dropByMagnitude(at, values.length, index, seed, p, e, scratch);
+    memory.kernels.wasm.dropByMagnitude(at, values.length, index, ...seed, p, e, scratch + 6144 * 4, scratch);
     plain.dropByMagnitude(values, index, seed[0], seed[1], p, e);
     memory.expect(at, values);
   };

@@ -78,7 +78,7 @@ export function parseHeaderJson(text: string, file: string): HeaderJson {
     const raw = take(NUMBER);
     if (raw === undefined) return fail("expected a value");
     const value = Number(raw);
-    if (!Number.isFinite(value)) return fail("a number beyond all bounds");
+    if (!Number.isFinite(value)) return fail("a number out of range");
     // A header holds sizes and offsets: 4.0 or 4e0 is no way to write one, and the reference crate refuses them too.
     return /^-?\d+$/.test(raw) && Number.isSafeInteger(value) ? value : Number.NaN;
   };

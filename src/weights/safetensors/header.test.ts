@@ -92,7 +92,7 @@ describe("text that is not the JSON of a header", () => {
     ["NaN", '{"a":NaN}', /expected a value at character 5;/],
     ["a comment", "{/**/}", /expected a string at character 1;/],
     ["space that JSON does not know", "{\u00a0}", /expected a string at character 1;/],
-    ["a number beyond all bounds", '{"a":1e400}', /a number beyond all bounds at character 10;/],
+    ["a number out of range", '{"a":1e400}', /a number out of range at character 10;/],
     ["half a surrogate pair in a name", '{"\\ud800":1}', /half a surrogate pair at character 1;/],
     ["a pair the wrong way round", '{"__metadata__":{"a":"\\udc00\\ud800"}}', /half a surrogate pair at character 21;/],
   ])("%s", async (_, header, what) => {
@@ -127,7 +127,7 @@ describe("text that is not the JSON of a header", () => {
     await refused(fileOf(`{"a":1,"${name}":1,"${name}":2}`), /the key "k{200}…" is repeated/);
     await refused(fileOf(`{"${name}`), json);
     await refused(fileOf(`{"a":{"dtype":"${name}"}}`), /unknown dtype "k{200}…"/);
-    await refused(fileOf(`{"a":{"dtype":"U8","shape":[${"9".repeat(2e6)}]}}`), /a number beyond all bounds/);
+    await refused(fileOf(`{"a":{"dtype":"U8","shape":[${"9".repeat(2e6)}]}}`), /a number out of range/);
     await refused(fileOf(`{"a":{"dtype":"U8","shape":[${"2,".repeat(1e5)}2],"data_offsets":[0,1]}}`), /100001 axes/);
   });
 
@@ -295,8 +295,8 @@ describe("serializeHeader", () => {
   });
 
   test.each<[string, () => unknown, RegExp, Problem["where"]]>([
-    ["a name twice", () => serializeHeader([u8("a"), u8("a")], {}), /"a": it is there twice/, { tensor: "a" }],
-    ["__metadata__", () => serializeHeader([u8("__metadata__")], {}), /keeps this name/, { tensor: "__metadata__" }],
+    ["a name twice", () => serializeHeader([u8("a"), u8("a")], {}), /"a": it is repeated/, { tensor: "a" }],
+    ["__metadata__", () => serializeHeader([u8("__metadata__")], {}), /reserves this name/, { tensor: "__metadata__" }],
     ["half a pair in a name", () => serializeHeader([u8("\ud800")], {}), /"\\ud800": its name is not Unicode/, {}],
     [
       "half a pair in a key",

@@ -219,9 +219,9 @@ export function serializeHeader(
   for (const { name, dtype, shape } of tensors) {
     const fail = (why: string) =>
       new FormatError(`a safetensors file cannot hold the tensor ${quote(name)}: ${why}`, { tensor: name });
-    if (name === METADATA_KEY) throw fail("the format keeps this name for itself");
+    if (name === METADATA_KEY) throw fail("the format reserves this name");
     if (!isUnicode(name)) throw fail("its name is not Unicode text");
-    if (seen.has(name)) throw fail("it is there twice");
+    if (seen.has(name)) throw fail("it is repeated");
     seen.add(name);
     if (!isDType(dtype)) throw fail(`the dtype ${dtype} is unknown`);
     if (!shape.every(isNatural)) throw fail(`its shape ${formatShape(shape)} is not a list of ${NATURALS}`);

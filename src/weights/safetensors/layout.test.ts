@@ -106,7 +106,7 @@ describe("what cannot be laid out", () => {
     for (const shardBytes of [1, 100]) {
       expect(await problemOf(() => layoutFolder([t("a", 1), t("a", 1)], { shardBytes }))).toMatchObject({
         name: "FormatError",
-        message: expect.stringMatching(/cannot hold the tensor "a"( twice|: it is there twice)$/),
+        message: expect.stringMatching(/cannot hold the tensor "a"( twice|: it is repeated)$/),
         where: { tensor: "a" },
       });
     }

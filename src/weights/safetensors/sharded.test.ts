@@ -131,8 +131,8 @@ describe("without an index", () => {
       { "a.pt": "", "b.pth": "", "c.ckpt": "" },
       /pickled weights \(a\.pt, b\.pth, c\.ckpt\)/,
     ],
-    ["nothing of use", { "config.json": "{}", "README.md": "" }, /holds no \.safetensors file; give the folder/],
-    ["nothing", {}, /holds no \.safetensors file; give the folder/],
+    ["nothing of use", { "config.json": "{}", "README.md": "" }, /has no \.safetensors file; give the folder/],
+    ["nothing", {}, /has no \.safetensors file; give the folder/],
   ])("a folder with %s is refused with what to do", async (_, files, what) => {
     await refused(await folderOf(files), "CheckpointError", what);
   });

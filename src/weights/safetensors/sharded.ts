@@ -95,12 +95,10 @@ function weightFiles(folder: string, names: readonly string[]): string[] {
   if (names.includes("last")) {
     throw new CheckpointError(
       `${folder} is the folder of a run of training; give one of its checkpoints, ${join(folder, "last")}`,
-      {
-        file: folder,
-      },
+      { file: folder },
     );
   }
-  throw new CheckpointError(`${folder} holds no .safetensors file; give the folder of a checkpoint`, { file: folder });
+  throw new CheckpointError(`${folder} has no .safetensors file; give the folder of a checkpoint`, { file: folder });
 }
 
 function refuseDuplicates(files: SafetensorsFile[]): SafetensorsFile[] {

@@ -217,7 +217,7 @@ export class Evaluator {
         this.#accumulate("F32", result, target, n, term.weight, index === 0);
       }
     });
-    if (divisor !== 1) this.kernels.divide(target, n, divisor);
+    if (divisor !== 1) this.kernels.wasm.divide(target, n, divisor);
   }
 
   #addStored(term: StoredTerm, block: Block, target: number, first: boolean): void {
@@ -251,8 +251,8 @@ export class Evaluator {
   }
 
   #accumulate(dtype: KernelDType, from: number, sum: number, n: number, weight: number, first: boolean): void {
-    if (first) this.kernels.scale(dtype, from, sum, n, weight);
-    else this.kernels.addScaled(dtype, from, sum, n, weight);
+    if (first) this.kernels.wasm[`scale${dtype}`](from, sum, n, weight);
+    else this.kernels.wasm[`addScaled${dtype}`](from, sum, n, weight);
   }
 
   /** Reads a term's stored elements into the raw buffer. */
@@ -308,8 +308,8 @@ export class Evaluator {
     if (lowRank.transposed) this.#readColumns(lowRank.a, lowRank.input, lowRank.rank, firstRow, rows, left);
     else this.#readRows(lowRank.b, lowRank.rank, firstRow, rows, left);
     const dtype = this.#read(term, block);
-    this.kernels.scale(dtype, this.#at.raw, target, n, 1);
-    this.kernels.addLowRank(target, left, right, rows, columns, lowRank.rank, lowRank.scale);
+    this.kernels.wasm[`scale${dtype}`](this.#at.raw, target, n, 1);
+    this.kernels.wasm.addLowRank(target, left, right, rows, columns, lowRank.rank, lowRank.scale);
     this.kernels.clearPadding(target, n * 4);
   }
 
@@ -327,7 +327,7 @@ export class Evaluator {
     const buffer = this.#at.factor;
     this.#files.read(stored.file, stored.offset + first * width * element, this.kernels.bytes(buffer, n * element));
     this.kernels.clearPadding(buffer, n * element);
-    this.kernels.scale(dtype, buffer, target, n, 1);
+    this.kernels.wasm[`scale${dtype}`](buffer, target, n, 1);
   }
 
   /** Columns [first, first + count) of a stored [height, width] matrix, as rows: [count, height] float32. */
@@ -346,7 +346,7 @@ export class Evaluator {
       const at = stored.offset + (row * width + first) * element;
       this.#files.read(stored.file, at, this.kernels.bytes(this.#at.factor, count * element));
       this.kernels.clearPadding(this.#at.factor, count * element);
-      this.kernels.scale(dtype, this.#at.factor, this.#at.term, count, 1);
+      this.kernels.wasm[`scale${dtype}`](this.#at.factor, this.#at.term, count, 1);
       column.set(this.kernels.floats(this.#at.term, count));
       const out = this.kernels.floats(target, count * height);
       for (let i = 0; i < count; i++) out[i * height + row] = column[i] ?? 0;

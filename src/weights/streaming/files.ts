@@ -33,9 +33,7 @@ export class InputFiles {
         const path = this.#files[file]?.path ?? "";
         throw new FormatError(
           `${path} became shorter while it was read; let whatever writes to it finish, and start again`,
-          {
-            file: path,
-          },
+          { file: path },
         );
       }
       at += count;

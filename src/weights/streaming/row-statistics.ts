@@ -68,16 +68,16 @@ export class Analyzer {
       experts.forEach((expert, index) => {
         const at = sums + index * rows * 8;
         if (job.axis === "columns") {
-          kernels.columnStatistics(dtype, expert, base, n / columns, columns, at, totalsOf(index));
+          kernels.wasm[`columns${dtype}`](expert, base, n / columns, columns, at, totalsOf(index));
         } else if (job.axis === "rows") {
           const first = (from - begin) / columns;
-          kernels.rowStatistics(dtype, expert, base, n / columns, columns, at + first * 8, totalsOf(index));
+          kernels.wasm[`rows${dtype}`](expert, base, n / columns, columns, at + first * 8, totalsOf(index));
         } else {
-          kernels.rowStatistics(dtype, expert, base, 1, n, at, totalsOf(index));
+          kernels.wasm[`rows${dtype}`](expert, base, 1, n, at, totalsOf(index));
         }
       });
       pairs.forEach(([i, j], index) => {
-        kernels.pairStatistics(dtype, experts[i] ?? 0, experts[j] ?? 0, base, n, pairAt(index));
+        kernels.wasm[`pair${dtype}`](experts[i] ?? 0, experts[j] ?? 0, base, n, pairAt(index));
       });
     });
 

@@ -195,7 +195,7 @@ function runThread(entry: string, program: Program, shared: Shared, onPiece: Run
 function revive({ message, code, where }: NonNullable<ThreadReport["error"]>): Error {
   if (code === "format") return new FormatError(message, where);
   if (code === "ENOSPC" || code === "EDQUOT") return new DiskFullError(undefined, where);
-  return code === undefined ? new Error(message) : new OutputError(`the file system says: ${message}`, where);
+  return code === undefined ? new Error(message) : new OutputError(`the file system reports: ${message}`, where);
 }
 
 /** Bytes of the pieces that were done before the start, so that a resumed run's bar starts where it stopped. */

@@ -88,6 +88,8 @@ function declare<const F extends Fields>(declaration: Declaration<F>): Declarati
 
 /** Numbers of 32 bits, one of which is drawn for an element. */
 const DRAWS = 2 ** 32;
+/** Counters that ranking a row takes. */
+const COUNTS_BYTES = 6144 * 4;
 
 /** Every operation by name. `of` are its values. */
 export const OPERATIONS = {
@@ -95,21 +97,21 @@ export const OPERATIONS = {
   subtract: declare({
     values: 2,
     fields: {},
-    apply: ([a = 0, b = 0], _, { length }, { kernels }) => kernels.subtract(a, b, length),
+    apply: ([a = 0, b = 0], _, { length }, { kernels }) => kernels.wasm.subtract(a, b, length),
   }),
 
   /** of[0] where low <= |of[0]| <= high, else 0. */
   trim: declare({
     values: 1,
     fields: { low: "number", high: "number" },
-    apply: ([a = 0], { low, high }, { length }, { kernels }) => kernels.trimBy(a, a, length, low, high),
+    apply: ([a = 0], { low, high }, { length }, { kernels }) => kernels.wasm.trimBy(a, a, length, low, high),
   }),
 
   /** of[0] where |of[1]| >= low, else 0. */
   "trim-by": declare({
     values: 2,
     fields: { low: "number" },
-    apply: ([a = 0, b = 0], { low }, { length }, { kernels }) => kernels.trimBy(a, b, length, low, Infinity),
+    apply: ([a = 0, b = 0], { low }, { length }, { kernels }) => kernels.wasm.trimBy(a, b, length, low, Infinity),
   }),
 
   /** Each element of of[0] with probability `density`, times `scale`, else 0. The choice depends on seed and index alone. */
@@ -118,8 +120,8 @@ export const OPERATIONS = {
     fields: { density: "share", scale: "number", seed: "seed" },
     apply: ([a = 0], { density, scale, seed }, { index, length }, { kernels }) => {
       const kept = Math.round(density * DRAWS);
-      if (kept >= DRAWS) kernels.scale("F32", a, a, length, scale);
-      else kernels.drop(a, length, index, seed, kept, scale);
+      if (kept >= DRAWS) kernels.wasm.scaleF32(a, a, length, scale);
+      else kernels.wasm.drop(a, length, index, ...seed, kept, scale);
     },
   }),
 
@@ -131,10 +133,19 @@ export const OPERATIONS = {
     values: 1,
     fields: { density: "share", epsilon: "share", seed: "seed" },
     wholeRows: true,
-    scratch: (columns) => (columns * 4 + 6144) * 4,
+    scratch: (columns) => COUNTS_BYTES + columns * 16,
     apply: ([a = 0], { density, epsilon, seed }, { index, length, columns }, { kernels, scratch }) => {
       for (let at = 0; at < length; at += columns) {
-        kernels.dropByMagnitude(a + at * 4, columns, index + at, seed, density, epsilon, scratch);
+        kernels.wasm.dropByMagnitude(
+          a + at * 4,
+          columns,
+          index + at,
+          ...seed,
+          density,
+          epsilon,
+          scratch + COUNTS_BYTES,
+          scratch,
+        );
       }
     },
   }),
@@ -150,7 +161,7 @@ export const OPERATIONS = {
       const { kernels, table } = workspace;
       kernels.counters(table, buffers.length).set(buffers);
       kernels.floats(workspace.weights, buffers.length).set(weights);
-      kernels.consensus(table, workspace.weights, buffers.length, length, tie, weighted, normalize);
+      kernels.wasm.consensus(table, workspace.weights, buffers.length, length, tie, weighted, normalize);
     },
   }),
 
@@ -159,7 +170,7 @@ export const OPERATIONS = {
     fields: {},
     apply: (buffers, _, { length }, { kernels, table }) => {
       kernels.counters(table, buffers.length).set(buffers);
-      kernels.variance(table, buffers.length, length);
+      kernels.wasm.variance(table, buffers.length, length);
     },
   }),
 
@@ -167,7 +178,7 @@ export const OPERATIONS = {
   approach: declare({
     values: 2,
     fields: { step: "size" },
-    apply: ([a = 0, b = 0], { step }, { length }, { kernels }) => kernels.approach(a, b, length, step),
+    apply: ([a = 0, b = 0], { step }, { length }, { kernels }) => kernels.wasm.approach(a, b, length, step),
   }),
 
   /**
@@ -189,7 +200,7 @@ export const OPERATIONS = {
       } else {
         eachMatrix(fields, block, (mask, from, count) => {
           kernels.integers(scratch, mask.length).set(Int32Array.from(mask, (marked) => -marked));
-          kernels.selectColumns(a + from * 4, b + from * 4, count / columns, columns, scratch);
+          kernels.wasm.selectColumns(a + from * 4, b + from * 4, count / columns, columns, scratch);
         });
       }
     },

@@ -193,7 +193,7 @@ export class Worker {
     this.#products ??= kernels.allocate(16);
     kernels.doubles(this.#products, 2).fill(0);
     eachBlock(job, begin, end, (from, to) => {
-      kernels.countSigns(evaluator.sum(job.value, from, to, 0), to - from, this.#products ?? 0);
+      kernels.wasm.countSigns(evaluator.sum(job.value, from, to, 0), to - from, this.#products ?? 0);
     });
     return [...kernels.doubles(this.#products, 2)];
   }
@@ -206,8 +206,8 @@ export class Worker {
     kernels.counters(counts, 2 * COUNTERS).fill(0);
     eachBlock(job, begin, end, (from, to) => {
       const values = evaluator.sum(job.value, from, to, 0);
-      if (job.upper === undefined) kernels.countUpper(values, to - from, counts, spare);
-      else kernels.countLower(values, to - from, job.upper, counts);
+      if (job.upper === undefined) kernels.wasm.countUpper(values, to - from, counts, spare);
+      else kernels.wasm.countLower(values, to - from, job.upper, counts);
     });
     const [sums, others] = [kernels.counters(counts, COUNTERS), kernels.counters(spare, COUNTERS)];
     if (job.upper === undefined) for (let i = 0; i < COUNTERS; i++) sums[i] = (sums[i] ?? 0) + (others[i] ?? 0);
@@ -227,7 +227,7 @@ export class Worker {
       for (let i = 0; i < count; i++) {
         for (let j = i; j < count; j++) {
           kernels.doubles(sums, 1).fill(0);
-          kernels.addProducts(values[i] ?? 0, values[j] ?? 0, to - from, sums);
+          kernels.wasm.addProducts(values[i] ?? 0, values[j] ?? 0, to - from, sums);
           products[at] = (products[at] ?? 0) + (kernels.doubles(sums, 1)[0] ?? 0);
           at++;
         }

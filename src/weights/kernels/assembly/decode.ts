@@ -12,14 +12,14 @@ export function lowBF16(x: v128): v128 {
 
 // @ts-ignore: decorator
 @inline
-export function highBF16(x: v128): v128 {
+function highBF16(x: v128): v128 {
   return v128.shuffle<i16>(i16x8.splat(0), x, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
 /**
  * Four float16, zero-extended to 32 bits, to float32.
  * Exponent and mantissa move to their float32 place, which is off by the difference of the biases; a product with
- * 2^112 mends it and makes subnormals normal on the way, both without rounding. Infinity and NaN have all exponent
+ * 2^112 corrects it and makes subnormals normal on the way, both without rounding. Infinity and NaN have all exponent
  * bits set, which are set again afterwards.
  */
 // @ts-ignore: decorator
@@ -40,6 +40,22 @@ export function lowF16(x: v128): v128 {
 
 // @ts-ignore: decorator
 @inline
-export function highF16(x: v128): v128 {
+function highF16(x: v128): v128 {
   return widenF16(i32x4.extend_high_i16x8_u(x));
+}
+
+// Element types stand for the stored dtypes: u16 for bfloat16, i16 for float16, f32 for float32.
+
+// @ts-ignore: decorator
+@inline
+export function low<T>(address: usize): v128 {
+  if (isFloat<T>()) return v128.load(address);
+  return isSigned<T>() ? lowF16(v128.load(address)) : lowBF16(v128.load(address));
+}
+
+// @ts-ignore: decorator
+@inline
+export function high<T>(address: usize): v128 {
+  if (isFloat<T>()) return v128.load(address, 16);
+  return isSigned<T>() ? highF16(v128.load(address)) : highBF16(v128.load(address));
 }

@@ -1,23 +1,7 @@
 // How an expert's matrix differs from its base's, per row and as a whole, in one pass over the stored elements.
 // A "row" of the method is an input feature (a column of the stored [out, in] matrix) or an output feature; there is a
 // kernel for each. Differences are float32; sums of up to eight of them are float32 and are then added up in float64.
-import { highBF16, highF16, lowBF16, lowF16 } from "./decode";
-
-// Element types stand for the stored dtypes: u16 for bfloat16, i16 for float16, f32 for float32.
-
-// @ts-ignore: decorator
-@inline
-function low<T>(address: usize): v128 {
-  if (isFloat<T>()) return v128.load(address);
-  return isSigned<T>() ? lowF16(v128.load(address)) : lowBF16(v128.load(address));
-}
-
-// @ts-ignore: decorator
-@inline
-function high<T>(address: usize): v128 {
-  if (isFloat<T>()) return v128.load(address, 16);
-  return isSigned<T>() ? highF16(v128.load(address)) : highBF16(v128.load(address));
-}
+import { high, low, lowBF16, lowF16 } from "./decode";
 
 /** One element, for the columns after the last whole group of eight. */
 // @ts-ignore: decorator
