@@ -1,4 +1,4 @@
-// Specifications of figures, drawn without a browser: Vega-Lite to SVG, SVG to PNG. What a figure shows is said by others.
+// Specifications of figures, drawn without a browser: Vega-Lite to SVG, SVG to PNG.
 import { createRequire } from "node:module";
 import type { TopLevelSpec } from "vega-lite";
 

@@ -16,7 +16,7 @@ export interface HeatmapPanel {
 }
 
 export interface Heatmap {
-  /** Empty where the figure stands under a heading. */
+  /** Empty if the figure has a heading on its page. */
   readonly title: string;
   /** What a value is, for the legend. */
   readonly legend: string;

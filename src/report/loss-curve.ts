@@ -18,11 +18,11 @@ interface Point {
   readonly loss: number;
 }
 
-/** Points of a curve that a reader can tell apart; more are averaged in equal stretches. */
+/** Most points of a curve; more would be drawn over each other, so they are averaged. */
 const POINTS = 400;
-/** Stretches of a run whose means are drawn as a curve of their own: as many as show its bends and not its noise. */
+/** The smoothed curve averages over this fraction of a run: its shape shows, its noise does not. */
 const STRETCHES = 40;
-/** Losses that differ by a larger factor are drawn by their logarithms, or the small ones would be one flat line. */
+/** Losses that differ by a larger factor get a logarithmic axis; on a linear one, small losses are a flat line. */
 const LINEAR_FACTOR = 20;
 const HELD_OUT = "held out";
 const COLORS = ["#238b45", "#3b6fb6", "#8a4fae", "#b3533c"];
@@ -30,14 +30,13 @@ const HELD_OUT_COLOR = "#d9822b";
 const MUTED = "#667080";
 
 /**
- * The loss over the samples: each step's, faint; their mean over a fortieth of the run; and what was measured on
- * held-out data, the best of it marked.
+ * The loss over the samples: of each step, faint; smoothed; and on held-out data, with a ring around the best.
  */
 export function lossCurveSpec(log: readonly LogEntry[], title: string): TopLevelSpec {
   const steps = new Map<string, Point[]>();
   const held: Point[] = [];
   for (const { samples, loss, stream = "training", holdoutLoss } of log) {
-    // What is not a number is null in the log.
+    // NaN is null in the log.
     if (typeof loss === "number") {
       const points = steps.get(stream) ?? [];
       points.push({ samples, loss });
@@ -127,7 +126,7 @@ export function lossCurveSpec(log: readonly LogEntry[], title: string): TopLevel
   };
 }
 
-/** Where the curves end, and what is ringed: lines, as a long one would widen the figure. */
+/** The last losses and the ringed one, on lines of their own, as a long line would widen the figure. */
 function subtitleOf(means: ReadonlyMap<string, readonly Point[]>, best: Point | undefined): string[] {
   const ends = [...means].map(([name, points]) => `${name} ${formatLoss(points.at(-1)?.loss ?? Number.NaN)}`);
   const lines = ends.length > 0 ? [`at the end: ${ends.join(", ")}`] : [];
@@ -139,7 +138,7 @@ function formatLoss(loss: number): string {
   return loss >= 0.1 ? loss.toFixed(3) : loss.toPrecision(2);
 }
 
-/** Means of equal stretches, at their ends. */
+/** Means of equal stretches, each at its end. */
 function inStretches(points: readonly Point[], most: number): Point[] {
   const size = Math.max(1, Math.ceil(points.length / most));
   return Array.from({ length: Math.ceil(points.length / size) }, (_, i) => {
@@ -148,7 +147,7 @@ function inStretches(points: readonly Point[], most: number): Point[] {
   });
 }
 
-/** Around each point the mean of a stretch of the curve, of less at its ends, the middle counting most. */
+/** The weighted mean around each point, narrower at the ends of the curve. */
 function smoothed(points: readonly Point[], ofLogarithms: boolean): Point[] {
   const reach = Math.ceil(points.length / STRETCHES);
   return points.map(({ samples }, i) => {

@@ -7,7 +7,7 @@ import { type Cell, columnsOf, formatNumber, formatSpan, type Table } from "./ta
 export interface Page {
   readonly title: string;
   readonly lead: string;
-  /** Where the work stands. */
+  /** Progress of the work. */
   readonly state: { readonly text: string; readonly isOpen: boolean };
   readonly notes: readonly string[];
   readonly sections: readonly Section[];
@@ -36,13 +36,14 @@ export interface TableFigure extends Captioned {
   readonly kind: "table";
   readonly columns: readonly { readonly label: string; readonly align: "left" | "right" }[];
   readonly rows: readonly (readonly PageCell[])[];
-  /** What a row is, for the link that unfolds a long table. */
+  /** What a row is, such as `model`; for the link that expands a long table. */
   readonly what: string;
 }
 
-/** Bars from zero. Places are shares of the axis. */
+/** Bars from zero. Widths and positions are shares of the axis. */
 export interface BarFigure extends Captioned {
   readonly kind: "bars";
+  /** Conclusion, in a sentence or two. */
   readonly said: string;
   readonly ticks: readonly string[];
   readonly rows: readonly {
@@ -63,7 +64,7 @@ export interface GridFigure extends Captioned {
   readonly rowTitle: string;
   readonly columnTitle: string;
   readonly columns: readonly string[];
-  /** Null where there is no number. Depth of the colour is from 0 to 1. */
+  /** Null if there is no number. `depth` of the colour is from 0 to 1. */
   readonly rows: readonly {
     readonly label: string;
     readonly cells: readonly ({ text: string; marks: readonly string[]; depth: number } | null)[];
@@ -74,12 +75,12 @@ export interface PageCell {
   readonly text: string;
   /** A smaller line below. */
   readonly small?: string;
-  /** Shown when one points at it. */
+  /** Tooltip. */
   readonly hint?: string;
   readonly isBest?: boolean;
-  /** Bars to both sides of a line; lengths are shares. */
+  /** Bars to both sides of a line; their lengths are shares of the longest. */
   readonly balance?: { readonly lost: number; readonly gained: number; readonly counts: readonly [number, number] };
-  /** Lists that unfold. */
+  /** Collapsible lists. */
   readonly lists?: readonly { readonly label: string; readonly items: readonly string[]; readonly more: number }[];
 }
 
@@ -104,10 +105,14 @@ export function tableFigure(table: Table, what: string, captioned: Captioned = {
   return { kind: "table", ...captioned, columns: columnsOf(table), rows, what };
 }
 
-/** Puts data, which must be plain JSON, into a template of the package's imports, such as `#analysis-page`. */
+/**
+ * Puts data into the template of a page.
+ * @param template an import of package.json, such as `#analysis-page`
+ * @param data plain JSON
+ */
 export async function pageWithData(template: string, data: unknown): Promise<string> {
   const text = await readFile(createRequire(import.meta.url).resolve(template), "utf8");
-  // Inside a script element only "<" could end the data early; JSON allows it to be written as an escape.
+  // Only "<" can end a script element early; JSON allows it as an escape.
   const json = JSON.stringify(data).replaceAll("<", "\\u003c");
   return text.replace('"__DATA__"', () => json);
 }

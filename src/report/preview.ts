@@ -1,15 +1,15 @@
-// An example as the model will see it, on the terminal: what is learned stands out, the rest is dim. Without colours,
-// what is learned stands between marks.
+// A training example as the model sees it, on the terminal: learned text is coloured, the rest is dim. Without colours,
+// learned text is between marks.
 import { visible } from "../core/index.js";
 import type { Palette } from "./strip.js";
 
-/** Part of an example's text, as data/preview.ts makes it. */
+/** Part of an example's text. */
 interface Piece {
   readonly text: string;
   readonly loss: boolean;
 }
 
-/** Marks that hardly any text has. */
+/** Marks that are rare in text. */
 const OPEN = "⟦";
 const CLOSE = "⟧";
 
@@ -19,7 +19,7 @@ export function renderPreview(pieces: readonly Piece[], palette: Palette): strin
   const paint = ({ text, loss }: Piece) => {
     const shown = visible(text);
     if (!hasColors) return loss ? `${OPEN}${shown}${CLOSE}` : shown;
-    // Line by line: a colour that runs over a line break would paint what a pager or a frame puts there.
+    // Line by line, as pagers colour their own frame if a colour spans a line break.
     const color = loss ? palette.green : palette.dim;
     return shown
       .split("\n")
@@ -29,9 +29,9 @@ export function renderPreview(pieces: readonly Piece[], palette: Palette): strin
   return pieces.map(paint).join("").split("\n");
 }
 
-/** What the two kinds of text in `renderPreview` are. */
+/** Explains the two kinds of text in `renderPreview`. */
 export function previewLegend(palette: Palette): string {
   return palette.green("x") === "x"
-    ? `learned text stands between ${OPEN} and ${CLOSE}`
+    ? `learned text is between ${OPEN} and ${CLOSE}`
     : `${palette.green("learned")}, ${palette.dim("only read")}`;
 }

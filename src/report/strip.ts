@@ -1,5 +1,4 @@
-// A plan at a glance: one cell per layer, from the input to the output, and what each kind of cell means.
-// Pure text from plain data; colours come in through `paint`.
+// A plan at a glance: one cell per layer, from the input to the output, and a legend.
 import { formatRanges } from "../core/index.js";
 
 /** Colours to paint with; the identity for plain text. */
@@ -13,11 +12,11 @@ export interface Palette {
   readonly red: (text: string) => string;
 }
 
-/** One layer, or null for what is in none: the distinct origins of its tensors, each one source or an average of some. */
+/** One layer, or null for tensors outside the layers: the distinct origins of its tensors, each one source or several. */
 export interface StripLayer {
   readonly layer: number | null;
   readonly origins: readonly (readonly string[])[];
-  /** Whether what comes from several sources is put together by more than an average. */
+  /** Whether several sources are combined by more than an average. */
   readonly combined?: boolean;
 }
 
@@ -34,7 +33,7 @@ const CELLS: Readonly<Record<Exclude<Kind, "other">, string>> = {
 };
 const CELL_WIDTH = 2;
 
-/** Cells of sources that have no kind of their own, such as those of a passthrough, in the order in which they appear. */
+/** Cells of other sources, such as those of a passthrough, in the order in which they appear. */
 const OTHER_CELLS = ["░", "█", "▄", "▌", "▀", "═"];
 
 type Drawing = (entry: StripLayer) => string;
@@ -74,7 +73,7 @@ function painterOf(kind: Exclude<Kind, "other">, palette: Palette): (text: strin
 
 /**
  * Lines of the strip, ruler first, and its legend.
- * @param perRow layers in a row; a deeper model takes several rows
+ * @param perRow layers in a row; a deeper model has several rows
  */
 export function layerStrip(ownership: readonly StripLayer[], palette: Palette, perRow = 36): string[] {
   const layers = ownership.filter((entry) => entry.layer !== null);
