@@ -1,4 +1,4 @@
-// The public face of experiment/.
+// The door of experiment/: what other rooms use.
 
 export { analyzeDemo, demoAnswer, demoPageData, demoRows, QUICK_WARNING } from "./demo/demo-report.js";
 export { type DemoResult, runDemo } from "./demo/run-demo.js";

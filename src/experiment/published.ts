@@ -1,38 +1,51 @@
-// The numbers that the paper prints, for comparison beside one's own (Bandarkar et al., arXiv 2410.01335, tables 1, 2,
-// 5 and 6; Llama 3.1 8B). As printed: percentages in tables 1, 2 and 6, shares and BLEU in table 5.
+// The numbers that the paper prints (Bandarkar et al., arXiv 2410.01335, tables 1, 2, 5 and 6; Llama 3.1 8B), as printed:
+// percentages in tables 1, 2 and 6, shares and BLEU in table 5.
+import type { Role } from "./plan/plan-schema.js";
 
-/** What the paper calls its columns. */
+/** The models of a column in the paper's tables. */
+export interface SettingModels {
+  /** The paper's name. */
+  readonly label: string;
+  /** Experts of this role; language experts of the row's language. */
+  readonly role?: Role;
+  /** Merges of this column: by a merge's field `column`, otherwise by its method. */
+  readonly merge?: string;
+  /** Which configuration of a searched merge. */
+  readonly configuration?: "default" | "best";
+}
+
+/** The columns of the paper's tables. */
 export const SETTINGS = {
-  base: "base",
-  language: "language expert",
-  math: "math expert",
-  joint: "joint SFT",
-  soup: "soup, best configuration",
-  ties: "TIES, best configuration",
-  default: "layer swap, default configuration",
-  best: "layer swap, best configuration",
-  languageSoups: "swap, language soup x math soup",
-  multilingualSoup: "swap, multilingual soup x math soup",
-} as const;
+  base: { label: "base" },
+  language: { label: "language expert", role: "language" },
+  math: { label: "math expert", role: "task" },
+  joint: { label: "joint SFT", role: "joint" },
+  soup: { label: "soup, best configuration", merge: "soup", configuration: "best" },
+  ties: { label: "TIES, best configuration", merge: "ties", configuration: "best" },
+  default: { label: "layer swap, default configuration", merge: "swap", configuration: "default" },
+  best: { label: "layer swap, best configuration", merge: "swap", configuration: "best" },
+  languageSoups: { label: "swap, language soup x math soup", merge: "language", configuration: "default" },
+  multilingualSoup: { label: "swap, multilingual soup x math soup", merge: "multilingual", configuration: "default" },
+} as const satisfies Readonly<Record<string, SettingModels>>;
 
 export type Setting = keyof typeof SETTINGS;
 export type Statistic = "min" | "mean" | "max";
 
-/** Languages of the paper, by the codes that tasks use. */
+/** Languages of the paper, by the codes in task names. */
 export const PAPER_LANGUAGES = { sw: "Swahili", te: "Telugu", bn: "Bengali", ja: "Japanese" } as const;
 export type PaperLanguage = keyof typeof PAPER_LANGUAGES;
 
 interface LayoutRow {
   readonly statistic: Statistic;
-  /** Whether the row is of the English task, not of the language's own. */
+  /** Whether the row is of the task in English. */
   readonly isEnglish?: boolean;
   /** `{language}` is its name. */
   readonly label: string;
-  /** What the paper prints, by language: MGSM 8-shot exact match in percent, by column. */
+  /** By language, the printed numbers of the columns: MGSM, 8-shot, exact match in percent. */
   readonly printed: Readonly<Partial<Record<string, readonly number[]>>>;
 }
 
-/** A table of scores on one benchmark. Its experts are the top three, its merges nine pairs. */
+/** A table of scores on one benchmark. The paper's has three experts of a kind and nine pairs. */
 export interface Layout {
   readonly number: 1 | 2 | 6;
   /** Whether each language has a table of its own. */
@@ -41,10 +54,8 @@ export interface Layout {
   readonly title: string;
   readonly note: string;
   readonly columns: readonly Setting[];
-  /** Column titles that no configuration changes; default: those of the settings. */
+  /** Titles of columns. Default: labels of the settings, with their configurations. */
   readonly titles?: readonly string[];
-  /** Columns in which more than one merge of a plan may fit. */
-  readonly crowded: readonly string[];
   /** Rows of each language. */
   readonly rows: readonly LayoutRow[];
 }
@@ -56,7 +67,6 @@ export const LAYOUTS: readonly Layout[] = [
     title: "Table 1. {benchmark}",
     note: "Mean and maximum over experts or pairs.",
     columns: ["base", "language", "math", "soup", "default", "best"],
-    crowded: ["soup", "swap"],
     rows: [
       {
         statistic: "mean",
@@ -86,7 +96,6 @@ export const LAYOUTS: readonly Layout[] = [
     title: "Table 2. {language} in detail",
     note: "{benchmark}. Minimum, mean and maximum over experts or pairs.",
     columns: ["base", "language", "math", "joint", "soup", "ties", "default", "best"],
-    crowded: ["soup", "ties", "swap"],
     rows: [
       {
         statistic: "min",
@@ -120,10 +129,9 @@ export const LAYOUTS: readonly Layout[] = [
     titles: [
       "soup, pairwise",
       "swap, pairwise, default configuration",
-      SETTINGS.languageSoups,
-      SETTINGS.multilingualSoup,
+      SETTINGS.languageSoups.label,
+      SETTINGS.multilingualSoup.label,
     ],
-    crowded: [],
     rows: [
       {
         statistic: "mean",
@@ -143,17 +151,17 @@ export const LAYOUTS: readonly Layout[] = [
 export interface BenchmarkRow {
   readonly benchmark: "MGSM" | "Belebele" | "FLORES" | "MBPP" | "MMLU";
   readonly shots: number;
-  /** A language code, or for FLORES a direction such as `en-sw`. */
+  /** A language code; for FLORES a direction such as `en-sw`. */
   readonly of: string;
   readonly base: number;
   readonly math: number;
-  /** The expert of that language; of English, each language's expert. */
+  /** The expert of that language; in English rows, each language's expert. */
   readonly own: number | Readonly<Record<PaperLanguage, number>> | null;
 }
 
 const ORDER = ["ja", "bn", "sw", "te"] as const;
 
-/** Rows of one benchmark over the four languages of the paper, in the order in which it prints them. */
+/** Rows of one benchmark in the paper's four languages, in its order. */
 function overLanguages(
   benchmark: BenchmarkRow["benchmark"],
   shots: number,
@@ -206,7 +214,7 @@ export const TABLE_5: readonly BenchmarkRow[] = [
   }),
 ];
 
-/** What a reader of these tables should know. */
+/** Notes for readers of these tables. */
 export const PUBLISHED_NOTES = [
   "The paper chose its best configuration on the test items; its default configuration was not chosen so.",
   "Its 10-language mean of MGSM is printed for the base as 0.311 in one place and 37.7 in another; 37.7 is the consistent one.",

@@ -1,21 +1,21 @@
-// The demo's comparison as files to read and change: how the base is trained, and the plan of the experiment.
+// The files of the demo: the run file of the base and the plan.
 
 import { join } from "node:path";
 import { writeFileAtomically } from "../../core/index.js";
 import { dataFiles, SEQUENCE_LENGTH, seedOf, stepsOf, type WorldSettings } from "./world/world-files.js";
 
 export interface DemoSettings extends WorldSettings {
-  /** Threads of each training run and evaluation. One is fastest for models this small. */
+  /** Threads of each step. */
   readonly threads: number;
 }
 
-/** Names of the files that `writePlan` writes. */
+/** The files of `writePlan`. */
 export const PLAN_FILES = ["base.yaml", "plan.yaml"] as const;
 
-/** The merge that the demo reports on, fixed before anything was measured, and the models that it is compared with. */
+/** Names in the plan that the demo's page uses. */
 export const NAMES = { swap: "layer swap", math: "math", language: "swahili" } as const;
 
-/** Writes the base's training run and the experiment's plan beside the world. */
+/** Writes the run file of the base and the plan of the experiment. */
 export async function writePlan(out: string, settings: DemoSettings): Promise<void> {
   await writeFileAtomically(join(out, "base.yaml"), baseRun(settings));
   await writeFileAtomically(join(out, "plan.yaml"), planText(settings));

@@ -1,5 +1,4 @@
-// What the demo shows as plain data: its rows, what came out in a sentence, and problems that the swap gained and lost.
-// Scores and tests are the experiment's.
+// The demo's results: rows of its table, a summary, and the data of its page. Scores and tests are the experiment's.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,13 +9,13 @@ import { EVALUATION } from "../steps/run-evaluation.js";
 import { NAMES } from "./demo-plan.js";
 import { type DemoResult, folderOf } from "./run-demo.js";
 
-/** A way of making models, with its scores from 0 to 1. */
+/** A row of the table; scores from 0 to 1. */
 export interface DemoRow extends Pick<OverviewBar, "label" | "detail" | "kind" | "mean" | "low" | "high" | "interval"> {
-  /** Mean on the same problems in English. */
+  /** Mean score on the same problems in English. */
   readonly english: number | undefined;
 }
 
-/** A problem, and what some models answer. */
+/** A problem with answers of some models. */
 export interface AskedProblem {
   readonly swahili: string;
   readonly english: string;
@@ -38,7 +37,7 @@ export function demoRows(report: ExperimentReport): DemoRow[] {
   }));
 }
 
-/** What came out: the swap's score beside the base's and the experts', and which of its leads may be chance. */
+/** The swap's score beside the base's and the experts', and which differences are significant. */
 export function demoAnswer({ report, status }: Pick<DemoResult, "report" | "status">): string {
   const bars = overviewOf(report, "sw")?.bars ?? [];
   const name = swapModel(status)?.name ?? "";
@@ -48,32 +47,23 @@ export function demoAnswer({ report, status }: Pick<DemoResult, "report" | "stat
   const scores = others.map(({ label, mean }) => `${label} ${percent(mean)}`).join(", ");
   const means = swap.count > 1 ? `Over ${swap.count} pairs of experts, taking` : "Taking";
   const first = `${means} the two bottom layers from the language expert solves ${percent(swap.mean)} of the Swahili problems (${scores}).`;
-  // A test compares two models; of several pairs there is none for their mean.
+  // The tests compare two models, not means over pairs.
   if (swap.count > 1) return first;
   const title = overviewOf(report, "sw")?.title;
   const flips = report.flips.filter(({ model, task }) => task === title && model === name);
-  const list = (holds: (difference: number, p: number) => boolean) =>
-    flips.filter(({ difference, pValue = 1 }) => holds(difference, pValue)).map(({ against }) => against);
-  const sentence = (text: string, names: readonly string[]) =>
-    names.length === 0 ? [] : [`${text} ${names.join(", ")}.`];
+  const sentence = (text: string, holds: (difference: number, p: number) => boolean) => {
+    const names = flips.filter(({ difference, pValue = 1 }) => holds(difference, pValue)).map(({ against }) => against);
+    return names.length === 0 ? [] : [`${text} ${names.join(", ")}.`];
+  };
   return [
     first,
-    ...sentence(
-      "Beyond chance, that is better than",
-      list((difference, p) => difference > 0 && p < 0.05),
-    ),
-    ...sentence(
-      "Too close to call:",
-      list((_, p) => p >= 0.05),
-    ),
-    ...sentence(
-      "Beyond chance, that is worse than",
-      list((difference, p) => difference < 0 && p < 0.05),
-    ),
+    ...sentence("Beyond chance, that is better than", (difference, p) => difference > 0 && p < 0.05),
+    ...sentence("Too close to call:", (_, p) => p >= 0.05),
+    ...sentence("Beyond chance, that is worse than", (difference, p) => difference < 0 && p < 0.05),
   ].join(" ");
 }
 
-/** The swap that the demo reports on, of the first pair. */
+/** The default swap of the first pair. */
 function swapModel({ expansion }: DemoResult["status"]): MergeModel | undefined {
   return expansion.models
     .map(({ model }) => model)
@@ -112,7 +102,7 @@ async function readLines(file: string): Promise<Record<string, unknown>[]> {
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Problems that one model solves and another does not, and the other way round. */
+/** Problems that one model solves and another does not, and vice versa. */
 export function gainsAndLosses(
   problems: readonly AskedProblem[],
   name: string,
@@ -127,7 +117,7 @@ export function gainsAndLosses(
   return { gained: flipped(true), lost: flipped(false) };
 }
 
-/** Data of the page but for the figure. */
+/** Data of the page without its heatmap. */
 export async function demoPageData(result: DemoResult): Promise<Record<string, unknown>> {
   const { report, pairs, seed, quick, experiment } = result;
   const problems = await askedProblems(result);
@@ -146,7 +136,7 @@ export async function demoPageData(result: DemoResult): Promise<Record<string, u
 export const QUICK_WARNING =
   "This was a quick demo. A twentieth of the training shows that everything runs, not whether merging works.";
 
-/** Where the experts of the first pair changed. */
+/** Analyzes where the experts of the first pair changed. */
 export async function analyzeDemo({ out, status }: DemoResult, signal?: AbortSignal): Promise<Analysis> {
   const experts = {
     math: folderOf(`${NAMES.math}-1`, status),

@@ -135,7 +135,7 @@ describe("the demo's folder", () => {
     mkdirSync(out);
     writeFileSync(join(out, "demo.json"), '{"site": "mine"}');
     writeFileSync(join(out, "precious"), "");
-    await expect(runDemo({ out, force: true, signal: stopped })).rejects.toThrow(/is not empty and holds no demo/);
+    await expect(runDemo({ out, force: true, signal: stopped })).rejects.toThrow(/is not empty and has no demo in it/);
     expect(readdirSync(out).sort()).toEqual(["demo.json", "precious"]);
   });
 

@@ -1,4 +1,4 @@
-// Runs the demo: writes its world and its plan, trains the base, runs the plan as an experiment.
+// Runs the demo: writes its data and its plan, trains the base, and runs the plan as an experiment.
 
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
@@ -12,15 +12,15 @@ import { NAMES, PLAN_FILES, writePlan } from "./demo-plan.js";
 import { WORLD_FILES, writeWorld } from "./world/world-files.js";
 
 export interface DemoOptions {
-  /** Folder for everything that is made. */
+  /** Folder to write. */
   readonly out: string;
-  /** Random seed of first weights and training data. Default 0. */
+  /** Random seed of initial weights and training data. Default: 0. */
   readonly seed?: number | undefined;
-  /** Experts of each kind; all pairs of them are merged. Default 1. */
+  /** Experts of each kind; every pair is merged. Default: 1. */
   readonly pairs?: number | undefined;
-  /** Train a twentieth of the steps and ask a fifth of the problems, to see that everything runs. Default false. */
+  /** Train a twentieth of the steps and evaluate a fifth of the problems, to check that it runs. Default: false. */
   readonly quick?: boolean | undefined;
-  /** Threads of each training run and evaluation. Default 1: models this small are slower with more. */
+  /** Threads of each step. Default: 1, fastest for models this small. */
   readonly threads?: number | undefined;
   /** Resume an interrupted demo. */
   readonly resume?: boolean | undefined;
@@ -49,7 +49,7 @@ export function folderOf(name: string, { expansion, store }: ExperimentStatus): 
   return store.locate(location, model.locations);
 }
 
-/** The swap that the demo reports on, as a recipe to try prompts with. */
+/** The swap of the demo as a recipe. */
 function swapRecipe(out: string, status: ExperimentStatus): string {
   const at = (family: string) => relative(out, folderOf(`${family}-1`, status));
   return `# The bottom two layers of the language expert, all others of the math expert.
@@ -62,19 +62,19 @@ top: 0
 }
 
 const SETTINGS = "demo.json";
-/** What a demo leaves in its folder; `--force` removes these and nothing else. */
+/** Files of a demo, which `--force` removes. */
 const OWN_FILES = [SETTINGS, ...WORLD_FILES, ...PLAN_FILES, "base", "experiment", "swap.yaml", "index.html"];
 
 /**
- * Runs the demo. The result depends on seed, pairs and quick alone.
- * @throws {OutputError} if the folder holds something else, or a demo with other settings
- * @throws {CancelledError} if the signal fires; `resume` continues
- * @throws {LayergraftError} if a step of the experiment fails
+ * Runs the demo. The result depends only on seed, pairs and quick.
+ * @throws {OutputError} if the folder has other files, or a demo with other settings
+ * @throws {CancelledError} if the signal fires; pass `resume` to continue
+ * @throws {LayergraftError} code `demo` if a step fails
  */
 export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   const { out, seed = 0, pairs = 1, quick = false, threads = 1, signal } = options;
   await prepare(options);
-  // The plan comes last: where it is there, so is the rest, and a person may have changed it.
+  // The plan is written last, so it means that all is there. It may have been changed since.
   if (!(await exists(join(out, "plan.yaml")))) {
     await writeWorld(out, { seed, pairs, quick });
     await writePlan(out, { seed, pairs, quick, threads });
@@ -116,7 +116,7 @@ async function prepare({ out, seed = 0, pairs = 1, quick = false, resume, force 
     return;
   }
   if (!isDemo && (await exists(out)) && (await readdir(out)).length > 0) {
-    throw new OutputError(`${out} is not empty and holds no demo. Choose another --out.`, { file: out });
+    throw new OutputError(`${out} is not empty and has no demo in it. Choose another --out.`, { file: out });
   }
   for (const name of isDemo ? OWN_FILES : []) await rm(join(out, name), { recursive: true, force: true });
   await mkdir(out, { recursive: true });

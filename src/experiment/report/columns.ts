@@ -1,109 +1,74 @@
-// The columns of the paper's tables, for one language: which models each is the mean of, and what it is to be called.
-// Rows of the main tables, under the plan's own names, are rows.ts's.
+// The columns of the paper's tables for one language: the models of each, and its title.
 import type { MergeModel } from "../plan/plan-models.js";
-import type { ExperimentPlan } from "../plan/plan-schema.js";
-import { SETTINGS, type Setting } from "../published.js";
-import { chosenLabel, defaultName } from "./rows.js";
+import { SETTINGS, type Setting, type SettingModels } from "../published.js";
+import { defaultName } from "./overview.js";
 import { type Basis, type Sheet, UNKNOWN_MODEL } from "./sheet.js";
 
-/** The models of a column, and what a reader should know of them. */
 export interface Column {
-  /** Empty where the experiment has nothing of the kind. */
+  /** Empty if the experiment has none. */
   readonly models: readonly string[];
-  /** The paper's name of the column, or, where what stands there is not quite that, what it is. */
+  /** The paper's name; another one if the models are not quite what the paper had. */
   readonly label: string;
-  /** Such as the configuration. */
+  /** The configuration, or the families of several experts. */
   readonly detail: string;
 }
 
-/** What a merge stands for in the paper's tables: said by the plan, or known by its method. */
-export function columnOf({ merge, members, source }: MergeModel): string | undefined {
+/** The column of a merge: the plan's, otherwise by its method. */
+function columnOf({ merge, members, source }: MergeModel): string | undefined {
   if (merge.column !== undefined) return merge.column;
   if (typeof source === "string" || merge.suggest || members.length > 2) return undefined;
-  return { soup: "soup", ties: "ties", swap: "swap" }[source.method];
+  return ["soup", "ties", "swap"].find((method) => method === source.method);
 }
 
-/** The names of a plan's merges that fit a column: those that the plan puts there, or, where it puts none, by method. */
+/** Names of the merges that fit a column: those that the plan puts there, otherwise by method. The first one is used. */
 export function mergesThatFit(sheet: Sheet, column: string, language: string): string[] {
   const fitting = sheet.merges.filter((model) => columnOf(model) === column && model.languages.includes(language));
   const named = fitting.filter(({ merge }) => merge.column !== undefined);
   return [...new Set((named.length > 0 ? named : fitting).map(({ merge }) => merge.name))];
 }
 
-/** The merges of a column for a language: of the first merge of the plan that fits, for two are no mean of one. */
-export function mergesIn(sheet: Sheet, column: string, language: string): MergeModel[] {
-  const [first] = mergesThatFit(sheet, column, language);
-  return sheet.merges.filter((model) => model.merge.name === first && model.languages.includes(language));
-}
-
-/**
- * The models of one of the paper's columns.
- * @param basis for the best configuration: chosen on the items of the search, or on all
- */
-export function settingColumn(
-  setting: Setting,
-  language: string,
-  sheet: Sheet,
-  plan: ExperimentPlan,
-  basis: Basis,
-): Column {
-  const label = SETTINGS[setting];
-  const experts = (role: string): Column => {
+/** The models of a column. @param basis by which the best configuration is chosen */
+export function settingColumn(setting: Setting, language: string, sheet: Sheet, basis: Basis): Column {
+  const { label, role, merge, configuration }: SettingModels = SETTINGS[setting];
+  if (role !== undefined) {
     const models = sheet.experts.filter(
-      (one) => one.role === role && (role !== "language" || plan.experts[one.family]?.language === language),
+      (one) => one.role === role && (role !== "language" || one.languages.includes(language)),
     );
     const families = [...new Set(models.map(({ family }) => family))];
     return { models: models.map(({ name }) => name), label, detail: families.length > 1 ? families.join(", ") : "" };
-  };
-  switch (setting) {
-    case "base":
-      return { models: ["base"], label, detail: "" };
-    case "language":
-    case "math":
-    case "joint":
-      return experts(setting === "math" ? "task" : setting);
-    case "soup":
-    case "ties":
-      return best(mergesIn(sheet, setting, language), sheet, basis, label);
-    case "default": {
-      const models = mergesIn(sheet, "swap", language);
-      const defaults = models.filter(({ configuration }) => configuration.isDefault);
-      const what = isSearched(models, sheet) ? `, ${defaultName(models)}` : "";
-      const isNamed = models.length === 0 || models[0]?.merge.default !== undefined;
-      return {
-        models: defaults.map(({ name }) => name),
-        label: isNamed ? label : `layer swap${what}`,
-        detail: defaults[0]?.configuration.label ?? "",
-      };
-    }
-    case "languageSoups":
-    case "multilingualSoup": {
-      const merges = mergesIn(sheet, setting === "languageSoups" ? "language" : "multilingual", language);
-      const defaults = merges.filter(({ configuration }) => configuration.isDefault);
-      return { models: defaults.map(({ name }) => name), label, detail: "" };
-    }
-    case "best": {
-      const models = mergesIn(sheet, "swap", language);
-      // Where nothing was searched, there is one configuration, and it stands in the column before.
-      if (models.length > 0 && !isSearched(models, sheet)) return { models: [], label, detail: "none was searched" };
-      return best(models, sheet, basis, label);
-    }
   }
+  if (merge === undefined) return { models: ["base"], label, detail: "" };
+  const [name] = mergesThatFit(sheet, merge, language);
+  const models = sheet.merges.filter((model) => model.merge.name === name && model.languages.includes(language));
+  if (configuration === "default") return defaultColumn(setting, models, sheet, label);
+  const isSearched = models.some(({ group }) => sheet.searchOf(group));
+  // Without a search, the only configuration is in the column of the default.
+  if (setting === "best" && models.length > 0 && !isSearched) return { models: [], label, detail: "none was searched" };
+  return bestColumn(models, sheet, basis, label);
 }
 
-function isSearched(models: readonly MergeModel[], sheet: Sheet): boolean {
-  return models.some(({ group }) => sheet.searchOf(group));
+function defaultColumn(setting: Setting, models: readonly MergeModel[], sheet: Sheet, label: string): Column {
+  const defaults = models.filter(({ configuration }) => configuration.isDefault);
+  const names = defaults.map(({ name }) => name);
+  if (setting !== "default") return { models: names, label, detail: "" };
+  const isNamed = models.length === 0 || models[0]?.merge.default !== undefined;
+  const which = models.some(({ group }) => sheet.searchOf(group)) ? `, ${defaultName(models)}` : "";
+  return {
+    models: names,
+    label: isNamed ? label : `layer swap${which}`,
+    detail: defaults[0]?.configuration.label ?? "",
+  };
 }
 
-/** The models of the chosen configuration, each family of pairs its own; all of them where nothing was searched. */
-function best(models: readonly MergeModel[], sheet: Sheet, basis: Basis, label: string): Column {
+/** The models of the chosen configurations, one for each group; all models if there was no search. */
+function bestColumn(models: readonly MergeModel[], sheet: Sheet, basis: Basis, label: string): Column {
   const [first] = models;
   if (!first) return { models: [], label, detail: "" };
-  if (!isSearched(models, sheet)) {
+  if (!models.some(({ group }) => sheet.searchOf(group))) {
     const names = models.map(({ name }) => name);
     return { models: names, label: label.replace(", best configuration", ""), detail: first.configuration.label };
   }
-  const chosen = models.filter((model) => model.configuration.label === chosenLabel(sheet, model.group, basis));
+  const chosen = models.filter(({ configuration, group }) => configuration.label === sheet.chosenLabel(group, basis));
   if (chosen.length === 0) return { models: [UNKNOWN_MODEL], label, detail: "" };
   const details = [...new Set(chosen.map(({ configuration }) => configuration.label))];
   return { models: chosen.map(({ name }) => name), label, detail: details.join(" or ") };

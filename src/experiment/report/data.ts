@@ -1,32 +1,31 @@
-// The data of an experiment's report: what report.json holds.
+// The data of an experiment's report, as in report.json.
 import type { NumberCell, Scale, Span, Table } from "../../report/index.js";
 
 export interface ReportTable extends Required<Table> {
   readonly kind: "scores" | "paper" | "search" | "flips" | "cost";
 }
 
-/** One row of an overview: a way of making models, under the plan's name, over its pairs or experts. */
+/** A row of an overview: the mean over the models of a family or merge. */
 export interface OverviewBar {
   readonly label: string;
-  /** Which kind it is, for the colour. */
   readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint";
   readonly mean: number;
   /** Smallest and largest over its models. */
   readonly low: number;
   readonly high: number;
-  /** 95% interval of the mean over items; undefined of scores of whole corpora. */
+  /** 95% interval over items; undefined for scores of whole corpora. */
   readonly interval?: Span | undefined;
-  /** Number of models that it is the mean of. */
+  /** Number of models. */
   readonly count: number;
-  /** Names of these models. */
+  /** Their names. */
   readonly models: readonly string[];
-  /** Such as the configuration. */
+  /** The configuration, or the role of experts. */
   readonly detail: string;
-  /** Whether it is the highest, and significantly above each other row. */
+  /** Whether it is significantly above each other row. */
   readonly isBest: boolean;
 }
 
-/** All ways of making models on one task. */
+/** The main table of a task. */
 export interface Overview {
   /** For file names and links. */
   readonly id: string;
@@ -36,34 +35,34 @@ export interface Overview {
   readonly title: string;
   readonly protocol: string;
   readonly scale: Scale;
-  /** Which items the numbers are of: `150 items that the search did not see`. */
+  /** `the 150 of 250 items that no search saw` */
   readonly items: string;
-  /** How configurations were chosen, in a sentence; empty where none were. */
+  /** How configurations were chosen, in a sentence; empty if none were. */
   readonly choice: string;
-  /** Whether the highest is significantly above the others, in a sentence; empty where there is nothing to compare. */
+  /** Whether the highest row is significantly above the others, in a sentence; empty if there is one row. */
   readonly verdict: string;
-  /** Rows that there will be, in a sentence; empty where all are there. */
+  /** Rows without results yet, in a sentence; empty if there are none. */
   readonly missing: string;
   readonly bars: readonly OverviewBar[];
 }
 
-/** Scores over the numbers of a grid: of two of its fields, or, as a single row, of one. */
+/** Scores over two fields of a grid, or over one in a single row. */
 export interface ReportHeatmap {
   readonly id: string;
   readonly title: string;
   readonly note: string;
-  /** Fields of the recipe: `bottom`, `top`. Of a single row, `rowTitle` is empty, and its label says what it shows. */
+  /** Fields of the recipe: `bottom`, `top`. `rowTitle` is empty for a single row. */
   readonly rowTitle: string;
   readonly columnTitle: string;
   readonly rows: readonly string[];
   readonly columns: readonly string[];
-  /** `cells[row][column]`, from 0 to 1; null where nothing was asked. */
+  /** `cells[row][column]`, from 0 to 1; null if not evaluated. */
   readonly cells: readonly (readonly (number | null)[])[];
-  /** Places of the default and of the chosen configuration. */
+  /** The default and the chosen configuration. */
   readonly marked: readonly { readonly row: number; readonly column: number; readonly what: "default" | "chosen" }[];
 }
 
-/** What a merge gained and lost against one of the models that it could replace. */
+/** What a merge gained and lost against the base or one of its experts. */
 export interface Flips {
   readonly model: string;
   readonly against: string;
@@ -76,31 +75,31 @@ export interface Flips {
   readonly pValue?: number | undefined;
 }
 
-/** Every score that there is. */
+/** A score of a model. */
 export interface ScoreRow {
   readonly model: string;
   readonly kind: "base" | "expert" | "merge" | "candidate";
-  /** Whether it is of a model that is reported, and not of one that was only asked to choose. */
+  /** False if the model was evaluated only to choose among configurations or checkpoints. */
   readonly isReported: boolean;
   readonly task: string;
   readonly protocol: string;
   readonly cell: NumberCell;
   readonly items: number;
-  /** All items that the task has. */
+  /** Items of the task. */
   readonly of: number;
-  /** Of those that were asked, without an answer that could be judged: in no score. */
+  /** Evaluated items whose answer could not be judged; left out of the score. */
   readonly unanswered: number;
 }
 
-/** A configuration as it stood when the search last asked it. */
+/** A configuration in its last round of a search. */
 export interface SearchedConfiguration {
   readonly label: string;
   readonly mean: number;
-  /** Difference from the best on the same items, and the half-width of its 95% interval. */
+  /** Mean difference from the best on the same items, and the half-width of its 95% interval. */
   readonly behind: number;
   readonly margin: number;
   readonly items: number;
-  /** Last round that it was in, from 1. */
+  /** Its last round, from 1. */
   readonly round: number;
   readonly isChosen: boolean;
   /** Whether the plan names it as the default. */
@@ -110,26 +109,26 @@ export interface SearchedConfiguration {
 export interface SearchRow {
   readonly id: string;
   readonly group: string;
-  /** The deciding tasks: items that the search saw, and all. */
+  /** The deciding tasks: items that the search saw, and all items. */
   readonly tasks: readonly { readonly title: string; readonly searched: number; readonly all: number }[];
   readonly how: "grid" | "halving";
-  /** Rounds that there will be, and configurations of the first. */
+  /** Planned rounds, and configurations of the first. */
   readonly plannedRounds: number;
   readonly size: number;
   readonly chooseOn: "held-out" | "test" | "both";
-  /** What each round did so far: items of each configuration up to then, and how many did not go on. */
+  /** Finished rounds. `items`: of each configuration so far; `dropped`: configurations not in the next round. */
   readonly rounds: readonly {
     readonly configurations: number;
     readonly items: number;
     readonly dropped: number;
   }[];
-  /** All of them: those of the last round, the best first; then those of the round before. */
+  /** All configurations: those of the last round, the best first; then those of the round before. */
   readonly configurations: readonly SearchedConfiguration[];
   readonly chosen?: string | undefined;
   readonly chosenOnTest?: string | undefined;
-  /** Configurations with the same mean as the chosen one on the same items, it among them; empty where it is alone. */
+  /** Configurations tied with the chosen one, including it; empty if there are none. */
   readonly ties: readonly string[];
-  /** All of this in sentences. */
+  /** The search in sentences. */
   readonly summary: string;
 }
 
@@ -139,7 +138,7 @@ export interface CostRow {
   readonly seconds: number;
 }
 
-/** The report of an experiment as plain data: tables, scores, failures, costs. */
+/** The report of an experiment as plain data: tables, scores, failures, cost. */
 export interface ExperimentReport {
   readonly name: string;
   readonly title: string;
@@ -167,11 +166,11 @@ export interface ExperimentReport {
   readonly searches: readonly SearchRow[];
   readonly flips: readonly Flips[];
   readonly scores: readonly ScoreRow[];
-  /** Experts that were chosen among checkpoints, and what they are. */
+  /** Trained experts, and the checkpoints that they are. */
   readonly experts: readonly { readonly name: string; readonly family: string; readonly origin: string }[];
   readonly cost: {
     readonly rows: readonly CostRow[];
-    /** Seconds of making merges, and of all steps. */
+    /** Seconds of merging, and of all steps. */
     readonly mergeSeconds: number;
     readonly seconds: number;
   };

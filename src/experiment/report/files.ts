@@ -9,12 +9,12 @@ import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
 import { scoresTable } from "./tables.js";
 
-/** The data of the report; by it the next one knows which files this one wrote. */
+/** Data of the report, from which the next report knows the files of this one. */
 const DATA = "report.json";
 
 /**
- * Writes a report: the page, Markdown, every table as CSV and LaTeX, every score, all data as JSON. Tables that the report
- * before this one wrote, and this one has not, are removed; other files in the folder stay.
+ * Writes a report: the page, Markdown, every table as CSV and LaTeX, every score, all data as JSON. Removes tables of the
+ * previous report that this one does not have. Other files in the folder stay.
  */
 export async function writeReport(folder: string, report: ExperimentReport): Promise<void> {
   await mkdir(folder, { recursive: true });
@@ -31,17 +31,17 @@ export async function writeReport(folder: string, report: ExperimentReport): Pro
   for (const [name, content] of files) await writeFileAtomically(join(folder, name), content);
   const written = new Set(files.map(([name]) => name));
   for (const name of before) if (!written.has(name)) await rm(join(folder, name), { force: true });
-  // Last: were it cut short, the next report would still know what is to be removed.
+  // Last, so that after an interruption the next report still knows the old tables.
   await writeFileAtomically(join(folder, DATA), `${JSON.stringify(report, null, 2)}\n`);
 }
 
 const csvText = (table: Table) => `${csvLines(table).join("\n")}\n`;
 
-/** Files of the tables of the report that is there. */
+/** Table files of the previous report. */
 async function tablesBefore(folder: string): Promise<string[]> {
   const tables = await readTables(join(folder, DATA));
   const ids = tables.flatMap((table) => (isObject(table) && typeof table.id === "string" ? [table.id] : []));
-  // Only names as tables have them: somebody may have written to the file.
+  // The file may have been edited; its names must not leave the folder.
   return ids.filter((id) => /^[\w.+-]+$/.test(id)).flatMap((id) => [`${id}.csv`, `${id}.tex`]);
 }
 

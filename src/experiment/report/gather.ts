@@ -1,9 +1,8 @@
-// From an experiment, finished or not, to the data of its report.
+// Gathers the data of an experiment's report.
 import { plural, VERSION } from "../../core/index.js";
 import { compareItems, type JudgedItem } from "../../evaluate/index.js";
 import { hasPublished } from "../../report/index.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
-import type { MergeModel } from "../plan/plan-models.js";
 import { decidingTask } from "../plan/plan-schema.js";
 import { PUBLISHED_NOTES } from "../published.js";
 import type { ItemResult } from "../steps/result.js";
@@ -11,12 +10,11 @@ import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./
 import { gridFigures } from "./grids.js";
 import { overviews } from "./overview.js";
 import { paperProblems, paperTables, type TableContext } from "./paper-tables.js";
-import { isReported } from "./rows.js";
 import { searchRow } from "./searches.js";
-import { type Basis, meanOf, Sheet } from "./sheet.js";
-import { costTable, flipsTable, INTERVALS, overviewTable, roundsTable, searchTable } from "./tables.js";
+import { type Basis, Sheet, scoreOf } from "./sheet.js";
+import { costTable, flipsTable, INTERVALS, overviewTable, searchTables } from "./tables.js";
 
-/** Gathers everything that a report says. Of what is not done yet it says so. */
+/** Gathers the report of a finished or unfinished experiment. */
 export function gatherReport(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
   const { plan, world } = experiment;
   const sheet = new Sheet(status.expansion, world.facts, status.store);
@@ -70,29 +68,29 @@ function tablesOf({ overviews, searches, flips, cost }: Parts, paper: readonly R
   const every = [
     ...overviews.filter(({ bars }) => bars.length > 0).map(overviewTable),
     ...paper,
-    ...searches.flatMap((search) => [...[roundsTable(search) ?? []].flat(), searchTable(search)]),
+    ...searches.flatMap(searchTables),
     ...(flips.length > 0 ? [flipsTable(flips)] : []),
     ...(cost.rows.length > 0 ? [costTable(cost)] : []),
   ];
   const all = every.filter(({ rows }) => rows.length > 0);
-  // Each is a file of its own: names that differ only in signs must not meet.
+  // Each table is a file, and names that differ only in punctuation have the same id.
   return all.map((table, i) => {
     const before = all.slice(0, i).filter(({ id }) => id === table.id).length;
     return before === 0 ? table : { ...table, id: `${table.id}-${before + 1}` };
   });
 }
 
-/** What reported merges gained and lost against the base and their experts, on each task that both were asked. */
+/** What reported merges gained and lost against the base and their experts, on each task of both. */
 function flips({ sheet, basis }: TableContext): Flips[] {
   return sheet.merges.flatMap((model) => {
-    if (!isReported(sheet, model, basis)) return [];
+    if (!sheet.isReported(model, basis)) return [];
     return sheet.tasksOf(model.name).flatMap(({ request: { task }, facts }) =>
       ["base", ...model.members].flatMap((against): Flips[] => {
         const [own, other] = [sheet.items(model.name, task, basis), sheet.items(against, task, basis)];
         if (!own || !other || !facts.isMean || !haveCommon(own, other)) return [];
         const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
         const { difference, interval, gained, lost, pValue } = compareItems(metric, other.map(judged), own.map(judged));
-        // Where no item changed, the bootstrap knows of no chance at all, which is not certainty.
+        // If no item changed, the bootstrap's interval has no width, which is not certainty.
         const bounds =
           interval && interval.low < interval.high ? { low: interval.low, high: interval.high } : undefined;
         const { title, scale } = facts;
@@ -102,7 +100,7 @@ function flips({ sheet, basis }: TableContext): Flips[] {
   });
 }
 
-/** Whether there is an item that both have a verdict on. */
+/** Whether an item is judged in both. */
 function haveCommon(own: readonly ItemResult[], other: readonly ItemResult[]): boolean {
   const ids = new Set(own.filter(({ value }) => value !== null).map(({ id }) => id));
   return other.some(({ id, value }) => value !== null && ids.has(id));
@@ -112,24 +110,20 @@ const judged = ({ id, value }: ItemResult): JudgedItem => ({ id, verdict: value 
 
 function scores(sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
   return sheet.models.flatMap((model) =>
-    sheet.tasksOf(model.name).flatMap(({ request, facts, items, whole }): ScoreRow[] => {
+    sheet.tasksOf(model.name).flatMap((answers): ScoreRow[] => {
+      const { request, facts, items } = answers;
       if (items.length === 0) return [];
-      const mean = facts.isMean
-        ? meanOf(items)
-        : whole === undefined
-          ? undefined
-          : facts.scale === "points"
-            ? 100 * whole
-            : whole;
       const isCandidate = "isCandidate" in model && model.isCandidate === true;
       const isWhole = items.length === facts.items;
-      const cell = isWhole ? sheet.cell([model.name], request.task, "all") : { value: mean, scale: facts.scale };
+      const cell = isWhole
+        ? sheet.cell([model.name], request.task, "all")
+        : { value: scoreOf(answers), scale: facts.scale };
       return [
         {
           ...{ model: model.name, kind: isCandidate ? "candidate" : model.kind, task: facts.title },
           ...{ protocol: facts.protocol, cell, items: items.length, of: facts.items },
           unanswered: items.filter(({ value }) => value === null).length,
-          isReported: isMerge(model) ? bases.some((basis) => isReported(sheet, model, basis)) : !isCandidate,
+          isReported: "merge" in model ? bases.some((basis) => sheet.isReported(model, basis)) : !isCandidate,
         },
       ];
     }),
@@ -141,12 +135,8 @@ function unansweredNotes(rows: readonly ScoreRow[]): string[] {
   if (lacking.length === 0) return [];
   const count = lacking.reduce((sum, { unanswered }) => sum + unanswered, 0);
   return [
-    `${plural(count, "item")} in ${plural(lacking.length, "score")} had no answer that could be judged, and are in no mean; see "Every score".`,
+    `${plural(count, "item")} in ${plural(lacking.length, "score")} had no answer that could be judged, and are left out of means; see "Every score".`,
   ];
-}
-
-function isMerge(model: Sheet["models"][number]): model is MergeModel {
-  return model.kind === "merge";
 }
 
 const COST_NAMES = { train: "training", analyze: "analyses", evaluate: "evaluations" } as const;

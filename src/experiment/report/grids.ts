@@ -1,5 +1,4 @@
-// Scores of a search over the numbers of its grid: one figure of two fields, or a strip of one. What was not searched is
-// said beside it, and is no axis.
+// Scores of a search over its grid: figures of two fields, or a strip of one.
 import { groupBy } from "../../core/index.js";
 import { rankConfigurations } from "../plan/compare-configurations.js";
 import type { MergeModel } from "../plan/plan-models.js";
@@ -8,10 +7,9 @@ import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { ReportHeatmap } from "./data.js";
 import type { Sheet } from "./sheet.js";
 
-/** Figures of one search, for other values of the fields that are no axes. */
-const MOST_FIGURES = 6;
+const MAX_FIGURES = 6;
 
-/** One figure for each value of the other fields; none where no number was searched. */
+/** One figure for each value of the fields that are not axes; none if no field has several numbers. */
 export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[] {
   const models = sheet.merges.filter(({ group, merge }) => group === search.group && !merge.suggest);
   const [first] = models;
@@ -26,9 +24,9 @@ export function gridFigures(sheet: Sheet, search: SearchOutcome): ReportHeatmap[
       .filter(([field]) => field !== rowField && field !== columnField)
       .map(([field, value]) => `${nameOf(field)} ${JSON.stringify(value)}`)
       .join(", ");
-  const figures = [...groupBy(models, restOf)].slice(0, MOST_FIGURES);
+  const figures = [...groupBy(models, restOf)].slice(0, MAX_FIGURES);
   return figures.map(([rest, inFigure], i): ReportHeatmap => {
-    // A single field runs along the columns; its only row takes every model.
+    // A single field is the columns of one row.
     const [down, across] = columnField === undefined ? [undefined, rowField] : [rowField, columnField];
     const rows = down === undefined ? [undefined] : valuesOf(inFigure, down);
     const columns = valuesOf(inFigure, across);
@@ -68,7 +66,7 @@ function valuesOf(models: readonly MergeModel[], field: string): number[] {
   return [...new Set(values)].sort((a, b) => a - b);
 }
 
-/** The fields with several numbers, at most two: layers first, then in the order of the plan. */
+/** At most two fields with several numbers: layers first, then in the order of the plan. */
 function axesOf(models: readonly MergeModel[]): string[] {
   const fields = [...new Set(models.flatMap(({ configuration }) => Object.keys(configuration.fields)))];
   const layers = ["bottom", "top"].filter((field) => fields.includes(field));
@@ -77,7 +75,7 @@ function axesOf(models: readonly MergeModel[]): string[] {
     .slice(0, 2);
 }
 
-/** The layers of a swap that the recipe sets and no configuration does. */
+/** Layers that the recipe sets and configurations do not. */
 function fixedLayers({ merge, configuration }: MergeModel, axes: readonly (string | undefined)[]): string[] {
   return ["bottom", "top"].flatMap((field) => {
     const value = merge.recipe?.[field];
@@ -87,12 +85,12 @@ function fixedLayers({ merge, configuration }: MergeModel, axes: readonly (strin
   });
 }
 
-/** Items that every configuration was asked: those of the first round, which halving lets all of them begin. */
+/** Items of the first round, on which every configuration is evaluated. */
 function itemsOfAll({ splits }: SearchOutcome): number {
   return [...splits.values()].reduce((sum, { rounds }) => sum + (rounds[0]?.length ?? 0), 0);
 }
 
-/** Mean of models over the items that all of them were asked; the same number as in the table of the search. */
+/** Mean of models over the items of the first round, as in the table of the search. */
 function searchMean(sheet: Sheet, models: readonly MergeModel[], search: SearchOutcome): number | null {
   const candidates = models.flatMap(({ name }) =>
     [...search.splits].map(([task, { rounds }]) => {

@@ -38,7 +38,7 @@ describe("an outlook", () => {
     const text = lines.join("\n");
     expect(text).toMatch(/training +0 +2$/m);
     expect(text).toMatch(/evaluation +0 +2$/m);
-    expect(text).toContain("  train math-1, math-2\n  ask mgsm_sw: base, swahili-1\n");
+    expect(text).toContain("  train math-1, math-2\n  evaluate on mgsm_sw: base, swahili-1\n");
     // Two pairs in two configurations; each expert once.
     expect(text).toContain("  about 4 steps: scores of swap\n");
     expect(text).toContain("  about 1 step: scores of math-1\n");
@@ -57,7 +57,7 @@ describe("an outlook", () => {
 });
 
 describe("a status", () => {
-  it("tells what was stopped from what was not begun, and what to do about failures", () => {
+  it("lists stopped, failed and pending steps, and what to do about failures", () => {
     const status = outlookOf(new FakeWorld(PLAN), () => false);
     const steps = status.steps.map(({ step, state }, i): StepStatus => {
       if (i === 0) return { step, state: { state: "pending", reason: "its process is gone" } };

@@ -1,4 +1,4 @@
-// What an experiment will take, and where it is, as lines for a terminal.
+// The output of `experiment --dry-run` and `experiment status`.
 import { formatBytes, formatDuration, groupBy, plural } from "../../core/index.js";
 import { right, terminalLines } from "../../report/index.js";
 import type { ExperimentStatus, Outlook } from "../experiment.js";
@@ -11,10 +11,10 @@ const KINDS: readonly (readonly [StepKind, string])[] = [
   ["evaluate", "evaluation"],
 ];
 
-/** Entries of a list that are told one by one. */
-const MOST_LISTED = 12;
+/** Entries of a list that are printed one by one. */
+const MAX_LISTED = 12;
 
-/** Models, steps, hours and bytes. */
+/** Models, steps, time and disk space. */
 export function outlookLines(outlook: Outlook): string[] {
   const { estimate, expansion, steps } = outlook;
   const left = steps.filter(({ state }) => state.state !== "done");
@@ -32,7 +32,6 @@ export function outlookLines(outlook: Outlook): string[] {
   ];
 }
 
-/** From what steps took so far. */
 function timeLeft({ seconds, workers }: Outlook["estimate"]): string {
   const side = `up to ${plural(workers, "step")} in parallel`;
   return seconds === undefined
@@ -58,8 +57,8 @@ function modelLines({ expansion: { models } }: Outlook): string[] {
 }
 
 function namesOf(names: readonly string[]): string {
-  const more = names.length - MOST_LISTED;
-  return more > 0 ? `${names.slice(0, MOST_LISTED).join(", ")} and ${more} more` : names.join(", ");
+  const more = names.length - MAX_LISTED;
+  return more > 0 ? `${names.slice(0, MAX_LISTED).join(", ")} and ${more} more` : names.join(", ");
 }
 
 function countLines({ steps }: Outlook): string[] {
@@ -71,7 +70,7 @@ function countLines({ steps }: Outlook): string[] {
   return terminalLines({ columns: ["step", right("done"), right("now")], rows });
 }
 
-/** Steps that can be named and are not done: each training and analysis, and whom each task asks. */
+/** Known steps that are not done: training runs, analyses, and the models of each task. */
 function stepLines({ steps, expansion }: Outlook): string[] {
   const left = new Set(steps.filter(({ state }) => state.state !== "done").map(({ step }) => step.key));
   const tasks = new Map<string, Map<string, number>>();
@@ -86,29 +85,29 @@ function stepLines({ steps, expansion }: Outlook): string[] {
   }
   const asked = [...tasks].map(
     ([task, of]) =>
-      `  ask ${task}: ${namesOf([...of].map(([who, count]) => (count > 1 ? `${count} times ${who}` : who)))}`,
+      `  evaluate on ${task}: ${namesOf([...of].map(([who, count]) => (count > 1 ? `${count} times ${who}` : who)))}`,
   );
   const trained = steps.flatMap(({ step }) => (step.kind === "train" && left.has(step.key) ? [step.name] : []));
   const analyzed = steps.filter(({ step }) => step.kind === "analyze" && left.has(step.key)).length;
   return [
     ...(trained.length > 0 ? [`  train ${namesOf(trained)}`] : []),
     ...(analyzed > 0 ? [`  analyze ${plural(analyzed, "pair")}`] : []),
-    ...asked.slice(0, MOST_LISTED),
-    ...(asked.length > MOST_LISTED ? [`  ask ${plural(asked.length - MOST_LISTED, "more task")}`] : []),
+    ...asked.slice(0, MAX_LISTED),
+    ...(asked.length > MAX_LISTED ? [`  evaluate on ${plural(asked.length - MAX_LISTED, "more task")}`] : []),
   ];
 }
 
 function laterLines(waiting: Outlook["expansion"]["waiting"]): string[] {
   const later = waiting.toSorted((a, b) => b.steps - a.steps);
-  const others = later.slice(MOST_LISTED);
+  const others = later.slice(MAX_LISTED);
   const rest = others.reduce((sum, { steps }) => sum + steps, 0);
   return [
-    ...later.slice(0, MOST_LISTED).map(({ what, steps }) => `  about ${plural(steps, "step")}: ${what}`),
+    ...later.slice(0, MAX_LISTED).map(({ what, steps }) => `  about ${plural(steps, "step")}: ${what}`),
     ...(others.length > 0 ? [`  about ${plural(rest, "step")} of ${others.length} other kinds`] : []),
   ];
 }
 
-/** What is done, running, left, and why steps failed. */
+/** Steps that are done, running and left, and why steps failed. */
 export function statusLines({ counts, steps, expansion, estimate, seconds }: ExperimentStatus): string[] {
   const lines = [describeCounts(counts)];
   const of = (state: string) => steps.filter((one) => one.state.state === state);
@@ -122,13 +121,13 @@ export function statusLines({ counts, steps, expansion, estimate, seconds }: Exp
   if (failed.length > 0) lines.push(adviceOnFailures(failed.length));
   const left = of("pending");
   const stopped = left.filter(({ state }) => state.state === "pending" && state.reason !== undefined);
-  for (const { step, state } of stopped.slice(0, MOST_LISTED)) {
+  for (const { step, state } of stopped.slice(0, MAX_LISTED)) {
     if (state.state === "pending") lines.push(`stopped  ${step.label}: ${state.reason}; resume continues it`);
   }
   const others = left.filter((one) => !stopped.includes(one));
   const most = Math.max(0, 10 - stopped.length);
   for (const { step } of others.slice(0, most)) lines.push(`left     ${step.label}`);
-  const more = left.length - Math.min(stopped.length, MOST_LISTED) - Math.min(others.length, most);
+  const more = left.length - Math.min(stopped.length, MAX_LISTED) - Math.min(others.length, most);
   if (more > 0) lines.push(`left     ${more} more`);
   for (const line of laterLines(expansion.waiting)) lines.push(`later  ${line}`);
   if (seconds > 0) lines.push(`${formatDuration(seconds)} of work so far`);
@@ -137,7 +136,7 @@ export function statusLines({ counts, steps, expansion, estimate, seconds }: Exp
   return lines;
 }
 
-/** What to do about steps that failed. */
+/** What to do about failed steps. */
 export function adviceOnFailures(count: number): string {
   return `${plural(count, "step")} failed. Fix the cause, then run resume; steps that are done are kept.`;
 }

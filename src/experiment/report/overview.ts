@@ -1,65 +1,161 @@
-// The main table of each task: every way of making models, with its uncertainty, how its configuration was chosen, and
-// whether the highest is significantly above the others.
-import { plural } from "../../core/index.js";
+// The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
+import { groupBy, plural } from "../../core/index.js";
 import { signFlipTest } from "../../evaluate/index.js";
-import { inLanguages } from "../plan/plan-models.js";
-import { type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
+import { inLanguages, type MergeModel } from "../plan/plan-models.js";
+import { type ExperimentPlan, languagesOf, type Role } from "../plan/plan-schema.js";
 import type { Overview, OverviewBar } from "./data.js";
-import { decidingOf, titleOf, type Way, waysOf } from "./rows.js";
-import type { Basis, Sheet } from "./sheet.js";
+import { type Basis, type Sheet, UNKNOWN_MODEL } from "./sheet.js";
+import { languageName } from "./task-language.js";
 
-/** Every task that a reported model is asked, in the order of the plan. */
+/** The models of a row, which are averaged. */
+interface Row {
+  readonly label: string;
+  /** The configuration, or the role of experts. */
+  readonly detail: string;
+  readonly kind: OverviewBar["kind"];
+  readonly models: readonly string[];
+  /** Whether a search chose them. */
+  readonly isChosen: boolean;
+  /** Whether it is the mean of other rows, and so not a candidate for the best. */
+  readonly isSummary?: boolean;
+}
+
+/** Every task of a reported model, in the order of the plan. */
 export function tasksIn(sheet: Sheet, plan: ExperimentPlan): string[] {
   const asked = [...sheet.experts, ...sheet.merges, { name: "base" }].flatMap(({ name }) =>
     sheet.tasksOf(name).map(({ request }) => request.task),
   );
-  const languages = languagesOf(plan);
-  const planned = plan.evaluate.tasks.flatMap(({ task }) => inLanguages(task, languages));
+  const planned = plan.evaluate.tasks.flatMap(({ task }) => inLanguages(task, languagesOf(plan)));
   return [...new Set([...planned.filter((task) => asked.includes(task)), ...asked])];
 }
 
-/** The main tables of a basis. @param isOneOfTwo whether the other basis is reported, too */
+/** The main tables of a basis. @param isOneOfTwo whether the other basis is reported too */
 export function overviews(sheet: Sheet, plan: ExperimentPlan, basis: Basis, isOneOfTwo: boolean): Overview[] {
   return tasksIn(sheet, plan).flatMap((task): Overview[] => {
-    const ways = waysOf(task, sheet, plan, basis);
-    if (isOneOfTwo && basis === "all" && isTheSame(task, ways, sheet, plan)) return [];
-    return [overview(task, ways, sheet, basis, isOneOfTwo)];
+    const rows = rowsOf(task, sheet, plan, basis);
+    if (isOneOfTwo && basis === "all" && isSame(task, rows, sheet, plan)) return [];
+    return [overview(task, rows, sheet, basis, isOneOfTwo)];
   });
 }
 
-/** Whether the other basis has the same models on the same items: no search changed them, or both chose alike. */
-function isTheSame(task: string, ways: readonly Way[], sheet: Sheet, plan: ExperimentPlan): boolean {
-  if (!ways.some(({ isChosen }) => isChosen)) return true;
-  const modelsOf = (some: readonly Way[]) => JSON.stringify(some.map(({ models }) => models));
-  return sheet.heldOut(task) === undefined && modelsOf(ways) === modelsOf(waysOf(task, sheet, plan, "held-out"));
+/** Whether the other basis has the same models on the same items. */
+function isSame(task: string, rows: readonly Row[], sheet: Sheet, plan: ExperimentPlan): boolean {
+  if (!rows.some(({ isChosen }) => isChosen)) return true;
+  const modelsOf = (some: readonly Row[]) => JSON.stringify(some.map(({ models }) => models));
+  return sheet.heldOut(task) === undefined && modelsOf(rows) === modelsOf(rowsOf(task, sheet, plan, "held-out"));
 }
 
-function overview(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis, isOneOfTwo: boolean): Overview {
-  const cells = ways.map((way) => ({ way, cell: sheet.cell(way.models, task, basis) }));
+const ROLES: Readonly<Record<Role, string>> = {
+  ...{ task: "task expert", language: "language expert", joint: "trained on both", other: "expert" },
+};
+
+function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, basis: Basis): Row[] {
+  const experts = Object.entries(plan.experts).flatMap(([family, { role, language }]): Row[] => {
+    const models = sheet.experts
+      .filter((expert) => expert.family === family && sheet.isAsked(expert.name, task))
+      .map(({ name }) => name);
+    if (models.length === 0) return [];
+    const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${language}` : ROLES[role];
+    return [{ label: family, detail, kind: role === "joint" ? "joint" : "expert", models, isChosen: false }];
+  });
+  const merges = plan.merges.flatMap((merge) => {
+    const models = sheet.merges.filter((model) => model.merge.name === merge.name && sheet.isAsked(model.name, task));
+    const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
+    return byLanguage.flatMap(([languages, inLanguage]) => {
+      const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
+      return mergeRows(name, inLanguage, task, sheet, basis);
+    });
+  });
+  const base: Row = { label: "base", detail: "", kind: "base", models: ["base"], isChosen: false };
+  return [...(sheet.isAsked("base", task) ? [base] : []), ...experts, ...merges];
+}
+
+function mergeRows(name: string, models: readonly MergeModel[], task: string, sheet: Sheet, basis: Basis): Row[] {
+  const row = (label: string, some: readonly MergeModel[], isChosen = false): Row => ({
+    ...{ label, detail: configurationsIn(some), kind: kindOf(some), isChosen },
+    models: some.map((model) => model.name),
+  });
+  const searched = models.filter(({ group }) => sheet.searchOf(group));
+  if (searched.length === 0) {
+    return [...groupBy(models, ({ configuration }) => configuration.label).values()].map((some) => row(name, some));
+  }
+  const defaults = models.filter(({ configuration }) => configuration.isDefault);
+  const chosen = models.filter(({ configuration, group }) => configuration.label === sheet.chosenLabel(group, basis));
+  const isOpen = searched.some(({ group }) => sheet.chosenLabel(group, basis) === undefined);
+  const standard = `${name}, ${defaultName(models)}`;
+  const where = `chosen on ${chosenOn(task, models, sheet, basis)}`;
+  const isDefault =
+    chosen.length > 0 && chosen.length === defaults.length && chosen.every((model) => defaults.includes(model));
+  const all = configurationsAsked(models, task, sheet, basis);
+  return [
+    ...(isDefault || defaults.length === 0 ? [] : [row(standard, defaults)]),
+    ...(chosen.length === 0 ? [] : [row(isDefault ? `${standard} and ${where}` : `${name}, ${where}`, chosen, true)]),
+    ...(isOpen ? [{ ...row(`${name}, ${where}`, []), models: [UNKNOWN_MODEL], detail: "" }] : []),
+    ...(all === 0 ? [] : [{ ...row(`${name}, mean over ${all} configurations`, models), detail: "", isSummary: true }]),
+  ];
+}
+
+/** Number of configurations if all are evaluated on the task and there are more than the rows above; otherwise 0. */
+function configurationsAsked(models: readonly MergeModel[], task: string, sheet: Sheet, basis: Basis): number {
+  const labels = new Set(models.map(({ configuration }) => configuration.label));
+  const isWhole = models.every(({ name }) => sheet.items(name, task, basis) !== undefined);
+  return isWhole && labels.size > 2 && sheet.searchOf(models[0]?.group ?? "")?.splits.has(task) ? labels.size : 0;
+}
+
+/** What the configuration is that is reported without a search. */
+export function defaultName(models: readonly MergeModel[]): string {
+  const [first] = models;
+  if (first?.merge.suggest) return "first suggestion";
+  if (first?.merge.default !== undefined) return "default";
+  return Object.keys(first?.merge.grid ?? {}).length > 0 ? "first of the grid" : "first configuration";
+}
+
+/** The items by which configurations were chosen, as seen from a task. */
+function chosenOn(task: string, models: readonly MergeModel[], sheet: Sheet, basis: Basis): string {
+  const groups = new Set(models.map(({ group }) => group));
+  const deciding = new Set([...groups].flatMap((group) => [...(sheet.searchOf(group)?.splits.keys() ?? [])]));
+  if (!deciding.has(task)) return [...deciding].map((name) => sheet.titleOf(name)).join(" and ");
+  return basis === "all" ? "these items" : "other items";
+}
+
+/** Configurations of a row. Each group has its own search, so they may differ. */
+function configurationsIn(models: readonly MergeModel[]): string {
+  const byLabel = groupBy(models, ({ configuration }) => configuration.label);
+  if (byLabel.size === 1) return models[0]?.configuration.label ?? "";
+  return [...byLabel]
+    .map(
+      ([label, some]) => `${label} of ${[...new Set(some.map(({ families }) => families.join(" and ")))].join(", ")}`,
+    )
+    .join("; ");
+}
+
+function kindOf([first]: readonly MergeModel[]): OverviewBar["kind"] {
+  const method = typeof first?.source === "object" ? first.source.method : "";
+  return method === "swap" ? "swap" : method === "soup" ? "average" : "merge";
+}
+
+function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis, isOneOfTwo: boolean): Overview {
+  const cells = rows.map((row) => ({ row, cell: sheet.cell(row.models, task, basis) }));
   const known = cells.filter(({ cell }) => typeof cell.value === "number");
-  const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ way }) => way.label);
-  const facts = known.map(({ way }) => sheet.answers(way.models[0] ?? "", task)?.facts).find((one) => one);
-  const { best, verdict } = compareWays(
-    known.map(({ way, cell }) => ({ way, mean: cell.value as number })),
-    task,
-    sheet,
-    basis,
-  );
+  const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ row }) => row.label);
+  const facts = known.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
+  const means = known.map(({ row, cell }) => ({ row, mean: cell.value as number }));
+  const { best, verdict } = compareRows(means, task, sheet, basis);
   const all = facts?.items ?? 0;
   const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
-  const isSearched = decidingOf(sheet, task).length > 0;
+  const isSearched = sheet.decidingTasks(task).length > 0;
   const suffix = isOneOfTwo && isSearched ? `, chosen on ${basis === "all" ? "the test items" : "held-out items"}` : "";
   return {
     task,
     id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}${isOneOfTwo && basis === "all" ? "-all" : ""}`,
-    title: `${facts?.title ?? titleOf(sheet, task)}${suffix}`,
+    title: `${facts?.title ?? sheet.titleOf(task)}${suffix}`,
     protocol: facts?.protocol ?? "",
     scale: cells[0]?.cell.scale ?? "share",
     items: held === undefined ? plural(all, "item") : `the ${held} of ${all} items that no search saw`,
-    choice: choiceOf(task, ways, sheet, basis),
+    choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet, basis) : "",
     verdict,
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
-    bars: known.map(({ way: { label, kind, detail, models }, cell: { value, range, interval } }): OverviewBar => {
+    bars: known.map(({ row: { label, kind, detail, models }, cell: { value, range, interval } }): OverviewBar => {
       const mean = value as number;
       return {
         ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
@@ -69,15 +165,9 @@ function overview(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis
   };
 }
 
-/** How the chosen configurations were chosen, as seen from a task. */
-function choiceOf(task: string, ways: readonly Way[], sheet: Sheet, basis: Basis): string {
-  if (!ways.some(({ isChosen }) => isChosen)) return "";
-  return describeChoice(task, sheet, basis);
-}
-
-/** The same of any table of a task. */
+/** How configurations were chosen, as seen from a task. */
 export function describeChoice(task: string, sheet: Sheet, basis: Basis): string {
-  const deciding = decidingOf(sheet, task);
+  const deciding = sheet.decidingTasks(task);
   if (deciding.length === 0) return "";
   const sizes = deciding.map((name) => {
     const all = sheet.expansion.searches.map(({ splits }) => splits.get(name)).find((split) => split);
@@ -87,58 +177,58 @@ export function describeChoice(task: string, sheet: Sheet, basis: Basis): string
   const own = sizes.find(({ name }) => name === task);
   const others = sizes.filter((one) => one !== own);
   if (basis === "all" && own) {
-    const further = others.map(({ name, all }) => ` and all ${all} items of ${titleOf(sheet, name)}`).join("");
+    const further = others.map(({ name, all }) => ` and all ${all} items of ${sheet.titleOf(name)}`).join("");
     return `Configurations were chosen on these same items${further}, as in the paper, so the chosen one's score is optimistic.`;
   }
   if (basis === "all") {
-    const where = others.map(({ name, all }) => `all ${all} items of ${titleOf(sheet, name)}`);
+    const where = others.map(({ name, all }) => `all ${all} items of ${sheet.titleOf(name)}`);
     return `Configurations were chosen on ${where.join(", ")}: the test items of ${where.length === 1 ? "that task" : "those tasks"}.`;
   }
   const where = [
     ...(own ? [`the other ${own.searched}`] : []),
-    ...others.map(({ name, searched }) => `${searched} items of ${titleOf(sheet, name)}`),
+    ...others.map(({ name, searched }) => `${searched} items of ${sheet.titleOf(name)}`),
   ];
   return `Configurations were chosen on ${where.join(", ")}.`;
 }
 
-interface Compared {
-  readonly way: Way;
-  readonly mean: number;
-}
-
-/** The highest, if its lead over each other way is significant on the same items; and a sentence either way. */
-function compareWays(rows: readonly Compared[], task: string, sheet: Sheet, basis: Basis) {
-  const [first, ...rest] = rows.filter(({ way }) => !way.isSummary).toSorted((a, b) => b.mean - a.mean);
+/** The highest row, if its lead over each other row is significant on the same items; and a sentence on it. */
+function compareRows(
+  rows: readonly { readonly row: Row; readonly mean: number }[],
+  task: string,
+  sheet: Sheet,
+  basis: Basis,
+): { best?: Row; verdict: string } {
+  const [first, ...rest] = rows.filter(({ row }) => !row.isSummary).toSorted((a, b) => b.mean - a.mean);
   if (!first || rest.length === 0) return { verdict: "" };
-  const alike = rest.filter(({ mean }) => Math.abs(mean - first.mean) < 1e-9);
-  if (alike.length > 0) {
-    const names = [first, ...alike].map(({ way }) => way.label);
+  const { label } = first.row;
+  const ties = rest.filter(({ mean }) => Math.abs(mean - first.mean) < 1e-9);
+  if (ties.length > 0) {
+    const names = [label, ...ties.map(({ row }) => row.label)];
     return { verdict: `No best is marked: ${listed(names)} are tied.` };
   }
-  const top = sheet.itemMeans(first.way.models, task, basis);
-  if (!top || top.size === 0)
+  const top = sheet.itemMeans(first.row.models, task, basis);
+  if (!top || top.size === 0) {
     return { verdict: "Whether the highest score is significantly above the others is unknown." };
-  const unclear = rest.filter(({ way }) => {
-    const own = sheet.itemMeans(way.models, task, basis) ?? new Map<string, number>();
+  }
+  if (first.row.isChosen && basis === "all" && sheet.decidingTasks(task).includes(task)) {
+    return { verdict: `No best is marked: ${label} is highest, but it was chosen on these items.` };
+  }
+  const unclear = rest.filter(({ row }) => {
+    const own = sheet.itemMeans(row.models, task, basis) ?? new Map<string, number>();
     const differences = [...top].flatMap(([id, value]) => value - (own.get(id) ?? Number.NaN));
     return signFlipTest(differences.filter(Number.isFinite)) >= 0.05;
   });
   const how = "sign-flip tests on the same items, at 5%";
-  if (first.way.isChosen && basis === "all" && decidingOf(sheet, task).includes(task)) {
-    return { verdict: `No best is marked: ${first.way.label} is highest, but it was chosen on these items.` };
-  }
   if (unclear.length === 0) {
-    return { best: first.way, verdict: `${first.way.label} is significantly above every other row (${how}).` };
+    return { best: first.row, verdict: `${label} is significantly above every other row (${how}).` };
   }
-  const names = listed(unclear.map(({ way }) => way.label));
-  return {
-    verdict: `No best is marked: ${first.way.label} is highest, but not significantly above ${names} (${how}).`,
-  };
+  const names = listed(unclear.map(({ row }) => row.label));
+  return { verdict: `No best is marked: ${label} is highest, but not significantly above ${names} (${how}).` };
 }
 
-/** `a, b and c`; of more than `most`, how many others there are. Labels have commas in them. */
-function listed(names: readonly string[], most = 3): string {
+/** `a, b and c`; if there are too many, the number of the others. Labels with commas are quoted. */
+function listed(names: readonly string[], max = 3): string {
   const quoted = names.map((name) => (name.includes(",") ? `“${name}”` : name));
-  const shown = quoted.length > most ? [...quoted.slice(0, most - 1), `${quoted.length - most + 1} more`] : quoted;
+  const shown = quoted.length > max ? [...quoted.slice(0, max - 1), `${quoted.length - max + 1} more`] : quoted;
   return shown.length < 2 ? (shown[0] ?? "") : `${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
 }

@@ -1,35 +1,37 @@
 // An experiment's report as a page.
 import {
   type BarFigure,
-  count,
   type Figure,
   formatNumber,
   formatSpan,
   type GridFigure,
   hasPublished,
-  type NumberCell,
   type Page,
   type PageCell,
   pageCell,
   right,
   type Section,
   type Span,
-  type TableFigure,
+  type Table,
   tableFigure,
 } from "../../report/index.js";
 import type { ExperimentReport, Flips, Overview, OverviewBar, ReportHeatmap, SearchRow } from "./data.js";
-import { describeCost, describeProgress, itemsText, listedScores } from "./markdown.js";
+import { describeCost, describeProgress } from "./markdown.js";
+import { expertsTable, scoreList, searchTables } from "./tables.js";
 
-/** What the page holds of a large report; files beside it hold the rest. */
-const MOST_COMPARISONS = 50;
-const MOST_NAMED = 6;
-const MOST_SCORES = 400;
+/** Limits of the page for a large report; its files have everything. */
+const MAX_COMPARISONS = 50;
+const MAX_NAMED = 6;
+const MAX_SCORES = 400;
 
 export function experimentPage(report: ExperimentReport): Page {
   const { heatmaps, flips, searches, experts, failures, progress } = report;
   const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
   const paper = report.tables.filter(({ kind }) => kind === "paper");
+  const cost = report.tables.find(({ kind }) => kind === "cost") ?? { columns: [], rows: [] };
+  const scores = scoreList(report, MAX_SCORES);
   const tasks = [...new Set(flips.map(({ task }) => task))];
+  const failed: Table = { columns: ["step", "reason"], rows: failures.map(({ label, reason }) => [label, reason]) };
   const sections: Section[] = [
     {
       ...{ id: "overview", title: "The result", lead: report.intervals, legend: legendOf(overviews) },
@@ -43,10 +45,7 @@ export function experimentPage(report: ExperimentReport): Page {
       ),
     },
     { id: "grids", title: "Scores over the grid", lead: gridsLead(heatmaps), figures: heatmaps.map(gridFigure) },
-    {
-      ...{ id: "search", title: "How configurations were chosen" },
-      figures: searches.flatMap((search) => searchFigures(search, report)),
-    },
+    { id: "search", title: "How configurations were chosen", figures: searches.flatMap(searchFigures) },
     {
       ...{ id: "flips", title: "What the merges gained and lost" },
       lead: "The same items, answered by the merge and by a model that it was made from: how many became right, and how many wrong.",
@@ -54,15 +53,19 @@ export function experimentPage(report: ExperimentReport): Page {
     },
     {
       ...{ id: "experts", title: "The experts" },
-      figures: figureOf("expert", ["expert", "family", "checkpoint"], experts, ({ name, family, origin }) =>
-        [name, family, origin].map(pageCell),
-      ),
+      figures: experts.length > 0 ? [tableFigure(expertsTable(report), "expert")] : [],
     },
-    { id: "scores", title: "Every score", figures: scoreFigures(report) },
-    { id: "cost", title: "What it cost", figures: costFigures(report) },
+    {
+      ...{ id: "scores", title: "Every score" },
+      figures: report.scores.length > 0 ? [tableFigure(scores, "score", { caption: scores.note })] : [],
+    },
+    {
+      ...{ id: "cost", title: "What it cost" },
+      figures: [tableFigure(cost, "kind", { caption: describeCost(report) })],
+    },
     {
       ...{ id: "failures", title: "What failed" },
-      figures: figureOf("step", ["step", "reason"], failures, ({ label, reason }) => [label, reason].map(pageCell)),
+      figures: failures.length > 0 ? [tableFigure(failed, "step")] : [],
     },
   ];
   return {
@@ -73,18 +76,6 @@ export function experimentPage(report: ExperimentReport): Page {
   };
 }
 
-/** A table of what has no cells; none of nothing. */
-function figureOf<T>(
-  what: string,
-  columns: Parameters<typeof tableFigure>[0]["columns"],
-  items: readonly T[],
-  rowOf: (item: T) => PageCell[],
-  captioned: Parameters<typeof tableFigure>[2] = {},
-): TableFigure[] {
-  if (items.length === 0) return [];
-  return [{ ...tableFigure({ columns, rows: [] }, what, captioned), rows: items.map(rowOf) }];
-}
-
 function leadOf({ base, overviews }: ExperimentReport): string {
   const size = base.parameters === undefined ? "" : `, ${millions(base.parameters)} parameters`;
   const layers = base.layers === undefined ? "" : `, ${base.layers} layers`;
@@ -93,7 +84,7 @@ function leadOf({ base, overviews }: ExperimentReport): string {
   return `Experts fine-tuned from ${shortName(base.name)}${size}${layers}, merged without further training and compared on ${what}.`;
 }
 
-/** `base/last` of a folder, `meta-llama/Llama-3.1-8B` of the hub: the last part alone often says little. */
+/** The last two parts: `base/last` of a folder, `meta-llama/Llama-3.1-8B` of the hub. */
 function shortName(path: string): string {
   const parts = path.split("/").filter((part) => part !== "" && part !== "." && part !== "..");
   return parts.slice(-2).join("/") || path;
@@ -118,7 +109,7 @@ function legendOf(overviews: readonly Overview[]) {
   return Object.entries(KINDS).flatMap(([kind, label]) => (kinds.has(kind) ? [{ kind, label }] : []));
 }
 
-/** The end of the axis: all of it for shares, so that tasks compare; the next round number for points. */
+/** End of the axis: 1 for shares, so that tasks compare; the next round number for points. */
 function axisEnd({ scale, bars }: Overview): number {
   if (scale === "share") return 1;
   const most = Math.max(1, ...bars.map(({ high, interval }) => Math.max(high, interval?.high ?? 0)));
@@ -179,90 +170,39 @@ function gridFigure({ title, note, rowTitle, columnTitle, rows, columns, cells, 
   };
 }
 
-/** The outcome of a search, its rounds, its configurations. */
-function searchFigures({ id, group, summary, configurations, rounds }: SearchRow, report: ExperimentReport): Figure[] {
-  const hasRounds = rounds.length > 1;
-  const inRounds = report.tables.filter((table) => table.id === `${id}-rounds`);
-  const figures = [
-    ...inRounds.map((table) => tableFigure(table, "round")),
-    ...figureOf(
-      "configuration",
-      [
-        "configuration",
-        ...["mean", "against the best, ± 95%", "items", ...(hasRounds ? ["last round"] : [])].map(right),
-      ],
-      configurations,
-      ({ label, mean, behind, margin, items, round, isChosen, isDefault }) => {
-        const marks = [...(isChosen ? ["chosen"] : []), ...(isDefault ? ["default"] : [])].join(", ");
-        const share = (value: number, isSigned = false) => formatNumber({ value, scale: "share", isSigned });
-        const against = isChosen ? "–" : `${share(behind, true)}${margin > 0 ? ` ± ${share(margin)}` : ""}`;
-        return [
-          { text: label, small: marks },
-          ...[share(mean), against, count(items), ...(hasRounds ? [count(round)] : [])].map(pageCell),
-        ];
-      },
-    ),
-  ];
-  const [first = tableFigure({ columns: [], rows: [] }, ""), ...others] = figures;
-  return [{ ...first, title: group, caption: summary }, ...others];
+/** The tables of a search below its summary. */
+function searchFigures(search: SearchRow): Figure[] {
+  return searchTables(search).map((table, i) =>
+    tableFigure(table, "configuration", i === 0 ? { title: search.group, caption: search.summary } : {}),
+  );
 }
 
 /** What merges gained and lost on one task. */
 function flipsFigure(task: string, flips: readonly Flips[]): Figure {
   const all = flips.filter((one) => one.task === task);
-  const shown = all.slice(0, MOST_COMPARISONS);
+  const shown = all.slice(0, MAX_COMPARISONS);
   const isLarge = all.length > shown.length;
   const most = Math.max(1, ...shown.flatMap(({ gained, lost }) => [gained.length, lost.length]));
   const list = (label: string, ids: readonly string[]) => {
-    const items = ids.slice(0, isLarge ? MOST_NAMED : ids.length);
+    const items = ids.slice(0, isLarge ? MAX_NAMED : ids.length);
     return ids.length === 0 ? [] : [{ label, items, more: ids.length - items.length }];
   };
   const caption = isLarge
     ? `The first ${shown.length} of ${all.length.toLocaleString("en-US")} comparisons; all of them are in gained-lost.csv, and with every item in report.json.`
     : "";
-  const [figure] = figureOf(
-    "comparison",
-    ["merge", "lost | gained", right("difference, 95%"), right("p"), ""],
-    shown,
-    ({ model, against, difference, interval, scale, gained, lost, pValue }): PageCell[] => {
-      const counts = [lost.length, gained.length] as const;
-      return [
-        { text: model, small: `against ${against}` },
-        { text: "", balance: { lost: counts[0] / most, gained: counts[1] / most, counts } },
-        withInterval({ value: difference, scale, isSigned: true, interval }),
-        pageCell({ value: pValue ?? null, scale: "probability" }),
-        { text: "items", lists: [...list("gained", gained), ...list("lost", lost)] },
-      ];
-    },
-    { title: task, caption },
-  );
-  return figure as Figure;
-}
-
-/** A number with its interval below. */
-function withInterval(cell: NumberCell): PageCell {
-  return { text: formatNumber(cell), ...(cell.interval ? { small: formatSpan(cell.interval, cell) } : {}) };
-}
-
-function scoreFigures(report: ExperimentReport): Figure[] {
-  const { listed, note } = listedScores(report, MOST_SCORES);
-  const columns = ["model", "task", right("score, 95%"), right("items")];
-  return figureOf(
-    "score",
-    columns,
-    listed,
-    ({ model, task, protocol, cell, ...row }): PageCell[] => [
-      { text: model },
-      { text: task, small: protocol },
-      withInterval(cell),
-      { text: itemsText(row) },
-    ],
-    { caption: note },
-  );
-}
-
-function costFigures(report: ExperimentReport): Figure[] {
-  const caption = describeCost(report);
-  const [table = { columns: [], rows: [] }] = report.tables.filter(({ kind }) => kind === "cost");
-  return [tableFigure(table, "kind", { caption })];
+  const rows = shown.map(({ model, against, difference, interval, scale, gained, lost, pValue }): PageCell[] => {
+    const counts = [lost.length, gained.length] as const;
+    return [
+      { text: model, small: `against ${against}` },
+      { text: "", balance: { lost: counts[0] / most, gained: counts[1] / most, counts } },
+      {
+        text: formatNumber({ value: difference, scale, isSigned: true }),
+        ...(interval ? { small: formatSpan(interval, { scale, isSigned: true }) } : {}),
+      },
+      pageCell({ value: pValue ?? null, scale: "probability" }),
+      { text: "items", lists: [...list("gained", gained), ...list("lost", lost)] },
+    ];
+  });
+  const columns = ["merge", "lost | gained", right("difference, 95%"), right("p"), ""];
+  return { ...tableFigure({ columns, rows: [] }, "comparison", { title: task, caption }), rows };
 }

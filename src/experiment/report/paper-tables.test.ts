@@ -24,7 +24,7 @@ const report = (text: string) =>
 
 const table = (text: string, id: string) => report(text).tables.find((one) => one.id === id);
 
-it("tells the language of a task by its name, or not at all", () => {
+it("reads the language of a task from its name", () => {
   expect(["mgsm_sw", "own/problems_en.yaml", "problems.yaml", "mmlu"].map(languageOfTask)).toEqual([
     ...["sw", "en", undefined, undefined],
   ]);
@@ -82,8 +82,10 @@ it("puts one merge in a column, and says which others would fit", () => {
   const cell = (text: string) => numbersOf(table(text, "table-1")?.rows[0])[4];
   expect([cell(first)?.value, cell(first)?.range]).toEqual([0.2, undefined]);
   expect(cell(named)?.value).toBe(0.3);
-  expect(table(first, "table-1")?.note).toContain("several: graft stands here, other graft in the main table only");
-  expect(table(named, "table-1")?.note).not.toContain("several");
+  expect(table(first, "table-1")?.note).toContain(
+    "Several merges fit swap: graft is shown, other graft only in the main table.",
+  );
+  expect(table(named, "table-1")?.note).not.toContain("Several");
 });
 
 it("names a column after what stands in it", () => {

@@ -1,4 +1,4 @@
-// Events of a run as progress: a line for every step that ends, and a bar for the steps together.
+// Shows the events of a run: a line for every step that ends, and one bar for all steps.
 import { formatDuration } from "../../core/index.js";
 import { formatNumber, type ProgressDisplay } from "../../report/index.js";
 import type { Counts, RunEvent } from "../run/run-experiment.js";

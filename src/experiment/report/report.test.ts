@@ -173,7 +173,7 @@ describe("formats", () => {
     expect(csvLines(scoresTable(silent.scores)).find((line) => line.startsWith("math-1,"))).toMatch(/,20,20,3$/);
     expect(experimentMarkdown(silent)).toMatch(/\| math-1 \|.*\| 20, 3 unanswered \|/);
     expect(silent.notes).toContain(
-      '6 items in 2 scores had no answer that could be judged, and are in no mean; see "Every score".',
+      '6 items in 2 scores had no answer that could be judged, and are left out of means; see "Every score".',
     );
     expect(csvLines(table)[0]).toMatch(/^,base,base \(published\),language expert,/);
     expect(csvLines(table).join("\n")).toContain(`${heldShare(7)},0.328`);

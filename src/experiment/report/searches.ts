@@ -1,15 +1,13 @@
-// How a search went, for people: its rounds, who left in which, where the choice was a tie. Recomputed from the answers by
-// the search's own rules (plan/search.ts); which configuration was chosen is the search's word.
+// How a search went: its rounds, the configurations dropped in each, and ties. Recomputed from results by the rules of
+// plan/compare-configurations.ts.
 import { plural } from "../../core/index.js";
 import { type Candidate, rankConfigurations, survivors } from "../plan/compare-configurations.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { SearchedConfiguration, SearchRow } from "./data.js";
-import { titleOf } from "./rows.js";
 import type { Sheet } from "./sheet.js";
 
-/** One search as a report tells it. */
 export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentPlan): SearchRow {
   const { group, chosen, chosenOnTest, splits } = search;
   const models = sheet.merges.filter((model) => model.group === group);
@@ -26,25 +24,16 @@ export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentP
     size: new Set(models.map(({ configuration }) => configuration.label)).size,
     tasks: [...splits].map(([task, { rounds: inRounds, held }]) => {
       const searched = inRounds.flat().length;
-      return { title: titleOf(sheet, task), searched, all: searched + held.length };
+      return { title: sheet.titleOf(task), searched, all: searched + held.length };
     }),
     ties: tied.length > 1 ? tied.map(({ label }) => label) : [],
   };
   return { ...row, summary: describeSearch(row) };
 }
 
-/** How a search went and what came of it, in sentences. */
-export function describeSearch({
-  tasks,
-  chooseOn,
-  how,
-  rounds,
-  plannedRounds,
-  size,
-  configurations,
-  ...search
-}: Omit<SearchRow, "summary">): string {
-  const { chosen, chosenOnTest, ties } = search;
+/** How a search went, in sentences. */
+function describeSearch(search: Omit<SearchRow, "summary">): string {
+  const { tasks, chooseOn, how, rounds, plannedRounds, size, configurations, chosen, chosenOnTest, ties } = search;
   const where = tasks.map(({ title, searched, all }) => `${searched} of the ${all} items of ${title}`).join(" and ");
   const rest = chooseOn === "test" ? "the same that are reported" : "the others are for the comparison";
   const many = plural(size, "configuration");
@@ -57,16 +46,15 @@ export function describeSearch({
   if (ties.length > 0) {
     const names = ties.filter((label) => label !== chosen);
     const shown = names.length > 4 ? `${names.slice(0, 3).join("; ")} and ${names.length - 3} more` : names.join("; ");
-    const isTied = configurations.some(({ isDefault, label }) => isDefault && names.includes(label));
-    const isTaken = configurations.some(({ isDefault, label }) => isDefault && label === chosen);
-    const standard = isTaken ? "; the default is preferred" : isTied ? ", the default among them" : "";
-    parts.push(`Tied: ${shown} did exactly as well${standard}. The choice among them is arbitrary.`);
+    const isDefault = configurations.some((one) => one.isDefault && one.label === chosen);
+    const preferred = isDefault ? "; the default is preferred" : "";
+    parts.push(`Tied: ${shown} did exactly as well${preferred}. The choice among them is arbitrary.`);
   }
   if (chosenOnTest !== undefined && chooseOn !== "test") {
     parts.push(
       chosenOnTest === chosen
-        ? "On all items, the reported ones among them, it is the best, too."
-        : `On all items, the reported ones among them, the best is ${chosenOnTest}.`,
+        ? "It is also the best on all items, including the reported ones."
+        : `On all items, including the reported ones, the best is ${chosenOnTest}.`,
     );
   }
   return parts.join(" ");
@@ -76,23 +64,23 @@ function roundsIn({ splits }: SearchOutcome): number {
   return Math.max(0, ...[...splits.values()].map(({ rounds }) => rounds.length));
 }
 
-/** The rounds as far as all answers are there, and each configuration as it stood in its last one. */
+/** The rounds that have all results, and each configuration in its last round. */
 function replay(search: SearchOutcome, models: readonly MergeModel[], sheet: Sheet, plan: ExperimentPlan) {
   const { chosen } = search;
   const count = roundsIn(search);
   const preferred = models.find(({ configuration }) => configuration.isDefault)?.configuration.label;
   let active = new Set(models.map(({ configuration }) => configuration.label));
   const rounds: SearchRow["rounds"][number][] = [];
-  // Those that left in each round, the last round first; and those that are still there.
-  const last: SearchedConfiguration[][] = [];
+  // Configurations dropped in each round, the last round first; and those that are left.
+  const dropped: SearchedConfiguration[][] = [];
   let left: SearchedConfiguration[] = [];
   for (let round = 0; round < count; round++) {
     const found = candidatesOf(search, models, active, round, sheet);
     if (!found) break;
     const ranked = rankConfigurations(found, preferred);
-    const going = round < count - 1 ? new Set(survivors(ranked, plan.search.keep)) : active;
+    const kept = round < count - 1 ? new Set(survivors(ranked, plan.search.keep)) : active;
     rounds.push({
-      ...{ configurations: active.size, dropped: active.size - going.size },
+      ...{ configurations: active.size, dropped: active.size - kept.size },
       items: Math.max(0, ...ranked.map(({ items }) => items)),
     });
     const isDefault = (label: string) =>
@@ -104,16 +92,16 @@ function replay(search: SearchOutcome, models: readonly MergeModel[], sheet: She
         ...{ label: configuration, mean, behind, margin, items, round: round + 1 },
         ...{ isChosen: configuration === chosen, isDefault: isDefault(configuration) },
       }));
-    const isOut = ({ configuration }: (typeof ranked)[number]) => round < count - 1 && !going.has(configuration);
-    last.unshift(toRow(ranked.filter(isOut)));
+    const isOut = ({ configuration }: (typeof ranked)[number]) => round < count - 1 && !kept.has(configuration);
+    dropped.unshift(toRow(ranked.filter(isOut)));
     left = toRow(ranked.filter((one) => !isOut(one)));
-    active = going;
+    active = kept;
   }
-  last.unshift(left);
-  return { rounds, configurations: last.flat() };
+  dropped.unshift(left);
+  return { rounds, configurations: dropped.flat() };
 }
 
-/** What active configurations answered up to a round; undefined where answers are missing. */
+/** Results of the active configurations up to a round; undefined if some are missing. */
 function candidatesOf(
   { splits }: SearchOutcome,
   models: readonly MergeModel[],
@@ -125,9 +113,9 @@ function candidatesOf(
   for (const { name, configuration } of models) {
     if (!active.has(configuration.label)) continue;
     for (const [task, split] of splits) {
-      const places = new Set(split.rounds.slice(0, round + 1).flat());
-      const items = sheet.answers(name, task)?.items.filter(({ index }) => places.has(index)) ?? [];
-      if (items.length < places.size) return undefined;
+      const indexes = new Set(split.rounds.slice(0, round + 1).flat());
+      const items = sheet.answers(name, task)?.items.filter(({ index }) => indexes.has(index)) ?? [];
+      if (items.length < indexes.size) return undefined;
       candidates.push({ configuration: configuration.label, task, items });
     }
   }

@@ -1,4 +1,4 @@
-// Answers by model and task, gathered from the steps that asked: the sheet that every table is read from.
+// The results of an experiment by model and task, from which every table is made.
 import { scoreItems, wilsonInterval } from "../../evaluate/index.js";
 import type { NumberCell, Scale, Span } from "../../report/index.js";
 import type { AskedModel, Expansion } from "../plan/expand.js";
@@ -8,19 +8,19 @@ import type { Facts, Results, TaskFacts } from "../steps/facts.js";
 import type { ItemResult } from "../steps/result.js";
 import type { TaskRequest } from "../steps/step.js";
 
-/** Stands for models that are not known yet, so that their score is unknown, too, and not "none". */
+/** In place of models that a search has yet to choose; its score is unknown. */
 export const UNKNOWN_MODEL = "?";
 
-/** Which items scores are of: all, or those that no search saw. */
+/** Items of a score: all, or those that no search saw. */
 export type Basis = "all" | "held-out";
 
-/** One model's answers to one task, as far as they are there. */
+/** Results of a model on a task so far. */
 export interface Answers {
   readonly request: TaskRequest;
   readonly facts: TaskFacts;
-  /** Of several steps together, in the task's order. */
+  /** Of all steps together, in the task's order. */
   readonly items: readonly ItemResult[];
-  /** The score of a task that was asked whole, from 0 to 1. */
+  /** Score from 0 to 1 if one step evaluated all items. */
   readonly whole: number | undefined;
 }
 
@@ -52,7 +52,7 @@ export class Sheet {
     return this.models.filter((model): model is MergeModel => model.kind === "merge");
   }
 
-  /** Experts that are reported; not the checkpoints that they were chosen among. */
+  /** Experts without the checkpoints that they were chosen among. */
   get experts(): readonly ExpertModel[] {
     return this.models.filter(
       (model): model is ExpertModel => model.kind === "expert" && !("isCandidate" in model && model.isCandidate),
@@ -67,7 +67,16 @@ export class Sheet {
     return [...(this.#answers.get(model)?.values() ?? [])];
   }
 
-  /** The items of a task that a basis takes; undefined for all of them. */
+  /** Facts of a task, if any model is evaluated on it. */
+  task(task: string): TaskFacts | undefined {
+    return this.models.flatMap(({ name }) => this.answers(name, task)?.facts ?? [])[0];
+  }
+
+  titleOf(task: string): string {
+    return this.task(task)?.title ?? task;
+  }
+
+  /** Held-out items of a task; undefined if all items are reported. */
   heldOut(task: string): ReadonlySet<number> | undefined {
     for (const { splits } of this.expansion.searches) {
       const split = splits.get(task);
@@ -85,20 +94,40 @@ export class Sheet {
     return items.length === (held?.size ?? answers.facts.items) && items.length > 0 ? items : undefined;
   }
 
-  /** The search of a merge's group, if there was one. */
+  /** The search of a group, if there was one. */
   searchOf(group: string): SearchOutcome | undefined {
     return this.expansion.searches.find((search) => search.group === group);
   }
 
-  /** Whether a model is asked a task at all, be its answers there or not. */
+  /** The configuration that a group's search chose; undefined while it runs. */
+  chosenLabel(group: string, basis: Basis): string | undefined {
+    const search = this.searchOf(group);
+    return basis === "all" ? (search?.chosenOnTest ?? search?.chosen) : search?.chosen;
+  }
+
+  /** Whether a merge is reported: a default configuration, a chosen one, or one without a search. */
+  isReported({ group, configuration }: MergeModel, basis: Basis): boolean {
+    if (!this.searchOf(group)) return true;
+    return configuration.isDefault || configuration.label === this.chosenLabel(group, basis);
+  }
+
+  /** The tasks by which the merges evaluated on a task were chosen. */
+  decidingTasks(task: string): string[] {
+    const searches = this.expansion.searches.filter(({ group }) =>
+      this.merges.some((model) => model.group === group && this.isAsked(model.name, task)),
+    );
+    return [...new Set(searches.flatMap(({ splits }) => [...splits.keys()]))];
+  }
+
+  /** Whether a model is evaluated on a task, even if results are still missing. */
   isAsked(model: string, task: string): boolean {
     return this.answers(model, task) !== undefined;
   }
 
-  /** Means over models of one task, with the interval over items and the range over models; of those that are asked it. */
+  /** Mean score of those models that are evaluated on a task, with its interval over items and range over models. */
   cell(models: readonly string[], task: string, basis: Basis): NumberCell & { readonly scale: Scale } {
     const asked = models.filter((model) => this.isAsked(model, task));
-    const scale = this.#scaleOf(asked, task);
+    const scale = asked.map((model) => this.answers(model, task)?.facts.scale)[0] ?? "share";
     if (models.includes(UNKNOWN_MODEL)) return { value: undefined, scale };
     if (asked.length === 0) return { value: null, scale };
     const each = asked.map((model) => this.#valueOf(model, task, basis));
@@ -106,11 +135,13 @@ export class Sheet {
     if (known.length < each.length) return { value: undefined, scale };
     const value = known.reduce((sum, one) => sum + one, 0) / known.length;
     const range = { low: Math.min(...known), high: Math.max(...known), count: known.length };
-    const interval = this.#interval(asked, task, basis);
+    // Over items, each averaged over models first, because models are not independent samples of the items.
+    const means = this.itemMeans(asked, task, basis);
+    const interval = means && means.size > 0 ? intervalOf(means) : undefined;
     return { value, scale, ...(known.length > 1 ? { range } : {}), ...(interval ? { interval } : {}) };
   }
 
-  /** What each item is worth on average over models, by its id; undefined unless the score is a mean over items. */
+  /** Mean over models of each item, by its id; undefined if the score is not a mean over items. */
   itemMeans(models: readonly string[], task: string, basis: Basis): ReadonlyMap<string, number> | undefined {
     const sums = new Map<string, { sum: number; count: number }>();
     for (const model of models) {
@@ -124,37 +155,26 @@ export class Sheet {
     return new Map([...sums].map(([id, { sum, count }]) => [id, sum / count]));
   }
 
-  #scaleOf(models: readonly string[], task: string): Scale {
-    return models.map((model) => this.answers(model, task)).find((one) => one)?.facts.scale ?? "share";
-  }
-
   #valueOf(model: string, task: string, basis: Basis): number | undefined {
     const answers = this.answers(model, task);
-    if (!answers) return undefined;
-    if (!answers.facts.isMean) {
-      // A corpus score is of the whole corpus.
-      return answers.whole === undefined
-        ? undefined
-        : answers.facts.scale === "points"
-          ? 100 * answers.whole
-          : answers.whole;
-    }
+    if (!answers?.facts.isMean) return answers && scoreOf(answers);
     const items = this.items(model, task, basis);
-    return items && meanOf(items);
-  }
-
-  /** Over items, each the mean over models: those are no independent samples. */
-  #interval(models: readonly string[], task: string, basis: Basis): Span | undefined {
-    const means = this.itemMeans(models, task, basis);
-    return means && means.size > 0 ? intervalOf(means) : undefined;
+    return items && scoreOf({ ...answers, items });
   }
 }
 
+/** Mean of the items; of a task with one score for the corpus, that score if all items were evaluated together. */
+export function scoreOf({ facts, items, whole }: Answers): number | undefined {
+  if (!facts.isMean) return whole !== undefined && facts.scale === "points" ? 100 * whole : whole;
+  const values = items.flatMap(({ value }) => (typeof value === "number" ? [value] : []));
+  return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
 /**
- * 95% interval of a mean over items: Wilson's where each is right or wrong; else the bootstrap, and where that has no
- * width, because all items are alike, Wilson's again, which is the wider one of values from 0 to 1.
+ * 95% interval of a mean over items: Wilson's if each is right or wrong, otherwise the bootstrap's. If all items are the
+ * same, the bootstrap's has no width; then Wilson's, which is wider for values from 0 to 1.
  */
-export function intervalOf(means: ReadonlyMap<string, number>): Span | undefined {
+function intervalOf(means: ReadonlyMap<string, number>): Span | undefined {
   const values = [...means.values()];
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   const items = [...means].map(([id, value]) => ({ id, verdict: { value } }));
@@ -162,9 +182,4 @@ export function intervalOf(means: ReadonlyMap<string, number>): Span | undefined
   const { low, high } = score?.interval ?? { low: mean, high: mean };
   if (low < high) return { low, high };
   return values.every((value) => value >= 0 && value <= 1) ? wilsonInterval(mean, values.length) : undefined;
-}
-
-export function meanOf(items: readonly ItemResult[]): number | undefined {
-  const values = items.flatMap(({ value }) => (typeof value === "number" ? [value] : []));
-  return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0) / values.length;
 }

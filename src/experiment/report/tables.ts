@@ -1,6 +1,7 @@
-// Everything in a report that is a table, except the paper's layouts (paper-tables.ts).
-import { type Cell, count, type NumberCell } from "../../report/index.js";
-import type { ExperimentReport, Flips, Overview, ReportTable, ScoreRow, SearchRow } from "./data.js";
+// The tables of a report. The page, Markdown, CSV and LaTeX are made from them.
+import { plural } from "../../core/index.js";
+import { type Cell, count, formatNumber, formatSpan, type NumberCell, right, type Table } from "../../report/index.js";
+import type { ExperimentReport, Flips, Overview, ReportHeatmap, ReportTable, ScoreRow, SearchRow } from "./data.js";
 
 export const INTERVALS =
   "Intervals are 95% over items: Wilson's score interval (1927) where each item is right or wrong, else the bootstrap's.";
@@ -33,8 +34,12 @@ export function overviewTable(overview: Overview): ReportTable {
   };
 }
 
-/** The configurations of a search. */
-export function searchTable({ id, group, configurations, rounds, summary }: SearchRow): ReportTable {
+/** The rounds of a search, if there are several, and its configurations. */
+export function searchTables(search: SearchRow): ReportTable[] {
+  return [...(search.rounds.length > 1 ? [roundsTable(search)] : []), configurationsTable(search)];
+}
+
+function configurationsTable({ id, group, configurations, rounds, summary }: SearchRow): ReportTable {
   return {
     ...{ id, kind: "search", title: `Configurations of ${group}` },
     note: `${summary} Differences are from the best of the same round, on the same items; ± is a 95% interval.`,
@@ -52,20 +57,16 @@ export function searchTable({ id, group, configurations, rounds, summary }: Sear
   };
 }
 
-/** The rounds of a search, where there was more than one. */
-export function roundsTable({ id, group, rounds }: SearchRow): ReportTable[] {
-  if (rounds.length < 2) return [];
-  return [
-    {
-      ...{ id: `${id}-rounds`, kind: "search", title: `Rounds of the search among ${group}` },
-      note: "Items are those that each configuration had been asked by then. Dropped: the worse ones (of tied ones the later in the plan) and those significantly worse than the best.",
-      columns: ["round", "configurations", "items", "dropped"],
-      rows: rounds.map(({ configurations, items, dropped }, i) => [
-        String(i + 1),
-        ...[configurations, items, dropped].map(count),
-      ]),
-    },
-  ];
+function roundsTable({ id, group, rounds }: SearchRow): ReportTable {
+  return {
+    ...{ id: `${id}-rounds`, kind: "search", title: `Rounds of the search among ${group}` },
+    note: "Items are those that each configuration had been asked by then. Dropped: the worse ones (of tied ones the later in the plan) and those significantly worse than the best.",
+    columns: ["round", "configurations", "items", "dropped"],
+    rows: rounds.map(({ configurations, items, dropped }, i) => [
+      String(i + 1),
+      ...[configurations, items, dropped].map(count),
+    ]),
+  };
 }
 
 /** What merges gained and lost. */
@@ -82,7 +83,6 @@ export function flipsTable(flips: readonly Flips[]): ReportTable {
   };
 }
 
-/** What each kind of step cost. */
 export function costTable({ rows }: ExperimentReport["cost"]): ReportTable {
   return {
     ...{ id: "cost", kind: "cost", title: "What it cost" },
@@ -92,13 +92,58 @@ export function costTable({ rows }: ExperimentReport["cost"]): ReportTable {
   };
 }
 
-/** Every score, with all that is known of it. */
-export function scoresTable(scores: readonly ScoreRow[]) {
+/** Every score, for CSV. */
+export function scoresTable(scores: readonly ScoreRow[]): Table {
   return {
     columns: ["model", "kind", "task", "protocol", "scale", "score", "low", "high", "items", "of", "unanswered"],
     rows: scores.map(({ model, kind, task, protocol, cell, items, of, unanswered }): Cell[] => [
       ...[model, kind, task, protocol, cell.scale, cell],
       ...[cell.interval?.low, cell.interval?.high, items, of, unanswered].map(count),
     ]),
+  };
+}
+
+/** Every score; if there are more than `max`, the first of reported models, and a note. */
+export function scoreList(
+  { scores }: Pick<ExperimentReport, "scores">,
+  max: number,
+): Table & { readonly note: string } {
+  const listed = scores.length > max ? scores.filter(({ isReported }) => isReported).slice(0, max) : scores;
+  const note =
+    listed.length === scores.length
+      ? ""
+      : `The first ${plural(listed.length, "score")} of models that are reported; all ${scores.length.toLocaleString("en-US")}, with those of the searches, are in scores.csv.`;
+  return {
+    note,
+    columns: ["model", "task", "protocol", right("score"), right("95% interval"), right("items")],
+    rows: listed.map(({ model, task, protocol, cell, ...row }) => [
+      ...[model, task, protocol, cell, formatSpan(cell.interval, cell), itemsText(row)],
+    ]),
+  };
+}
+
+/** `250`, `100 of 250, 3 unanswered` */
+function itemsText({ items, of, unanswered }: Pick<ScoreRow, "items" | "of" | "unanswered">): string {
+  const evaluated = items === of ? String(of) : `${items} of ${of}`;
+  return unanswered === 0 ? evaluated : `${evaluated}, ${unanswered} unanswered`;
+}
+
+/** A grid; marks follow their numbers. */
+export function gridTable({ rowTitle, columnTitle, rows, columns, cells, marked }: ReportHeatmap): Table {
+  const text = (row: number, column: number) => {
+    const marks = marked.filter((mark) => mark.row === row && mark.column === column).map(({ what }) => what);
+    const number = formatNumber({ value: cells[row]?.[column], scale: "share" });
+    return marks.length === 0 ? number : `${number} (${marks.join(", ")})`;
+  };
+  return {
+    columns: [rowTitle === "" ? columnTitle : `${rowTitle} \\ ${columnTitle}`, ...columns.map(right)],
+    rows: rows.map((label, row) => [label, ...columns.map((_, column) => text(row, column))]),
+  };
+}
+
+export function expertsTable({ experts }: ExperimentReport): Table {
+  return {
+    columns: ["expert", "family", "checkpoint"],
+    rows: experts.map(({ name, family, origin }) => [name, family, origin]),
   };
 }

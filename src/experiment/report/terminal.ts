@@ -2,13 +2,13 @@
 import { count, formatSpan, right, terminalLines } from "../../report/index.js";
 import type { Overview } from "./data.js";
 
-/** A longer configuration is written below the table. */
-const MOST_DETAIL = 32;
+/** A longer configuration is printed below the table. */
+const MAX_DETAIL = 32;
 
-/** The ways of making models on one task, with 95% intervals, and what a reader must know of them. */
+/** The main table of a task with its notes. */
 export function overviewLines({ title, protocol, items, choice, verdict, missing, bars, scale }: Overview): string[] {
   const hasSeveral = bars.some((bar) => bar.count > 1);
-  const isLong = ({ detail }: Overview["bars"][number]) => detail.length > MOST_DETAIL;
+  const isLong = ({ detail }: Overview["bars"][number]) => detail.length > MAX_DETAIL;
   const details = bars.filter(isLong).map(({ label, detail }) => `${label}: ${detail}`);
   const rows = bars.map((bar) => {
     const { label, detail, mean, low, high, interval, isBest } = bar;
