@@ -1,14 +1,14 @@
 // Rows of delimited files: TSV and CSV, with or without a header line and quotation marks.
 import { DataError } from "./data-error.js";
-import { NOT_UTF8, readRecords } from "./records.js";
-import { type ReadContext, type RowBatch, RowCollector } from "./row.js";
+import { readRecords } from "./records.js";
+import { type FilePart, type FileReader, NOT_UTF8, type Row } from "./row.js";
 
 export interface DelimitedOptions {
   /** One ASCII character between fields. */
   readonly delimiter: string;
   /** Whether the first record names the columns, or else their names. */
   readonly header: boolean | readonly string[];
-  /** Whether fields may stand in double quotes (RFC 4180). */
+  /** Whether fields may be in double quotes (RFC 4180). */
   readonly quotes: boolean;
   /** Whether a row may have fewer fields than there are columns; the missing ones are null. */
   readonly allowShort: boolean;
@@ -20,39 +20,33 @@ export interface DelimitedOptions {
  */
 export async function* readDelimited(
   bytes: AsyncIterable<Buffer>,
-  context: ReadContext,
-  options: DelimitedOptions,
-): AsyncGenerator<RowBatch> {
-  const { file, bad } = context;
-  const { delimiter, header, quotes, allowShort } = options;
+  file: string,
+  { delimiter, header, quotes, allowShort }: DelimitedOptions,
+): FileReader {
   const quoting = quotes ? { delimiter: delimiter.charCodeAt(0), quote: '"'.charCodeAt(0) } : undefined;
   let columns = typeof header === "boolean" ? undefined : checkedColumns(header, file);
-  let rows: RowCollector | undefined;
+  const rowOf = (fields: readonly string[]): Row | string => {
+    columns ??= fields.map((_, i) => `column${i + 1}`);
+    if (fields.length > columns.length || (fields.length < columns.length && !allowShort)) {
+      return `it has ${fields.length} fields where there are ${columns.length} columns`;
+    }
+    return Object.fromEntries(columns.map((name, i) => [name, fields[i] ?? null]));
+  };
   for await (const records of readRecords(bytes, file, quoting)) {
+    const found: FilePart["found"][number][] = [];
     for (const { text, line } of records) {
       const fields = text === undefined ? undefined : quotes ? splitQuoted(text, delimiter) : text.split(delimiter);
       if (columns === undefined && header === true) {
         if (!fields) throw new DataError(`${file}: the header line cannot be read`, { file, line });
         columns = checkedColumns(fields, file);
-        continue;
-      }
-      if (!fields) {
-        bad(line, text === undefined ? NOT_UTF8 : "a quoted field is not closed, or text follows its closing mark");
-        continue;
-      }
-      columns ??= fields.map((_, i) => `column${i + 1}`);
-      if (fields.length > columns.length || (fields.length < columns.length && !allowShort)) {
-        bad(line, `it has ${fields.length} fields where there are ${columns.length} columns`);
-        continue;
-      }
-      rows ??= new RowCollector(file, columns);
-      const full = rows.add(Object.fromEntries(columns.map((name, i) => [name, fields[i] ?? null])), line);
-      if (full) yield full;
+      } else if (fields) found.push({ line, row: rowOf(fields) });
+      else found.push({ line, row: text === undefined ? NOT_UTF8 : BAD_QUOTES });
     }
+    yield { found, columns };
   }
-  const rest = rows?.rest();
-  if (rest) yield rest;
 }
+
+const BAD_QUOTES = "a quoted field is not closed, or text follows its closing mark";
 
 function checkedColumns(names: readonly string[], file: string): readonly string[] {
   const repeated = names.find((name, i) => names.indexOf(name) !== i);

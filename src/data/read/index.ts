@@ -1,5 +1,5 @@
-// Reads rows out of files of any known format, one file after the other, in batches.
-import { CancelledError, type ErrorWhere } from "../../core/index.js";
+// Rows of data files of any supported format, in batches.
+import { CancelledError } from "../../core/index.js";
 import { readBytes } from "./bytes.js";
 import { DataError } from "./data-error.js";
 import { readDelimited } from "./delimited.js";
@@ -7,18 +7,18 @@ import { type Format, formatOfName } from "./files.js";
 import { readJson } from "./json-array.js";
 import { readJsonLines, readText } from "./json-lines.js";
 import { readParquet } from "./parquet.js";
-import { type BadRow, badRowError, type ReadContext, type RowBatch } from "./row.js";
+import { type BadRow, badRowError, type FileReader, type Row, type RowBatch } from "./row.js";
 
 export { FORMATS, type Format, formatOfName, localFiles } from "./files.js";
 export type { BadRow, Row, RowBatch } from "./row.js";
 
 /** How files are to be read. */
 export interface ReadOptions {
-  /** Default: by each file's name, `.gz` left aside. */
+  /** Default: by the name of each file, without `.gz`. */
   readonly format?: Format | undefined;
   /** CSV and TSV: whether the first record names the columns (the default), or the names. */
   readonly header?: boolean | readonly string[] | undefined;
-  /** CSV and TSV: whether fields may stand in double quotes. Default: in CSV, not in TSV. */
+  /** CSV and TSV: whether fields may be in double quotes. Default: in CSV. */
   readonly quotes?: boolean | undefined;
   /** CSV and TSV: whether rows may lack fields at their end. Default false. */
   readonly allowShort?: boolean | undefined;
@@ -33,54 +33,60 @@ export interface ReadOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+const BATCH_ROWS = 1_000;
+
 /**
- * Rows of files, in the order of the files and of the rows in them. Memory holds a batch and a chunk of the file, of
- * parquet a row group of the columns read, whatever the size of the file.
+ * Rows of files, in the order of the files and of the rows in them. Memory holds a part of a file, of parquet a row group
+ * of the columns read, whatever the size of the file.
  * @throws {DataError} for a file that cannot be read, and for a bad row unless these are skipped
  * @throws {CancelledError} when the signal fires
  */
 export async function* readRows(files: readonly string[], options: ReadOptions = {}): AsyncGenerator<RowBatch> {
   for (const file of files) {
-    const bad = (line: number, reason: string) => {
-      const row = { file, line, reason };
-      if (options.onBadRow !== "skip") throw badRowError(row);
-      options.onBad?.(row);
-    };
-    for await (const batch of readFile({ file, bad }, options)) {
-      if (options.signal?.aborted) throw new CancelledError(`stopped while reading ${file}`, fileOf(file));
-      yield batch;
+    let rows: Row[] = [];
+    let lines: number[] = [];
+    let columns: readonly string[] | undefined;
+    for await (const part of openReader(file, options)) {
+      if (options.signal?.aborted) throw new CancelledError(`stopped while reading ${file}`, { file });
+      columns = part.columns;
+      for (const { line, row } of part.found) {
+        if (typeof row === "string") {
+          if (options.onBadRow !== "skip") throw badRowError({ file, line, reason: row });
+          options.onBad?.({ file, line, reason: row });
+          continue;
+        }
+        rows.push(row);
+        lines.push(line);
+        if (rows.length < BATCH_ROWS) continue;
+        yield { file, rows, lines, columns };
+        rows = [];
+        lines = [];
+      }
     }
+    if (rows.length > 0) yield { file, rows, lines, columns };
   }
 }
 
-const fileOf = (file: string): ErrorWhere => ({ file });
-
-function readFile(context: ReadContext, options: ReadOptions): AsyncGenerator<RowBatch> {
-  const { file } = context;
-  const format = options.format ?? formatOfName(file);
-  const delimited = (delimiter: string, quotes: boolean) =>
-    readDelimited(readBytes(file), context, {
-      delimiter,
-      quotes: options.quotes ?? quotes,
-      header: options.header ?? true,
-      allowShort: options.allowShort ?? false,
-    });
-  switch (format) {
+function openReader(file: string, options: ReadOptions): FileReader {
+  const { header = true, allowShort = false } = options;
+  switch (options.format ?? formatOfName(file)) {
     case "parquet":
-      return readParquet(context, options.columns);
+      return readParquet(file, options.columns);
     case "jsonl":
-      return readJsonLines(readBytes(file), context);
+      return readJsonLines(readBytes(file), file);
     case "json":
-      return readJson(readBytes(file), context, options.field);
+      return readJson(readBytes(file), file, options.field);
     case "csv":
-      return delimited(",", true);
-    case "tsv":
-      return delimited("\t", false);
-    case "text":
-      return readText(readBytes(file), context);
-    case undefined:
-      throw new DataError(`${file}: the name does not tell the format; say which (format: parquet, jsonl, json, ...)`, {
-        file,
+      return readDelimited(readBytes(file), file, {
+        ...{ delimiter: ",", header, allowShort, quotes: options.quotes ?? true },
       });
+    case "tsv":
+      return readDelimited(readBytes(file), file, {
+        ...{ delimiter: "\t", header, allowShort, quotes: options.quotes ?? false },
+      });
+    case "text":
+      return readText(readBytes(file), file);
+    case undefined:
+      throw new DataError(`${file}: the name does not show the format. Add one, such as format: jsonl`, { file });
   }
 }

@@ -1,29 +1,14 @@
 // JSON Lines (one object a line) and plain text (one row a line, in the column "text").
-import { NOT_UTF8, readRecords } from "./records.js";
-import { asRow, type ReadContext, type Row, type RowBatch, RowCollector } from "./row.js";
+import { isObject } from "../../core/index.js";
+import { readRecords } from "./records.js";
+import { type FileReader, NOT_UTF8, type Row } from "./row.js";
 
-/** Rows of a JSON Lines file. Lines of white space alone are no rows. */
-export async function* readJsonLines(bytes: AsyncIterable<Buffer>, context: ReadContext): AsyncGenerator<RowBatch> {
-  const { file, bad } = context;
-  const rows = new RowCollector(file);
+/** Rows of a JSON Lines file. Blank lines are skipped. */
+export async function* readJsonLines(bytes: AsyncIterable<Buffer>, file: string): FileReader {
   for await (const records of readRecords(bytes, file)) {
-    for (const { text, line } of records) {
-      if (text === undefined) {
-        bad(line, NOT_UTF8);
-        continue;
-      }
-      if (text.trim() === "") continue;
-      const row = parseRow(text);
-      if (typeof row === "string") {
-        bad(line, row);
-        continue;
-      }
-      const full = rows.add(row, line);
-      if (full) yield full;
-    }
+    const written = records.filter(({ text }) => text?.trim() !== "");
+    yield { found: written.map(({ text, line }) => ({ line, row: text === undefined ? NOT_UTF8 : parseRow(text) })) };
   }
-  const rest = rows.rest();
-  if (rest) yield rest;
 }
 
 /** A row, or what is wrong with it. */
@@ -34,26 +19,13 @@ export function parseRow(text: string): Row | string {
   } catch (error) {
     return `it is not valid JSON (${(error as Error).message})`;
   }
-  return (
-    asRow(value) ??
-    `it is ${Array.isArray(value) ? "a list" : value === null ? "null" : `a ${typeof value}`}, not an object`
-  );
+  if (isObject(value)) return value;
+  return `it is ${Array.isArray(value) ? "a list" : value === null ? "null" : `a ${typeof value}`}, not an object`;
 }
 
-/** Lines of a text file as rows of one column, `text`. */
-export async function* readText(bytes: AsyncIterable<Buffer>, context: ReadContext): AsyncGenerator<RowBatch> {
-  const { file, bad } = context;
-  const rows = new RowCollector(file, ["text"]);
+/** Lines of a text file as rows of one column, `text`. Empty lines are skipped. */
+export async function* readText(bytes: AsyncIterable<Buffer>, file: string): FileReader {
   for await (const records of readRecords(bytes, file)) {
-    for (const { text, line } of records) {
-      if (text === undefined) {
-        bad(line, NOT_UTF8);
-        continue;
-      }
-      const full = rows.add({ text }, line);
-      if (full) yield full;
-    }
+    yield { found: records.map(({ text, line }) => ({ line, row: text === undefined ? NOT_UTF8 : { text } })) };
   }
-  const rest = rows.rest();
-  if (rest) yield rest;
 }

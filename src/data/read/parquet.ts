@@ -5,11 +5,13 @@ import { type FileHandle, open } from "node:fs/promises";
 import type { AsyncBuffer, FileMetaData } from "hyparquet";
 import { formatBytes, isAnySystemError } from "../../core/index.js";
 import { DataError } from "./data-error.js";
-import { NOT_UTF8 } from "./records.js";
-import { MAX_ROW_BYTES, type ReadContext, type RowBatch, RowCollector, TOO_LONG } from "./row.js";
+import { type FilePart, type FileReader, MAX_ROW_BYTES, NOT_UTF8, TOO_LONG } from "./row.js";
 
 /** Unpacked bytes of the wanted columns of a row group that are held at once; writers make groups of far less. */
 const MAX_GROUP_BYTES = 2 ** 30;
+
+/** Rows that are made from the columns at once. */
+const PART_ROWS = 1_000;
 
 /** Stand for text that cannot be used until its row is known, with what is wrong with the row. */
 const NOT_UTF8_TEXT = Symbol("text that is not UTF-8");
@@ -24,11 +26,7 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
  * @param columns the columns to read; those that the file lacks are left to the caller to miss. Default: all
  * @throws {DataError} if the file is not parquet, is damaged, or a row group is too large to hold
  */
-export async function* readParquet(
-  context: ReadContext,
-  columns?: readonly string[],
-): AsyncGenerator<RowBatch, void, undefined> {
-  const { file } = context;
+export async function* readParquet(file: string, columns?: readonly string[]): FileReader {
   const handle = await open(file, "r");
   try {
     const { size } = await handle.stat();
@@ -41,7 +39,7 @@ export async function* readParquet(
         return range;
       },
     };
-    yield* readGroups(source, context, columns);
+    yield* readGroups(source, file, columns);
   } catch (error) {
     if (error instanceof DataError || isAnySystemError(error)) throw error;
     // The reader's own type errors mean nothing to a person.
@@ -70,11 +68,7 @@ async function readRange(handle: FileHandle, start: number, end: number, size: n
   return bytes;
 }
 
-async function* readGroups(
-  source: AsyncBuffer,
-  { file, bad }: ReadContext,
-  wanted: readonly string[] | undefined,
-): AsyncGenerator<RowBatch> {
+async function* readGroups(source: AsyncBuffer, file: string, wanted: readonly string[] | undefined): FileReader {
   // Loaded when needed: whoever reads no parquet does without the decompressors.
   const [{ parquetMetadataAsync, parquetSchema, parquetScan }, { compressors }] = await Promise.all([
     import("hyparquet"),
@@ -112,20 +106,14 @@ async function* readGroups(
         `column ${columns[short]} has ${values[short]?.length} values in a group of ${rowCount} rows`,
       );
     }
-    const rows = new RowCollector(file, present);
+    let found: FilePart["found"][number][] = [];
     for (let i = 0; i < rowCount; i++) {
       const row = Object.fromEntries(columns.map((name, column) => [name, plain(values[column]?.[i])]));
-      const line = groupStart + i + 1;
-      const reason = broken ? problemOf(row) : undefined;
-      if (reason !== undefined) {
-        bad(line, reason);
-        continue;
-      }
-      const full = rows.add(row, line);
-      if (full) yield full;
+      found.push({ line: groupStart + i + 1, row: (broken ? problemOf(row) : undefined) ?? row });
+      if (found.length < PART_ROWS && i + 1 < rowCount) continue;
+      yield { found, columns: present };
+      found = [];
     }
-    const rest = rows.rest();
-    if (rest) yield rest;
     groupStart += rowCount;
   }
 }

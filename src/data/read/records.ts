@@ -1,8 +1,7 @@
-// Cuts a stream of bytes into lines, or into the records of a delimited file, whose quoted fields may hold line breaks.
-// Works on bytes, so that a wrong encoding is found on the line where it is.
+// Lines of a stream of bytes, or records of a delimited file, whose quoted fields may hold line breaks. Each is decoded by
+// itself, so an error names the line with the wrong encoding.
 import { isUtf8 } from "node:buffer";
-import { DataError } from "./data-error.js";
-import { MAX_ROW_BYTES, SPLIT_IT, TOO_LONG } from "./row.js";
+import { MAX_ROW_BYTES, tooLongError } from "./row.js";
 
 /** One line or record, without its line break. */
 export interface TextRecord {
@@ -23,12 +22,9 @@ export interface Quoting {
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 
-/** What is wrong with a record whose text is undefined. */
-export const NOT_UTF8 = "the text is not UTF-8";
-
 /**
  * Lines, or with `quoting` records as RFC 4180 has them: a line break within a quoted field does not end them. Lines
- * end with LF or CR LF; a byte order mark is dropped. Empty records are left out, for they are no rows.
+ * end with LF or CR LF; a byte order mark and empty records are skipped.
  * @throws {DataError} for a record of more than MAX_ROW_BYTES
  */
 export async function* readRecords(
@@ -39,10 +35,10 @@ export async function* readRecords(
   const scanner = quoting ? new QuoteScanner(quoting) : undefined;
   let carried: Buffer[] = [];
   let carriedBytes = 0;
-  let line = 1; // of the record that is being read
+  let line = 1; // of the current record
   let isFirst = true;
 
-  const take = (last: Buffer): TextRecord | undefined => {
+  const finish = (last: Buffer): TextRecord | undefined => {
     let record = carried.length === 0 ? last : Buffer.concat([...carried, last]);
     carried = [];
     carriedBytes = 0;
@@ -62,7 +58,7 @@ export async function* readRecords(
     for (;;) {
       const end = scanner ? scanner.find(chunk, start) : chunk.indexOf(LINE_FEED, start);
       if (end < 0) break;
-      const record = take(chunk.subarray(start, end));
+      const record = finish(chunk.subarray(start, end));
       if (record) records.push(record);
       start = end + 1;
     }
@@ -70,16 +66,15 @@ export async function* readRecords(
     if (rest.length > 0) carried.push(rest);
     carriedBytes += rest.length;
     if (carriedBytes > MAX_ROW_BYTES) {
-      const what = scanner ? "the record (is a quotation mark not closed?)" : "the line";
-      throw new DataError(`${file}, line ${line}: ${what} ${TOO_LONG}. ${SPLIT_IT}`, { file, line });
+      throw tooLongError(file, line, scanner ? "the record (is a quotation mark not closed?)" : "the line");
     }
     if (records.length > 0) yield records;
   }
-  const record = take(Buffer.alloc(0));
+  const record = finish(Buffer.alloc(0));
   if (record) yield [record];
 }
 
-/** Finds where records end; goes on in the next chunk where it stopped in this one. */
+/** Finds where records end, across chunks. */
 class QuoteScanner {
   readonly #delimiter: number;
   readonly #quote: number;
@@ -112,7 +107,7 @@ class QuoteScanner {
       }
       if (byte === LINE_FEED) return i;
       if (byte === this.#delimiter) this.#state = "start";
-      // A mark that opens a field, or the second of a doubled one within it; elsewhere it is an ordinary character.
+      // It opens a field, or is the second of a doubled one in it. Within a plain field it is an ordinary character.
       else if (byte === this.#quote && this.#state !== "plain") this.#state = "quoted";
       else this.#state = "plain";
     }
