@@ -1,5 +1,5 @@
-// Brings files of one commit of a data set into the cache: goes on where an earlier attempt stopped, and gives nothing a
-// name before its size and its hash are right.
+// Downloads files of a data set into the cache. An interrupted download resumes, and a file gets its name only when its size
+// and hash are right.
 
 import { createHash, type Hash } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
@@ -17,12 +17,12 @@ import {
 import { DataError } from "../read/data-error.js";
 import { type DatasetCache, sizeOf } from "./hub-cache.js";
 
-/** A file as the hub lists it. */
+/** A file as the Hub lists it. */
 export interface HubFile {
   readonly path: string;
   /** Bytes. */
   readonly size: number;
-  /** SHA-256 of a large file, git's hash of another: what the hub's ETag is, and so the blob's name in the cache. */
+  /** SHA-256 of a large file, git's hash of another: the ETag of the Hub, and the name of the blob in the cache. */
   readonly hash: string;
 }
 
@@ -31,20 +31,20 @@ export interface DownloadOptions {
   readonly commit: string;
   /** Opens a file's content from a byte on. */
   readonly openFrom: (path: string, start: number) => Promise<AsyncIterable<Uint8Array>>;
-  /** Called with the bytes that are here of all that are wanted. */
+  /** Called with the bytes of all files. */
   readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Milliseconds before the first new attempt after the connection broke; doubled for each. Default 500. */
+  /** Milliseconds before the first retry of a broken connection, doubled each time. Default 500. */
   readonly retryDelay?: number | undefined;
 }
 
-/** Broken connections that one file may have in a row, with nothing received in between. */
+/** Retries in a row that receive nothing. */
 const MAX_RETRIES = 4;
 
 /**
- * Files in the cache, fetched where they are not there yet.
- * @returns their paths within the snapshot, in order
- * @throws {DataError} if a file's content is not what the hub announced
+ * Downloads the files that are not in the cache yet.
+ * @returns their paths in the snapshot, in order
+ * @throws {DataError} if the content of a file is not what the Hub announced
  */
 export async function downloadFiles(files: readonly HubFile[], options: DownloadOptions): Promise<string[]> {
   const total = files.reduce((sum, { size }) => sum + size, 0);
@@ -64,7 +64,7 @@ async function downloadBlob(file: HubFile, options: DownloadOptions, report: (by
   const blob = options.cache.blob(file.hash);
   const incomplete = `${blob}.incomplete`;
   await mkdir(dirname(blob), { recursive: true });
-  // Every byte is written at its own place. So two processes that fetch the same file at once write the same thing.
+  // Two processes may download the same file at once: both write the same bytes at the same places.
   const handle = await open(incomplete, constants.O_RDWR | constants.O_CREAT, 0o644);
   try {
     const present = Math.min((await handle.stat()).size, file.size);
@@ -86,7 +86,7 @@ async function downloadBlob(file: HubFile, options: DownloadOptions, report: (by
   try {
     await rename(incomplete, blob);
   } catch (error) {
-    // Another process that fetched the same was done first.
+    // Another process was first.
     if (!isSystemError(error, "ENOENT") || (await sizeOf(blob)) !== file.size) throw error;
   }
   await syncFolder(dirname(blob));
@@ -114,18 +114,18 @@ async function receive(
       }
     } catch (error) {
       if (signal?.aborted) throw stopped(file);
-      if (!isPassing(error) || failures >= MAX_RETRIES) throw error;
+      if (!isTransient(error) || failures >= MAX_RETRIES) throw error;
       await sleep(retryDelay * 2 ** failures++);
       continue;
     }
     if (signal?.aborted) throw stopped(file);
-    // A stream that ends early without an error is a broken connection, too.
+    // A stream that ends early is a broken connection, too.
     if (at < file.size && failures++ >= MAX_RETRIES) throw changed(file, `ended after ${at} of ${file.size} bytes`);
   }
 }
 
-/** Whether a new attempt may do better: not after an error of this machine, or a refusal of the hub's. */
-function isPassing(error: unknown): boolean {
+/** Whether a retry may help: not after an error of this machine, or a refusal of the Hub. */
+function isTransient(error: unknown): boolean {
   if (error instanceof DataError || isAnySystemError(error)) return false;
   const status = error instanceof Error && "statusCode" in error ? Number(error.statusCode) : 500;
   return status >= 500 || status === 429;
@@ -141,15 +141,13 @@ async function checkContent(file: HubFile, handle: FileHandle, hash: Hash, incom
   const actual = hash.digest("hex");
   if (size === file.size && actual === file.hash) return;
   await rm(incomplete, { force: true });
-  throw changed(file, `has the hash ${actual} where ${file.hash} was announced; it was removed, start again`);
+  throw changed(file, `has the hash ${actual} where ${file.hash} was announced; it is removed, so run again`);
 }
 
 function changed(file: HubFile, what: string): DataError {
-  return new DataError(`${file.path} of the hub ${what}`, { file: file.path });
+  return new DataError(`${file.path} of the Hub ${what}`, { file: file.path });
 }
 
 function stopped(file: HubFile): CancelledError {
-  return new CancelledError(
-    `stopped while fetching ${file.path}; what is here is kept, and the rest fetched next time`,
-  );
+  return new CancelledError(`stopped while downloading ${file.path}; the next run resumes it`);
 }

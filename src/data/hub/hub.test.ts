@@ -206,7 +206,7 @@ describe("downloads", () => {
 
   it("go on in a later run", async () => {
     breakAfter = [1e6, 6000, 0, 0, 0, 0, 0];
-    await expect(fetchSet()).rejects.toThrow(/could not be fetched|ended after 6000 of 16000/);
+    await expect(fetchSet()).rejects.toThrow(/could not be downloaded|ended after 6000 of 16000/);
     const large = sha256((files["sw/train-00000-of-00002.jsonl"] as FakeFile).content);
     expect(readdirSync(join(folderOf(), "blobs")).sort()).toEqual(
       [`${large}.incomplete`, gitHash(Buffer.from(CARD))].sort(),
@@ -257,10 +257,10 @@ describe("downloads", () => {
 
 describe("errors", () => {
   it.each([
-    [401, /may not be read: .* set HF_TOKEN/],
-    [403, /may not be read/],
-    [404, /no data set org\/data\.set with a revision main/],
-    [500, /could not be fetched from http/],
+    [401, /cannot be read: .* Set HF_TOKEN/],
+    [403, /cannot be read/],
+    [404, /org\/data\.set \(main\) is not a data set on the Hub/],
+    [500, /could not be downloaded from http/],
   ])("of status %i say what to do", async (code, message) => {
     status = code;
     await expect(fetchSet()).rejects.toThrow(message);
@@ -275,7 +275,7 @@ describe("errors", () => {
 
   it("of the network say so, and name the cache if there is one", async () => {
     const nowhere = { HF_ENDPOINT: "http://127.0.0.1:9" };
-    await expect(fetchSet({}, nowhere)).rejects.toThrow(/could not be fetched from http:\/\/127\.0\.0\.1:9: /);
+    await expect(fetchSet({}, nowhere)).rejects.toThrow(/could not be downloaded from http:\/\/127\.0\.0\.1:9: /);
     await fetchSet();
     await expect(fetchSet({}, nowhere)).rejects.toThrow(/HF_HUB_OFFLINE=1 uses what is in the cache/);
   });

@@ -1,32 +1,32 @@
-// Data sets of the Hugging Face hub by name: which files a configuration and split are, and where in the cache they lie
-// once they are fetched. Requests are made by @huggingface/hub; what is kept, and when it is right, is decided here.
+// Data sets of the Hugging Face Hub by name: their files, downloaded into the cache.
 
-import { open, readFile } from "node:fs/promises";
-import { CancelledError, redactor } from "../../core/index.js";
+import { createReadStream } from "node:fs";
+import { text } from "node:stream/consumers";
+import { CancelledError, LayergraftError, redactor } from "../../core/index.js";
 import { DataError } from "../read/data-error.js";
 import { type Choice, chooseFiles, missingShards } from "./choose.js";
 import { downloadFiles, type HubFile } from "./download.js";
-import { checkedPath, DatasetCache, isCommit, sizeOf } from "./hub-cache.js";
+import { checkedPath, DatasetCache, isCommit } from "./hub-cache.js";
 import { type Environment, type HubSettings, hubSettings } from "./hub-settings.js";
 
-export { type Environment, type HubSettings, hubSettings } from "./hub-settings.js";
+export type { Environment } from "./hub-settings.js";
 
 export interface HubDatasetOptions extends Choice {
   /** `organisation/name`. */
   readonly name: string;
   /** Branch, tag or commit. Default `main`. */
   readonly revision?: string | undefined;
-  /** Called with bytes while files are fetched. */
+  /** Called with bytes while files are downloaded. */
   readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Default: the process's. */
   readonly environment?: Environment | undefined;
-  /** Milliseconds before a broken connection is tried again. Default 500, doubled each time. */
+  /** Milliseconds before the first retry of a broken connection, doubled each time. Default 500. */
   readonly retryDelay?: number | undefined;
 }
 
 export interface HubDataset {
-  /** The commit that the revision meant. */
+  /** The commit of the revision. */
   readonly commit: string;
   /** Files on this machine, sorted by their path in the data set. */
   readonly files: readonly string[];
@@ -34,207 +34,144 @@ export interface HubDataset {
 
 const NAME = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*$/;
 
-/** Whether a text can be the name of a data set of the hub. */
-export function isHubName(text: string): boolean {
-  return NAME.test(text) && !text.includes("..");
+/** Whether a name can be that of a data set on the Hub. */
+export function isHubName(name: string): boolean {
+  return NAME.test(name) && !name.includes("..");
 }
 
-/** A card is at most this long; past it the rest is not looked at. */
+/** The configurations are in the head of a card. */
 const MAX_CARD_BYTES = 4_000_000;
 
 /**
- * Finds a data set and fetches what is missing of it, into the cache that huggingface_hub uses. Obeys HF_ENDPOINT,
+ * Finds a data set and downloads what is missing of it, into the cache that huggingface_hub uses. Obeys HF_ENDPOINT,
  * HF_TOKEN, HF_HUB_OFFLINE, HF_HUB_CACHE and HF_HOME.
  *
- * The card's configurations and splits decide, else the names of the files; the default configuration and the split
- * `train` where none is named.
- * @throws {DataError} if there is no such data set, configuration or split, it may not be read, the hub cannot be
- *   reached, or offline something is missing
- * @throws {CancelledError} when the signal fires; what was fetched is kept
+ * The configurations and splits of the card decide which files are read, else the names of the files. The default
+ * configuration and the split `train` are read where none is named.
+ * @throws {DataError} if there is no such data set, configuration or split, it may not be read, the Hub cannot be
+ *   reached, or files are missing offline
+ * @throws {CancelledError} when the signal fires; what was downloaded is kept
  */
 export async function hubDataset(options: HubDatasetOptions): Promise<HubDataset> {
-  const { name, revision = "main" } = options;
+  const { name, revision = "main", signal } = options;
   if (!isHubName(name))
     throw new DataError(`${JSON.stringify(name)} is not the name of a data set (organisation/name)`);
   const settings = await hubSettings(options.environment);
   const cache = new DatasetCache(settings.cache, name);
   checkedPath(revision);
-  return settings.offline
-    ? await fromCache(cache, revision, options)
-    : await new HubDatasetFetcher(settings, cache, revision, options).fetch();
+  if (settings.offline) return await findInCache(cache, revision, options);
+  try {
+    return await download(settings, cache, revision, options);
+  } catch (error) {
+    if (error instanceof LayergraftError) throw error;
+    if (signal?.aborted) throw new CancelledError(`stopped while downloading ${name}; what is here is kept`);
+    const isCached = (await cache.commitOf(revision)) !== undefined;
+    throw hubError(error, settings, `${name} (${revision})`, isCached);
+  }
 }
 
-async function fromCache(cache: DatasetCache, revision: string, options: HubDatasetOptions): Promise<HubDataset> {
+async function findInCache(cache: DatasetCache, revision: string, options: HubDatasetOptions): Promise<HubDataset> {
   const { name } = options;
   const commit = await cache.commitOf(revision);
   const paths = commit === undefined ? [] : await cache.paths(commit);
+  const offline = "and HF_HUB_OFFLINE is set. Unset it once to download";
   if (commit === undefined || paths.length === 0) {
-    throw new DataError(
-      `${name} (${revision}) is not in the cache ${cache.folder}, and HF_HUB_OFFLINE forbids to fetch it; unset that once`,
-      { file: cache.folder },
-    );
+    throw new DataError(`${name} (${revision}) is not in the cache ${cache.folder}, ${offline} it`, {
+      file: cache.folder,
+    });
   }
   const card = paths.includes("README.md") ? await readCard(cache.snapshot(commit, "README.md")) : undefined;
   const chosen = chooseFiles(name, paths, card, options);
   const [missing] = missingShards(chosen);
   if (missing !== undefined) {
-    throw new DataError(`${name}: only ${missing} are in the cache, and HF_HUB_OFFLINE forbids to fetch the others`, {
-      file: cache.folder,
-    });
+    throw new DataError(`${name}: only ${missing} are in the cache, ${offline} the others`, { file: cache.folder });
   }
   return { commit, files: chosen.map((path) => cache.snapshot(commit, path)) };
 }
 
-async function readCard(file: string): Promise<string> {
-  if (((await sizeOf(file)) ?? 0) <= MAX_CARD_BYTES) return await readFile(file, "utf8");
-  const handle = await open(file);
-  try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_CARD_BYTES), 0, MAX_CARD_BYTES, 0);
-    return buffer.toString("utf8", 0, bytesRead);
-  } finally {
-    await handle.close();
-  }
+function readCard(file: string): Promise<string> {
+  return text(createReadStream(file, { end: MAX_CARD_BYTES - 1 }));
 }
 
-class HubDatasetFetcher {
-  readonly #settings: HubSettings;
-  readonly #cache: DatasetCache;
-  readonly #revision: string;
-  readonly #options: HubDatasetOptions;
-
-  constructor(settings: HubSettings, cache: DatasetCache, revision: string, options: HubDatasetOptions) {
-    this.#settings = settings;
-    this.#cache = cache;
-    this.#revision = revision;
-    this.#options = options;
-  }
-
-  async fetch(): Promise<HubDataset> {
-    const { name } = this.#options;
-    const commit = await this.#asking(() => this.#commit());
-    const listed = await this.#asking(() => this.#list(commit));
-    const cardFile = listed.get("README.md");
-    const card = cardFile ? await readCard((await this.#download(commit, [cardFile]))[0] ?? "") : undefined;
-    const chosen = chooseFiles(name, [...listed.keys()], card, this.#options);
-    const files = await this.#download(
-      commit,
-      chosen.flatMap((path) => listed.get(path) ?? []),
-      this.#options.onProgress,
-    );
-    await this.#cache.remember(this.#revision, commit);
-    return { commit, files };
-  }
-
-  async #commit(): Promise<string> {
-    if (isCommit(this.#revision)) return this.#revision;
-    const { datasetInfo } = await import("@huggingface/hub");
-    const { name } = this.#options;
-    const { sha } = await datasetInfo({ ...this.#request, name, revision: this.#revision, additionalFields: ["sha"] });
-    if (typeof sha === "string" && isCommit(sha)) return sha;
-    throw new DataError(`the hub does not say which commit ${name} (${this.#revision}) is`);
-  }
-
-  async #list(commit: string): Promise<Map<string, HubFile>> {
-    const { listFiles } = await import("@huggingface/hub");
-    const found = new Map<string, HubFile>();
-    const repo = { type: "dataset", name: this.#options.name } as const;
-    for await (const entry of listFiles({ ...this.#request, repo, recursive: true, revision: commit })) {
-      if (entry.type !== "file") continue;
-      const hash = entry.lfs?.oid ?? entry.oid ?? "";
-      const size = entry.lfs?.size ?? entry.size;
-      if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hash) || !Number.isSafeInteger(size) || size < 0) {
-        throw new DataError(`the hub lists ${entry.path} without a usable hash and size`);
-      }
-      found.set(checkedPath(entry.path), { path: entry.path, size, hash });
-    }
-    return found;
-  }
-
-  async #download(
-    commit: string,
-    files: readonly HubFile[],
-    onProgress?: HubDatasetOptions["onProgress"],
-  ): Promise<string[]> {
-    const { downloadFile } = await import("@huggingface/hub");
-    const { name, signal, retryDelay } = this.#options;
-    const openFrom = async (path: string, start: number): Promise<AsyncIterable<Uint8Array>> => {
-      const encoded = path.split("/").map(encodeURIComponent).join("/");
-      const repo = { type: "dataset", name } as const;
-      // Plain HTTP, of which any byte can be asked for: an interrupted download goes on where it stopped.
-      const content = await downloadFile({ ...this.#request, repo, path: encoded, revision: commit, xet: false });
-      if (!content) throw new DataError(`the hub lists ${path} of ${name}, and does not have it`);
-      return content.slice(start, content.size).stream() as AsyncIterable<Uint8Array>;
-    };
-    const options = { cache: this.#cache, commit, openFrom, onProgress, signal, retryDelay };
-    return await this.#asking(() => downloadFiles(files, options));
-  }
-
-  /** What every request has: where to, and in whose name. */
-  get #request() {
-    const { endpoint, token } = this.#settings;
-    const { signal } = this.#options;
-    // The token goes to the hub alone, not to where it redirects; fetch drops it there.
-    const request: typeof fetch = (input, init) => {
+async function download(
+  { endpoint, token }: HubSettings,
+  cache: DatasetCache,
+  revision: string,
+  options: HubDatasetOptions,
+): Promise<HubDataset> {
+  const { datasetInfo, downloadFile, listFiles } = await import("@huggingface/hub");
+  const { name, signal, retryDelay, onProgress } = options;
+  const repo = { type: "dataset", name } as const;
+  const request = {
+    hubUrl: endpoint,
+    // Only the Hub gets the token, not the hosts that it redirects to: fetch drops the header there.
+    fetch: (async (input, init) => {
       const headers = new Headers(init?.headers);
       const url = new URL(input instanceof Request ? input.url : input);
       if (token !== undefined && url.origin === new URL(endpoint).origin)
         headers.set("Authorization", `Bearer ${token}`);
-      return fetch(input, { ...init, headers, ...(signal ? { signal } : {}) });
-    };
-    return { hubUrl: endpoint, fetch: request };
-  }
+      return await fetch(input, { ...init, headers, ...(signal ? { signal } : {}) });
+    }) satisfies typeof fetch,
+  };
+  const commit = isCommit(revision)
+    ? revision
+    : (await datasetInfo({ ...request, name, revision, additionalFields: ["sha"] })).sha;
+  if (!isCommit(String(commit))) throw new DataError(`the Hub does not name the commit of ${name} (${revision})`);
 
-  /** Makes errors of the hub and of the network say what to do. */
-  async #asking<T>(work: () => Promise<T>): Promise<T> {
-    try {
-      return await work();
-    } catch (error) {
-      const { name, signal } = this.#options;
-      if (error instanceof CancelledError) throw error;
-      if (signal?.aborted) throw new CancelledError(`stopped while fetching ${name}; what is here is kept`);
-      const status = error instanceof Error && "statusCode" in error ? Number(error.statusCode) : undefined;
-      if (status === 401 || status === 403) {
-        throw new DataError(
-          `${name} may not be read: it does not exist, is private, or its terms must be accepted on its page first; ` +
-            `then set HF_TOKEN to a token of your account${this.#settings.token === undefined ? "" : " (the one that is set is not enough)"}`,
-          {},
-          error,
-        );
-      }
-      if (status === 404) {
-        throw new DataError(
-          `there is no data set ${name} with a revision ${this.#revision} on the hub, nor a file or folder of that name here`,
-          {},
-          error,
-        );
-      }
-      if (status !== undefined || isNetworkError(error)) {
-        const cached = (await this.#cache.commitOf(this.#revision)) !== undefined;
-        const { endpoint, token } = this.#settings;
-        const reason = redactor([token])(reasonOf(error)).slice(0, MOST_REASON);
-        throw new DataError(
-          `${name} could not be fetched from ${endpoint}: ${reason}${cached ? "; HF_HUB_OFFLINE=1 uses what is in the cache" : ""}`,
-          {},
-          error,
-        );
-      }
-      throw error;
+  const listed = new Map<string, HubFile>();
+  for await (const entry of listFiles({ ...request, repo, recursive: true, revision: commit })) {
+    if (entry.type !== "file") continue;
+    const hash = entry.lfs?.oid ?? entry.oid ?? "";
+    const size = entry.lfs?.size ?? entry.size;
+    if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hash) || !Number.isSafeInteger(size) || size < 0) {
+      throw new DataError(`the Hub lists ${entry.path} without a usable hash and size`);
     }
+    listed.set(checkedPath(entry.path), { path: entry.path, size, hash });
   }
-}
 
-/** Characters of what the hub says of an error. */
-const MOST_REASON = 300;
-
-/** fetch() throws a TypeError with the cause within; a broken stream of @huggingface/hub ends with a text. */
-function isNetworkError(error: unknown): boolean {
-  return (
-    typeof error === "string" || (error instanceof TypeError && /fetch failed|terminated|network/i.test(error.message))
+  const openFrom = async (path: string, start: number): Promise<AsyncIterable<Uint8Array>> => {
+    const encoded = path.split("/").map(encodeURIComponent).join("/");
+    // Over plain HTTP, a download can resume at any byte.
+    const content = await downloadFile({ ...request, repo, path: encoded, revision: commit, xet: false });
+    if (!content) throw new DataError(`the Hub lists ${path} of ${name}, but does not have it`);
+    return content.slice(start, content.size).stream() as AsyncIterable<Uint8Array>;
+  };
+  const fetchFiles = (files: readonly HubFile[], progress?: HubDatasetOptions["onProgress"]) =>
+    downloadFiles(files, { cache, commit, openFrom, onProgress: progress, signal, retryDelay });
+  const cardFile = listed.get("README.md");
+  const card = cardFile ? await readCard((await fetchFiles([cardFile]))[0] ?? "") : undefined;
+  const chosen = chooseFiles(name, [...listed.keys()], card, options);
+  const files = await fetchFiles(
+    chosen.flatMap((path) => listed.get(path) ?? []),
+    onProgress,
   );
+  await cache.remember(revision, commit);
+  return { commit, files };
 }
 
-function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const cause = error.cause instanceof Error ? ` (${error.cause.message})` : "";
-  return `${error.message}${cause}`;
+/** Longest text of a server that is shown, in characters. */
+const MAX_REASON = 300;
+
+/** An error of the Hub or of the network, with what to do about it. */
+function hubError(error: unknown, { endpoint, token }: HubSettings, what: string, isCached: boolean): unknown {
+  const status = error instanceof Error && "statusCode" in error ? Number(error.statusCode) : undefined;
+  if (status === 401 || status === 403) {
+    const advice = token === undefined ? "Set HF_TOKEN" : "HF_TOKEN is not enough; set it";
+    return new DataError(
+      `${what} cannot be read: it does not exist, is private, or its terms are not accepted yet. ${advice} to a token of an account with access.`,
+      {},
+      error,
+    );
+  }
+  if (status === 404) {
+    return new DataError(`${what} is not a data set on the Hub, nor a file or folder here`, {}, error);
+  }
+  // fetch throws a TypeError with a cause; a broken stream of @huggingface/hub throws a text.
+  const isNetwork =
+    typeof error === "string" || (error instanceof TypeError && /fetch failed|terminated|network/i.test(error.message));
+  if (status === undefined && !isNetwork) return error;
+  const cause = error instanceof Error && error.cause instanceof Error ? ` (${error.cause.message})` : "";
+  const reason = redactor([token])(`${error instanceof Error ? error.message : error}${cause}`).slice(0, MAX_REASON);
+  const advice = isCached ? "; HF_HUB_OFFLINE=1 uses what is in the cache" : "";
+  return new DataError(`${what} could not be downloaded from ${endpoint}: ${reason}${advice}`, {}, error);
 }
