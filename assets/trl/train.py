@@ -1,10 +1,10 @@
-"""Trains what run.json says, on the sequences of data.jsonl in their order. Written by layergraft.
+"""Trains the run of run.json on the sequences of data.jsonl, in their order. Written by layergraft.
 
-    python train.py                                             on one processor, or
+    python train.py                                             in one process, or
     accelerate launch --config_file accelerate.yaml train.py    on as many as that file says; see launch.sh
 
-Goes on from the last state under out/state when there is one. What comes out are checkpoints in Hugging Face layout, or
-adapters in PEFT's (out/checkpoint-N after N samples), and out/log.jsonl with a line per step.
+Resumes from the last state under out/state if there is one. Writes checkpoints in Hugging Face layout, or adapters in
+PEFT's, to out/checkpoint-N after N samples, and a line per step to out/log.jsonl.
 """
 import json
 import math

@@ -141,7 +141,9 @@ describe("batches", () => {
       { examples: listOf([[3, 4, 6]]) },
       { examples: listOf([[3, 4, 5]], [2]) },
     ]) {
-      expect(() => new BatchStream({ ...options, ...other, from: position })).toThrow(/cannot go on: its data/);
+      expect(() => new BatchStream({ ...options, ...other, from: position })).toThrow(
+        /cannot resume, because its data/,
+      );
     }
   });
 
@@ -175,7 +177,6 @@ describe("batches", () => {
       segments: Int32Array.from([1, 1, 1, 0, 0, 1, 1, 1, 1, 1]),
       labels: Int32Array.from([1, 2, -1, -1, -1, 1001, 1002, -1, 1004, -1]),
     });
-    expect([...new BatchStream({ ...options, padTo: "sequence" })].map(({ time }) => time)).toEqual([8]);
     expect([...new BatchStream({ ...options, packing: true })]).toEqual([
       {
         ...{ rows: 1, time: 8, examples: 2, tokens: 8, lossTokens: 5 },

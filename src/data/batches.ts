@@ -1,5 +1,4 @@
-// Batches of token ids, padded or packed, in an order that the seed fixes. A position in it is a small JSON value, from
-// which exactly the same batches follow.
+// Batches of token ids, padded or packed, in an order that depends on the seed. A stream resumes at a position in JSON.
 import { digestOfJson, Random } from "../core/index.js";
 import type { Encoded } from "./encode.js";
 import { Mixture } from "./mixture.js";
@@ -22,61 +21,58 @@ export interface BatchOptions {
   readonly batch: number;
   /** Positions of a sequence at most. */
   readonly sequenceLength: number;
-  /** Whether several examples share a sequence, each attending to itself only. Default false: one each, padded. */
+  /** Several examples per sequence, each attending to itself only. Default false: one each, padded. */
   readonly packing?: boolean | undefined;
-  /** Padded: whether examples of like length share a batch, so that less is padded. Default false. */
+  /** Examples of similar length share a batch, for less padding. Default false. */
   readonly bucketing?: boolean | undefined;
-  /** Padded sequences end with the longest of the batch, or all have the full length. Default `longest`. */
-  readonly padTo?: "longest" | "sequence" | undefined;
-  /** The id that fills what is not used. Default 0: what stands there is neither attended to nor learned. */
+  /** Id of padding, which is neither attended to nor learned. Default 0. */
   readonly pad?: number | undefined;
   readonly seed: number;
-  /** Mixture with weights: see MixtureOptions. */
+  /** As in MixtureOptions. */
   readonly repeat?: boolean | undefined;
   readonly shuffle?: boolean | undefined;
-  /** Passes after which there are no more batches. Default: endless. */
+  /** Passes over the data. Default: endless. */
   readonly passes?: number | undefined;
-  /** Where to go on. */
+  /** Position to resume at. */
   readonly from?: BatchPosition | undefined;
 }
 
 /** B rows of T positions, all arrays [B T] row-major. */
 export interface Batch {
-  /** B; less than asked for only in the last batch of the last pass. */
+  /** B; smaller only in the last batch of the last pass. */
   readonly rows: number;
   /** T. */
   readonly time: number;
   readonly ids: Int32Array;
-  /** Places within their example, from 0; 0 in padding. */
+  /** Positions in their example, from 0; 0 in padding. */
   readonly positions: Int32Array;
-  /** Which example of its row a token belongs to, from 1; 0 in padding. */
+  /** The example of its row that a token belongs to, from 1; 0 in padding. */
   readonly segments: Int32Array;
-  /** The id that comes next and is to be learned; -1 where nothing is. Never that of another example. */
+  /** The next id in the example, if it is learned; otherwise -1. */
   readonly labels: Int32Array;
-  /** Examples in it. */
   readonly examples: number;
-  /** Tokens, padding not counted. */
+  /** Tokens without padding. */
   readonly tokens: number;
   /** Labels that are not -1. */
   readonly lossTokens: number;
 }
 
-/** Where a stream of batches is. Plain JSON. */
+/** A position in a stream of batches, in JSON. */
 export type BatchPosition = {
-  /** Of the examples and of all settings that the order depends on. */
+  /** Of the examples and the settings of their order. */
   readonly digest: string;
-  /** Examples taken up before the current window, and those of them that wait for it. */
+  /** Examples before the current window, and those of them that are left for it. */
   readonly start: number;
   readonly waiting: readonly number[];
-  /** Batches given out of the current window. */
+  /** Batches of the current window so far. */
   readonly batch: number;
 };
 
-/** Batches that are planned at once when lengths matter: enough to choose from, few enough to begin at once. */
+/** Batches that are planned at once when lengths matter. */
 const BATCHES_PER_WINDOW = 64;
 
-/** Examples that are packed at once, at least. */
-const LEAST_PACKED = 1024;
+/** Fewest examples that are packed at once. */
+const MIN_PACKED = 1024;
 
 interface Window {
   /** Batches of rows of positions in the mixture. */
@@ -85,7 +81,7 @@ interface Window {
   readonly waiting: readonly number[];
 }
 
-/** Gives batches one after another. Iterating takes from the same stream as `next`. */
+/** Batches, one after another. Iterating advances the stream like `next`. */
 export class BatchStream implements Iterable<Batch> {
   readonly mixture: Mixture;
   readonly #options: BatchOptions;
@@ -96,28 +92,22 @@ export class BatchStream implements Iterable<Batch> {
   #batch = 0;
   #window: Window | undefined;
 
-  /** @throws {DataError} if a set is empty, or `from` is a position in other data or under other settings */
+  /** @throws {DataError} if a set is empty, or `from` belongs to other data or settings */
   constructor(options: BatchOptions) {
     const { examples, seed, repeat, shuffle, passes, from } = options;
     this.#options = options;
     this.mixture = new Mixture({ sets: examples.sets, seed, repeat, shuffle });
     this.#total = passes === undefined ? Number.POSITIVE_INFINITY : passes * this.mixture.size;
     const { batch, sequenceLength, packing = false, bucketing = false } = options;
-    const settings = {
-      batch,
-      sequenceLength,
-      packing,
-      bucketing,
-      seed,
-      repeat: repeat ?? false,
-      shuffle: shuffle ?? true,
-    };
+    const settings = { batch, sequenceLength, packing, bucketing, seed };
     const sets = examples.sets.map(({ size, weight }) => [size, weight ?? null]);
-    this.#digest = digestOfJson([examples.digest, sets, settings]).slice(0, 32);
+    this.#digest = digestOfJson([
+      ...[examples.digest, sets, { ...settings, repeat: repeat ?? false, shuffle: shuffle ?? true }],
+    ]).slice(0, 32);
     if (!from) return;
     if (from.digest !== this.#digest) {
       throw new DataError(
-        "the run cannot go on: its data, their order or the size of its batches differ from when it was stopped",
+        "The run cannot resume, because its data, their order or the batch size have changed. Undo the change, or start a new run.",
       );
     }
     this.#start = from.start;
@@ -125,7 +115,7 @@ export class BatchStream implements Iterable<Batch> {
     this.#batch = from.batch;
   }
 
-  /** Where the stream is; the next batch of a stream made `from` here is that of this one. */
+  /** The position of the next batch. */
   get position(): BatchPosition {
     return { digest: this.#digest, start: this.#start, waiting: [...this.#waiting], batch: this.#batch };
   }
@@ -151,7 +141,7 @@ export class BatchStream implements Iterable<Batch> {
     for (let batch = this.next(); batch; batch = this.next()) yield batch;
   }
 
-  /** Sequences of the first pass, were it the only one: its examples, or as many as they are packed into. */
+  /** Sequences of a pass: its examples, or as many as they are packed into. */
   sequencesPerPass(): number {
     if (!this.#options.packing) return this.mixture.size;
     let count = 0;
@@ -163,16 +153,15 @@ export class BatchStream implements Iterable<Batch> {
     return count;
   }
 
-  /** Plans the batches of a window: of examples that wait, and of the next ones. */
+  /** Plans the batches of a window, of examples left from the one before and of the next ones. */
   #plan(start: number, waiting: readonly number[], total: number): Window {
     const { batch, packing = false, bucketing = false, sequenceLength, seed, shuffle = true } = this.#options;
     const fresh = packing
-      ? Math.max(LEAST_PACKED, batch * BATCHES_PER_WINDOW)
+      ? Math.max(MIN_PACKED, batch * BATCHES_PER_WINDOW)
       : bucketing
         ? batch * BATCHES_PER_WINDOW
         : batch;
-    // No window reaches beyond its pass, or an example would be seen twice before another is seen at all; but for what
-    // fills the pass's last batch.
+    // A window ends with its pass, so that each example is seen once in it; padded batches are filled up from the next.
     const passEnd = this.mixture.size * (Math.floor(start / this.mixture.size) + 1);
     const end = Math.min(start + fresh, packing ? passEnd : batch * Math.ceil(passEnd / batch), total);
     const positions = Array.from({ length: end - start }, (_, i) => start + i);
@@ -183,9 +172,9 @@ export class BatchStream implements Iterable<Batch> {
         return pack(lengths, sequenceLength).map((items) => items.map((item) => some[item] ?? 0));
       };
       const next = packed(positions);
-      // The longest come first out of packing; shuffled, batches are alike, and what waits is of any length.
+      // Packing starts with the longest.
       if (shuffle) random.shuffle(next);
-      // What waits comes first: it belongs to the pass before.
+      // Those left over may belong to the pass before.
       const rows = [...packed(waiting), ...next];
       const whole = end >= total ? rows.length : rows.length - (rows.length % batch);
       const left = rows
@@ -200,7 +189,7 @@ export class BatchStream implements Iterable<Batch> {
       .map((one) => [one]);
     const batches = inGroups(rows.slice(0, rows.length - (rows.length % batch)), batch);
     if (bucketing && shuffle) random.shuffle(batches);
-    // What is left at the very end is one smaller batch, the last.
+    // The very last batch may be smaller.
     return { batches: [...batches, ...inGroups(rows.slice(batches.length * batch), batch)], end, waiting: [] };
   }
 
@@ -210,7 +199,7 @@ export class BatchStream implements Iterable<Batch> {
   }
 
   #fill(rows: readonly (readonly number[])[]): Batch {
-    const { sequenceLength, packing = false, padTo = "longest", pad = 0, examples } = this.#options;
+    const { sequenceLength, packing = false, pad = 0, examples } = this.#options;
     const texts = rows.map((row) =>
       row.map((position) => {
         const { set, index } = this.mixture.placeOf(this.mixture.at(position));
@@ -219,7 +208,7 @@ export class BatchStream implements Iterable<Batch> {
     );
     const longest = Math.max(...texts.map((row) => row.reduce((sum, { ids }) => sum + ids.length, 0)));
     if (longest > sequenceLength) throw new RangeError(`an example is longer than ${sequenceLength} tokens`);
-    const time = packing || padTo === "sequence" ? sequenceLength : longest;
+    const time = packing ? sequenceLength : longest;
     const size = rows.length * time;
     const ids = new Int32Array(size).fill(pad);
     const labels = new Int32Array(size).fill(-1);

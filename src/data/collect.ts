@@ -1,4 +1,4 @@
-// Reads one set to its end: rows to examples to tokens, through its filters, into the store. What is not kept is counted.
+// Reads a set: rows to examples to tokens, through filters, into the store. Counts what is not kept.
 
 import { createHash } from "node:crypto";
 import { formatSome, LayergraftError } from "../core/index.js";
@@ -16,9 +16,9 @@ import { columnsOf, describeMapping, KNOWN_COLUMNS, mappingOf, missingColumns } 
 import { Sample } from "./sample.js";
 import type { ExampleStore } from "./store.js";
 
-/** What all sets of a mixture share. */
+/** Shared by all sets. */
 export interface CollectContext {
-  /** Encodes the examples of a mapping, with the name of the template that it writes with. */
+  /** The encoder for a mapping, with the name of its template. */
   readonly encoderFor: (map: MappingDeclaration) => { readonly encoder: Encoder; readonly template: string };
   readonly store: ExampleStore;
   /** Hashes of the examples so far, if duplicates are left out. */
@@ -35,10 +35,10 @@ export interface CollectContext {
 export interface Kept {
   /** Its number in the store. */
   readonly index: number;
-  /** From the texts of its row alone, in [0, 1): which side of a held-out split it falls on. */
+  /** A hash of its row's texts in [0, 1), which decides whether it is held out. */
   readonly split: number;
   readonly lossTokens: number;
-  /** Tokens that were cut off. */
+  /** Tokens that are cut off. */
   readonly cutTokens: number;
   /** Hash of ids and mask. */
   readonly digest: string;
@@ -50,12 +50,12 @@ export interface CollectedSet {
   readonly kept: readonly Kept[];
 }
 
-/** How many skipped rows are named. */
-const MOST_BAD_EXAMPLES = 5;
+/** Skipped rows that are named. */
+const MAX_BAD_EXAMPLES = 5;
 
 /**
  * Reads a set.
- * @throws {DataError} for a column that no file has, a bad row unless these are skipped, or an unreadable file
+ * @throws {DataError} for a missing column, a bad row unless these are skipped, or a file that cannot be read
  */
 export async function collectSet(
   plan: SetPlan,
@@ -100,7 +100,7 @@ class SetCollector {
       for (const [i, row] of batch.rows.entries()) {
         if (this.#counts.rows >= limit) break;
         this.#counts.rows++;
-        await this.#take(row, batch.file, batch.lines[i] ?? 0);
+        await this.#addRow(row, batch.file, batch.lines[i] ?? 0);
       }
       this.#counts.kept = this.#sample.size;
       this.#context.onProgress?.(this.#counts);
@@ -129,7 +129,7 @@ class SetCollector {
     return { counts, kept };
   }
 
-  async #take(row: Row, file: string, line: number): Promise<void> {
+  async #addRow(row: Row, file: string, line: number): Promise<void> {
     const filter = this.#filters.ofRows.find(({ passes }) => !passes(row));
     if (filter) return countUnder(this.#counts.filteredRows, filter.name);
     const mapped = this.#mapping?.map(row) ?? "empty";
@@ -141,12 +141,12 @@ class SetCollector {
     this.#counts.mapped++;
     for (const example of mapped.examples) {
       this.#counts.examples++;
-      await this.#takeExample(example, mapped.key, { file, line });
+      await this.#addExample(example, mapped.key, { file, line });
     }
   }
 
-  /** What costs more comes later, so that a small sample of a large set is drawn fast. */
-  async #takeExample(example: Example, rowKey: string, at: { file: string; line: number }): Promise<void> {
+  /** Expensive steps come last, so that a small sample of a large set is drawn fast. */
+  async #addExample(example: Example, rowKey: string, at: { file: string; line: number }): Promise<void> {
     const { seen, contamination, seed, store } = this.#context;
     const counts = this.#counts;
     const filter = this.#filters.ofExamples.find(({ passes }) => !passes(example));
@@ -154,7 +154,7 @@ class SetCollector {
     const isHashed = seen !== undefined || this.#plan.cap !== undefined;
     const digest = isHashed ? sha256(`${seed}\0${keyOf(example.messages)}`) : undefined;
     const key = digest === undefined ? 0 : fractionOf(digest);
-    // Of equal examples either the first or none is in the sample, so that duplicates need not be known before.
+    // Equal examples have equal keys, so the sample has the first or none of them.
     if (!this.#sample.accepts(key)) {
       counts.notSampled++;
       return;
@@ -189,8 +189,7 @@ class SetCollector {
     try {
       result = this.#encoder?.encode(example) ?? none;
     } catch (error) {
-      // What the chat template refuses, such as two messages in a row of one role, or what the tokenizer has no tokens
-      // for, is a problem of the row.
+      // Chat templates refuse some conversations, and tokenizers some texts.
       if (!(error instanceof LayergraftError)) throw error;
       const row = { file, line, reason: error.message };
       if (this.#context.onBadRow === "fail") throw badRowError(row);
@@ -208,14 +207,14 @@ class SetCollector {
     return result;
   }
 
-  /** A row that was read, and could not be understood. */
+  /** A row that was read, but makes no example. */
   #bad(row: BadRow): void {
     if (this.#context.onBadRow === "fail") throw badRowError(row);
     this.#counts.badRows++;
     this.#note(row);
   }
 
-  /** A row that could not be read, and so is not yet among those that were. */
+  /** A row that could not be read, and is not counted yet. */
   #unread(row: BadRow): void {
     this.#counts.rows++;
     this.#counts.badRows++;
@@ -223,7 +222,7 @@ class SetCollector {
   }
 
   #note(row: BadRow): void {
-    if (this.#counts.badExamples.length < MOST_BAD_EXAMPLES) this.#counts.badExamples.push(row);
+    if (this.#counts.badExamples.length < MAX_BAD_EXAMPLES) this.#counts.badExamples.push(row);
   }
 
   #checkColumns(batch: RowBatch): void {
@@ -233,7 +232,7 @@ class SetCollector {
     const names = missingColumns(wanted, present);
     if (names.length === 0) return;
     throw new DataError(
-      `${this.#plan.name}: ${file} has no column ${names.join(", nor ")}; its columns are ${formatSome([...present], 40)}`,
+      `${this.#plan.name}: ${file} has no column ${names.join(", nor ")}; it has ${formatSome([...present], 40)}`,
       { file, field: "map" },
     );
   }

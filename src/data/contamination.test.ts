@@ -1,4 +1,3 @@
-// Passages of evaluation sets in training examples: found wherever they stand, counted by file, and not found by chance.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -28,7 +27,7 @@ describe("units", () => {
 });
 
 describe("an index", () => {
-  it("finds thirteen words in a row, and no twelve", () => {
+  it("finds thirteen words in a row, but not twelve", () => {
     const index = indexOf([words(0, 40)]);
     expect(index.size).toBe(28);
     expect(index.find(`before ${words(5, 18)} after`)).toBe("eval");
@@ -37,7 +36,7 @@ describe("an index", () => {
     expect(index.find(words(5, 18).replace("w9", "other"))).toBeUndefined();
   });
 
-  it("finds twenty-six characters of scripts without spaces, whatever stands between them", () => {
+  it("finds twenty-six characters of scripts without spaces, whatever is between them", () => {
     const text = [..."一二三四五六七八九十百千万億兆京垓秭穣溝澗正載極恒河沙阿僧祇"].join("");
     const index = indexOf([text]);
     expect(index.find(`あ${text.slice(2, 28)}い`)).toBe("eval");
@@ -95,7 +94,7 @@ describe("an index", () => {
 });
 
 describe("evaluation files", () => {
-  it("are read in any format, and told apart", async () => {
+  it("are read in any format, and named", async () => {
     const write = (name: string, text: string) => {
       writeFileSync(join(folder, name), text);
       return join(folder, name);

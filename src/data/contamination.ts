@@ -1,5 +1,5 @@
-// Finds training examples that share a long passage with evaluation sets. A passage is 13 words, as in GPT-3's
-// decontamination (Brown et al., arXiv 2005.14165, appendix C), or 26 characters of scripts without spaces.
+// Training examples that share a passage with evaluation sets. A passage is 13 words, as for GPT-3 (Brown et al., arXiv
+// 2005.14165, appendix C), or 26 characters of scripts without spaces.
 
 import { isAbsolute, join } from "node:path";
 import { z } from "zod";
@@ -25,7 +25,7 @@ export const contaminationSchema = z.strictObject({
 
 export type ContaminationDeclaration = z.output<typeof contaminationSchema>;
 
-/** A word weighs 2 and a character of a script without spaces 1, so that n words are 2n characters. */
+/** A word has weight 2, a character of a script without spaces weight 1. */
 const WORD_WEIGHT = 2;
 
 /** Chinese, Japanese, Thai, Lao, Khmer, Burmese: written without spaces between words. */
@@ -137,10 +137,10 @@ export async function readEvaluationFiles(
     const path = folder === undefined || isAbsolute(given) ? given : join(folder, given);
     const files = await localFiles(path);
     if (!files)
-      throw new DataError(`${path} does not exist; contamination is looked for in local files`, { file: path });
+      throw new DataError(`${path} does not exist. Contamination is checked against local files.`, { file: path });
     for (const file of files) {
       const { columns } = declaration;
-      // Sets are published headerless, too (MGSM); what a header says is compared like any text, and harms nothing.
+      // Some sets have no header (MGSM). A header is compared like any text, which does no harm.
       const options = { format: formatOfName(file) ?? "text", header: columns !== undefined, allowShort: true, signal };
       for await (const { rows } of readRows([file], options)) {
         if (columns && !columns.some((column) => rows.some((row) => Object.hasOwn(row, column)))) {
@@ -157,7 +157,7 @@ export async function readEvaluationFiles(
     }
   }
   if (index.size > 0) return index;
-  throw new DataError(`no text in ${declaration.files.join(", ")} is long enough to look for`, {
+  throw new DataError(`no text in ${declaration.files.join(", ")} is long enough for a passage; set shortest lower`, {
     ...(declaration.files[0] === undefined ? {} : { file: declaration.files[0] }),
   });
 }

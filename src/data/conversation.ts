@@ -1,5 +1,5 @@
-// Conversations out of a column: a list of messages with role and content, of [user, assistant] pairs, or of texts by
-// turns; also as JSON text.
+// Conversations from a column: a list of messages with role and content, of [user, assistant] pairs, or of alternating
+// texts; also as JSON text.
 
 import { z } from "zod";
 import { own } from "../core/index.js";
@@ -9,7 +9,7 @@ import type { Row } from "./read/row.js";
 
 const ROLES = ["system", "user", "assistant"] as const;
 
-/** Names that data sets use for the three roles (ShareGPT: human and gpt). */
+/** Role names of data sets (ShareGPT: human and gpt). */
 const KNOWN_ROLES: ReadonlyMap<string, Role> = new Map([
   ["system", "system"],
   ["user", "user"],
@@ -22,7 +22,6 @@ const KNOWN_ROLES: ReadonlyMap<string, Role> = new Map([
   ["chatbot", "assistant"],
 ]);
 
-/** Fields of a declaration. */
 export const conversationField = {
   messages: z
     .union([z.string().min(1), z.array(z.string().min(1)).min(1)])
@@ -37,7 +36,7 @@ export const conversationField = {
 
 type ConversationDeclaration = z.output<z.ZodObject<typeof conversationField>>;
 
-/** Compiles it. Rows whose conversation has no response are empty. */
+/** Rows whose conversation has no response are empty. */
 export function mapConversation(declaration: ConversationDeclaration, clean: (text: string) => string) {
   const columns = [declaration.messages].flat();
   return {
@@ -73,9 +72,9 @@ function messagesOf(item: unknown, index: number, declaration: ConversationDecla
   if (typeof item === "string") return [{ role: index % 2 === 0 ? "user" : "assistant", content: item }];
   if (Array.isArray(item)) {
     const [user, assistant] = item;
-    // A conversation may end with a question that nobody answered.
+    // The last question may have no answer.
     const isPair = item.length <= 2 && typeof user === "string" && (assistant == null || typeof assistant === "string");
-    if (!isPair) return "is a list, but not of a user's text and an assistant's";
+    if (!isPair) return "is a list, but not [user, assistant]";
     return [
       { role: "user", content: user },
       ...(assistant == null ? [] : [{ role: "assistant" as const, content: assistant }]),
@@ -86,9 +85,9 @@ function messagesOf(item: unknown, index: number, declaration: ConversationDecla
   const name = valueAt(item as Row, roleName);
   const content = valueAt(item as Row, contentName);
   if (typeof name !== "string" || (typeof content !== "string" && content !== null)) {
-    return `has no ${typeof name === "string" ? contentName : roleName} (it has ${Object.keys(item).join(", ")}); say where these are (role: ..., content: ...)`;
+    return `has no ${typeof name === "string" ? contentName : roleName}; it has ${Object.keys(item).join(", ")}. Name the fields (role: NAME, content: NAME)`;
   }
   const role = own(roles, name) ?? KNOWN_ROLES.get(name.toLowerCase());
-  if (role === undefined) return `has the role ${JSON.stringify(name)}; say what that means (roles: {${name}: user})`;
+  if (role === undefined) return `has the unknown role ${JSON.stringify(name)}; map it (roles: {${name}: user})`;
   return [{ role, content: content ?? "" }];
 }

@@ -1,53 +1,53 @@
-// What became of the rows and examples of a set: every one of them is in exactly one of these counts.
+// Counts of the rows and examples of a set.
 import type { BadRow } from "./read/row.js";
 
 /**
- * Counts of one set. Rows: `rows = badRows + filteredRows + emptyRows + mapped`. Examples, of which a mapped row may give
+ * Every row and example is in exactly one count. Rows: `rows = badRows + filteredRows + emptyRows + mapped`. Examples, of which a mapped row may give
  * several: `examples = filtered + duplicates + contaminated + notSampled + refused + tooLong +
  * nothingToLearn + kept`.
  */
 export interface SetCounts {
   readonly name: string;
   readonly files: readonly string[];
-  /** Which columns are read as what, such as "conversations from messages". */
+  /** The columns that are read, such as "conversations from messages". */
   readonly fields: string;
-  /** How examples are written: "the model's chat template", "plain", or the text of a turn. */
+  /** The template: "the model's chat template", "plain", or the text of a turn. */
   readonly template: string;
   /** Rows read. */
   readonly rows: number;
-  /** Rows that could not be read or understood, and were skipped because that was asked for. */
+  /** Skipped rows (on_bad_row: skip). */
   readonly badRows: number;
-  /** The first rows that were bad, or whose examples were refused. */
+  /** The first bad rows, and rows whose examples were refused. */
   readonly badExamples: readonly BadRow[];
   /** Rows that a filter of a column removed, by the filter. */
   readonly filteredRows: Readonly<Record<string, number>>;
   /** Rows without a prompt or a response. */
   readonly emptyRows: number;
-  /** Rows that gave examples. */
+  /** Rows with examples. */
   readonly mapped: number;
   readonly examples: number;
   /** Examples that a filter of length removed, by the filter. */
   readonly filtered: Readonly<Record<string, number>>;
-  /** Of the examples that the cap wanted: those that were taken before, in this set or another. */
+  /** Examples that occurred before, in this set or another. */
   readonly duplicates: number;
-  /** Of the examples that the cap wanted: those that share a passage with an evaluation file, by the file. */
+  /** Examples that share a passage with an evaluation file, by the file. */
   readonly contaminated: Readonly<Record<string, number>>;
-  /** Examples that the cap left out; they are not looked at further. */
+  /** Examples over the cap, which are not checked further. */
   readonly notSampled: number;
-  /** Examples that the chat template or the tokenizer refused, and that were skipped because that was asked for. */
+  /** Examples that the chat template or the tokenizer refused (on_bad_row: skip). */
   readonly refused: number;
-  /** Examples that were left out because they are longer than a sequence. */
+  /** Examples longer than a sequence (too_long: drop). */
   readonly tooLong: number;
-  /** Examples with no token to learn: nothing but a prompt, or nothing else left after the cut. */
+  /** Examples without a token to learn, such as a prompt that fills the sequence. */
   readonly nothingToLearn: number;
-  /** Examples to train on and held out. */
+  /** Examples to train on or hold out. */
   readonly kept: number;
-  /** Of the kept, those whose end was cut off, and the tokens that were. */
+  /** Kept examples whose end is cut off, and their cut tokens. */
   readonly cut: number;
   readonly cutTokens: number;
-  /** Of the kept, those that are held out. */
+  /** Kept examples that are held out. */
   readonly heldOut: number;
-  /** Tokens of the kept, and those of them that are learned. */
+  /** Tokens of the kept examples, and those that are learned. */
   readonly tokens: number;
   readonly lossTokens: number;
 }
@@ -60,7 +60,7 @@ export type GrowingCounts = { -readonly [K in keyof SetCounts]: SetCounts[K] } &
   badExamples: BadRow[];
 };
 
-/** Nothing counted yet; names of filters and files may be any, so these mappings inherit nothing. */
+/** Mappings inherit nothing, as filters and files may have any name. */
 export function emptyCounts(name: string, files: readonly string[]): GrowingCounts {
   return {
     ...{

@@ -52,11 +52,11 @@ describe("declarations", () => {
       "[2].language: is missing; nllb has several",
     ]);
     expect(problems({ use: "orca-math", language: "Swahili" })).toEqual([
-      "language: means nothing to orca-math, which has one language",
+      "language: does not apply to orca-math, which has one language",
     ]);
     expect(problems({ sets: [{ use: "nllb", language: "Swahili" }], deduplicate: 1 })).toHaveLength(2);
     expect(problems({ sets: [{ use: "nllb", language: "Swahili" }] })[0]).toMatch(
-      /^sets\[0\]\.source: is missing\. The hub holds its card only/,
+      /^sets\[0\]\.source: is missing\. The Hub has only its card/,
     );
     expect(problems({ use: "aya", language: "Swahilli" })[0]).toMatch(/^language: .* did you mean Swahili\?/);
     expect(problems([{ use: "math" }])[0]).toMatch(/^\[0\]\.use: must be one of orca-math, aya/);

@@ -1,5 +1,4 @@
-// What data to train on, as people declare it: the schema of a set and of a mixture of sets, and what a set comes to
-// when its ready declaration is filled in.
+// Declarations of training data: schemas of a set and of a mixture of sets, and ready declarations filled in.
 
 import { z } from "zod";
 import { RecipeError, requireLanguage } from "../core/index.js";
@@ -14,7 +13,7 @@ import { READY_NAMES, readySet } from "./ready.js";
 const text = z.string().min(1);
 const patterns = z.array(text).min(1);
 
-/** Fields of a set; for documentation. What reads a set is `dataSchema`. */
+/** Fields of a set, for documentation; `dataSchema` reads it. */
 export const setFields = z.strictObject({
   use: z.enum(READY_NAMES).optional().describe("a ready declaration; fields given here override its fields"),
   language: text.optional().describe("language of a ready declaration: a name or a code"),
@@ -48,7 +47,7 @@ const checkedSet = z.preprocess(
     const add = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
     if (set.use === undefined) {
       if (set.source === undefined)
-        add("source", "is missing; give a file, folder or data set, or a ready declaration (use)");
+        add("source", "is missing; set a file, folder or data set, or a ready declaration (use)");
       if (set.language !== undefined) add("language", "is for ready declarations (use)");
       return;
     }
@@ -56,7 +55,7 @@ const checkedSet = z.preprocess(
     if (ready.language === "required" && set.language === undefined)
       add("language", `is missing; ${set.use} has several`);
     if (ready.language === "none" && set.language !== undefined)
-      add("language", `means nothing to ${set.use}, which has one language`);
+      add("language", `does not apply to ${set.use}, which has one language`);
     if (set.language === undefined) return;
     try {
       const { source } = ready.declare(requireLanguage(set.language, { field: "language" }));
@@ -75,7 +74,7 @@ const setSchema = writtenAs(checkedSet, () => ({ anyOf: [TEXT, jsonSchemaOf(setF
 /** One set of a mixture, or the name of a ready declaration. */
 export type SetDeclaration = z.output<typeof setFields>;
 
-/** Fields of a mixture; for documentation. What reads one is `dataSchema`. */
+/** Fields of a mixture, for documentation; `dataSchema` reads it. */
 export const mixtureFields = z.strictObject({
   sets: z.array(setSchema).min(1).describe("the sets; without weights, all of their examples together"),
   repeat: z
@@ -96,8 +95,8 @@ export const mixtureFields = z.strictObject({
 });
 
 /**
- * All of `data:` in a run: a mapping with `sets` and what holds for all of them, or only a list of sets, or one set.
- * Problems have the path at which they were written.
+ * The field `data` of a run: a mapping with `sets` and options for all of them, a list of sets, or a set. Problems have
+ * the path as written.
  */
 const anyData = z.unknown().transform((value, context): z.output<typeof mixtureFields> => {
   const isMapping = typeof value === "object" && value !== null && !Array.isArray(value);
@@ -119,7 +118,7 @@ export const dataSchema = writtenAs(anyData, () => {
 });
 
 export type DataDeclaration = z.output<typeof dataSchema>;
-/** A set as it may be written: its fields, a path, a data set of the hub, or the name of a ready declaration. */
+/** A set as written: its fields, a path, a data set of the Hub, or the name of a ready declaration. */
 export type SetInput = z.input<typeof setFields> | string;
 /** What `dataSchema` reads. */
 export type DataInput =
@@ -131,17 +130,17 @@ export type DataInput =
 export interface SetPlan extends SetDeclaration {
   readonly name: string;
   readonly source: string;
-  /** Undefined where the columns tell. */
+  /** Undefined if it follows from the columns. */
   readonly map: MappingDeclaration | undefined;
   readonly filter: FilterDeclaration[];
 }
 
-/** Fields of a ready declaration that belong to its own source, and not to another that is given instead. */
+/** Fields of a ready declaration that do not apply to another source. */
 const OF_SOURCE = ["config", "split", "files", "exclude"] as const;
 
 /**
- * Fills in what a ready declaration says. A filter of a column replaces the ready one of that column; others are added.
- * @throws {RecipeError} for a language that is not known, or fields that are missing
+ * Fills in a ready declaration. A filter of a column replaces the ready one of that column; others are added.
+ * @throws {RecipeError} for an unknown language, or a missing source
  */
 export function planSet(declaration: SetDeclaration): SetPlan {
   const { use, language } = declaration;
@@ -155,7 +154,7 @@ export function planSet(declaration: SetDeclaration): SetPlan {
   );
   const fields: Record<string, unknown> = { ...ready };
   if (declaration.source !== undefined) for (const field of OF_SOURCE) delete fields[field];
-  // Patterns of files stand instead of a configuration and a split.
+  // Patterns of files replace a configuration and a split.
   if (declaration.config !== undefined || declaration.split !== undefined) delete fields.files;
   const own = declaration.filter ?? [];
   const columns = new Set(own.flatMap((filter) => ("column" in filter ? [filter.column] : [])));

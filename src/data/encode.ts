@@ -1,4 +1,4 @@
-// From a conversation to token ids, with a mask of those that are learned.
+// From conversations to token ids, and a mask of those that are learned.
 
 import { z } from "zod";
 import { RecipeError } from "../core/index.js";
@@ -6,7 +6,6 @@ import type { Tokenizer } from "../engine/index.js";
 import type { Example } from "./example.js";
 import { compileTemplate, type LossOn, type Part, type PromptTemplate, type Span } from "./row-template.js";
 
-/** Fields of a declaration about how examples are written. */
 export const encodingFields = {
   template: z
     .string()
@@ -31,11 +30,11 @@ export interface EncodingOptions {
   readonly sequenceLength: number;
   /** Which tokens are learned. Default: those of responses, with the tokens that end them. */
   readonly loss?: LossOn | undefined;
-  /** Default `"cut"`: the end goes. */
+  /** Default `"cut"`: the end is cut off. */
   readonly tooLong?: "cut" | "drop" | undefined;
-  /** Whether BOS begins an example; never doubled. Default: if the tokenizer has one, but not with a chat template. */
+  /** Begin examples with BOS, once. Default: if the tokenizer has one, and not with a chat template. */
   readonly bos?: boolean | undefined;
-  /** Whether EOS ends each response; never doubled. Default: yes, but not with a chat template. */
+  /** End responses with EOS, once. Default: yes, and not with a chat template. */
   readonly eos?: boolean | undefined;
 }
 
@@ -43,21 +42,18 @@ export interface EncodingOptions {
 export interface Encoded {
   /** [T] token ids. */
   readonly ids: Int32Array;
-  /** [T] 1 where the token is a target, predicted from those before it. The first never is: nothing is before it. */
+  /** [T] 1 where the token is predicted from those before it; never the first. */
   readonly loss: Uint8Array;
 }
 
-/** What encoding made of an example. */
 export interface EncodingResult {
-  /** Undefined if it is left out. */
+  /** Undefined if the example is left out. */
   readonly encoded: Encoded | undefined;
-  /** Tokens before anything was cut. */
+  /** Tokens before the cut. */
   readonly length: number;
-  /** Whether it was cut or left out for its length, or has nothing (left) to learn. */
   readonly fate: "whole" | "cut" | "too long" | "nothing to learn";
 }
 
-/** Encodes examples in one way. */
 export class Encoder {
   readonly #tokenizer: Tokenizer;
   readonly #write: (example: Example) => Part[];
@@ -67,7 +63,7 @@ export class Encoder {
   readonly #bos: number | undefined;
   readonly #eos: number | undefined;
 
-  /** @throws {RecipeError} if BOS or EOS is wanted and the tokenizer has none, or the template is not one */
+  /** @throws {RecipeError} if the tokenizer lacks BOS or EOS, or the template is not valid */
   constructor(options: EncodingOptions) {
     const { tokenizer, template = "plain", sequenceLength, loss = "responses", tooLong = "cut" } = options;
     const writer = compileTemplate(template, loss);
@@ -79,10 +75,10 @@ export class Encoder {
     const bos = options.bos ?? (!writer.hasOwnMarks && tokenizer.bos !== undefined);
     const eos = options.eos ?? !writer.hasOwnMarks;
     this.#bos = bos ? required(tokenizer.bos, "bos", "begins a text") : undefined;
-    this.#eos = eos ? required(tokenizer.eos, "eos", "ends a text, so a model cannot learn to stop") : undefined;
+    this.#eos = eos ? required(tokenizer.eos, "eos", "ends a text, so the model cannot learn to stop") : undefined;
   }
 
-  /** Encodes an example. Tokens that hold both the end of a prompt and the beginning of a response are learned. */
+  /** A token across the border of a prompt and a response is learned. */
   encode(example: Example): EncodingResult {
     const ids: number[] = [];
     const loss: number[] = [];
@@ -130,7 +126,9 @@ export class Encoder {
 
 function required(id: number | undefined, field: string, what: string): number {
   if (id !== undefined) return id;
-  throw new RecipeError(`the tokenizer has no token that ${what}; say ${field}: false if that is meant`, [], { field });
+  throw new RecipeError(`the tokenizer has no token that ${what}. Set ${field}: false to train without it.`, [], {
+    field,
+  });
 }
 
 function commonPrefix(a: readonly number[], b: readonly number[]): number {

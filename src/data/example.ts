@@ -1,4 +1,4 @@
-// What a row becomes: a conversation. A prompt and a response are one of two messages.
+// Training examples: conversations.
 
 export type Role = "system" | "user" | "assistant";
 
@@ -7,26 +7,23 @@ export interface Message {
   readonly content: string;
 }
 
-/** One thing to learn from: messages, of which the assistant's are the responses. */
+/** The messages of the assistant are the responses. */
 export interface Example {
   readonly messages: readonly Message[];
 }
 
-/** What a mapping makes of a row. */
+/** The examples of a row. */
 export interface Mapped {
-  /** Examples, in an order that depends on the row alone; several for a translation pair. */
+  /** Several for a translation pair. */
   readonly examples: readonly Example[];
-  /**
-   * What identifies the row: the texts that its examples are made of, whatever the instructions around them. Which side
-   * of a held-out split the row falls on depends on this alone.
-   */
+  /** The texts of the row without instructions, which decide whether it is held out. */
   readonly key: string;
 }
 
-/** Why a row gave no example: `empty` is counted, anything else says what cannot be understood. */
+/** Why a row has no example. */
 export type Unmapped = "empty" | { readonly problem: string };
 
-/** A text that identifies an example; different examples have different ones. */
+/** Different for different examples. */
 export function keyOf(messages: readonly Message[]): string {
   return JSON.stringify(messages.map(({ role, content }) => [role, content]));
 }

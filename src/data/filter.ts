@@ -1,5 +1,4 @@
-// Filters: what a row's columns must say, and how long an example may be. Each has a name under which what it removes is
-// counted.
+// Filters of rows by their columns, and of examples by their length. What they remove is counted by their names.
 import { z } from "zod";
 import { valueAt } from "../settings/index.js";
 import type { Example } from "./example.js";
@@ -45,21 +44,19 @@ export const filterSchema = z.union([columnFilter, charactersFilter, tokensFilte
 export type FilterDeclaration = z.output<typeof filterSchema>;
 
 interface Named<T> {
-  /** What it asks for, such as `laser_score >= 1.06`. */
+  /** The condition, such as `laser_score >= 1.06`. */
   readonly name: string;
   readonly passes: (value: T) => boolean;
 }
 
-/** Compiled filters, by what they look at. */
 export interface Filters {
   readonly columns: readonly string[];
   readonly ofRows: readonly Named<Row>[];
   readonly ofExamples: readonly Named<Example>[];
-  /** Of the number of tokens of the whole example, special ones included, before it is cut. */
+  /** Of the tokens of an example, special ones included, before it is cut. */
   readonly ofTokens: readonly Named<number>[];
 }
 
-/** Compiles filters. */
 export function compileFilters(declarations: readonly FilterDeclaration[]): Filters {
   const ofRows: Named<Row>[] = [];
   const ofExamples: Named<Example>[] = [];
@@ -85,7 +82,7 @@ function columnFilters({ column, equals, at_least, at_most }: z.output<typeof co
     const passes = (row: Row) => allowed.has(textOf(valueAt(row, column)) ?? "");
     filters.push({ name: `${column} = ${[...allowed].join(" or ")}`, passes });
   }
-  // A value that is no number is on neither side of a bound.
+  // A value that is not a number passes no bound.
   const numberIn = (row: Row) => {
     const text = textOf(valueAt(row, column))?.trim();
     return text ? Number(text) : Number.NaN;
@@ -108,7 +105,7 @@ function rangeFilters<T>(
   return filters;
 }
 
-/** Unicode code points of the messages that are meant; system messages belong to the prompt. */
+/** Unicode code points of messages; system messages belong to the prompt. */
 function charactersOf({ messages }: Example, of: "all" | "prompt" | "response"): number {
   let count = 0;
   for (const { role, content } of messages) {

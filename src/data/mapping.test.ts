@@ -151,18 +151,18 @@ describe("conversations", () => {
   it.each([
     [7, "m is not a list of messages"],
     ["no JSON", "m is not a list of messages"],
-    [[["a", "b", "c"]], "m[0] is a list, but not of a user's text and an assistant's"],
+    [[["a", "b", "c"]], "m[0] is a list, but not [user, assistant]"],
     [[["a", "b"], 7], "m[1] is neither a message, nor a pair of texts, nor a text"],
-    [[{ role: "tool", content: "x" }], 'm[0] has the role "tool"; say what that means (roles: {tool: user})'],
+    [[{ role: "tool", content: "x" }], 'm[0] has the unknown role "tool"; map it (roles: {tool: user})'],
     [
       [{ role: "constructor", content: "x" }],
-      'm[0] has the role "constructor"; say what that means (roles: {constructor: user})',
+      'm[0] has the unknown role "constructor"; map it (roles: {constructor: user})',
     ],
     [
       [{ from: "human", value: "x" }],
-      "m[0] has no role (it has from, value); say where these are (role: ..., content: ...)",
+      "m[0] has no role; it has from, value. Name the fields (role: NAME, content: NAME)",
     ],
-  ])("that cannot be understood say why: %j", (m, problem) => {
+  ])("that are not valid are refused with a reason: %j", (m, problem) => {
     expect(map({ messages: "m" }, { m })).toEqual({ problem });
   });
 });

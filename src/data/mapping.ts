@@ -1,4 +1,4 @@
-// From a row to examples, by a short declaration: prompt and response, a conversation, or a translation pair.
+// From rows to examples: prompt and response, a conversation, or a translation pair.
 import { z } from "zod";
 import { conversationField, mapConversation } from "./conversation.js";
 import { keyOf, type Mapped, type Message, type Unmapped } from "./example.js";
@@ -22,7 +22,6 @@ const conversationSchema = z.strictObject({ ...conversationField, system, trim }
 
 const translationSchema = z.strictObject({ translation: z.strictObject(translationFields), system, trim });
 
-/** How rows become examples; which of the three it is, its first field tells. */
 export const mappingSchema = z.union([pairSchema, conversationSchema, translationSchema], {
   error: "must have a response, messages, or a translation",
 });
@@ -30,14 +29,12 @@ export const mappingSchema = z.union([pairSchema, conversationSchema, translatio
 export type MappingDeclaration = z.output<typeof mappingSchema>;
 export type PairMapping = z.output<typeof pairSchema>;
 
-/** A compiled mapping. */
 export interface Mapping {
-  /** The columns that it reads: lists of alternatives, of each of which a file must have one. */
+  /** The columns that it reads, each as a list of alternatives. */
   readonly columns: readonly (readonly string[])[];
   readonly map: (row: Row) => Mapped | Unmapped;
 }
 
-/** Compiles a declared mapping. */
 export function compileMapping(declaration: MappingDeclaration): Mapping {
   const systemField = declaration.system === undefined ? undefined : compileField(declaration.system);
   const clean = (text: string) => (declaration.trim ? text.trim() : text);

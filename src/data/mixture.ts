@@ -1,5 +1,4 @@
-// In which order examples of several sets are seen, pass after pass: a function of the seed and the sizes alone. Knows
-// nothing of what the examples are.
+// The order of the examples of several sets, pass after pass: a function of the seed and the sizes alone.
 import { Random } from "../core/index.js";
 import { DataError } from "./read/data-error.js";
 
@@ -8,23 +7,22 @@ export interface MixtureOptions {
     readonly name: string;
     /** Examples. */
     readonly size: number;
-    /** Share beside the others'. If no set has one, all examples of all sets are seen once a pass; else default 1. */
+    /** Relative to the other sets, default 1. If no set has one, a pass has all examples of all sets once. */
     readonly weight?: number | undefined;
   }[];
   /**
-   * With weights, how long a pass is: until the first set would repeat (false, the default), so that the others are not
-   * seen whole in it and go on in the next pass; or until every set was seen whole (true), the others several times.
+   * With weights, a pass ends before any set repeats (false, the default; the next pass continues the others), or when
+   * every set was seen whole (true; small sets repeat).
    */
   readonly repeat?: boolean | undefined;
   readonly seed: number;
-  /** Whether the order is random. Default true; else sets come one after another, each in its order. */
+  /** Random order. Default true; otherwise set after set, each in its order. */
   readonly shuffle?: boolean | undefined;
 }
 
-/** More examples in a pass cannot be numbered. */
 const MAX_PASS = 2 ** 31;
 
-/** Numbers of examples in orders that are kept beyond two passes: a batch may hold examples of several short ones. */
+/** Numbers in the orders of passes that are kept, beyond two passes: a batch may have examples of several short ones. */
 const KEPT_NUMBERS = 1_000_000;
 
 /** An endless sequence of examples. */
@@ -34,17 +32,17 @@ export class Mixture {
   /** Examples of each set in a pass. */
   readonly shares: readonly number[];
   readonly #sizes: readonly number[];
-  /** Number of each set's first example, when all are counted through. */
+  /** Number of the first example of each set. */
   readonly #offsets: readonly number[];
   readonly #seed: number;
   readonly #shuffle: boolean;
-  /** Orders of the passes that were asked for last. */
+  /** Orders of the latest passes. */
   readonly #orders = new Map<number, Uint32Array>();
 
-  /** @throws {DataError} if a set is empty, or weights ask for a pass of more than 2^31 examples */
+  /** @throws {DataError} if a set is empty, or a pass has more than 2^31 examples */
   constructor({ sets, repeat = false, seed, shuffle = true }: MixtureOptions) {
     const empty = sets.find(({ size }) => size === 0);
-    if (empty) throw new DataError(`no example of ${empty.name} is left to train on; see its counts`);
+    if (empty) throw new DataError(`no example of ${empty.name} is left to train on. Check its filters and columns.`);
     this.#sizes = sets.map(({ size }) => size);
     this.#offsets = this.#sizes.map((_, i) => this.#sizes.slice(0, i).reduce((sum, size) => sum + size, 0));
     this.#seed = seed;
@@ -52,11 +50,11 @@ export class Mixture {
     this.shares = sharesOf(sets, repeat);
     this.size = this.shares.reduce((sum, share) => sum + share, 0);
     if (this.size > MAX_PASS) {
-      throw new DataError(`a pass over these sets would have ${this.size} examples; make the weights less uneven`);
+      throw new DataError(`a pass over these sets would have ${this.size} examples. Make the weights less uneven.`);
     }
   }
 
-  /** The example at a position, counted from 0 through all passes: its number when sets are counted through. */
+  /** The number of the example at a position, which counts through all passes. */
   at(position: number): number {
     const pass = Math.floor(position / this.size);
     let order = this.#orders.get(pass);
@@ -71,13 +69,13 @@ export class Mixture {
     return order[position % this.size] ?? 0;
   }
 
-  /** Set and place in it of an example's number. */
+  /** Set, and index in it, of the number of an example. */
   placeOf(number: number): { readonly set: number; readonly index: number } {
     const set = this.#offsets.findLastIndex((offset) => offset <= number);
     return { set, index: number - (this.#offsets[set] ?? 0) };
   }
 
-  /** Each set is a sequence of its own permutations, from which a pass takes the next ones; then the pass is shuffled. */
+  /** A pass has the next examples of each set, which repeats in new permutations, and is then shuffled. */
   #orderOf(pass: number): Uint32Array {
     const order = new Uint32Array(this.size);
     let at = 0;
@@ -106,7 +104,7 @@ export class Mixture {
 function sharesOf(sets: MixtureOptions["sets"], repeat: boolean): number[] {
   if (sets.every(({ weight }) => weight === undefined)) return sets.map(({ size }) => size);
   const weights = sets.map(({ weight }) => weight ?? 1);
-  // Examples per unit of weight before a set ends: the pass is as long as the least or the most of these allows.
+  // Examples per unit of weight until a set ends.
   const lengths = sets.map(({ size }, i) => size / (weights[i] ?? 1));
   const length = repeat ? Math.max(...lengths) : Math.min(...lengths);
   return sets.map(({ size }, i) => {

@@ -1,15 +1,14 @@
-// Which examples share a sequence. Pure functions of lengths.
+// Which examples share a sequence.
 
 /**
- * Puts items into as few bins as best-fit decreasing finds: the longest first, each into the fullest bin that has room
- * (Johnson et al., SIAM Journal on Computing 3, 1974: at most 11/9 of the optimum and a few).
+ * Best-fit decreasing: puts the longest items first, each into the fullest bin with room (Johnson et al., SIAM Journal on Computing 3, 1974: at most 11/9 of the optimum and a few).
  * @param lengths each at most `capacity`
  * @returns bins of item numbers, each in ascending order, in the order in which they were opened
  */
 export function pack(lengths: readonly number[], capacity: number): number[][] {
   const longestFirst = lengths.map((_, i) => i).sort((a, b) => (lengths[b] ?? 0) - (lengths[a] ?? 0) || a - b);
   const bins: number[][] = [];
-  /** Bins by the room they have, last opened on top. */
+  /** Bins by their room, the last opened on top. */
   const byRoom: number[][] = Array.from({ length: capacity + 1 }, () => []);
   for (const item of longestFirst) {
     const length = lengths[item] ?? 0;

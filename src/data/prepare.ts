@@ -1,5 +1,4 @@
-// Everything from a declaration to examples that can be batched: finds the files, reads the sets, sets held-out examples
-// apart, and counts what became of each row.
+// From a declaration to examples: finds files, reads sets, and splits off held-out examples.
 import type { ChatTemplate, Tokenizer } from "../engine/index.js";
 import { checkSchema, checkSettings } from "../settings/index.js";
 import type { ExampleList } from "./batches.js";
@@ -16,7 +15,6 @@ import { findSource } from "./source.js";
 import { type HeldOut, listOf, splitSets } from "./split.js";
 import { ExampleStore } from "./store.js";
 
-/** Where the work is. */
 export type PrepareProgress =
   | { readonly phase: "fetching"; readonly set: string; readonly done: number; readonly total: number }
   | { readonly phase: "reading"; readonly set: string; readonly rows: number; readonly kept: number };
@@ -25,48 +23,44 @@ export interface PrepareOptions {
   /** What `dataSchema` reads: a mapping with sets, a list of sets, or a set. */
   readonly data: DataInput;
   readonly tokenizer: Tokenizer;
-  /** The model's chat template, for declarations that want it. */
+  /** The chat template of the model. */
   readonly chatTemplate?: ChatTemplate | undefined;
   /** Most tokens of an example. */
   readonly sequenceLength: number;
   /** Default: responses. */
   readonly loss?: LossOn | undefined;
-  /**
-   * Examples that are kept out of training: a share, or a number of them. Which ones depends on the texts of their rows
-   * alone, not on the seed, and changes little when rows are added.
-   */
+  /** Share or number of held-out examples. Which ones depends on the texts of their rows alone, not on the seed. */
   readonly heldOut?: HeldOut | undefined;
-  /** Of what is drawn at random for caps. Default 0. */
+  /** Of the samples of capped sets. Default 0. */
   readonly seed?: number | undefined;
-  /** Folder that relative paths start from. Default: the working directory. */
+  /** Folder that relative paths start from. Default: the working folder. */
   readonly folder?: string | undefined;
-  /** Memory for encoded examples before the rest goes to a temporary file. Default 512 MiB. */
+  /** Bytes of memory for encoded examples, before they go to a temporary file. Default 512 MiB. */
   readonly memory?: number | undefined;
-  /** Default: the process's. */
+  /** Default: that of the process. */
   readonly environment?: Environment | undefined;
   readonly onProgress?: ((progress: PrepareProgress) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Data that is ready to be batched. */
 export interface PreparedData {
-  /** What became of the rows, by set. */
+  /** By set. */
   readonly counts: readonly SetCounts[];
   readonly train: ExampleList;
-  /** Sets of which nothing is held out are not in it. Undefined where nothing is at all. */
+  /** The sets with held-out examples; undefined if there are none. */
   readonly heldOut: ExampleList | undefined;
-  /** For BatchStream: whether passes repeat small sets. */
+  /** Whether passes repeat small sets. */
   readonly repeat: boolean;
   /** Commits of the sets that came from the hub, by name. */
   readonly commits: Readonly<Record<string, string>>;
-  /** Lets go of memory and of the temporary file; lists cannot be read any more. */
+  /** Frees memory and the temporary file. */
   readonly close: () => void;
 }
 
 /**
- * Prepares data. The result depends on the declaration, the files, the tokenizer and the seed, on nothing else.
- * @throws {RecipeError} if the declaration has problems, all of them at once
- * @throws {DataError} if data cannot be found or read, or nothing of a set is left
+ * Prepares data. The result depends on the declaration, the files, the tokenizer and the seed alone.
+ * @throws {RecipeError} with all problems of the declaration
+ * @throws {DataError} if data cannot be found or read, or no example of a set is left
  * @throws {CancelledError} when the signal fires
  */
 export async function prepareData(options: PrepareOptions): Promise<PreparedData> {
@@ -79,7 +73,7 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
     const encoder = new Encoder({ tokenizer, template, sequenceLength, loss, tooLong, bos, eos });
     return { encoder, template: nameOf(template) };
   };
-  // What is wrong with the template is found before anything is fetched.
+  // Finds problems of the template before anything is downloaded.
   for (const { map } of plans) encoderFor(map);
   const store = new ExampleStore(options.memory);
   try {
@@ -130,12 +124,12 @@ export function checkData(value: unknown): DataDeclaration {
 
 function templateOf(declared: string, chat: ChatTemplate | undefined, map?: MappingDeclaration): PromptTemplate {
   if (declared === "plain") return "plain";
-  // Text without a prompt is no conversation that a chat template could hold.
+  // Plain text has no prompt for a chat template.
   const hasPrompts = map === undefined || !("response" in map) || map.prompt !== undefined;
   if (declared === "auto") return chat && hasPrompts ? { chat } : "plain";
   if (declared !== "chat") return { turn: declared };
   if (chat) return { chat };
-  throw new DataError("template: chat is asked for, and the model has no chat template; use plain, or write one out", {
+  throw new DataError("template: the model has no chat template. Use plain, or the text of a turn.", {
     field: "template",
   });
 }

@@ -1,4 +1,4 @@
-// What a model will see of an example, as pieces of text with what is learned of them. Data only; report/ draws it.
+// An example as the model sees it.
 import type { Tokenizer } from "../engine/index.js";
 import type { Encoded } from "./encode.js";
 

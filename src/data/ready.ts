@@ -1,12 +1,11 @@
-// Ready declarations of the data sets that the paper's experts were trained on (arXiv 2410.01335, table 3): where each
-// is, how its columns become prompts and responses, and what is filtered out. What a run declares goes before them.
+// Ready declarations of the training data of the paper (arXiv 2410.01335, table 3).
 
 import type { Language } from "../core/index.js";
 import type { FilterDeclaration } from "./filter.js";
 import type { MappingDeclaration } from "./mapping.js";
 import type { Format } from "./read/files.js";
 
-/** What a ready declaration fills in. */
+/** The fields that a ready declaration fills in. */
 export interface ReadyFields {
   readonly source?: string;
   readonly config?: string;
@@ -21,16 +20,16 @@ export interface ReadyFields {
 }
 
 export interface ReadySet {
-  /** Whether a language must be given, may be given (else all are read), or means nothing. */
+  /** Whether a language must be given, may be given (otherwise all are read), or does not apply. */
   readonly language: "required" | "optional" | "none";
-  /** What a person should know before using it. */
+  /** For people. */
   readonly note?: string;
   readonly declare: (language: Language | undefined) => ReadyFields;
 }
 
 const trim = true;
 
-/** The layout of Alpaca and Dolly. */
+/** As in Alpaca and Dolly. */
 const instructions = (instruction: string, input: string, output: string): MappingDeclaration => ({
   ...{ prompt: instruction, input, response: output, join: "\n\n", trim },
 });
@@ -50,14 +49,11 @@ const NLLB_SCORES = [
   "target_url",
 ];
 
-/**
- * The margin score above which the NLLB project took pairs for translations (arXiv 2207.04672); what the
- * files hold below it is what it threw away.
- */
-const NLLB_LEAST_SCORE = 1.06;
+/** The margin score above which the NLLB project used pairs (arXiv 2207.04672). */
+const NLLB_MIN_SCORE = 1.06;
 
-/** A sentence of which the language identifier is less sure than this is often in a related language. */
-const NLLB_LEAST_LID = 0.9;
+/** Below this score of the language identifier, sentences are often in a related language. */
+const NLLB_MIN_LID = 0.9;
 
 export const READY = {
   "orca-math": {
@@ -80,15 +76,15 @@ export const READY = {
   nllb: {
     // NLLB, mined translation pairs of English and the language (allenai/nllb): ODC-BY.
     language: "required",
-    note: "The hub holds its card only: fetch the pair's file (such as eng_Latn-swh_Latn.gz) as the card says, and give it as source.",
+    note: "The Hub has only its card. Download the file of the pair (such as eng_Latn-swh_Latn.gz) as the card describes, and set it as source.",
     declare: (language) => {
       const other = language?.code ?? "";
-      // Files are named by both codes in the order of the alphabet, and so are the sentences in them.
+      // Both codes are in alphabetical order, in file names as in columns.
       const sentences = ["eng_Latn", other].sort();
       return {
         format: "tsv",
         header: [...sentences, ...NLLB_SCORES],
-        // Fields at the end of a line are left out where they are empty.
+        // Lines may lack empty fields at their end.
         allow_short: true,
         map: {
           translation: {
@@ -101,9 +97,9 @@ export const READY = {
           trim,
         },
         filter: [
-          { column: "laser_score", at_least: NLLB_LEAST_SCORE },
-          { column: "source_lid", at_least: NLLB_LEAST_LID },
-          { column: "target_lid", at_least: NLLB_LEAST_LID },
+          { column: "laser_score", at_least: NLLB_MIN_SCORE },
+          { column: "source_lid", at_least: NLLB_MIN_LID },
+          { column: "target_lid", at_least: NLLB_MIN_LID },
         ],
       };
     },
@@ -111,7 +107,7 @@ export const READY = {
   xp3mt: {
     // xP3mt, tasks with machine-translated prompts (bigscience/xP3mt): Apache-2.0.
     language: "required",
-    note: "Files of FLORES are left out, as the paper does, for they are evaluated on.",
+    note: "Files of FLORES are left out, as in the paper, which evaluates on them.",
     declare: (language) => ({
       source: "bigscience/xP3mt",
       files: [`${language?.short}/*.{jsonl,parquet}`],
@@ -122,7 +118,7 @@ export const READY = {
   inkuba: {
     // Inkuba-Instruct: Hausa, Swahili, Xhosa, Yoruba, Zulu (lelapa/Inkuba-instruct): CC BY-NC 4.0.
     language: "required",
-    note: "Its terms must be accepted on its page. It holds data of AfriQA and SIB-200; look for contamination.",
+    note: "Accept its terms on its page. It has data of AfriQA and SIB-200; check for contamination.",
     declare: (language) => ({
       source: "lelapa/Inkuba-instruct",
       split: `${language?.name === "Zulu" ? "isizulu" : language?.name.toLowerCase()}_train`,
@@ -149,7 +145,7 @@ export const READY = {
     declare: (language) => ({
       source: "ai4bharat/indic-align",
       config: "Indic_ShareLlama",
-      // A column for each language, or one for all in the configurations that are not translated.
+      // Translated configurations have a column per language.
       map: conversation([language?.code ?? "", "interactions"]),
     }),
   },

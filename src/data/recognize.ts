@@ -1,4 +1,4 @@
-// The mapping of rows whose columns have names that everybody uses, where a declaration gives none.
+// The mapping of a set that declares none, by common names of columns.
 import { formatSome } from "../core/index.js";
 import { valueAt } from "../settings/index.js";
 import { isPresent } from "./field.js";
@@ -8,7 +8,7 @@ import type { RowBatch } from "./read/row.js";
 
 const CONVERSATIONS = ["messages", "conversations", "conversation"] as const;
 
-/** Columns of a prompt and a response, the first that fit; `input` is taken where it is there. */
+/** Columns of a prompt and a response; the first that exist are read, with `input` if it exists. */
 const PAIRS = [
   { prompt: "prompt", response: "response" },
   { prompt: "prompt", response: "completion" },
@@ -20,13 +20,13 @@ const PAIRS = [
 const SYSTEMS = ["system", "system_prompt"] as const;
 const TEXT = "text";
 
-/** All columns that may be recognized, so that no others have to be read. */
+/** All columns that may be recognized. */
 export const KNOWN_COLUMNS: readonly string[] = [
   ...new Set([...CONVERSATIONS, ...PAIRS.flatMap((pair) => Object.values(pair)), ...SYSTEMS, TEXT]),
 ];
 
 /**
- * How the rows of a set become examples: as declared, or by the names of their columns.
+ * The declared mapping, otherwise one by the names of the columns.
  * @param batch the first rows of a file
  * @throws {DataError} if nothing is declared, and no column has a known name
  */
@@ -46,7 +46,7 @@ export function mappingOf(declared: MappingDeclaration | undefined, batch: RowBa
   }
   if (has(TEXT)) return mappingSchema.parse({ response: TEXT });
   throw new DataError(
-    `${batch.file}: no column has a known name; its columns are ${formatSome([...columns], 40)}. Say which hold the prompt and the response, such as { source: FILE, map: { prompt: COLUMN, response: COLUMN } }, or name them messages, prompt and response, instruction and output, question and answer, or text`,
+    `${batch.file}: no column has a known name, only ${formatSome([...columns], 40)}. Name those of prompt and response, as in { source: FILE, map: { prompt: COLUMN, response: COLUMN } }, or rename them to messages, prompt and response, instruction and output, question and answer, or text.`,
     { file: batch.file, field: "map" },
   );
 }
@@ -55,13 +55,13 @@ export function columnsOf({ columns, rows }: RowBatch): ReadonlySet<string> {
   return new Set(columns ?? rows.flatMap((row) => Object.keys(row)));
 }
 
-/** Columns of which a file has none; each is a list of alternatives. */
+/** The columns that are missing. @param wanted lists of alternatives */
 export function missingColumns(wanted: readonly (readonly string[])[], present: ReadonlySet<string>): string[] {
   const missing = wanted.filter((alternatives) => !alternatives.some((column) => isPresent(column, present)));
   return [...new Set(missing.map((alternatives) => alternatives.join(" or ")))];
 }
 
-/** Where a message says whose it is and what: `role` and `content`, or ShareGPT's `from` and `value`. */
+/** The fields of a message: `role` and `content`, or ShareGPT's `from` and `value`. */
 function namesIn({ rows }: RowBatch, column: string): { role?: string; content?: string } {
   for (const row of rows) {
     const value = valueAt(row, column);

@@ -1,4 +1,4 @@
-// How a conversation is written as one text, and which parts of that text are responses.
+// Conversations as text, with marked responses.
 import { RecipeError } from "../core/index.js";
 import { type ChatTemplate, renderWithSpans } from "../engine/index.js";
 import { fillTemplate, parseTemplate } from "../settings/index.js";

@@ -1,4 +1,4 @@
-// The files of a set, wherever they are: on this machine, or on the hub.
+// The files of a set, on this machine or on the Hub.
 import { isAbsolute, join } from "node:path";
 import { didYouMean } from "../core/index.js";
 import { type Environment, hubDataset, isHubName } from "./hub/index.js";
@@ -7,7 +7,6 @@ import { localFiles } from "./read/files.js";
 import { isPattern, matcherOf } from "./read/glob.js";
 import { READY_NAMES } from "./ready.js";
 
-/** What of a set says where its files are. */
 export interface SourceDeclaration {
   readonly source: string;
   readonly config?: string | undefined;
@@ -18,26 +17,26 @@ export interface SourceDeclaration {
 }
 
 export interface SourceOptions {
-  /** Folder that relative paths start from. Default: the working directory. */
+  /** Folder that relative paths start from. Default: the working folder. */
   readonly folder?: string | undefined;
   readonly environment?: Environment | undefined;
   readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Files of a source, sorted by name, and the commit if they are the hub's. */
+/** Files sorted by name, and their commit on the Hub. */
 export interface FoundSource {
   readonly files: readonly string[];
   readonly commit: string | undefined;
 }
 
-/** Says that the hub is meant, whatever lies in the working directory. */
+/** A data set on the Hub, whatever exists here. */
 const HUB_PREFIX = /^(hub:|hf:\/\/datasets\/)/;
 
 /**
- * Finds a source: what exists here under that name, else a pattern, else a data set of the hub (`organisation/name`, or
- * with `hub:` in front whatever exists here).
- * @throws {DataError} if there is neither; fields of the hub beside local files are refused as well
+ * Finds the files of a source: a file or folder of that name, otherwise a pattern, otherwise a data set of the Hub
+ * (`organisation/name`; `hub:organisation/name` whatever exists here).
+ * @throws {DataError} if there is none, or local files are declared with fields for the Hub
  */
 export async function findSource(declaration: SourceDeclaration, options: SourceOptions = {}): Promise<FoundSource> {
   const { source } = declaration;
@@ -47,7 +46,7 @@ export async function findSource(declaration: SourceDeclaration, options: Source
     const field = (["config", "split", "revision"] as const).find((name) => declaration[name] !== undefined);
     if (field === undefined) return { files: local, commit: undefined };
     throw new DataError(
-      `${source} is a file or folder here, for which ${field} means nothing; leave it out, or write hub:${source} if the hub is meant`,
+      `${source} is a file or folder, which has no ${field}. Remove ${field}, or write hub:${source} for the data set on the Hub.`,
       { file: source, field },
     );
   }
@@ -76,7 +75,7 @@ async function findLocal(path: string, { files, exclude }: SourceDeclaration): P
     return excluded.some((matches) => matches(relative.replaceAll("\\", "/"))) ? [] : [file];
   });
   if (kept.length > 0) return kept;
-  throw new DataError(`${path} has no file left that is not excluded, or none like ${files?.join(", ")}`, {
+  throw new DataError(`${path} has no file that matches ${files?.join(", ") ?? "the source"} and is not excluded`, {
     file: path,
   });
 }

@@ -1,17 +1,16 @@
-// Held-out examples: which of the kept they are, and lists of examples out of the store.
+// Held-out examples, and lists of examples in the store.
 import { createHash } from "node:crypto";
 import type { ExampleList } from "./batches.js";
 import type { Kept } from "./collect.js";
 import { DataError } from "./read/data-error.js";
 import type { ExampleStore } from "./store.js";
 
-/** How much is kept out of training. */
 export type HeldOut = { readonly share: number } | { readonly samples: number };
 
 /**
- * Parts examples by the hashes of their rows: those below the share, or the ones of the least hashes. So examples of one
- * row, and rows of the same texts, are on one side; and a number may be exceeded by the last row's examples.
- * @throws {DataError} if nothing would be left to train on
+ * Holds out examples by the hashes of their rows: those below a share, or a number of the smallest. Examples of equal rows
+ * stay together, so there may be a few more than the number.
+ * @throws {DataError} if no example would be left to train on
  */
 export function splitSets(
   sets: readonly (readonly Kept[])[],
@@ -25,13 +24,13 @@ export function splitSets(
   };
 }
 
-/** The least hash that is not held out. */
+/** The smallest hash that is not held out. */
 function boundOf(kept: readonly Kept[], samples: number): number {
   const hashes = kept.map(({ split }) => split).sort((a, b) => a - b);
   const last = hashes[samples - 1];
   const bound = last === undefined ? undefined : hashes.find((hash) => hash > last);
   if (bound !== undefined) return bound;
-  throw new DataError(`${samples} examples cannot be held out of ${kept.length} and leave any to train on`, {
+  throw new DataError(`holdout: cannot hold out ${samples} of ${kept.length} examples and leave any to train on`, {
     field: "holdout",
   });
 }

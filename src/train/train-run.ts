@@ -1,5 +1,4 @@
-// A run from its file to its result: opens the base, prepares the data, settles what depends on both, trains, and makes
-// what was asked for at the end. The loop is trainer.ts.
+// A run from base and data to its result.
 
 import { join, resolve } from "node:path";
 import { CheckpointError, exists, formatSome, RecipeError } from "../core/index.js";
@@ -46,9 +45,9 @@ import { type TrlFolder, writeTrlRun } from "./trl/write.js";
 
 export interface RunOptions {
   readonly run: Run;
-  /** Folder that a relative path of `base` starts from; the working folder by default. `out` starts from the working folder. */
+  /** Folder that a relative `base` starts from; default the working folder, from which `out` starts. */
   readonly folder?: string | undefined;
-  /** Folder that relative paths of the data start from; by default that of the base. */
+  /** Folder that relative paths of data start from; default `folder`. */
   readonly dataFolder?: string | undefined;
   readonly resume?: boolean | undefined;
   readonly force?: boolean | undefined;
@@ -59,12 +58,12 @@ export interface RunOptions {
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
 }
 
-/** A run with everything opened and settled; nothing has been trained. */
+/** A run whose base and data are open. */
 export interface PreparedRun {
   readonly base: OpenedPlan;
   readonly source: ModelSource;
   readonly settings: RunSettings;
-  /** Names of all tensors that learn, or that factors are made for. */
+  /** Names of all tensors that are trained, or that get factors. */
   readonly trained: ReadonlySet<string>;
   readonly lora: LoraPlan | undefined;
   readonly streams: readonly PreparedStream[];
@@ -77,37 +76,37 @@ export interface PreparedStream {
   readonly counts: readonly SetCounts[];
   readonly data: PreparedData;
   readonly batches: BatchStream;
-  /** The same stream at another place. */
+  /** The same stream at another position. */
   readonly openAt: (position?: BatchPosition) => BatchStream;
-  /** How the sequences of a batch begin. */
+  /** How the sequences of a batch begin, for messages. */
   readonly describe: (batch: Batch) => string;
-  /** What learns from it; undefined for all. */
+  /** Names of the tensors that it trains; undefined for all. */
   readonly trained: ReadonlySet<string> | undefined;
 }
 
 export interface RunResult extends TrainResult {
-  /** The base with the factors folded in, where that was asked for. */
+  /** The base with the factors merged in (lora.merge). */
   readonly merged: string | null;
   readonly counts: Readonly<Record<string, readonly SetCounts[]>>;
 }
 
 /**
- * Trains as a run says.
- * @throws {RecipeError | DataError | CheckpointError} if the run cannot be prepared
- * @throws see `train` for what can go wrong later
+ * Trains.
+ * @throws {RecipeError | DataError | CheckpointError} if base or data cannot be used
+ * @throws as `train` does
  */
 export async function trainRun(options: RunOptions): Promise<RunResult> {
   const { run, resume, force, signal, onProgress, onReady } = options;
-  // Before base and data are read, which takes long.
+  // Fails here if it is missing, before base and data are read.
   await loadRuntime();
   const prepared = await prepareRun(options);
   try {
     onReady?.(prepared);
-    const folding = run.lora?.merge ? plainBase(prepared.base) : undefined;
-    const result = await train({ ...(await loopOf(prepared, options)), signal, resume, force, onProgress });
+    const mergeBase = run.lora?.merge ? baseToMerge(prepared.base) : undefined;
+    const result = await train({ ...(await trainOptions(prepared, options)), signal, resume, force, onProgress });
     return {
       ...result,
-      merged: folding === undefined ? null : await foldIn(run, folding, result.last, signal),
+      merged: mergeBase === undefined ? null : await mergeAdapter(run, mergeBase, result.last, signal),
       counts: Object.fromEntries(prepared.streams.map(({ name, counts }) => [name, counts])),
     };
   } finally {
@@ -117,19 +116,19 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
 
 export interface HandOverOptions extends Omit<RunOptions, "resume" | "force" | "onProgress"> {
   readonly cluster?: TrlCluster | undefined;
-  /** Steps whose sequences were written, of all. */
+  /** Called with steps. */
   readonly onWritten?: ((done: number, of: number) => void) | undefined;
 }
 
 /**
- * Writes a run as a folder for TRL and PEFT, in place of the run's own: the same sequences, rates and parts.
- * @throws {RecipeError} with everything that cannot be carried over, by name
+ * Writes a run as a folder for TRL and PEFT, with the same sequences, rates and parts.
+ * @throws {RecipeError} with every field that TRL cannot follow
  * @throws {OutputError} if the folder is not empty
  */
 export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> {
   const { run, signal, cluster, onReady, onWritten } = options;
   if (run.lora?.merge) {
-    throw new RecipeError("lora.merge is not done by TRL; merge its adapter afterwards, as FOLDER+ADAPTER", [], {
+    throw new RecipeError("TRL does not support lora.merge. Merge its adapter afterwards, as FOLDER+ADAPTER.", [], {
       field: "lora.merge",
     });
   }
@@ -140,7 +139,7 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
     return await writeTrlRun({
       ...{
         folder: run.out,
-        training: await loopOf(prepared, options),
+        training: await trainOptions(prepared, options),
         pad: tokenizer.pad,
         cluster,
         signal,
@@ -152,8 +151,7 @@ export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> 
   }
 }
 
-/** What the loop of training is told. */
-async function loopOf(
+async function trainOptions(
   prepared: PreparedRun,
   { run, folder }: Pick<RunOptions, "run" | "folder">,
 ): Promise<TrainOptions> {
@@ -162,7 +160,9 @@ async function loopOf(
     ? resolveSelection(run.revert, { tensors: source.tensors, layers: source.config.layers, field: "revert" })
     : undefined;
   if (revert && lora)
-    throw new RecipeError("revert is for full fine-tuning; leave layers out of train instead", [], { field: "revert" });
+    throw new RecipeError("revert is for full fine-tuning. Leave layers out of train instead.", [], {
+      field: "revert",
+    });
   return {
     ...{ run, base, source, trained, lora, settings, revert },
     baseName: await baseNameOf(run, folder),
@@ -170,7 +170,7 @@ async function loopOf(
     streams: streams.map(
       (stream): TrainingStream => ({
         batches: batchSource(stream.name, stream.openAt, stream.describe),
-        trained: learners(stream, lora),
+        trained: parametersOf(stream, lora),
       }),
     ),
     holdout: streams.flatMap(({ data }) => (data.heldOut ? [...inOrder(data.heldOut, run, settings)] : [])),
@@ -178,7 +178,7 @@ async function loopOf(
   };
 }
 
-/** Opens base and data and settles what depends on them. */
+/** Opens base and data, and settles what depends on them. */
 export async function prepareRun(options: Omit<RunOptions, "resume" | "force">): Promise<PreparedRun> {
   const { run, folder, dataFolder = folder, signal, onPrepare } = options;
   const base = await planSoup({ models: [run.base] }, folder);
@@ -192,10 +192,9 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   const select = (selection: string, field: string): ReadonlySet<string> => {
     const chosen = resolveSelection(selection, { tensors: source.tensors, layers: source.config.layers, field });
     const known = new Set([...chosen].filter((name) => own.has(name)));
-    if (known.size === 0)
-      throw new RecipeError(`${field}: ${selection} has nothing of the decoder in it`, [], { field });
+    if (known.size === 0) throw new RecipeError(`${field}: ${selection} is outside the decoder`, [], { field });
     if (known.size < chosen.size)
-      notes.push(`${chosen.size - known.size} tensors of ${field} are no part of the decoder and stay as they are`);
+      notes.push(`${chosen.size - known.size} tensors of ${field} are outside the decoder and not trained`);
     return known;
   };
 
@@ -236,7 +235,7 @@ export async function prepareRun(options: Omit<RunOptions, "resume" | "force">):
   }
 }
 
-/** A tokenizer may have more tokens than its model, as long as the data does without them. */
+/** A tokenizer may have more tokens than its model, if the data has none of them. */
 function requireKnownTokens({ train, heldOut }: PreparedData, tokenizer: Tokenizer, size: number): void {
   if (tokenizer.vocabularySize <= size) return;
   for (const list of heldOut ? [train, heldOut] : [train]) {
@@ -245,8 +244,7 @@ function requireKnownTokens({ train, heldOut }: PreparedData, tokenizer: Tokeniz
         const unknown = list.get(set, index).ids.find((id) => id >= size);
         if (unknown === undefined) continue;
         throw new CheckpointError(
-          `${name} has the token ${unknown} (${JSON.stringify(tokenizer.tokenOf(unknown) ?? "")}), and the model has embeddings for 0 to ${size - 1}; ` +
-            "take the tokenizer that belongs to the model, or a base whose vocabulary was extended",
+          `${name} has the token ${unknown} (${JSON.stringify(tokenizer.tokenOf(unknown) ?? "")}), but the model has embeddings for 0 to ${size - 1}. Use the tokenizer of the model, or a base whose vocabulary was extended.`,
           { field: "data", expected: `below ${size}`, actual: String(unknown) },
         );
       }
@@ -264,17 +262,17 @@ function streamOf(
   { batch, packing, seed }: Run,
   options: Pick<BatchOptions, "sequenceLength" | "pad" | "from">,
 ): BatchStream {
-  // Padding is neither seen nor learned, so that examples of like length share a batch only saves time.
+  // Bucketing only saves time, as padding is neither attended to nor learned.
   return new BatchStream({ ...{ examples, repeat, batch, packing, seed, bucketing: !packing }, ...options });
 }
 
-/** Held-out examples, once, in their order. */
+/** Held-out examples, once each. */
 function inOrder(examples: ExampleList, run: Run, { sequenceLength }: RunSettings): BatchStream {
   const { batch, seed } = run;
   return new BatchStream({ ...{ examples, sequenceLength, batch, seed, shuffle: false, bucketing: true, passes: 1 } });
 }
 
-/** One pass over the longest stream; where several take turns, as much of each of the others. */
+/** One pass over the longest stream, and as much of the others. */
 function sizeOf(streams: readonly PreparedStream[]): RunData {
   const longest = (sizeOf: (batches: BatchStream) => number) =>
     streams.length * Math.max(...streams.map(({ batches }) => sizeOf(batches)));
@@ -284,15 +282,11 @@ function sizeOf(streams: readonly PreparedStream[]): RunData {
   };
 }
 
-/**
- * Batches as the loop of training takes them.
- * @param openAt the stream, at its beginning or at another place
- * @param describe what a batch holds, for people
- */
-export function batchSource(
+/** Batches for the training loop. */
+function batchSource(
   name: string,
   openAt: (position?: BatchPosition) => BatchStream,
-  describe?: (batch: Batch) => string,
+  describe: (batch: Batch) => string,
 ): BatchSource {
   let stream = openAt();
   let count = 0;
@@ -305,7 +299,7 @@ export function batchSource(
         ...batch,
         samples: batch.examples,
         get name() {
-          return `batch ${number} of ${name}${describe ? ` (${describe(batch)})` : ""}`;
+          return `batch ${number} of ${name} (${describe(batch)})`;
         },
       } satisfies TrainingBatch;
     },
@@ -321,7 +315,7 @@ export function batchSource(
 const SHOWN_TOKENS = 40;
 const SHOWN_CHARACTERS = 70;
 
-/** How the sequences of a batch begin, for people who look for them in their data. */
+/** How the sequences of a batch begin, so that people find them in their data. */
 function beginningsOf({ rows, time, ids, segments }: Batch, tokenizer: Tokenizer): string {
   const begins = Array.from({ length: rows }, (_, row) => {
     const place = Array.from({ length: Math.min(SHOWN_TOKENS, time) }, (_, i) => row * time + i);
@@ -334,8 +328,8 @@ function beginningsOf({ rows, time, ids, segments }: Batch, tokenizer: Tokenizer
   return formatSome(begins, 2);
 }
 
-/** Parameters that a stream's batches update: its tensors, or their factors. */
-function learners({ trained }: PreparedStream, lora: LoraPlan | undefined): ReadonlySet<string> | undefined {
+/** Names of the parameters that a stream updates: its tensors, or their factors. */
+function parametersOf({ trained }: PreparedStream, lora: LoraPlan | undefined): ReadonlySet<string> | undefined {
   if (!trained || !lora) return trained;
   return new Set(
     lora.modules.filter(({ tensor }) => trained.has(tensor)).flatMap((module) => Object.values(factorNames(module))),
@@ -348,23 +342,22 @@ function inputsOf({ base, streams }: PreparedRun): Record<string, string> {
   return Object.fromEntries([...sources, ...data]) as Record<string, string>;
 }
 
-/** What adapters call their base: its path where it is one, as their own folder may be anywhere; else its name. */
+/** The base that adapters name: an absolute path if it is a folder, otherwise its name. */
 async function baseNameOf({ base }: Run, folder = "."): Promise<string> {
   const path = resolve(folder, base);
   return (await exists(path)) ? path : base;
 }
 
-/** The folder that factors can be folded into. @throws {RecipeError} if it has an adapter of its own */
-function plainBase({ sources }: OpenedPlan): string {
+/** The folder that factors are merged into. @throws {RecipeError} if it has an adapter of its own */
+function baseToMerge({ sources }: OpenedPlan): string {
   const [checkpoint] = sources.values();
   if (checkpoint && !checkpoint.adapter) return checkpoint.folder;
-  throw new RecipeError("lora.merge folds factors into a plain base; merge the base's own adapter first", [], {
+  throw new RecipeError("lora.merge needs a base without an adapter. Merge the adapter of the base first.", [], {
     field: "lora.merge",
   });
 }
 
-/** Writes the base with the factors added: a merge of one model. */
-async function foldIn(run: Run, base: string, adapter: string, signal?: AbortSignal): Promise<string> {
+async function mergeAdapter(run: Run, base: string, adapter: string, signal?: AbortSignal): Promise<string> {
   const out = join(run.out, RUN_FILES.merged);
   const opened = await planSoup({ models: [`${base}+${resolve(adapter)}`], dtype: run.save_dtype });
   await executePlan(opened, { out, force: true, ...(signal ? { signal } : {}) });

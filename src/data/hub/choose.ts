@@ -1,5 +1,5 @@
-// Which files of a data set make up a configuration and a split: by what its card (README.md) says, or by the names of
-// the files, as the `datasets` library reads them (its documentation, "Structure your repository"). Pure functions.
+// The files of a configuration and split: as the card (README.md) of a data set lists them, or by their names, as in the
+// `datasets` library ("Structure your repository").
 
 import { parseDocument } from "yaml";
 import { formatSome, groupBy } from "../../core/index.js";
@@ -7,17 +7,15 @@ import { DataError } from "../read/data-error.js";
 import { byName, type Format, formatOfName, isDataName } from "../read/files.js";
 import { matcherOf } from "../read/glob.js";
 
-/** What is asked for. */
 export interface Choice {
   readonly config?: string | undefined;
   readonly split?: string | undefined;
-  /** Patterns of paths, instead of a configuration and a split. */
+  /** Patterns of files, instead of a configuration and a split. */
   readonly files?: readonly string[] | undefined;
-  /** Patterns of paths to leave out. */
+  /** Patterns of files to leave out. */
   readonly exclude?: readonly string[] | undefined;
 }
 
-/** A configuration as a card declares it. */
 interface CardConfig {
   readonly name: string;
   readonly isDefault: boolean;
@@ -25,11 +23,10 @@ interface CardConfig {
 }
 
 /**
- * Chooses files.
  * @param paths all files of the data set
  * @param card text of its README.md, if it has one
  * @returns paths sorted by name, at least one
- * @throws {DataError} that names the configurations, splits or files there are, if the wanted ones are not among them
+ * @throws {DataError} if there is no such configuration, split or file; it lists those there are
  */
 export function chooseFiles(
   name: string,
@@ -50,7 +47,7 @@ export function chooseFiles(
   throw new DataError(
     choice.files
       ? `${name} has no file like ${choice.files.join(", ")}; it has ${formatSome(data.length > 0 ? data : present, 8)}`
-      : `${name} holds no data files that are known here (it has ${formatSome(present, 8)}); if it is made by a script, fetch its data yourself and name the files, or try revision: refs/convert/parquet`,
+      : `${name} has no data files in a supported format; it has ${formatSome(present, 8)}. If a script makes its data, try revision: refs/convert/parquet, or download the data and name the files.`,
   );
 }
 
@@ -59,14 +56,12 @@ function anyOf(patterns: readonly string[]): (path: string) => boolean {
   return (path) => matchers.some((matches) => matches(path));
 }
 
-// ---- by the card
-
-/** Configurations that the YAML head of a card declares with their files; none if it declares none. */
+/** The configurations in the YAML head of a card, with their files. */
 function cardConfigs(card: string): CardConfig[] {
   const head = /^---\r?\n(.*?)\r?\n---/s.exec(card)?.[1];
   if (head === undefined) return [];
   const document = parseDocument(head, { prettyErrors: false, logLevel: "silent" });
-  // A card that is not YAML, or whose aliases multiply, declares nothing.
+  // Cards with broken YAML, or with aliases that multiply, have no configurations.
   if (document.errors.length > 0) return [];
   let content: unknown;
   try {
@@ -121,7 +116,7 @@ function byCard(name: string, paths: readonly string[], configs: readonly CardCo
 
 const isTrain = ({ split }: { readonly split: string }) => split === "train";
 
-/** The one that is named, or else the preferred or only one. */
+/** The named one, otherwise the preferred or the only one. */
 function pick<T>(
   where: string,
   what: string,
@@ -139,13 +134,11 @@ function pick<T>(
   const names = formatSome(all.map(nameOf), 12);
   throw new DataError(
     wanted === undefined
-      ? `${where} has several ${what}s; say which one (${field}: ${names})`
+      ? `${where} has several ${what}s. Choose one (${field}: ${names}).`
       : `${where} has no ${what} ${JSON.stringify(wanted)}; it has ${names}`,
     { field },
   );
 }
-
-// ---- by the names of files
 
 const SPLIT_WORDS: readonly (readonly [split: string, words: RegExp])[] = [
   ["train", /(^|[^a-z])train(ing)?([^a-z]|$)/],
@@ -153,7 +146,7 @@ const SPLIT_WORDS: readonly (readonly [split: string, words: RegExp])[] = [
   ["test", /(^|[^a-z])(test|testing|eval|evaluation)([^a-z]|$)/],
 ];
 
-/** `train-00000-of-00005.parquet`: a shard of the split that it names. */
+/** `train-00000-of-00005.parquet`: a shard of train. */
 const SHARD = /(?:^|\/)([\w.]+)-\d{4,}-of-\d{4,}(?:-[0-9a-f]+)?\.[a-z.]+$/i;
 
 function splitOfName(path: string): string | undefined {
@@ -176,14 +169,14 @@ function byNames(name: string, paths: readonly string[], choice: Choice): string
   }
   if (data.length === 0) return [];
   const splits = [...new Set(data.map(splitOfName))];
-  // Where no name tells of a split, all of it is for training; where some do, the others belong to none.
+  // Without a split in any name, all files are for training.
   if (splits.every((split) => split === undefined) && (choice.split ?? "train") === "train") return data;
   const named = splits.filter((split) => split !== undefined).map((split) => ({ split }));
   const { split } = pick(name, "split", "split", choice.split, named, (one) => one.split, isTrain);
   return data.filter((path) => splitOfName(path) === split);
 }
 
-/** A data set is in one format; what lies beside it in another is something else. */
+/** A data set has one format; files of others are not part of it. */
 function mostCommonFormat(paths: readonly string[]): string[] {
   const counts = new Map<Format | undefined, number>();
   for (const path of paths) counts.set(formatOfName(path), (counts.get(formatOfName(path)) ?? 0) + 1);
@@ -191,10 +184,7 @@ function mostCommonFormat(paths: readonly string[]): string[] {
   return paths.filter((path) => formatOfName(path) === best?.[0]);
 }
 
-/**
- * What is missing of files that come in numbered parts (`x-00000-of-00002`), by the counts in the names of those that
- * are there; one line for each set of parts.
- */
+/** Missing parts of numbered files (`x-00000-of-00002`), one line for each set of parts. */
 export function missingShards(paths: readonly string[]): string[] {
   const shards = paths.flatMap((path) => {
     const [, stem, count] = /^(.+)-\d{4,}-of-(\d{4,})/.exec(path) ?? [];

@@ -1,5 +1,5 @@
-// The cache folder of huggingface_hub, as that library lays it out: blobs by their hash, snapshots of links to them, and
-// refs that say which commit a branch or tag meant. Nothing here asks the network.
+// The cache of huggingface_hub: blobs by their hash, snapshots of links to them, and refs with the commits of branches and
+// tags.
 
 import { copyFile, mkdir, readdir, readFile, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
@@ -8,7 +8,6 @@ import { DataError } from "../read/data-error.js";
 
 const COMMIT = /^[0-9a-f]{40}$/;
 
-/** Whether a text is a commit's full hash. */
 export function isCommit(text: string): boolean {
   return COMMIT.test(text);
 }
@@ -22,17 +21,17 @@ export class DatasetCache {
     this.folder = join(cache, `datasets--${name.replaceAll("/", "--")}`);
   }
 
-  /** Where the content with this hash (git's or SHA-256) is kept. */
+  /** The file with the content of this hash (git's or SHA-256). */
   blob(hash: string): string {
     return join(this.folder, "blobs", hash);
   }
 
-  /** Where a file of a commit is found. */
+  /** A file of a commit. */
   snapshot(commit: string, path: string): string {
     return join(this.folder, "snapshots", commit, ...checkedPath(path).split("/"));
   }
 
-  /** The commit that a branch or tag meant when it was last asked for, or the commit itself if it is here. */
+  /** The commit of a branch or tag when it was last downloaded. */
   async commitOf(revision: string): Promise<string | undefined> {
     if (isCommit(revision)) return revision;
     try {
@@ -44,7 +43,7 @@ export class DatasetCache {
     }
   }
 
-  /** Notes what a branch or tag means now. */
+  /** Stores the commit of a branch or tag. */
   async remember(revision: string, commit: string): Promise<void> {
     if (isCommit(revision) || (await this.commitOf(revision)) === commit) return;
     const file = this.#ref(revision);
@@ -52,7 +51,7 @@ export class DatasetCache {
     await writeFileAtomically(file, commit);
   }
 
-  /** Makes a blob appear as a file of a commit: by a relative link, or by a copy where links are not allowed. */
+  /** Links a file of a commit to its blob, or copies the blob where links are not allowed. */
   async link(commit: string, path: string, hash: string): Promise<string> {
     const file = this.snapshot(commit, path);
     await mkdir(dirname(file), { recursive: true });
@@ -67,7 +66,7 @@ export class DatasetCache {
     return file;
   }
 
-  /** Paths of the files of a commit that are here, with forward slashes. */
+  /** Paths of the files of a commit in the cache, with forward slashes. */
   async paths(commit: string): Promise<string[]> {
     const found: string[] = [];
     const root = join(this.folder, "snapshots", commit);
@@ -91,7 +90,7 @@ export class DatasetCache {
   }
 }
 
-/** Size of a file in bytes, or undefined where there is none (or a link that leads nowhere). */
+/** Size of a file in bytes; undefined if it is missing. */
 export async function sizeOf(file: string): Promise<number | undefined> {
   try {
     const stats = await stat(file);
@@ -102,13 +101,10 @@ export async function sizeOf(file: string): Promise<number | undefined> {
   }
 }
 
-/**
- * Paths come from the hub, and are joined to a folder of this machine: none may lead out of it, on any system.
- * @throws {DataError} if this one might
- */
+/** @throws {DataError} if a path of the Hub might lead out of the folder that it is joined to, on any system */
 export function checkedPath(path: string): string {
   const parts = path.split("/");
   const isSafe = parts.every((part) => part !== "" && part !== "." && part !== ".." && !/[\\:\0]/.test(part));
   if (isSafe) return path;
-  throw new DataError(`the hub names a file ${JSON.stringify(path)}, which is not a path within a data set`);
+  throw new DataError(`${JSON.stringify(path)} is not a path in a data set, but the Hub lists it`);
 }

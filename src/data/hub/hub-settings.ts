@@ -1,5 +1,4 @@
-// Where the hub is, who asks, and where its files are kept: the environment variables of huggingface_hub, with the
-// meaning they have there (huggingface_hub 1.33, constants.py and utils/_auth.py), so that one cache serves both.
+// The environment variables of huggingface_hub, as in huggingface_hub 1.33 (constants.py, utils/_auth.py).
 
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
@@ -7,12 +6,12 @@ import { join } from "node:path";
 import { isSystemError } from "../../core/index.js";
 
 export interface HubSettings {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly endpoint: string;
   readonly token: string | undefined;
-  /** Whether only the cache may be asked. */
+  /** Whether only the cache may be used. */
   readonly offline: boolean;
-  /** The folder of the cache. */
+  /** Folder of the cache. */
   readonly cache: string;
 }
 

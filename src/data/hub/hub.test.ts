@@ -1,4 +1,4 @@
-// The hub, faked by a server on this machine: what is asked of it, what is kept of it, and what becomes of interruptions.
+// The Hub, faked by a local server.
 import { createHash } from "node:crypto";
 import {
   existsSync,
@@ -164,7 +164,7 @@ describe("the cache", () => {
     expect(await fetchSet({}, { HF_HUB_OFFLINE: "1" })).toEqual(first);
     expect(await fetchSet({ revision: COMMIT }, { HF_HUB_OFFLINE: "yes" })).toEqual(first);
     expect(requests).toEqual([]);
-    await expect(fetchSet({ split: "test" }, { HF_HUB_OFFLINE: "1" })).rejects.toThrow(/holds no data files|no file/);
+    await expect(fetchSet({ split: "test" }, { HF_HUB_OFFLINE: "1" })).rejects.toThrow(/has no data files|no file/);
     await expect(fetchSet({ revision: "v1" }, { HF_HUB_OFFLINE: "1" })).rejects.toThrow(/v1\) is not in the cache/);
     rmSync(join(folderOf(), "snapshots", COMMIT, "sw/train-00001-of-00002.jsonl"));
     await expect(fetchSet({}, { HF_HUB_OFFLINE: "1" })).rejects.toThrow(
@@ -250,7 +250,7 @@ describe("downloads", () => {
     "refuse the path %s",
     async (path) => {
       files[path] = { content: Buffer.from("[]") };
-      await expect(fetchSet()).rejects.toThrow(/not a path within a data set/);
+      await expect(fetchSet()).rejects.toThrow(/is not a path in a data set/);
     },
   );
 });
@@ -321,7 +321,7 @@ describe("the choice of files", () => {
       'd, sw, has no split "dev"; it has train, test',
     );
     expect(() => chooseFiles("d", all, CARD.replace("  default: true\n", ""), {})).toThrow(
-      /several configurations; say which one \(config: sw, te\)/,
+      /several configurations\. Choose one \(config: sw, te\)/,
     );
   });
 
@@ -343,7 +343,7 @@ describe("the choice of files", () => {
     expect(chooseFiles("d", ["sw/x.json", "te/x.json"], undefined, { config: "te" })).toEqual(["te/x.json"]);
     expect(() => chooseFiles("d", ["sw/x.json"], undefined, { config: "te" })).toThrow(/its folders are sw/);
     expect(() => chooseFiles("d", ["nllb.py", "README.md"], undefined, {})).toThrow(
-      /holds no data files .* refs\/convert\/parquet/,
+      /has no data files .* refs\/convert\/parquet/,
     );
   });
 
@@ -386,7 +386,7 @@ describe("a source", () => {
     expect((await findSource({ source: NAME, files: ["sub/*"] }, options)).files).toEqual(here(["sub/b.json"]));
     expect((await findSource({ source: NAME, exclude: ["sub/*"] }, options)).files).toEqual(here(["a.json"]));
     await expect(findSource({ source: NAME, split: "train" }, options)).rejects.toThrow(
-      /split means nothing; .* hub:org\/data\.set/,
+      /has no split\. .* hub:org\/data\.set/,
     );
     expect((await findSource({ source: `hub:${NAME}`, split: "train" }, options)).commit).toBe(COMMIT);
     expect((await findSource({ source: NAME }, { folder: root, environment: environment() })).commit).toBe(COMMIT);

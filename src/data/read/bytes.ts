@@ -1,4 +1,4 @@
-// The bytes of a text file, unpacked if they are gzip. Which it is, its first bytes say, not its name.
+// The bytes of a text file, unpacked if its first bytes are those of gzip.
 
 import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
@@ -7,23 +7,22 @@ import { createGunzip } from "node:zlib";
 import { isAnySystemError } from "../../core/index.js";
 import { DataError } from "./data-error.js";
 
-/** Large enough that a file is read in few steps, small enough to hold several. */
 const CHUNK_BYTES = 2 ** 18;
 
-/** First bytes of what is not text, and what to tell a person. */
+/** First bytes of files that are not UTF-8 text. */
 const FOREIGN: readonly (readonly [bytes: readonly number[], advice: string])[] = [
-  [[0x28, 0xb5, 0x2f, 0xfd], "is packed with zstd, which is not read here; unpack it, or pack it with gzip"],
-  [[0xfd, 0x37, 0x7a, 0x58, 0x5a], "is packed with xz, which is not read here; unpack it, or pack it with gzip"],
-  [[0x42, 0x5a, 0x68], "is packed with bzip2, which is not read here; unpack it, or pack it with gzip"],
-  [[0x50, 0x4b, 0x03, 0x04], "is a zip archive; unpack it first"],
-  [[0x50, 0x41, 0x52, 0x31], "is a parquet file; say format: parquet"],
-  [[0xff, 0xfe], "is UTF-16, not UTF-8; convert it first"],
-  [[0xfe, 0xff], "is UTF-16, not UTF-8; convert it first"],
+  [[0x28, 0xb5, 0x2f, 0xfd], "is packed with zstd, which is not supported. Unpack it, or use gzip."],
+  [[0xfd, 0x37, 0x7a, 0x58, 0x5a], "is packed with xz, which is not supported. Unpack it, or use gzip."],
+  [[0x42, 0x5a, 0x68], "is packed with bzip2, which is not supported. Unpack it, or use gzip."],
+  [[0x50, 0x4b, 0x03, 0x04], "is a zip archive. Unpack it first."],
+  [[0x50, 0x41, 0x52, 0x31], "is a parquet file. Set format: parquet."],
+  [[0xff, 0xfe], "is UTF-16, not UTF-8. Convert it first."],
+  [[0xfe, 0xff], "is UTF-16, not UTF-8. Convert it first."],
 ];
 
 /**
- * Reads a file from the beginning, in chunks; a gzip file (of one or several members) unpacked.
- * @throws {DataError} if it is of a kind that no text reader takes, or broken gzip
+ * The bytes of a file in chunks, unpacked from gzip of one or several members.
+ * @throws {DataError} if it is not text, or broken gzip
  */
 export async function* readBytes(file: string): AsyncGenerator<Buffer> {
   const head = await readHead(file, 8);
@@ -36,14 +35,14 @@ export async function* readBytes(file: string): AsyncGenerator<Buffer> {
     return;
   }
   const unpacked = createGunzip({ chunkSize: CHUNK_BYTES });
-  // What fails in the file reaches the reader of the unpacked stream, which pipeline() destroys with it.
+  // Errors of the file reach the unpacked stream, which pipeline() destroys.
   pipeline(source, unpacked, () => {});
   try {
     yield* unpacked as AsyncIterable<Buffer>;
   } catch (error) {
     if (isAnySystemError(error)) throw error;
     throw new DataError(
-      `${file} is broken or incomplete gzip (${(error as Error).message}); get it again`,
+      `${file} is broken or incomplete gzip (${(error as Error).message}). Download it again.`,
       { file },
       error,
     );

@@ -1,5 +1,4 @@
-// The error of training data that cannot be used: which file, and on which line or row of it.
-// Not for declarations that are wrong in themselves; those are a RecipeError, with all problems at once.
+// The error of data that cannot be used. Invalid declarations are RecipeErrors.
 import { type ErrorWhere, LayergraftError } from "../../core/index.js";
 
 /** A data file, row, hub data set or mixture that cannot be used. */

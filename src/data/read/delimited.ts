@@ -52,7 +52,7 @@ function checkedColumns(names: readonly string[], file: string): readonly string
   const repeated = names.find((name, i) => names.indexOf(name) !== i);
   if (repeated !== undefined) {
     throw new DataError(
-      `${file}: two columns are named ${JSON.stringify(repeated)}; if the file has no header line, give the names (header: [...])`,
+      `${file}: two columns are named ${JSON.stringify(repeated)}. If the file has no header line, list the names (header: [NAME, ...]).`,
       { file },
     );
   }

@@ -1,4 +1,4 @@
-// Which files a source means: a file, a folder of files, or a pattern; and what format a file has by its name.
+// The files of a path, which is a file, a folder or a pattern, and their formats.
 
 import { readdir, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
@@ -21,31 +21,31 @@ const FORMAT_OF_EXTENSION: Readonly<Record<string, Format>> = {
   txt: "text",
 };
 
-/** The format that a file's name tells, `.gz` left aside; undefined for other names. */
+/** The format of a file by its name, without `.gz`; undefined for other names. */
 export function formatOfName(name: string): Format | undefined {
   const extension = /\.([a-z]+)$/i.exec(name.replace(/\.gz$/i, ""))?.[1]?.toLowerCase();
   return extension === undefined ? undefined : own(FORMAT_OF_EXTENSION, extension);
 }
 
-/** Names that lie among data and are none: what libraries write beside data sets. */
+/** Files that libraries write beside data. */
 const NOT_DATA = /^(dataset_infos?|dataset_dict|state|config|metadata|\..*)\.json$/i;
 
-/** Whether a file is one of data, as far as its name tells. */
+/** Whether a file has data, by its name. */
 export function isDataName(path: string): boolean {
   const name = path.slice(path.lastIndexOf("/") + 1);
   return formatOfName(name) !== undefined && !NOT_DATA.test(name) && !name.startsWith(".") && !/^readme/i.test(name);
 }
 
-/** Order of names that is the same everywhere: by their UTF-16 code units. */
+/** Sorts names by UTF-16 code units, the same in every locale. */
 export function byName(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /**
- * Files that a path means: itself, the data files within a folder and its folders, or those that a pattern matches;
- * sorted by name. Hidden files and folders are left out.
- * @returns undefined if nothing of that name exists (a pattern that matches nothing is an error)
- * @throws {DataError} if a folder holds no data file, or a pattern matches none
+ * The files of a path: itself, all data files below a folder, or those that a pattern matches, sorted by name. Hidden
+ * files and folders are skipped.
+ * @returns undefined if nothing of that name exists
+ * @throws {DataError} if a folder has no data file, or a pattern matches none
  */
 export async function localFiles(path: string): Promise<string[] | undefined> {
   try {
@@ -55,7 +55,7 @@ export async function localFiles(path: string): Promise<string[] | undefined> {
       const files = (await filesBelow(path)).filter(isDataName).sort(byName);
       if (files.length > 0) return files.map((file) => join(path, file));
       const known = Object.keys(FORMAT_OF_EXTENSION).map((extension) => `.${extension}`);
-      throw new DataError(`${path} holds no data file (${known.join(", ")}, also with .gz)`, { file: path });
+      throw new DataError(`${path} has no data file (${known.join(", ")}, also with .gz)`, { file: path });
     }
   } catch (error) {
     if (!isSystemError(error, "ENOENT") && !isSystemError(error, "ENOTDIR")) throw error;
@@ -72,7 +72,8 @@ async function filesLike(pattern: string): Promise<string[]> {
   try {
     below = await filesBelow(root);
   } catch (error) {
-    if (isSystemError(error, "ENOENT")) throw new DataError(`${pattern}: there is no folder ${root}`, { file: root });
+    if (isSystemError(error, "ENOENT"))
+      throw new DataError(`${pattern}: the folder ${root} does not exist`, { file: root });
     throw error;
   }
   const files = below.filter(matches).sort(byName);
@@ -83,10 +84,10 @@ async function filesLike(pattern: string): Promise<string[]> {
   );
 }
 
-/** A folder with more entries than this is not one of data files; a wrong pattern such as / ** must end. */
+/** A wrong pattern such as / ** must end. */
 const MAX_ENTRIES = 200_000;
 
-/** Paths of all files below a folder, with forward slashes, relative to it. Links to files count, to folders not. */
+/** Relative paths of all files below a folder, with forward slashes. Links to folders are not followed. */
 async function filesBelow(folder: string): Promise<string[]> {
   const found: string[] = [];
   const visit = async (prefix: string): Promise<void> => {
@@ -96,7 +97,7 @@ async function filesBelow(folder: string): Promise<string[]> {
       if (entry.isDirectory()) await visit(`${path}/`);
       else if (entry.isFile() || (entry.isSymbolicLink() && (await isFile(join(folder, path))))) found.push(path);
       if (found.length > MAX_ENTRIES) {
-        throw new DataError(`${folder} holds more than ${MAX_ENTRIES} files; name a folder nearer to the data`, {
+        throw new DataError(`${folder} has more than ${MAX_ENTRIES} files. Name a folder closer to the data.`, {
           file: folder,
         });
       }

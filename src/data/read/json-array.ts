@@ -100,7 +100,7 @@ async function* readElements(bytes: AsyncIterable<Buffer>, file: string, field: 
           listDepth = depth;
         }
         if (lists.length > 1) {
-          throw broken(`holds several lists (${lists.join(", ")}); name the one to read (field: ...)`);
+          throw broken(`has several lists (${lists.join(", ")}). Name the one to read (field: NAME).`);
         }
       } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
         depth--;
@@ -117,5 +117,5 @@ async function* readElements(bytes: AsyncIterable<Buffer>, file: string, field: 
   if (isObject === undefined) throw broken("is empty");
   if (depth > 0) throw broken("ends in the middle; get it again");
   if (lists.length > 0) return;
-  throw broken(field === undefined ? "holds no list of rows" : `holds no list under ${JSON.stringify(field)}`);
+  throw broken(field === undefined ? "has no list of rows" : `has no list under ${JSON.stringify(field)}`);
 }

@@ -1,4 +1,4 @@
-// Rows of parquet files, one row group and the wanted columns at a time. The format itself is hyparquet's.
+// Rows of parquet files, one row group at a time.
 
 import { isUtf8 } from "node:buffer";
 import { type FileHandle, open } from "node:fs/promises";
@@ -7,13 +7,13 @@ import { formatBytes, isAnySystemError } from "../../core/index.js";
 import { DataError } from "./data-error.js";
 import { type FilePart, type FileReader, MAX_ROW_BYTES, NOT_UTF8, TOO_LONG } from "./row.js";
 
-/** Unpacked bytes of the wanted columns of a row group that are held at once; writers make groups of far less. */
+/** Most unpacked bytes of the columns of a row group; usual groups have far fewer. */
 const MAX_GROUP_BYTES = 2 ** 30;
 
 /** Rows that are made from the columns at once. */
 const PART_ROWS = 1_000;
 
-/** Stand for text that cannot be used until its row is known, with what is wrong with the row. */
+/** Texts that cannot be used; the reason is reported with the row. */
 const NOT_UTF8_TEXT = Symbol("text that is not UTF-8");
 const LONG_TEXT = Symbol("text that is too long");
 const REASONS: ReadonlyMap<unknown, string> = new Map([
@@ -22,8 +22,8 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
 ]);
 
 /**
- * Rows of a parquet file. Numbers of 64 bits become numbers where these are exact, else text; dates become ISO 8601.
- * @param columns the columns to read; those that the file lacks are left to the caller to miss. Default: all
+ * Rows of a parquet file. Integers of 64 bits become numbers if these are exact, otherwise text; dates become ISO 8601.
+ * @param columns the columns to read, if the file has them. Default: all
  * @throws {DataError} if the file is not parquet, is damaged, or a row group is too large to hold
  */
 export async function* readParquet(file: string, columns?: readonly string[]): FileReader {
@@ -34,7 +34,7 @@ export async function* readParquet(file: string, columns?: readonly string[]): F
       byteLength: size,
       slice: (start, end) => {
         const range = readRange(handle, start, end ?? size, size);
-        // hyparquet reads ahead; of a damaged file it may give up before it looks at what it asked for.
+        // hyparquet may stop before it awaits what it requested.
         range.catch(() => {});
         return range;
       },
@@ -42,10 +42,9 @@ export async function* readParquet(file: string, columns?: readonly string[]): F
     yield* readGroups(source, file, columns);
   } catch (error) {
     if (error instanceof DataError || isAnySystemError(error)) throw error;
-    // The reader's own type errors mean nothing to a person.
     const detail = error instanceof TypeError ? "" : ` (${(error as Error).message})`;
     throw new DataError(
-      `${file} is damaged or is not a parquet file${detail}; download or write it again`,
+      `${file} is damaged or is not a parquet file${detail}. Download or write it again.`,
       { file },
       error,
     );
@@ -69,14 +68,14 @@ async function readRange(handle: FileHandle, start: number, end: number, size: n
 }
 
 async function* readGroups(source: AsyncBuffer, file: string, wanted: readonly string[] | undefined): FileReader {
-  // Loaded when needed: whoever reads no parquet does without the decompressors.
+  // Loaded when needed, with the decompressors.
   const [{ parquetMetadataAsync, parquetSchema, parquetScan }, { compressors }] = await Promise.all([
     import("hyparquet"),
     import("hyparquet-compressors"),
   ]);
   const metadata = await parquetMetadataAsync(source);
   const present = parquetSchema(metadata).children.map(({ element }) => element.name);
-  // A wanted name may lead into a column: translation.en.
+  // A wanted name may be inside a column: translation.en.
   const isWanted = (name: string) => wanted?.some((other) => other === name || other.startsWith(`${name}.`)) ?? true;
   const columns = present.filter(isWanted);
   let groupStart = 0;
@@ -97,7 +96,7 @@ async function* readGroups(source: AsyncBuffer, file: string, wanted: readonly s
       },
     };
     const range = { rowStart: groupStart, rowEnd: groupStart + rowCount };
-    // A scan keeps what it read; one for each group lets go of it.
+    // A scan keeps what it read, so each group has its own.
     const scan = await parquetScan({ file: source, metadata, columns: [...columns], compressors, parsers, ...range });
     const values = await Promise.all(columns.map((column) => scan.readColumn({ column, ...range })));
     const short = values.findIndex((column) => column.length !== rowCount);
@@ -118,7 +117,7 @@ async function* readGroups(source: AsyncBuffer, file: string, wanted: readonly s
   }
 }
 
-/** Refuses what would take more memory than any honest file does, before it is read. */
+/** @throws {DataError} for a row group that is too large to be held */
 function checkGroup(metadata: FileMetaData, index: number, columns: readonly string[], file: string): void {
   const group = metadata.row_groups[index];
   const wanted = (group?.columns ?? []).filter(({ meta_data }) => columns.includes(meta_data?.path_in_schema[0] ?? ""));
@@ -126,13 +125,13 @@ function checkGroup(metadata: FileMetaData, index: number, columns: readonly str
   const rows = Number(group?.num_rows);
   if (bytes > MAX_GROUP_BYTES || !(rows >= 0 && rows < 2 ** 31)) {
     throw new DataError(
-      `${file}: row group ${index} has ${rows} rows of ${formatBytes(bytes)}, more than the ${formatBytes(MAX_GROUP_BYTES)} that are held at once; write the file again with smaller row groups`,
+      `${file}: row group ${index} has ${rows} rows of ${formatBytes(bytes)}, more than ${formatBytes(MAX_GROUP_BYTES)}. Write the file again with smaller row groups.`,
       { file },
     );
   }
 }
 
-/** A value as JSON has it. */
+/** A value as in JSON. */
 function plain(value: unknown): unknown {
   if (value === undefined || value === null) return null;
   if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : value.toString();
@@ -143,7 +142,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, plain(inner)]));
 }
 
-/** What is wrong with the first of a row's texts that cannot be used. */
+/** What is wrong with the first unusable text in a row. */
 function problemOf(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return REASONS.get(value);
   for (const inner of Object.values(value)) {

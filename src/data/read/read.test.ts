@@ -136,7 +136,7 @@ describe("JSON", () => {
     const one = write("json", '{"version": "1 [x]", "data": [{"a": 1}\n, {"a": "]"}]}');
     expect(await rowsOf(one)).toEqual([{ a: 1 }, { a: "]" }]);
     const two = write("json", '{"train": [{"a": 1}], "test": []}');
-    await expect(rowsOf(two)).rejects.toThrow(/several lists \(train, test\); name the one to read/);
+    await expect(rowsOf(two)).rejects.toThrow(/several lists \(train, test\)\. Name the one to read/);
     await expect(rowsOf(two, { field: "dev" })).rejects.toThrow(/no list under "dev"/);
   });
 
@@ -161,7 +161,7 @@ describe("JSON", () => {
     ['[{"a": "x', /ends in the middle/],
     ["[{}] x", /continues after its end/],
     ["7", /neither a JSON list nor an object/],
-    ['{"a": 1}', /no list of rows/],
+    ['{"a": 1}', /has no list of rows/],
   ])("refuses %j", async (text, message) => {
     await expect(rowsOf(write("json", text))).rejects.toThrow(message);
   });
@@ -325,7 +325,7 @@ describe("files", () => {
     expect(await localFiles(join(root, "absent"))).toBeUndefined();
     await expect(localFiles(join(root, "*.parquet"))).rejects.toThrow(/matches no file; .* has Z\.csv, a\.json/);
     await mkdir(join(root, "empty"));
-    await expect(localFiles(join(root, "empty"))).rejects.toThrow(/holds no data file/);
+    await expect(localFiles(join(root, "empty"))).rejects.toThrow(/has no data file/);
   });
 
   it("matches patterns", () => {

@@ -1,5 +1,4 @@
-// A trained model as a folder that transformers opens: what learned from the optimizer, all else from where it lies.
-// Appears whole or not at all. Not the state to resume from; that is state.ts.
+// Checkpoints of a training run, in Hugging Face layout: trained tensors from the optimizer, others from the base.
 
 import { closeSync, openSync, readSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -12,7 +11,7 @@ import type { Run } from "../run/run-schema.js";
 import { factorNames, type LoraPlan, writeAdapter } from "./lora.js";
 import type { Parameter } from "./optimizer.js";
 
-/** The file in a checkpoint that says how it came about. */
+/** Steps, loss and configuration of a checkpoint. */
 export const TRAINING_FILE = "training.json";
 
 export interface CheckpointToWrite {
@@ -20,12 +19,12 @@ export interface CheckpointToWrite {
   readonly base: OpenedPlan;
   readonly parameters: ReadonlyMap<string, Parameter>;
   readonly lora?: LoraPlan | undefined;
-  /** What the adapter's configuration names as its base. */
+  /** The base that an adapter names. */
   readonly baseName: string;
   readonly dtype: Run["save_dtype"];
-  /** Tensors that are the base's again: train, then revert. */
+  /** Names of tensors to take from the base. */
   readonly reverted?: ReadonlySet<string>;
-  /** What made it: configuration, steps, loss. */
+  /** Configuration, steps, loss. */
   readonly provenance: unknown;
 }
 
@@ -65,7 +64,7 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
   const blends = await computeBlends(computed, base.sources, new Map(), {
     onOverflow: (name, values) => {
       throw new RecipeError(
-        `${plural(values, "value")} of ${name} do not fit float16; save as bfloat16 or float32`,
+        `${plural(values, "value")} of ${name} do not fit float16. Save as bfloat16 or float32 (save_dtype).`,
         [],
         {
           field: "save_dtype",
@@ -76,7 +75,7 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
   const converter = new Converter();
   const tensors = asked.map((step): TensorData => {
     const { tensor: name, shape } = step;
-    // Made when it is written: together they would be another copy of the model.
+    // Computed when it is written, as all of them would be another copy of the model.
     return {
       name,
       shape,
@@ -98,13 +97,13 @@ function encode(converter: Converter, { tensor, dtype }: Step, weights: Float32A
   const { bytes, overflowed } = converter.encode(dtype as KernelDType, weights);
   if (overflowed === 0) return bytes;
   throw new RecipeError(
-    `${plural(overflowed, "value")} of ${tensor} became too large for float16; save as bfloat16 or float32 (save_dtype) and resume`,
+    `${plural(overflowed, "value")} of ${tensor} do not fit float16. Save as bfloat16 or float32 (save_dtype) and resume.`,
     [],
     { tensor, field: "save_dtype" },
   );
 }
 
-/** Integers and packed numbers stay as they are; what learned in float64 is kept in float32. */
+/** Integers and packed numbers keep their type; float64 tensors are trained in float32. */
 function withDType(step: Step, dtype: CheckpointToWrite["dtype"]): Step {
   if (!isFloatDType(step.dtype)) return step;
   if (dtype !== "keep") return { ...step, dtype: DTYPE_BY_TORCH_NAME[dtype] };
@@ -113,13 +112,13 @@ function withDType(step: Step, dtype: CheckpointToWrite["dtype"]): Step {
 
 function readStored(step: Step, resolver: Resolver): Uint8Array {
   const stored = resolver.stored(step.value);
-  if (!stored) throw new TypeError(`${step.tensor} is stored nowhere`);
+  if (!stored) throw new TypeError(`${step.tensor} is not stored`);
   const data = new Uint8Array(stored.bytes);
   const descriptor = openSync(stored.file.path, "r");
   try {
     for (let at = 0; at < data.length; ) {
       const read = readSync(descriptor, data, at, data.length - at, stored.offset + at);
-      if (read === 0) throw new RangeError(`${stored.file.path} became shorter while it was read`);
+      if (read === 0) throw new RangeError(`${stored.file.path} was cut short while it was read`);
       at += read;
     }
   } finally {

@@ -1,5 +1,4 @@
-// LoRA as data: which matrices get factors, how the factors start, and the folder in which PEFT finds them again.
-// Not the arithmetic: W + s B A is a graph in model/, and folding it in is a merge of FOLDER+ADAPTER.
+// LoRA: which matrices get factors, how the factors start, and adapters as PEFT reads them.
 
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -25,7 +24,7 @@ export interface LoraPlan {
   readonly scale: number;
   /** In the order of the base's tensors. */
   readonly modules: readonly LoraModule[];
-  /** Which modules these are, in PEFT's words. */
+  /** The modules, as PEFT names them. */
   readonly targets: PeftTargets;
 }
 
@@ -35,7 +34,7 @@ export interface PeftTargets {
   readonly layersToTransform: readonly number[] | null;
 }
 
-/** A tensor of the base, as far as a plan needs it. */
+/** What a plan reads of a tensor of the base. */
 export interface LoraBaseTensor {
   readonly layer: number | null;
   readonly part: Part;
@@ -44,11 +43,11 @@ export interface LoraBaseTensor {
 }
 
 /**
- * Chooses the matrices that get factors: those of a selection that stand in layers. Norms, biases and routers of the
- * selection are left as they are, as in PEFT.
- * @param chosen names of the selected tensors; see selection.ts
+ * Chooses the matrices that get factors: those of a selection that are in layers. Norms, biases and routers are not
+ * trained, as in PEFT.
+ * @param chosen names of the selected tensors
  * @param tensors all tensors of the base
- * @throws {RecipeError} if the selection has no matrices, or has some that layergraft makes no factors for
+ * @throws {RecipeError} if the selection has no matrices, or unsupported ones
  */
 export function planLora(
   chosen: ReadonlySet<string>,
@@ -59,7 +58,7 @@ export function planLora(
   const outside = [...chosen].filter((name) => tensors.get(name)?.layer === null && isMatrix(name, tensors));
   if (outside.length > 0) {
     throw new RecipeError(
-      `${field}: LoRA makes factors for matrices in layers, and the selection has ${formatSome(outside)} outside of them; write "layers", or add "but outside"`,
+      `${field}: LoRA trains matrices in layers only, and the selection has ${formatSome(outside)}. Write "layers", or add "but outside".`,
       [],
       { field },
     );
@@ -67,7 +66,7 @@ export function planLora(
   const modules = [...tensors].flatMap(([name, tensor]) => (chosen.has(name) ? moduleOf(name, tensor) : []));
   if (modules.length === 0) {
     throw new RecipeError(
-      `${field}: the selection has no matrix that LoRA could make factors for, only ${formatSome([...chosen])}`,
+      `${field}: the selection has no matrix that LoRA can train, only ${formatSome([...chosen])}`,
       [],
       { field },
     );
@@ -81,7 +80,7 @@ function isMatrix(name: string, tensors: ReadonlyMap<string, LoraBaseTensor>): b
   return name.endsWith(".weight") && (tensors.get(name)?.shape.length ?? 0) > 1;
 }
 
-// They decide which expert sees a token; PEFT's own choice of linear modules leaves them out, too.
+// PEFT leaves them out of its linear modules, too.
 const ROUTERS: readonly Part[] = ["router", "shared_expert_gate"];
 
 function moduleOf(name: string, { layer, part, shape, transposed }: LoraBaseTensor): LoraModule[] {
@@ -89,16 +88,14 @@ function moduleOf(name: string, { layer, part, shape, transposed }: LoraBaseTens
   const [out = 0, input = 0] = shape;
   if (shape.length > 2 || transposed) {
     const what = transposed ? "is stored [in, out]" : "holds several matrices in one tensor";
-    throw new RecipeError(
-      `train: ${name} ${what}, and layergraft makes no LoRA factors for such; train it with PEFT`,
-      [],
-      { field: "train" },
-    );
+    throw new RecipeError(`train: ${name} ${what}, which LoRA does not support here. Train it with PEFT.`, [], {
+      field: "train",
+    });
   }
   return [{ tensor: name, module: name.replace(/\.weight$/, ""), layer, part, out, in: input }];
 }
 
-/** Last names and layers if they mean exactly these modules to PEFT, else the modules' whole names. */
+/** Last names and layers where PEFT finds exactly these modules by them, otherwise whole names. */
 function peftTargets(modules: readonly LoraModule[], tensors: ReadonlyMap<string, LoraBaseTensor>): PeftTargets {
   const lastName = (module: string) => module.slice(module.lastIndexOf(".") + 1);
   const names = new Set(modules.map(({ module }) => lastName(module)));
@@ -116,7 +113,7 @@ function peftTargets(modules: readonly LoraModule[], tensors: ReadonlyMap<string
   return { targetModules: [...own], layersToTransform: null };
 }
 
-/** Both factors of a module, float32, row-major. */
+/** The factors of a module, float32, row-major. */
 export interface LoraFactors {
   /** [rank, in] */
   readonly a: Float32Array;
@@ -124,13 +121,13 @@ export interface LoraFactors {
   readonly b: Float32Array;
 }
 
-/** Names of a module's factors, as PEFT saves them; also their names as parameters that are trained. */
+/** Names of the factors of a module, as in PEFT; also their names as parameters. */
 export function factorNames({ module }: Pick<LoraModule, "module">): { readonly a: string; readonly b: string } {
   const prefix = `base_model.model.${module}`;
   return { a: `${prefix}.lora_A.weight`, b: `${prefix}.lora_B.weight` };
 }
 
-/** Shapes of a module's factors. */
+/** Shapes of the factors of a module. */
 export function factorShapes(
   module: LoraModule,
   rank: number,
@@ -139,9 +136,8 @@ export function factorShapes(
 }
 
 /**
- * How the factors start, as PEFT's `init_lora_weights=True`: B zero, A uniform between -1 / sqrt(in) and 1 / sqrt(in),
- * which is torch's kaiming_uniform_ with a = sqrt(5). Not torch's own numbers: a function of seed and module, so that
- * the choice of other modules changes nothing.
+ * The factors before training, as PEFT's `init_lora_weights=True`: B is zero, A uniform between -1 / sqrt(in) and
+ * 1 / sqrt(in), which is torch's kaiming_uniform_ with a = sqrt(5). The numbers depend on seed and module alone.
  */
 export function initialFactors(module: LoraModule, rank: number, seed: number): LoraFactors {
   const random = Random.of(seed, `lora ${module.module}`);
@@ -154,14 +150,14 @@ export interface WriteAdapterOptions {
   readonly plan: LoraPlan;
   /** Factors of every module of the plan, by the name of its tensor. */
   readonly factors: (module: LoraModule) => LoraFactors;
-  /** What the adapter was trained on: a folder or a name on the hub. */
+  /** The base: a folder, or a name on the Hub. */
   readonly base: string;
   /** Element type of the factors; default F32, as PEFT saves them. */
   readonly dtype?: KernelDType;
 }
 
 /**
- * Writes adapter_config.json and adapter_model.safetensors into a folder that exists, as PEFT's `save_pretrained` does.
+ * Writes adapter_config.json and adapter_model.safetensors into a folder, as PEFT's `save_pretrained` does.
  * @throws {RecipeError} if a factor does not fit float16
  */
 export async function writeAdapter(folder: string, options: WriteAdapterOptions): Promise<void> {
@@ -175,7 +171,7 @@ export async function writeAdapter(folder: string, options: WriteAdapterOptions)
       const { bytes, overflowed } = converter.encode(dtype, values[factor]);
       if (overflowed > 0) {
         throw new RecipeError(
-          `${plural(overflowed, "value")} of ${names[factor]} do not fit float16; save as bfloat16 or float32`,
+          `${plural(overflowed, "value")} of ${names[factor]} do not fit float16. Save as bfloat16 or float32 (save_dtype).`,
           [],
           { field: "save_dtype" },
         );
@@ -187,7 +183,7 @@ export async function writeAdapter(folder: string, options: WriteAdapterOptions)
   await writeFile(join(folder, "adapter_config.json"), `${JSON.stringify(adapterConfig(plan, base), undefined, 2)}\n`);
 }
 
-/** What PEFT reads; fields that it knows besides have their defaults. */
+/** adapter_config.json; other fields of PEFT have their defaults. */
 export function adapterConfig({ settings, targets }: LoraPlan, base: string): Record<string, unknown> {
   return {
     peft_type: "LORA",

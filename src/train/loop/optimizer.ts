@@ -1,5 +1,4 @@
-// The parameters that are trained, their gradients and moments, and a step on them: clipping, then AdamW in place.
-// Knows neither where gradients come from nor when to step; that is the trainer's.
+// Parameters with their gradients and moments, and a step on them: clipping, then AdamW in place.
 import { addRows, TrainingKernels } from "../../weights/index.js";
 import type { OptimizerSettings } from "../run/run-schema.js";
 
@@ -12,26 +11,26 @@ export interface ParameterShape {
 export interface Parameter extends ParameterShape {
   /** The master weights, changed in place by every step. */
   readonly weights: Float32Array;
-  /** Where its gradient is added up; may be given to a session as the output to write to (then call `wrote`). */
+  /** The sum of its gradients. A session may write to it (see `wrote`). */
   readonly gradient: Float32Array;
   /** AdamW's m and v. */
   readonly first: Float32Array;
   readonly second: Float32Array;
-  /** Steps that this parameter has made; in partitioned training they differ. */
+  /** Steps of this parameter; in partitioned training they differ. */
   steps: number;
 }
 
 export interface StepResult {
-  /** Global L2 norm of the gradients, times `scale`, before clipping. */
+  /** Global L2 norm of the scaled gradients, before clipping. */
   readonly gradientNorm: number;
-  /** False if the norm is not finite; then nothing was changed. */
+  /** False if the norm is not finite; nothing is changed then. */
   readonly applied: boolean;
 }
 
-// What torch.nn.utils.clip_grad_norm_ adds to the norm that it divides by.
+// From torch.nn.utils.clip_grad_norm_.
 const CLIP_EPSILON = 1e-6;
 
-/** What gradients of this norm are multiplied by, as torch.nn.utils.clip_grad_norm_ does. */
+/** The factor that clips gradients of a norm, as in torch.nn.utils.clip_grad_norm_. */
 export function clipFactor(norm: number, clip: number | false): number {
   return clip === false ? 1 : Math.min(1, clip / (norm + CLIP_EPSILON));
 }
@@ -39,10 +38,9 @@ export function clipFactor(norm: number, clip: number | false): number {
 /**
  * AdamW over named parameters, which start as zeros: fill `weights` of each.
  *
- * Four float32 arrays per parameter, 16 bytes an element, taken at once and kept. They live in WebAssembly memory up to
- * its 4 GiB (268 million elements), where steps are fastest, and in ordinary memory beyond. A parameter without a
- * gradient since the last step is left as it is, its moments and its decay too, as PyTorch does with `grad = None`: that
- * is how each data stream of a partitioned run updates only its own part.
+ * Each parameter has four float32 arrays, 16 bytes per element. They are in WebAssembly memory up to its 4 GiB (268 million
+ * elements), where steps are fastest, and in ordinary memory beyond. A parameter without a gradient since the last step is
+ * not changed, decay included, as in PyTorch with `grad = None`. So each stream of a partitioned run updates its own part.
  */
 export class Optimizer {
   readonly parameters: ReadonlyMap<string, Parameter>;
@@ -50,7 +48,7 @@ export class Optimizer {
   readonly #kernels: TrainingKernels;
   readonly #written = new Set<string>();
 
-  /** @param parameters those that are trained; the order is that of the sums over all of them */
+  /** @param parameters in the order of the sums over all of them */
   constructor(parameters: readonly ParameterShape[], settings: OptimizerSettings) {
     const lengths = parameters.map(({ shape }) => shape.reduce((product, extent) => product * extent, 1));
     const arrays = lengths.flatMap((length) => [length, length, length, length]);
@@ -66,7 +64,7 @@ export class Optimizer {
     );
   }
 
-  /** Adds a gradient to that of a parameter since the last step. @throws {RangeError} if its length is another */
+  /** Adds to the gradient of a parameter. @throws {RangeError} if the length differs */
   accumulate(name: string, gradient: Float32Array): void {
     const { gradient: total } = this.#parameter(name);
     if (this.#written.has(name)) {
@@ -79,7 +77,7 @@ export class Optimizer {
     this.#written.add(name);
   }
 
-  /** Adds rows [N, D] to the gradient of a matrix [V, D], as an embedding has them; the same id may stand often. */
+  /** Adds rows [N, D] to the gradient of an embedding [V, D]; ids may repeat. */
   accumulateRows(name: string, ids: ArrayLike<number>, rows: Float32Array): void {
     const { gradient, shape } = this.#parameter(name);
     if (!this.#written.has(name)) gradient.fill(0);
@@ -87,13 +85,13 @@ export class Optimizer {
     addRows(gradient, ids, rows, shape[1] ?? 1);
   }
 
-  /** Where a session may write a parameter's gradient, if there is none of it since the last step; then call `wrote`. */
+  /** The array for a session to write a gradient to, if there is none since the last step; call `wrote` afterwards. */
   target(name: string): Float32Array | undefined {
     const { gradient } = this.#parameter(name);
     return this.#written.has(name) ? undefined : gradient;
   }
 
-  /** Says that a session wrote a parameter's whole gradient into its array. */
+  /** Notes that a session wrote the whole gradient of a parameter. */
   wrote(name: string): void {
     this.#parameter(name);
     this.#written.add(name);
@@ -105,8 +103,8 @@ export class Optimizer {
   }
 
   /**
-   * A step on all parameters that have a gradient, which they lose by it.
-   * @param options.scale what gradients are multiplied by first, such as 1 over the tokens that were summed; default 1
+   * Makes a step on all parameters that have a gradient, and forgets the gradients.
+   * @param options.scale factor of the gradients, such as 1 / tokens; default 1
    */
   step(options: { learningRate: number; scale?: number }): StepResult {
     const { learningRate, scale = 1 } = options;
@@ -129,7 +127,7 @@ export class Optimizer {
 
   #parameter(name: string): Parameter {
     const parameter = this.parameters.get(name);
-    if (!parameter) throw new RangeError(`${name} is not a parameter that is trained`);
+    if (!parameter) throw new RangeError(`${name} is not trained`);
     return parameter;
   }
 }

@@ -1,7 +1,7 @@
-// Two configurations of a run, and the fields in which they differ. Knows no schema: any JSON will do.
+// Whether a run to resume has the configuration and inputs that it started with.
 import { isObject, own, RecipeError } from "../../core/index.js";
 
-/** A field that is not the same: what it was, and what it is now; undefined where there is no such field. */
+/** A field that differs; undefined where it is missing. */
 export interface Difference {
   /** Such as `optimizer.lr` or `data[1].weight`. */
   readonly field: string;
@@ -26,34 +26,31 @@ export function configurationDifferences(saved: unknown, current: unknown, field
   return JSON.stringify(saved) === JSON.stringify(current) ? [] : [{ field, saved, current }];
 }
 
-/** Fields that may change: where, when and in which form to save, and threads, which change a sum's last bits at most. */
+/** Fields that may change: when and how to save, and threads, which change the last bits of sums at most. */
 const FREE = /^(out|threads|save_dtype|revert|lora\.merge|checkpoints\.(keep|every_samples))(\.|\[|$)/;
 
 export interface ResumeParts {
   readonly configuration: unknown;
-  /** Digests of what is read, by a name for people. */
+  /** Digests of what is read, by a name for messages. */
   readonly inputs: Readonly<Record<string, string>>;
 }
 
-/**
- * Refuses to resume a run with another configuration or other inputs than it began with.
- * @throws {RecipeError} with every field that differs
- */
+/** @throws {RecipeError} with every field and input that differs */
 export function requireSameRun(saved: ResumeParts, current: ResumeParts): void {
   const differences = configurationDifferences(saved.configuration, current.configuration);
   const problems = differences.filter(({ field }) => !FREE.test(field)).map(describeDifference);
   for (const { field, saved: was, current: is } of configurationDifferences(saved.inputs, current.inputs)) {
     if (was === undefined) problems.push(`${field} was not read before`);
-    else problems.push(is === undefined ? `${field} was read before and is not now` : `${field} has changed since`);
+    else problems.push(is === undefined ? `${field} is not read any more` : `${field} has changed since`);
   }
   if (problems.length === 0) return;
   throw new RecipeError(
-    "a run resumes only as it began; start a new one in another folder, or undo these changes:",
+    "A run can only resume unchanged. Undo these changes, or start a new run in another folder:",
     problems,
   );
 }
 
 function describeDifference({ field, saved, current }: Difference): string {
-  const show = (value: unknown) => (value === undefined ? "not there" : JSON.stringify(value));
+  const show = (value: unknown) => (value === undefined ? "missing" : JSON.stringify(value));
   return `${field} was ${show(saved)} and is ${show(current)}`;
 }

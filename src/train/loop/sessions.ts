@@ -1,11 +1,11 @@
-// Sessions for parts of one graph. ONNX Runtime computes all of a session's outputs, whatever is fetched of them, so what is
-// wanted without the rest, such as a loss without its gradients, needs a session of its own.
+// Sessions for parts of one graph. ONNX Runtime computes all outputs of a session, so a loss without its gradients needs a
+// session of its own.
 import { lowerGraph, type Node, openSession, type Session, type TensorValue, type Weight } from "../../engine/index.js";
 
-/** Frozen weights beyond this many bytes are not held twice; rather too much is computed. */
+/** Frozen weights of more bytes are not held twice: a session with more outputs is used instead. */
 const MOST_REPEATED_BYTES = 1e9;
 
-/** Opens a session for each set of outputs that is asked for, when it first is. */
+/** Opens a session for each set of outputs when it is first fetched. */
 export class Sessions {
   readonly #outputs: Readonly<Record<string, Node>>;
   readonly #weights: ReadonlyMap<string, Weight>;
@@ -13,7 +13,7 @@ export class Sessions {
   readonly #open = new Map<string, { readonly outputs: ReadonlySet<string>; readonly session: Session }>();
   readonly #isHeavy: boolean;
 
-  /** @param weights those that are part of every session; others are fed */
+  /** @param weights bound in every session; others are fed */
   constructor(
     outputs: Readonly<Record<string, Node>>,
     weights: ReadonlyMap<string, Weight>,
@@ -30,8 +30,8 @@ export class Sessions {
 
   /**
    * Computes outputs.
-   * @param feeds may hold more than is needed
-   * @param into memory that some of the outputs are written to
+   * @param feeds may have more than is needed
+   * @param into memory that outputs are written to
    * @throws {RuntimeMissingError} if there is no runtime for this platform
    */
   async run(
@@ -59,8 +59,8 @@ export class Sessions {
     const outputs = Object.fromEntries(fetches.map((name) => [name, this.#outputs[name] as Node]));
     const model = lowerGraph(outputs, { weights: this.#weights });
     const session = await openSession(model, {
-      // Packed for one product each, frozen weights would be held once more for the forward pass and for the backward
-      // one; packing them anew costs little beside the products of whole batches.
+      // Packing would hold frozen weights once more for the forward and the backward pass each. Packing them again for each
+      // batch costs little.
       config: { "session.disable_prepacking": "1" },
       threads: this.#threads,
     });

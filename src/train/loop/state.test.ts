@@ -126,9 +126,9 @@ describe("writeState and findState", () => {
     const page = join(folder, "state.json");
     const text = await readFile(page, "utf8");
     await writeFile(page, text.replace('"tokens": 4096', '"tokens": -1'));
-    await expect(findState(states)).rejects.toThrow(/state\.json is damaged: progress\.tokens; remove/);
+    await expect(findState(states)).rejects.toThrow(/state\.json is damaged: progress\.tokens\. Remove/);
     await writeFile(page, text.replace('"version": 1', '"version": 7'));
-    await expect(findState(states)).rejects.toThrow(/is of version 7, and this layergraft reads version 1/);
+    await expect(findState(states)).rejects.toThrow(/has version 7, but this layergraft reads version 1/);
     await writeFile(page, text.slice(0, 100));
     await expect(findState(states)).rejects.toThrow(/is not valid JSON/);
     await writeFile(page, text);

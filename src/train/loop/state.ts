@@ -1,5 +1,4 @@
-// The complete state of a run as a folder: weights and moments in float32, and a page that says how far it was. Enough
-// to go on as if nothing had happened. Not a checkpoint to use: that is in Hugging Face layout, in the dtype asked for.
+// The state of a run as a folder, to resume from: weights and moments in float32, and the progress as JSON.
 
 import { mkdir, open, readdir, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -37,30 +36,27 @@ const progressSchema = z.strictObject({
   /** Samples and tokens seen. */
   samples: count,
   tokens: count,
-  /** Where each data stream goes on; what stands there is the stream's own. */
+  /** The position of each stream, as the stream writes it. */
   position: z.json(),
-  /** Bytes of the log that belong to these steps; what follows them was lost with the run. */
+  /** Bytes of the log up to this step; what follows is cut off. */
   logBytes: count,
-  /** The best score on the held-out data, and the samples after which it was measured. */
+  /** The lowest held-out loss, and after how many samples it was measured. */
   best: z.strictObject({ score: z.number(), samples: count }).nullable(),
-  /** Measurements since then that were not better, for early stopping. */
+  /** Measurements since the best, for early stopping. */
   sinceBest: count,
 });
 
-/**
- * How far a run is. There are no states of random generators in it: chance is a function of the seed and of what it is
- * for (core/random.ts), such as the epoch that is shuffled or the step whose activations are dropped.
- */
+/** How far a run is. It has no state of random generators, as each random number is a function of the seed and its purpose. */
 export type Progress = z.output<typeof progressSchema>;
 
 const pageSchema = z.strictObject({
   version: z.literal(VERSION),
   progress: progressSchema,
-  /** The run's configuration, defaults filled in. */
+  /** The run, defaults filled in. */
   configuration: z.json(),
-  /** Digests of what is read: base, data files, by a name for people. */
+  /** Digests of base and data, by a name for messages. */
   inputs: recordOf(z.string()),
-  /** Steps that each parameter has made. */
+  /** Steps of each parameter. */
   parameterSteps: recordOf(count),
 });
 
@@ -73,24 +69,24 @@ export interface StateToWrite {
   readonly parameters: Iterable<Parameter>;
 }
 
-/** A state that was found whole; its tensors are still on the disk. */
+/** A complete state, whose tensors are not read yet. */
 export interface SavedState extends Omit<Page, "version" | "parameterSteps"> {
   readonly folder: string;
   readonly parameterSteps: Readonly<Record<string, number>>;
   readonly file: SafetensorsFile;
 }
 
-/** What of a parameter is kept, and under which prefix; names of tensors hold dots of their own, so a prefix is first. */
+/** Arrays of a parameter, which prefix its name. */
 const ARRAYS = ["weights", "first", "second"] as const;
 
 const tensorName = (array: (typeof ARRAYS)[number], parameter: string) => `${array}.${parameter}`;
 
-/** States are numbered, and the highest number is the newest: a step may be saved twice, before and after a resume. */
+/** Numbered by state, not by step: a step may be saved twice, before and after a resume. */
 const FOLDER = /^state-(\d{1,15})$/;
 
 const folderName = (number: number) => `state-${number}`;
 
-/** Numbers of the whole states in a folder, the newest last. */
+/** Numbers of the states in a folder, the newest last. */
 async function stateNumbers(states: string): Promise<number[]> {
   if (!(await exists(states))) return [];
   const names = await readdir(states);
@@ -101,10 +97,9 @@ async function stateNumbers(states: string): Promise<number[]> {
 }
 
 /**
- * Writes a state into a folder of states and then removes the earlier ones. Whatever happens meanwhile, one whole state
- * is there: the new one gets its name when all of it is on the disk.
- * @param states the folder of states; made if it is not there
- * @returns the new state's folder
+ * Writes a state, then removes the earlier ones, so that at any moment one complete state is there.
+ * @param states the folder of states; made if missing
+ * @returns the folder of the new state
  * @throws {DiskFullError} if there is no room; the former state stays
  */
 export async function writeState(states: string, state: StateToWrite): Promise<string> {
@@ -134,15 +129,14 @@ function tensorOf(array: (typeof ARRAYS)[number], parameter: Parameter): TensorD
   };
 }
 
-/** The same memory, as bytes. */
 function bytesOf(values: Float32Array): Uint8Array {
   return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
 /**
- * Finds the newest state in a folder of states and checks it; reads no tensor.
+ * Finds and checks the newest state, without reading tensors.
  * @returns undefined if there is none
- * @throws {CheckpointError | FormatError} if what is there is damaged, or of another version
+ * @throws {CheckpointError | FormatError} if it is damaged, or of another version
  */
 export async function findState(states: string): Promise<SavedState | undefined> {
   const newest = (await stateNumbers(states)).at(-1);
@@ -152,20 +146,17 @@ export async function findState(states: string): Promise<SavedState | undefined>
   const json = await readJsonObject(path);
   if (json.version !== VERSION) {
     throw new CheckpointError(
-      `${path} is of version ${JSON.stringify(json.version)}, and this layergraft reads version ${VERSION}; resume with the layergraft that wrote it`,
+      `${path} has version ${JSON.stringify(json.version)}, but this layergraft reads version ${VERSION}. Resume with the layergraft that wrote it.`,
       { file: path, field: "version", expected: String(VERSION), actual: String(json.version) },
     );
   }
   const parsed = pageSchema.safeParse(json);
   if (!parsed.success) {
-    const fields = parsed.error.issues.map((issue) => issue.path.join(".") || "the whole page");
-    throw new CheckpointError(
-      `${path} is damaged: ${formatSome(fields)}; remove ${folder} to start from the beginning`,
-      {
-        file: path,
-        field: fields[0] ?? "",
-      },
-    );
+    const fields = parsed.error.issues.map((issue) => issue.path.join(".") || "the whole file");
+    throw new CheckpointError(`${path} is damaged: ${formatSome(fields)}. Remove ${folder} to start again.`, {
+      file: path,
+      field: fields[0] ?? "",
+    });
   }
   const { version: _, ...page } = parsed.data;
   return { ...page, folder, file: await openSafetensors(join(folder, TENSORS)) };
@@ -173,7 +164,7 @@ export async function findState(states: string): Promise<SavedState | undefined>
 
 /**
  * Fills parameters from a state: weights, moments, steps.
- * @throws {CheckpointError} if the state is not of exactly these parameters, in their shapes; nothing is changed then
+ * @throws {CheckpointError} if the state has other parameters or shapes; nothing is changed then
  */
 export async function restoreParameters(
   { file, folder, parameterSteps }: SavedState,
@@ -198,7 +189,7 @@ export async function restoreParameters(
   );
   if (problems.length > 0) {
     throw new CheckpointError(
-      `${folder} is not the state of this run: ${formatSome(problems)}; remove it to start from the beginning`,
+      `${folder} is not a state of this run: ${formatSome(problems)}. Remove it to start again.`,
       { file: file.path },
     );
   }
@@ -213,8 +204,8 @@ export async function restoreParameters(
   for (const parameter of parameters.values()) parameter.steps = own(parameterSteps, parameter.name) ?? 0;
 }
 
-// A single read takes at most 2 GiB less a page on Linux.
-const MOST_BYTES_A_READ = 2 ** 30;
+// Linux reads less than 2 GiB at once.
+const MAX_READ_BYTES = 2 ** 30;
 
 async function readInto(
   handle: Awaited<ReturnType<typeof open>>,
@@ -223,9 +214,9 @@ async function readInto(
   path: string,
 ): Promise<void> {
   for (let at = 0; at < to.byteLength; ) {
-    const { bytesRead } = await handle.read(to, at, Math.min(to.byteLength - at, MOST_BYTES_A_READ), offset + at);
+    const { bytesRead } = await handle.read(to, at, Math.min(to.byteLength - at, MAX_READ_BYTES), offset + at);
     if (bytesRead === 0)
-      throw new CheckpointError(`${basename(dirname(path))} became shorter while it was read`, { file: path });
+      throw new CheckpointError(`${basename(dirname(path))} was cut short while it was read`, { file: path });
     at += bytesRead;
   }
 }

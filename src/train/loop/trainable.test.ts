@@ -269,7 +269,7 @@ describe("gradients", () => {
       expect(apart(gradient, all.gradients.get(name) ?? [])).toBeLessThan(1e-5);
     await Promise.all([opened.model.close(), whole.model.close()]);
     await expect(openFor(BASE, { trained: new Set(["model.norm.weight", "vision.weight"]) })).rejects.toThrow(
-      /that are to be trained and are no part of its decoder:\n {2}- vision\.weight/,
+      /cannot be trained, because they are outside its decoder:\n {2}- vision\.weight/,
     );
   });
 

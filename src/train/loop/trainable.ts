@@ -1,5 +1,5 @@
-// A decoder whose parameters learn: the loss of a batch and its gradients, computed by the runtime. Parameters are fed from
-// the optimizer's own arrays; what is frozen is bound where it lies. Knows neither schedules nor data sets.
+// A decoder to train: the loss of a batch and its gradients, computed by the runtime. Parameters are fed from the arrays of
+// the optimizer; frozen weights are bound in place.
 import { CheckpointError, type Random, RecipeError } from "../../core/index.js";
 import {
   type Adapt,
@@ -29,24 +29,23 @@ export interface TokenBatch {
   readonly rows: number;
   readonly time: number;
   readonly ids: Int32Array;
-  /** Places within their text, for rotation and order. */
+  /** Positions in their text. */
   readonly positions: Int32Array;
-  /** Which text of its row a token belongs to, from 1; 0 for padding. Attention stays within a text. */
+  /** The text of its row that a token belongs to, from 1; 0 for padding. A text attends to itself only. */
   readonly segments: Int32Array;
-  /** The token that comes next and is to be learned; -1 where nothing is. */
+  /** The next token, if it is learned; otherwise -1. */
   readonly labels: Int32Array;
 }
 
 export interface TrainableOptions {
-  /** Tensors that learn, by their names in the checkpoint; ignored with LoRA. */
+  /** Names of the tensors to train, as in the checkpoint; ignored with LoRA. */
   readonly trained: ReadonlySet<string>;
-  /** Factors that learn instead of the tensors. */
+  /** Factors to train instead of the tensors. */
   readonly lora?: LoraPlan | undefined;
   readonly threads?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a batch gave. */
 export interface BatchLoss {
   /** Sum over the labels of minus the log-probability, in nats. */
   readonly loss: number;
@@ -54,10 +53,10 @@ export interface BatchLoss {
   readonly labels: number;
 }
 
-/** Where a gradient is found among the outputs of the session. */
+/** Outputs of the session that make up a gradient. */
 interface GradientOutputs {
   readonly shape: readonly number[];
-  /** First row of the parameter that it is for, of how many; undefined where it is for all of it. */
+  /** The rows of the parameter; undefined for all of it. */
   readonly rows?: StoredWeight["rows"];
   readonly dense?: string;
   readonly scattered: readonly { readonly ids: string; readonly values: string }[];
@@ -69,7 +68,7 @@ const maskName = (module: LoraModule) => `dropout.${module.module}`;
 
 export class TrainableDecoder {
   readonly spec: DecoderSpec;
-  /** What learns, in the order of the checkpoint's tensors. */
+  /** In the order of the tensors of the checkpoint. */
   readonly parameters: readonly ParameterShape[];
   readonly #source: ModelSource;
   readonly #sessions: Sessions;
@@ -77,7 +76,7 @@ export class TrainableDecoder {
   readonly #lora: LoraPlan | undefined;
   /** By parameter. */
   readonly #outputs: ReadonlyMap<string, readonly GradientOutputs[]>;
-  /** Feeds of trained weights: the parameter and its rows. */
+  /** Inputs that trained weights are fed to. */
   readonly #feeds: ReadonlyMap<string, { readonly parameter: string; readonly stored: StoredWeight }>;
 
   private constructor(parts: {
@@ -100,8 +99,9 @@ export class TrainableDecoder {
   }
 
   /**
-   * Builds the graph of loss and gradients; what runs it is opened when it is first asked for.
-   * @throws {CheckpointError} if the family is unknown, or a tensor that is to learn is no part of its decoder
+   * Builds the graph of loss and gradients. Sessions open when they are first needed.
+   * @throws {CheckpointError} if the family is unknown, or the loss does not depend on a tensor to train
+   * @throws {RecipeError} if a tensor to train is not part of the decoder
    * @throws {RuntimeMissingError} if there is no runtime for this platform
    */
   static async open(source: ModelSource, options: TrainableOptions): Promise<TrainableDecoder> {
@@ -161,7 +161,7 @@ export class TrainableDecoder {
     return new TrainableDecoder({ source, spec, sessions, parameters, lora, outputs: gradientOutputs, feeds: trained });
   }
 
-  /** Fills the optimizer's weights with the values that training starts from. */
+  /** Fills the weights of the optimizer with the values that training starts from. */
   async initialise(optimizer: Optimizer, seed: number): Promise<void> {
     if (this.#lora) {
       for (const module of this.#lora.modules) {
@@ -187,7 +187,7 @@ export class TrainableDecoder {
     }
   }
 
-  /** The loss of a batch, nothing learned. */
+  /** The loss of a batch, without gradients. */
   async evaluate(batch: TokenBatch, optimizer: Optimizer): Promise<BatchLoss> {
     const { feeds, labels } = this.#feed(batch, optimizer, undefined);
     if (labels === 0) return { loss: 0, labels };
@@ -196,9 +196,9 @@ export class TrainableDecoder {
   }
 
   /**
-   * The loss of a batch; its gradients are added to those of the optimizer.
-   * @param options.only parameters that learn from this batch; by default all
-   * @param options.random chance that dropout draws from; without it nothing is dropped
+   * The loss of a batch. Its gradients are added to those of the optimizer.
+   * @param options.only names of the parameters to update; default all
+   * @param options.random for dropout; without it, nothing is dropped
    */
   async accumulate(
     batch: TokenBatch,
@@ -214,7 +214,7 @@ export class TrainableDecoder {
         ...scattered.flatMap(({ ids, values }) => [ids, values]),
       ]),
     );
-    // Of the first batch of a step the gradients are written where the step wants them; those of others are added.
+    // The gradients of the first batch of a step are written in place; those of others are added.
     const targets = new Map(wanted.map(([name, list]) => [name, placesOf(list, optimizer.target(name))]));
     const into = Object.fromEntries([...targets.values()].flat());
     const results = await this.#sessions.run(feeds, [LOSS, ...new Set(fetches)], into);
@@ -259,7 +259,6 @@ export class TrainableDecoder {
       [FEEDS.segments]: integers(batch.segments, [rows, time]),
       [FEEDS.rows]: integers(places, [places.length]),
       [LABELS]: integers(labels, [labels.length]),
-      // The tables must have as many rows as a batch has positions, whatever those are.
       ...this.#ropes.feeds(longest, time),
     };
     for (const [input, { parameter, stored }] of this.#feeds) {
@@ -295,21 +294,24 @@ export class TrainableDecoder {
   }
 }
 
-/** Names in the checkpoint of the decoder's weights. */
+/** Names of the weights of the decoder in the checkpoint. */
 function locate(spec: DecoderSpec, source: ModelSource): ReadonlyMap<string, string> {
   return locateWeights(spec, source.tensors.keys(), source.name).stored;
 }
 
-/** Refuses to leave out in silence what was to learn. */
 function requireKnown(trained: ReadonlySet<string>, found: ReadonlySet<string>, source: ModelSource): void {
   const lost = [...trained].filter((name) => !found.has(name));
   if (lost.length === 0) return;
-  throw new RecipeError(`${source.name} has tensors that are to be trained and are no part of its decoder:`, lost, {
-    field: "train",
-  });
+  throw new RecipeError(
+    `These tensors of ${source.name} cannot be trained, because they are outside its decoder:`,
+    lost,
+    {
+      field: "train",
+    },
+  );
 }
 
-/** Names a gradient's parts as outputs. */
+/** Declares the parts of a gradient as outputs. */
 function declareOutputs(
   graph: Graph,
   outputs: Record<string, Node>,
@@ -333,7 +335,7 @@ function declareOutputs(
   };
 }
 
-/** Where in a parameter's gradient its dense parts belong: by their outputs, as memory to write to. */
+/** By output, the memory in the gradient of a parameter that it is written to. */
 function placesOf(list: readonly GradientOutputs[], gradient: Float32Array | undefined): [string, TensorValue][] {
   if (!gradient) return [];
   return list.flatMap(({ dense, rows, shape }): [string, TensorValue][] => {
@@ -344,7 +346,7 @@ function placesOf(list: readonly GradientOutputs[], gradient: Float32Array | und
   });
 }
 
-/** Adds the dense parts of a gradient to what a parameter has already. */
+/** Adds the dense parts of a gradient to those of earlier batches. */
 function collectDense(
   name: string,
   list: readonly GradientOutputs[],
@@ -359,13 +361,13 @@ function collectDense(
     optimizer.accumulate(name, floats(first.dense));
     return;
   }
-  // Rows of one stored tensor, each with a gradient of its own.
+  // Rows of one stored tensor have separate gradients.
   const whole = new Float32Array(optimizer.parameters.get(name)?.weights.length ?? 0);
   for (const { dense, rows } of parts) if (rows) whole.set(floats(dense), (whole.length / rows.of) * rows.from);
   optimizer.accumulate(name, whole);
 }
 
-/** Adds s B A x to projections (Hu et al., arXiv 2106.09685, section 4.1), A and B being inputs of the graph. */
+/** Adds s B A x to projections (Hu et al., arXiv 2106.09685, section 4.1). A and B are inputs of the graph. */
 class FactorGraph {
   readonly #plan: LoraPlan;
   readonly #moduleOf: ReadonlyMap<string, LoraModule>;

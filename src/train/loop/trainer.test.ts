@@ -1,6 +1,4 @@
-// The loop of training on a tiny Llama and batches of random tokens: what it leaves behind, stopped at any step and gone
-// on with, or when a loss is no number, or the disk is full. The steps' values are trainable.test.ts's, kills of whole
-// processes test/train-cli.test.ts's.
+// The training loop on a tiny Llama and batches of random tokens.
 import { createHash } from "node:crypto";
 import { cpSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -230,7 +228,7 @@ describe("a run", () => {
     const huge = { ...settings, steps: 1, learningRate: 1e20 };
     out += "-huge";
     await expect(go({ run: runOf({ save_dtype: "float16" }), settings: huge, holdout: [] })).rejects.toThrow(
-      /values of lm_head\.weight became too large for float16; save as bfloat16 or float32/,
+      /values of lm_head\.weight do not fit float16\. Save as bfloat16 or float32/,
     );
     expect(checkpoints()).toEqual([]);
   });
@@ -259,10 +257,10 @@ describe("a run that is stopped", () => {
   const trained = new Set(streams().flatMap((stream) => [...stream.trained]));
   const partition = () => ({ streams: streams(), trained, run: runOf({ accumulation: 2 }) });
 
-  it.each([1, 4, 6, 11])("after step %i goes on to the same bytes", async (step) => {
+  it.each([1, 4, 6, 11])("after step %i resumes to the same bytes", async (step) => {
     const stopped = await stopAfter(step, partition());
     expect(stopped).toBeInstanceOf(CancelledError);
-    expect((stopped as Error).message).toMatch(`stopped after step ${step} of 12; go on with --resume`);
+    expect((stopped as Error).message).toMatch(`stopped after step ${step} of 12; pass --resume to continue`);
     if (step === 4) await stopAfter(7, { ...partition(), resume: true }); // and again
     const result = await go({ ...partition(), resume: true });
     expect(left()).toEqual(left(join(root, "whole-partition")));
@@ -270,7 +268,7 @@ describe("a run that is stopped", () => {
     expect(readdirSync(join(out, "state"))).toHaveLength(1);
   });
 
-  it("with factors, of which some inputs are dropped, goes on to the same bytes, too", async () => {
+  it("with factors, of which some inputs are dropped, resumes to the same bytes", async () => {
     const chosen = new Set([...source.tensors.keys()].filter((name) => /layers\.[12].*q_proj/.test(name)));
     const factors = { rank: 2, alpha: 4, rank_stabilised: false, dropout: 0.3 };
     const lora = () => ({
@@ -298,7 +296,7 @@ describe("a run that is stopped", () => {
     expect(left()).toEqual(wanted);
   });
 
-  it("before its first state begins again", async () => {
+  it("before its first state starts again", async () => {
     cpSync(join(root, "whole"), out, { recursive: true, verbatimSymlinks: true });
     rmSync(join(out, "state"), { recursive: true });
     // The links are made after the state: a kill in between leaves neither.
@@ -309,22 +307,22 @@ describe("a run that is stopped", () => {
     expect(left()).toEqual(wanted);
   });
 
-  it("is not gone on with under another configuration, from other inputs, or without its state", async () => {
+  it("does not resume with another configuration, other inputs, or without its state", async () => {
     await stopAfter(3);
     const before = left();
     const other = { run: runOf({ optimizer: { lr: 1 } }), inputs: { data: "ffff" } };
     await expect(go({ ...other, resume: true })).rejects.toThrow(
-      /resumes only as it began.*\n {2}- optimizer\.lr was 0\.005 and is 1\n {2}- data has changed since/,
+      /can only resume unchanged.*\n {2}- optimizer\.lr was 0\.005 and is 1\n {2}- data has changed since/,
     );
-    await expect(go()).rejects.toThrow(/holds a run already; go on with it \(--resume\), replace it \(--force\)/);
+    await expect(go()).rejects.toThrow(/already has a run\. Pass --resume to continue it or --force to replace it/);
     expect(left()).toEqual(before);
     cpSync(join(root, "whole"), `${out}-stateless`, { recursive: true, verbatimSymlinks: true });
     out += "-stateless";
     rmSync(join(out, "state"), { recursive: true });
-    await expect(go({ resume: true })).rejects.toThrow(/has checkpoints and no state to go on from; begin anew/);
+    await expect(go({ resume: true })).rejects.toThrow(/has checkpoints but no state to resume from\. Pass --force/);
   });
 
-  it("is replaced if that is wanted, but for files that are not its own, and only by what can begin", async () => {
+  it("is replaced with force, apart from files that are not its own, and only by a run that can start", async () => {
     await stopAfter(7);
     writeFileSync(join(out, "notes.txt"), "mine");
     const before = left();
@@ -354,12 +352,11 @@ describe("what goes wrong", () => {
     return { base: plan, source: await openModelSource(plan) };
   }
 
-  it("a loss that is no number: the batch is named, and the last good checkpoint stays", async () => {
+  it("a loss that is not a number: the batch is named, and the last good checkpoint stays", async () => {
     const where = await poisoned();
     const one = (at: number) => (at === 7 ? VOCABULARY : undefined);
     const bad = () => ({ ...where, streams: [{ batches: batches("data", one) }] });
-    const diverged =
-      /^at step 8 the loss is NaN, in batch 8 of data; nothing was learned from it\. Checkpoints of earlier/;
+    const diverged = /^at step 8 the loss is NaN, in batch 8 of data; the step was not made\. Earlier checkpoints stay/;
     await expect(go(bad())).rejects.toThrow(diverged);
     await expect(go(bad())).rejects.toMatchObject({ code: "output" });
     expect(checkpoints()).toContain("checkpoint-12");
@@ -377,10 +374,10 @@ describe("what goes wrong", () => {
     // On held-out data it is found out at the first measurement.
     out += "-held";
     const held = { ...where, holdout: [batchOf("held 1", VOCABULARY)] };
-    await expect(go(held)).rejects.toThrow(/^after step 2 the loss on held-out data is NaN\. Checkpoints/);
+    await expect(go(held)).rejects.toThrow(/^after step 2 the held-out loss is NaN\. Earlier checkpoints/);
   });
 
-  it("a disk that is full at a checkpoint: the former one stays, and the run goes on when there is room", async () => {
+  it("a full disk at a checkpoint: the former one stays, and the run resumes when there is room", async () => {
     const full = Object.assign(new Error("no space"), { code: "ENOSPC", syscall: "write" });
     const { writeSharded } = weights;
     let writes = 0;
@@ -399,7 +396,7 @@ describe("what goes wrong", () => {
     expect(left()).toEqual(wanted);
   });
 
-  it("another process that trains into the folder; a lock that nobody holds is no hindrance", async () => {
+  it("another process that uses the folder; a stale lock is taken over", async () => {
     await stopAfter(1);
     const { hostname } = await import("node:os");
     const lock = join(out, ".layergraft-lock");
@@ -411,16 +408,16 @@ describe("what goes wrong", () => {
     expect(readdirSync(out)).not.toContain(".layergraft-lock");
   });
 
-  it("a folder that is not a run's, and a base within the run's folder", async () => {
+  it("a folder that is not a run, and a base inside the output folder", async () => {
     const inside = join(out, "checkpoint-2");
     await go({ settings: { ...settings, steps: 1 }, holdout: [] });
     const plan = await planSoup({ models: [inside] });
-    const within = { base: plan, source: await openModelSource(plan), force: true };
-    await expect(go(within)).rejects.toThrow(
-      /checkpoint-2 lies in .*, where checkpoints come and go; give the run another/,
-    );
+    const inFolder = { base: plan, source: await openModelSource(plan), force: true };
+    await expect(go(inFolder)).rejects.toThrow(/checkpoint-2 is inside the output folder .*\. Choose another --out/);
     expect(checkpoints()).toEqual(["checkpoint-2"]);
     out = join(root, "poisoned");
-    await expect(go({ force: true })).rejects.toThrow(/poisoned is not empty and holds no run; give another folder/);
+    await expect(go({ force: true })).rejects.toThrow(
+      /poisoned is not empty and is not a training run\. Choose another folder/,
+    );
   });
 });

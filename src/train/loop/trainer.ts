@@ -1,5 +1,4 @@
-// The loop of training: batches in, steps, log, measurements on held-out data, checkpoints, state to resume from. Takes
-// batches from whoever has them; what a run file means is run.ts.
+// The training loop: steps, log, held-out loss, checkpoints, and the state to resume from.
 
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -17,28 +16,28 @@ import { findState, type Progress, restoreParameters, writeState } from "./state
 import { type BatchLoss, type TokenBatch, TrainableDecoder } from "./trainable.js";
 import { RUN_FILES, TrainingFolder } from "./training-folder.js";
 
-/** A batch, and what it stands for. */
+/** A batch and its counts. */
 export interface TrainingBatch extends TokenBatch {
   /** Samples that end in it. */
   readonly samples: number;
   /** Tokens, padding not counted. */
   readonly tokens: number;
-  /** For people: which one it is, and how its samples begin. */
+  /** For messages: its number and how its samples begin. */
   readonly name: string;
 }
 
 type Json = Progress["position"];
 
-/** Batches without end, in an order that depends on nothing but the seed. */
+/** Endless batches, in an order that depends on the seed alone. */
 export interface BatchSource {
   readonly name: string;
   next(): TrainingBatch;
-  /** Where it is, as JSON. */
+  /** JSON, for `seek`. */
   position(): Json;
   seek(position: Json): void;
 }
 
-/** A stream, and what of the model learns from it; undefined for all that is trained. */
+/** A stream of batches, and the names of the tensors that it trains; undefined for all. */
 export interface TrainingStream {
   readonly batches: BatchSource;
   readonly trained?: ReadonlySet<string> | undefined;
@@ -75,11 +74,11 @@ export interface TrainOptions {
 interface Rates {
   readonly tokensPerSecond: number;
   readonly secondsLeft: number;
-  /** The last that was measured. */
+  /** As last measured, in nats. */
   readonly holdoutLoss?: number;
 }
 
-/** After a step, and the measurement that followed it, if one was due. */
+/** After a step, and after the measurement that followed it. */
 export interface TrainProgress extends Rates {
   readonly step: number;
   readonly steps: number;
@@ -94,7 +93,7 @@ export interface TrainResult {
   readonly steps: number;
   readonly samples: number;
   readonly tokens: number;
-  /** Folders of checkpoints that were kept. */
+  /** Folders of the checkpoints that were kept. */
   readonly last: string;
   readonly best: string | null;
   readonly reverted: string | null;
@@ -106,23 +105,23 @@ export interface TrainResult {
   readonly seconds: number;
 }
 
-// A kill should cost no more than a moment of work, nor saving more than a twentieth of the time.
+// Seconds between states, and at least this many times what writing one takes.
 const STATE_SECONDS = 20;
 const STATE_SHARE = 20;
 
 /**
  * Trains.
- * @throws {CancelledError} if the signal fires; the state is saved, and `resume` goes on to the same weights
+ * @throws {CancelledError} if the signal fires; the state is saved, and `resume` continues to the same weights
  * @throws {LayergraftError} with code "diverged" if a loss or gradient is not finite; the last good checkpoint stays
- * @throws {OutputError} if the folder holds another run, or another process trains into it
- * @throws {RecipeError} if a run is to be resumed that differs in its configuration or its inputs
+ * @throws {OutputError} if the folder has another run, or another process uses it
+ * @throws {RecipeError} if the run to resume differs in its configuration or inputs
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const { source } = options;
   const folder = new TrainingFolder(options.out);
   const folders = [...source.sources.values()].flatMap(({ folder: one, adapter }) => [one, adapter?.path ?? one]);
   await folder.requireOutside(folders);
-  await folder.take();
+  await folder.lock();
   try {
     const trainer = await Trainer.open(options, folder);
     try {
@@ -131,11 +130,10 @@ export async function train(options: TrainOptions): Promise<TrainResult> {
       await trainer.close();
     }
   } finally {
-    await folder.release();
+    await folder.unlock();
   }
 }
 
-/** What a trainer is made of. */
 interface TrainerParts {
   readonly options: TrainOptions;
   readonly folder: TrainingFolder;
@@ -156,7 +154,7 @@ class Trainer {
   readonly #start = performance.now();
   #progress: Progress;
   #loss = Number.NaN;
-  /** The latest measurement on held-out data, and after how many samples. */
+  /** The latest held-out loss, and after how many samples. */
   #measured: { readonly loss: number; readonly samples: number } | undefined;
   /** Samples after which this process wrote its latest checkpoint. */
   #written = -1;
@@ -186,7 +184,7 @@ class Trainer {
       const optimizer = new Optimizer(model.parameters, run.optimizer);
       if (saved) await restoreParameters(saved, optimizer.parameters);
       else await model.initialise(optimizer, run.seed);
-      // Only now: what could not begin takes nothing away.
+      // Only now, so that a run that cannot start removes nothing.
       if (!saved) await folder.clear();
       const progress: Progress = saved?.progress ?? {
         ...{ step: 0, samples: 0, tokens: 0, logBytes: 0, best: null, sinceBest: 0 },
@@ -204,11 +202,11 @@ class Trainer {
   async run(): Promise<TrainResult> {
     const { run, settings, signal, onProgress } = this.#options;
     let stoppedEarly = this.#shouldStopEarly();
-    // Killed after its last state, a run has only this left to do.
-    if (this.#resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#tidy();
+    // What is left to do of a run that was killed after its last state.
+    if (this.#resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#removeOthers();
     while (this.#progress.step < settings.steps && !stoppedEarly) {
       await nextTurn();
-      if (signal?.aborted) await this.#leave();
+      if (signal?.aborted) await this.#stop();
       const before = this.#progress.samples;
       const done = await this.#step();
       const reached = (every: number) => Math.floor(before / every) < Math.floor(this.#progress.samples / every);
@@ -217,10 +215,9 @@ class Trainer {
         await this.#measure();
         stoppedEarly = this.#shouldStopEarly();
       }
-      // After the measurement, or the last line would show the loss of the one before.
       onProgress?.({ ...done, ...this.#rates() });
       if (isLast || stoppedEarly || reached(run.checkpoints.every_samples)) await this.#checkpoint();
-      else await this.#saveNowAndThen();
+      else await this.#saveWhenDue();
     }
     return this.#result(stoppedEarly);
   }
@@ -230,7 +227,7 @@ class Trainer {
     await this.#model.close();
   }
 
-  /** One optimizer step: batches of the stream whose turn it is. */
+  /** One optimizer step, on batches of the stream whose turn it is. */
   async #step(): Promise<Omit<TrainProgress, keyof Rates>> {
     const { run, streams, settings } = this.#options;
     const { step } = this.#progress;
@@ -280,7 +277,7 @@ class Trainer {
     return { tokensPerSecond, secondsLeft, ...measured };
   }
 
-  /** The loss on what is held out, and whether it is the best so far. */
+  /** Measures the held-out loss, and whether it is the best so far. */
   async #measure(): Promise<void> {
     const { run, holdout } = this.#options;
     if (holdout.length === 0) return;
@@ -288,7 +285,7 @@ class Trainer {
     for (const batch of holdout) {
       await nextTurn();
       const found = await this.#model.evaluate(batch, this.#optimizer);
-      if (!Number.isFinite(found.loss)) this.#diverged(`the loss on held-out data is ${found.loss}`, []);
+      if (!Number.isFinite(found.loss)) this.#diverged(`the held-out loss is ${found.loss}`, []);
       sum += found.loss;
       labels += found.labels;
     }
@@ -302,7 +299,7 @@ class Trainer {
       sinceBest: isBetter ? 0 : sinceBest + 1,
     };
     this.#log.add({ step, samples, holdoutLoss: loss });
-    // Of what is best there must be a checkpoint, whenever checkpoints are due.
+    // The best may come between the checkpoints that are due.
     if (isBetter && run.checkpoints.keep !== "last") await this.#writeCheckpoint();
   }
 
@@ -311,16 +308,16 @@ class Trainer {
     return this.#progress.sinceBest >= limit;
   }
 
-  /** What there is of the run becomes a checkpoint, and a state to go on from. */
+  /** Writes a checkpoint and a state to resume from. */
   async #checkpoint(): Promise<void> {
     await this.#writeCheckpoint();
     await this.#saveState();
-    // Nothing goes before the state that does without it is on the disk.
-    await this.#tidy();
+    // After the state, as the one before it may need the checkpoints that are removed.
+    await this.#removeOthers();
   }
 
-  /** Leaves the checkpoints that the rule keeps, and names the last and the best. */
-  async #tidy(): Promise<void> {
+  /** Removes the checkpoints that the rule does not keep, and links the last and the best. */
+  async #removeOthers(): Promise<void> {
     const { samples } = this.#progress;
     const best = await this.#best();
     if (this.#options.run.checkpoints.keep !== "all") await this.#folder.keepOnly(new Set([samples, best ?? samples]));
@@ -328,7 +325,7 @@ class Trainer {
     await this.#folder.link("best", best);
   }
 
-  /** Samples of the best checkpoint; undefined where the rule keeps none, or kept none when it was the best. */
+  /** Samples of the best checkpoint; undefined if it was not kept. */
   async #best(): Promise<number | undefined> {
     const { best } = this.#progress;
     if (best === null || this.#options.run.checkpoints.keep === "last") return undefined;
@@ -347,7 +344,7 @@ class Trainer {
     this.#written = samples;
   }
 
-  async #saveNowAndThen(): Promise<void> {
+  async #saveWhenDue(): Promise<void> {
     const seconds = (performance.now() - this.#stateSaved) / 1000;
     if (seconds > Math.max(STATE_SECONDS, STATE_SHARE * this.#stateCost)) await this.#saveState();
   }
@@ -365,13 +362,15 @@ class Trainer {
     this.#stateCost = (this.#stateSaved - begin) / 1000;
   }
 
-  /** The caller wants to stop: nothing that was learned is lost. */
-  async #leave(): Promise<never> {
+  async #stop(): Promise<never> {
     await this.#saveState();
     const { step } = this.#progress;
-    throw new CancelledError(`stopped after step ${step} of ${this.#options.settings.steps}; go on with --resume`, {
-      file: this.#options.out,
-    });
+    throw new CancelledError(
+      `stopped after step ${step} of ${this.#options.settings.steps}; pass --resume to continue`,
+      {
+        file: this.#options.out,
+      },
+    );
   }
 
   #diverged(what: string, batches: readonly TrainingBatch[], losses: readonly BatchLoss[] = []): never {
@@ -382,8 +381,7 @@ class Trainer {
     const where = names.length > 0 ? `at step ${step + 1}` : `after step ${step}`;
     throw new LayergraftError(
       "diverged",
-      `${where} ${what}${names.length > 0 ? `, in ${formatSome(names, 2)}; nothing was learned from it` : ""}. Checkpoints of ` +
-        `earlier steps stay in ${out}. Lower the learning rate, warm up longer, clip, or look at these samples`,
+      `${where} ${what}${names.length > 0 ? `, in ${formatSome(names, 2)}; the step was not made` : ""}. Earlier checkpoints stay in ${out}. Lower the learning rate, warm up longer, clip gradients, or check these samples.`,
       { file: out, actual: what },
     );
   }

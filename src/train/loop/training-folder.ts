@@ -1,5 +1,4 @@
-// The folder of a training run: what may be begun in it, its log, which checkpoints stay, and the names that lead to the
-// last and the best of them. Not what a checkpoint or a state holds.
+// The folder of a training run: its log, states and checkpoints, and links to the last and the best of these.
 
 import { mkdir, readdir, realpath, rename, rm, symlink } from "node:fs/promises";
 import { basename, isAbsolute, join, relative, resolve, sep } from "node:path";
@@ -16,12 +15,12 @@ export const RUN_FILES = {
 
 const CHECKPOINT = /^checkpoint-(\d+)(\.(layergraft-)?partial)?$/;
 
-/** All that runs write; another file in the folder belongs to somebody else, and stays. */
+/** All that runs write; other files in the folder stay. */
 const OWN = /^(log\.jsonl|state|checkpoint-\d+|reverted|merged|last|best|loss\.(svg|png))(\.[\w-]+)*$/;
 
 export class TrainingFolder {
   readonly path: string;
-  #held: Lock | undefined;
+  #lock: Lock | undefined;
 
   constructor(path: string) {
     this.path = path;
@@ -34,16 +33,16 @@ export class TrainingFolder {
     return join(this.path, RUN_FILES.states);
   }
 
-  /** The checkpoint after so many samples. */
+  /** The checkpoint after a number of samples. */
   checkpoint(samples: number): string {
     return join(this.path, `${RUN_FILES.checkpoint}${samples}`);
   }
 
   /**
-   * Refuses what a new run may not begin in.
+   * Checks that a new run may use the folder.
    * @param options.force whether an earlier run may be replaced
-   * @param options.resume whether the caller wants to go on with a run of which no state was found
-   * @throws {OutputError} if the folder holds a run, or something else
+   * @param options.resume whether a run was to be resumed, but has no state
+   * @throws {OutputError} if the folder has a run, or something else
    */
   async requireFree({
     force = false,
@@ -56,55 +55,56 @@ export class TrainingFolder {
     const names = (await readdir(this.path)).filter((name) => !name.startsWith(LOCK_FILE));
     const isRun = names.includes(RUN_FILES.log) || names.includes(RUN_FILES.states);
     if (names.length > 0 && !isRun) {
-      throw new OutputError(`${this.path} is not empty and holds no run; give another folder`, { file: this.path });
+      throw new OutputError(`${this.path} is not empty and is not a training run. Choose another folder.`, {
+        file: this.path,
+      });
     }
-    // The first state follows the first checkpoint that is due: killed before that, a run begins again, and nothing is
-    // lost, as it makes the same checkpoints. The link to the last one is made after the state.
+    // The link to the last checkpoint is made after the first state. A run that is killed before starts again, which loses
+    // nothing, as it makes the same checkpoints.
     const hadState = names.includes("last");
     if (!isRun || force || (resume && !hadState)) return;
     throw new OutputError(
       resume
-        ? `${this.path} has checkpoints and no state to go on from; begin anew (--force), or give another folder`
-        : `${this.path} holds a run already; go on with it (--resume), replace it (--force), or give another folder`,
+        ? `${this.path} has checkpoints but no state to resume from. Pass --force to start again, or choose another folder.`
+        : `${this.path} already has a run. Pass --resume to continue it or --force to replace it, or choose another folder.`,
       { file: this.path },
     );
   }
 
   /**
-   * Makes the folder, and takes it for this process; `release` gives it back.
-   * @throws {LayergraftError} with code "locked" if another process trains into it
+   * Makes the folder and locks it for this process.
+   * @throws {LayergraftError} with code "locked" if another process uses it
    */
-  async take(): Promise<void> {
+  async lock(): Promise<void> {
     await mkdir(this.path, { recursive: true });
-    this.#held = await takeLock(this.path);
+    this.#lock = await takeLock(this.path);
   }
 
-  /** Gives the folder back. */
-  async release(): Promise<void> {
-    await this.#held?.release();
+  async unlock(): Promise<void> {
+    await this.#lock?.release();
   }
 
-  /** Refuses to clear away what the run reads. @param sources folders. @throws {OutputError} if one is within */
+  /** Checks that the run reads nothing in its own folder. @param sources folders. @throws {OutputError} */
   async requireOutside(sources: readonly string[]): Promise<void> {
     const real = (path: string) => realpath(path).catch(() => resolve(path));
     const own = await real(this.path);
     for (const source of sources) {
-      const within = relative(own, await real(source));
-      if (within === ".." || within.startsWith(`..${sep}`) || isAbsolute(within)) continue;
+      const path = relative(own, await real(source));
+      if (path === ".." || path.startsWith(`..${sep}`) || isAbsolute(path)) continue;
       throw new OutputError(
-        `${source} lies in ${this.path}, where checkpoints come and go; give the run another folder`,
+        `${source} is inside the output folder ${this.path}, whose checkpoints are removed. Choose another --out.`,
         { file: this.path, field: "out" },
       );
     }
   }
 
-  /** Removes what an earlier run left. */
+  /** Removes an earlier run. */
   async clear(): Promise<void> {
     for (const name of await readdir(this.path))
       if (OWN.test(name)) await rm(join(this.path, name), { recursive: true, force: true });
   }
 
-  /** Removes checkpoints but those after so many samples, and what a kill left of unfinished ones. */
+  /** Removes unfinished checkpoints, and all but those after the given numbers of samples. */
   async keepOnly(kept: ReadonlySet<number>): Promise<void> {
     for (const name of await readdir(this.path)) {
       const match = CHECKPOINT.exec(name);
@@ -113,13 +113,13 @@ export class TrainingFolder {
     }
   }
 
-  /** A name that does not change for a checkpoint that does; undefined takes the name away. */
+  /** Links a name to a checkpoint; undefined removes the link. */
   async link(name: "last" | "best", samples: number | undefined): Promise<void> {
     const path = join(this.path, name);
     if (samples === undefined) return rm(path, { force: true });
     const temporary = `${path}.tmp`;
     await rm(temporary, { force: true });
-    // A junction is what Windows lets everybody make; elsewhere the type means nothing.
+    // On Windows, a junction needs no special rights; elsewhere the type has no meaning.
     await symlink(basename(this.checkpoint(samples)), temporary, "junction");
     await rename(temporary, path);
   }

@@ -1,4 +1,3 @@
-// Runs as people write them: defaults, presets, every problem at once with its line. Not what a trainer does with them.
 import { describe, expect, it } from "vitest";
 import { RecipeError } from "../../core/errors.js";
 import { PRESET_NAMES } from "./presets.js";
@@ -68,12 +67,12 @@ describe("parseRun", () => {
         `line 3: preset: must be one of ${PRESET_NAMES.join(", ")}`,
         "line 4: method: must be one of full, lora",
         'line 5: train: "layers 4-2" has the end after "4 - 2", where layers in ascending order, 2-4, is expected',
-        "line 5: train: cannot stand beside partition, whose streams say what they train",
-        "line 6: data: cannot stand beside partition, whose streams have their own data",
+        "line 5: train: cannot be used with partition, whose streams name what they train",
+        "line 6: data: cannot be used with partition, whose streams have their own data",
         'line 9: partition[1].train: "layers 0 1" has "1" after "layers 0", where a comma, and, but, or the end is expected',
-        "line 9: partition[1].name: is the name of another stream, a",
+        "line 9: partition[1].name: a is the name of another stream",
         'line 10: unknown field "bath"',
-        "line 12: epochs: cannot stand beside steps",
+        "line 12: epochs: cannot be used with steps",
         "line 13: lora.rank: must be at least 1",
         'line 13: lora: unknown field "alfa"',
         "line 13: lora: is for method: lora",
@@ -90,11 +89,11 @@ describe("parseRun", () => {
     expect(problems.find((problem) => problem.includes("preset"))).toContain("did you mean paper/swahili-1?");
   });
 
-  it("says what is missing, and what is no run", () => {
+  it("names what is missing, and what is not a run", () => {
     expect(problemsOf("out: o")).toEqual([
       "line 1: base: is missing",
-      "line 1: data: is missing; give data, or partition with streams of data",
-      "line 1: optimizer.lr: is missing; give it, or a preset",
+      "line 1: data: is missing; set data, or partition with streams of data",
+      "line 1: optimizer.lr: is missing; set it, or use a preset",
     ]);
     expect(problemsOf("early_stopping: {}").at(-2)).toContain("early_stopping: needs a holdout");
     expect(problemsOf("- 1")).toEqual(["line 1: must be a mapping with base, out and data"]);
@@ -104,7 +103,7 @@ describe("parseRun", () => {
     expect(() => checkRun(circular)).toThrow(/nests too deep, or contains itself/);
   });
 
-  it("reports problems of the data where they stand", () => {
+  it("reports problems of the data with their lines", () => {
     const text = [
       "base: b",
       "out: o",
@@ -126,7 +125,7 @@ describe("parseRun", () => {
     ]);
   });
 
-  it("takes flags before the file, and names those that cannot be read", () => {
+  it("overrides the file with flags, and names those that are not valid", () => {
     const text = "base: b\nout: o\ndata: orca-math\noptimizer: { lr: 1e-4, decay: 0.5 }\n";
     const run = parseRun(text, {
       fields: [
@@ -140,7 +139,7 @@ describe("parseRun", () => {
     expect(run.optimizer).toMatchObject({ lr: 2e-5, betas: [0.8, 0.9], decay: 0.5 });
     expect([run.holdout, run.train, run.schedule.warmup]).toEqual([{ samples: 20 }, "layers 0-4, 30-31", "10%"]);
     expect(problemsOf(text, [["optimizer.lr", "fast"]])).toEqual(["line 4: optimizer.lr: must be a number, not text"]);
-    expect(() => parseRun(text, { fields: [["data", "[{"]] })).toThrow(/data: "\[\{" is not a value/);
+    expect(() => parseRun(text, { fields: [["data", "[{"]] })).toThrow(/data: "\[\{" is not valid YAML/);
   });
 });
 

@@ -1,5 +1,4 @@
-// Reading what to train, from YAML or JSON, or from a value of the library: presets filled in, all problems at once, with
-// lines. What depends on the base is settled by run-settings.ts.
+// Reads run files and runs given as values, with presets filled in.
 
 import { parse as parseYaml } from "yaml";
 import { own, RecipeError } from "../../core/index.js";
@@ -29,7 +28,7 @@ export interface LocatedRun extends Omit<LocatedSettings<Run>, "value"> {
 }
 
 interface Flags {
-  /** Values that go before those of the file. */
+  /** Values that override those of the file. */
   readonly fields?: readonly FieldText[];
 }
 
@@ -73,7 +72,7 @@ function check(value: unknown): Checked<Run> {
 
 const LENGTHS = ["steps", "epochs", "samples"] as const;
 
-/** The preset's fields, those of the run before them; a run of another length has not the preset's. */
+/** The run over the fields of its preset, whose length it ignores if it has its own. */
 function withPreset(run: Mapping, preset: PresetFields): Mapping {
   const hasLength = LENGTHS.some((field) => Object.hasOwn(run, field));
   const kept = Object.entries(preset).filter(
@@ -91,24 +90,21 @@ function mergedOver(below: Mapping, above: Mapping): Mapping {
   return Object.fromEntries(merged);
 }
 
-/** What no single field can say; looked at even where fields have problems of their own. */
+/** Problems across fields, reported together with those of single fields. */
 function acrossFields(run: Mapping): Problem[] {
   const has = (field: string) => run[field] !== undefined;
   const problems: Problem[] = [];
   const add = (field: string, message: string) => problems.push({ path: [field], message });
   if (typeof run.preset === "string" && !presetFields(run.preset)) add("preset", unknownPreset(run.preset));
-  if (!has("data") && !has("partition")) add("data", "is missing; give data, or partition with streams of data");
-  if (has("data") && has("partition")) add("data", "cannot stand beside partition, whose streams have their own data");
+  if (!has("data") && !has("partition")) add("data", "is missing; set data, or partition with streams of data");
+  if (has("data") && has("partition")) add("data", "cannot be used with partition, whose streams have their own data");
   if (has("train") && has("partition"))
-    add("train", "cannot stand beside partition, whose streams say what they train");
+    add("train", "cannot be used with partition, whose streams name what they train");
   const lengths = LENGTHS.filter(has);
-  for (const field of lengths.slice(1)) add(field, `cannot stand beside ${lengths[0]}; both are the length of the run`);
+  for (const field of lengths.slice(1)) add(field, `cannot be used with ${lengths[0]}; both set the length of the run`);
   if (has("lora") && run.method !== "lora") add("lora", "is for method: lora");
   if (has("revert") && run.method === "lora") {
-    add(
-      "revert",
-      "cannot stand beside method: lora, which leaves the base as it is; train fewer layers, or all weights",
-    );
+    add("revert", "cannot be used with method: lora, which does not change the base; train fewer layers instead");
   }
   if (has("early_stopping") && !has("holdout")) add("early_stopping", "needs a holdout to measure the loss on");
   if (isMapping(run.holdout) && (run.holdout.samples === undefined) === (run.holdout.share === undefined)) {
@@ -119,16 +115,16 @@ function acrossFields(run: Mapping): Problem[] {
     : [];
   names.forEach((name, i) => {
     const isRepeated = typeof name === "string" && names.indexOf(name) < i;
-    if (isRepeated)
-      problems.push({ path: ["partition", i, "name"], message: `is the name of another stream, ${name}` });
+    if (isRepeated) problems.push({ path: ["partition", i, "name"], message: `${name} is the name of another stream` });
   });
   const isScaled = run.preset === "math" || run.preset === "language";
   const hasRate = isMapping(run.optimizer) && run.optimizer.lr !== undefined;
-  if (!hasRate && !isScaled) problems.push({ path: ["optimizer", "lr"], message: "is missing; give it, or a preset" });
+  if (!hasRate && !isScaled)
+    problems.push({ path: ["optimizer", "lr"], message: "is missing; set it, or use a preset" });
   return problems;
 }
 
-/** A run with some fields replaced, as flags do. @throws {RecipeError} with every value that is no YAML */
+/** Replaces fields by the values of flags. @throws {RecipeError} with every value that is not YAML */
 function withFields(run: unknown, fields: readonly FieldText[]): unknown {
   const problems: string[] = [];
   let changed = run;
@@ -141,10 +137,10 @@ function withFields(run: unknown, fields: readonly FieldText[]): unknown {
         changed = replaced(changed, [field], text);
         continue;
       }
-      problems.push(`${field}: ${JSON.stringify(text)} is not a value that can be read`);
+      problems.push(`${field}: ${JSON.stringify(text)} is not valid YAML`);
     }
   }
-  if (problems.length > 0) throw new RecipeError("These values cannot be read:", problems);
+  if (problems.length > 0) throw new RecipeError("These flags are not valid:", problems);
   return changed;
 }
 
@@ -159,10 +155,10 @@ export function runJsonSchema(): JsonSchema {
   return { title: "layergraft run", ...jsonSchemaOf(runSchema) };
 }
 
-/** Fields that are mappings of their own: `data` has a table for itself, and a stream of `partition` is as a run. */
+/** `data` has tables of its own, and the fields of a stream are those of a run. */
 const CLOSED = ["data", "partition"];
 
-/** All fields, those within `lora`, `optimizer` and so on by their path, in the order of the schema. */
+/** All fields, nested ones by their path, such as `optimizer.lr`, in the order of the schema. */
 export function runFields(): SchemaField[] {
   const fields = schemaFields(runSchema, { closed: CLOSED });
   return fields.filter(({ name }) => !fields.some((other) => other.name.startsWith(`${name}.`)));

@@ -64,11 +64,11 @@ describe("resolveSelection", () => {
   });
 
   const problems: [string, RegExp][] = [
-    ["layers 0-12", /train: the model has no layer 12, but 12 layers, counted from 0 to 11/],
+    ["layers 0-12", /train: the model has no layer 12; its layers are 0 to 11/],
     ["layers 5-3", /layers in ascending order, 3-5, is expected/],
-    ["attn", /the model has no attn, but all, layers, outside/],
-    ["q_prj", /the model has no q_prj, but .*; did you mean q_proj\?/],
-    ["v_proj", /the model has no v_proj, but .*; did you mean/],
+    ["attn", /the model has no attn; it has all, layers, outside/],
+    ["q_prj", /the model has no q_prj; .*; did you mean q_proj\?/],
+    ["v_proj", /the model has no v_proj; .*; did you mean/],
     ["embeddings of layers 1", /embeddings of layers 1 matches nothing; embeddings is outside the layers/],
     ["mlp but layers", /"mlp but layers" leaves nothing to select/],
     ["", /has the end, where layers, a part/],

@@ -166,11 +166,11 @@ type Model = Required<ResolveSelectionOptions>;
 function matches(term: SelectionTerm, { tensors, layers, field }: Model): string[] {
   const beyond = term.layers?.find(([, last]) => last >= layers)?.[1];
   if (beyond !== undefined) {
-    throw new RecipeError(
-      `${field}: the model has no layer ${beyond}, but ${layers} layers, counted from 0 to ${layers - 1}`,
-      [],
-      { field, expected: `at most ${layers - 1}`, actual: String(beyond) },
-    );
+    throw new RecipeError(`${field}: the model has no layer ${beyond}; its layers are 0 to ${layers - 1}`, [], {
+      field,
+      expected: `at most ${layers - 1}`,
+      actual: String(beyond),
+    });
   }
   const isInLayers = ({ layer }: Selectable) =>
     term.layers === undefined ||
@@ -202,6 +202,6 @@ function unknownPart(part: string, tensors: ReadonlyMap<string, Selectable>, fie
   const words = Object.keys(GROUPS);
   const hint = isTied
     ? ". Its output head is the embedding; write embeddings"
-    : `, but ${[...words, formatSome(parts, 20)].join(", ")}${didYouMean(part, [...words, ...parts, ...modules])}`;
+    : `; it has ${[...words, formatSome(parts, 20)].join(", ")}${didYouMean(part, [...words, ...parts, ...modules])}`;
   return new RecipeError(`${field}: the model has no ${part}${hint}`, [], { field, actual: part });
 }

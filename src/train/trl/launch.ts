@@ -1,19 +1,19 @@
-// How a handed-over run is started: on one machine, over several processors, through Slurm. Texts only; starts nothing.
+// Scripts that start a run for TRL: on one machine, on several GPUs, through Slurm.
 import { stringify } from "yaml";
 
-/** Machines and settings that a run for TRL is started with. */
+/** Machines and settings of a run for TRL. */
 export interface TrlCluster {
-  /** Processors, usually GPUs, of a machine; default 1. */
+  /** Processes per machine, usually one per GPU; default 1. */
   readonly processes?: number | undefined;
   /** Machines; default 1. */
   readonly machines?: number | undefined;
-  /** What products are computed in; weights and moments are float32 anyway. Default float32. */
+  /** Type of matrix products; weights and moments are float32. Default float32. */
   readonly precision?: "float32" | "bfloat16" | undefined;
-  /** Computes activations a second time instead of keeping them; default false. */
+  /** Recompute activations instead of keeping them; default false. */
   readonly gradientCheckpointing?: boolean | undefined;
-  /** Lines of shell that come first, such as `module load cuda` or `source venv/bin/activate`. */
+  /** Shell lines to run first, such as `module load cuda` or `source venv/bin/activate`. */
   readonly setup?: readonly string[] | undefined;
-  /** Options of sbatch, passed on as they are, such as `--partition=gpu` or `--time=24:00:00`. */
+  /** Options of sbatch, such as `--partition=gpu` or `--time=24:00:00`. */
   readonly slurm?: readonly string[] | undefined;
 }
 
@@ -57,8 +57,8 @@ export function launchScript({ processes = 1, machines = 1, setup = [] }: TrlClu
       : '"$PYTHON" train.py';
   return lines(
     "#!/usr/bin/env bash",
-    "# Starts this run, or goes on with it, on this machine. PYTHON: an interpreter that has requirements.txt.",
-    "# Whole copies of the model, one a processor, instead of shards:",
+    "# Starts or resumes this run on this machine. PYTHON: an interpreter with the packages of requirements.txt.",
+    "# With a whole copy of the model per process instead of shards:",
     `#   torchrun --nproc_per_node ${processes} train.py`,
     "set -euo pipefail",
     'cd "$(dirname "$0")"',
@@ -68,7 +68,7 @@ export function launchScript({ processes = 1, machines = 1, setup = [] }: TrlClu
   );
 }
 
-/** job.slurm: starts the run on all machines of a job; a job that is queued again goes on. */
+/** job.slurm: starts the run on all machines of a job, and resumes it in a job that is queued again. */
 export function slurmScript({ processes = 1, machines = 1, setup = [], slurm = [] }: TrlCluster): string {
   const isSharded = processes * machines > 1;
   const command = isSharded
@@ -80,7 +80,7 @@ export function slurmScript({ processes = 1, machines = 1, setup = [], slurm = [
         `    --main_process_ip "$MASTER" --main_process_port ${PORT} train.py'`,
       ]
     : ['srun "$PYTHON" train.py'];
-  // Whoever names GPUs in another way of sbatch's many says so among their own options.
+  // sbatch has several options for GPUs.
   const hasGpus = slurm.some((option) => /^--(gres|gpus)/.test(option));
   return lines(
     "#!/usr/bin/env bash",
@@ -91,7 +91,7 @@ export function slurmScript({ processes = 1, machines = 1, setup = [], slurm = [
     "#SBATCH --output=slurm-%j.log",
     "#SBATCH --requeue",
     slurm.map((option) => `#SBATCH ${option}`),
-    "# Starts this run, or goes on with it. PYTHON: an interpreter that has requirements.txt, on every machine.",
+    "# Starts or resumes this run. PYTHON: an interpreter with the packages of requirements.txt, on every machine.",
     "set -euo pipefail",
     'cd "$SLURM_SUBMIT_DIR"',
     setup,

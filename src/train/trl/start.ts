@@ -1,5 +1,4 @@
-// Starts a run that was handed to TRL, on this machine, and waits for it. What it prints goes to the caller; what it
-// makes is in the folder.
+// Starts a run for TRL on this machine.
 
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -8,37 +7,37 @@ import { CancelledError, exists, LayergraftError } from "../../core/index.js";
 import { TRL_FILES } from "./write.js";
 
 export interface StartTrlOptions {
-  /** Folder that writeTrlRun wrote. */
+  /** As written by `handOverRun`. */
   readonly folder: string;
-  /** Interpreter that has the packages of requirements.txt; default python3. */
+  /** Interpreter with the packages of requirements.txt; default python3. */
   readonly python?: string | undefined;
-  /** Ends the run; it goes on from its last state when it is started again. */
+  /** Stops the run, which resumes from its last state when it is started again. */
   readonly signal?: AbortSignal | undefined;
-  /** Every line that it prints. */
+  /** Called with each line that it prints. */
   readonly onLine?: ((line: string) => void) | undefined;
 }
 
-// What tells the reason is at the end of a Python trace.
+// The reason is at the end of a Python traceback.
 const KEPT_LINES = 12;
-// Time to leave by itself after it was asked to, before it is killed.
+// Between SIGTERM and SIGKILL.
 const GRACE_MS = 10_000;
 
 /**
- * Runs launch.sh of such a folder to its end; a run that was stopped goes on.
+ * Runs launch.sh of a folder to its end. An interrupted run resumes.
  * @throws {CancelledError} if the signal fires
- * @throws {LayergraftError} with code "trl" if it fails, with the last lines that it printed
+ * @throws {LayergraftError} with code "trl" if it fails, with its last lines
  */
 export async function startTrlRun(options: StartTrlOptions): Promise<void> {
   const { folder, python = "python3", signal, onLine } = options;
   const script = join(folder, TRL_FILES.launch);
   if (!(await exists(script))) {
-    throw new LayergraftError("trl", `${folder} is not a run that was handed to TRL: it has no ${TRL_FILES.launch}`, {
+    throw new LayergraftError("trl", `${folder} is not a run for TRL: it has no ${TRL_FILES.launch}`, {
       file: script,
     });
   }
-  if (signal?.aborted) throw new CancelledError("stopped before it began", { file: folder });
+  if (signal?.aborted) throw new CancelledError("stopped before it started", { file: folder });
   const last: string[] = [];
-  // A group of its own, so that the processes that it starts end with it.
+  // In a process group, so that the processes that it starts end with it.
   const child = spawn("bash", [script], {
     env: { ...process.env, PYTHON: python, PYTHONUNBUFFERED: "1" },
     stdio: ["ignore", "pipe", "pipe"],
@@ -54,7 +53,7 @@ export async function startTrlRun(options: StartTrlOptions): Promise<void> {
     try {
       if (child.pid !== undefined) process.kill(process.platform === "win32" ? child.pid : -child.pid, name);
     } catch {
-      // It has ended already.
+      // It has ended.
     }
   };
   let killer: NodeJS.Timeout | undefined;
@@ -69,7 +68,7 @@ export async function startTrlRun(options: StartTrlOptions): Promise<void> {
       child.once("close", resolve);
     });
     if (signal?.aborted)
-      throw new CancelledError(`stopped; started again, ${folder} goes on from its last state`, { file: folder });
+      throw new CancelledError(`stopped; start ${folder} again to resume from its last state`, { file: folder });
     if (code !== 0)
       throw new LayergraftError("trl", failure(folder, python, last), { file: folder, actual: `exit ${code}` });
   } finally {
@@ -81,7 +80,7 @@ export async function startTrlRun(options: StartTrlOptions): Promise<void> {
 function failure(folder: string, python: string, last: readonly string[]): string {
   const missing = last.map((line) => /No module named '([\w.]+)'/.exec(line)?.[1]).find((name) => name !== undefined);
   const hint = missing
-    ? `${python} has no ${missing}; install ${join(folder, TRL_FILES.requirements)} for it, or name another interpreter`
+    ? `${python} has no ${missing}; install ${join(folder, TRL_FILES.requirements)}, or choose another interpreter (--python)`
     : "it printed last:";
   return [`the run in ${folder} failed: ${hint}`, ...(missing ? [] : last.map((line) => `  ${line}`))].join("\n");
 }

@@ -94,7 +94,7 @@ describe("writeTrlRun", () => {
     expect((await readdir(root)).sort()).toEqual(["run"]);
   });
 
-  it("says all that the entry asks for", async () => {
+  it("writes all that the script reads", async () => {
     const holdout = [batch(7)];
     const run = runOf({ early_stopping: { patience: 2, least: 0.01 }, threads: 3 });
     await write({ run, holdout, revert: select("layers 1") });
@@ -190,7 +190,7 @@ describe("writeTrlRun", () => {
     expect(await read(TRL_FILES.launch)).toContain("module load cuda\n");
   });
 
-  it("refuses by name what does not carry over, all at once", async () => {
+  it("refuses what TRL cannot follow, all at once", async () => {
     const adapter = join(import.meta.dirname, "../../../test/fixtures/train/runs/lora-start");
     const adapted = await openModelSource(`${BASE}+${adapter}`);
     const mixed = new Map(
@@ -199,12 +199,12 @@ describe("writeTrlRun", () => {
     const failed = write({ source: { ...adapted, tensors: mixed } }, { cluster: { processes: 3 } });
     await expect(failed).rejects.toThrow(RecipeError);
     await expect(failed).rejects.toThrow(
-      /- base: it is made of several checkpoints or of an adapter.*\n.*- batch and accumulation: a step has 4 sequences, which 3 processors.*\n.*- save_dtype: the base has tensors of bfloat16 and float32/,
+      /- base: it is made of several checkpoints or has an adapter.*\n.*- batch and accumulation: 3 processes cannot share the 4 sequences.*\n.*- save_dtype: the base has tensors of bfloat16 and float32/,
     );
     expect(await readdir(root)).toEqual([]);
   });
 
-  it("leaves nothing half done, and nothing of others harmed", async () => {
+  it("leaves nothing half done, and keeps files that are there", async () => {
     await expect(write({}, { signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
     expect(await readdir(root)).toEqual([]);
     await mkdir(join(root, "run"));
@@ -240,10 +240,10 @@ describe("startTrlRun", () => {
       /python has no trl; install .*requirements\.txt/,
     );
     await expect(fails("exit 1")).rejects.toThrow(LayergraftError);
-    await expect(startTrlRun({ folder: root })).rejects.toThrow(/is not a run that was handed to TRL/);
+    await expect(startTrlRun({ folder: root })).rejects.toThrow(/is not a run for TRL/);
   });
 
-  it("ends when it is told to", async () => {
+  it("stops when the signal fires", async () => {
     const { folder } = await write();
     const controller = new AbortController();
     const python = await interpreter("echo ready; sleep 60");

@@ -1,5 +1,5 @@
-// Hands a run to PyTorch: a folder with its configuration, its sequences token by token in the order in which they would
-// be trained on here, a Python entry on TRL and PEFT, and the ways to start it. Trains nothing; start.ts starts it.
+// Writes a run as a folder for PyTorch: configuration, sequences in training order, a Python script on TRL and PEFT, and
+// scripts that start it.
 
 import { type FileHandle, mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -25,23 +25,22 @@ export type TrlRun = Pick<
 >;
 
 export interface WriteTrlOptions {
-  /** Where the folder is to stand; it must not be there, or be empty. */
+  /** Must not exist, or be empty. */
   readonly folder: string;
-  /** The same run as the engine of layergraft would be given. Its streams are read to the end of the run. */
+  /** Options of `train`. The streams are read to the end of the run. */
   readonly training: TrlRun;
   readonly cluster?: TrlCluster | undefined;
-  /** Id that fills up short sequences, which no token sees; default 0. */
+  /** Id of padding, which no token attends to; default 0. */
   readonly pad?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((steps: { readonly done: number; readonly of: number }) => void) | undefined;
 }
 
-/** What was written. */
 export interface TrlFolder {
   readonly folder: string;
   readonly sequences: number;
   readonly tokens: number;
-  /** Where checkpoints and log will be. */
+  /** Folder of checkpoints and log. */
   readonly out: string;
 }
 
@@ -61,32 +60,32 @@ export const TRL_FILES = {
 } as const;
 
 /**
- * Writes a run as a folder for TRL. The base must be a checkpoint that is on the disk as it is.
- * @throws {RecipeError} with everything that cannot be carried over, by name
+ * Writes a run as a folder for TRL. The base must be a checkpoint on the disk.
+ * @throws {RecipeError} with every field that TRL cannot follow
  * @throws {OutputError} if the folder cannot be written
- * @throws {CancelledError} if the signal fires; nothing is left of it then
+ * @throws {CancelledError} if the signal fires; nothing is written then
  */
 export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> {
   const { training, cluster = {} } = options;
   const folder = resolve(options.folder);
-  const base = requireCarriable(training, cluster);
+  const base = requireSupported(training, cluster);
   if ((await exists(folder)) && (await readdir(folder)).length > 0) {
-    throw new OutputError(`${folder} is not empty; give another folder`, { file: folder });
+    throw new OutputError(`${folder} is not empty. Choose another folder.`, { file: folder });
   }
   const fill = async (partial: string) => {
     const sequences = await writeSequences(partial, options);
     await writeHoldout(partial, training);
-    if (training.lora) await writeStart(join(partial, TRL_FILES.adapter), training, training.lora, base);
-    const put = (name: string, text: string, mode = 0o644) => writeFile(join(partial, name), text, { mode });
-    await put(TRL_FILES.run, `${JSON.stringify(describe(options, base, sequences), undefined, 1)}\n`);
-    await put(TRL_FILES.entry, await readAsset("#trl-entry"));
-    await put(TRL_FILES.requirements, await readAsset("#trl-requirements"));
-    await put(TRL_FILES.accelerate, accelerateYaml(cluster));
-    await put(TRL_FILES.launch, launchScript(cluster), 0o755);
-    await put(TRL_FILES.slurm, slurmScript(cluster));
+    if (training.lora) await writeInitialFactors(join(partial, TRL_FILES.adapter), training, training.lora, base);
+    const writeText = (name: string, text: string, mode = 0o644) => writeFile(join(partial, name), text, { mode });
+    await writeText(TRL_FILES.run, `${JSON.stringify(describe(options, base, sequences), undefined, 1)}\n`);
+    await writeText(TRL_FILES.entry, await readAsset("#trl-entry"));
+    await writeText(TRL_FILES.requirements, await readAsset("#trl-requirements"));
+    await writeText(TRL_FILES.accelerate, accelerateYaml(cluster));
+    await writeText(TRL_FILES.launch, launchScript(cluster), 0o755);
+    await writeText(TRL_FILES.slurm, slurmScript(cluster));
     return sequences;
   };
-  // An empty folder may be there already.
+  // It may replace an empty folder.
   const written = await writeFolder(folder, "the run", fill, { replace: true });
   return { folder, out: join(folder, TRL_FILES.out), sequences: written.sequences, tokens: written.tokens };
 }
@@ -96,30 +95,28 @@ function readAsset(name: string): Promise<string> {
   return readFile(createRequire(import.meta.url).resolve(name), "utf8");
 }
 
-/** Refuses what a run on TRL would not do. @returns what `from_pretrained` is to open */
-function requireCarriable(training: TrlRun, { processes = 1, machines = 1 }: TrlCluster): string {
+/** @returns the base for `from_pretrained`. @throws {RecipeError} with every field that TRL cannot follow */
+function requireSupported(training: TrlRun, { processes = 1, machines = 1 }: TrlCluster): string {
   const { run, source, streams } = training;
   const problems: string[] = [];
   const checkpoints = [...source.sources.values()];
   const [base] = checkpoints;
   if (!base || checkpoints.length > 1 || base.adapter) {
-    problems.push(
-      "base: it is made of several checkpoints or of an adapter, and stands in no folder; write it with layergraft merge first",
-    );
+    problems.push("base: it is made of several checkpoints or has an adapter; write it with layergraft merge first");
   }
   const perStep = run.accumulation * (streams[0] ? rowsOf(streams) : 0);
   if (perStep % (processes * machines) !== 0) {
     problems.push(
-      `batch and accumulation: a step has ${perStep} sequences, which ${processes * machines} processors cannot share evenly`,
+      `batch and accumulation: ${processes * machines} processes cannot share the ${perStep} sequences of a step evenly`,
     );
   }
   const dtypes = dtypesToSave(training);
   if (dtypes.length > 1) {
     problems.push(
-      `save_dtype: the base has tensors of ${dtypes.join(" and ")}, and a checkpoint of TRL has one; name it`,
+      `save_dtype: the base has tensors of ${dtypes.join(" and ")}, but a checkpoint of TRL has one type; name it`,
     );
   }
-  if (!base || problems.length > 0) throw new RecipeError("This run cannot be handed to TRL as it is:", problems);
+  if (!base || problems.length > 0) throw new RecipeError("TRL cannot follow this run:", problems);
   return base.folder;
 }
 
@@ -128,14 +125,14 @@ const TORCH_NAMES: Readonly<Record<string, string>> = {
   ...Object.fromEntries(Object.entries(DTYPE_BY_TORCH_NAME).map(([name, dtype]) => [dtype, name])),
 };
 
-/** What checkpoints are saved in, in PyTorch's words; several where the base has several and they are to be kept. */
+/** Element types of checkpoints, as PyTorch names them; several if those of the base are kept. */
 function dtypesToSave({ run, lora, source }: TrlRun): string[] {
   if (run.save_dtype !== "keep") return [run.save_dtype];
   if (lora) return ["float32"];
   return [...new Set([...source.tensors.values()].flatMap(({ dtype }) => TORCH_NAMES[dtype] ?? []))];
 }
 
-/** Rows of a batch, by a look at the next one of the first stream. */
+/** Rows of a batch, from the next one of the first stream. */
 function rowsOf([stream]: readonly TrainingStream[]): number {
   if (!stream) return 0;
   const position = stream.batches.position();
@@ -164,7 +161,7 @@ async function writeSequences(folder: string, options: WriteTrlOptions): Promise
     for (let step = 0; step < settings.steps; step++) {
       await nextTurn();
       if (signal?.aborted)
-        throw new CancelledError(`stopped after step ${step} of ${settings.steps}; nothing was kept`);
+        throw new CancelledError(`stopped after step ${step} of ${settings.steps}; nothing is written`);
       const stream = streams[step % streams.length] as TrainingStream;
       const batches = Array.from({ length: run.accumulation }, () => stream.batches.next());
       for (const batch of batches) {
@@ -203,10 +200,7 @@ async function writeHoldout(folder: string, { holdout, run }: TrlRun): Promise<v
   }
 }
 
-/**
- * Rows as the entry reads them: without padding, with labels where transformers has them. Ours say at a token what comes
- * next; theirs say it at the next token, and shift.
- */
+/** Rows without padding. A label is beside the token before it here, and beside its own token in transformers. */
 function rowsAsJson({ rows, time, ids, labels, positions, segments }: TokenBatch, packing: boolean): string[] {
   return Array.from({ length: rows }, (_, row) => {
     const begin = row * time;
@@ -224,11 +218,11 @@ function rowsAsJson({ rows, time, ids, labels, positions, segments }: TokenBatch
   });
 }
 
-/** What no loss is taken of, in PyTorch. */
+/** The label of tokens without a loss, in PyTorch. */
 const IGNORED = -100;
 
-/** The factors that training starts from: those that the engine of layergraft would start from. */
-async function writeStart(
+/** The factors before training, the same as in a run of layergraft itself. */
+async function writeInitialFactors(
   folder: string,
   { run }: TrlRun,
   plan: NonNullable<TrlRun["lora"]>,
@@ -238,7 +232,7 @@ async function writeStart(
   await writeAdapter(folder, { plan, base, factors: (module) => initialFactors(module, plan.settings.rank, run.seed) });
 }
 
-/** run.json: all that train.py asks for. */
+/** run.json, for train.py. */
 function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: string, written: Written): object {
   const { run, settings, streams, lora, holdout, revert } = training;
   const { optimizer, early_stopping: stopping } = run;
@@ -277,7 +271,7 @@ function describe({ training, cluster = {}, pad = 0 }: WriteTrlOptions, base: st
   };
 }
 
-/** Parameters that decay alike and learn from the same streams. */
+/** Parameters by weight decay and streams. */
 function groupsOf({ run, source, trained, lora, streams }: TrlRun): object[] {
   const { decay: rate, decay_all: decayAll } = run.optimizer;
   const parameters: readonly (readonly [string, readonly number[]])[] = lora
