@@ -158,7 +158,7 @@ it("killed or stopped wherever and however often, and resumed, makes the same by
     [...resumed, "--optimizer.lr", "1e-3", "--holdout.samples", "21"],
     work,
     WRONG_USAGE,
-    /^error: a run resumes only as it began/m,
+    /^error: a run can only resume unchanged/m,
     /^ {2}- optimizer\.lr was 0\.002 and is 0\.001$/m,
     /^ {2}- holdout\.samples was 20 and is 21$/m,
     /^ {2}- data data has changed since$/m, // what is held out is not trained on

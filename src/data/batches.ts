@@ -107,7 +107,7 @@ export class BatchStream implements Iterable<Batch> {
     if (!from) return;
     if (from.digest !== this.#digest) {
       throw new DataError(
-        "The run cannot resume, because its data, their order or the batch size have changed. Undo the change, or start a new run.",
+        "the run cannot resume, because its data, their order or the batch size have changed. Undo the change, or start a new run.",
       );
     }
     this.#start = from.start;

@@ -45,7 +45,7 @@ export function requireSameRun(saved: ResumeParts, current: ResumeParts): void {
   }
   if (problems.length === 0) return;
   throw new RecipeError(
-    "A run can only resume unchanged. Undo these changes, or start a new run in another folder:",
+    "a run can only resume unchanged. Undo these changes, or start a new run in another folder:",
     problems,
   );
 }
