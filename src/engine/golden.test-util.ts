@@ -2,7 +2,7 @@
 // Not a reader of checkpoints in general: expected.safetensors is read whole.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseConfig } from "../weights/checkpoint/index.js";
+import { parseConfig } from "../weights/index.js";
 import { type DecoderSpec, readSpec } from "./model/index.js";
 
 const FIXTURES = join(import.meta.dirname, "../../test/fixtures/decoders");

@@ -1,7 +1,7 @@
 // Decoders that learn, in ONNX Runtime, against PyTorch: the loss, and its derivative by every weight.
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { readConfig } from "../weights/checkpoint/index.js";
+import { readConfig } from "../weights/index.js";
 import { type Array32, allGoldens, type Golden, golden, readTensors } from "./golden.test-util.js";
 import { gradients, reachable } from "./graph/index.js";
 import { buildDecoder, type DecoderSpec, FEEDS, locateWeights, readSpec } from "./model/index.js";

@@ -1,7 +1,7 @@
 // Reads the tiny decoders of test/fixtures/decoders for tests.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type CheckpointConfig, parseConfig } from "../../weights/checkpoint/index.js";
+import { type CheckpointConfig, parseConfig } from "../../weights/index.js";
 
 const FOLDER = join(import.meta.dirname, "../../../test/fixtures/decoders");
 

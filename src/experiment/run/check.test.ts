@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { writeSharded } from "../../weights/safetensors/index.js";
+import { writeSharded } from "../../weights/index.js";
 import { initialWeights, writeInitialModel } from "../demo/world/untrained-model.js";
 import { openExperiment } from "../experiment.js";
 

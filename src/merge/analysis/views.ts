@@ -2,6 +2,7 @@
 
 import type { Heatmap } from "../../report/index.js";
 import { compareParts, type Part } from "../../weights/index.js";
+import { concatenate } from "../measurements/row-changes.js";
 import type { Analysis, AnalysisWithRows, DeltaFigures } from "./analysis.js";
 
 /** The columns of the paper's figure; fused matrices stand where their parts would. */
@@ -81,13 +82,9 @@ export function pageData({ analysis, rows }: AnalysisWithRows): PageData {
     analysis.tensors.filter((tensor) => tensor.layer === layer && tensor.part === column && tensor.shape.length > 1);
   const sortedRows = (expert: string, layer: number, column: Part) => {
     const lists = tensorsAt(layer, column).map(({ tensor }) => rows.get(`${expert}/${tensor}`) ?? new Float32Array());
-    const all = new Float32Array(lists.reduce((sum, list) => sum + list.length, 0));
-    let at = 0;
-    for (const list of lists) {
-      all.set(list, at);
-      at += list.length;
-    }
-    return all.filter((row) => !Number.isNaN(row)).sort();
+    return concatenate(lists, Float32Array)
+      .filter((row) => !Number.isNaN(row))
+      .sort();
   };
   const sorted = analysis.experts.map((expert) =>
     Array.from({ length: analysis.layers }, (_, layer) => columns.map((column) => sortedRows(expert, layer, column))),

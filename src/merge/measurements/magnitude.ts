@@ -7,7 +7,7 @@
 import { CheckpointError, isFloatDType, type Shape } from "../../core/index.js";
 import { type Job, totalStatistics } from "../../weights/index.js";
 import { leavesOf, type Value } from "../expressions/expression.js";
-import type { Binding, Measuring } from "./measurement.js";
+import type { Binding, Labelled, Measuring } from "./measurement.js";
 
 /** One tensor of an expert and of its base. */
 export interface MeasuredTensor {
@@ -18,11 +18,8 @@ export interface MeasuredTensor {
 }
 
 /** The average row MAV of an expert's change: [magnitude]. */
-export interface MagnitudeMeasurement {
-  readonly id: string;
+export interface MagnitudeMeasurement extends Labelled {
   readonly kind: "magnitude";
-  /** The expert, for people. */
-  readonly label: string;
   /** The base, for people. */
   readonly against: string;
   readonly tensors: readonly MeasuredTensor[];

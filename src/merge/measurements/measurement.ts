@@ -5,6 +5,14 @@ import { CheckpointError } from "../../core/index.js";
 import { type AnalyzedPiece, addUp, type CheckpointTensor, type Evaluation, type Job } from "../../weights/index.js";
 import type { Leaf, Value } from "../expressions/expression.js";
 
+/** What all measurements of a plan have. */
+export interface Labelled {
+  /** By which values refer to its result. */
+  readonly id: string;
+  /** What is measured, for people. */
+  readonly label: string;
+}
+
 /** What a measurement needs to know of the sources. */
 export interface Binding {
   readonly evaluation: (value: Value) => Evaluation;

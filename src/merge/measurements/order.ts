@@ -3,24 +3,19 @@
 
 import type { CountJob, Job } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
-import { added, type Binding, type Measuring, notFinite } from "./measurement.js";
+import { added, type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
 /** The magnitudes of given ranks among all elements of some values, together. */
-export interface OrderMeasurement {
-  readonly id: string;
+export interface OrderMeasurement extends Labelled {
   readonly kind: "order";
-  /** For people. */
-  readonly label: string;
   readonly values: readonly Value[];
   /** Ranks counted from 0 at the smallest. One below 0 is 0; one beyond the last is infinity. */
   readonly ranks: readonly number[];
 }
 
 /** The smallest magnitude that is among the largest `share` of the non-zero elements, int(share * count) of them. */
-export interface LargestMeasurement {
-  readonly id: string;
+export interface LargestMeasurement extends Labelled {
   readonly kind: "largest";
-  readonly label: string;
   readonly values: readonly Value[];
   readonly share: number;
 }

@@ -2,7 +2,7 @@
 
 import { type Job, totalStatistics } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
-import { type Binding, type Measuring, notFinite } from "./measurement.js";
+import { type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
 /** The tensors of one layer or module: of the base and of every expert. */
 export interface OwnedGroup {
@@ -18,10 +18,8 @@ export interface OwnedGroup {
  * the larger owns the group, else they are blended (Shin & Hwang, arXiv 2601.22620). `dominant`: the expert with the
  * largest share owns the group.
  */
-export interface OwnershipMeasurement {
-  readonly id: string;
+export interface OwnershipMeasurement extends Labelled {
   readonly kind: "ownership";
-  readonly label: string;
   readonly groups: readonly OwnedGroup[];
   readonly rule:
     | { readonly kind: "share"; readonly tau: number; readonly alpha: number }

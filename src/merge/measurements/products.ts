@@ -2,13 +2,11 @@
 
 import { slerpWeights } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
-import { type Binding, type Measuring, products } from "./measurement.js";
+import { type Binding, type Labelled, type Measuring, products } from "./measurement.js";
 
 /** Weights of two values in their spherical interpolation at t. */
-export interface SlerpMeasurement {
-  readonly id: string;
+export interface SlerpMeasurement extends Labelled {
   readonly kind: "slerp";
-  readonly label: string;
   readonly values: readonly [Value, Value];
   readonly t: number;
   /** Cosine beyond which the interpolation is a straight line. */
@@ -16,18 +14,14 @@ export interface SlerpMeasurement {
 }
 
 /** The share of the average in a Model Stock, from the mean cosine of the changes: [t]. arXiv 2403.19522, equation 1. */
-export interface StockMeasurement {
-  readonly id: string;
+export interface StockMeasurement extends Labelled {
   readonly kind: "stock";
-  readonly label: string;
   readonly values: readonly Value[];
 }
 
 /** Shares of the values' sums of squares, SCE's weights: as many numbers as values. arXiv 2408.07990. */
-export interface EnergyMeasurement {
-  readonly id: string;
+export interface EnergyMeasurement extends Labelled {
   readonly kind: "energy";
-  readonly label: string;
   readonly values: readonly Value[];
 }
 

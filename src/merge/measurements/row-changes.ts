@@ -152,13 +152,21 @@ export function rowMeans(jobs: readonly AnalyzeJob[], totals: readonly AnalyzedP
     const length = (jobs[i]?.base.elements ?? 0) / sums.length;
     return Float32Array.from(sums, (sum) => sum / length);
   });
-  const rows = new Float32Array(lists.reduce((count, list) => count + list.length, 0));
+  return concatenate(lists, Float32Array);
+}
+
+/** Several lists of rows as one. */
+export function concatenate<Rows extends Float32Array | Float64Array>(
+  lists: readonly Rows[],
+  List: new (length: number) => Rows,
+): Rows {
+  const all = new List(lists.reduce((sum, list) => sum + list.length, 0));
   let at = 0;
   for (const list of lists) {
-    rows.set(list, at);
+    all.set(list, at);
     at += list.length;
   }
-  return rows;
+  return all;
 }
 
 /** Whether a tensor can be analysed: floating point, in all of its sources, and not empty. */
@@ -179,7 +187,10 @@ export function joinAnalyzed(total: AnalyzedPiece, piece: AnalyzedPiece, { axis 
         largest: Math.max(x.largest, y.largest),
         nonFinite: x.nonFinite + y.nonFinite,
         firstNonFinite: x.firstNonFinite >= 0 ? x.firstNonFinite : y.firstNonFinite,
-        rows: axis === "rows" ? concatenate(x.rows, y.rows) : x.rows.map((sum, row) => sum + (y.rows[row] ?? 0)),
+        rows:
+          axis === "rows"
+            ? concatenate([x.rows, y.rows], Float64Array)
+            : x.rows.map((sum, row) => sum + (y.rows[row] ?? 0)),
       };
     }),
     pairs: total.pairs.map((x, i) => {
@@ -187,13 +198,6 @@ export function joinAnalyzed(total: AnalyzedPiece, piece: AnalyzedPiece, { axis 
       return { dot: x.dot + y.dot, opposed: x.opposed + y.opposed };
     }),
   };
-}
-
-function concatenate(a: Float64Array, b: Float64Array): Float64Array {
-  const joined = new Float64Array(a.length + b.length);
-  joined.set(a);
-  joined.set(b, a.length);
-  return joined;
 }
 
 /** What the sums of a tensor's matrices say of one expert. */

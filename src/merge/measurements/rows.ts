@@ -2,14 +2,12 @@
 import { isFloatDType, type Shape } from "../../core/index.js";
 import type { AnalyzedPiece } from "../../weights/index.js";
 import { type Leaf, leavesOf, type Value } from "../expressions/expression.js";
-import type { Binding, Measuring } from "./measurement.js";
+import type { Binding, Labelled, Measuring } from "./measurement.js";
 import { analyzeJobs, type RowAxis, rowMeans } from "./row-changes.js";
 
 /** Marks the rows whose mean absolute change is at least `threshold`. */
-export interface RowsMeasurement {
-  readonly id: string;
+export interface RowsMeasurement extends Labelled {
   readonly kind: "rows";
-  readonly label: string;
   readonly tensor: string;
   readonly shape: Shape;
   readonly value: Value;

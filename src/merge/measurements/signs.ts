@@ -2,21 +2,17 @@
 
 import { type Job, totalStatistics } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
-import { added, type Binding, type Measuring, notFinite } from "./measurement.js";
+import { added, type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
 /** The sign that most elements have, of several values together: 1, -1, or 0. */
-export interface MajorityMeasurement {
-  readonly id: string;
+export interface MajorityMeasurement extends Labelled {
   readonly kind: "majority";
-  readonly label: string;
   readonly values: readonly Value[];
 }
 
 /** sum|before| / sum|after|: by what a sparser delta must be scaled to keep its L1 norm. */
-export interface RescaleMeasurement {
-  readonly id: string;
+export interface RescaleMeasurement extends Labelled {
   readonly kind: "rescale";
-  readonly label: string;
   readonly before: Value;
   readonly after: Value;
 }

@@ -26,7 +26,7 @@ export interface SliceMerge {
   /** A parameter of the merge that is true or false. */
   readonly flag: (name: string, fallback: boolean) => boolean;
   /** Adds a problem; `parameter` is the one with the problem. */
-  readonly problem: (message: string, parameter?: string) => void;
+  readonly problem: (message: string, parameter?: string) => undefined;
   readonly note: (text: string) => void;
 }
 
@@ -114,10 +114,7 @@ function slerp(slice: SliceMerge): SourceRecipe | undefined {
   const t = common({ name: "t", range: SHARE });
   const [only, other] = [models[0], others[0]];
   if (only && models.length === 1) return only.recipe;
-  if (!base || !other || others.length > 1) {
-    slice.problem("slerp takes two models, of which one is base_model");
-    return undefined;
-  }
+  if (!base || !other || others.length > 1) return slice.problem("slerp takes two models, of which one is base_model");
   return { method: "slerp", models: [base.recipe, other.recipe], t };
 }
 
@@ -132,10 +129,10 @@ function nuslerp(slice: SliceMerge): SourceRecipe | undefined {
   const weights = others.map((model) => own(model, WEIGHT));
   const [only] = models;
   if (only && models.length === 1) return only.recipe;
-  if (others.length !== 2 || slice.lacksBase) {
-    slice.problem("nuslerp needs two models in every slice, and optionally a base_model that is neither of them");
-    return undefined;
-  }
+  if (others.length !== 2 || slice.lacksBase)
+    return slice.problem(
+      "nuslerp needs two models in every slice, and optionally a base_model that is neither of them",
+    );
   return {
     method: "nuslerp",
     models: others.map(({ recipe }, i) => ({ model: recipe, weight: weights[i] })),
@@ -167,10 +164,7 @@ function taskVectors(
     ...(isRandom ? { isRandom } : {}),
     make: (slice) => {
       const { base, others } = slice;
-      if (!base) {
-        slice.problem(`${method} needs base_model, among the sources of every slice`);
-        return undefined;
-      }
+      if (!base) return slice.problem(`${method} needs base_model, among the sources of every slice`);
       const weights = others.map((model) => slice.own(model, WEIGHT));
       const parameters = Object.entries(own).map(([name, fallback]): [string, readonly Parameter[]] => {
         // The share that is kept may be written as more than all.
@@ -234,10 +228,8 @@ function modelStock(slice: SliceMerge): SourceRecipe | undefined {
     slice.problem("filter_wise is not supported; remove it to use one angle per tensor", "filter_wise");
   }
   if (base && models.length === 1) return base.recipe;
-  if (!base || others.length < 2) {
-    slice.problem("model_stock needs base_model and at least two other models in every slice");
-    return undefined;
-  }
+  if (!base || others.length < 2)
+    return slice.problem("model_stock needs base_model and at least two other models in every slice");
   return { method: "model_stock", models: others.map(({ recipe }) => recipe), base: base.recipe };
 }
 
@@ -245,10 +237,8 @@ function sce(slice: SliceMerge): SourceRecipe | undefined {
   const { models, base, others, common } = slice;
   const select = common({ name: "select_topk", fallback: 1, range: { ...SHARE, clamps: true } });
   if (base && models.length === 1) return base.recipe;
-  if (!base || others.length < 2) {
-    slice.problem("sce needs base_model and at least two other models in every slice");
-    return undefined;
-  }
+  if (!base || others.length < 2)
+    return slice.problem("sce needs base_model and at least two other models in every slice");
   return { method: "sce", models: others.map(({ recipe }) => recipe), base: base.recipe, select };
 }
 
@@ -257,10 +247,8 @@ function nearswap(slice: SliceMerge): SourceRecipe | undefined {
   const t = common({ name: "t", range: { low: 0, high: 1e9 } });
   const [other] = others;
   if (base && models.length === 1) return base.recipe;
-  if (!base || !other || others.length > 1) {
-    slice.problem("nearswap takes two models, of which one is base_model");
-    return undefined;
-  }
+  if (!base || !other || others.length > 1)
+    return slice.problem("nearswap takes two models, of which one is base_model");
   return { method: "nearswap", task: base.recipe, language: other.recipe, t };
 }
 
@@ -268,10 +256,7 @@ function passthrough(slice: SliceMerge): SourceRecipe | undefined {
   const { models, own } = slice;
   const [only] = models;
   const scales = models.map((model) => own(model, { name: "scale", fallback: 1, range: SIZE }));
-  if (!only || models.length > 1) {
-    slice.problem("passthrough takes one model per slice");
-    return undefined;
-  }
+  if (!only || models.length > 1) return slice.problem("passthrough takes one model per slice");
   const [scale = 1] = scales;
   return scale === 1 ? only.recipe : { method: "passthrough", slices: [{ model: only.recipe, scale }] };
 }

@@ -167,6 +167,7 @@ class Translator {
         const level = levels.find(({ parameters }) => parameter !== undefined && parameter in (parameters ?? {}));
         const at = level && parameter !== undefined ? [...level.path, "parameters", parameter] : path;
         this.#problem({ path: at, message });
+        return undefined;
       },
       note: (text) => this.#notes.add(text),
     };

@@ -7,6 +7,7 @@ import { modelsField, parametersOf, sourceField, weightField } from "./fields.js
 import { defineMethod } from "./method.js";
 import { computed, deltaOf, isEmpty, type Operand, plus, tensorOf } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
+import { alongArc } from "./slerp.js";
 
 /** Cosine beyond which the arc is taken for a straight line: at a ten-thousandth of a radian they differ by 1e-8. */
 const STRAIGHT = 1 - 5e-9;
@@ -63,14 +64,8 @@ export const nuslerp = defineMethod({
         if (rows) {
           return [{ weight: 1, value: { op: "slerp-rows", of: [from, to], t: share, straight: STRAIGHT } }];
         }
-        const { measured } = context.measure({
-          id: `angle of ${name} of ${first.label} and ${second.label}${base ? ` from ${base.label}` : ""}, t ${share}`,
-          ...{ kind: "slerp", label: "angles", values: [from, to], t: share, straight: STRAIGHT },
-        });
-        return [
-          { weight: { measured }, value: from },
-          { weight: { measured, at: 1 }, value: to },
-        ];
+        const id = `angle of ${name} of ${first.label} and ${second.label}${base ? ` from ${base.label}` : ""}, t ${share}`;
+        return alongArc(id, [from, to], share, STRAIGHT, context);
       }
     });
   },

@@ -1,8 +1,9 @@
 // SLERP: two models, each tensor turned from the first towards the second along the arc between them.
 import { z } from "zod";
+import type { Value, WeightedValue } from "../expressions/expression.js";
 import { modelsField } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { computed, isEmpty, type Operand, tensorOf } from "./operand.js";
+import { computed, isEmpty, type Operand, type PlanContext, tensorOf } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
 import { shareField } from "./task-vectors.js";
 
@@ -33,18 +34,22 @@ export const slerp = defineMethod({
       const [a, b] = [tensor.value, tensorOf(second, name).value];
       if (at === 0 || isEmpty(tensor)) return a;
       if (at === 1) return b;
-      const { measured } = context.measure({
-        id: `angle of ${name} of ${first.label} and ${second.label}, t ${at}`,
-        ...{ kind: "slerp", label: "angles", values: [a, b], t: at, straight: STRAIGHT },
-      });
-      return {
-        sum: [
-          { weight: { measured }, value: a },
-          { weight: { measured, at: 1 }, value: b },
-        ],
-      };
+      const id = `angle of ${name} of ${first.label} and ${second.label}, t ${at}`;
+      return { sum: alongArc(id, [a, b], at, STRAIGHT, context) };
     });
   },
   headline: ({ t }) => `SLERP of two models${typeof t === "number" ? `: t ${t}` : ""}`,
   describe: (_, name, layers) => `SLERP of ${name("models[0]")} and ${name("models[1]")}, of ${layers} layers.`,
 });
+
+/** Two values with the weights of their interpolation at `t`, which are measured. */
+export function alongArc(
+  id: string,
+  values: readonly [Value, Value],
+  t: number,
+  straight: number,
+  context: PlanContext,
+): WeightedValue[] {
+  const { measured } = context.measure({ id, kind: "slerp", label: "angles", values, t, straight });
+  return values.map((value, at) => ({ weight: at === 0 ? { measured } : { measured, at }, value }));
+}

@@ -5,7 +5,7 @@ import type { ReadTensor } from "../../../test/support/checkpoints.js";
 import { Bench, expectExactly, mean, readFolders, weighted } from "../../../test/support/merging.js";
 import { readFolder, roundTo, toNumbers } from "../../../test/support/numbers.js";
 import type { TensorData } from "../../weights/index.js";
-import { planSoup, planSwap } from "../index.js";
+import { planRecipe, planSoup } from "../index.js";
 
 const bench = new Bench();
 
@@ -144,9 +144,11 @@ describe("dtypes apart from the usual three", () => {
     expect(tensors.get("model.extra")).toEqual({ dtype, shape: [2], data: new Uint8Array(2 * width) });
     const unread = await planSoup({ models: [{ model: second, weight: 0 }, first] }); // "the first" is one that counts
     expect(unread.plan.steps.find((step) => step.tensor === "model.extra")?.origin).toEqual(["models[1]"]);
-    const swap = await planSwap({ task: first, language: second });
+    const swap = await planRecipe({ method: "swap", task: first, language: second });
     expect(swap.plan.notes).toEqual(["integer tensors are not averaged but taken from task"]);
-    expect((await planSwap({ task: first, language: second, outside: "language" })).plan.notes).toEqual([]);
+    expect(
+      (await planRecipe({ method: "swap", task: first, language: second, outside: "language" })).plan.notes,
+    ).toEqual([]);
   });
 
   it("copies float8, and refuses to compute with it", async () => {

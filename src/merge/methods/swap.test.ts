@@ -13,8 +13,10 @@ import {
 } from "../../../test/support/checkpoints.js";
 import { readFolder, roundTo, toNumbers, weightFilesOf } from "../../../test/support/numbers.js";
 import { openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../weights/index.js";
-import { executePlan, planSwap, verifyOutput } from "../index.js";
+import { executePlan, planRecipe, type RecipeInput, verifyOutput } from "../index.js";
 
+const planSwap = (fields: Omit<Extract<RecipeInput, { method: "swap" }>, "method">) =>
+  planRecipe({ method: "swap", ...fields });
 const temporary = temporaryFolder();
 const newFolder = () => mkdtempSync(join(temporary, "case-"));
 

@@ -39,14 +39,6 @@ export async function planRecipe(recipe: RecipeInput, options: { folder?: string
   return new Planner(checkRecipe(recipe), options.folder ?? ".").plan();
 }
 
-/** Plans a layer swap; see `SwapRecipe` for the options and their defaults. */
-export function planSwap(
-  options: Omit<Extract<RecipeInput, { method: "swap" }>, "method">,
-  folder?: string,
-): Promise<OpenedPlan> {
-  return planRecipe({ method: "swap", ...options }, folder === undefined ? {} : { folder });
-}
-
 /** Plans a soup; see `SoupRecipe` for the options and their defaults. */
 export function planSoup(
   options: Omit<Extract<RecipeInput, { method: "soup" }>, "method">,

@@ -10,7 +10,7 @@ import { Random } from "../../core/random.js";
 import { type ModelSource, openEngine, openModelSource } from "../../engine/index.js";
 import { type OpenedPlan, planSoup } from "../../merge/index.js";
 import * as weights from "../../weights/index.js";
-import { readTensor } from "../../weights/safetensors/index.js";
+import { readTensor } from "../../weights/index.js";
 import { checkRun } from "../run/run-file.js";
 import { planLora } from "./lora.js";
 import type { TokenBatch } from "./trainable.js";

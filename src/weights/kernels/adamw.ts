@@ -76,32 +76,6 @@ export function adamw(arrays: AdamWArrays, coefficients: AdamWCoefficients, begi
 /** Elements that are summed up together; the order of a sum must not depend on how much memory there is. */
 export const SUM_BLOCK = 32_768;
 
-const LANES = 8;
-
-/**
- * The sum of a[i]^2 in float64. Blocks of SUM_BLOCK elements one after the other; in a block, element i goes to lane
- * i mod 8, and what is left over after the last eight is added at the end.
- */
-export function sumSquares(a: Float32Array): number {
-  let total = 0;
-  for (let begin = 0; begin < a.length; begin += SUM_BLOCK) {
-    const block = a.subarray(begin, begin + SUM_BLOCK);
-    const whole = block.length - (block.length % LANES);
-    const [s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0] = laneSums(block.subarray(0, whole));
-    total += s0 + s2 + (s4 + s6) + (s1 + s3 + (s5 + s7));
-    for (const x of block.subarray(whole)) total += x * x;
-  }
-  return total;
-}
-
-function laneSums(a: Float32Array): Float64Array {
-  const lanes = new Float64Array(LANES);
-  a.forEach((x, i) => {
-    lanes[i % LANES] = (lanes[i % LANES] ?? 0) + x * x;
-  });
-  return lanes;
-}
-
 /** a = a + b in float32, from `begin`. */
 export function add(a: Float32Array, b: Float32Array, begin = 0): void {
   for (let i = begin; i < a.length; i++) a[i] = (a[i] ?? 0) + (b[i] ?? 0);

@@ -1,4 +1,5 @@
 // A plain TypeScript twin of every kernel: slow, obvious, and what the SIMD kernels are tested against.
+import { SUM_BLOCK } from "./adamw.js";
 import type { DeltaStatistics, KernelDType } from "./kernels.js";
 
 const float = new Float32Array(1);
@@ -154,4 +155,30 @@ export function pairStatistics(
     if (product < 0) opposed++;
   });
   return { dot, opposed };
+}
+
+const LANES = 8;
+
+/**
+ * The sum of a[i]^2 in float64. Blocks of SUM_BLOCK elements one after the other; in a block, element i goes to lane
+ * i mod 8, and what is left over after the last eight is added at the end.
+ */
+export function sumSquares(a: Float32Array): number {
+  let total = 0;
+  for (let begin = 0; begin < a.length; begin += SUM_BLOCK) {
+    const block = a.subarray(begin, begin + SUM_BLOCK);
+    const whole = block.length - (block.length % LANES);
+    const [s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0] = laneSums(block.subarray(0, whole));
+    total += s0 + s2 + (s4 + s6) + (s1 + s3 + (s5 + s7));
+    for (const x of block.subarray(whole)) total += x * x;
+  }
+  return total;
+}
+
+function laneSums(a: Float32Array): Float64Array {
+  const lanes = new Float64Array(LANES);
+  a.forEach((x, i) => {
+    lanes[i % LANES] = (lanes[i % LANES] ?? 0) + x * x;
+  });
+  return lanes;
 }

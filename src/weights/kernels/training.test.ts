@@ -5,6 +5,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import * as plain from "./adamw.js";
+import { sumSquares } from "./plain-kernels.test-util.js";
 import { TrainingKernels } from "./training.js";
 
 interface FixtureStep {
@@ -125,7 +126,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
       fc.property(lists(1), homes, ([a], [isHere]) => {
         if (!a) throw new Error("an array");
         const memory = new Guarded();
-        expect(memory.kernels.sumSquares(memory.place(a, isHere))).toBe(plain.sumSquares(a));
+        expect(memory.kernels.sumSquares(memory.place(a, isHere))).toBe(sumSquares(a));
       }),
       RUNS,
     );
@@ -137,10 +138,10 @@ describe("the kernel equals its plain twin, to the bit:", () => {
     const values = Float32Array.from({ length: n }, (_, i) => Math.fround(Math.sin(i) * 10 ** ((i % 7) - 3)));
     const inside = kernels.array(n);
     inside.set(values);
-    expect(kernels.sumSquares(inside)).toBe(plain.sumSquares(values));
-    expect(kernels.sumSquares(values)).toBe(plain.sumSquares(values));
+    expect(kernels.sumSquares(inside)).toBe(sumSquares(values));
+    expect(kernels.sumSquares(values)).toBe(sumSquares(values));
     const exactSum = values.reduce((sum, x) => sum + x * x, 0);
-    expect(plain.sumSquares(values) / exactSum).toBeCloseTo(1, 12);
+    expect(sumSquares(values) / exactSum).toBeCloseTo(1, 12);
     const outside = values.slice();
     kernels.add(inside, values);
     kernels.add(outside, values);

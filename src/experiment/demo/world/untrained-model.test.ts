@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { openCheckpoint } from "../../../weights/checkpoint/index.js";
+import { openCheckpoint } from "../../../weights/index.js";
 import { initialWeights, MINIATURE, writeInitialModel } from "./untrained-model.js";
 import { vocabulary } from "./vocabulary.js";
 
