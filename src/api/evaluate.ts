@@ -1,9 +1,11 @@
 // Evaluating a model on benchmarks or tasks of one's own.
 import {
   type Backend,
+  type EvaluateOptions as EvaluateTasksOptions,
   evaluate as evaluateTasks,
   hubLoader,
   modelBackend,
+  type OpenTasksOptions,
   openSandbox,
   openTasks,
   type Results,
@@ -24,27 +26,16 @@ export interface EvaluateProgress extends Progress {
 }
 
 /** Options of `evaluate`. */
-export interface EvaluateOptions extends CallOptions<EvaluateProgress> {
+export interface EvaluateOptions
+  extends CallOptions<EvaluateProgress>,
+    Pick<EvaluateTasksOptions, "out" | "resume" | "limit" | "seed" | "resamples">,
+    Pick<OpenTasksOptions, "protocols" | "shots"> {
   /** Tasks by name, such as `mgsm_sw` or `paper`, and paths of task files. */
   readonly tasks: readonly string[];
   /** Folder with the data of the tasks. Default: they are read from the hub. */
   readonly data?: string | undefined;
   /** What answers, from `layergraft/evaluate`, such as `openOpenAI`. It stays open. Default: the built-in engine. */
   readonly backend?: Backend | undefined;
-  /** Folder for results, samples and answers. Default: nothing is written. */
-  readonly out?: string | undefined;
-  /** Resume an interrupted evaluation in `out`. Default: false. */
-  readonly resume?: boolean | undefined;
-  /** Most items of each task. Default: all. */
-  readonly limit?: number | undefined;
-  /** Protocols to use in place of the tasks' own, such as `mgsm-en-cot`. Default: none. */
-  readonly protocols?: readonly string[] | undefined;
-  /** Solved examples before each item. Default: as the protocol says. */
-  readonly shots?: number | undefined;
-  /** Random seed of the bootstrap. Default: 0. */
-  readonly seed?: number | undefined;
-  /** Resamples of the bootstrap. Default: 1000. */
-  readonly resamples?: number | undefined;
   /** Prompts computed at once by the built-in engine. Default: 8. */
   readonly batch?: number | undefined;
   /** Threads of the built-in engine. Default: one per core. */

@@ -1,5 +1,4 @@
-// An evaluation from tasks to results: asks, reads, judges, scores, keeps. What is asked and how it is judged the tasks
-// say; who answers, the backend.
+// An evaluation, from tasks and a backend to results.
 import { LayergraftError, RecipeError, VERSION } from "../core/index.js";
 import { checkAbilities } from "./ask.js";
 import type { Backend } from "./backends/index.js";
@@ -17,44 +16,44 @@ import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";
 
 export interface EvaluateOptions {
   readonly tasks: readonly Task[];
-  /** Who answers; stays open. */
+  /** Runs the model; stays open. */
   readonly backend: Backend;
   readonly data: DataAccess;
   /** What is evaluated, for the results: a path or a name. */
   readonly source: string;
-  /** Folder for results, samples and answers; without it nothing is written. */
+  /** Folder for results, samples and answers. Default: nothing is written. */
   readonly out?: string | undefined;
-  /** Go on with what a stopped run has left in `out`; default false. */
+  /** Resume an interrupted evaluation in `out`. Default: false. */
   readonly resume?: boolean | undefined;
-  /** At most so many items of each task; default all. */
+  /** Most items of each task. Default: all. */
   readonly limit?: number | undefined;
-  /** Of the bootstrap; default 0. */
+  /** Random seed of the bootstrap. Default: 0. */
   readonly seed?: number | undefined;
-  /** Of the bootstrap; default 1000. */
+  /** Resamples of the bootstrap. Default: 1000. */
   readonly resamples?: number | undefined;
-  /** Where programs are executed (`openSandbox`); tasks that execute some are refused without it. */
+  /** Sandbox for programs (`openSandbox`). Tasks that execute programs are refused without it. */
   readonly sandbox?: SandboxedExecutor | undefined;
-  /** Address of the server, kept beside the results. */
+  /** Server URL, stored in `run.json`. */
   readonly url?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: EvaluationProgress) => void) | undefined;
-  /** Takes each sample, with its place among the items, when its verdict is there. */
+  /** Called with each sample, and its index among the items, when its verdict is known. */
   readonly onSample?: ((task: Task, sample: Sample, item: Item, index: number) => void) | undefined;
 }
 
-/** Results, and the samples they come from, by task. */
+/** Results, and by task the samples they come from. */
 export interface Evaluation {
   readonly results: Results;
   readonly samples: ReadonlyMap<string, readonly Sample[]>;
 }
 
 /**
- * Evaluates. Everything that can be refused is refused before anything is asked.
+ * Runs an evaluation. Whatever can be refused is refused before the model is asked anything.
  * @throws {RecipeError} for tasks that execute programs where there is no sandbox
- * @throws {LayergraftError} code `data` for missing data, `backend` for what the backend cannot answer or refuses again
- *   and again, `server` when a server stays away
- * @throws {OutputError} when `out` is taken, or was begun with other settings
- * @throws {CancelledError} when the signal fires; answers so far are kept in `out`
+ * @throws {LayergraftError} code `data` for missing data, `backend` if the backend cannot answer a task or refuses every
+ *   request, `server` if a server does not answer
+ * @throws {OutputError} if `out` holds something else, or an evaluation with other settings
+ * @throws {CancelledError} when the signal fires; answers so far stay in `out`
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const { backend, signal, sandbox, out, resume = false } = options;
@@ -68,7 +67,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const executing = options.tasks.filter(({ executes }) => executes);
   if (executing.length > 0 && !sandbox) {
     throw new RecipeError(
-      `${executing[0]?.name} executes programs that the model wrote; allow it with --allow-code (a sandbox in the library)`,
+      `${executing[0]?.name} executes programs that the model wrote; pass --allow-code to allow it (sandbox in the library)`,
     );
   }
   const loaded: LoadedTask[] = [];

@@ -44,6 +44,7 @@ export {
   type DataAccess,
   type Item,
   MISSING_DATA,
+  type OpenTasksOptions,
   openTasks,
   SUITES,
   TASK_FAMILIES,

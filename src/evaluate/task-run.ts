@@ -5,8 +5,9 @@ import { availableParallelism } from "node:os";
 import pLimit from "p-limit";
 import { groupBy, LayergraftError, RecipeError } from "../core/index.js";
 import { askItems, type ItemAnswer } from "./ask.js";
-import { type Backend, keyOf, withCache } from "./backends/index.js";
+import { keyOf, withCache } from "./backends/index.js";
 import { stopped } from "./backends/stopped.js";
+import type { EvaluateOptions } from "./evaluate.js";
 import type { EvaluationSettings, ResultFolder, Sample, TaskResult } from "./results/index.js";
 import type { SandboxIdentity } from "./sandbox/index.js";
 import { scoreItems } from "./scoring/scores.js";
@@ -47,13 +48,8 @@ const HOPELESS = 20;
 /** Programs at once; each is a Python, and they are to be timed, not crowded. */
 const MOST_EXECUTIONS = 4;
 
-export interface TaskRunOptions {
-  readonly backend: Backend;
-  /** Where programs are executed; of tasks that execute some. */
-  readonly sandbox?: SandboxedExecutor | undefined;
-  readonly signal?: AbortSignal | undefined;
-  readonly onProgress?: ((progress: EvaluationProgress) => void) | undefined;
-  readonly onSample?: ((task: Task, sample: Sample, item: Item, index: number) => void) | undefined;
+export interface TaskRunOptions
+  extends Pick<EvaluateOptions, "backend" | "sandbox" | "signal" | "onProgress" | "onSample"> {
   /** Place of the task among all, from 1, and how many there are. */
   readonly number: number;
   readonly tasks: number;

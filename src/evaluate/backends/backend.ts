@@ -35,12 +35,6 @@ export interface GenerateRequest {
   readonly maxNewTokens: number;
   /** The answer ends before the first of these. */
   readonly stop: readonly string[];
-  /** 0 is greedy; default 0. */
-  readonly temperature?: number;
-  /** Share of the probability that is sampled from; default 1. */
-  readonly topP?: number;
-  /** Of sampling; default 0. Of no use when greedy. */
-  readonly seed?: number;
 }
 
 export interface Generated {

@@ -85,17 +85,15 @@ export class CompletionServer {
 
   readonly generate = async (request: GenerateRequest, signal: AbortSignal | undefined): Promise<Answer<Generated>> => {
     const prompt = await this.#prompt(request.prompt, request.specialTokens ?? true, signal);
-    const { stop, maxNewTokens, temperature = 0, topP = 1, seed = 0 } = request;
+    const { stop, maxNewTokens } = request;
     const stops = this.#is(TAKES_MANY_STOPS) ? stop : stop.slice(0, MOST_STOPS);
     const completion = await this.#complete(
       prompt,
       {
         max_tokens: maxNewTokens,
-        temperature,
-        ...(temperature > 0 ? { top_p: topP, seed } : {}),
         ...(stops.length > 0 ? { stop: stops } : {}),
         // Without these vLLM and SGLang take what generation_config.json says, a repetition penalty for instance.
-        ...(this.#is(["vllm", "sglang"]) ? { top_k: -1, top_p: topP, min_p: 0, repetition_penalty: 1 } : {}),
+        ...(this.#is(["vllm", "sglang"]) ? { top_k: -1, top_p: 1, min_p: 0, repetition_penalty: 1 } : {}),
       },
       signal,
     );

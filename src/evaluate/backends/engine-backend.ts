@@ -1,6 +1,6 @@
 // Our own engine as a backend: token ids, fixed batches, the shared beginning of prompts side by side. Computes nothing.
 import { groupBy } from "../../core/index.js";
-import { encodePair } from "../../engine/index.js";
+import { type Engine, encodePair } from "../../engine/index.js";
 import {
   type Answer,
   type AnswerOptions,
@@ -18,35 +18,8 @@ import {
 } from "./backend.js";
 import { stopped } from "./stopped.js";
 
-interface EngineAnswer {
-  readonly ids: readonly number[];
-  readonly text: string;
-  readonly finish: "stop" | "end" | "length" | "invalid";
-}
-
-/** What is used of the engine; that of engine/ is one. */
-export interface EvaluationEngine {
-  /** Positions that the model can attend to, prompt and answer together. */
-  readonly contextLength: number;
-  generate(
-    prompts: readonly (readonly number[])[],
-    options: {
-      readonly maxNewTokens: number;
-      readonly temperature?: number;
-      readonly topP?: number;
-      readonly seed?: number;
-      readonly stop?: readonly string[];
-      readonly batch?: number;
-      readonly signal?: AbortSignal;
-      readonly onDone?: (prompt: number, answer: EngineAnswer) => void;
-    },
-  ): Promise<readonly EngineAnswer[]>;
-  scoreContinuations(
-    requests: readonly { readonly context: readonly number[]; readonly continuation: readonly number[] }[],
-    options?: { readonly batch?: number | undefined; readonly signal?: AbortSignal | undefined },
-  ): Promise<readonly { readonly logprob: number; readonly tokens: readonly number[]; readonly greedy: boolean }[]>;
-  close(): Promise<void>;
-}
+/** What a backend needs of an opened model. */
+export type EvaluationEngine = Pick<Engine, "contextLength" | "generate" | "scoreContinuations" | "close">;
 
 export interface EngineBackendOptions {
   readonly engine: EvaluationEngine;
@@ -119,8 +92,8 @@ export function engineBackend(options: EngineBackendOptions): Backend {
       batch.map(({ prompt, specialTokens = true }) => encode(prompt, specialTokens, signal)),
     );
     const alike = groupBy(batch.keys(), (i) => {
-      const { maxNewTokens, stop, temperature = 0, topP = 1, seed = 0 } = batch[i] as GenerateRequest;
-      return JSON.stringify({ maxNewTokens, stop, temperature, topP, seed });
+      const { maxNewTokens, stop } = batch[i] as GenerateRequest;
+      return JSON.stringify({ maxNewTokens, stop });
     });
     for (const [key, indices] of alike) {
       const settings = JSON.parse(key) as Required<Pick<GenerateRequest, "maxNewTokens" | "stop">>;
@@ -163,7 +136,8 @@ export function engineBackend(options: EngineBackendOptions): Backend {
           : undefined,
     );
     const sound = pairs.filter((_, i) => errors[i] === undefined);
-    const scores = sound.length === 0 ? [] : await engine.scoreContinuations(sound, { batch: size, signal });
+    const scores =
+      sound.length === 0 ? [] : await engine.scoreContinuations(sound, { batch: size, ...(signal ? { signal } : {}) });
     let next = 0;
     return errors.map((error): Answer<Loglikelihood> => {
       if (error) return error;

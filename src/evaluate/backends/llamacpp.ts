@@ -84,9 +84,9 @@ class LlamaCppServer {
   };
 
   readonly generate = async (request: GenerateRequest, signal: AbortSignal | undefined): Promise<Answer<Generated>> => {
-    const { stop, maxNewTokens, temperature = 0, topP = 1, seed = 0 } = request;
+    const { stop, maxNewTokens } = request;
     const prompt = await this.encode(request.prompt, request.specialTokens ?? true, signal);
-    const settings = { n_predict: maxNewTokens, temperature, top_k: temperature > 0 ? 0 : 1, top_p: topP, seed, stop };
+    const settings = { n_predict: maxNewTokens, temperature: 0, top_k: 1, top_p: 1, seed: 0, stop };
     const reply = await this.#complete(prompt, settings, signal);
     const error = cutPrompt(prompt, reply);
     if (error) return error;

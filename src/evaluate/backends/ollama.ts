@@ -106,8 +106,8 @@ class OllamaServer {
   }
 
   readonly generate = async (request: GenerateRequest, signal: AbortSignal | undefined): Promise<Answer<Generated>> => {
-    const { stop, maxNewTokens, temperature = 0, topP = 1, seed = 0 } = request;
-    const options = { num_predict: maxNewTokens, temperature, top_p: topP, seed, stop };
+    const { stop, maxNewTokens } = request;
+    const options = { num_predict: maxNewTokens, temperature: 0, top_p: 1, seed: 0, stop };
     const reply = await this.#ask({ prompt: request.prompt, options }, signal);
     const { text, stopped } = cutAtStop(stringAt(reply, "response") ?? "", stop);
     const reason = stringAt(reply, "done_reason");

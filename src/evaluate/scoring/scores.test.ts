@@ -25,8 +25,6 @@ describe("scoreItems", () => {
     expect(score?.interval).toMatchObject({
       ...{ level: 0.95, low: expect.closeTo(0.30064, 5), high: expect.closeTo(0.95441, 5) },
     });
-    const [wider] = scoreItems([accuracy], items("1101?"), { level: 0.9, seed: 3 });
-    expect(wider?.interval).toMatchObject({ level: 0.9, seed: 3, high: 1 });
   });
 
   it("weighs groups alike where the metric says so", () => {
@@ -85,10 +83,11 @@ describe("compareItems", () => {
   });
 
   it("resamples both models together", () => {
-    // Both right on the same items: the difference is 0 in every sample, though each score varies.
-    const same = compareItems(accuracy, items("1010"), items("1010"), { level: 0.9 });
+    // Both half right on the same items: the difference is 0 in every sample, though each score varies.
+    const half = items("1010").map((item) => ({ ...item, verdict: { accuracy: item.verdict?.accuracy ? 0.5 : 0 } }));
+    const same = compareItems(accuracy, half, half);
     expect(same.interval).toBeUndefined();
-    expect(same.pValue).toBe(1);
+    expect(same.pValue).toBeUndefined();
   });
 
   it("is not certain of two zero scores", () => {

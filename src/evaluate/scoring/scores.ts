@@ -1,6 +1,7 @@
 // From verdicts on items to scores with their uncertainty, and to the comparison of two models on the same items.
 // What a verdict is, the tasks say; the statistics are statistics.ts's.
 import { formatSome, groupBy, own, plural, RecipeError } from "../../core/index.js";
+import { sumVectors } from "../metrics/segments.js";
 import type { Metric, Verdict } from "../tasks/task.js";
 import {
   type BootstrapOptions,
@@ -61,26 +62,25 @@ const hasWidth = ({ low, high }: Interval): boolean => low < high;
 export function scoreItems(
   metrics: readonly Metric[],
   items: readonly JudgedItem[],
-  options: BootstrapOptions = {},
+  options: Omit<BootstrapOptions, "level"> = {},
 ): Score[] {
   return metrics.map((metric): Score => {
     const judged = items.flatMap((item) => vectorsOf(metric, item));
     const strata = strataOf(metric, judged);
     const all = judged.map(({ vector }) => vector);
-    const value = judged.length === 0 ? Number.NaN : combine(metric, strata.map(sumsOf), strata.map(countOf));
+    const value = judged.length === 0 ? Number.NaN : combine(metric, strata.map(sumVectors), strata.map(countOf));
     const isMean = metric.by === "mean";
     const { standardError } = meanWithError(all.map(([first = Number.NaN]) => first));
     const isRightOrWrong = isMean && all.every(([first]) => first === 0 || first === 1);
     const wilson = (deviation: number): Interval => {
       return { ...wilsonInterval(value, effectiveItems(strata)), level: WILSON_LEVEL, deviation };
     };
-    const isUsual = (options.level ?? WILSON_LEVEL) === WILSON_LEVEL;
     const intervalOf = (): Interval | undefined => {
-      if (isRightOrWrong && isUsual) return wilson(standardError);
+      if (isRightOrWrong) return wilson(standardError);
       const drawn = bootstrapInterval(strata, (sums, counts) => combine(metric, sums, counts), options);
       if (hasWidth(drawn)) return drawn;
       const isShare = metric.by !== "corpus" && all.every(([first = -1]) => first >= 0 && first <= 1);
-      return isShare && isUsual ? wilson(drawn.deviation) : undefined;
+      return isShare ? wilson(drawn.deviation) : undefined;
     };
     const interval = judged.length < 2 ? undefined : intervalOf();
     return {
@@ -115,12 +115,6 @@ function strataOf(metric: Metric, judged: readonly Judged[]): (readonly (readonl
   return [...groupBy(judged, ({ group }) => group ?? "").values()].map((items) => items.map(({ vector }) => vector));
 }
 
-function sumsOf(vectors: readonly (readonly number[])[]): number[] {
-  const sums: number[] = [];
-  for (const vector of vectors) for (const [i, value] of vector.entries()) sums[i] = (sums[i] ?? 0) + value;
-  return sums;
-}
-
 const countOf = (vectors: readonly unknown[]) => vectors.length;
 
 function combine(metric: Metric, sums: readonly (readonly number[])[], counts: readonly number[]): number {
@@ -134,7 +128,7 @@ function scoresOfGroups(metric: Metric, judged: readonly Judged[]): NonNullable<
   return Object.fromEntries(
     [...groups].map(([group, items]) => {
       const vectors = items.map(({ vector }) => vector);
-      return [group, { value: combine(metric, [sumsOf(vectors)], [vectors.length]), items: items.length }];
+      return [group, { value: combine(metric, [sumVectors(vectors)], [vectors.length]), items: items.length }];
     }),
   );
 }
@@ -171,7 +165,7 @@ export function compareItems(
   metric: Metric,
   first: readonly JudgedItem[],
   second: readonly JudgedItem[],
-  options: BootstrapOptions = {},
+  options: Omit<BootstrapOptions, "level"> = {},
 ): Comparison {
   const [before, after] = [first, second].map((items, side) => byId(metric, items, side));
   const pairs = [...(before ?? [])].flatMap(([id, one]) => {
@@ -203,7 +197,7 @@ export function compareItems(
       sums.map((sum) => sum.slice(from, from + width)),
       counts,
     );
-  const [sums, counts] = [strata.map(sumsOf), strata.map(countOf)];
+  const [sums, counts] = [strata.map(sumVectors), strata.map(countOf)];
   const [own, others] = [side(sums, counts, 0), side(sums, counts, width)];
   const isRightOrWrong =
     metric.by !== "corpus" && joined.every(({ vector }) => vector.every((value) => value === 0 || value === 1));
@@ -211,7 +205,7 @@ export function compareItems(
     isRightOrWrong ? pairs.filter(({ one, other }) => one.vector[0] === from && other.vector[0] === 1 - from) : [];
   const [gained, lost] = [flips(0), flips(1)];
   const intervalOf = (): Interval | undefined => {
-    if (isRightOrWrong && (options.level ?? WILSON_LEVEL) === WILSON_LEVEL) {
+    if (isRightOrWrong) {
       const right = strata.map((items) => [items.filter(([one, other]) => one === 1 && other === 1).length]);
       const shares = { first: own, second: others, both: combine(metric, right, counts) };
       const { standardError } = meanWithError(joined.map(({ vector: [one = 0, other = 0] }) => other - one));

@@ -63,9 +63,9 @@ export const SUITES: Readonly<Record<string, readonly string[]>> = {
 };
 
 export interface OpenTasksOptions {
-  /** Protocols by name, `mgsm-en-cot` or `layergraft/mgsm-en-cot@1`; tasks of other families keep their own. */
+  /** Protocols in place of the tasks' own: `mgsm-en-cot` or `layergraft/mgsm-en-cot@2`. Default: none. */
   readonly protocols?: readonly string[] | undefined;
-  /** Solved examples before each item; default each protocol's. */
+  /** Solved examples before each item. Default: as the protocol says. */
   readonly shots?: number | undefined;
   /** How BLEU cuts translations; default by the language translated into. */
   readonly tokenize?: BleuTokenizer | undefined;
