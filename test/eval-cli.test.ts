@@ -109,7 +109,7 @@ describe("eval", () => {
       tasks: { scores: { value: number }[] }[];
     };
     expect(results.tasks[0]?.scores[0]?.value).toBeCloseTo(1 / 3, 12);
-    await expectRefused(bySlow("--out", "first"), root, FAILED, /first holds an evaluation already; add --resume/);
+    await expectRefused(bySlow("--out", "first"), root, FAILED, /first already has an evaluation. Pass --resume/);
     const sample = readFileSync(at("first/samples-lengths.jsonl"), "utf8").split("\n")[3] ?? "";
     expect(JSON.parse(sample)).toMatchObject({
       id: "4",

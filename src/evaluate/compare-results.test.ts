@@ -64,7 +64,7 @@ describe("comparison", () => {
     const asked = await results(`${out}-3`, { load: async () => ({ items: [changed], notes: [] }) });
     await expect(compareResults({ first, second: asked })).rejects.toThrow(/1 of the items were asked differently/);
     await expect(compareResults({ first, second: await results(`${out}-4`, { name: "x" }) })).rejects.toThrow(
-      /lengths: only the first has it\n.*x: only the second has it/s,
+      /lengths: only in the first\n.*x: only in the second/s,
     );
   });
 
@@ -87,15 +87,15 @@ describe("comparison", () => {
     await expect(readResults(root)).rejects.toThrow(/has no results of an evaluation/);
     const first = await results(`${out}-1`);
     rmSync(join(first, "samples-lengths.jsonl"));
-    await expect(compareResults({ first, second: first })).rejects.toThrow(/lacks samples-lengths\.jsonl/);
+    await expect(compareResults({ first, second: first })).rejects.toThrow(/has no samples-lengths\.jsonl/);
     writeFileSync(
       join(first, "samples-lengths.jsonl"),
       '{"id": "g0", "gold": "", "prompt": {}, "verdict": {"even": "yes"}}\n',
     );
-    await expect(compareResults({ first, second: first })).rejects.toThrow(/line 1 is no sample: verdict/);
+    await expect(compareResults({ first, second: first })).rejects.toThrow(/line 1 is not a sample: verdict/);
     const later = JSON.parse(read("results.json", first)) as object;
     writeFileSync(join(first, "results.json"), JSON.stringify({ ...later, format: 99 }));
-    await expect(readResults(first)).rejects.toThrow(/later version/);
+    await expect(readResults(first)).rejects.toThrow(/newer version/);
     writeFileSync(join(first, "results.json"), JSON.stringify({ ...later, tasks: [{}], source: 3 }));
     await expect(readResults(first)).rejects.toThrow(/source: .*\n.*tasks\[0\]\.task: is missing/s);
   });

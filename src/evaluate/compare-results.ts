@@ -57,7 +57,7 @@ export async function compareResults(options: CompareResultsOptions): Promise<Re
   const skipped: { task: string; reason: string }[] = [];
   for (const one of first.tasks) {
     const other = second.tasks.find(({ task }) => task === one.task);
-    const reason = other ? differenceOf(one, other) : "only the first has it";
+    const reason = other ? differenceOf(one, other) : "only in the first";
     if (other && reason === undefined) {
       const [before, after] = [
         await readVerdicts(folderOf(options.first), one.task),
@@ -69,11 +69,11 @@ export async function compareResults(options: CompareResultsOptions): Promise<Re
     } else skipped.push({ task: one.task, reason: reason ?? "" });
   }
   for (const { task } of second.tasks) {
-    if (!first.tasks.some((one) => one.task === task)) skipped.push({ task, reason: "only the second has it" });
+    if (!first.tasks.some((one) => one.task === task)) skipped.push({ task, reason: "only in the second" });
   }
   if (tasks.length === 0) {
     throw new RecipeError(
-      "the two evaluations have no task that was asked alike in both:",
+      "the two evaluations have no task in common that was asked in the same way:",
       skipped.map(({ task, reason }) => `${task}: ${reason}`),
     );
   }

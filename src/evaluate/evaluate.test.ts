@@ -191,7 +191,7 @@ describe("choices", () => {
     const { results } = await run({ tasks: [chooseTask(3)], backend });
     expect(results.tasks[0]?.answeredBy).toEqual({ "next token": 3 });
     await expect(run({ tasks: [chooseTask(3, [" A", " the B"])], backend })).rejects.toThrow(
-      /every one of the first 3 requests was refused.*" the B" is 2 tokens/s,
+      /no answer to 3 requests; the last one was refused.*" the B" is 2 tokens/s,
     );
   });
 });
@@ -224,7 +224,7 @@ describe("problems", () => {
       request.body.max_tokens === 6 ? { status: 400, json: { error: "never" } } : fake(request),
     );
     const running = run({ tasks: [generateTask(500)], backend });
-    await expect(running).rejects.toThrow(/every one of the first 2\d requests was refused, the last with: .*never/);
+    await expect(running).rejects.toThrow(/no answer to 2\d requests; the last one was refused: .*never/);
     expect(server.asked("/v1/completions").length).toBeLessThan(40);
   });
 
@@ -388,7 +388,7 @@ describe("a stopped evaluation", () => {
     mkdirSync(out);
     writeFileSync(join(out, "thesis.tex"), "");
     await expect(run({ tasks: [generateTask(3)], backend, out, resume: true })).rejects.toThrow(
-      /holds what is no evaluation \(thesis\.tex\)/,
+      /is not empty and not an evaluation \(it has thesis\.tex\)/,
     );
     await expect(run({ tasks: [generateTask(3)], backend, out: join(out, "thesis.tex") })).rejects.toThrow(/is a file/);
   });

@@ -108,10 +108,10 @@ function problemNotes({ problems, items, answeredBy }: TaskResult): string[] {
   const nextToken = answeredBy["next token"] ?? 0;
   return [
     ...of(nextToken, "scored by the log-probabilities of the next token"),
-    ...of(problems.refused, "refused by the server or too long for the model; see the samples"),
-    ...of(problems.missing, "have a choice that the server's list of likely next tokens lacks"),
-    ...of(problems.unscored, "have no verdict and are in no score"),
-    ...of(problems.cut, "answers were cut at the limit of new tokens"),
+    ...of(problems.refused, "refused by the server, or too long for the model; see the samples"),
+    ...of(problems.missing, "have a choice that is missing from the server's list of likely next tokens"),
+    ...of(problems.unscored, "have no verdict and are not in the scores"),
+    ...of(problems.cut, "answers reached the limit of new tokens"),
     ...Object.entries(problems.executions ?? {}).flatMap(([outcome, count]) => of(count, `programs: ${outcome}`)),
   ];
 }

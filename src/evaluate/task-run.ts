@@ -3,7 +3,7 @@
 
 import { availableParallelism } from "node:os";
 import pLimit from "p-limit";
-import { groupBy, LayergraftError, RecipeError } from "../core/index.js";
+import { groupBy, LayergraftError, plural, RecipeError } from "../core/index.js";
 import { askItems, type ItemAnswer } from "./ask.js";
 import { keyOf, withCache } from "./backends/index.js";
 import { stopped } from "./backends/stopped.js";
@@ -131,7 +131,7 @@ export class TaskRun {
   #hopeless(): LayergraftError {
     return new LayergraftError(
       "backend",
-      `${this.#loaded.task.name}: every one of the first ${this.#refused} requests was refused, the last with: ${this.#lastError}`,
+      `${this.#loaded.task.name}: no answer to ${plural(this.#refused, "request")}; the last one was refused: ${this.#lastError}`,
     );
   }
 
@@ -172,7 +172,7 @@ export class TaskRun {
     signal: AbortSignal,
   ): Promise<{ outcome: string; detail: string }> {
     const { sandbox, folder } = this.#options;
-    if (!sandbox) throw new RecipeError("there is no sandbox to execute programs in");
+    if (!sandbox) throw new RecipeError("programs need a sandbox; pass one (openSandbox)");
     const key = keyOf("execution", sandbox.identity, parts);
     const kept = folder?.cache.get(key) as { outcome: string; detail: string } | undefined;
     if (kept) return kept;

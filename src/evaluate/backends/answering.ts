@@ -113,7 +113,7 @@ export async function tokensOfChoices(
     const [id] = pair.continuation;
     if (id === undefined || pair.continuation.length > 1) {
       const tokens = pair.continuation.length;
-      return { error: `"${continuation}" is ${tokens} tokens here, not one, so it is in no list of next tokens` };
+      return { error: `"${continuation}" is ${tokens} tokens here, not one, so no list of next tokens has it` };
     }
     ids.push(id);
   }

@@ -74,7 +74,7 @@ export class CompletionServer {
       try {
         const { top } = await this.#complete(await this.#prompt(text, true, signal), { logprobs: count }, signal);
         if (Object.keys(top[0] ?? {}).length >= count) return count;
-        reason = "it was asked for log-probabilities of the likeliest next tokens and did not give them";
+        reason = "it gives no log-probabilities of the likeliest next tokens";
       } catch (error) {
         if (!(error instanceof ServerError)) throw error;
         reason = error.message;
@@ -122,7 +122,7 @@ export class CompletionServer {
     if (error) return error;
     if (promptTokens === undefined || newTokens === undefined) {
       return {
-        error: "the server does not say how many tokens the prompt has, so its log-probabilities prove nothing",
+        error: "the server does not say how many tokens the prompt has, so its log-probabilities cannot be checked",
       };
     }
     const expected = promptTokens + newTokens;
@@ -130,12 +130,14 @@ export class CompletionServer {
       return {
         error:
           `asked to echo a prompt of ${promptTokens} tokens, the server gave log-probabilities of ${logprobs.length} ` +
-          `in all, ${newTokens} of them generated: it does not score prompts`,
+          `in all, ${newTokens} of them generated. It does not score prompts`,
       };
     }
     const count = pair ? pair.continuation.length : tailLength(tokens.slice(0, promptTokens), request.continuation);
     if (count === undefined) {
-      return { error: "no token of the server ends where the continuation begins, so it cannot be scored apart" };
+      return {
+        error: "no token of the server ends where the continuation begins, so the continuation cannot be scored",
+      };
     }
     const from = promptTokens - count;
     const scores = logprobs.slice(from, promptTokens);

@@ -111,7 +111,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
           onDone: (j, { text, finish, ids }) => {
             const i = fitting[j] ?? 0;
             const cut = cutAtStop(text, stop);
-            if (finish === "invalid") onAnswer(i, { error: "the model's scores of the next token are not numbers" });
+            if (finish === "invalid") onAnswer(i, { error: "the model's logits are not numbers" });
             else if (finish !== "length" || cut.stopped) onAnswer(i, { text: cut.text, finish: "stop" });
             else if (ids.length < maxNewTokens) onAnswer(i, tooLong(length(i), maxNewTokens));
             else onAnswer(i, { text, finish: "length" });

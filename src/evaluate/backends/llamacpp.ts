@@ -21,7 +21,7 @@ import type { ServerOptions } from "./openai.js";
 /** More than the 20 that other servers give, as llama.cpp has no bound: a letter is seldom beyond. */
 const TOP_COUNT = 100;
 const NO_PROMPT_LOGPROBS =
-  "llama.cpp's server gives no log-probabilities of a prompt's tokens; single letters it can weigh, as next tokens";
+  "llama.cpp's server gives no log-probabilities of a prompt's tokens; it can weigh single letters as next tokens";
 /** Samplers that llama.cpp may have been started with and that greedy or plain sampling does not have. */
 const PLAIN_SAMPLING = {
   repeat_penalty: 1,

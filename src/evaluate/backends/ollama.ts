@@ -27,7 +27,7 @@ const CONTEXT_LENGTH = 8192;
 /** `truncate: false` came with 0.12.6, log-probabilities with 0.12.11. */
 const OLDEST = [0, 12, 11] as const;
 const NO_PROMPT_LOGPROBS =
-  "Ollama gives no log-probabilities of a prompt's tokens; single letters it can weigh, as next tokens";
+  "Ollama gives no log-probabilities of a prompt's tokens; it can weigh single letters as next tokens";
 
 /**
  * Opens a model of an Ollama server.
@@ -80,7 +80,7 @@ async function findModel(
     throw new LayergraftError(
       "usage",
       wanted === undefined
-        ? `${http.url} has ${names.length} models (${formatSome(names)}); say which one is meant`
+        ? `${http.url} has ${names.length} models (${formatSome(names)}); choose one with --model`
         : `${http.url} has no model ${wanted}${didYouMean(wanted, names) || ` (it has ${formatSome(names)})`}`,
     );
   }

@@ -88,7 +88,7 @@ async function findModel(
     throw new LayergraftError(
       "usage",
       model === undefined
-        ? `${http.url} has ${names.length} models (${formatSome(names)}); say which one is meant`
+        ? `${http.url} has ${names.length} models (${formatSome(names)}); choose one with --model`
         : `${http.url} has no model ${model}${didYouMean(model, names) || `; it has ${formatSome(names)}`}`,
     );
   }
@@ -110,7 +110,7 @@ async function findEncode(http: HttpClient, model: string, options: ServerOption
   if (answered && answered.join() !== ours.join()) {
     throw new LayergraftError(
       "usage",
-      `the tokenizer at hand is not that of ${model} on the server: "${PROBE}" is ${ours.join(" ")} here and ` +
+      `the tokenizer is not that of ${model} on the server: "${PROBE}" is ${ours.join(" ")} here and ` +
         `${answered.join(" ")} there`,
     );
   }

@@ -63,7 +63,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   if (!command.includes("{port}")) {
     throw new LayergraftError(
       "usage",
-      `the server's command must say where the port goes, as in "vllm serve {model} --port {port}"; it is "${redact(command)}"`,
+      `the server's command has no {port}: "${redact(command)}". Write it as in "vllm serve {model} --port {port}"`,
     );
   }
   if (signal?.aborted) throw stopped();

@@ -98,7 +98,7 @@ describe("a server that can do everything", () => {
   it("does not take a word of several tokens for a letter", async () => {
     const { backend } = await openedOpenAI();
     expect(await choose(backend, { choices: [" A", " the B"] })).toEqual({
-      error: '" the B" is 2 tokens here, not one, so it is in no list of next tokens',
+      error: '" the B" is 2 tokens here, not one, so no list of next tokens has it',
     });
   });
 
@@ -142,7 +142,7 @@ describe("a server that takes text only", () => {
   it("cannot score a continuation that begins within a token", async () => {
     const { backend } = await openedOpenAI({ ids: false });
     expect(await score(backend, { context: "Question: anAnsw", continuation: "er:" })).toEqual({
-      error: "no token of the server ends where the continuation begins, so it cannot be scored apart",
+      error: "no token of the server ends where the continuation begins, so the continuation cannot be scored",
     });
   });
 
@@ -174,7 +174,7 @@ describe("a server that takes text only", () => {
 describe("what a server cannot score is refused with the reason", () => {
   it.each([
     ["refused", /400: echo is not supported/],
-    ["generated", /log-probabilities of 1 in all, 1 of them generated: it does not score prompts/],
+    ["generated", /log-probabilities of 1 in all, 1 of them generated. It does not score prompts/],
   ] as const)("echo: %s", async (echo, reason) => {
     const { backend } = await openedOpenAI({ echo });
     expect(backend.incapacities.loglikelihood).toMatch(reason);
@@ -235,7 +235,7 @@ describe("what a server cannot score is refused with the reason", () => {
 describe("which model", () => {
   it("is the only one, or the one that is named", async () => {
     expect((await openedOpenAI({ models: ["a", "b"] }, { model: "b" })).backend.identity.model).toBe("b");
-    await expect(openedOpenAI({ models: ["a", "b"] })).rejects.toThrow(/has 2 models \(a, b\); say which/);
+    await expect(openedOpenAI({ models: ["a", "b"] })).rejects.toThrow(/has 2 models \(a, b\); choose one with --model/);
     await expect(openedOpenAI({ models: ["llama-8b"] }, { model: "lama-8b" })).rejects.toThrow(/did you mean llama-8b/);
   });
 

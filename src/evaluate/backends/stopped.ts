@@ -2,5 +2,5 @@
 import { CancelledError } from "../../core/index.js";
 
 export function stopped(): CancelledError {
-  return new CancelledError("the evaluation was stopped; the same command with --resume goes on from here");
+  return new CancelledError("the evaluation was stopped; run the same command with --resume to continue");
 }

@@ -33,8 +33,8 @@ export function bleuTokenizer(name: string, pieces?: Pieces): (line: string) => 
     case "flores200":
       if (pieces) return pieces;
       throw new RecipeError(
-        `the tokenizer ${name} needs its SentencePiece model, which layergraft does not bring; give the model file ` +
-          "(--tokenizer-model on the command line, pieces in the library)",
+        `the tokenizer ${name} needs its SentencePiece model, which is not part of layergraft. Pass the model file ` +
+          "(--tokenizer-model, pieces in the library)",
         [],
         { field: "tokenize" },
       );
@@ -45,10 +45,10 @@ export function bleuTokenizer(name: string, pieces?: Pieces): (line: string) => 
 
 function unknownTokenizer(name: string): string {
   if (DICTIONARY_TOKENIZERS.includes(name)) {
-    return `the tokenizer ${name} needs MeCab and its dictionary, which layergraft does not bring; use char or flores200`;
+    return `the tokenizer ${name} needs MeCab and its dictionary, which are not part of layergraft. Use char or flores200`;
   }
   const hint = didYouMean(name, BLEU_TOKENIZERS);
-  return `there is no tokenizer ${name}; it must be one of ${BLEU_TOKENIZERS.join(", ")}${hint}`;
+  return `unknown tokenizer ${name}; it must be one of ${BLEU_TOKENIZERS.join(", ")}${hint}`;
 }
 
 /** What mteval-v13a does before it looks at punctuation. */

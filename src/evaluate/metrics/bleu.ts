@@ -97,7 +97,7 @@ export function bleuStatistics(
 export function bleuFromStatistics(sums: readonly number[], options: BleuOptions = {}, nrefs = "1"): BleuScore {
   const smoothing = options.smoothing ?? "exp";
   if (!Object.hasOwn(DEFAULT_VALUES, smoothing)) {
-    throw new RecipeError(`there is no smoothing ${smoothing}; it must be none, floor, add-k or exp`, [], {
+    throw new RecipeError(`unknown smoothing ${smoothing}; it must be none, floor, add-k or exp`, [], {
       field: "smoothing",
     });
   }

@@ -126,10 +126,10 @@ describe("corpusBleu", () => {
     [["a", "b"], ["a"], {}, /references have 1 line, the hypotheses have 2/],
     [["a"], [["a"], ["a", "b"]], {}, /references\[1\] has 2 lines, the hypotheses have 1/],
     [["a"], [[null], [undefined]], {}, /line 1 has no reference/],
-    [["a"], ["a"], { tokenize: "13b" as "13a" }, /no tokenizer 13b.*did you mean 13a/],
-    [["a"], ["a"], { tokenize: "ja-mecab" as "13a" }, /MeCab.*use char or flores200/],
+    [["a"], ["a"], { tokenize: "13b" as "13a" }, /unknown tokenizer 13b.*did you mean 13a/],
+    [["a"], ["a"], { tokenize: "ja-mecab" as "13a" }, /MeCab.*Use char or flores200/],
     [["a"], ["a"], { tokenize: "flores200" }, /needs its SentencePiece model/],
-    [["a"], ["a"], { smoothing: "add" as "exp" }, /no smoothing add/],
+    [["a"], ["a"], { smoothing: "add" as "exp" }, /unknown smoothing add/],
   ])("refuses %j against %j with %j", (hypotheses, references, options, message) => {
     expect(() => corpusBleu(hypotheses, references, options)).toThrow(RecipeError);
     expect(() => corpusBleu(hypotheses, references, options)).toThrow(message);

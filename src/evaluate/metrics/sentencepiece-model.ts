@@ -34,7 +34,7 @@ const PIECE_TYPES: Readonly<Record<number, PieceType>> = {
  * @throws {LayergraftError} code "data" where it is no SentencePiece model, or of a kind that is not read
  */
 export async function readSentencePieceModel(file: string): Promise<SentencePieceModel> {
-  const tooLarge = () => unreadable(file, `it has more than ${formatBytes(MAX_MODEL_BYTES)}, too many for one`);
+  const tooLarge = () => unreadable(file, `it has more than ${formatBytes(MAX_MODEL_BYTES)}, which no such model has`);
   const bytes = await readBounded(file, MAX_MODEL_BYTES, tooLarge).catch((error: unknown) => {
     if (!isSystemError(error, "ENOENT")) throw error;
     throw new LayergraftError("data", `${file} does not exist`, { file }, error);
@@ -55,7 +55,7 @@ export function parseSentencePieceModel(bytes: Uint8Array, file = "the model"): 
 function unreadable(file: string, reason: string, cause?: unknown): LayergraftError {
   return new LayergraftError(
     "data",
-    `${file} is not a SentencePiece model that can be read: ${reason}; give the .model file that sentencepiece trained`,
+    `${file} is not a SentencePiece model that can be read: ${reason}; pass the .model file that sentencepiece trained`,
     { file },
     cause,
   );
@@ -71,7 +71,7 @@ function parse(bytes: Uint8Array, file: string): SentencePieceModel {
     else if (number === 2) trainer = [...fields(value)];
     else if (number === 3) normalizer = [...fields(value)];
   }
-  if (pieces.length === 0 || trainer.length === 0) throw unreadable(file, "it holds no vocabulary");
+  if (pieces.length === 0 || trainer.length === 0) throw unreadable(file, "it has no vocabulary");
   const flag = (from: readonly Field[], number: number, otherwise: boolean) => {
     const value = last(from, number);
     return typeof value === "number" ? value !== 0 : otherwise;

@@ -55,7 +55,7 @@ describe.each(["unigram", "bpe"] as const)("a %s model", (kind) => {
 it("refuses what is no model", async () => {
   const file = join(folder, "tokenizer.json");
   writeFileSync(file, '{"model": {"type": "BPE"}}');
-  await expect(loadPieces(file)).rejects.toThrow(/tokenizer\.json is not a SentencePiece model.*give the \.model file/);
+  await expect(loadPieces(file)).rejects.toThrow(/tokenizer\.json is not a SentencePiece model.*pass the \.model file/);
   if (existsSync("/dev/zero")) await expect(loadPieces("/dev/zero")).rejects.toThrow(/has more than 100 MB/);
   await expect(loadPieces(join(folder, "none.model"))).rejects.toThrow(/none\.model does not exist/);
 });

@@ -63,13 +63,13 @@ export class ResultFolder {
     if (others.length === 0) return;
     if (!names.includes(SETTINGS_FILE)) {
       throw new OutputError(
-        `${path} holds what is no evaluation (${formatSome(names)}); choose another folder for the results`,
+        `${path} is not empty and not an evaluation (it has ${formatSome(names)}); choose another folder`,
         { file: path },
       );
     }
     if (!resume) {
       throw new OutputError(
-        `${path} holds an evaluation already; add --resume to go on with it, or choose another folder`,
+        `${path} already has an evaluation. Pass --resume to continue it, or choose another folder`,
         { file: path },
       );
     }
@@ -135,7 +135,7 @@ function checkSettings(folder: string, before: string, now: string): void {
     differing = [`its ${SETTINGS_FILE} is not JSON`];
   }
   throw new OutputError(
-    `${folder} holds another evaluation, which cannot be gone on with: ${formatSome(differing, 4)}; choose another folder`,
+    `${folder} has an evaluation with other settings, which cannot be resumed: ${formatSome(differing, 4)}. Choose another folder`,
     { file: folder, field: "settings" },
   );
 }

@@ -119,9 +119,9 @@ export async function readResults(path: string): Promise<Results> {
   if (results) return results as Results;
   const format = (value as { format?: unknown }).format;
   if (typeof format === "number" && format > FORMAT) {
-    throw new RecipeError(`${file} was written by a later version of layergraft; update this one`, [], { file });
+    throw new RecipeError(`${file} was written by a newer version of layergraft; update layergraft`, [], { file });
   }
-  const summary = `${file} is no file of results (layergraft eval --out writes one):`;
+  const summary = `${file} is not a valid results.json (layergraft eval --out writes one):`;
   throw new RecipeError(summary, problems.slice(0, 10).map(formatProblem), { file });
 }
 
@@ -140,17 +140,13 @@ export async function readVerdicts(folder: string, task: string): Promise<Judged
   let text: string;
   try {
     const tooLarge = () =>
-      new RecipeError(`${file} has more than ${formatBytes(MOST_SAMPLE_BYTES)}, too many for samples`);
+      new RecipeError(`${file} has more than ${formatBytes(MOST_SAMPLE_BYTES)}, too many for a file of samples`);
     text = (await readBounded(file, MOST_SAMPLE_BYTES, tooLarge)).toString("utf8");
   } catch (error) {
     if (!isSystemError(error, "ENOENT")) throw error;
-    throw new RecipeError(
-      `${folder} lacks ${samplesFile(task)}, the samples of ${task}; they are needed to compare`,
-      [],
-      {
-        file,
-      },
-    );
+    throw new RecipeError(`${folder} has no ${samplesFile(task)}, the samples of ${task}, which compare needs`, [], {
+      file,
+    });
   }
   return text.split("\n").flatMap((line, i): JudgedSample[] => {
     if (line === "") return [];
@@ -162,7 +158,7 @@ export async function readVerdicts(folder: string, task: string): Promise<Judged
     }
     const { value: verdict, problems } = checkSchema(VERDICT, value);
     if (!verdict) {
-      throw new RecipeError(`${file}, line ${i + 1} is no sample: ${formatSome(problems.map(formatProblem))}`, [], {
+      throw new RecipeError(`${file}, line ${i + 1} is not a sample: ${formatSome(problems.map(formatProblem))}`, [], {
         file,
       });
     }

@@ -171,7 +171,7 @@ export async function execute({ python, limits, parts, kernel, confinement, sign
 function notStarted(python: string, why: string): LayergraftError {
   return new LayergraftError(
     "sandbox",
-    `${python} did not start as Python 3.8 or newer should${why ? `: ${why}` : ""}. Name another with --python.`,
+    `${python} is not a working Python 3.8 or newer${why ? `: ${why}` : ""}. Choose another with --python.`,
     { file: python },
   );
 }

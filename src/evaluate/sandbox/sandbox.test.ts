@@ -102,7 +102,7 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
   });
 
   it.each([
-    ["exit()", "error", /ended itself/],
+    ["exit()", "error", /exited before/],
     ["import os\nos._exit(0)", "crashed", /status 0/],
     ["import sys\nsys.stdin.read()\ninput()", "error", /EOFError/],
     ["raise AssertionError('from the program')", "failed", /program, line 1/],

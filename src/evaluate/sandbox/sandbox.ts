@@ -3,7 +3,7 @@
 
 import { access, constants } from "node:fs/promises";
 import { delimiter, join, resolve, sep } from "node:path";
-import { LayergraftError, RecipeError } from "../../core/index.js";
+import { formatBytes, LayergraftError, RecipeError } from "../../core/index.js";
 import { type Confinement, execute, type ProgramLimits, type RawOutcome } from "./execute.js";
 
 export interface SandboxOptions {
@@ -121,8 +121,8 @@ def probe():
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   if (!options.allowCode) {
     throw new RecipeError(
-      "this task executes programs that the model wrote, on this machine; read what confines them in the documentation " +
-        "and allow it with --allow-code (allowCode in the library)",
+      "this task executes programs that the model wrote, on this machine; docs/evaluation.md says what confines them. " +
+        "Pass --allow-code to allow it (allowCode in the library)",
     );
   }
   if (process.platform === "win32") {
@@ -174,7 +174,7 @@ export function requireConfinement(identity: SandboxIdentity, unsafeCode: boolea
   if (open.length === 0 || unsafeCode) return;
   throw new RecipeError(
     `the kernel here does not keep programs from ${open.map((what) => REACH[what]).join(", ")}. Use Linux 5.13 or newer ` +
-      "with seccomp and Landlock, or add --unsafe-code (unsafeCode in the library, evaluate.unsafe_code in a plan) to execute them anyway.",
+      "with seccomp and Landlock, or pass --unsafe-code (unsafeCode in the library, evaluate.unsafe_code in a plan) to execute them anyway.",
   );
 }
 
@@ -189,7 +189,7 @@ function readProbe({ ready, report }: RawOutcome, python: string): Probe {
   const { version, executable, isolated } = ready;
   if (!Array.isArray(report?.probe) || typeof version !== "string" || typeof executable !== "string") {
     const said = typeof report?.message === "string" ? `: ${report.message}` : "";
-    throw new LayergraftError("sandbox", `${python} cannot run confined${said}. Name another with --python.`, {
+    throw new LayergraftError("sandbox", `${python} cannot run confined${said}. Choose another with --python.`, {
       file: python,
     });
   }
@@ -215,18 +215,20 @@ export function judge(raw: RawOutcome, limits: ProgramLimits): Execution {
     const what = `${error}${message ? `: ${message}` : ""}`;
     if (error === "AssertionError") return { outcome: "failed", detail: `${where}: ${what}` };
     if (error === "MemoryError") {
-      return { outcome: "memory", detail: `${where}: it wanted more than ${limits.memory} bytes` };
+      return { outcome: "memory", detail: `${where}: it asked for more than ${formatBytes(limits.memory)}` };
     }
-    if (error === "SystemExit") return { outcome: "error", detail: `${where}: it ended itself before the end` };
+    if (error === "SystemExit") return { outcome: "error", detail: `${where}: it exited before the end` };
     return { outcome: "error", detail: `${where}: ${what}` };
   }
   if (ended === "time" || report?.signal === "SIGXCPU") {
     return { outcome: "timeout", detail: `it took longer than ${limits.seconds} s` };
   }
-  if (ended === "output") return { outcome: "output", detail: `it printed more than ${limits.output} bytes` };
+  if (ended === "output") return { outcome: "output", detail: `it printed more than ${formatBytes(limits.output)}` };
   return {
     outcome: "crashed",
-    detail: report?.signal ? `it was ended by ${report.signal}` : `it left with status ${report?.status ?? "unknown"}`,
+    detail: report?.signal
+      ? `it was killed by ${report.signal}`
+      : `it exited with status ${report?.status ?? "unknown"}`,
   };
 }
 
@@ -243,6 +245,6 @@ async function findOnPath(name: string): Promise<string> {
   }
   throw new LayergraftError(
     "sandbox",
-    `there is no ${name} on the PATH, and this task executes Python; install it, or name one with --python`,
+    `there is no ${name} on the PATH, and this task executes Python; install it, or choose one with --python`,
   );
 }

@@ -36,7 +36,7 @@ const PROTOCOLS: readonly BelebeleProtocol[] = [
   {
     name: "lm-eval/belebele",
     version: 0,
-    summary: "As lm-evaluation-harness asks it: first rows of the same language; BOS where the tokenizer puts it.",
+    summary: "As in lm-evaluation-harness: first rows of the same language; BOS as the tokenizer adds it.",
     reference: "lm-evaluation-harness 0.4.13, tasks/belebele, version 0.0",
     shots: { default: 5, most: 20 },
     specialTokens: true,

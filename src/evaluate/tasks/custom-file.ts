@@ -57,7 +57,7 @@ const common = {
 
 const generate = z.strictObject({
   ...common,
-  answer: z.literal("generate").describe("generate: the model writes the answer; choose: it picks a choice"),
+  answer: z.literal("generate").describe("generate: the model writes the answer; choose: it chooses"),
   gold: template.describe("generate: template of the right answer"),
   shot_answer: template
     .optional()
@@ -70,7 +70,7 @@ const generate = z.strictObject({
     })
     .default("line")
     .describe(
-      "generate: what of the text is the answer: all of it, its first line, its last number, or the last match of `{ pattern }` (its first group)",
+      "generate: part of the text that is the answer: all of it, its first line, its last number, or the last match of `{ pattern }` (its first group)",
     ),
   language: z.string().default("en").describe("generate: language in which numbers are read"),
   score: z
@@ -83,7 +83,7 @@ const generate = z.strictObject({
 
 const choose = z.strictObject({
   ...common,
-  answer: z.literal("choose").describe("generate: the model writes the answer; choose: it picks a choice"),
+  answer: z.literal("choose").describe("generate: the model writes the answer; choose: it chooses"),
   choices: z
     .union([z.array(template).min(2), template])
     .describe("choose: field that lists the choices, or a list of templates"),

@@ -220,11 +220,11 @@ describe("what is wrong", () => {
 
   it("is said of what cannot be read so", async () => {
     await expect(open(`${GENERATE}read: {pattern: "("}`)).rejects.toThrow(/not a regular expression/);
-    await expect(open(`${GENERATE}read: number\nlanguage: it`)).rejects.toThrow(/languages of MGSM, not in it/);
+    await expect(open(`${GENERATE}read: number\nlanguage: it`)).rejects.toThrow(/languages of MGSM, not it/);
     await expect(openTasks([join(root, "none.yaml")])).rejects.toThrow(/none\.yaml does not exist/);
     await open(GENERATE);
     await expect(openTasks([join(root, `task${count - 1}.yaml`)], { protocols: ["nope"] })).rejects.toThrow(
-      /asked in one way only; leave the protocol nope out/,
+      /no choice of protocols; remove nope/,
     );
   });
 });

@@ -35,7 +35,7 @@ export function customTask(declaration: Declaration, folder: string, options: Op
     name: `custom/${declaration.task}`,
     version: declaration.version,
     summary: "declared in a file",
-    reference: "the declaration, whose prompts' digest stands beside the score",
+    reference: "the declaration; results store the digest of its prompts",
     shots: { default: declaration.shots, most: 100 },
     specialTokens: declaration.special_tokens,
   };
@@ -112,7 +112,7 @@ function readerOf({ read, language }: GenerateDeclaration): (output: string) => 
   if (read === "number") {
     const code = findLanguage(language)?.short ?? language;
     if (!isMgsmLanguage(code)) {
-      throw new RecipeError(`numbers are read in the languages of MGSM, not in ${language}`, [], { field: "language" });
+      throw new RecipeError(`read: number knows the languages of MGSM, not ${language}`, [], { field: "language" });
     }
     return (output) => readMgsmAnswer(output, code).flexible;
   }
@@ -137,7 +137,7 @@ function lastMatch(pattern: string, output: string): (string | undefined)[] | un
     return guardedPatterns("lastMatch", [pattern, "gu", output]);
   } catch (error) {
     if (!(error instanceof GuardError)) throw error;
-    throw new RecipeError(`read.pattern ${error.message} over an answer; write it so that it cannot try so much`, [], {
+    throw new RecipeError(`read.pattern ${error.message} on an answer; write a simpler expression`, [], {
       field: "read.pattern",
     });
   }

@@ -46,7 +46,7 @@ describe("lines", () => {
 
   it("names a file that is not there, or is a folder", async () => {
     await expect(readLines(join(root, "none"))).rejects.toThrow(/none does not exist/);
-    await expect(readLines(root)).rejects.toThrow(/is a folder; give a file/);
+    await expect(readLines(root)).rejects.toThrow(/is a folder; pass a file/);
   });
 });
 
@@ -163,7 +163,7 @@ describe("MMLU's, MBPP's and Belebele's files", () => {
         "mbpp.jsonl": '{"task_id": 11, "text": "t", "code": "c", "test_list": ["x"]}\n',
         "mbpp_swh_Latn.jsonl": '{"task_id": 12, "text": "u"}\n',
       },
-      /mbpp_swh_Latn\.jsonl lacks problem 11/,
+      /mbpp_swh_Latn\.jsonl has no problem 11/,
     ],
     [
       "belebele_sw",

@@ -97,7 +97,7 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
     for (const task of opened) {
       const known = tasks.get(task.name);
       if (known && known.protocol.name !== task.protocol.name) {
-        throw new RecipeError(`two tasks are called ${task.name}; name one of them otherwise`, [], { field: "tasks" });
+        throw new RecipeError(`two tasks are called ${task.name}; rename one of them`, [], { field: "tasks" });
       }
       tasks.set(task.name, task);
     }
@@ -108,7 +108,7 @@ export async function openTasks(names: readonly string[], options: OpenTasksOpti
     const messages = problems.map(({ message }) => message);
     throw new RecipeError("some tasks cannot be opened:", messages, { field: "tasks" });
   }
-  if (tasks.size === 0) throw new RecipeError("no tasks are named", [], { field: "tasks" });
+  if (tasks.size === 0) throw new RecipeError("no tasks; pass at least one", [], { field: "tasks" });
   checkProtocols(
     protocol,
     [...families].flatMap(({ protocols }) => protocols),
@@ -130,7 +130,7 @@ function openNamed(
   const known = [...TASK_FAMILIES.flatMap(({ names }) => names), ...Object.keys(SUITES)];
   const patterns = TASK_FAMILIES.map(({ pattern }) => pattern).join("; ");
   throw new RecipeError(
-    `there is no task ${name}${didYouMean(name, known)} (tasks: ${patterns}; suites: ` +
+    `unknown task ${name}${didYouMean(name, known)} (tasks: ${patterns}; suites: ` +
       `${Object.keys(SUITES).join(", ")}; or the path of a .yaml file)`,
     [],
     { field: "tasks", actual: name },

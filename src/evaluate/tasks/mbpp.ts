@@ -46,8 +46,7 @@ const PROTOCOLS: readonly MbppProtocol[] = [
   {
     name: "lm-eval/mbpp",
     version: 1,
-    summary:
-      "As lm-evaluation-harness asks it: 3 shots with their line ends, no setup code; BOS where the tokenizer puts it.",
+    summary: "As in lm-evaluation-harness: 3 shots with their line ends, no setup code; BOS as the tokenizer adds it.",
     reference: "lm-evaluation-harness 0.4.13, tasks/mbpp, version 1.0",
     shots: { default: 3, most: 3 },
     specialTokens: true,
@@ -97,7 +96,7 @@ function openMbpp(language: Language | undefined, options: OpenOptions): Task {
     async score(item, { program }, { executor, signal } = {}) {
       if (!executor) {
         throw new RecipeError(
-          "MBPP executes programs that the model wrote; allow it with --allow-code (an executor in the library)",
+          "MBPP executes programs that the model wrote; pass --allow-code to allow it (sandbox in the library)",
         );
       }
       if (typeof program !== "string") return undefined;
@@ -128,7 +127,7 @@ function shotsOfAustin(examples: readonly Problem[], shots: number, protocol: Mb
   return SHOT_IDS.slice(0, shots)
     .map((id) => {
       const example = examples.find((one) => one.id === id);
-      if (!example) throw dataError(`MBPP lacks problem ${id}, which is one of the shots`);
+      if (!example) throw dataError(`MBPP has no problem ${id}, which is one of the shots`);
       const code = protocol.hasSetup ? example.code.replaceAll("\r\n", "\n") : example.code;
       return `${promptOf(example, protocol)}${code}\n[DONE]\n\n`;
     })
@@ -167,7 +166,7 @@ async function readProblems(
   const texts = new Map(rows.map((located) => [Number(located.row.task_id), textField(located, "text")]));
   return problems.map((problem) => {
     const text = texts.get(problem.id);
-    if (text === undefined) throw dataError(`${translation} lacks problem ${problem.id}`, { file: translation });
+    if (text === undefined) throw dataError(`${translation} has no problem ${problem.id}`, { file: translation });
     return { ...problem, text };
   });
 }

@@ -48,7 +48,7 @@ const PROTOCOLS: readonly Protocol[] = [
   {
     name: "lm-eval/mmlu",
     version: 1,
-    summary: "As lm-evaluation-harness asks it: white space around questions off; BOS where the tokenizer puts it.",
+    summary: "As in lm-evaluation-harness: questions without white space around them; BOS as the tokenizer adds it.",
     reference: "lm-evaluation-harness 0.4.13, tasks/mmlu/default, version 1.0",
     shots: { default: 5, most: 5 },
     specialTokens: true,
@@ -203,7 +203,7 @@ async function readFolder(root: string, folder: string, split: string, subjects:
       if (name === undefined) continue;
       const rows = await fileRows(join(path, name), { format: "csv", header: CSV_COLUMNS });
       questions.set(subject, rows.map(questionOf));
-      if (name !== `${subject}_${split}.csv`) notes.push(`${subject} is a part of its questions: ${name}`);
+      if (name !== `${subject}_${split}.csv`) notes.push(`${subject} has only a part of its questions: ${name}`);
     }
     return { questions, notes };
   }

@@ -41,7 +41,7 @@ export function matchProtocol<P extends Protocol>(asked: readonly string[], prot
   const found = new Set(asked.flatMap((name) => namedProtocol(name, protocols) ?? []));
   if (found.size > 1) {
     const names = [...found].map(protocolId).join(" and ");
-    throw new RecipeError(`${names} are protocols of the same tasks; run them one after the other`, [], {
+    throw new RecipeError(`${names} are protocols of the same tasks; choose one of them for each run`, [], {
       field: "protocol",
     });
   }
@@ -71,12 +71,12 @@ export function checkProtocols(asked: readonly string[], protocols: readonly Pro
   if (problems.length === 0) return;
   // Tasks of one's own are their files' to say how they are asked.
   if (protocols.length === 0) {
-    throw new RecipeError(`These tasks are asked in one way only; leave the protocol ${asked.join(", ")} out`, [], {
+    throw new RecipeError(`These tasks have no choice of protocols; remove ${asked.join(", ")}`, [], {
       field: "protocol",
     });
   }
   const known = protocols.map(protocolId).join(", ");
-  throw new RecipeError(`There is no such protocol for these tasks, which have ${known}:`, problems, {
+  throw new RecipeError(`These tasks have no such protocol; their protocols are ${known}:`, problems, {
     field: "protocol",
   });
 }

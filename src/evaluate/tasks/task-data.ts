@@ -117,7 +117,7 @@ export async function readText(file: string): Promise<string> {
     );
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw dataError(`${file} does not exist`, { file }, error);
-    if (isSystemError(error, "EISDIR")) throw dataError(`${file} is a folder; give a file`, { file }, error);
+    if (isSystemError(error, "EISDIR")) throw dataError(`${file} is a folder; pass a file`, { file }, error);
     if (error instanceof TypeError) throw dataError(`${file} is not UTF-8 text`, { file }, error);
     throw error;
   }

@@ -240,7 +240,7 @@ describe("MBPP", () => {
     expect(await task.score(tree, task.read(tree, "wrong"), { executor })).toEqual({ "pass@1": 0 });
     expect(executed[0]?.map(({ name }) => name)).toEqual(["program", "setup", "test 1", "test 2", "test 3"]);
     expect(executed[0]?.[1]?.source).toMatch(/^root = Node\(1\)/);
-    await expect(task.score(tree, { program: "x" })).rejects.toThrow(/allow it with --allow-code/);
+    await expect(task.score(tree, { program: "x" })).rejects.toThrow(/pass --allow-code to allow it/);
   });
 
   it("has the original prompt, and the harness's", async () => {
@@ -285,7 +285,7 @@ describe("MMLU", () => {
     );
     expect(notes).toEqual([
       expect.stringMatching(/^54 subjects missing in .*astronomy, business_ethics, clinical_knowledge and 51 more/),
-      "professional_law is a part of its questions: professional_law_test.first200.csv",
+      "professional_law has only a part of its questions: professional_law_test.first200.csv",
     ]);
     expect(task.metrics.map(({ by }) => by)).toEqual(["mean", "group mean"]);
   });
@@ -377,10 +377,10 @@ describe("names, suites and protocols", () => {
       /no such protocol.*layergraft\/mgsm-native-cot@2.*did you mean mgsm-direct/s,
     ],
     [["mgsm_sw"], { protocols: ["lm-eval/mmlu"] }, /no such protocol/],
-    [["mmlu"], { protocols: ["layergraft/mmlu", "lm-eval/mmlu"] }, /protocols of the same tasks; run them one after/],
-    [["constructor"], {}, /no task constructor/],
-    [["mgms_sw"], {}, /no task mgms_sw; did you mean mgsm_sw\?.*suites: paper/],
-    [[], {}, /no tasks are named/],
+    [["mmlu"], { protocols: ["layergraft/mmlu", "lm-eval/mmlu"] }, /protocols of the same tasks; choose one of them/],
+    [["constructor"], {}, /unknown task constructor/],
+    [["mgms_sw"], {}, /unknown task mgms_sw; did you mean mgsm_sw\?.*suites: paper/],
+    [[], {}, /no tasks; pass at least one/],
   ])("refuses %j with %j", async (names, options, message) => {
     await expect(openTasks(names, options)).rejects.toThrow(message);
   });

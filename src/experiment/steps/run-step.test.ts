@@ -181,7 +181,7 @@ describe("a result", () => {
       await prepare("model", { items: [3] });
       rmSync(join(folder, "result.json"));
       rmSync(join(folder, "evaluation"), { recursive: true });
-      await expect(runStepFolder(folder)).rejects.toThrow(/every one of the first 1 requests was refused/);
+      await expect(runStepFolder(folder)).rejects.toThrow(/no answer to 1 request; the last one was refused/);
     } finally {
       writeFileSync(at("items.jsonl"), before);
     }
