@@ -1,5 +1,3 @@
-// A whole experiment on a tiny model with layergraft's own engine: training, choosing checkpoints, analysis, merges, answers,
-// report; then a changed plan, which computes only what is new; and what is wrong with a world, all at once.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
@@ -130,7 +128,7 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   const { experiment, summary, ran } = await run("plan.yaml");
   expect(summary.failures).toEqual([]);
   expect(summary.counts).toMatchObject({ failed: 0, left: 0, waiting: 0 });
-  // Two runs of two checkpoints each; the best is asked no second time under its new name.
+  // Two runs of two checkpoints each; the best is not evaluated again under its new name.
   expect(ran.filter((label) => label.startsWith("train"))).toHaveLength(2);
   expect(ran.filter((label) => /^evaluate math-\d@\d+/.test(label))).toHaveLength(4);
   expect(ran.filter((label) => label.startsWith("evaluate swap"))).toHaveLength(2 + 1);
@@ -162,7 +160,7 @@ it("refuses a plan that is a pipe, whose read nothing could cancel", async () =>
   await expect(openExperiment(file("pipe.yaml"))).rejects.toThrow(/pipe\.yaml is not a regular file\. Save the plan/);
 });
 
-it("says everything that its world lacks at once", async () => {
+it("reports everything that is missing at once", async () => {
   mkdirSync(file("bad"), { recursive: true });
   const plan = PLAN.replace("folders: [language]", "folders: [nowhere]")
     .replace("source: problems.jsonl", "source: lost.jsonl")
@@ -188,7 +186,7 @@ it("says everything that its world lacks at once", async () => {
   expect(existsSync(file("bad/bad.experiment/steps"))).toBe(false);
 });
 
-it("leaves each step's order and result in its folder", async () => {
+it("writes each step and its result into its folder", async () => {
   const experiment = await openExperiment(file("plan.yaml"));
   const { steps } = await statusOf(experiment);
   const train = steps.find(({ step }) => step.kind === "train")?.step;

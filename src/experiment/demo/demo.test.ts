@@ -1,4 +1,3 @@
-// The demo's files, what it says of a report, and that its folder removes nothing of anybody else's.
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,7 +19,7 @@ describe("the demo's files", () => {
   const settings = { seed: 3, pairs: 2, quick: true, threads: 1 };
   const linesOf = (file: string) => readFileSync(join(out, file), "utf8").trimEnd().split("\n");
 
-  it("hold data for every run, and are the same for the same seed", async () => {
+  it("have data for every run, and are the same for the same seed", async () => {
     mkdirSync(out);
     await writeWorld(out, settings);
     expect(readdirSync(join(out, "data")).sort()).toEqual([
@@ -39,7 +38,7 @@ describe("the demo's files", () => {
     expect(linesOf("data/math-1.jsonl")).toEqual(first);
   });
 
-  it("are a run and a plan that are valid", async () => {
+  it("are a valid run and a valid plan", async () => {
     await writePlan(out, settings);
     const { run } = await readRun(join(out, "base.yaml"));
     expect(run).toMatchObject({ base: "base-untrained", steps: 120, packing: true, seed: 300, threads: 1 });
@@ -91,7 +90,7 @@ describe("the demo's report", () => {
   }));
   const status = { expansion: { models } } as unknown as DemoResult["status"];
 
-  it("says what is beyond chance and what is not", () => {
+  it("reports which differences are significant", () => {
     expect(demoAnswer({ report: report(1), status })).toBe(
       "Taking the two bottom layers from the language expert solves 40.8% of the Swahili problems (base 35.2%, math 38.4%). " +
         "Beyond chance, that is better than base. Too close to call: math-1.",
@@ -101,7 +100,7 @@ describe("the demo's report", () => {
     );
   });
 
-  it("has the English score beside the Swahili one", () => {
+  it("has English and Swahili scores", () => {
     expect(demoRows(report(1)).map(({ label, mean, english }) => [label, mean, english])).toEqual([
       ["base", 0.352, 0.856],
       ["math", 0.384, undefined],
@@ -130,7 +129,7 @@ describe("the demo's report", () => {
 describe("the demo's folder", () => {
   const stopped = AbortSignal.abort();
 
-  it("is not taken from another program that keeps a demo.json", async () => {
+  it("is not another program's folder with a demo.json", async () => {
     const out = join(root, "site");
     mkdirSync(out);
     writeFileSync(join(out, "demo.json"), '{"site": "mine"}');
@@ -139,7 +138,7 @@ describe("the demo's folder", () => {
     expect(readdirSync(out).sort()).toEqual(["demo.json", "precious"]);
   });
 
-  it("keeps what is not a demo's when an earlier demo is replaced", async () => {
+  it("keeps other files when a demo is replaced", async () => {
     const out = join(root, "earlier");
     mkdirSync(join(out, "base"), { recursive: true });
     writeFileSync(join(out, "demo.json"), '{"seed": 1, "pairs": 1, "quick": true}');

@@ -1,4 +1,3 @@
-// Workers of this machine, with a program that does as its orders' folders are called: they work, fail, are killed, hang.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -56,7 +55,7 @@ function open(workers = 2) {
 const step = (folder: string) => ({ key: folder, kind: "evaluate" as const, label: folder, folder });
 
 describe("local workers", () => {
-  it("take one step after another", async () => {
+  it("run one step after another", async () => {
     const { executor, finished, started, pids, until } = open(1);
     expect(executor.free).toBe(1);
     await executor.start([step("one")]);
@@ -72,7 +71,7 @@ describe("local workers", () => {
     expect(new Set(pids).size).toBe(1); // the same process
   });
 
-  it("lose their step when they die, and are replaced; their step's own errors are failures", async () => {
+  it("lose their step when they die, and are replaced; errors of steps are failures", async () => {
     const { executor, finished, until } = open();
     await executor.start([step("die"), step("fail")]);
     await until(2);
@@ -93,7 +92,7 @@ describe("local workers", () => {
     expect(finished.find(({ key }) => key === "good")).toMatchObject({ outcome: "done" });
   });
 
-  it("are stopped, and nothing of them is left", async () => {
+  it("stop", async () => {
     const { executor, finished } = open();
     await executor.start([step("hang"), step("hang")]);
     expect(executor.free).toBe(0);
@@ -106,14 +105,14 @@ describe("local workers", () => {
 });
 
 describe("how many run at once", () => {
-  it("is bounded by cores and by memory, and is one at least", () => {
+  it("is limited by cores and memory, and is at least one", () => {
     expect(workersOf({ totalCores: 8, cores: 2 })).toBe(4);
     expect(workersOf({ totalCores: 8, cores: 2, totalMemory: 30e9, memory: 16e9 })).toBe(1);
     expect(workersOf({ totalCores: 8, totalMemory: 100e9, memory: 16e9 })).toBe(6);
     expect(workersOf({ totalCores: 2, cores: 4 })).toBe(1);
   });
 
-  it("may use more cores together than one step may have", () => {
+  it("may need more cores than one step may have", () => {
     const events = { onStarted: async () => undefined, onFinished: () => undefined };
     expect(new LocalExecutor({ totalCores: 512, cores: 256 }, events).free).toBe(2);
   });

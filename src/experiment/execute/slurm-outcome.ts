@@ -48,7 +48,7 @@ async function readExit(folder: string): Promise<z.output<typeof exitSchema> | u
 }
 
 /** The last line of a log. */
-export function lastLine(log: string): string | undefined {
+function lastLine(log: string): string | undefined {
   const line = log.trimEnd().split("\n").at(-1)?.trim();
   return line === undefined || line === "" ? undefined : line.slice(0, 500);
 }

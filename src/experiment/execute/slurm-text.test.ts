@@ -1,11 +1,9 @@
-// What is said to Slurm and what is read of its answers, as text; the script of a job is run by a shell here.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { lastLine } from "./slurm-outcome.js";
-import { endOf, isOpen, jobScript, readAccounts, readQueue, shellQuote } from "./slurm-text.js";
+import { endOf, isOpen, jobScript, readAccounts, readQueue } from "./slurm-text.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-slurm-text-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -24,7 +22,7 @@ describe("the script of a job", () => {
       },
     });
 
-  it("asks for what the plan says", () => {
+  it("requests the plan's resources", () => {
     const lines = script("/shared/a.list", ["node", "job.js"]).split("\n");
     expect(lines.filter((line) => line.startsWith("#SBATCH")).map((line) => line.slice(8))).toEqual([
       ...["--job-name=mgsm", "--array=0-2", "--cpus-per-task=4", "--mem=15259M", "--gres=gpu:1", "--time=04:00:00"],
@@ -32,7 +30,7 @@ describe("the script of a job", () => {
     ]);
   });
 
-  it("runs the step of its task, notes how it ended, and keeps what it said", () => {
+  it("runs the step of its task, and saves exit code and output", () => {
     const folders = [join(root, "step 1"), join(root, "step 2")];
     for (const folder of folders) mkdirSync(folder);
     const list = join(root, "it's a list");
@@ -46,15 +44,10 @@ describe("the script of a job", () => {
     expect(JSON.parse(readFileSync(join(folder, "exit.json"), "utf8"))).toMatchObject({ code: 3, job: "12_1" });
     expect(readFileSync(join(folder, "log.txt"), "utf8")).toBe(`in ${folder} set up\n`);
   });
-
-  it("quotes words for the shell", () => {
-    expect(shellQuote("plain/path-1.js")).toBe("plain/path-1.js");
-    expect(shellQuote("it's $HOME")).toBe("'it'\\''s $HOME'");
-  });
 });
 
 describe("Slurm's tables", () => {
-  it("of tasks by their ids, with states and scripts of any name", () => {
+  it("are read by task id, with any script name", () => {
     const table = "12_3|PENDING|/a b/1|2.sh\n  12_1|COMPLETING|/a.sh\n13|RUNNING|(null)\nnonsense\n";
     expect([...readQueue(table)]).toEqual([
       ["12_3", { state: "PENDING", script: "/a b/1|2.sh" }],
@@ -77,12 +70,7 @@ describe("Slurm's tables", () => {
     expect(endOf(state)).toEqual({ outcome, reason });
   });
 
-  it("say that a job that waits to run again is open", () => {
+  it("count requeued jobs as waiting", () => {
     expect(isOpen("REQUEUED")).toBe(true);
   });
-});
-
-it("the last line of a log is the last that is not empty", () => {
-  expect(lastLine("one\ntwo  \n\n")).toBe("two");
-  expect(lastLine("\n")).toBeUndefined();
 });

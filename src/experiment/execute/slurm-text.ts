@@ -25,11 +25,11 @@ export interface JobScript {
   readonly command: readonly string[];
 }
 
-/** Exit code of a job that was told to stop, so its step can be retried; EX_TEMPFAIL of sysexits.h. */
+/** Exit code of a job that was stopped, so its step can be retried; EX_TEMPFAIL of sysexits.h. */
 export const EXIT_AGAIN = 75;
 
 /** Quotes a word for the shell. */
-export function shellQuote(word: string): string {
+function shellQuote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 

@@ -1,4 +1,3 @@
-// The executor of clusters against a cluster that answers as Slurm does: what it is told, what it forgets, how jobs end.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,9 +24,9 @@ function makeStep(kind: ReadyStep["kind"] = "evaluate"): ReadyStep {
   return { key: `key-${stepCount}`, kind, label: "a step", folder };
 }
 
-/** A cluster: the state of each task, and what it was told. */
+/** A cluster: the state of each task, and the commands it got. */
 class FakeSlurm {
-  readonly told: string[][] = [];
+  readonly commands: string[][] = [];
   /** By task, what squeue shows; a task that is absent is gone. */
   readonly queue = new Map<string, string>();
   accounts = "";
@@ -37,7 +36,7 @@ class FakeSlurm {
   #next = 100;
 
   run = async (program: string, args: readonly string[]): Promise<string> => {
-    this.told.push([program, ...args]);
+    this.commands.push([program, ...args]);
     if (program === "sbatch") {
       const script = readFileSync(args[1] ?? "", "utf8");
       const last = Number(/--array=0-(\d+)/.exec(script)?.[1]);
@@ -63,7 +62,7 @@ class FakeSlurm {
     return "";
   };
 
-  /** The task ends as a real one would: its script leaves a word. */
+  /** Ends a task: its script writes the exit code. */
   end(task: string, { folder, kind }: ReadyStep, code: number): void {
     if (code === 0) writeFileSync(join(folder, "result.json"), JSON.stringify(RESULTS[kind]));
     writeFileSync(
@@ -99,7 +98,7 @@ function open(slurm: FakeSlurm, options: Partial<SlurmOptions> = {}) {
 }
 
 describe("the executor", () => {
-  it("submits what asks for the same as one array, and hears of the end by files", async () => {
+  it("submits steps with the same resources as one array, and reads how they end from files", async () => {
     const slurm = new FakeSlurm();
     const steps = [makeStep(), makeStep("train"), makeStep()] as const;
     const { executor, finished, started, until } = open(slurm, {
@@ -108,7 +107,7 @@ describe("the executor", () => {
     await executor.start(steps);
     expect(started).toEqual([`${steps[0].key} 100_0`, `${steps[2].key} 100_1`, `${steps[1].key} 101_0`]);
     expect(executor.free).toBe(7);
-    expect(slurm.told.filter(([program]) => program === "sbatch")).toHaveLength(2);
+    expect(slurm.commands.filter(([program]) => program === "sbatch")).toHaveLength(2);
     slurm.queue.set("100_0", "RUNNING");
     slurm.end("100_1", steps[2], 0);
     await until(1);
@@ -147,7 +146,7 @@ describe("the executor", () => {
     await executor.close();
   });
 
-  it("waits while Slurm does not answer, and while a job is put back into the queue", async () => {
+  it("waits while Slurm does not answer and while a job is requeued", async () => {
     const slurm = new FakeSlurm();
     const step = makeStep();
     const { executor, finished, until } = open(slurm);
@@ -189,12 +188,12 @@ describe("the executor", () => {
     const { executor, finished } = open(slurm);
     await executor.start([makeStep(), makeStep()]);
     await executor.stop();
-    expect(slurm.told.at(-1)).toEqual(["scancel", "--quiet", "100_0", "100_1"]);
+    expect(slurm.commands.at(-1)).toEqual(["scancel", "--quiet", "100_0", "100_1"]);
     expect(finished.map(({ outcome }) => outcome)).toEqual(["lost", "lost"]);
     await executor.close();
   });
 
-  it("says what sbatch said", async () => {
+  it("reports what sbatch printed", async () => {
     const refusing = {
       run: async () => {
         throw Object.assign(new Error("exit 1"), { stderr: "sbatch: error: invalid partition specified: gpu" });
@@ -216,8 +215,8 @@ describe("the executor", () => {
   });
 });
 
-describe("jobs that nobody noted", () => {
-  it("are found by their script, and not submitted again", async () => {
+describe("submitted jobs that no attempt names", () => {
+  it("are found by their script and not submitted again", async () => {
     const slurm = new FakeSlurm();
     const folder = join(root, "unnoted");
     const steps = [makeStep(), makeStep(), makeStep()] as const;
@@ -243,7 +242,7 @@ describe("jobs that nobody noted", () => {
     await executor.close();
   });
 
-  it("are looked for again when one was thought to be lost", async () => {
+  it("are searched for again after a job counted as lost", async () => {
     const slurm = new FakeSlurm();
     const step = makeStep();
     const { executor, finished, started, until } = open(slurm, { folder: join(root, "forgotten") });
@@ -257,7 +256,7 @@ describe("jobs that nobody noted", () => {
     await executor.close();
   });
 
-  it("are not looked for where Slurm does not answer: their steps wait for each other", async () => {
+  it("are submitted again if Slurm does not answer", async () => {
     const slurm = new FakeSlurm();
     const folder = join(root, "unanswered");
     const step = makeStep();
@@ -272,8 +271,8 @@ describe("jobs that nobody noted", () => {
   });
 });
 
-describe("jobs of which Slurm says nothing", () => {
-  it("are not lost as long as a process works on their step", async () => {
+describe("jobs that Slurm has forgotten", () => {
+  it("are not lost while a process runs their step", async () => {
     const slurm = new FakeSlurm();
     const step = makeStep();
     const { executor, finished, until } = open(slurm);
@@ -291,7 +290,7 @@ describe("jobs of which Slurm says nothing", () => {
     await executor.close();
   });
 
-  it("are lost, and not failed, where they were told to stop", async () => {
+  it("are lost, not failed, if they were stopped", async () => {
     const slurm = new FakeSlurm();
     const step = makeStep();
     const { executor, finished, until } = open(slurm);
@@ -304,7 +303,7 @@ describe("jobs of which Slurm says nothing", () => {
   });
 });
 
-it("a damaged result fails its step alone, and is put aside", async () => {
+it("a damaged result fails only its step, and is renamed", async () => {
   const slurm = new FakeSlurm();
   const steps = [makeStep(), makeStep()] as const;
   const { executor, finished, until } = open(slurm);
@@ -342,7 +341,7 @@ describe("commands that hang", () => {
     return (program, args) => (programs.includes(program) ? bounded(program, args) : slurm.run(program, args));
   };
 
-  it("are ended, and told of, and asked again", async () => {
+  it("are killed, reported and repeated", async () => {
     const slurm = new FakeSlurm();
     const step = makeStep();
     const programs = ["squeue"];
@@ -361,7 +360,7 @@ describe("commands that hang", () => {
     await executor.close();
   });
 
-  it("do not keep a run from stopping, which says what may go on", async () => {
+  it("do not block stopping, which reports jobs that may still run", async () => {
     const slurm = new FakeSlurm();
     const { executor, finished } = open(slurm, { run: hanging(slurm, ["scancel"]) as never });
     await executor.start([makeStep()]);
@@ -373,11 +372,11 @@ describe("commands that hang", () => {
     await executor.close();
   });
 
-  it("end with what asked", async () => {
+  it("end when aborted", async () => {
     const controller = new AbortController();
     const run = commandRunner({ signal: controller.signal });
-    const told = withHanging(["squeue"], () => run("squeue", []));
+    const running = withHanging(["squeue"], () => run("squeue", []));
     setTimeout(() => controller.abort(), 50);
-    await expect(told).rejects.toThrow(/aborted/);
+    await expect(running).rejects.toThrow(/aborted/);
   });
 });

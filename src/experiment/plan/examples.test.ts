@@ -1,4 +1,3 @@
-// The plans that come with layergraft: valid, and complete against the paper's tables 3 and 4.
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { presetFields } from "../../train/index.js";

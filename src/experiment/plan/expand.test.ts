@@ -1,4 +1,3 @@
-// What a plan amounts to: which models, which steps under which keys, and how a search goes from few items to the end.
 import { describe, expect, it } from "vitest";
 import type { EvaluateStep } from "../steps/step.js";
 import { rankConfigurations, splitItems, survivors } from "./compare-configurations.js";
@@ -46,7 +45,7 @@ describe("models", () => {
     expect(own("math-1")).toEqual(["mgsm_sw", "mgsm_te"]);
   });
 
-  it("may be of all experts at once, or of listed pairs", () => {
+  it("combine all experts at once, or listed pairs", () => {
     const world = new FakeWorld(`${EXPERTS}merges:
   - name: soups
     recipe: { method: swap, task: { method: soup, models: [all math] }, language: { method: soup, models: [all language] } }
@@ -74,14 +73,14 @@ describe("names of models", () => {
       .models.map(({ model }) => model.name)
       .filter((name) => only.test(name));
 
-  it("tell merges of many experts apart", () => {
+  it("distinguish merges of many experts", () => {
     const soup = "  - { name: soup, recipe: { method: soup, models: [{ model: math, weight: 9 }, all language] } }";
     expect(namesOf(soup, /^soup/)).toEqual(["soup, math-1 x all language", "soup, math-2 x all language"]);
     const few = "  - { name: soup, recipe: { method: soup, models: [math, all swahili] } }";
     expect(namesOf(few, /^soup/)).toEqual(["soup, math-1 x swa x swb", "soup, math-2 x swa x swb"]);
   });
 
-  it("differ, whatever a merge is called", () => {
+  it("differ even if a merge is named like another model", () => {
     const merges = `  - { name: swa, recipe: { method: soup, models: [base] } }
   - { name: "a, swa", recipe: { method: soup, models: [base] } }
   - { name: a, recipe: { method: soup, models: [swa] } }`;
@@ -90,7 +89,7 @@ describe("names of models", () => {
     expect(names).toContain("a, swa (2)");
   });
 
-  it("differ for values that look alike", () => {
+  it("differ for values that print the same", () => {
     const merge: Merge = { name: "soup", grid: { seed: ["1", 1, 2] }, configurations: [], pairs: "all" };
     expect(configurationsOf(merge).map(({ label }) => label)).toEqual(['seed "1"', "seed 1", "seed 2"]);
   });
@@ -108,13 +107,13 @@ describe("keys", () => {
     expect(keys(`${renamed}executor: { cores: 2 }\n`)).toEqual(keys(plan));
   });
 
-  it("change with what is asked, and of whom", () => {
+  it("change with the model and the task", () => {
     const before = keys(plan);
     const kept = (changed: string) => [...keys(changed)].filter((key) => before.has(key)).length;
     expect(kept(plan.replace("folders: [t1]", "folders: [other]"))).toBeLessThan(before.size);
     expect(kept(plan.replace("folders: [t1]", "folders: [other]"))).toBeGreaterThan(before.size / 2);
     expect(kept(`${plan}search: { seed: 1 }\n`)).toBe(3 + 7 + 6); // base, experts, other tasks of the default, which is chosen, as none is better
-    // Another default, already asked for the search, costs only what is reported.
+    // Another default was evaluated in the search, so only reported items are new.
     const other = plan.replace("default: { bottom: 2, top: 0 }", "default: { bottom: 1, top: 1 }");
     expect(before.size - kept(other)).toBeLessThanOrEqual(6 * 2);
   });
@@ -147,7 +146,7 @@ describe("a search over a grid", () => {
     typeof model === "object" && model.bottom === 1 && model.top === 1 ? 1 : (item + 1) % 2;
   const only = EXPERTS.replace(/ {2}telugu.*\n/, "");
 
-  it("sees its share of the items, and the chosen and the default the rest", () => {
+  it("uses its share of the items; the chosen and the default configuration get the rest", () => {
     const world = new FakeWorld(`${only}${swap()}${TASKS}search: { share: 0.4 }\n`, { worth });
     const first = world.round();
     expect(first.waiting.reduce((sum, { steps }) => sum + steps, 0)).toBeGreaterThan(0);
@@ -179,7 +178,7 @@ describe("a search over a grid", () => {
     expect(seen.toSorted((a, b) => a - b)).toEqual(Array.from({ length: ITEMS }, (_, i) => i));
   });
 
-  it("may choose on the items that are reported, or say both", () => {
+  it("chooses on the reported items, or on both", () => {
     const test = new FakeWorld(`${only}${swap()}${TASKS}search: { choose_on: test }\n`, { worth }).finish();
     expect(test.searches[0]).toMatchObject({ chosen: "bottom 1, top 1", chosenOnTest: "bottom 1, top 1" });
     const both = new FakeWorld(`${only}${swap()}${TASKS}search: { choose_on: both }\n`, { worth });
@@ -189,7 +188,7 @@ describe("a search over a grid", () => {
   });
 });
 
-it("asks the other tasks of both choices where they differ", () => {
+it("evaluates both choices on the other tasks", () => {
   // One is right on the items of the search, the other on all others, which are more.
   const text = `${EXPERTS.replace(/ {2}telugu.*\n/, "")}${swap()}${TASKS}search: { choose_on: both }\n`;
   const { search } = new FakeWorld(text).plan;
@@ -220,7 +219,7 @@ describe("successive halving", () => {
   const worth = ({ model }: EvaluateStep, item: number) =>
     typeof model === "object" && item % 5 < Number(model.bottom) + (model.top === 1 ? 0.5 : 0) ? 1 : 0;
 
-  it("asks bad configurations little", () => {
+  it("evaluates bad configurations on few items", () => {
     const plan = `${only}${many}${TASKS}search: { how: halving, share: 0.8, rounds: 3 }\n`;
     const world = new FakeWorld(plan, { worth });
     const { searches, waiting } = world.finish();
@@ -249,7 +248,7 @@ merges:
 evaluate: { tasks: ["mgsm_{language}"] }
 `;
 
-  it("asks checkpoints as the plan asks all, with its limit and shots", () => {
+  it("evaluates checkpoints with the plan's limit and shots", () => {
     const limited = plan.replace(
       'tasks: ["mgsm_{language}"]',
       'tasks: ["mgsm_{language}", { task: mgsm_en, limit: 4, shots: 2 }]',
@@ -314,7 +313,7 @@ describe("statistics of a search", () => {
     expect(ranked[1]?.margin).toBeCloseTo(1.959964 / 8, 6);
   });
 
-  it("prefers the default among those that are no better", () => {
+  it("prefers the default in a tie", () => {
     const of = (configuration: string, values: number[]) => ({ configuration, task: "t", items: items(values) });
     const same = [of("a", [1, 0, 1]), of("b", [0, 1, 1]), of("c", [0, 0, 1])];
     expect(rankConfigurations(same).map(({ configuration }) => configuration)).toEqual(["a", "b", "c"]);
@@ -322,7 +321,7 @@ describe("statistics of a search", () => {
     expect(rankConfigurations(same, "c").map(({ configuration }) => configuration)).toEqual(["a", "b", "c"]);
   });
 
-  it("lets the best share go on, and none that is surely worse", () => {
+  it("keeps the best share, without significantly worse ones", () => {
     const of = (configuration: string, behind: number, margin: number) => ({
       configuration,
       behind,

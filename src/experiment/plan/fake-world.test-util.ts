@@ -1,4 +1,4 @@
-// A world for tests of plans: models are their names, tasks have twenty items, and answers are what a function says.
+// Expands and "runs" plans without models or data: tasks have twenty items, and a function gives their values.
 import type { Facts, Results } from "../steps/facts.js";
 import type { ItemResult, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
 import type { EvaluateStep, Step } from "../steps/step.js";

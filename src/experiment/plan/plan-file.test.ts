@@ -1,4 +1,3 @@
-// Plans with problems: all of them at once, each on its line.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

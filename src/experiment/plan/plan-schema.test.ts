@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { planFields, planJsonSchema } from "./plan-schema.js";
 
-it("has every field, each with its meaning", () => {
+it("describes every field", () => {
   const fields = planFields();
   expect(fields.map(({ name }) => name)).toEqual(
     expect.arrayContaining([

@@ -1,4 +1,3 @@
-// The folder of a report: what is written, what is taken away again, and names that a spreadsheet would compute.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,7 +21,7 @@ tables: ${tables}
 const write = (text: string) => writeReport(folder, reportOf(text, () => 5).report);
 const textOf = (name: string) => readFileSync(join(folder, name), "utf8");
 
-it("has no tables of earlier reports in it, and leaves what others put there", async () => {
+it("removes tables of earlier reports and nothing else", async () => {
   writeFileSync(join(folder, "own.csv"), "mine\n");
   await write(plan("[1, 2]"));
   const before = readdirSync(folder);
@@ -40,7 +39,7 @@ it("has no tables of earlier reports in it, and leaves what others put there", a
   expect(readdirSync(folder)).toEqual(after);
 });
 
-it("writes names that a spreadsheet would compute as text, and numbers as they are", async () => {
+it("writes names that a spreadsheet would compute as text", async () => {
   await write(plan("[]", "=HYPERLINK(1)"));
   const rows = textOf("scores.csv").split("\n");
   expect(rows.some((row) => row.startsWith("\"'=HYPERLINK(1), m1") || row.startsWith("\"'=HYPERLINK(1), math-1"))).toBe(

@@ -1,4 +1,3 @@
-// What a plan amounts to and where it stands, as a person reads it on a terminal.
 import { describe, expect, it } from "vitest";
 import type { ExperimentStatus, Outlook, StepStatus } from "../experiment.js";
 import { FakeWorld } from "../plan/fake-world.test-util.js";
@@ -31,7 +30,7 @@ function outlookOf(world: FakeWorld, isDone: (key: string) => boolean): Outlook 
 }
 
 describe("an outlook", () => {
-  it("names models and steps, and counts those that come later", () => {
+  it("lists known models and steps, and counts later ones", () => {
     const lines = outlookLines(outlookOf(new FakeWorld(PLAN), () => false));
     expect(lines[0]).toBe("models known now: base, and");
     expect(lines[1]?.trim()).toMatch(/^swahili +swahili-1$/);
@@ -46,7 +45,7 @@ describe("an outlook", () => {
     expect(text).toMatch(/28\.0 MB more on disk$/);
   });
 
-  it("says when nothing is left", () => {
+  it("reports that nothing is left", () => {
     const world = new FakeWorld(PLAN);
     world.finish();
     const text = outlookLines(outlookOf(world, () => true)).join("\n");

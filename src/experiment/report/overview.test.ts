@@ -1,4 +1,3 @@
-// What the main tables have: a row for each name of the plan, a table for each task, intervals, and no best by chance.
 import { describe, expect, it } from "vitest";
 import type { EvaluateStep } from "../steps/step.js";
 import { reportOf } from "./report-of.test-util.js";
@@ -41,7 +40,7 @@ function strength({ model }: EvaluateStep): number {
 const rowsOf = (text: string, i = 0) => reportOf(text, strength).report.overviews[i]?.bars ?? [];
 
 describe("rows of the main tables", () => {
-  it("are the plan's: each family, each merge by its name", () => {
+  it("are the base, each family and each merge of the plan", () => {
     expect(rowsOf(HEAD + MERGES + TASKS).map(({ label, detail, count, mean }) => [label, detail, count, mean])).toEqual(
       [
         ["base", "", 1, 0.1],
@@ -58,7 +57,7 @@ describe("rows of the main tables", () => {
     );
   });
 
-  it("are of every task, with those who were asked it", () => {
+  it("are of every task, with the models that are evaluated on it", () => {
     const { report } = reportOf(HEAD + MERGES + TASKS, strength);
     expect(report.overviews.map(({ title }) => title)).toEqual(["own_sw.yaml", "own_en.yaml"]);
     const labels = report.overviews[1]?.bars.map(({ label }) => label);
@@ -66,7 +65,7 @@ describe("rows of the main tables", () => {
     expect(new Set(report.flips.map(({ task }) => task))).toEqual(new Set(["own_sw.yaml", "own_en.yaml"]));
   });
 
-  it("invent no default", () => {
+  it("name the first configuration if the plan has no default", () => {
     const [, , , , , first, chosen, ties] = rowsOf(HEAD + GRID);
     expect([first?.label, first?.detail]).toEqual(["graft, first of the grid", "bottom 1, top 0"]);
     expect([chosen?.label, chosen?.detail]).toEqual(["graft, chosen on other items", "bottom 2, top 1"]);
@@ -75,7 +74,7 @@ describe("rows of the main tables", () => {
     expect(named[5]).toMatchObject({ label: "graft, default and chosen on other items", detail: "bottom 2, top 1" });
   });
 
-  it("have what was suggested first", () => {
+  it("have the first suggestion and the chosen one", () => {
     const recipe = (bottom: number) => ({
       method: "swap",
       base: "base",
@@ -102,7 +101,7 @@ evaluate: { tasks: ["mgsm_{language}"] }`;
 describe("how the best was chosen", () => {
   const on = (where: string) => reportOf(`${HEAD + GRID}search: { choose_on: ${where} }`, strength).report;
 
-  it("is said where it was chosen on the items that are reported", () => {
+  it("is reported if it was chosen on the reported items", () => {
     const [own, english] = on("test").overviews;
     expect(own?.bars.map(({ label }) => label)).toContain("graft, chosen on these items");
     expect(own?.choice).toContain("chosen on these same items, as in the paper");
@@ -116,7 +115,7 @@ describe("how the best was chosen", () => {
     expect(overviewLines(own as NonNullable<typeof own>).join("\n")).toContain("these same items");
   });
 
-  it("is both, in tables of their own, where both are wanted", () => {
+  it("has a table for each basis with choose_on: both", () => {
     const { overviews } = on("both");
     expect(overviews.map(({ title, items }) => [title, items])).toEqual([
       ["mgsm_sw, chosen on held-out items", "the 12 of 20 items that no search saw"],
@@ -127,7 +126,7 @@ describe("how the best was chosen", () => {
   });
 });
 
-it("names the rows that are still to come", () => {
+it("names the rows without results", () => {
   // With the first answers, which the default's are among, and no answer of the chosen one to what is reported.
   const { overviews } = reportOf(HEAD + GRID, strength, { rounds: 1 }).report;
   expect(overviews[0]?.missing).toBe("Not known yet: “graft, chosen on other items”.");
@@ -135,13 +134,13 @@ it("names the rows that are still to come", () => {
   expect(reportOf(HEAD + GRID, strength).report.overviews[0]?.missing).toBe("");
 });
 
-describe("what is beyond chance", () => {
-  it("has Wilson's interval, of some width where all items are wrong", () => {
+describe("significance", () => {
+  it("has Wilson's interval if all items are wrong", () => {
     const swahili = rowsOf(HEAD + MERGES + TASKS).find(({ label }) => label === "swahili");
     expect(swahili?.interval).toEqual({ low: 0, high: expect.closeTo(3.841459 / 23.841459, 5) });
   });
 
-  it("marks a best only where its lead over each other is", () => {
+  it("marks a best only if its lead over every other row is significant", () => {
     // 18 of 20 against 16: two items more are no more than chance.
     const close = reportOf(HEAD + MERGES + TASKS, (step) => Math.min(9, strength(step))).report.overviews[0];
     expect(close?.bars.some(({ isBest }) => isBest)).toBe(false);
@@ -154,13 +153,13 @@ describe("what is beyond chance", () => {
     expect(clear.report.overviews[0]?.verdict).toMatch(/^swap outside is significantly above every other row/);
   });
 
-  it("says so where the highest are alike", () => {
+  it("reports ties", () => {
     const alike = reportOf(HEAD + MERGES + TASKS, ({ model }) => (model === "id:m1" || model === "id:m2" ? 9 : 1));
     expect(alike.report.overviews[0]?.verdict).toBe("No best is marked: math and other-math are tied.");
   });
 });
 
-it("keeps the lines of the terminal short where configurations have many fields", () => {
+it("prints long configurations below the table", () => {
   const many = GRID.replace("top: [0, 1] }", "top: [0, 1], bottom_transition: [0], top_transition: [0] }");
   const [overview] = reportOf(HEAD + many, strength).report.overviews;
   const lines = overviewLines(overview as NonNullable<typeof overview>);
@@ -168,7 +167,7 @@ it("keeps the lines of the terminal short where configurations have many fields"
   expect(lines).toContain("graft, first of the grid: bottom 1, top 0, bottom transition 0, top transition 0");
 });
 
-it("says of each language's merges what they were chosen on", () => {
+it("reports for each language what its merges were chosen on", () => {
   const text = `
 name: two
 base: b

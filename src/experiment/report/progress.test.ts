@@ -1,4 +1,3 @@
-// Events of a run as lines that stay and a bar.
 import { expect, it } from "vitest";
 import type { Progress } from "../../report/progress.js";
 import type { Counts, RunEvent } from "../run/run-experiment.js";
@@ -13,7 +12,7 @@ const done = (label: string, score?: number): RunEvent => ({
   ...(score === undefined ? {} : { score }),
 });
 
-it("notes what ended, what was stopped and what is tried again", () => {
+it("prints a line for steps that end, stop or are retried", () => {
   const notes: string[] = [];
   const states: Progress[] = [];
   const show = progressOf({
@@ -39,7 +38,7 @@ it("notes what ended, what was stopped and what is tried again", () => {
   expect(states.at(-1)?.detail).toBe("1 failed");
 });
 
-it("counts in words", () => {
+it("describes counts", () => {
   expect(describeCounts(counts(1, { failed: 1, left: 9, waiting: 20 }))).toBe(
     "1 of about 33 steps done, 2 running, 1 failed",
   );

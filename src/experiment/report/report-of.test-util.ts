@@ -1,4 +1,4 @@
-// The report of a plan in a world where answers are what a function says. For tests.
+// Makes the report of a plan whose results a function gives.
 
 import type { Cell, Table } from "../../report/table.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";

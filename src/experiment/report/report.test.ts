@@ -1,4 +1,3 @@
-// Reports of experiments whose answers are known: every number by hand, every format complete and safe.
 import { describe, expect, it } from "vitest";
 import { drawnPage } from "../../report/drawn-page.test-util.js";
 import { pageWithData } from "../../report/page.js";
@@ -46,7 +45,7 @@ const held = expansion.searches[0]?.splits.get("mgsm_sw")?.held ?? [];
 const heldShare = (right: number) => held.filter((item) => item % 10 < right).length / held.length;
 
 describe("the data of a report", () => {
-  it("has the paper's table 2, on items that the search did not see", () => {
+  it("has the paper's table 2 on held-out items", () => {
     expect(held).toHaveLength(0.6 * ITEMS);
     const table = report.tables.find(({ id }) => id === "table-2-sw");
     expect(table?.columns).toEqual([
@@ -82,7 +81,7 @@ describe("the data of a report", () => {
     expect(numbersOf(six?.rows[0]).map(({ value }) => value)).toEqual([heldShare(4), heldShare(5), heldShare(6), null]);
   });
 
-  it("has a figure of bottom against top, on what the search saw", () => {
+  it("has a figure of bottom against top on the search's items", () => {
     const [heatmap] = report.heatmaps;
     const seen = Array.from({ length: ITEMS }, (_, i) => i).filter((i) => !held.includes(i));
     const share = (right: number) => seen.filter((item) => item % 10 < right).length / seen.length;
@@ -97,7 +96,7 @@ describe("the data of a report", () => {
     ]);
   });
 
-  it("says what merges gained and lost", () => {
+  it("has what merges gained and lost", () => {
     const flip = report.flips.find(
       ({ model, against }) => model === "layer swap, math-1 x swahili-1, bottom 1, top 1" && against === "base",
     );
@@ -130,7 +129,7 @@ describe("the data of a report", () => {
     expect(report.cost.seconds).toBe(2 * expansion.steps.length);
   });
 
-  it("may choose on all items, and says so", () => {
+  it("reports choosing on all items", () => {
     const { report: both } = reportOf(PLAN.replace("share: 0.4", "share: 0.4, choose_on: both"), strength);
     const paper = both.tables.filter(({ kind }) => kind === "paper");
     expect(paper.map(({ id }) => id)).toEqual([
@@ -141,7 +140,7 @@ describe("the data of a report", () => {
     expect(rowOf(all, "Swahili mean").at(-1)?.value).toBeCloseTo(0.7, 12);
   });
 
-  it("is a report before anything is done", async () => {
+  it("exists before any step is done", async () => {
     const { report: early } = reportOf(PLAN, strength, { isFinished: false });
     expect(early.tables.find(({ id }) => id === "table-1")?.rows[0]?.[1]).toHaveProperty("value", undefined);
     expect(experimentMarkdown(early)).toContain("Incomplete. Steps: 0 done");
@@ -190,7 +189,7 @@ describe("formats", () => {
     );
   });
 
-  it("are a page that needs nothing else", async () => {
+  it("are a page that needs no network", async () => {
     const whole = await pageWithData("#report-page", experimentPage(report));
     expect(whole).not.toMatch(/https?:|src=|@import|url\(/);
     expect(whole).toContain("prefers-color-scheme: dark");

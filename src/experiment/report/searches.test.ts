@@ -1,4 +1,3 @@
-// How a report tells a search: its rounds, ties, grids of one or two fields; and that every table is one of its tables.
 import { describe, expect, it } from "vitest";
 import { drawnPage } from "../../report/drawn-page.test-util.js";
 import { csvLines, latexText } from "../../report/render.js";
@@ -21,7 +20,7 @@ search: { share: 0.8${search} }
 
 const GRID = "grid: { bottom: [1, 2, 3], top: [0, 1, 2] }, default: { bottom: 2, top: 0 }";
 
-/** Ten of ten for as many bottom layers as are asked, one less for each top layer. */
+/** Two more of ten items for each bottom layer, one less for each top layer. */
 function strength({ model }: EvaluateStep): number {
   if (typeof model === "string") return 1;
   return 2 + 2 * Number(model.bottom ?? 0) - Number(model.top ?? 0);
@@ -31,8 +30,8 @@ describe("halving", () => {
   const { searches, tables } = reportOf(plan(GRID, ", how: halving"), strength).report;
   const [search] = searches;
 
-  it("is told round by round", () => {
-    // 16 of 20 items are the search's: 4, 8, 16 in three rounds, in which half of 9, rounded up, go on at most.
+  it("is reported round by round", () => {
+    // 16 of 20 items are the search's: 4, 8, 16 in three rounds, in which half of 9, rounded up, stay at most.
     expect(search?.tasks).toEqual([{ title: "mgsm_sw", searched: 16, all: 20 }]);
     expect(search?.rounds.map(({ configurations, items }) => [configurations, items])[0]).toEqual([9, 4]);
     expect(search?.rounds.map(({ items }) => items)).toEqual([4, 8, 16]);
@@ -55,7 +54,7 @@ describe("halving", () => {
   });
 });
 
-it("tells a search that goes on as far as it has come", () => {
+it("reports an unfinished search", () => {
   const after = (rounds: number) => reportOf(plan(GRID, ", how: halving"), strength, { rounds }).report;
   const none = after(0);
   expect(none.searches[0]?.summary).toMatch(
@@ -70,7 +69,7 @@ it("tells a search that goes on as far as it has come", () => {
   expect(one?.summary).toContain("in 3 rounds (1 of them done)");
 });
 
-it("says where the choice was a tie, with the default in it", () => {
+it("reports a tie with the default", () => {
   const [search] = reportOf(plan(GRID), ({ model }) => (typeof model === "object" && model.top === 0 ? 5 : 1)).report
     .searches;
   expect([...(search?.ties ?? [])].sort()).toEqual(["bottom 1, top 0", "bottom 2, top 0", "bottom 3, top 0"]);
@@ -83,7 +82,7 @@ it("says where the choice was a tie, with the default in it", () => {
 });
 
 describe("figures of the grid", () => {
-  it("are strips where one field is searched, with what the recipe sets beside them", () => {
+  it("are strips if one field is searched, titled with fixed layers", () => {
     const [strip] = reportOf(plan("grid: { bottom: [1, 2, 3] }, default: { bottom: 2 }", "", ", top: 1"), strength)
       .report.heatmaps;
     expect(strip).toMatchObject({ title: "graft of math and swahili, top 1", rowTitle: "", columnTitle: "bottom" });
@@ -97,7 +96,7 @@ describe("figures of the grid", () => {
     ]);
   });
 
-  it("have the numbers of the search's table, to the last bit, of several pairs, too", () => {
+  it("have the numbers of the search's table, also for several pairs", () => {
     const text = plan("grid: { bottom: [1, 2, 3], top: [0, 1, 2] }").replace("folders: [m1]", "folders: [m1, m2, m3]");
     // Not every item of every pair is answered, so a mean of means would be another number.
     const isSilent = ({ model }: EvaluateStep, item: number) => JSON.stringify(model).includes("m1") && item % 10 < 3;
@@ -109,7 +108,7 @@ describe("figures of the grid", () => {
     expect([...cells].sort()).toEqual([...table].sort());
   });
 
-  it("are of whatever numbers are searched, and of nothing else", () => {
+  it("are of numbers only", () => {
     const [density] = reportOf(plan("grid: { top_transition: [0, 1], bottom: [1, 2] }"), strength).report.heatmaps;
     expect(density).toMatchObject({ rowTitle: "bottom", columnTitle: "top transition" });
     expect(
@@ -121,7 +120,7 @@ describe("figures of the grid", () => {
 describe("every table", () => {
   const { report } = reportOf(plan(GRID), strength);
 
-  it("is among the tables that are written as CSV and LaTeX", () => {
+  it("is written as CSV and LaTeX", () => {
     expect(report.tables.map(({ id, kind }) => [id, kind])).toEqual([
       ["main-mgsm_sw", "scores"],
       ["search-graft-of-math-and-swahili", "search"],
@@ -140,7 +139,7 @@ describe("every table", () => {
     expect(latexText(main)).toContain("\\begin{tabular}{llrrr}");
   });
 
-  it("has words to the left in Markdown, and says what its intervals are", () => {
+  it("aligns words left in Markdown and explains its intervals", () => {
     const text = experimentMarkdown(report);
     expect(text).toContain(
       "| model | task | protocol | score | 95% interval | items |\n| --- | --- | --- | ---: | ---: | ---: |",

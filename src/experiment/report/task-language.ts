@@ -4,18 +4,13 @@ import { PAPER_LANGUAGES, type PaperLanguage } from "../published.js";
 /** The code at the end of a task's name: `sw` of `mgsm_sw` and of `own/problems_sw.yaml`. */
 const CODE = /(?<=_)[a-z]{2,3}(?=(?:\.ya?ml)?$)/;
 
-/** The language code at the end of a task's name. */
-export function languageOfTask(task: string): string | undefined {
-  return CODE.exec(task)?.[0];
-}
-
 /**
  * A task in a language: `mgsm_sw` of `mgsm_{language}`, of `mgsm_sw` and of `mgsm_en`.
  * @returns undefined if the name does not end in a code
  */
 export function taskIn(task: string, language: string): string | undefined {
   if (task.includes("{language}")) return task.replaceAll("{language}", language);
-  const own = languageOfTask(task);
+  const own = CODE.exec(task)?.[0];
   if (own === undefined) return undefined;
   return own === language ? task : task.replace(CODE, language);
 }

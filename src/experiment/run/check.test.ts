@@ -1,4 +1,3 @@
-// Problems of a plan that only its world shows: tasks by which nothing can be chosen.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -65,7 +64,7 @@ it("the first configurations that cannot be planned are reported, and the number
   expect(problems[8]).toBe("line 8: merges[0]: swap: 22 further configurations cannot be planned either");
 });
 
-it("only experts that merges use must fit the base, and with aligned vocabularies where merges align them", async () => {
+it("only experts in merges must fit the base, with aligned vocabularies if merges align them", async () => {
   // The base with another vocabulary: a token more.
   const config = JSON.parse(readFileSync(file("base/config.json"), "utf8")) as {
     vocab_size: number;

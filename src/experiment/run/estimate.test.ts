@@ -1,4 +1,3 @@
-// Estimates computed by hand: steps left times what steps took, bytes of checkpoints and training states.
 import { expect, it } from "vitest";
 import { FakeWorld } from "../plan/fake-world.test-util.js";
 import { estimateExperiment } from "./estimate.js";
@@ -37,7 +36,7 @@ it("is the mean duration of each kind times the steps left, over all workers", (
   expect(seconds).toBeCloseTo((60 + 9 * 3) / 2, 9);
 });
 
-it("is nothing where all is done", () => {
+it("is zero if all steps are done", () => {
   const world = new FakeWorld(PLAN, { checkpoints });
   world.finish();
   const expansion = world.expand();
@@ -45,7 +44,7 @@ it("is nothing where all is done", () => {
   expect(done).toEqual({ seconds: 0, bytes: 0, workers: 2 });
 });
 
-it("counts the bytes of checkpoints and of the states of runs that train at once", () => {
+it("counts the bytes of checkpoints and of states of parallel runs", () => {
   const world = new FakeWorld(PLAN, { checkpoints });
   expect(estimate(world, {}).bytes).toBe(2 * 4 * 2e6 + 2 * 12e6);
   expect(estimate(world, {}, 1).bytes).toBe(2 * 4 * 2e6 + 12e6);

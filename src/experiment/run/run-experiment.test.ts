@@ -1,5 +1,3 @@
-// Whole experiments with an executor that runs nothing: all steps once, in order; failures, losses, kills and what a later
-// run makes of them.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -31,7 +29,7 @@ merges:
 evaluate: { tasks: ["mgsm_{language}"] }
 `;
 
-/** Does what a step would, at once, or what a test says. */
+/** Ends steps at once, or as a test decides. */
 class FakeExecutor implements Executor {
   readonly started: string[] = [];
   readonly orders: StepOrder[] = [];
@@ -100,7 +98,7 @@ function run(
 }
 
 describe("a run", () => {
-  it("does every step once, in an order that works, and nothing a second time", async () => {
+  it("runs every step once, after the steps it needs", async () => {
     const first = run();
     const { counts, failures } = await first.summary;
     expect(failures).toEqual([]);
@@ -119,19 +117,19 @@ describe("a run", () => {
     expect(second.executor().started).toEqual([]);
   });
 
-  it("reports scores, and counts steps that cannot be named yet", async () => {
-    const told: { event: RunEvent; all: number }[] = [];
+  it("reports scores, and counts steps that depend on results", async () => {
+    const events: { event: RunEvent; all: number }[] = [];
     await run(() => DONE, {
-      onEvent: (event, { done, running, left, waiting }) => told.push({ event, all: done + running + left + waiting }),
+      onEvent: (event, { done, running, left, waiting }) => events.push({ event, all: done + running + left + waiting }),
     }).summary;
-    const ends = told.flatMap(({ event }) => (event.event === "done" ? [event] : []));
+    const ends = events.flatMap(({ event }) => (event.event === "done" ? [event] : []));
     expect(ends).toHaveLength(16);
     for (const { kind, score } of ends) expect(score).toBe(kind === "evaluate" ? 0.5 : undefined);
-    expect(told[0]?.all).toBeGreaterThan(10);
-    expect(told.at(-1)?.all).toBe(16);
+    expect(events[0]?.all).toBeGreaterThan(10);
+    expect(events.at(-1)?.all).toBe(16);
   });
 
-  it("goes on with everything that does not depend on what failed, and tries that again when it is run again", async () => {
+  it("runs steps that do not depend on a failed one, and retries that in the next run", async () => {
     const first = run(({ label }) =>
       label === "train math-2" ? { outcome: "failed", reason: "diverged", seconds: 3 } : DONE,
     );
@@ -151,7 +149,7 @@ describe("a run", () => {
     expect(await readAttempt(folder)).toBeUndefined();
   });
 
-  it("repeats what was lost, as often as is allowed", async () => {
+  it("retries lost steps up to the limit", async () => {
     const twice = run(({ label }, times) =>
       label === "train math-1" && times < 3 ? { outcome: "lost", reason: "node failed" } : DONE,
     );
@@ -163,7 +161,7 @@ describe("a run", () => {
     expect((await always.summary).failures).toEqual([{ label: "train math-1", reason: "node failed; tried 3 times" }]);
   });
 
-  it("believes results only: one that says done and left none has failed", async () => {
+  it("fails a step that ends without a result", async () => {
     const { summary } = run(({ label, folder }) => {
       if (label !== "evaluate base on mgsm_sw") return DONE;
       rmSync(join(folder, "result.json"), { force: true });
@@ -172,7 +170,7 @@ describe("a run", () => {
     expect((await summary).failures).toEqual([{ label: "evaluate base on mgsm_sw", reason: "gone; tried 3 times" }]);
   });
 
-  it("stops when it is told to, and goes on", async () => {
+  it("stops and resumes", async () => {
     const controller = new AbortController();
     const first = run(({ label }) => (label === "evaluate swahili-1 on mgsm_sw" ? "never" : DONE), {
       signal: controller.signal,
@@ -184,14 +182,14 @@ describe("a run", () => {
       /stopped; \d+ steps are done and (about )?[1-9]\d* left\. Run it again to resume/,
     );
     expect(first.executor().stopped).toBe(1);
-    // Its folder says that it was running; its runner is gone.
+    // Its attempt is running, but its runner is gone.
     const second = run();
     const { counts } = await second.summary;
     expect(counts).toMatchObject({ done: 16, left: 0, waiting: 0 });
     expect(second.executor().started).toContain("evaluate swahili-1 on mgsm_sw");
   });
 
-  it("takes a result that a killed runner did not note, and misses one that was deleted", async () => {
+  it("finds a result of a killed runner, and computes a deleted one again", async () => {
     const first = run();
     await first.summary;
     const [order] = first.executor().orders.filter(({ step }) => step.kind === "train");
@@ -212,7 +210,7 @@ describe("a run", () => {
     expect(third.executor().started).toEqual([order?.step.label]);
   });
 
-  it("takes over a job of a cluster that an earlier runner submitted", async () => {
+  it("takes over a Slurm job of an earlier runner", async () => {
     const first = run();
     await first.summary;
     const [order] = first.executor().orders;
@@ -239,7 +237,7 @@ describe("a run", () => {
     expect(adopted).toEqual([[order.step.label, { kind: "slurm", job: "12_3" }]]);
   });
 
-  it("runs once at a time", async () => {
+  it("runs in one process at a time", async () => {
     const controller = new AbortController();
     const first = run(() => "never", { signal: controller.signal });
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -248,7 +246,7 @@ describe("a run", () => {
     await expect(first.summary).rejects.toThrow("stopped");
   });
 
-  it("refuses results that are none", async () => {
+  it("refuses invalid results", async () => {
     await run().summary;
     const key = readdirSync(join(out, "steps")).find((one) => one.startsWith("evaluate")) ?? "";
     writeFileSync(join(out, "steps", key, "result.json"), '{"kind":"evaluate","score":"high"}');

@@ -1,4 +1,3 @@
-// What identifies models and data: their bytes, and not their names, places or times.
 import { cpSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,13 +31,13 @@ async function identityOf(source: string, cache?: string): Promise<string> {
 }
 
 describe("models", () => {
-  it("are their bytes", async () => {
+  it("are identified by their bytes", async () => {
     const identity = await identityOf("model");
     expect(await identityOf("copy")).toBe(identity);
     expect(await identityOf("other")).not.toBe(identity); // one bit of one weight
   });
 
-  it("are read again when they change, with what is kept of them", async () => {
+  it("are read again only when they change", async () => {
     const cache = at("cache");
     const before = await identityOf("copy", cache);
     expect(Object.keys(JSON.parse(readFileSync(join(cache, "digests.json"), "utf8")) as object)).toContain(
@@ -59,7 +58,7 @@ describe("data", () => {
     return { identity: facts.dataIdentity({ data }), problems: facts.problems };
   };
 
-  it("are their declaration and their files", async () => {
+  it("are identified by their declaration and files", async () => {
     const declared = { source: "data.jsonl", map: { prompt: "a", response: "b" } };
     const { identity } = await read(declared);
     expect((await read({ ...declared, limit: 3 })).identity).not.toBe(identity);
@@ -73,8 +72,8 @@ describe("data", () => {
   });
 });
 
-describe("tasks that are not there", () => {
-  it("have as many items as their limit, so that the rest of the plan can be checked", () => {
+describe("missing tasks", () => {
+  it("have as many items as their limit", () => {
     const facts = new ReadFacts({ folder: root });
     expect(facts.task({ task: "mmlu", limit: 100 })).toMatchObject({ items: 100, isMean: true });
     expect(facts.task({ task: "unknown" })).toMatchObject({ items: 1 });

@@ -1,4 +1,3 @@
-// Data whose first rows do not fit their declaration, and those of which nothing can be said yet.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,7 +17,7 @@ const errorsOf = async (set: object) =>
     await firstRowsErrors({ source: "rows.jsonl", map: { prompt: "problem", response: "gold" }, ...set }, { folder })
   ).map(({ message }) => message.replaceAll(folder, "DATA"));
 
-it("says which columns are missing, of maps, templates and filters", async () => {
+it("reports missing columns of maps, templates and filters", async () => {
   expect(await errorsOf({})).toEqual([]);
   expect(await errorsOf({ map: { prompt: "{problem} [solve] :", response: "the answer is {gold} ." } })).toEqual([]);
   const none = (name: string) => `rows.jsonl: DATA/rows.jsonl has no column ${name}; its columns are problem, gold`;
@@ -27,12 +26,12 @@ it("says which columns are missing, of maps, templates and filters", async () =>
   expect(await errorsOf({ filter: [{ column: "language", equals: "sw" }] })).toEqual([none("language")]);
 });
 
-it("leaves to others what is not here, or no declaration", async () => {
+it("skips data that is not on this machine, and invalid declarations", async () => {
   expect(await errorsOf({ source: "elsewhere/set" })).toEqual([]);
   expect(await firstRowsErrors({ sets: 3 }, { folder })).toEqual([]);
 });
 
-it("looks at each set of a mixture", async () => {
+it("checks each set of a mixture", async () => {
   const set = (response: string) => ({ source: "rows.jsonl", map: { prompt: "problem", response } });
   const errors = await firstRowsErrors({ sets: [set("gold"), set("lost"), set("gone")] }, { folder });
   expect(errors.map(({ message }) => /no column (\w+)/.exec(message)?.[1])).toEqual(["lost", "gone"]);

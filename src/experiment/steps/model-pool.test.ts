@@ -1,4 +1,3 @@
-// Models that answer in steps: kept open while there is room, and, behind a server of the user's, as folders.
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -24,8 +23,8 @@ beforeAll(async () => {
 
 const ask = { prompt: "asha had 4 mangoes .", maxNewTokens: 3, stop: [] };
 
-describe("models in our own engine", () => {
-  it("stay open, and are merged once", async () => {
+describe("models in the engine", () => {
+  it("stay open and are merged once", async () => {
     const models = new ModelPool();
     const options = { backend: "engine", folder, threads: 1 };
     const first = await models.get(swap(1), options);
@@ -60,7 +59,7 @@ createServer((request, response) => {
 process.on("SIGTERM", () => { appendFileSync(${JSON.stringify(join(root, "ended"))}, "ended\\n"); process.exit(0); });
 `;
 
-  it("are written for it, and one server runs at a time", async () => {
+  it("are written to a folder, and one server runs at a time", async () => {
     const program = join(root, "server.mjs");
     writeFileSync(program, server);
     const backend = `serve:${process.execPath} ${program} {model} {port}`;

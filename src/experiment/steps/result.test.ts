@@ -1,4 +1,3 @@
-// What counts as a step's result: what a step of that kind leaves, whole, and nothing else.
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +16,7 @@ const SCORED: StepResult = {
   ],
 };
 
-it("is what was written", async () => {
+it("reads what was written", async () => {
   expect(await readResult(root, "evaluate")).toBeUndefined();
   await writeResult(root, SCORED);
   expect(await readResult(root, "evaluate")).toEqual(SCORED);
@@ -35,7 +34,7 @@ it.each([
   await expect(readResult(root, "evaluate")).rejects.toThrow(/Delete its folder to run the step again/);
 });
 
-it("is not one that was cut short, which can be put aside", async () => {
+it("refuses a truncated result, which can be renamed", async () => {
   writeFileSync(join(root, "result.json"), '{"kind":');
   await expect(readResult(root, "evaluate")).rejects.toThrow(/not valid JSON/);
   await setResultAside(root);

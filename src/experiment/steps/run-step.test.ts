@@ -1,5 +1,3 @@
-// Steps of evaluation in this process: what is kept when they are stopped, moved, locked out, or when what they read is
-// written to meanwhile.
 import {
   cpSync,
   existsSync,
@@ -91,7 +89,7 @@ async function stopMidway(): Promise<void> {
 const kept = () => (JSON.parse(readFileSync(join(folder, "evaluation", "run.json"), "utf8")) as { kept: number }).kept;
 
 describe("a step that was stopped", () => {
-  it("goes on after its model was renamed and moved", async () => {
+  it("resumes after its model was renamed and moved", async () => {
     await prepare("model");
     await stopMidway();
     renameSync(at("model"), at("moved"));
@@ -104,7 +102,7 @@ describe("a step that was stopped", () => {
     }
   });
 
-  it("begins anew where it was begun otherwise", async () => {
+  it("restarts if it was begun with other settings", async () => {
     await prepare("model");
     await stopMidway();
     const settings = join(folder, "evaluation", "settings.json");
@@ -114,7 +112,7 @@ describe("a step that was stopped", () => {
     expect(kept()).toBe(0);
   });
 
-  it("begins anew where its model was written to meanwhile, even if it is the same again", async () => {
+  it("restarts if its model was written to, even with the same contents", async () => {
     await prepare("model");
     await stopMidway();
     flip(at("model", WEIGHTS));
@@ -124,7 +122,7 @@ describe("a step that was stopped", () => {
   });
 });
 
-describe("what a step reads", () => {
+describe("inputs of a step", () => {
   it("must be the model that was identified", async () => {
     await prepare("model");
     flip(at("model", WEIGHTS));
@@ -134,7 +132,7 @@ describe("what a step reads", () => {
     expect(existsSync(join(folder, "evaluation"))).toBe(false);
   });
 
-  it("must stay so to the end, and what came out otherwise is not kept", async () => {
+  it("must stay the same to the end, or the result is not kept", async () => {
     await prepare("model");
     const models = new ModelPool();
     let flips = 0;
@@ -169,7 +167,7 @@ describe("what a step reads", () => {
 });
 
 describe("a result", () => {
-  it("says how many items have no value", async () => {
+  it("counts items without a value", async () => {
     const before = readFileSync(at("items.jsonl"), "utf8");
     writeFileSync(at("items.jsonl"), before.replace(line(3), line(3, "mangoes ".repeat(3000))));
     try {
@@ -187,14 +185,14 @@ describe("a result", () => {
     }
   });
 
-  it("may be of one item", async () => {
+  it("may have one item", async () => {
     await prepare("model", { items: [3] });
     expect(await runStepFolder(folder)).toMatchObject({ items: [{ index: 3 }] });
   });
 });
 
 describe("a step that another process runs", () => {
-  it("is waited for as long as that lives, and then done", async () => {
+  it("is waited for while that process lives", async () => {
     await prepare("model");
     const other = await takeLock(folder);
     const result: StepResult = { kind: "evaluate", score: 1, items: [{ index: 0, id: "1", value: 1 }] };
@@ -211,7 +209,7 @@ describe("a step that another process runs", () => {
     expect(await runStepFolder(folder)).toEqual(result);
   });
 
-  it("is left to it when the one who waits is stopped", async () => {
+  it("stays locked if the waiting process is stopped", async () => {
     await prepare("model");
     const other = await takeLock(folder);
     await expect(runStepFolder(folder, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "locked" });

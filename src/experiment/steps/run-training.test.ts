@@ -1,4 +1,3 @@
-// Steps of training in this process: of data and a base that are written to before or while they learn, nothing is kept.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -44,18 +43,18 @@ beforeEach(async () => {
 
 const changeRows = () => writeFileSync(at("rows.jsonl"), ROWS.join("").replace("asha had 3", "asha has 3"));
 
-it("learns from data that stay, whatever their times", async () => {
+it("trains on unchanged data, even if their times change", async () => {
   const onProgress = () => utimesSync(at("rows.jsonl"), 1, 1);
   expect(await runStepFolder(folder, { onProgress })).toMatchObject({ kind: "train" });
 });
 
-it("does not begin with other data than those that were looked at", async () => {
+it("does not start with data that changed since they were identified", async () => {
   changeRows();
   await expect(runStepFolder(folder)).rejects.toThrow(/the training data changed since the experiment was started/);
   expect(existsSync(join(folder, "run"))).toBe(false);
 });
 
-it("keeps nothing that was learned while data or base changed", async () => {
+it("keeps nothing if data or base change meanwhile", async () => {
   await expect(runStepFolder(folder, { onProgress: changeRows })).rejects.toThrow(
     /the training data changed while the step ran, so its result was discarded/,
   );
