@@ -329,7 +329,7 @@ describe("--from-csv", () => {
   it.each([
     ["empty.csv", "", /must begin with the line layer,q_proj/],
     ["headless.csv", "0,0.1\n", /must begin with the line layer,q_proj/],
-    ["twice.csv", "layer,q,q\n0,1,1\n", /names each column once/],
+    ["twice.csv", "layer,q,q\n0,1,1\n", /name each column once/],
     ["bare.csv", "layer,q\n", /there is no layer/],
   ])(
     "refuses %s",
