@@ -333,8 +333,8 @@ describe("folders that are no checkpoint", () => {
       /says 9 layers, but .* layer 4, 5, 6 and 2 more/,
     ],
     ["more layers, family unknown", { num_hidden_layers: 9 }, /says 9 layers, but no tensor names count 0 to 8/],
-    ["a list", [], /config\.json does not hold a JSON object/],
-    ["a text", "llama", /config\.json does not hold a JSON object/],
+    ["a list", [], /config\.json does not contain a JSON object/],
+    ["a text", "llama", /config\.json does not contain a JSON object/],
   ])("whose configuration has %s", async (name, config, message) => {
     const folder = copy(`config-${name.replaceAll(" ", "-")}`);
     writeFileSync(join(folder, "config.json"), JSON.stringify(config));

@@ -64,10 +64,10 @@ describe("recipes", () => {
 
   it("whose YAML is broken: the line", async () => {
     await merge('method: swap\ntask: "task\nlanguage: b\n', /not valid YAML:\n {2}- line \d/);
-    await merge("method: swap\nmethod: soup\n", /line 2: method stands here a second time/);
+    await merge("method: swap\nmethod: soup\n", /line 2: method is repeated here/);
     await merge(
       "method: swap\n---\nmethod: soup\n",
-      /recipe\.yaml holds several documents, the second from line 2; keep one/,
+      /recipe\.yaml has several documents, the second from line 2; keep one/,
     );
     await merge("\tmethod: swap\n", /line 1: /);
   });
@@ -107,7 +107,7 @@ describe("recipes", () => {
       "method: swap\ntask: &t { method: swap, task: *t, language: language }\nlanguage: *t\n",
       /recipe\.yaml/,
     );
-    const tooDeep = /recipe\.yaml nests more than 100 levels deep at line \d+; write less/;
+    const tooDeep = /recipe\.yaml nests more than 100 levels deep at line \d+; shorten it/;
     await merge(`method: swap\ntask: ${"[".repeat(50_000)}\n`, tooDeep);
     await merge(`${"- ".repeat(50_000)}x\n`, tooDeep);
     await merge(`merge_method: linear\nmodels: ${"{ a: ".repeat(50_000)}\n`, tooDeep);
@@ -116,12 +116,12 @@ describe("recipes", () => {
   });
 
   it("that are too large: before anything looks at their entries", async () => {
-    const tooLong = /recipe\.yaml lists more than 10,000 entries at line \d+; write less/;
+    const tooLong = /recipe\.yaml lists more than 10,000 entries at line \d+; shorten it/;
     const keys = Array.from({ length: 100_000 }, (_, i) => `k${i}: 1`).join("\n");
     await merge(`method: soup\nmodels: [task]\n${keys}\n`, tooLong);
     await merge(`merge_method: slerp\nparameters: { t: [${"1, ".repeat(100_000)}1] }\n`, tooLong);
     const lists = `  - [${"a, ".repeat(9_000)}a]\n`.repeat(12);
-    await merge(`method: soup\nmodels:\n${lists}`, /holds more than a settings file can/);
+    await merge(`method: soup\nmodels:\n${lists}`, /is too long for a settings file/);
   });
 
   it("of more models or slices than anybody merges", async () => {

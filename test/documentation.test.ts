@@ -201,7 +201,9 @@ test("docs/api is the reference of what the package exports, all of it described
   tags: "slow",
 }, async () => {
   const out = temporaryFolder();
-  await promisify(execFile)("npm", ["run", "--workspace", "docs/reference", "build", "--", "--out", out], { cwd: ROOT });
+  await promisify(execFile)("npm", ["run", "--workspace", "docs/reference", "build", "--", "--out", out], {
+    cwd: ROOT,
+  });
   const pages = (folder: string) =>
     Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")]));
   expect(pages(join(ROOT, "docs/api"))).toEqual(pages(out));

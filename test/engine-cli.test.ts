@@ -270,11 +270,11 @@ describe("what cannot be", () => {
 
   it("is a weight of the wrong shape, or a token that the model does not know", async () => {
     await writeTiny(at("narrow"), { config: { intermediate_size: 10 } });
-    const message = /^the weights of narrow are not those .*gate_proj\.weight is \[12, 8\], and .* asks for \[10, 8\]/s;
+    const message = /^the weights of narrow do not match .*gate_proj\.weight is \[12, 8\]; .* describes \[10, 8\]/s;
     await refused(["score", at("narrow"), ...ids], "mismatch", message);
     writeFileSync(at("far.json"), "[[3, 99]]");
     const far = ["score", at("model"), "--ids", at("far.json")];
-    await refused(far, "usage", /^text 1 has the token 99, and model knows 0 to 23$/);
+    await refused(far, "usage", /^text 1 has the token 99; the tokens of model are 0 to 23$/);
   });
 
   it("is a command that asks for nothing, or for what contradicts itself", async () => {

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { DiskFullError, isSystemError, OutputError } from "./errors.js";
 import { exists, isFile } from "./files.js";
 
-/** The whole lines of a log, parsed, and how many bytes they take. Empty if there is no such file. */
+/** The parsed lines of a log, and their length in bytes. Empty if there is no file. */
 export interface LogContent<T> {
   readonly entries: readonly T[];
   readonly bytes: number;
@@ -12,8 +12,8 @@ export interface LogContent<T> {
 
 /**
  * Reads a log.
- * @param parse checks one line's value and throws if it is not an entry
- * @throws {OutputError} if it is not a regular file, or a line other than the last is damaged; names the line
+ * @param parse checks the value of a line and throws if it is not an entry
+ * @throws {OutputError} naming the line, if one other than the last is damaged, or if it is not a regular file
  */
 export async function readLog<T>(path: string, parse: (value: unknown) => T): Promise<LogContent<T>> {
   if ((await exists(path)) && !(await isFile(path))) {
@@ -34,20 +34,20 @@ export async function readLog<T>(path: string, parse: (value: unknown) => T): Pr
         const message = `${path}, line ${i + 1} is damaged; delete that line, or restore the file from a copy`;
         throw new OutputError(message, { file: path }, error);
       }
-      // A last line that ends but holds nothing: blocks of a crashed write that never reached the disk.
+      // A complete last line without content: blocks of a crashed write never reached the disk.
       bytes -= Buffer.byteLength(line) + 1;
     }
   }
   return { entries, bytes };
 }
 
-/** A log that is open for appending. The caller holds the lock of its folder. */
+/** A log that is open for appending. The caller has the lock of its folder. */
 export class AppendLog {
   readonly #path: string;
   readonly #descriptor: number;
   #bytes: number;
 
-  /** @param bytes length of what is kept; the rest of the file is cut off. 0 starts a new log */
+  /** @param bytes length to keep; the rest of the file is cut off. 0 starts a new log */
   constructor(path: string, bytes: number) {
     this.#path = path;
     this.#descriptor = openSync(path, bytes === 0 ? "w" : "r+");

@@ -1,5 +1,3 @@
-// Flags as text.
-
 /** Bytes that are 0 or 1 as bits, base64. */
 export function packBits(flags: Uint8Array): string {
   const bits = new Uint8Array(Math.ceil(flags.length / 8));

@@ -5,12 +5,12 @@ export function digestOf(content: string | Uint8Array): string {
   return createHash("sha256").update(content).digest("hex");
 }
 
-/** Digest of a value's JSON as written: depends on the order of fields. */
+/** Digest of a value's JSON; depends on the order of fields. */
 export function digestOfJson(value: unknown): string {
   return digestOf(JSON.stringify(value));
 }
 
-/** JSON with sorted fields and without undefined ones: equal values have equal texts. */
+/** JSON with sorted fields: equal values have equal texts. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) =>
     typeof inner === "object" && inner !== null && !Array.isArray(inner)

@@ -1,5 +1,4 @@
-// The element types of the safetensors format and what layergraft can do with each.
-// Sizes only; conversions are in kernels/.
+// Element types of the safetensors format.
 
 /**
  * Bits per element of every dtype of the safetensors format.
@@ -35,7 +34,7 @@ export const DTYPE_BITS = {
 export type DType = keyof typeof DTYPE_BITS;
 
 /** The dtypes that layergraft computes with; all others can only be copied. */
-export const FLOAT_DTYPES = ["F32", "F16", "BF16", "F64"] as const;
+const FLOAT_DTYPES = ["F32", "F16", "BF16", "F64"] as const;
 
 export type FloatDType = (typeof FLOAT_DTYPES)[number];
 
@@ -52,7 +51,7 @@ export function bytesPerElement(dtype: DType): number {
   return DTYPE_BITS[dtype] / 8;
 }
 
-/** The names people and configurations use (`torch_dtype`), for each dtype that can be asked for. */
+/** Dtypes of outputs by the names in configurations (`torch_dtype`). */
 export const DTYPE_BY_TORCH_NAME = { bfloat16: "BF16", float16: "F16", float32: "F32" } as const;
 
 export type TorchDTypeName = keyof typeof DTYPE_BY_TORCH_NAME;

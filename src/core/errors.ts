@@ -1,7 +1,6 @@
-// The errors that layergraft throws: typed, with fields, and a message that says what to do.
-// Not a place for control flow: every one of these is meant to reach a person.
+// The errors that layergraft throws: typed, with fields, and a message with what to do.
 
-/** Where an error was found; every field that is known is filled in. */
+/** Location of an error; unknown fields are missing. */
 export interface ErrorWhere {
   /** Absolute or user-given path of the file or folder with the problem. */
   readonly file?: string;
@@ -42,11 +41,11 @@ export class CheckpointError extends LayergraftError {
   }
 }
 
-/** More than a person reads; the message names so many and counts the others. */
+/** A message lists so many problems and counts the others. */
 const MOST_PROBLEMS = 20;
 const MOST_CHARACTERS = 500;
 
-/** A summary with a line for each problem, and how many more there are. */
+/** A summary with a line for each problem. */
 function listed(summary: string, problems: readonly string[]): string {
   const more = problems.length - MOST_PROBLEMS;
   const lines = problems
@@ -55,7 +54,7 @@ function listed(summary: string, problems: readonly string[]): string {
   return [summary, ...lines, ...(more > 0 ? [`  and ${more.toLocaleString("en-US")} more`] : [])].join("\n");
 }
 
-/** Checkpoints that do not fit together; `problems` lists every reason found, not only the first. */
+/** Incompatible checkpoints; `problems` lists all reasons. */
 export class MismatchError extends LayergraftError {
   readonly problems: readonly string[];
 
@@ -65,7 +64,7 @@ export class MismatchError extends LayergraftError {
   }
 }
 
-/** A recipe, option or argument that is not valid; `problems` lists all of them. */
+/** An invalid recipe, option or argument; `problems` lists all problems. */
 export class RecipeError extends LayergraftError {
   readonly problems: readonly string[];
 
@@ -80,38 +79,38 @@ export class RecipeError extends LayergraftError {
   }
 }
 
-/** An output that cannot be written where it was asked for. */
+/** An output that cannot be written. */
 export class OutputError extends LayergraftError {
   constructor(message: string, where: ErrorWhere = {}, cause?: unknown) {
     super("output", message, where, cause);
   }
 }
 
-/** The disk, or the user's share of it, has no room left. */
+/** The disk or the user's quota is full. */
 export class DiskFullError extends OutputError {
-  constructor(message = "the disk is full; free some room and start again", where: ErrorWhere = {}, cause?: unknown) {
+  constructor(message = "the disk is full; free some space and run again", where: ErrorWhere = {}, cause?: unknown) {
     super(message, where, cause);
   }
 
-  /** Whether an error of the file system means this. */
+  /** Whether this is the file system's error for a full disk or quota. */
   static isMeantBy(error: unknown): boolean {
     return isSystemError(error, "ENOSPC") || isSystemError(error, "EDQUOT");
   }
 }
 
-/** The caller's signal, or Ctrl-C, stopped the work; what was done so far can be resumed. */
+/** The caller's signal, or Ctrl-C, stopped the work. */
 export class CancelledError extends LayergraftError {
   constructor(message: string, where: ErrorWhere = {}) {
     super("cancelled", message, where);
   }
 }
 
-/** Whether a caught value comes from the operating system, which says more in a line than a stack trace would. */
+/** Whether a caught value is an error of the operating system. */
 export function isAnySystemError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && "syscall" in error && "code" in error;
 }
 
-/** What an error of the operating system means for a person, and what to do. */
+/** The message for an error of the operating system, with what to do. */
 export function systemMessage(error: NodeJS.ErrnoException): string {
   const path = error.path ?? "the file";
   const sentences: Readonly<Record<string, string>> = {

@@ -1,5 +1,4 @@
-// Files that are on the disk when we say so: durable writes, folder syncs, JSON with a named culprit.
-// Not for tensor data, which streaming/ moves.
+// Durable writes, and bounded reads of files that users name.
 import { randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { lstat, open, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -8,7 +7,7 @@ import type { Readable } from "node:stream";
 import { CheckpointError, isAnySystemError, isSystemError } from "./errors.js";
 import { isDeeperThan } from "./json.js";
 
-/** Flushes a folder's entries (names, renames) to the disk. Does nothing where folders cannot be synced (Windows). */
+/** Flushes the entries of a folder to disk. Does nothing on Windows, which cannot. */
 export async function syncFolder(path: string): Promise<void> {
   if (process.platform === "win32") return;
   const handle = await open(path, "r");
@@ -19,7 +18,7 @@ export async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Writes a whole small file so that, after a crash at any moment, either the old or the new content is there. */
+/** Writes a small file so that a crash at any moment leaves either the old or the new content. */
 export async function writeFileAtomically(path: string, content: string | Uint8Array): Promise<void> {
   const temporary = `${path}.${randomBytes(4).toString("hex")}.tmp`;
   try {
@@ -39,8 +38,8 @@ export async function writeFileAtomically(path: string, content: string | Uint8A
 }
 
 /**
- * Whether something stands at this path, of whatever kind.
- * @param options.link whether a link that leads nowhere counts; default false
+ * Whether anything exists at this path.
+ * @param options.link whether a broken link counts; default false
  */
 export async function exists(path: string, options: { link?: boolean } = {}): Promise<boolean> {
   try {
@@ -52,7 +51,7 @@ export async function exists(path: string, options: { link?: boolean } = {}): Pr
   }
 }
 
-/** Whether a regular file stands at this path; a pipe or a device could be read without end. */
+/** Whether this is a regular file; a pipe or a device could be read without end. */
 export async function isFile(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isFile();
@@ -63,8 +62,8 @@ export async function isFile(path: string): Promise<boolean> {
 }
 
 /**
- * The bytes of a file, or of a stream, that the user names. They are counted while they are read, as pipes and devices have no size.
- * @throws what `tooLarge` makes, for more than `mostBytes`
+ * Reads a file or stream that the user names. Bytes are counted while they are read, as pipes and devices have no size.
+ * @throws the error of `tooLarge` for more than `mostBytes`
  */
 export async function readBounded(
   source: string | Readable,
@@ -81,20 +80,20 @@ export async function readBounded(
       chunks.push(chunk as Buffer);
     }
   } catch (error) {
-    // A folder is opened, and its first read fails without a name.
+    // A folder can be opened, but the error of its first read has no path.
     if (isAnySystemError(error) && typeof source === "string") error.path ??= source;
     throw error;
   }
   return Buffer.concat(chunks);
 }
 
-// A configuration or index of a published model is at most a few MB; this bounds what a hostile one can make us read.
+// Well above the few MB of published configurations and indexes.
 const MAX_JSON_BYTES = 100_000_000;
 const MAX_JSON_DEPTH = 500;
 
 /**
- * The stamp of a file: another one after any change of its bytes, even where size and modification time were put back.
- * Links to it and permissions change it, too.
+ * The stamp of a file, which changes with its bytes, even if size and modification time are restored. New links and
+ * permissions change it too.
  */
 export async function stampOf(path: string): Promise<string> {
   const { size, mtimeNs, ctimeNs, ino } = await stat(path, { bigint: true });
@@ -129,9 +128,9 @@ export async function readJsonObject(
     throw new CheckpointError(`${path} is not valid JSON: ${(error as Error).message}`, { file: path }, error);
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new CheckpointError(`${path} does not hold a JSON object`, { file: path });
+    throw new CheckpointError(`${path} does not contain a JSON object`, { file: path });
   }
-  // Published files nest some ten levels, a plan of nested recipes some hundred; code that walks a value calls itself for each.
+  // Published files have some ten levels, plans of nested recipes some hundred. Code that walks values is recursive.
   if (isDeeperThan(value, MAX_JSON_DEPTH)) {
     throw new CheckpointError(`${path} nests deeper than ${MAX_JSON_DEPTH} levels`, { file: path });
   }
@@ -139,9 +138,9 @@ export async function readJsonObject(
 }
 
 /**
- * Rewrites a file that holds a JSON object. Numbers that do not change keep their source text: transformers refuses `30`
- * where a field is declared as a float, and `1e30` is not the integer that it was.
- * @param change gets numbers that JavaScript would print otherwise as objects; `Number()` reads them
+ * Rewrites a JSON object. Unchanged numbers keep their source text: transformers refuses `30` in a field that is declared
+ * as a float, and `1e30` would become an integer.
+ * @param change gets numbers that JavaScript would print differently as objects; `Number()` reads them
  * @throws {CheckpointError} as `readJsonObject` does
  */
 export async function rewriteJson(
@@ -152,7 +151,7 @@ export async function rewriteJson(
   const { LosslessNumber, parse, stringify } = await import("lossless-json");
   const sourceNumber = (text: string) => (String(Number(text)) === text ? Number(text) : new LosslessNumber(text));
   const json = await readJsonObject(from, MAX_JSON_BYTES, (text) =>
-    // Of a key that is repeated the last value counts, as for JSON.parse.
+    // The last value of a repeated key counts, as in JSON.parse.
     parse(text, null, { parseNumber: sourceNumber, onDuplicateKey: ({ newValue }) => newValue }),
   );
   await writeFile(to, `${stringify(change(json), null, 2)}\n`);

@@ -1,4 +1,4 @@
-// Quantities as people read and write them: bytes, counts, durations. Decimal units, as disks and hubs use.
+// Quantities as people read and write them: bytes, counts, durations. Units are decimal.
 import { own } from "./json.js";
 
 const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB", "PB"] as const;
@@ -74,19 +74,19 @@ export function parseBytes(text: string): number | undefined {
   return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined;
 }
 
-/** The first few of a list, and how many more there are: `a, b, c and 12 more`. */
+/** `a, b, c and 12 more` */
 export function formatSome(items: readonly string[], most = 3): string {
   const shown = items.slice(0, most).join(", ");
   return items.length > most ? `${shown} and ${items.length - most} more` : shown;
 }
 
-/** A foreign text as messages quote it: at most 80 characters of it, on one line. */
+/** A text for messages: at most 80 characters, on one line. */
 export function shorten(text: string): string {
   const line = text.slice(0, 400).replace(/\s+/g, " ");
   return line.length > 80 || text.length > 400 ? `${line.slice(0, 77)}...` : line;
 }
 
-/** Words that other tools use for the same thing. */
+/** Other tools' words. */
 const SYNONYMS: ReadonlyMap<string, string> = new Map([
   ["r", "rank"],
   ["lora_alpha", "alpha"],
@@ -99,8 +99,8 @@ const SYNONYMS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * The word that a misspelt one was meant to be: one that differs by at most two letters, that it begins, or that means
- * the same. Never the word itself, and of a short word no other than half of it.
+ * The word that a misspelled one probably meant: a synonym, one that differs by at most two letters and half of the word,
+ * or one that begins with it. Never the word itself.
  */
 export function closest(word: string, words: readonly string[]): string | undefined {
   const others = words.filter((other) => other !== word);
@@ -114,13 +114,13 @@ export function closest(word: string, words: readonly string[]): string | undefi
   return word.length < 3 ? undefined : others.find((other) => other.startsWith(word));
 }
 
-/** `; did you mean swap?`, or nothing where no known word is close. */
+/** `; did you mean swap?`, or nothing if no word is close. */
 export function didYouMean(word: string, words: readonly string[]): string {
   const meant = closest(word, words);
   return meant === undefined ? "" : `; did you mean ${meant}?`;
 }
 
-/** Insertions, deletions and replacements that make one word of another. */
+/** Levenshtein distance. */
 function editDistance(a: string, b: string): number {
   if (Math.abs(a.length - b.length) > 2) return 3;
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
@@ -136,24 +136,24 @@ function editDistance(a: string, b: string): number {
 }
 
 /**
- * A number with a fixed count of decimals. Equal means that were added up in different orders differ in their last bits;
- * halfway between two decimals (31.25) they would be printed as different numbers, so those bits are dropped first.
+ * A number with fixed decimals. Equal means that were summed in different orders differ in their last bits and, halfway
+ * between two decimals (31.25), would print differently; so those bits are rounded off first.
  */
 export function formatFixed(value: number, decimals: number): string {
   return Number(value.toPrecision(12)).toFixed(decimals);
 }
 
-/** A share in percent, with one decimal and without the sign: `31.3`. */
+/** A share in percent: `31.3`. */
 export function formatShare(share: number): string {
   return formatFixed(100 * share, 1);
 }
 
-/** A share as a percentage of one decimal. */
+/** `31.3%` */
 export function formatPercent(share: number): string {
   return `${formatShare(share)}%`;
 }
 
-/** `0-4, 30-31`: layer numbers as ranges. */
+/** Layer numbers as ranges: `0-4, 30-31`. */
 export function formatRanges(layers: readonly number[]): string {
   const ranges: [number, number][] = [];
   for (const layer of layers) {

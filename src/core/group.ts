@@ -1,6 +1,4 @@
-// Grouping, until every supported Node.js has Map.groupBy (21 does, 20 does not).
-
-/** Items by their key, keys in the order of their first item, items in theirs. */
+/** Items by key, as Map.groupBy of Node.js 21. */
 export function groupBy<T, K>(items: Iterable<T>, keyOf: (item: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>();
   for (const item of items) {

@@ -1,4 +1,3 @@
-// The door of core/: what other rooms use.
 export { AppendLog, readLog } from "./append-log.js";
 export { packBits, unpackBits } from "./bits.js";
 export { canonicalJson, digestOf, digestOfJson, digestOfValue } from "./digest.js";

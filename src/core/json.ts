@@ -1,17 +1,16 @@
-// What parsed JSON is, for those that read it field by field, and mappings whose names come from elsewhere: a tensor may be
-// called `__proto__` or `constructor`, as members that every object inherits.
+// Parsed JSON, and mappings with foreign keys: a tensor may be called `__proto__` or `constructor`.
 
-/** Whether a value is an object with fields: no array, not null. */
+/** Whether a value is an object with fields, not an array or null. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The value of a field that a mapping itself has; undefined for what every object inherits. */
+/** The value of a mapping's own key; undefined for inherited ones. */
 export function own<T>(mapping: Readonly<Record<string, T>>, key: string): T | undefined {
   return Object.hasOwn(mapping, key) ? mapping[key] : undefined;
 }
 
-/** Whether a value nests deeper than a number of levels; one that contains itself does. */
+/** Whether a value has more than this many levels; one that contains itself has. */
 export function isDeeperThan(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   return levels === 0 || Object.values(value).some((inner) => isDeeperThan(inner, levels - 1));

@@ -1,5 +1,5 @@
-// Languages by every code they go by: FLORES and Belebele use swh_Latn, MGSM sw, Aya swa, people any of them, or Swahili.
-// Names appear in prompts, so they are written out: what a platform calls a language changes with its version.
+// Languages by all of their codes: FLORES and Belebele use swh_Latn, MGSM sw, Aya swa, people any of them or Swahili.
+// Names appear in prompts, so they are fixed here: those of Intl change with its version.
 import { RecipeError } from "./errors.js";
 import { didYouMean } from "./format.js";
 
@@ -30,7 +30,7 @@ const MACROLANGUAGES: Readonly<Record<string, string>> = {
   zsm: "msa",
 };
 
-// Code, two-letter code or -, name. Of several scripts of a language the one meant without its script comes first.
+// Code, two-letter code or -, name. The default script of a language comes first.
 // Codes: the list of FLORES-200 (Costa-jussa et al. 2022, arXiv 2207.04672) and the romanised ones of Belebele.
 const TABLE = `
 ace_Latn - Acehnese
@@ -262,10 +262,10 @@ export function findLanguage(code: string): Language | undefined {
 }
 
 /**
- * The language that a code or name must mean.
- * @param where.task the task that names it, for the message
- * @param where.field the field that names it
- * @throws {RecipeError} naming the closest code or name
+ * The language of a code or name.
+ * @param where.task the task that uses it, for the message
+ * @param where.field the field that has it
+ * @throws {RecipeError} for an unknown one, with the closest code or name
  */
 export function requireLanguage(code: string, where: { readonly task?: string; readonly field: string }): Language {
   const found = findLanguage(code);

@@ -1,5 +1,5 @@
-// One process at a time in a folder: a lock file. Not a lock that the system enforces, as shared file systems of clusters
-// have none that can be trusted.
+// A lock file allows one process at a time in a folder. Locks of the system are not reliable on shared file systems of
+// clusters.
 import { randomBytes } from "node:crypto";
 import { link, readFile, readlink, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -8,43 +8,53 @@ import { isSystemError, LayergraftError } from "./errors.js";
 import { formatDuration } from "./format.js";
 import { processStat } from "./process-stat.js";
 
-/** How often a runner shows that it lives, in seconds. */
+/** Seconds between updates of a lock. */
 const HEARTBEAT = 20;
-/** How long another machine's runner may be silent before it counts as gone; many heartbeats, as caches lag. */
+/** Seconds without update after which another machine's lock is abandoned: many heartbeats, as caches lag. */
 const SILENCE = 300;
 
 interface Holder {
   readonly host: string;
   readonly pid: number;
-  /** When the process began, as the system counts; tells it from a later one with its number. */
+  /** Start time of the process, which distinguishes it from a later one with the same id. */
   readonly born: string;
-  /** Where its number counts: machine, its boot, and the namespace of processes, of which containers have their own. */
+  /** Boot and process namespace (of a container) in which the id is valid. */
   readonly space: string;
 }
 
 /** Name of a folder's lock file. */
 export const LOCK_FILE = ".layergraft-lock";
 
-/** A lock that is held. */
+/** A lock that this process has. */
 export interface Lock {
   release(): Promise<void>;
 }
 
 /**
+<<<<<<< HEAD
  * Takes the lock of a folder, or that of a process that is gone.
  * @throws {LayergraftError} with code "locked" if another process holds it, with what to do
  */
 export async function takeLock(folder: string): Promise<Lock> {
   const path = join(folder, LOCK_FILE);
   const self: Holder = { host: hostname(), pid: process.pid, born: await birthOf(process.pid), space: await SPACE };
+=======
+ * Locks a folder, even if it has the lock of a process that is gone.
+ * @param options.name name of the lock file; default {@link LOCK_FILE}
+ * @throws {LayergraftError} code "locked" if another process has the lock
+ */
+export async function takeLock(folder: string, options: { readonly name?: string } = {}): Promise<Lock> {
+  const path = join(folder, options.name ?? LOCK_FILE);
+  const self: Holder = { host: hostname(), pid: process.pid, born: await startTimeOf(process.pid), space: await SPACE };
+>>>>>>> 80f6cc7 (Word the engine, core and settings plainly)
   const text = JSON.stringify(self);
   const own = uniqueName(path);
   await writeFile(own, text);
   try {
-    // Twice: the second time after a lock that nobody holds was removed.
+    // The second attempt follows the removal of an abandoned lock.
     for (let attempt = 0; attempt < 2; attempt++) {
       try {
-        // Whole from its first moment, and only one process can make it.
+        // Complete from the start, and only one process can create it.
         await linkOrCreate(own, path, text);
         return hold(path, text);
       } catch (error) {
@@ -58,33 +68,42 @@ export async function takeLock(folder: string): Promise<Lock> {
   throw new LayergraftError("locked", `another process took ${path} at the same moment; try again`, { file: path });
 }
 
+<<<<<<< HEAD
 /** Whether a process holds the lock of a folder that, as far as can be told, still lives. Takes nothing. */
 export async function isLocked(folder: string): Promise<boolean> {
   const found = await look(join(folder, LOCK_FILE));
+=======
+/**
+ * Whether a folder has the lock of a process that is not known to be gone.
+ * @param options.name name of the lock file; default {@link LOCK_FILE}
+ */
+export async function isLocked(folder: string, options: { readonly name?: string } = {}): Promise<boolean> {
+  const found = await readLock(join(folder, options.name ?? LOCK_FILE));
+>>>>>>> 80f6cc7 (Word the engine, core and settings plainly)
   return found !== undefined && !found.isAbandoned;
 }
 
 /**
- * Checks that no live process holds the lock of a folder. Takes nothing.
- * @throws {LayergraftError} code "locked" if one does
+ * Checks that a folder is not locked.
+ * @throws {LayergraftError} code "locked" if it is
  */
 export async function requireUnlocked(folder: string): Promise<void> {
   const path = join(folder, LOCK_FILE);
-  const found = await look(path);
+  const found = await readLock(path);
   if (found && !found.isAbandoned) throw lockedError(found, path, folder);
 }
 
-/** A lock as it is found. */
+/** An existing lock. */
 interface Found {
   readonly text: string;
-  /** Undefined where it has just been created, or its writer crashed. */
+  /** Undefined if it has just been created, or its writer crashed. */
   readonly holder: Holder | undefined;
-  /** Since its holder was last heard of. */
+  /** Seconds since its last update. */
   readonly seconds: number;
   readonly isAbandoned: boolean;
 }
 
-async function look(path: string): Promise<Found | undefined> {
+async function readLock(path: string): Promise<Found | undefined> {
   try {
     const text = await readFile(path, "utf8");
     const seconds = (Date.now() - (await stat(path)).mtimeMs) / 1000;
@@ -92,12 +111,12 @@ async function look(path: string): Promise<Found | undefined> {
     const isAbandoned = holder ? await isGone(holder, seconds) : seconds > HEARTBEAT;
     return { text, holder, seconds, isAbandoned };
   } catch (error) {
-    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return undefined; // none, or released meanwhile
+    if (isSystemError(error, "ENOENT") || isSystemError(error, "ENOTDIR")) return undefined; // none, or just released
     throw error;
   }
 }
 
-/** Hard links make the lock whole from its first moment; file systems without them (exFAT) get a file that only one process can create. */
+/** A hard link makes the lock complete at once. Without links (exFAT), only one process can create the file. */
 async function linkOrCreate(own: string, path: string, text: string): Promise<void> {
   try {
     await link(own, path);
@@ -121,7 +140,7 @@ function hold(path: string, text: string): Lock {
   return {
     async release() {
       clearInterval(timer);
-      // Only our own: a runner that was taken for dead must not remove its successor's.
+      // Only our own: a process that seemed gone must not remove its successor's lock.
       const found = await readFile(path, "utf8").catch(() => "");
       if (found === text) await rm(path, { force: true });
     },
@@ -129,8 +148,8 @@ function hold(path: string, text: string): Lock {
 }
 
 async function removeIfAbandoned(path: string, folder: string): Promise<void> {
-  const found = await look(path);
-  if (found?.isAbandoned) await removeJudged(path, found.text);
+  const found = await readLock(path);
+  if (found?.isAbandoned) await removeStale(path, found.text);
   else if (found) throw lockedError(found, path, folder);
 }
 
@@ -144,8 +163,8 @@ function lockedError({ holder, seconds }: Found, path: string, folder: string): 
   );
 }
 
-/** Removes a lock that was judged to be nobody's, unless another process has put its own in that place meanwhile. */
-async function removeJudged(path: string, text: string): Promise<void> {
+/** Removes an abandoned lock, unless another process has just replaced it. */
+async function removeStale(path: string, text: string): Promise<void> {
   const aside = uniqueName(path);
   try {
     await rename(path, aside);
@@ -164,36 +183,36 @@ function parseHolder(text: string): Holder | undefined {
       ? { host, pid, born, space: space ?? "" }
       : undefined;
   } catch {
-    return undefined; // cut short: it has just been created, or its writer crashed
+    return undefined; // incomplete: it has just been created, or its writer crashed
   }
 }
 
 async function isGone({ host, pid, born, space }: Holder, silentSeconds: number): Promise<boolean> {
   if (host !== hostname() || (space !== "" && space !== (await SPACE))) return silentSeconds > SILENCE;
   if (!isAlive(pid)) return true;
-  return (await birthOf(pid)) !== born;
+  return (await startTimeOf(pid)) !== born;
 }
 
-/** Whether a process of this machine lives. */
+/** Whether a process of this machine exists. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return isSystemError(error, "EPERM"); // it lives, and belongs to somebody else
+    return isSystemError(error, "EPERM"); // it exists and belongs to another user
   }
 }
 
-/** Boot and namespace that the numbers of processes count in; empty where the system does not tell. */
+/** Boot and namespace of process ids; empty where the system does not report them. */
 const SPACE = Promise.all([
   readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => ""),
   readlink("/proc/self/ns/pid").catch(() => ""),
 ]).then((parts) => parts.join(" ").trim());
 
-/** Start time of a process in ticks since boot; empty where the system does not tell (then the number must do). */
-async function birthOf(pid: number): Promise<string> {
-  // Of the fields, counted from 3, the start is 22.
+/** Start time of a process in ticks since boot; empty where the system does not report it. */
+async function startTimeOf(pid: number): Promise<string> {
+  // Start time is field 22 of proc_pid_stat(5), and the first of these is field 3.
   const [state, ...fields] = await processStat(pid);
-  // Killed, but not yet buried by its parent: it has a number still, and does nothing any more.
+  // A zombie: killed, but its parent has not waited for it.
   return state === "Z" ? "dead" : (fields[18] ?? "");
 }

@@ -1,12 +1,10 @@
-// Chance that can be repeated: a small generator whose numbers depend on a seed and a label alone, on every machine.
-// Not for secrets, and not for what must be recomputed out of order (merges hash an element's index for that).
+// A small random generator whose numbers depend only on a seed and a label, on every machine. Not for secrets.
 import { createHash } from "node:crypto";
 
 /**
  * xoshiro128** 1.1 by Blackman and Vigna (prng.di.unimi.it/xoshiro128starstar.c): four words of state, period 2^128 - 1.
  *
- * `Random.of(seed, label)` takes its state from SHA-256 of both, so streams with different labels have nothing to do
- * with each other and a new consumer of chance does not shift the numbers of the others.
+ * `Random.of(seed, label)` derives its state from SHA-256 of both, so streams with different labels are independent.
  */
 export class Random {
   #a: number;
@@ -47,7 +45,7 @@ export class Random {
 
   /** A whole number from 0 to `count` - 1, each equally likely. @param count from 1 to 2^32 */
   below(count: number): number {
-    // Numbers past the last whole multiple of count would favour the small results; they are drawn again.
+    // Numbers past the last multiple of count would favor small results; they are drawn again.
     const limit = 2 ** 32 - (2 ** 32 % count);
     for (;;) {
       const value = this.next();

@@ -1,22 +1,22 @@
-// A folder that appears whole or not at all: filled beside its place, synced, then renamed.
+// Writes folders atomically: next to their final place, then synced and renamed.
 import { mkdir, open, readdir, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { DiskFullError, OutputError } from "./errors.js";
 import { exists, syncFolder } from "./files.js";
 import { LOCK_FILE, type Lock, requireUnlocked, takeLock } from "./lock.js";
 
-/** Files that only runs use while they fill a folder; none is part of an output. */
+/** Files of runs, which are not part of an output. */
 const PRIVATE = /^\.layergraft-/;
 
-/** The output folder of a run that may be stopped and resumed. One process at a time fills it. */
+/** The output folder of a run that can be interrupted and resumed, by one process at a time. */
 export class RunFolder {
   /** Absolute path of the finished folder. */
   readonly path: string;
-  /** Absolute path of the folder while it is being filled. */
+  /** Absolute path of the unfinished folder. */
   readonly partial: string;
-  /** Where an earlier output waits until the new one is in place. It is whole whenever it exists. */
+  /** Place of an earlier output until the new one is in place. It is complete whenever it exists. */
   readonly #replaced: string;
-  /** Where a replaced output is deleted. */
+  /** Place in which a replaced output is deleted. */
   readonly #discarded: string;
   #lock: Lock | undefined;
 
@@ -33,21 +33,21 @@ export class RunFolder {
     if (await exists(this.#replaced)) await rename(this.#replaced, this.path);
   }
 
-  /** @throws {LayergraftError} code "locked" if a live process is filling the folder */
+  /** @throws {LayergraftError} code "locked" if a process is writing the folder */
   requireUnlocked(): Promise<void> {
     return requireUnlocked(this.partial);
   }
 
   /**
    * Creates the partial folder and locks it.
-   * @param options.resume keep what an earlier run left there; default false
-   * @throws {LayergraftError} code "locked" if another process is filling it
+   * @param options.resume keep the files of an earlier run; default false
+   * @throws {LayergraftError} code "locked" if another process is writing it
    */
   async open(options: { readonly resume?: boolean } = {}): Promise<void> {
     await mkdir(this.partial, { recursive: true });
     this.#lock = await takeLock(this.partial);
     for (const name of await readdir(this.partial)) {
-      // A kill can leave a half-written file beside the whole one.
+      // A kill can leave a half-written temporary file.
       const isLeftOver = options.resume ? name.endsWith(".tmp") : name !== LOCK_FILE;
       if (isLeftOver) await rm(join(this.partial, name), { recursive: true, force: true });
     }
@@ -55,8 +55,8 @@ export class RunFolder {
 
   /**
    * Syncs the folder to disk and gives it its final name.
-   * @param options.replace replace an earlier output, which stays whole until the new one is in place; default false
-   * @throws {OutputError} if the name was taken meanwhile
+   * @param options.replace replace an earlier output, which stays complete until the new one is in place; default false
+   * @throws {OutputError} if the name has been taken
    */
   async commit(options: { readonly replace?: boolean } = {}): Promise<void> {
     const isTaken = await exists(this.path, { link: true });
@@ -85,13 +85,13 @@ export class RunFolder {
     await rm(this.#discarded, { recursive: true, force: true });
   }
 
-  /** Unlocks the folder and leaves what is in it to a later run. */
+  /** Unlocks the folder and keeps its files for a later run. */
   async close(): Promise<void> {
     await this.#lock?.release();
     this.#lock = undefined;
   }
 
-  /** Unlocks the folder and deletes what is in it. */
+  /** Unlocks and deletes the folder. */
   async discard(): Promise<void> {
     await this.close();
     await rm(this.partial, { recursive: true, force: true });
@@ -99,12 +99,12 @@ export class RunFolder {
 }
 
 /**
- * Writes a folder in one go: nothing is left of it if `fill` throws.
+ * Writes a folder; nothing is left of it if `fill` throws.
  * @param path the folder; an earlier one is replaced only with `replace`
- * @param what what the folder holds, such as "the checkpoint", for messages
- * @param fill writes the content into the folder that it is given
- * @param options.retry what to do once there is room again; default "run again"
- * @throws {DiskFullError} if there is no room; an earlier folder stays
+ * @param what name of the content for messages, such as "the checkpoint"
+ * @param fill writes the content into the given folder
+ * @param options.retry advice once there is space again; default "run again"
+ * @throws {DiskFullError} if the disk is full; an earlier folder is kept
  * @throws {LayergraftError} code "locked" if another process is writing it
  */
 export async function writeFolder<T>(
@@ -113,7 +113,7 @@ export async function writeFolder<T>(
   fill: (partial: string) => Promise<T>,
   options: { readonly replace?: boolean; readonly retry?: string } = {},
 ): Promise<T> {
-  // Not `.partial`, which may hold a stopped merge: this name says that nothing in it is worth keeping.
+  // Not `.partial`, which may contain an interrupted merge to resume.
   const folder = new RunFolder(path, ".layergraft-partial");
   await folder.open();
   try {

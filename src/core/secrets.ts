@@ -1,10 +1,10 @@
-// Secrets that a server was told must not come back from it: what it says is stored and printed.
+// Removes secrets from the replies of servers, which are stored and printed.
 
 const REDACTED = "[redacted]";
-/** Shorter ones, such as EMPTY and none, are placeholders that servers without keys are given, and ordinary words. */
+/** Shorter ones, such as EMPTY and none, are placeholders and ordinary words. */
 const LEAST_LENGTH = 8;
 
-/** A function that takes secrets out of a text: as they are, and in base64, percent and hexadecimal encoding. */
+/** A function that removes secrets from a text, also in base64, percent and hexadecimal encoding. */
 export function redactor(secrets: readonly (string | undefined)[]): (text: string) => string {
   const known = secrets.filter((secret) => secret !== undefined && secret.length >= LEAST_LENGTH) as string[];
   if (known.length === 0) return (text) => text;
@@ -15,8 +15,8 @@ export function redactor(secrets: readonly (string | undefined)[]): (text: strin
 
 function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret);
-  // Base64 of a longer text, such as "Bearer KEY", depends on where the secret begins in its groups of three bytes; the
-  // characters at both ends that its neighbours have a part in are left away.
+  // Base64 of a longer text, such as "Bearer KEY", depends on the position of the secret in groups of three bytes.
+  // Characters at both ends that also encode its neighbors are left out.
   const encoded = [0, 1, 2].flatMap((before) => {
     const base64 = Buffer.concat([Buffer.alloc(before), bytes])
       .toString("base64")

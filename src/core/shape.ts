@@ -1,5 +1,3 @@
-// Shapes of tensors: counting and printing. No strides: every stored tensor is contiguous, row-major.
-
 export type Shape = readonly number[];
 
 /** Number of elements; a scalar (empty shape) has one. Exact as long as the product is a safe integer. */

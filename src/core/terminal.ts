@@ -1,6 +1,6 @@
-// Text from elsewhere on a terminal: it must not move the cursor, hide text or retitle the window.
+// Foreign text on a terminal: it must not move the cursor, hide text or change the window's title.
 
-/** After an escape character: the styles that layergraft itself prints, by picocolors and in heatmaps. */
+/** The rest of the escape sequences that layergraft prints, with picocolors and in heatmaps. */
 const STYLE = /\[(?:[0-4]|2[1-4]|3\d|9[0-7]|48;2(?:;\d{1,3}){4})m/y;
 
 /**

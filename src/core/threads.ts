@@ -1,4 +1,2 @@
-// How many threads, or cores, anybody may ask for.
-
-/** Far above any machine that gains by it; each thread has a stack of its own from the moment it begins. */
+/** Most threads: far above any useful number, as each has its own stack from the start. */
 export const MOST_THREADS = 256;

@@ -1,12 +1,12 @@
-// Tensors of a plan that no file holds: averages and what methods compose, computed into memory, to the bytes that
-// merging would write. Kept between models, so that configurations of one pair share what is equal in them.
+// Computes the tensors of a plan that are not copies into memory, with the bytes that merging would write. Kept between
+// models, so that configurations of one pair share equal tensors.
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { bytesPerElement, CancelledError, digestOf, digestOfJson, stampOf } from "../core/index.js";
 import { type Measured, Resolver, type Sources, type Step } from "../merge/index.js";
 import { Evaluator, eachBlock, InputFiles, type Job, type Program, requireFloat } from "../weights/index.js";
 
-/** Computed tensors by what they are made of. The least recently used go first where `mostBytes` is exceeded. */
+/** Computed tensors by a digest of their computation. Evicts the least recently used beyond `mostBytes`. */
 export class BlendCache {
   readonly #tensors = new Map<string, Uint8Array>();
   readonly #mostBytes: number;
@@ -41,9 +41,9 @@ export class BlendCache {
 export interface BlendOptions {
   readonly cache?: BlendCache | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Told of a tensor that has values beyond float16, which become infinite. */
+  /** Called for a tensor with values beyond float16, which become infinite. */
   readonly onOverflow?: ((tensor: string, values: number) => void) | undefined;
-  /** Bytes computed so far, of all; called before the first, too. */
+  /** Also called before the first byte. */
   readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
 }
 
@@ -51,7 +51,7 @@ export interface BlendOptions {
  * Computes the tensors of steps.
  * @returns their bytes by tensor name
  * @throws {CancelledError} if the signal fires
- * @throws {FormatError} if a source changes meanwhile
+ * @throws {FormatError} if a source changes
  */
 export async function computeBlends(
   steps: readonly Step[],
@@ -71,7 +71,7 @@ export async function computeBlends(
   onProgress?.(0, totalBytes);
   const program: Program = { inputs: resolver.inputs, outputs: [], jobs };
   const files = new InputFiles(program.inputs, { read: 0, written: 0 });
-  // Names and sizes alone would not tell a file from one that replaced it.
+  // Names and sizes would not distinguish a file from one that replaced it.
   const versions = await Promise.all(program.inputs.map(async ({ path }) => [path, await stampOf(path)]));
   const blends = new Map<string, Uint8Array>();
   let doneBytes = 0;
@@ -109,7 +109,7 @@ function sizeOf({ value, to }: Job & { kind: "write" }): number {
   return value.elements * bytesPerElement(to.dtype);
 }
 
-/** What a tensor is made of, as a digest: equal keys, equal bytes, as long as the files stay as they are. */
+/** Digest of a tensor's computation and of its files. */
 function keyOf({ value, to }: Job & { kind: "write" }, versions: readonly (readonly string[])[]): string {
   const used = new Set<number>();
   const text = JSON.stringify(value, (field, part: unknown) => {

@@ -1,4 +1,4 @@
-// The engine as others use it: a model opened from a folder, an adapter or a recipe, that answers and scores.
+// A model opened from a folder, an adapter or a recipe, which generates and scores.
 
 import { join } from "node:path";
 import { CheckpointError, exists, LayergraftError, readJsonObject } from "../core/index.js";
@@ -19,7 +19,7 @@ import {
 } from "./text/index.js";
 
 export interface OpenEngineOptions extends LoadOptions {
-  /** Folder that relative paths start from; the working folder by default. */
+  /** Folder of relative paths; default the working folder. */
   readonly folder?: string;
 }
 
@@ -29,14 +29,14 @@ export interface GenerateOptions extends SamplingOptions {
   readonly maxNewTokens: number;
   /** Default 0. */
   readonly seed?: number;
-  /** Texts that end an answer and do not belong to it. */
+  /** Texts that end an answer and are not part of it. */
   readonly stop?: readonly string[];
-  /** Tokens that end an answer and do not belong to it; by default those of the model's configuration. */
+  /** Tokens that end an answer and are not part of it; default those of the model's configuration. */
   readonly stopIds?: readonly number[];
   /** Prompts answered at once; default 8. */
   readonly batch?: number;
   readonly signal?: AbortSignal;
-  /** Takes text as it comes, in whole characters; only what is certain not to be part of a stop text. */
+  /** Receives text as it is generated, in whole characters and without stop texts. */
   readonly onText?: (prompt: number, text: string) => void;
   /** Takes each answer when it is complete. */
   readonly onDone?: (prompt: number, answer: Generation) => void;
@@ -44,13 +44,13 @@ export interface GenerateOptions extends SamplingOptions {
 
 /** The answer to one prompt. */
 export interface Generation {
-  /** All tokens of the answer, those of a stop text too. */
+  /** All tokens of the answer, including those of a stop text. */
   readonly ids: readonly number[];
   /** Without the stop text; empty where the model has no tokenizer. */
   readonly text: string;
   /**
-   * stop: a stop text came. end: a token that ends answers. length: no more were allowed, or fit into the context. invalid:
-   * the model's scores of the next token are not numbers, as its weights are broken.
+   * stop: a stop text. end: a token that ends answers. length: `maxNewTokens` or the context is reached. invalid: the
+   * model's scores are not numbers, as its weights are broken.
    */
   readonly finish: "stop" | "end" | "length" | "invalid";
 }
@@ -63,30 +63,30 @@ export interface ContinuationRequest {
 export interface ContinuationScore {
   /** Natural log-probability of the whole continuation. */
   readonly logprob: number;
-  /** Of each of its tokens. */
+  /** Log-probability of each of its tokens. */
   readonly tokens: readonly number[];
   /** Whether each of them is the most likely one. */
   readonly greedy: boolean;
 }
 
 /**
- * Opens a model: FOLDER, FOLDER+ADAPTER, a recipe or its file. Nothing is written; what a recipe copies is read where it
- * lies, what it blends is computed into memory.
+ * Opens a model: FOLDER, FOLDER+ADAPTER, a recipe or its file. Nothing is written: tensors that a recipe copies are read
+ * in place, and others are computed into memory.
  * @throws {CheckpointError | FormatError | RecipeError | MismatchError} if it cannot be used
- * @throws {RuntimeMissingError} if there is no runtime for this platform
+ * @throws {RuntimeMissingError} if ONNX Runtime is not installed
  */
 export async function openEngine(source: EngineSource, options: OpenEngineOptions = {}): Promise<Engine> {
-  // Before anything is read: without it nothing that follows is of use.
+  // First, so that it is not missing only after everything is read.
   await loadRuntime();
   const opened = await openModelSource(source, options.folder === undefined ? {} : { folder: options.folder });
   const decoder = await LoadedDecoder.load(opened, { cache: sharedBlends, ...options });
   return new Engine(opened, decoder);
 }
 
-// Shared by the models of a process, so that configurations of one pair compute what is equal in them once.
+// Shared by the models of a process, so that configurations of one pair compute equal tensors once.
 const sharedBlends = new BlendCache();
 
-/** A model in memory: token ids in, token ids and log-probabilities out. Close it to free its memory. */
+/** A model in memory, for token ids. Close it to free its memory. */
 export class Engine {
   readonly #source: ModelSource;
   readonly #decoder: LoadedDecoder;
@@ -98,11 +98,11 @@ export class Engine {
     this.#decoder = decoder;
   }
 
-  /** For people. */
+  /** Display name. */
   get name(): string {
     return this.#source.name;
   }
-  /** Changes when the model does: with sources, adapter, recipe. */
+  /** Changes with the model: its sources, adapter and recipe. */
   get digest(): string {
     return this.#source.digest;
   }
@@ -118,14 +118,14 @@ export class Engine {
   get contextLength(): number {
     return this.#decoder.spec.contextLength;
   }
-  /** What a person should know of how the model was understood. */
+  /** Notes on how the model was read. */
   get notes(): readonly string[] {
     return [...this.#source.notes, ...this.#decoder.notes];
   }
 
   /**
    * The model's tokenizer.
-   * @throws {CheckpointError} if it has none that can be read
+   * @throws {CheckpointError} if it has no readable one
    */
   tokenizer(): Promise<Tokenizer> {
     this.#tokenizer ??= loadSourceTokenizer(this.#source);
@@ -164,7 +164,7 @@ export class Engine {
   /**
    * Answers prompts.
    * @returns in the order of the prompts
-   * @throws {LayergraftError} if a prompt is empty, too long, or has tokens that the model does not know
+   * @throws {LayergraftError} if a prompt is empty, too long, or has tokens outside the vocabulary
    * @throws {CancelledError} if the signal fires
    */
   async generate(prompts: readonly (readonly number[])[], options: GenerateOptions): Promise<Generation[]> {
@@ -173,14 +173,14 @@ export class Engine {
     for (const [index, prompt] of prompts.entries()) this.#check(prompt, `prompt ${index + 1}`);
     if (prompts.length === 0) return [];
     const tokenizer = await this.tokenizer().catch((error: unknown) => {
-      // Tokens in, tokens out needs no tokenizer.
+      // Without texts, no tokenizer is needed.
       if (stop.length > 0 || onText) throw error;
       return undefined;
     });
     const texts = prompts.map(() => (tokenizer ? new StoppedText(tokenizer, stop) : undefined));
     const ends = new Set(stopIds ?? (await this.stopIds()));
     const finished = new Map<number, Generation>();
-    const tell = (prompt: number, text: string) => {
+    const emit = (prompt: number, text: string) => {
       if (text !== "") onText?.(prompt, text);
     };
     await generateTokens(this.#decoder, prompts, {
@@ -188,12 +188,12 @@ export class Engine {
       stopIds: ends,
       onToken: (prompt, id) => {
         const text = texts[prompt];
-        if (text) tell(prompt, text.push(id));
+        if (text) emit(prompt, text.push(id));
         return text?.isStopped ? "stop" : undefined;
       },
       onDone: (prompt, { ids, finish }) => {
         const text = texts[prompt];
-        if (text) tell(prompt, text.end());
+        if (text) emit(prompt, text.end());
         const answer = { ids, text: text?.text ?? "", finish: text?.isStopped ? "stop" : finish };
         finished.set(prompt, answer);
         onDone?.(prompt, answer);
@@ -204,8 +204,8 @@ export class Engine {
 
   /**
    * Scores texts.
-   * @returns n - 1 natural log-probabilities for n tokens, of each but the first
-   * @throws {LayergraftError} if a text is too long or has tokens that the model does not know
+   * @returns natural log-probabilities of all tokens but the first
+   * @throws {LayergraftError} if a text is too long or has tokens outside the vocabulary
    */
   async score(texts: readonly (readonly number[])[], options: ScoreOptions = {}): Promise<number[][]> {
     for (const [index, text] of texts.entries()) this.#check(text, `text ${index + 1}`, true);
@@ -223,7 +223,7 @@ export class Engine {
 
   /**
    * Scores continuations of contexts.
-   * @throws {LayergraftError} if a context is empty (begin it with the BOS token), or a text is too long
+   * @throws {LayergraftError} if a context is empty, or a text is too long
    */
   async scoreContinuations(
     requests: readonly ContinuationRequest[],
@@ -259,7 +259,7 @@ export class Engine {
     return texts.length === 0 ? [] : topNext(this.#decoder, texts, options.count, options);
   }
 
-  /** Releases the memory of the runtime. */
+  /** Frees the model's memory. */
   close(): Promise<void> {
     return this.#decoder.close();
   }
@@ -268,7 +268,7 @@ export class Engine {
     if (tokens.length === 0 && !mayBeEmpty) throw usage(`${what} is empty; give at least one token, such as BOS`);
     const unknown = tokens.find((id) => !Number.isInteger(id) || id < 0 || id >= this.vocabularySize);
     if (unknown !== undefined) {
-      throw usage(`${what} has the token ${unknown}, and ${this.name} knows 0 to ${this.vocabularySize - 1}`);
+      throw usage(`${what} has the token ${unknown}; the tokens of ${this.name} are 0 to ${this.vocabularySize - 1}`);
     }
     if (tokens.length > this.contextLength) {
       throw usage(
@@ -292,7 +292,7 @@ export class Engine {
   }
 }
 
-/** The error of a model whose scores are not numbers. @param where such as "in answer 2" */
+/** The error of a model whose scores are not numbers. @param where for the message, such as "in answer 2" */
 export function brokenModel({ name }: Pick<Engine, "name">, where: string): LayergraftError {
   return new LayergraftError(
     "broken-model",
@@ -304,12 +304,12 @@ function usage(message: string): LayergraftError {
   return new LayergraftError("usage", message);
 }
 
-/** The text of an answer as far as it is certain: characters are whole, and no stop text begins in it. */
+/** The final text of an answer: characters are whole, and no stop text begins in it. */
 class StoppedText {
   readonly #decoder: IncrementalDecoder;
   readonly #stop: readonly string[];
   #text = "";
-  #told = 0;
+  #emitted = 0;
   isStopped = false;
 
   constructor(tokenizer: Tokenizer, stop: readonly string[]) {
@@ -321,21 +321,21 @@ class StoppedText {
     return this.#text;
   }
 
-  /** @returns what can be told now */
+  /** @returns the text that is now final */
   push(id: number): string {
-    return this.#take(this.#decoder.push(id), false);
+    return this.#add(this.#decoder.push(id), false);
   }
 
   end(): string {
-    return this.#take(this.isStopped ? "" : this.#decoder.end(), true);
+    return this.#add(this.isStopped ? "" : this.#decoder.end(), true);
   }
 
-  #take(more: string, isLast: boolean): string {
+  #add(more: string, isLast: boolean): string {
     if (!this.isStopped) {
       const before = this.#text.length;
       this.#text += more;
       const found = this.#stop
-        // A stop text may have begun in what came before.
+        // A stop text may have begun earlier.
         .map((stop) => this.#text.indexOf(stop, Math.max(0, before - stop.length + 1)))
         .filter((at) => at >= 0);
       if (found.length > 0) {
@@ -344,12 +344,12 @@ class StoppedText {
       }
     }
     const certain = isLast || this.isStopped ? this.#text.length : this.#text.length - this.#heldBack();
-    const told = this.#text.slice(this.#told, certain);
-    this.#told = Math.max(this.#told, certain);
-    return told;
+    const text = this.#text.slice(this.#emitted, certain);
+    this.#emitted = Math.max(this.#emitted, certain);
+    return text;
   }
 
-  /** Characters at the end that may be the beginning of a stop text. */
+  /** Number of characters at the end that may begin a stop text. */
   #heldBack(): number {
     let held = 0;
     for (const stop of this.#stop) {

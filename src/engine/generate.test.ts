@@ -309,7 +309,7 @@ describe("what cannot be", () => {
       usage(/^continuation 1 has no context, so nothing predicts its first token; begin with the BOS token$/),
     );
     for (const id of [20, -1, 1.5, Number.NaN]) {
-      const refusal = usage(new RegExp(`^(prompt|text) 1 has the token ${id}, and qwen2 knows 0 to 19$`));
+      const refusal = usage(new RegExp(`^(prompt|text) 1 has the token ${id}; the tokens of qwen2 are 0 to 19$`));
       await expect(engine.generate([[3, id]], GREEDY)).rejects.toEqual(refusal);
       await expect(engine.score([[3, id]])).rejects.toEqual(refusal);
       await expect(engine.scoreContinuations([{ context: [3], continuation: [id] }])).rejects.toEqual(refusal);

@@ -1,23 +1,23 @@
-// Answers to prompts, many at a time: rows of a batch are taken by the next prompt as soon as an answer ends.
+// Answers many prompts at a time: a row of the batch gets the next prompt as soon as its answer ends.
 import { Random } from "../core/index.js";
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Output, PassResult } from "./loaded-decoder.js";
 import { requireNumber, requireWhole } from "./options.js";
-import { breathe, extend, longestOf, sharedBeginning, sharedLength } from "./prefill.js";
+import { extend, longestOf, sharedBeginning, sharedLength, yieldToEventLoop } from "./prefill.js";
 import { type SamplingOptions, sampleToken } from "./sampling.js";
 import { lastOf } from "./score.js";
 
 export interface GenerateTokensOptions extends SamplingOptions {
   /** Most new tokens of an answer. */
   readonly maxNewTokens: number;
-  /** Tokens that end an answer and do not belong to it. */
+  /** Tokens that end an answer and are not part of it. */
   readonly stopIds: ReadonlySet<number>;
-  /** Seed of the chance that sampling draws from; each prompt has a stream of its own. Default 0. */
+  /** Seed of sampling; each prompt has its own random stream. Default 0. */
   readonly seed?: number | undefined;
   /** Prompts answered at once; default 8. */
   readonly batch?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Takes each new token. Returning "stop" ends the answer after it. */
+  /** Receives each new token. Returning "stop" ends the answer after it. */
   readonly onToken?: (prompt: number, id: number) => "stop" | undefined;
   readonly onDone?: (prompt: number, answer: TokenAnswer) => void;
 }
@@ -25,8 +25,8 @@ export interface GenerateTokensOptions extends SamplingOptions {
 export interface TokenAnswer {
   readonly ids: readonly number[];
   /**
-   * stop: `onToken` said so. end: one of `stopIds`. length: no more tokens were allowed, or fit into the context. invalid:
-   * a logit of the next token is not a number.
+   * stop: `onToken` returned it. end: one of `stopIds`. length: `maxNewTokens` or the context is reached. invalid: a logit
+   * is not a number.
    */
   readonly finish: "stop" | "end" | "length" | "invalid";
 }
@@ -53,7 +53,7 @@ export async function generateTokens(
   return generation.run();
 }
 
-/** An answer under way. */
+/** An unfinished answer. */
 interface Row {
   readonly prompt: number;
   readonly random: Random;
@@ -66,20 +66,20 @@ class Generation {
   readonly #options: GenerateTokensOptions;
   readonly #answers: TokenAnswer[];
   readonly #cache: KeyValueCache;
-  /** By row of the cache. */
+  /** Answers by row of the cache. */
   readonly #rows: Row[] = [];
   readonly #batch: number;
-  /** Tokens of a text up to which other frequencies hold than beyond. */
-  readonly #turn: number;
+  /** Length beyond which a text has other frequencies (LongRoPE). */
+  readonly #longAbove: number;
 
   constructor(decoder: LoadedDecoder, prompts: readonly (readonly number[])[], options: GenerateTokensOptions) {
     this.#decoder = decoder;
     this.#prompts = prompts;
     this.#options = options;
     this.#answers = prompts.map(() => ({ ids: [], finish: "length" }));
-    this.#turn = Math.min(...decoder.spec.ropes.map(({ long }) => long?.above ?? Number.POSITIVE_INFINITY));
-    // Where frequencies depend on the length, each text has its own: such models answer one by one.
-    const isAlone = Number.isFinite(this.#turn);
+    this.#longAbove = Math.min(...decoder.spec.ropes.map(({ long }) => long?.above ?? Number.POSITIVE_INFINITY));
+    // Frequencies then depend on the length of each text, so such models answer one prompt at a time.
+    const isAlone = Number.isFinite(this.#longAbove);
     this.#batch = isAlone ? 1 : Math.min(options.batch ?? DEFAULT_BATCH, prompts.length);
     this.#cache = decoder.newCache(this.#batch);
   }
@@ -94,7 +94,7 @@ class Generation {
     const beginning = await sharedBeginning(this.#decoder, texts[0]?.slice(0, shared) ?? [], 0, this.#options.signal);
     let next = 0;
     while (next < waiting.length || this.#rows.length > 0) {
-      // Prompts wait until a quarter of the rows is free: read together they are read faster.
+      // Prompts wait until a quarter of the rows is free, as reading several together is faster.
       const free = this.#batch - this.#rows.length;
       if (next < waiting.length && free >= Math.max(1, this.#batch / 4)) {
         const admitted = waiting.slice(next, next + free);
@@ -110,7 +110,7 @@ class Generation {
     return [...(this.#prompts[prompt] ?? []), ...ids];
   }
 
-  /** Reads texts and draws the next token of each. */
+  /** Computes texts and samples the next token of each. */
   async #read(rows: readonly Row[], beginning?: KeyValueCache, shared = 0): Promise<void> {
     const texts = rows.map((row) => this.#textOf(row).slice(shared));
     const planned = shared + longestOf(texts);
@@ -123,24 +123,24 @@ class Generation {
       outputs: this.#outputs,
       planned,
       signal: this.#options.signal,
-      wants: (start, end) => lastOf(texts, start, end),
+      select: (start, end) => lastOf(texts, start, end),
       onPass: (result, wanted) => {
         for (const [i, { row }] of wanted.entries()) drawn[row] = this.#draw(rows[row] as Row, result, i);
       },
     });
     for (const [i, row] of rows.entries()) {
-      if (this.#take(row, drawn[i])) continue;
+      if (this.#accept(row, drawn[i])) continue;
       this.#cache.addCopy(cache, i);
       this.#rows.push(row);
     }
   }
 
-  /** One more token of every answer under way. */
+  /** Computes one more token of every answer. */
   async #step(): Promise<void> {
-    await breathe(this.#options.signal);
+    await yieldToEventLoop(this.#options.signal);
     const [first] = this.#rows;
-    if (first && this.#batch === 1 && this.#cache.length(0) === this.#turn) {
-      // What is cached was turned by frequencies that hold no longer.
+    if (first && this.#batch === 1 && this.#cache.length(0) === this.#longAbove) {
+      // The cached keys were rotated by the frequencies of short texts.
       this.#cache.remove(0);
       this.#rows.pop();
       return this.#read([first]);
@@ -150,9 +150,9 @@ class Generation {
     const result = await this.#decoder.pass(this.#cache, tokens, wanted, this.#outputs);
     const drawn = this.#rows.map((row, i) => this.#draw(row, result, i));
     for (let i = this.#rows.length - 1; i >= 0; i--) {
-      if (!this.#take(this.#rows[i] as Row, drawn[i])) continue;
+      if (!this.#accept(this.#rows[i] as Row, drawn[i])) continue;
       this.#cache.remove(i);
-      // As in the cache, the last row takes the place.
+      // As in the cache, the last row fills the gap.
       const last = this.#rows.pop() as Row;
       if (i < this.#rows.length) this.#rows[i] = last;
     }
@@ -162,15 +162,15 @@ class Generation {
     return (this.#options.temperature ?? 0) === 0 ? ["best"] : ["logits"];
   }
 
-  /** @returns undefined where the model has no opinion, as a logit is no number */
+  /** @returns undefined if a logit is not a number */
   #draw(row: Row, { logits, best }: PassResult, at: number): number | undefined {
     if (!logits) return best?.[at];
     const width = this.#decoder.spec.vocabularySize;
     return sampleToken(logits.subarray(at * width, (at + 1) * width), this.#options, row.random);
   }
 
-  /** Adds a token to an answer. @returns whether the answer has ended */
-  #take(row: Row, id: number | undefined): boolean {
+  /** Adds a token to an answer. @returns whether the answer ended */
+  #accept(row: Row, id: number | undefined): boolean {
     const { stopIds, onToken } = this.#options;
     if (id === undefined) return this.#finish(row, "invalid");
     if (stopIds.has(id)) return this.#finish(row, "end");
@@ -179,7 +179,7 @@ class Generation {
     return this.#isFull(row) && this.#finish(row, "length");
   }
 
-  /** Whether an answer may have no further token. */
+  /** Whether an answer has reached its length. */
   #isFull({ prompt, ids }: Row): boolean {
     const length = (this.#prompts[prompt]?.length ?? 0) + ids.length;
     return ids.length >= this.#options.maxNewTokens || length >= this.#decoder.spec.contextLength;

@@ -1,4 +1,3 @@
-// The public face of engine/.
 export { BlendCache, computeBlends } from "./blends.js";
 export {
   brokenModel,

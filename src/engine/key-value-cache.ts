@@ -1,16 +1,16 @@
-// Keys and values of the positions that were computed, for the rows of a batch. Rows come and go; what is fed to the
-// runtime is always the first of them, in place. Letters in shapes as in model/decoder.ts.
+// Cached keys and values for the rows of a batch. Used rows are always the first ones and are fed in place.
+// Letters in shapes as in model/decoder-graph.ts.
 import { type DecoderSpec, FEEDS, pastKey, pastValue } from "./model/index.js";
 import type { TensorValue } from "./runtime/index.js";
 
-/** Positions are added in steps of this many, and an eighth: attention over unused ones costs time, growing costs copies. */
+/** Width grows by an eighth, in steps of this many: attention over unused positions costs time, growing costs copies. */
 const GROWTH = 64;
 
 const PRESENT = 1n;
-// No token is of this segment, padding neither.
+// A segment that neither tokens nor padding have.
 const ABSENT = -1n;
 
-/** What a run returned for one layer: [B, K, T, E]. */
+/** Results of a run for one layer: [B, K, T, E]. */
 export interface NewPositions {
   readonly key: Float32Array;
   readonly value: Float32Array;
@@ -26,8 +26,8 @@ export class KeyValueCache {
   #width = 0;
 
   /**
-   * @param rows the most rows there will be
-   * @param width positions to make room for at once
+   * @param rows most rows
+   * @param width positions to reserve
    */
   constructor(spec: DecoderSpec, rows: number, width = 0) {
     this.#spec = spec;
@@ -51,7 +51,7 @@ export class KeyValueCache {
     return this.#lengths.push(0) - 1;
   }
 
-  /** Adds a row that is a copy of one of another cache of the same decoder. */
+  /** Adds a copy of a row of another cache of the same decoder. */
   addCopy(from: KeyValueCache, row: number): number {
     const length = from.length(row);
     this.reserve(length);
@@ -71,7 +71,7 @@ export class KeyValueCache {
     for (const layer of this.#keys.keys()) {
       for (const data of [this.#keys[layer], this.#values[layer]]) {
         if (row !== last) this.#copyRow(data, this, last, data, row, this.#width);
-        // Zeros again: what a removed text left, were it not a number, would spoil a product with a weight of zero.
+        // Zeros, as a leftover NaN would spoil even products with a weight of zero.
         const size = this.#rowSize();
         data?.fill(0, last * size, last * size + size);
       }
@@ -80,7 +80,7 @@ export class KeyValueCache {
     this.#lengths.pop();
   }
 
-  /** Makes room for rows of this many positions. */
+  /** Reserves this many positions per row. */
   reserve(positions: number): void {
     if (positions <= this.#width) return;
     const wanted = Math.max(positions, this.#width + Math.floor(this.#width / 8));
@@ -105,7 +105,7 @@ export class KeyValueCache {
     for (const [row, count] of counts.entries()) this.#lengths[row] = this.length(row) + count;
   }
 
-  /** What a cached decoder is fed. */
+  /** Feeds of a cached decoder. */
   feeds(): Record<string, TensorValue> {
     const { kvHeads, headDim } = this.#spec;
     const [rows, width] = [this.rows, this.#width];

@@ -1,5 +1,4 @@
-// A decoder with its weights in the runtime: new tokens and a cache in; logits, and the cache grown, out. Knows tokens,
-// not text.
+// A decoder with its weights in the runtime: computes logits from new tokens and a cache, and extends the cache.
 
 import type { BlendOptions } from "./blends.js";
 import { KeyValueCache, type NewPositions } from "./key-value-cache.js";
@@ -11,37 +10,37 @@ import { bindWeights } from "./weights.js";
 
 export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers"> {}
 
-/** Rows whose logits are looked at in a pass. */
+/** A position whose logits are used. */
 export interface Wanted {
   /** Row of the batch. */
   readonly row: number;
-  /** Place among the row's new tokens. */
+  /** Index among the row's new tokens. */
   readonly at: number;
-  /** Token whose log-probability is wanted as what comes next; 0 if none is. */
+  /** Next token, whose log-probability is computed; default 0. */
   readonly next?: number;
 }
 
-/** What a pass found, in the order of what was wanted. */
+/** Results of a pass, in the order of `wanted`. */
 export interface PassResult {
-  /** [N, V], if asked for. */
+  /** [N, V], if requested. */
   readonly logits?: Float32Array;
-  /** Natural log-probability of each `next`, if asked for. */
+  /** Natural log-probability of each `next`, if requested. */
   readonly logprobs?: Float32Array;
-  /** The most likely next tokens, if asked for; undefined where a logit is no number, so that none is likely. */
+  /** The most likely next tokens, if requested; undefined where a logit is not a number. */
   readonly best?: readonly (number | undefined)[];
 }
 
 export type Output = "logits" | "logprobs" | "best";
 
 const LABELS = "labels";
-/** Sum of the logits of a row: no number where one of them is none. The largest alone would not tell. */
+/** Sum of a row's logits: NaN if one of them is. The largest logit would not show it. */
 const TOTAL = "total";
 const REAL = 1n;
 const PADDING = 0n;
 
 export class LoadedDecoder {
   readonly spec: DecoderSpec;
-  /** What a person should know of how the weights were understood. */
+  /** Notes on how the weights were read. */
   readonly notes: readonly string[];
   readonly #session: Session;
   readonly #ropes: RopeTables;
@@ -55,8 +54,8 @@ export class LoadedDecoder {
 
   /**
    * Builds the graph, binds the weights, opens the session.
-   * @throws {CheckpointError} if the family is unknown or the weights are not those that the configuration describes
-   * @throws {RuntimeMissingError} if there is no runtime for this platform
+   * @throws {CheckpointError} if the family is not supported or the weights do not match the configuration
+   * @throws {RuntimeMissingError} if ONNX Runtime is not installed
    */
   static async load(source: ModelSource, options: LoadOptions = {}): Promise<LoadedDecoder> {
     const spec = readSpec(source.config);
@@ -83,9 +82,10 @@ export class LoadedDecoder {
 
   /**
    * Computes new tokens of every row of a cache, and appends them to it.
-   * @param tokens by row of the cache; rows may have different numbers, at least one has one
-   * @param outputs what to return of `wanted`, of which there must be at least one
-   * @param planned length that the longest text is known to have in the end; where frequencies depend on length
+   * @param tokens by row of the cache; rows may have different numbers of them, not all none
+   * @param wanted at least one position
+   * @param outputs results for `wanted`
+   * @param planned final length of the longest text, on which frequencies may depend
    */
   async pass(
     cache: KeyValueCache,
@@ -95,7 +95,7 @@ export class LoadedDecoder {
     planned = 0,
   ): Promise<PassResult> {
     const [batch, time] = [tokens.length, Math.max(...tokens.map(({ length }) => length))];
-    // Short rows are filled with tokens of their own: one that is not a number must not spoil other texts, even times 0.
+    // Short rows are padded with their own tokens, as a NaN in another text must not spoil them, even times 0.
     const ids = BigInt64Array.from({ length: batch * time }, (_, i) => BigInt(tokens[Math.floor(i / time)]?.[0] ?? 0));
     const positions = new BigInt64Array(batch * time);
     const segments = new BigInt64Array(batch * time).fill(PADDING);

@@ -1,5 +1,5 @@
-// What the engine is asked to run: a folder, a folder with an adapter, or a recipe that nothing has executed. All are brought
-// to one form: for each tensor a value, as merges have it. Reads headers and configurations, never weights.
+// Opens what the engine runs: a folder, a folder with an adapter, or a recipe. All have the same form: a value for each
+// tensor, as in merges. Reads headers and configurations, not weights.
 
 import { stat } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
@@ -22,31 +22,31 @@ import {
   parseConfig,
 } from "../weights/index.js";
 
-/** A model that may be run. */
+/** A model to run. */
 export interface ModelSource {
-  /** For people: the folder's name, or what the recipe does. */
+  /** Display name: the folder's, or a summary of the recipe. */
   readonly name: string;
-  /** Changes when sources or recipe do, and when a weight file is written anew, whatever is in it. */
+  /** Changes with sources and recipe, and when a weight file is rewritten, even with the same content. */
   readonly digest: string;
   readonly config: CheckpointConfig;
-  /** What each tensor is made of, by its name. */
+  /** Steps by tensor name. */
   readonly tensors: ReadonlyMap<string, Step>;
   readonly sources: Sources;
   readonly measurements: readonly Measurement[];
-  /** Folders to look for tokenizer, template and generation configuration in, the first first. */
+  /** Folders to search for tokenizer, template and generation configuration, in this order. */
   readonly textFolders: readonly string[];
-  /** Tokens that the tokenizer has beside its own. */
+  /** Tokens that the plan adds to the tokenizer. */
   readonly addedTokens: readonly AddedToken[];
   readonly notes: readonly string[];
 }
 
-/** What can be run: FOLDER, FOLDER+ADAPTER, a recipe's file, a recipe, or a plan. */
+/** A model to open: FOLDER, FOLDER+ADAPTER, a recipe's file, a recipe, or a plan. */
 export type EngineSource = string | RecipeInput | OpenedPlan;
 
 /**
- * Opens what is to be run.
- * @param options.folder folder that relative paths start from; the working folder by default. Those within a recipe's file
- *   start from the file's folder, those within a mergekit configuration from the working folder, as in merges.
+ * Opens a model.
+ * @param options.folder folder of relative paths; default the working folder. Paths in a recipe file are relative to the
+ *   file's folder, those in a mergekit configuration to the working folder, as in merges.
  * @throws {CheckpointError | FormatError | RecipeError | MismatchError} if it cannot be used
  */
 export async function openModelSource(source: EngineSource, options: { folder?: string } = {}): Promise<ModelSource> {
@@ -69,7 +69,7 @@ async function fromFile(file: string): Promise<ModelSource> {
   return { ...source, notes: [...notes, ...source.notes] };
 }
 
-// The one source of a checkpoint that is run as it is.
+// The source of a checkpoint that is run as it is.
 const ITSELF = "model";
 
 async function fromCheckpoint(checkpoint: Checkpoint): Promise<ModelSource> {
@@ -106,16 +106,16 @@ async function fromPlan({ plan, sources }: OpenedPlan): Promise<ModelSource> {
 }
 
 /**
- * A digest of what is said of a model and of its weight files as they are now. Headers alone do not tell fine-tuned models
- * of one base apart, and reading all weights would take longer than many an evaluation.
+ * A digest of a model's description and of the stamps of its weight files. Headers do not distinguish fine-tuned models of
+ * one base, and reading all weights could take longer than an evaluation.
  */
-async function versionOf(said: unknown, checkpoints: readonly Checkpoint[]): Promise<string> {
+async function versionOf(description: unknown, checkpoints: readonly Checkpoint[]): Promise<string> {
   const files = await Promise.all(
     checkpoints.flatMap(({ files: list }) =>
       list.map(async ({ path, headerDigest }) => [headerDigest, await stampOf(path)]),
     ),
   );
-  return digestOfJson([said, files]);
+  return digestOfJson([description, files]);
 }
 
 function requireSource(sources: Sources, id: string): Checkpoint {
@@ -124,7 +124,7 @@ function requireSource(sources: Sources, id: string): Checkpoint {
   return found;
 }
 
-/** PEFT saves the tokenizer that was trained with beside the adapter; it then goes before the base's. */
+/** PEFT saves the tokenizer of the training next to the adapter; it overrides the base's. */
 function textFoldersOf({ folder, adapter }: Checkpoint): string[] {
   return adapter ? [adapter.path, folder] : [folder];
 }

@@ -1,4 +1,4 @@
-// Numbers that callers give, checked: a wrong one would loop for ever or answer wrongly without a word.
+// Checks of numeric options: a wrong one would loop forever or give wrong answers silently.
 import { LayergraftError } from "../core/index.js";
 
 /** @throws {LayergraftError} if an option that is given is not a whole number, or too small */

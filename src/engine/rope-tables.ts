@@ -1,15 +1,15 @@
-// Cosines and sines of rotary positions, as tables that grow with the longest text.
+// Tables of cosines and sines of rotary positions, which grow with the longest text.
 import { type RopeSpec, ropeCos, ropeSin } from "./model/index.js";
 import type { TensorValue } from "./runtime/index.js";
 
-/** Rows a table begins with; it doubles when a text is longer. */
+/** Initial rows of a table, which doubles for longer texts. */
 const FIRST_ROWS = 256;
 
 type Feeds = Readonly<Record<string, TensorValue>>;
 
 export class RopeTables {
   readonly #ropes: readonly RopeSpec[];
-  /** By rotation, and whether it is of long texts. */
+  /** By rotation, and whether it is for long texts. */
   readonly #tables = new Map<string, Feeds>();
   #rows = FIRST_ROWS;
 
@@ -18,8 +18,8 @@ export class RopeTables {
   }
 
   /**
-   * Tables for positions from 0 to `length` - 1, by the names they are fed under; all of one height.
-   * @param least height that they must have whatever the positions are; default `length`, which alone chooses frequencies
+   * Tables for positions from 0 to `length` - 1, by feed name; all have the same height.
+   * @param least least height of the tables; only `length` chooses the frequencies
    */
   feeds(length: number, least = length): Record<string, TensorValue> {
     const height = Math.max(length, least);
@@ -46,7 +46,7 @@ function makeTables(index: number, rope: RopeSpec, isLong: boolean, rows: number
     const data = new Float32Array(rows * half);
     for (let position = 0; position < rows; position++) {
       for (let i = 0; i < half; i++) {
-        // Angles in float32, as they were when the models learned: at position 10,000 it is a difference of 1e-3.
+        // Angles in float32, as in training: at position 10,000 the difference is 1e-3.
         const angle = Math.fround(position * Math.fround(frequencies[i] as number));
         data[position * half + i] = rope.attentionFactor * of(angle);
       }

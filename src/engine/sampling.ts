@@ -1,5 +1,5 @@
-// From logits to the next token: greedy, or drawn from what temperature, top-k and top-p leave. In time that grows with
-// the vocabulary, never with its sorting: that takes longer than a small model does.
+// From logits to the next token: greedy, or sampled with temperature, top-k and top-p. In linear time, as sorting the
+// vocabulary would take longer than a small model.
 import type { Random } from "../core/index.js";
 
 export interface SamplingOptions {
@@ -12,8 +12,8 @@ export interface SamplingOptions {
 }
 
 /**
- * Draws a token. With both bounds, top-p is of what top-k leaves. Ties are ordered by id, so equal logits and equal
- * chance give equal tokens.
+ * Samples a token. Top-k is applied before top-p. Ties are ordered by id, so the result depends only on logits and random
+ * numbers.
  * @returns undefined if a logit is not a number
  */
 export function sampleToken(
@@ -39,10 +39,10 @@ export function sampleToken(
 /** Ids of the `count` largest logits, the largest first. */
 export function mostLikely(logits: Float32Array, count: number): number[] {
   const values = new Float64Array(logits);
-  // What is no number is less likely than everything.
+  // NaN is less likely than everything.
   for (let id = 0; id < values.length; id++) if (Number.isNaN(values[id])) values[id] = Number.NEGATIVE_INFINITY;
   const found = first(values, count, Number.POSITIVE_INFINITY);
-  // The difference of infinities is no number, and then the order is by id.
+  // The difference of infinities is NaN; the order is then by id.
   return found.sort((a, b) => (values[b] as number) - (values[a] as number) || a - b);
 }
 
@@ -54,7 +54,7 @@ export function topLogprobs(logits: Float32Array, count: number): { id: number; 
   return order.map((id) => ({ id, logprob: (logits[id] as number) - most - Math.log(mass) }));
 }
 
-/** Where the largest stands, of equal ones the first; undefined if one is not a number. */
+/** Index of the largest logit, the first where several are equal; undefined if one is not a number. */
 function largest(logits: Float32Array): number | undefined {
   let best = 0;
   for (let id = 0; id < logits.length; id++) {
@@ -64,7 +64,7 @@ function largest(logits: Float32Array): number | undefined {
   return best;
 }
 
-/** Where the largest values stand, of equal ones the first: at least one, then until they are `count` or reach `mass`. */
+/** Indices of the largest values, the first of equal ones: at least one, until there are `count` or they reach `mass`. */
 function first(values: Float64Array, count: number, mass: number): number[] {
   const least = boundary(values, count, mass);
   const found: number[] = [];
@@ -84,11 +84,11 @@ function first(values: Float64Array, count: number, mass: number): number[] {
 }
 
 /**
- * The last value that is taken where the largest are taken first, until they are `count` or reach `mass`: Hoare's
- * quickselect, with a sum beside the number.
+ * The smallest of the largest values that together are `count` or reach `mass`: Hoare's quickselect, with a sum next to the
+ * count.
  */
 function boundary(values: Float64Array, count: number, mass: number): number {
-  // Only the first `length` values are candidates still; the others lie on the side that was decided.
+  // Only the first `length` values are still candidates.
   const candidates = values.slice();
   let length = candidates.length;
   let pivot = Number.NaN;
@@ -119,7 +119,7 @@ function boundary(values: Float64Array, count: number, mass: number): number {
   return pivot;
 }
 
-/** Makes all values 0 but some. */
+/** Sets all other values to 0. */
 function keepOnly(values: Float64Array, kept: readonly number[]): void {
   const copies = kept.map((at) => values[at] as number);
   values.fill(0);

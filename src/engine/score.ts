@@ -1,4 +1,4 @@
-// Log-probabilities of given tokens: texts batched by length, their common beginning computed once.
+// Log-probabilities of given tokens: texts are batched by length, and their common prefix is computed once.
 import type { KeyValueCache } from "./key-value-cache.js";
 import type { LoadedDecoder, Wanted } from "./loaded-decoder.js";
 import { requireWhole } from "./options.js";
@@ -9,11 +9,10 @@ export interface ScoreOptions {
   /** Texts computed at once; default 8. */
   readonly batch?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Texts done so far, of all. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
-/** A text, and from which token on its log-probabilities are wanted; at least 1, as nothing predicts the first. */
+/** A text, and the first token to score: at least 1, as nothing predicts token 0. */
 export interface ScoreRequest {
   readonly tokens: readonly number[];
   readonly from: number;
@@ -40,14 +39,14 @@ export async function scoreTexts(
     requests.reduce((least, { from }) => Math.min(least, from - 1), Number.POSITIVE_INFINITY),
     async (cache, batch, shared, planned) => {
       const texts = batch.map((index) => requests[index]?.tokens ?? []);
-      // What is last of a text predicts nothing that is given.
+      // The last token predicts none of the text.
       const inputs = texts.map((tokens) => tokens.slice(shared, -1));
       await extend(decoder, cache, inputs, {
         outputs: ["logprobs", "best"],
         planned,
         signal: options.signal,
         allLogits: true,
-        wants: (start, end) =>
+        select: (start, end) =>
           texts.flatMap((tokens, row): Wanted[] => {
             const from = Math.max(start, (requests[batch[row] as number]?.from ?? 1) - 1 - shared);
             const to = Math.min(end, inputs[row]?.length ?? 0);
@@ -81,7 +80,7 @@ export async function topNext(
       outputs: ["logits"],
       planned,
       signal: options.signal,
-      wants: (start, end) => lastOf(inputs, start, end),
+      select: (start, end) => lastOf(inputs, start, end),
       onPass: ({ logits }, wanted) => {
         const width = decoder.spec.vocabularySize;
         for (const [i, { row }] of wanted.entries()) {
@@ -94,7 +93,7 @@ export async function topNext(
   return found;
 }
 
-/** The last token of those texts that end in a pass. */
+/** The last tokens of texts that end in a pass. */
 export function lastOf(texts: readonly (readonly number[])[], start: number, end: number): Wanted[] {
   return texts.flatMap(({ length }, row) => (length > start && length <= end ? [{ row, at: length - 1 - start }] : []));
 }
@@ -105,7 +104,7 @@ function range(from: number, to: number): number[] {
 
 const DEFAULT_BATCH = 8;
 
-/** Calls `each` with batches of texts of near lengths, each with a cache that holds their common beginning. */
+/** Calls `each` with batches of texts of similar lengths, and a cache of their common prefix. */
 async function inBatches(
   decoder: LoadedDecoder,
   texts: readonly (readonly number[])[],
@@ -117,7 +116,7 @@ async function inBatches(
   const indices = [...texts.keys()].filter((index) => (texts[index]?.length ?? 0) > 0);
   const order = indices.sort((a, b) => (texts[b]?.length ?? 0) - (texts[a]?.length ?? 0) || a - b);
   const shared = Math.min(sharedLength(order.map((index) => texts[index] ?? [])), Math.max(0, mostShared));
-  // Where frequencies depend on the length, each text has its own: such models take texts one by one.
+  // Where frequencies depend on the length of each text, texts are computed one at a time.
   const isAlone = decoder.spec.ropes.some(({ long }) => long !== undefined);
   const longest = texts[order[0] as number]?.length ?? 0;
   const beginning = isAlone

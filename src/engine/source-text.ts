@@ -1,4 +1,4 @@
-// The tokenizer and the chat template of what is run: from the first of its folders that has them.
+// Tokenizer and chat template of a model, from the first of its folders that has them.
 
 import { join } from "node:path";
 import { exists } from "../core/index.js";
@@ -8,8 +8,8 @@ import { type ChatTemplate, loadChatTemplate, loadTokenizer, type Tokenizer } fr
 type TextSource = Pick<ModelSource, "textFolders" | "addedTokens">;
 
 /**
- * Loads the tokenizer, with the tokens that a plan adds to it.
- * @throws {CheckpointError} if no folder has one that can be read
+ * Loads the tokenizer, with the tokens that a plan adds.
+ * @throws {CheckpointError} if no folder has a readable one
  */
 export async function loadSourceTokenizer({ textFolders, addedTokens }: TextSource): Promise<Tokenizer> {
   for (const folder of textFolders) {

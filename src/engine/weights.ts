@@ -1,5 +1,5 @@
-// Binds the weights that a decoder asks for to bytes: those that stand in a file as they are, in place; all others
-// computed into memory.
+// Binds the weights of a decoder to bytes: to a file in place where it has them, else to memory that they are computed
+// into.
 import { formatShape, formatSome, MismatchError, plural, sameShape } from "../core/index.js";
 import { measureAll, Resolver, type Step } from "../merge/index.js";
 import { type BlendOptions, computeBlends } from "./blends.js";
@@ -7,21 +7,21 @@ import { type Decoder, type DecoderSpec, locateWeights, type StoredWeight } from
 import type { ModelSource } from "./model-source.js";
 import { externalLocation, type Weight } from "./runtime/index.js";
 
-/** Element types that the runtime reads where they lie; others are computed into float32 first. */
+/** Element types that the runtime reads in place; others are converted to float32. */
 const IN_PLACE = { F32: "f32", F16: "f16", BF16: "bf16" } as const;
 
 export interface BoundWeights {
   readonly weights: ReadonlyMap<string, Weight>;
-  /** Bytes that no file holds and that were computed into memory. */
+  /** Bytes that were computed into memory. */
   readonly computedBytes: number;
-  /** What a person should know, such as weights that are there and have no place in the decoder; usually empty. */
+  /** Such as weights that the decoder does not use; usually empty. */
   readonly notes: readonly string[];
 }
 
 /**
  * Finds or computes the weights of a decoder.
  * @throws {CheckpointError} if weights are missing
- * @throws {MismatchError} if weights have other shapes than the configuration says, with all of them
+ * @throws {MismatchError} if weights have other shapes than the configuration, with all of them
  * @throws {CancelledError} if the signal fires
  */
 export async function bindWeights(
@@ -70,7 +70,7 @@ export async function bindWeights(
 
 type ReadableStep = Step & { readonly dtype: keyof typeof IN_PLACE };
 
-/** Element types that the runtime does not read become float32. */
+/** Converts element types that the runtime does not read to float32. */
 function inFloats(step: Step): ReadableStep {
   return { ...step, dtype: step.dtype in IN_PLACE ? (step.dtype as ReadableStep["dtype"]) : "F32" };
 }
@@ -80,11 +80,11 @@ function sizeOf(shape: readonly number[], dtype: ReadableStep["dtype"]): number 
 }
 
 function noteOf(unused: readonly string[], { family }: DecoderSpec): string {
-  const [are, have] = unused.length === 1 ? ["is", "has"] : ["are", "have"];
-  return `${plural(unused.length, "tensor")} ${are} not used: ${formatSome(unused)} ${have} no place in a decoder of ${family} with this config.json`;
+  const are = unused.length === 1 ? "is" : "are";
+  return `${plural(unused.length, "tensor")} ${are} not used by a ${family} decoder with this config.json: ${formatSome(unused)}`;
 }
 
-/** The tensor that each weight is, or is rows of. */
+/** The step of each weight's tensor. */
 function findSteps(
   wanted: ReadonlyMap<string, StoredWeight>,
   names: ReadonlyMap<string, string>,
@@ -97,15 +97,15 @@ function findSteps(
     const shape = stored.rows ? [stored.rows.of, ...stored.shape.slice(1)] : stored.shape;
     if (!sameShape(step.shape, shape)) {
       problems.push(
-        `${step.tensor} is ${formatShape(step.shape)}, and ${source.config.file} asks for ${formatShape(shape)}`,
+        `${step.tensor} is ${formatShape(step.shape)}; ${source.config.file} describes ${formatShape(shape)}`,
       );
     } else steps.set(input, step);
   }
   if (problems.length === 0) return steps;
   const shown = problems.slice(0, MOST_PROBLEMS);
   if (problems.length > shown.length) shown.push(`and ${plural(problems.length - shown.length, "other")}`);
-  throw new MismatchError(`the weights of ${source.name} are not those that its configuration describes:`, shown);
+  throw new MismatchError(`the weights of ${source.name} do not match its configuration:`, shown);
 }
 
-// A wrong configuration makes every tensor a problem; the first few tell which field it is.
+// A wrong configuration affects every tensor; the first few show which field it is.
 const MOST_PROBLEMS = 8;

@@ -1,5 +1,4 @@
-// Checking a value against a schema: all problems at once, in the words of those who write YAML, with the field that a
-// misspelt one was meant to be.
+// Checks a value against a schema: all problems at once, in the terms of YAML, with suggestions for misspelled fields.
 
 import type { z } from "zod";
 import { didYouMean, shorten } from "../core/index.js";
@@ -7,20 +6,24 @@ import { type SchemaField, schemaFields } from "./schema-fields.js";
 
 type Path = readonly PropertyKey[];
 
+<<<<<<< HEAD
 // Far beyond what a person writes; code that reads settings may recurse so deep.
 export const MOST_LEVELS = 100;
 
 /** What is wrong with a value, and where in it. */
+=======
+/** A problem of a value, and its location. */
+>>>>>>> 80f6cc7 (Word the engine, core and settings plainly)
 export interface Problem {
   readonly path: Path;
-  /** Where it stands, if that is not the path that the message begins with. */
+  /** Its location, if it differs from the path in the message. */
   readonly at?: Path;
-  /** The name of a field that is not one, if that is what is wrong. */
+  /** The name of an unknown field. */
   readonly unknown?: string;
   readonly message: string;
 }
 
-/** What a check makes of a value: the checked value, or problems. */
+/** The checked value, or problems. */
 export interface Checked<T> {
   readonly value?: T;
   readonly problems: readonly Problem[];
@@ -38,7 +41,7 @@ export function formatPath(path: Path): string {
     .join("");
 }
 
-/** Checks a value that stands at a path; the problems begin with that path. */
+/** Checks a value; the paths of problems begin with `base`. */
 export function checkSchema<T extends z.ZodType>(schema: T, value: unknown, base: Path = []): Checked<z.output<T>> {
   const parsed = parseInWords(schema, value);
   if (parsed.success) return { value: parsed.data, problems: [] };
@@ -52,12 +55,12 @@ export function checkSchema<T extends z.ZodType>(schema: T, value: unknown, base
   return { problems: problems.map((problem) => under(withHint(problem, fields))) };
 }
 
-/** Parses with messages in plain words; for a schema that calls another one. */
+/** Parses with our messages; for a schema that calls another one. */
 export function parseInWords<T extends z.ZodType>(schema: T, value: unknown): z.ZodSafeParseResult<z.output<T>> {
   return schema.safeParse(value, { reportInput: true, error: inWords });
 }
 
-/** Names the field that an unknown one was meant to be, or where a field of its name belongs. */
+/** Suggests the field that an unknown one meant, or the place where it belongs. */
 export function withHint(problem: Problem, fields: readonly SchemaField[]): Problem {
   const { unknown, path, message } = problem;
   if (unknown === undefined) return problem;
@@ -73,26 +76,26 @@ export function withHint(problem: Problem, fields: readonly SchemaField[]): Prob
   return { ...problem, message: `${message}${beside || didYouMean(unknown, leavesOf(places))}` };
 }
 
-/** Whether a path is one of those that a field's keys stand for. */
+/** Whether a field's keys match a path. */
 function isAt(path: Path, keys: readonly string[]): boolean {
   const fits = (key: string, i: number) =>
     typeof path[i] === "number" ? key === "[]" : key === "NAME" || key === path[i];
   return path.length === keys.length && keys.every(fits);
 }
 
-/** Issues as problems: within a union, those of the variant that was meant, which is the one with the deepest complaint. */
+/** Issues as problems; for a union, those of the variant with the deepest problem, which was probably meant. */
 function problemsOfIssues(issues: readonly z.core.$ZodIssue[], base: Path): Problem[] {
   return issues.flatMap((issue): Problem[] => {
     const path = [...base, ...issue.path];
     const isMissing = issue.input === undefined && (issue.code === "invalid_type" || issue.code === "invalid_union");
-    // A recipe without a method lacks it, but which methods there are says more.
+    // A missing method is reported by its choices.
     if (isMissing || (issue.code === "custom" && issue.input === undefined)) return [{ path, message: "is missing" }];
     if (issue.code === "invalid_union" && issue.errors.length > 0) {
       const variants = issue.errors.map((variant) => problemsOfIssues(variant, path));
       const depth = (problems: Problem[]) => Math.max(...problems.map((problem) => problem.path.length));
       const deepest = variants.toSorted((a, b) => depth(b) - depth(a))[0];
       if (deepest && depth(deepest) > path.length) return deepest;
-      // A mapping with an unknown field complains at its own level, and still says more than the union does.
+      // An unknown field is reported at the level of the union, and is more precise than it.
       const precise = variants.find((problems) => problems.every(({ unknown }) => unknown !== undefined));
       return precise ?? [{ path, message: issue.message }];
     }
@@ -104,7 +107,7 @@ function problemsOfIssues(issues: readonly z.core.$ZodIssue[], base: Path): Prob
   });
 }
 
-/** What a kind of value is called by those who write YAML. */
+/** Names of kinds of values in YAML. */
 const KINDS: Readonly<Record<string, string>> = {
   ...{ array: "a list", tuple: "a list", object: "a mapping", record: "a mapping", map: "a mapping", string: "text" },
   ...{ number: "a number", int: "a whole number", boolean: "true or false", null: "empty" },
@@ -114,7 +117,7 @@ function kindOf(value: unknown): string | undefined {
   return KINDS[value === null ? "null" : Array.isArray(value) ? "array" : typeof value];
 }
 
-/** What a schema that has no words of its own says. */
+/** Messages for schemas without their own. */
 const inWords: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {
     case "invalid_type": {
@@ -139,7 +142,7 @@ const inWords: z.core.$ZodErrorMap = (issue) => {
       if (issue.origin === "array") return `must list at most ${issue.maximum}`;
       return `must be ${issue.inclusive === false ? "below" : "at most"} ${issue.maximum}`;
     case "invalid_union":
-      return "must have one of the forms that the documentation shows";
+      return "must have one of the documented forms";
     default:
       return undefined;
   }

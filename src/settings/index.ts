@@ -1,4 +1,3 @@
-// The door of settings/: what other rooms use.
 export {
   type Checked,
   checkSchema,

@@ -1,9 +1,7 @@
-// Pieces of schemas that several formats share.
-
 import { z } from "zod";
 import { isObject } from "../core/index.js";
 
-/** The schema of a mapping by names from elsewhere. `z.record` drops the name `__proto__`. */
+/** The schema of a mapping with foreign keys. `z.record` drops the key `__proto__`. */
 export function recordOf<T extends z.ZodType>(value: T) {
   const entries = z.map(z.string(), value);
   return z

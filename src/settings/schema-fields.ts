@@ -8,22 +8,22 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 export interface SchemaField {
   /** Its path: `search.by`, `experts.NAME.role`, `merges[].grid`. */
   readonly name: string;
-  /** What may stand there, in words. */
+  /** Its type in words. */
   readonly type: string;
-  /** The values that are valid, where they are few. */
+  /** The valid values of an enumeration. */
   readonly choices?: readonly string[];
   readonly required: boolean;
-  /** As JSON; undefined where there is none. */
+  /** Undefined where there is none. */
   readonly default?: unknown;
   readonly description: string;
 }
 
-/** A schema that JSON Schema cannot show, or that is also written in shorter forms: what editors see in its place. */
+/** Sets the JSON Schema of a schema that has none, or that also accepts shorter forms. */
 export function writtenAs<T extends z.ZodType>(schema: T, json: () => JsonSchema): T {
   return schema.meta({ writtenAs: json });
 }
 
-/** JSON Schema (draft 2020-12) of what may be written. */
+/** JSON Schema (draft 2020-12) of the input. */
 export function jsonSchemaOf(schema: z.ZodType): JsonSchema {
   return z.toJSONSchema(schema, {
     io: "input",
@@ -40,7 +40,7 @@ export function jsonSchemaOf(schema: z.ZodType): JsonSchema {
 }
 
 /**
- * All fields in the order of the schema, those of entries under `[]`, those of entries that a person names under `NAME`.
+ * All fields in the order of the schema; those of list entries under `[]`, those of named entries under `NAME`.
  * @param options.closed fields whose inner fields are left out
  */
 export function schemaFields(schema: z.ZodType, { closed = [] }: { closed?: readonly string[] } = {}): SchemaField[] {
@@ -56,7 +56,7 @@ function fieldsWithin(json: JsonSchema, prefix: string, closed: ReadonlySet<stri
       ...{ name, type: typeOf(field) },
       ...(Array.isArray(field.enum) ? { choices: field.enum.map(String) } : {}),
       required: required.has(key),
-      ...(isPlain(field.default) ? { default: field.default } : {}),
+      ...(isShown(field.default) ? { default: field.default } : {}),
       description: String(field.description ?? ""),
     };
     return [shown, ...(closed.has(name) ? [] : fieldsWithin(field, name, closed))];
@@ -75,8 +75,8 @@ function fieldsWithin(json: JsonSchema, prefix: string, closed: ReadonlySet<stri
   ];
 }
 
-/** A default that says something: not an empty mapping that stands for the defaults within. */
-function isPlain(value: unknown): boolean {
+/** Whether to show a default; an empty mapping only means the defaults of its fields. */
+function isShown(value: unknown): boolean {
   return value !== undefined && !(typeof value === "object" && value !== null && Object.keys(value).length === 0);
 }
 
@@ -96,7 +96,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ...{ integer: "whole number", number: "number", string: "text", boolean: "true or false" },
 };
 
-/** What may stand in a field, in words; a schema's title where it has one. */
+/** The type of a field in words; a schema's title where it has one. */
 function typeOf(json: JsonSchema): string {
   const { title, const: constant, enum: values, type, items, prefixItems } = json;
   if (typeof title === "string") return title;

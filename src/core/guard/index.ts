@@ -1,19 +1,19 @@
-// Runs strangers' templates and regular expressions in a process of its own, bounded in time and memory.
-// A process and not a thread: V8 aborts the whole process when a thread with resourceLimits allocates too much at once.
-// The call is synchronous: a thread talks to the process while the caller waits.
+// Runs templates and regular expressions of models in a separate process, bounded in time and memory.
+// Not in a thread: V8 aborts the whole process when a thread with resourceLimits allocates too much at once.
+// Calls are synchronous: a thread communicates with the process while the caller waits.
 import { createRequire } from "node:module";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 
-/** Seconds for work that takes milliseconds when nothing is wrong with it. */
+/** Time limit of a call in seconds; correct ones take milliseconds. */
 export const GUARD_SECONDS = 10;
 
-/** Memory of the process in MiB: its heap, beyond which V8 ends it. */
+/** Heap limit of the process in MiB. */
 export const GUARD_MEBIBYTES = 512;
 
-/** Work that took more time or memory than it may. Its message is the end of a sentence. */
+/** A call that exceeded a limit. The message is a predicate, such as "took longer than 10 s". */
 export class GuardError extends Error {}
 
-/** A call: a function of a module, which `imports` of package.json names. */
+/** A call of a function of a module in `imports` of package.json. */
 export interface GuardedCall {
   readonly module: string;
   readonly name: string;
@@ -21,7 +21,7 @@ export interface GuardedCall {
   readonly seconds: number;
 }
 
-/** What became of a call. */
+/** The outcome of a call. */
 export type GuardedOutcome =
   | { readonly value: unknown }
   | { readonly thrown: { readonly name: string; readonly message: string } }
@@ -49,31 +49,31 @@ function startGuard(): Guard {
 }
 
 /**
- * Functions of a module, each run in the guarded process. Arguments and results are copied, so they are plain data.
- * @param module a name of `imports` in package.json
+ * Calls functions of a module in the guarded process. Arguments and results are copied, so they are plain data.
+ * @param module a name in `imports` of package.json
  */
 export function guarded<M extends Readonly<Record<string, (...args: never[]) => unknown>>>(module: string) {
   return <N extends keyof M & string>(name: N, args: Parameters<M[N]>, seconds = GUARD_SECONDS): ReturnType<M[N]> =>
     run({ module, name, args, seconds }) as ReturnType<M[N]>;
 }
 
-/** Foreign regular expressions, run in the guarded process. */
+/** Runs regular expressions in the guarded process. */
 export const guardedPatterns = guarded<typeof import("./patterns.js")>("#guarded-patterns");
 
-/** @throws {GuardError} beyond the bounds; what the function throws, as an error of the same name */
+/** @throws {GuardError} beyond the limits; errors of the function as errors of the same name */
 function run(call: GuardedCall): unknown {
   guard ??= startGuard();
   const { port, signal } = guard;
   Atomics.store(signal, 0, 0);
   port.postMessage(call);
-  // In slices, so that a process that was stopped or a machine that slept does not count as slow.
+  // In slices, so that time in which the process or the machine was suspended does not count.
   for (let left = call.seconds + 30; left > 0 && Atomics.load(signal, 0) === 0; left--) {
     Atomics.wait(signal, 0, 0, 1000);
   }
   const outcome = receiveMessageOnPort(port)?.message as GuardedOutcome | undefined;
   if (outcome === undefined) {
     guard = undefined;
-    throw new Error("the process that runs templates and regular expressions does not start");
+    throw new Error("the process for templates and regular expressions does not start");
   }
   if ("value" in outcome) return outcome.value;
   if ("thrown" in outcome) {

@@ -1,4 +1,4 @@
-// Functions of the guarded process over strangers' regular expressions.
+// Functions of the guarded process for regular expressions.
 export function test(source: string, flags: string, text: string): boolean {
   return new RegExp(source, flags).test(text);
 }

@@ -1,8 +1,8 @@
-// Entry of the guarded process: calls one function after the other.
+// Entry of the guarded process, which runs one call after another.
 import { Worker } from "node:worker_threads";
 import type { GuardedCall, GuardedOutcome } from "./index.js";
 
-/** Characters and entries of a result, which the caller has to hold: more than any text that a model reads. */
+/** Most characters and entries of a result: more than any text that a model reads. */
 const MOST_RESULT = 32_000_000;
 
 function sizeOf(value: unknown): number {
@@ -16,7 +16,7 @@ function sizeOf(value: unknown): number {
 async function outcomeOf({ module, name, args }: GuardedCall): Promise<GuardedOutcome> {
   try {
     const functions = (await import(module)) as Record<string, (...args: readonly unknown[]) => unknown>;
-    // From here on it is timed.
+    // The time limit starts here.
     process.send?.("begun");
     const value = functions[name]?.(...args);
     return sizeOf(value) > MOST_RESULT ? { exceeded: "memory" } : { value };
@@ -29,9 +29,9 @@ async function outcomeOf({ module, name, args }: GuardedCall): Promise<GuardedOu
 process.on("message", (call: GuardedCall) => {
   void outcomeOf(call).then((outcome) => process.send?.(outcome));
 });
-// Ctrl-C reaches the whole group; the caller decides.
+// Ctrl-C reaches the whole process group; the caller decides.
 process.on("SIGINT", () => {});
 process.on("disconnect", () => process.exit());
-// A call that runs keeps "disconnect" waiting, so a thread sees whether the caller was killed.
+// A running call delays "disconnect", so a thread checks whether the caller was killed.
 const watch = `setInterval(() => process.ppid === ${process.ppid} || process.kill(process.pid, "SIGKILL"), 500)`;
 new Worker(watch, { eval: true, execArgv: [] }).unref();

@@ -1,4 +1,4 @@
-// Entry of the thread between a caller that waits and the guarded process: starts it, times it, ends it.
+// Entry of the thread between the waiting caller and the guarded process, which it starts, times and ends.
 import { type ChildProcess, fork } from "node:child_process";
 import { createRequire } from "node:module";
 import { type MessagePort, workerData } from "node:worker_threads";
@@ -24,7 +24,7 @@ function start(): ChildProcess {
     execArgv: [`--max-old-space-size=${mebibytes}`],
     env,
     serialization: "advanced",
-    // V8 writes pages of its own when it runs out of memory.
+    // V8 prints a long report when it runs out of memory.
     stdio: ["ignore", "ignore", "ignore", "ipc"],
   });
   child.on("message", (message: "begun" | GuardedOutcome) => {
@@ -37,14 +37,14 @@ function start(): ChildProcess {
     answer(outcome);
   };
   child.on("error", ({ message }) => failed({ broken: `the guarded process failed: ${message}` }));
-  // Status 1 is an error at its start. V8 out of memory ends it by a signal, or by 134 on Windows.
+  // Status 1 is a failed start. V8 out of memory is a signal, or status 134 on Windows.
   child.on("exit", (code) =>
     failed(code === 1 ? { broken: "the guarded process does not start" } : { exceeded: "memory" }),
   );
   return child;
 }
 
-/** Ends a process that works for too long. Ticks are counted, as one that was stopped gets one for all of that time. */
+/** Ends a process that takes too long. Counts ticks, as a suspended process gets only one for all of that time. */
 function time(child: ChildProcess): void {
   let left = (1000 * seconds) / TICK_MS;
   timer = setInterval(() => {

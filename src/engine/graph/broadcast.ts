@@ -2,7 +2,7 @@
 import type { Dim } from "./dim.js";
 import { GraphError, type Node } from "./node.js";
 
-/** The shape that operands have together under broadcasting. */
+/** The shape that operands are broadcast to. */
 export function broadcast(op: string, inputs: readonly Node[]): Dim[] {
   const rank = Math.max(...inputs.map(({ shape }) => shape.length));
   return Array.from({ length: rank }, (_, axis): Dim => {

@@ -1,7 +1,7 @@
-// Sizes of axes: numbers, or polynomials in symbols such as `batch` and `time`, written out in one canonical way, so
-// that equal sizes are equal strings. Sums, products and exact quotients; no inequalities.
+// Sizes of axes: numbers, or polynomials in symbols such as `batch` and `time` in canonical form, so that equal sizes are
+// equal strings.
 
-/** A size: a number, or a text such as `batch`, `2*batch*time`, `past+time`. */
+/** A size: a number, or an expression such as `batch`, `2*batch*time`, `past+time`. */
 export type Dim = number | string;
 
 /** Terms of a polynomial: the product of symbols (sorted, joined by `*`; "" for the constant) and its factor. */
@@ -55,7 +55,7 @@ function joinSymbols(a: string, b: string): string {
   return [...a.split("*"), ...b.split("*")].filter(Boolean).sort().join("*");
 }
 
-/** Symbols that a size is made of. */
+/** The symbols of a size. */
 export function symbolsOf(dim: Dim): string[] {
   return [...new Set([...parse(dim).keys()].flatMap((symbols) => (symbols === "" ? [] : symbols.split("*"))))];
 }
@@ -65,14 +65,14 @@ export function termsOf(dim: Dim): { readonly factor: number; readonly symbols: 
   return [...parse(dim)].map(([symbols, factor]) => ({ factor, symbols: symbols === "" ? [] : symbols.split("*") }));
 }
 
-/** a - b, if that is a size whatever the symbols are; undefined where it may be negative. */
+/** a - b; undefined where it may be negative. */
 export function subtractDims(a: Dim, b: Dim): Dim | undefined {
   const less = [...parse(b)].map(([symbols, factor]): [string, number] => [symbols, -factor]);
   const rest = collect([...parse(a), ...less]);
   return [...rest.values()].every((factor) => factor > 0) ? format(rest) : undefined;
 }
 
-/** Whether this is a size: a whole number, or sums of products of names and numbers. */
+/** Whether this is a valid size: a whole number, or sums of products of names and numbers. */
 export function isDim(dim: Dim): boolean {
   if (typeof dim === "number") return Number.isSafeInteger(dim) && dim >= 0;
   return /^[\w.]+([*+][\w.]+)*$/.test(dim);

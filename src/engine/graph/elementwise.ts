@@ -51,13 +51,13 @@ function binary(
   };
 }
 
-/** The number that a constant without axes is: whatever it is combined with keeps its shape. */
+/** The value of a constant without axes. */
 export function scalarOf(node: Node | undefined): number | undefined {
   if (node?.op !== "constant" || node.shape.length > 0) return undefined;
   return (node.attributes.values as readonly number[])[0];
 }
 
-/** An operand repeated to fill a shape that the other fills already need not be: broadcasting does it without memory. */
+/** Leaves out an expand that broadcasting does without memory. */
 function withoutExpand(graph: Graph, name: string, inputs: readonly Node[]): Node | undefined {
   const whole = broadcast(name, inputs);
   for (const [i, node] of inputs.entries()) {
@@ -79,7 +79,7 @@ const add = binary("add", (a, b) => a + b, {
   ],
   simplify: (_, inputs) => {
     const [a, b] = inputs as [Node, Node];
-    // -0 + 0 is 0, and stays -0 here.
+    // -0 + 0 is 0; this keeps -0.
     if (scalarOf(b) === 0) return a;
     return scalarOf(a) === 0 ? b : undefined;
   },
@@ -108,7 +108,7 @@ const mul = binary("mul", (a, b) => a * b, {
     const [x, y] = [scalarOf(a), scalarOf(b)];
     if (y === 1) return a;
     if (x === 1) return b;
-    // (a x) y = a (x y), unless x y leaves the normal range of float32, where the value would be another one.
+    // (a x) y = a (x y), unless x y leaves the normal range of float32, where the values differ.
     const inner = a.op === "mul" ? scalarOf(a.inputs[1]) : undefined;
     if (y === undefined || inner === undefined) return undefined;
     const product = Math.fround(inner * y);
@@ -155,7 +155,7 @@ const cast: Operation<{ readonly to: string }> = {
     if (!(ANY as readonly string[]).includes(to)) throw new GraphError("cast", `there is no type ${to}`, inputs);
     return { dtype: to as ElementType, shape: (inputs[0] as Node).shape };
   },
-  // From floats to floats is no cast (below).
+  // A cast from float to float is simplified away below.
   derive: noDerivative,
   simplify: (_, [x], { to }) => (x?.dtype === to ? x : undefined),
 };
@@ -168,7 +168,8 @@ const gelu: Operation<{ readonly approximate: string }> = {
   name: "gelu",
   infer: (inputs, { approximate }) => {
     requireOperands("gelu", inputs, "f32");
-    if (!["none", "tanh"].includes(approximate)) throw new GraphError("gelu", `knows no ${approximate}`, inputs);
+    if (!["none", "tanh"].includes(approximate))
+      throw new GraphError("gelu", `there is no approximation ${approximate}`, inputs);
     return { dtype: "f32", shape: (inputs[0] as Node).shape };
   },
   derive: (graph, { inputs: [input], attributes }, gradient) => {
@@ -213,7 +214,7 @@ export const ELEMENTWISE: readonly Operation[] = [
     (graph, x) => graph.where(graph.less(graph.constant(0), x), 1, 0),
   ),
   // s (1 + x - y), with s the logistic function of x and y its product with x. For a large x the equal y + s (1 - y)
-  // would be the small difference of large numbers.
+  // would be a small difference of large numbers.
   unary(
     "silu",
     (x) => x * logistic(x),

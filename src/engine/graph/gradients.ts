@@ -1,12 +1,11 @@
-// Reverse-mode differentiation as a transformation of graphs: the derivative is more nodes in the same graph.
+// Reverse-mode differentiation as a transformation of graphs: derivatives are nodes of the same graph.
 import { sameDims } from "./dim.js";
 import type { Graph } from "./graph.js";
 import { GraphError, type Node } from "./node.js";
 import { OPERATIONS } from "./operations.js";
 
 /**
- * The gradients of a scalar with respect to tensors. Only what lies between them and the scalar is derived: below the
- * lowest of them nothing is built.
+ * The gradients of a scalar with respect to tensors. Only nodes between them and the scalar are derived.
  * @returns one node per tensor, of its shape; undefined for a tensor that the scalar does not depend on
  * @throws {GraphError} if `of` is not a float without axes
  */
@@ -44,7 +43,7 @@ function nodesBetween(of: Node, from: readonly Node[]): Node[] {
   });
 }
 
-/** All nodes that some nodes are made of, inputs before what is made of them. */
+/** All nodes that these depend on, in the order of computation. */
 export function reachable(outputs: readonly Node[]): Node[] {
   const seen = new Set<Node>();
   const stack = [...outputs];
@@ -64,19 +63,19 @@ export interface RowGradient {
   readonly values: Node;
 }
 
-/** A gradient as what is dense of it and the rows that are added to that, so that no table of zeros need be made. */
+/** A gradient as a dense part and rows that are added to it, which avoids a table of zeros. */
 export interface SplitGradient {
   readonly dense: Node | undefined;
   readonly rows: readonly RowGradient[];
 }
 
-/** Takes the scattered rows out of a gradient: those of an embedding. What is added to them is dense. */
+/** Separates the scattered rows of a gradient, which come from an embedding, from its dense part. */
 export function splitRows(graph: Graph, gradient: Node): SplitGradient {
   if (gradient.op === "scatterRows") {
     const [ids, values] = gradient.inputs as [Node, Node];
     return { dense: undefined, rows: [{ ids, values }] };
   }
-  // A part that broadcasting repeats is more than itself.
+  // An operand that is broadcast counts several times.
   const isSum = gradient.op === "add" && gradient.inputs.every(({ shape }) => sameDims(shape, gradient.shape));
   if (!isSum) return { dense: gradient, rows: [] };
   const [a, b] = gradient.inputs.map((input) => splitRows(graph, input)) as [SplitGradient, SplitGradient];

@@ -1,19 +1,19 @@
-// The builder of graphs. Equal nodes are made once, so common subexpressions are shared by construction; trivial ones
-// are simplified on the way. Holds no values but small constants, and knows no runtime.
+// The builder of graphs. Equal nodes are made once, so common subexpressions are shared; trivial ones are simplified.
 import { addDims, type Dim, isDim, multiplyDims, sameDims } from "./dim.js";
 import { type Attribute, type Attributes, type ElementType, GraphError, type Node } from "./node.js";
 import { OPERATIONS } from "./operations.js";
 
-/** Sizes in the one way in which they are written, so that equal shapes are equal. */
+/** Sizes in canonical form, so that equal shapes are equal strings. */
 function canonical(op: string, shape: readonly Dim[]): Dim[] {
   return shape.map((dim) => {
-    if (!isDim(dim)) throw new GraphError(op, `${dim} is no size; a size is a whole number, or a text such as 2*batch`);
+    if (!isDim(dim))
+      throw new GraphError(op, `${dim} is not a size; a size is a whole number or an expression such as 2*batch`);
     return addDims(dim);
   });
 }
 
-/** What a key needs of a number: JSON has no infinities, no NaN and no -0. */
-function spell<T extends Attribute | Attributes>(value: T): T | string {
+/** JSON has no infinities, no NaN and no -0. */
+function keyOf<T extends Attribute | Attributes>(value: T): T | string {
   if (typeof value !== "number") return value;
   return Object.is(value, -0) ? "-0" : Number.isFinite(value) ? value : `${value}`;
 }
@@ -28,14 +28,14 @@ export class Graph {
     return this.#nodes.length;
   }
 
-  /** Tensors that come from outside, by name: feeds, and weights. */
+  /** Feeds and weights, by name. */
   get inputs(): ReadonlyMap<string, Node> {
     return this.#inputs;
   }
 
   /**
-   * A tensor from outside.
-   * @throws {GraphError} if the name is taken by one of another type, or the shape holds what is no size
+   * A feed or a weight.
+   * @throws {GraphError} if the name is taken by one of another type, or the shape has an invalid size
    */
   input(name: string, dtype: ElementType, sizes: readonly Dim[]): Node {
     const shape = canonical("input", sizes);
@@ -51,7 +51,7 @@ export class Graph {
 
   /**
    * A constant: a number, or the elements of a shape; floats by default.
-   * @throws {GraphError} if the values are not as many as the shape has, or not whole where they should be
+   * @throws {GraphError} if the number of values does not match the shape, or integers are not whole
    */
   constant(value: number | readonly number[], shape: readonly number[] = [], dtype: ElementType = "f32"): Node {
     const values = typeof value === "number" ? [value] : value;
@@ -61,7 +61,7 @@ export class Graph {
     if (dtype !== "f32" && !values.every(Number.isSafeInteger)) {
       throw new GraphError("constant", `${dtype} takes whole numbers, not ${values.join(", ")}`);
     }
-    const key = values.map(spell).join(" ");
+    const key = values.map(keyOf).join(" ");
     return this.#intern("constant", [], { key, values }, { dtype, shape });
   }
 
@@ -69,10 +69,10 @@ export class Graph {
    * Applies an operation by its name.
    * @throws {GraphError} if there is no such operation, or the operands do not fit
    */
-  apply(name: string, inputs: readonly Node[], told: Attributes = {}): Node {
+  apply(name: string, inputs: readonly Node[], given: Attributes = {}): Node {
     const operation = OPERATIONS.get(name);
     if (!operation) throw new GraphError(name, "there is no such operation");
-    const attributes: Record<string, Attribute> = { ...told };
+    const attributes: Record<string, Attribute> = { ...given };
     for (const key of ["shape", "range"]) {
       if (attributes[key] !== undefined) attributes[key] = canonical(name, attributes[key] as readonly Dim[]);
     }
@@ -87,8 +87,8 @@ export class Graph {
     { dtype, shape }: Pick<Node, "dtype" | "shape">,
   ) {
     const { values: _, ...distinguishing } = attributes;
-    const told = JSON.stringify(distinguishing, (_, value) => spell(value));
-    const key = `${op} ${inputs.map(({ id }) => id).join(" ")} ${told} ${dtype} ${shape.join()}`;
+    const json = JSON.stringify(distinguishing, (_, value) => keyOf(value));
+    const key = `${op} ${inputs.map(({ id }) => id).join(" ")} ${json} ${dtype} ${shape.join()}`;
     const known = this.#interned.get(key);
     if (known) return known;
     const node: Node = { id: this.#nodes.length, op, inputs, attributes, dtype, shape };
@@ -158,7 +158,7 @@ export class Graph {
   and(a: Node, b: Node): Node {
     return this.apply("and", [a, b]);
   }
-  /** a where the condition holds, b elsewhere */
+  /** a where the condition is true, b elsewhere */
   where(condition: Node, a: Node | number, b: Node | number): Node {
     return this.apply("where", [condition, this.#operand(a), this.#operand(b)]);
   }
@@ -168,7 +168,7 @@ export class Graph {
 
   // ---- matrices and sums ----
 
-  /** alpha op(a) op(b) over the last two axes; op transposes where asked. Leading axes are broadcast. */
+  /** alpha op(a) op(b) over the last two axes, where op may transpose. Leading axes are broadcast. */
   matmul(a: Node, b: Node, options: { transA?: boolean; transB?: boolean; alpha?: number } = {}): Node {
     const { transA = false, transB = false, alpha = 1 } = options;
     return this.apply("matmul", [a, b], { transA, transB, alpha });
@@ -208,7 +208,7 @@ export class Graph {
   expand(x: Node, shape: readonly Dim[]): Node {
     return this.apply("expand", [x], { shape });
   }
-  /** Zeros before and after, along an axis, so that x stands at `start` of `extent`. */
+  /** Zeros before and after x along an axis, so that x begins at `start` of `extent`. */
   pad(x: Node, axis: number, start: Dim, extent: Dim): Node {
     return this.apply("pad", [x], { axis: axis < 0 ? axis + x.shape.length : axis, range: [start, extent] });
   }
@@ -232,7 +232,7 @@ export class Graph {
   pick(x: Node, ids: Node): Node {
     return this.apply("pick", [x, ids]);
   }
-  /** Where the largest element of the last axis stands, the first of equal ones. */
+  /** Index of the largest element of the last axis, the first where several are equal. */
   argMax(x: Node): Node {
     return this.apply("argMax", [x]);
   }
@@ -263,9 +263,9 @@ export class Graph {
     return this.apply("crossEntropy", [logits, labels]);
   }
 
-  // ---- what derivatives need ----
+  // ---- for derivatives ----
 
-  /** Sums over the axes that were broadcast, so that x gets the shape of what was. */
+  /** Sums over the axes that broadcasting added, so that x has this shape. */
   sumTo(x: Node, shape: readonly Dim[]): Node {
     if (sameDims(x.shape, shape)) return x;
     const lead = x.shape.length - shape.length;

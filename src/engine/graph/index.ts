@@ -1,4 +1,3 @@
-// The public face of graph/.
 export { addDims, type Dim, multiplyDims, symbolsOf, termsOf } from "./dim.js";
 export { gradients, type RowGradient, reachable, type SplitGradient, splitRows } from "./gradients.js";
 export { Graph } from "./graph.js";

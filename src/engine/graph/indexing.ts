@@ -1,4 +1,4 @@
-// Operations by index: rows of tables, elements of rows, and what their derivatives put back.
+// Operations by index: rows of tables, elements of rows, and their derivatives.
 import type { Dim } from "./dim.js";
 import { GraphError, type Node } from "./node.js";
 import { ANY, noDerivative, type Operation, requireOperands } from "./operation.js";
@@ -63,7 +63,7 @@ const argMax: Operation = {
   infer(inputs) {
     requireOperands("argMax", inputs, "f32");
     const [x] = inputs as [Node];
-    if (x.shape.length === 0) throw new GraphError("argMax", "takes what has an axis", inputs);
+    if (x.shape.length === 0) throw new GraphError("argMax", "takes a tensor with at least one axis", inputs);
     return { dtype: "i64", shape: x.shape.slice(0, -1) };
   },
   derive: noDerivative,

@@ -5,7 +5,7 @@ import { type Operation, requireOperands } from "./operation.js";
 
 type MatmulAttributes = { readonly transA: boolean; readonly transB: boolean; readonly alpha: number };
 
-/** Rows and columns of a matrix as it enters the product. */
+/** Rows and columns of an operand, transposed if asked. */
 function extents<D extends Dim>(shape: readonly D[], transposed: boolean): [D, D] {
   const [rows, columns] = shape.slice(-2) as [D, D];
   return transposed ? [columns, rows] : [rows, columns];
@@ -39,7 +39,7 @@ const matmul: Operation<MatmulAttributes> = {
     const { transA, transB, alpha } = node.attributes as MatmulAttributes;
     const [shapeA, shapeB] = [a.shape, b.shape];
     let g = gradient;
-    // One matrix for all rows: as one long product, so that its gradient is one too, and no sum over a batch.
+    // As one long product, whose gradient is one product too, without a sum over the batch.
     if (shapeB.length === 2 && shapeA.length > 2 && !transA) [a, g] = [graph.flatten(a), graph.flatten(g)];
     const dA = () =>
       transA
@@ -74,13 +74,13 @@ const sum: Operation<SumAttributes> = {
     const [x] = node.inputs as [Node];
     const { axes } = node.attributes as SumAttributes;
     const kept = x.shape.map((dim, axis) => (axes.includes(axis) ? 1 : dim));
-    // A sum of everything: its gradient is a number, which may be a known one.
+    // The gradient of a sum over all axes is a number, which may be constant.
     const lead = kept.every((dim) => dim === 1) ? [] : kept;
     return [graph.expand(graph.reshape(gradient, lead), x.shape)];
   },
   simplify: (graph, [x], { axes, keep }) => {
     if (axes.length === 0) return x;
-    // Sums over axes of size 1 only move nothing.
+    // A sum over axes of size 1 changes no value.
     const node = x as Node;
     if (!axes.every((axis) => node.shape[axis] === 1)) return undefined;
     return keep

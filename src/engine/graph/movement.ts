@@ -1,4 +1,4 @@
-// Operations that only move elements: other shapes, orders, parts, repetitions.
+// Operations that only move elements: reshape, transpose, slice, pad, concat, expand.
 import { addDims, type Dim, sameDims, sizeOf, subtractDims } from "./dim.js";
 import { GraphError, type Node } from "./node.js";
 import { ANY, type Operation, requireOperands } from "./operation.js";
@@ -31,7 +31,7 @@ const transpose: Operation<AxesAttributes> = {
     requireOperands("transpose", inputs, ANY);
     const [x] = inputs as [Node];
     if ([...axes].sort((a, b) => a - b).some((axis, i) => axis !== i) || axes.length !== x.shape.length) {
-      throw new GraphError("transpose", `[${axes.join(", ")}] is no order of its axes`, inputs);
+      throw new GraphError("transpose", `[${axes.join(", ")}] is not an order of its axes`, inputs);
     }
     return { dtype: x.dtype, shape: axes.map((axis) => x.shape[axis] as Dim) };
   },
@@ -58,7 +58,7 @@ const transpose: Operation<AxesAttributes> = {
 
 type RangeAttributes = { readonly axis: number; readonly range: readonly Dim[] };
 
-/** Whether a size is larger than another, whatever the symbols are. */
+/** Whether a size is certainly larger than another. */
 function isBeyond(size: Dim, extent: Dim): boolean {
   const more = subtractDims(size, extent);
   return typeof more === "number" && more > 0;

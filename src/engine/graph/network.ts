@@ -1,4 +1,4 @@
-// The operations that decoders are made of and runtimes have fast code for: softmax, norms, rotary positions, the loss.
+// Operations of decoders that runtimes have fast code for: softmax, norms, rotary positions, the loss.
 import { type Dim, sameDims } from "./dim.js";
 import { GraphError, type Node } from "./node.js";
 import { type Operation, requireOperands } from "./operation.js";
@@ -7,7 +7,7 @@ const rowwise = (name: string): Operation["infer"] => {
   return (inputs) => {
     requireOperands(name, inputs, "f32");
     const [x] = inputs as [Node];
-    if (x.shape.length === 0) throw new GraphError(name, "takes what has an axis", inputs);
+    if (x.shape.length === 0) throw new GraphError(name, "takes a tensor with at least one axis", inputs);
     return { dtype: "f32", shape: x.shape };
   };
 };
@@ -94,7 +94,7 @@ const rope: Operation<RopeAttributes> = {
     if (!fits) throw new GraphError("rope", "takes x [B, H, T, D], positions [B, T] and tables [P, R/2]", inputs);
     return { dtype: "f32", shape: x.shape };
   },
-  // A rotation's derivative is the rotation back.
+  // The derivative of a rotation is the inverse rotation.
   derive: (graph, { inputs, attributes }, gradient, wanted) => {
     const [, positions, cos, sin] = inputs as [Node, Node, Node, Node];
     if (wanted[2] || wanted[3]) throw new GraphError("rope", "its tables are constants; they have no gradient", inputs);

@@ -1,4 +1,4 @@
-// A node of a graph: one tensor and how it comes about. Plain data; what operations mean stands in operations/.
+// A node of a graph: one tensor and the operation that computes it.
 import { LayergraftError } from "../../core/index.js";
 import type { Dim } from "./dim.js";
 
@@ -10,19 +10,19 @@ export interface TensorType {
   readonly shape: readonly Dim[];
 }
 
-/** What an operation is told beside its inputs; written as JSON to find equal nodes, so plain values only. */
+/** Parameters of an operation; compared as JSON to find equal nodes, so plain values only. */
 export type Attributes = Readonly<Record<string, Attribute>>;
 export type Attribute = number | string | boolean | readonly Dim[] | readonly number[];
 
 export interface Node extends TensorType {
-  /** Place in the graph: inputs have smaller ids than what is made of them. */
+  /** Position in the graph: inputs come before the nodes that use them. */
   readonly id: number;
   readonly op: string;
   readonly inputs: readonly Node[];
   readonly attributes: Attributes;
 }
 
-/** Operands that do not fit together. A problem of who builds the graph, or of a checkpoint whose shapes are not those of its family. */
+/** Operands that do not fit together. */
 export class GraphError extends LayergraftError {
   constructor(op: string, message: string, inputs: readonly TensorType[] = []) {
     super("graph", `${op}: ${message}${inputs.length > 0 ? ` (${inputs.map(formatType).join(", ")})` : ""}`, {

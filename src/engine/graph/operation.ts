@@ -10,11 +10,11 @@ export interface Operation<A extends Attributes = Attributes> {
    */
   infer(inputs: readonly Node[], attributes: A): TensorType;
   /**
-   * The vector-Jacobian product: what `gradient`, of the node's own shape, adds to the gradient of each input, in the
-   * input's shape; undefined where nothing flows. Only those that are `wanted` need to be built.
+   * The vector-Jacobian product: what `gradient`, of the node's shape, adds to the gradient of each input, in the input's
+   * shape; undefined where there is no derivative. Only the `wanted` ones need to be built.
    */
   derive(graph: Graph, node: Node, gradient: Node, wanted: readonly boolean[]): readonly (Node | undefined)[];
-  /** A simpler node of the same value, if there is one. */
+  /** A simpler node with the same value, if there is one. */
   simplify?(graph: Graph, inputs: readonly Node[], attributes: A): Node | undefined;
 }
 
@@ -38,10 +38,10 @@ export function requireOperands(
   }
 }
 
-/** Types of an operand that is only moved. */
+/** Types of operands that are moved or compared. */
 export const ANY: readonly ElementType[] = ["f32", "i64", "bool"];
 
-/** For operations on indices and conditions, through which nothing can be derived. */
+/** Of operations on indices and conditions. */
 export function noDerivative(): readonly undefined[] {
   return [];
 }

@@ -1,5 +1,4 @@
-// All operations by name. A new one is declared in one of these files; the tests find it here and ask for its derivative,
-// its reference and its lowering.
+// All operations by name.
 
 import { ELEMENTWISE } from "./elementwise.js";
 import { INDEXING } from "./indexing.js";

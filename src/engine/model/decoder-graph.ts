@@ -1,5 +1,5 @@
-// The one builder of decoders: from a specification to a graph, whatever the family. Knows no files and no runtime.
-// Letters in shapes: B rows of a batch, T new positions, P positions in the cache, N rows whose logits are wanted; D, H, K,
+// Builds the graph of a decoder from its specification, for every family.
+// Letters in shapes: B rows of a batch, T new positions, P positions in the cache, N rows whose logits are computed; D, H, K,
 // E, F, V as in spec.ts.
 import { Graph, type Node } from "../graph/index.js";
 import type { DecoderSpec, LayerSpec, LinearWeights, NormSpec, NormWeights, StoredWeight } from "./families/spec.js";
@@ -10,29 +10,29 @@ export const FEEDS = {
   ids: "ids",
   /** [B, T] positions for rotation, windows and order; 0 for padding. */
   positions: "positions",
-  /** [B, T] which text a token belongs to; attention stays within one. Padding has a number of its own. */
+  /** [B, T] the text that a token belongs to; attention stays within it. Padding has its own number. */
   segments: "segments",
   /** [N] rows of the flattened [B T] whose logits are computed. */
   rows: "rows",
-  /** The same of what is cached, [B, P]. */
+  /** The same for the cache, [B, P]. */
   pastPositions: "past.positions",
   pastSegments: "past.segments",
 } as const;
 
-/** A projection's result after something was added to it, such as the product of low-rank factors. */
+/** Changes the result of a projection, such as by adding the product of low-rank factors. */
 export type Adapt = (graph: Graph, weight: StoredWeight, x: Node, y: Node) => Node;
 
 export interface DecoderOptions {
   /** Whether keys and values of earlier positions are fed; default false. */
   readonly cached?: boolean;
-  /** Changes what projections compute; by default nothing. */
+  /** Changes the results of projections. */
   readonly adapt?: Adapt;
 }
 
 export interface Decoder {
   readonly graph: Graph;
   readonly spec: DecoderSpec;
-  /** Stored weights by the names of the inputs that they are bound to. */
+  /** Stored weights by their input names. */
   readonly weights: ReadonlyMap<string, StoredWeight>;
   /** [N, V] */
   readonly logits: Node;
@@ -49,7 +49,7 @@ export const pastValue = (layer: number): string => `past.${layer}.value`;
 export const ropeCos = (rope: number): string => `rope.${rope}.cos`;
 export const ropeSin = (rope: number): string => `rope.${rope}.sin`;
 
-/** The name of the input that a stored weight is bound to: of rows of a tensor another one than of the whole. */
+/** The input name of a stored weight; rows of a tensor have their own. */
 export function weightName({ name, rows }: StoredWeight): string {
   return rows ? `${name}[${rows.from}]` : name;
 }
@@ -59,8 +59,8 @@ export function buildDecoder(spec: DecoderSpec, options: DecoderOptions = {}): D
   return new Builder(spec, options).build();
 }
 
-// Added to the scores of what must not be seen: far below any score, far from overflow when a score is added.
-const UNSEEN = -1e30;
+// Added to scores of masked keys: far below any score, and far from overflow.
+const MASKED = -1e30;
 
 class Builder {
   readonly #graph = new Graph();
@@ -96,7 +96,7 @@ class Builder {
     };
   }
 
-  /** x [B T, D] and what a layer adds to it. */
+  /** x [B T, D] after a layer. */
   #layer(x: Node, layer: LayerSpec, index: number): Node {
     const graph = this.#graph;
     const { norm, layout, residualScale } = this.#spec;
@@ -132,7 +132,7 @@ class Builder {
     }
   }
 
-  /** Attention of x [B T, D] to itself and to what is cached. */
+  /** Attention of x [B T, D] to itself and to the cache. */
   #attention(x: Node, layer: LayerSpec, index: number): Node {
     const graph = this.#graph;
     const { heads, kvHeads, headDim, attention } = this.#spec;
@@ -143,7 +143,7 @@ class Builder {
     this.#keys.push(key);
     this.#values.push(value);
 
-    // Heads that share keys stand beside each other, so they are one longer matrix and no key is repeated.
+    // Heads that share keys are neighbours, so they form one longer matrix and no key is repeated.
     const group = heads / kvHeads;
     const grouped = graph.reshape(query, ["batch", kvHeads, group === 1 ? "time" : `${group}*time`, headDim]);
     const mask = this.#mask(layer.window);
@@ -159,7 +159,7 @@ class Builder {
     };
     let mixed: Node;
     if (past) {
-      // Scores with the cache and with the new keys side by side; the cache itself is never copied.
+      // Scores of cached and of new keys are computed apart and joined, so the cache is never copied.
       const scores = graph.concat([scoresWith(past.key), scoresWith(key)], -1);
       const shares = graph.softmax(graph.add(scores, mask));
       const before = graph.slice(shares, -1, 0, "past");
@@ -203,7 +203,7 @@ class Builder {
     return graph.rope(x, positions, table(ropeCos(rope)), table(ropeSin(rope)), pairs === "interleaved");
   }
 
-  /** What is added to scores, [B, 1, T, P + T]: 0 where a query sees a key. */
+  /** Added to scores, [B, 1, T, P + T]: 0 where a query sees a key. */
   #mask(window: number | null): Node {
     const graph = this.#graph;
     const now = { positions: FEEDS.positions, segments: FEEDS.segments, width: "time" };
@@ -223,10 +223,10 @@ class Builder {
       const distance = graph.sub(graph.cast(query, "f32"), graph.cast(key, "f32"));
       seen = graph.and(seen, graph.less(distance, graph.constant(window)));
     }
-    return graph.where(seen, 0, UNSEEN);
+    return graph.where(seen, 0, MASKED);
   }
 
-  /** A norm over the last axis; x itself where there are no weights. */
+  /** A norm over the last axis; x itself without weights. */
   #norm(x: Node, { kind, eps, offset }: NormSpec, weights: NormWeights | undefined): Node {
     if (!weights) return x;
     const graph = this.#graph;

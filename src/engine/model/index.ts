@@ -1,4 +1,3 @@
-// The public face of model/.
 export {
   type Adapt,
   buildDecoder,

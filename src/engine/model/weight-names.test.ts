@@ -40,10 +40,10 @@ describe("locateWeights", () => {
     const gone = "model.layers.1.mlp.up_proj.weight";
     const locate = (names: string[]) => () => locateWeights(llama, names, "here");
     expect(locate(namesOf("llama").filter((name) => name !== gone))).toThrow(
-      /^here lacks 1 of the 21 weights of its decoder \(Llama\): model\.layers\.1\.mlp\.up_proj\.weight; /,
+      /^here is missing 1 of the 21 weights of its decoder \(Llama\): model\.layers\.1\.mlp\.up_proj\.weight; /,
     );
     expect(locate(namesOf("llama").filter((name) => name !== "lm_head.weight"))).toThrow(
-      /lacks 1 .*: lm_head\.weight;/,
+      /is missing 1 .*: lm_head\.weight;/,
     );
     expect(locate(["a"])).toThrow(CheckpointError);
     const twice = namesOf("llama").flatMap((name) => [name, `copy.${name}`]);

@@ -1,16 +1,15 @@
-// Where a checkpoint stores the weights that a description names: the stem that stands before its decoder's names.
-// Not a reader of weights, nor a check of their shapes.
+// Finds the weights of a decoder among the tensors of a checkpoint, whose names may have a prefix.
 import { CheckpointError, formatSome } from "../../core/index.js";
 import type { DecoderSpec, LinearWeights, NormWeights, StoredWeight } from "./families/spec.js";
 
 export interface WeightNames {
-  /** Name in the description to name in the checkpoint. */
+  /** Name in the checkpoint, by name in the specification. */
   readonly stored: ReadonlyMap<string, string>;
-  /** Tensors of the decoder's layers that the description has no role for, such as a bias that config.json denies. */
+  /** Tensors of the decoder's layers that the specification does not use, such as a bias that config.json turns off. */
   readonly unused: readonly string[];
 }
 
-/** Every weight of a decoder, in the order of the computation; rows of one fused tensor are entries of their own. */
+/** Every weight of a decoder, in the order of computation; rows of a fused tensor are separate entries. */
 export function weightsOf(spec: DecoderSpec): StoredWeight[] {
   const roles = (weights: object): StoredWeight[] =>
     (Object.values(weights) as (LinearWeights | NormWeights)[]).flatMap(({ weight, bias }) =>
@@ -25,9 +24,8 @@ export function weightsOf(spec: DecoderSpec): StoredWeight[] {
 }
 
 /**
- * Finds the weights of a decoder among the tensors of a checkpoint. The stem is read off the names: whatever stands
- * before those of the first layer and of the embedding alike. The head stands beside the decoder or anywhere further
- * out.
+ * Finds the weights of a decoder among the tensors of a checkpoint. The prefix is the one that the names of the first
+ * layer and of the embedding share. The head has the same prefix or a shorter one.
  * @param where names the checkpoint in errors
  * @throws {CheckpointError} if the decoder is not among them, or not all of its weights
  */
@@ -40,9 +38,9 @@ export function locateWeights(spec: DecoderSpec, names: Iterable<string>, where:
     .filter((stem) => there.has(`${stem}${spec.embedding.name}`));
   const [stem] = stems;
   if (stem === undefined || stems.length > 1) {
-    const found = stems.length > 1 ? `under each of ${formatSome(stems)}` : "nowhere";
+    const found = stems.length > 1 ? `under each of ${formatSome(stems)}` : "missing";
     throw new CheckpointError(
-      `${where}: the weights of its decoder (${spec.family}) are looked for by ${spec.embedding.name} and ${probe}, which are there ${found}; they are expected once, under one prefix`,
+      `${where} must have ${spec.embedding.name} and ${probe}, as a ${spec.family} decoder, once under one prefix; they are ${found}`,
       { file: where, tensor: probe },
     );
   }
@@ -54,18 +52,18 @@ export function locateWeights(spec: DecoderSpec, names: Iterable<string>, where:
   const [first] = missing;
   if (first !== undefined) {
     throw new CheckpointError(
-      `${where} lacks ${missing.length} of the ${stored.size} weights of its decoder (${spec.family}): ${formatSome(missing)}; a shard is missing, or config.json is of another model`,
+      `${where} is missing ${missing.length} of the ${stored.size} weights of its decoder (${spec.family}): ${formatSome(missing)}; download the missing shard, or use this model's own config.json`,
       { file: where, tensor: first },
     );
   }
   const used = new Set(stored.values());
-  // Buffers that old checkpoints store: they follow from the configuration.
+  // Old checkpoints store these buffers, which follow from the configuration.
   const isBuffer = (name: string) => name.endsWith("rotary_emb.inv_freq");
   const unused = [...there].filter((name) => name.startsWith(`${stem}layers.`) && !used.has(name) && !isBuffer(name));
   return { stored, unused };
 }
 
-/** "lm_head.weight" beside the decoder or further out; "model.language_model." has it at the very front. */
+/** "lm_head.weight" under the decoder's prefix or a shorter one; beside "model.language_model." it has none. */
 function findHead(name: string, stem: string, there: ReadonlySet<string>): string {
   const parts = stem.split(".").slice(0, -1);
   const places = Array.from({ length: parts.length + 1 }, (_, i) => parts.slice(0, parts.length - i));

@@ -1,5 +1,4 @@
-// What goes wrong with ONNX Runtime: it is not there, it refuses a graph, or a run of it fails.
-// Not for problems of checkpoints or recipes, which have their own classes in core.
+// Errors of ONNX Runtime.
 import { type ErrorWhere, LayergraftError } from "../../core/index.js";
 
 /** A graph that cannot be written, loaded or run. `where.tensor` is the node or tensor with the problem, if that is known. */

@@ -1,5 +1,5 @@
-// Where external initializers stand, in the words of ONNX Runtime: it refuses absolute paths and paths that leave the
-// model's folder, so every model is loaded as if it stood at the root of the drive. Reads no tensor itself.
+// Locations of external initializers. ONNX Runtime refuses absolute paths and paths that leave the model's folder, so
+// every model is loaded as if it were at the root of the drive.
 
 import { realpath } from "node:fs/promises";
 import { parse, relative, sep } from "node:path";
@@ -13,8 +13,8 @@ export function externalRoot(): string {
 
 /**
  * The location of a file for `OnnxModel.external`, relative to `externalRoot`. Symbolic links are resolved, as ONNX
- * Runtime asks that the file itself stands below the root.
- * @throws {RuntimeError} if there is no such file, or it stands on another drive (Windows).
+ * Runtime requires the file itself to be below the root.
+ * @throws {RuntimeError} if there is no such file, or it is on another drive (Windows)
  */
 export async function externalLocation(path: string): Promise<{ readonly location: string }> {
   let file: string;
@@ -22,12 +22,12 @@ export async function externalLocation(path: string): Promise<{ readonly locatio
     file = await realpath(path);
   } catch (error) {
     if (!isSystemError(error, "ENOENT") && !isSystemError(error, "ENOTDIR")) throw error;
-    throw new RuntimeError(`${path} does not exist, and weights of a graph should stand in it`, { file: path }, error);
+    throw new RuntimeError(`${path} does not exist; restore the weight file`, { file: path }, error);
   }
   const root = externalRoot();
   if (parse(file).root.toLowerCase() !== root.toLowerCase()) {
     throw new RuntimeError(
-      `${path} stands on another drive than the working folder, and ONNX Runtime reads weights from one drive only; start from a folder on ${parse(file).root}`,
+      `${path} is on another drive than the working folder, and ONNX Runtime reads weights from one drive only; run from a folder on ${parse(file).root}`,
       { file: path, expected: root, actual: parse(file).root },
     );
   }

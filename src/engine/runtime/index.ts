@@ -1,4 +1,3 @@
-// Running graphs: ONNX models written, loaded into ONNX Runtime, and run. The only folder that knows of onnxruntime.
 export { RuntimeError, RuntimeMissingError } from "./errors.js";
 export { externalLocation, externalRoot } from "./external.js";
 export { loadRuntime } from "./load.js";

@@ -1,5 +1,4 @@
-// Brings ONNX Runtime in, when it is first needed: the only importer of onnxruntime-node. Merging and analysis never
-// come here.
+// Loads ONNX Runtime when it is first needed, as merging and analysis work without it.
 
 import type * as Ort from "onnxruntime-node";
 import { isSystemError } from "../../core/index.js";
@@ -35,7 +34,7 @@ function missing(error: unknown): RuntimeMissingError {
   const notFound = isSystemError(error, "ERR_MODULE_NOT_FOUND") || isSystemError(error, "MODULE_NOT_FOUND");
   if (notFound && message.includes("onnxruntime_binding.node")) {
     return new RuntimeMissingError(
-      `running models needs ONNX Runtime, and the installed onnxruntime-node has no binary for ${here}; ${rest}, models run on linux-x64, linux-arm64, darwin-arm64, win32-x64 and win32-arm64`,
+      `running models needs ONNX Runtime, and the installed onnxruntime-node has no binary for ${here}; ${rest}, binaries exist for linux-x64, linux-arm64, darwin-arm64, win32-x64 and win32-arm64`,
       { actual: here },
       error,
     );

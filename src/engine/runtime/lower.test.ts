@@ -389,5 +389,5 @@ describe("sizes", () => {
 
 it("an operation without a counterpart is refused", () => {
   const node: Node = { id: 0, op: "fold", inputs: [], attributes: {}, dtype: "f32", shape: [] };
-  expect(() => lowerGraph({ y: node })).toThrow(new RuntimeError("the operation fold has no counterpart in ONNX"));
+  expect(() => lowerGraph({ y: node })).toThrow(new RuntimeError("the operation fold has no lowering to ONNX"));
 });

@@ -1,11 +1,10 @@
-// From a graph to an ONNX model: each operation as one or a few nodes of ONNX. Shapes that are known only when the model
-// runs are computed by it from the shapes of its feeds.
+// Lowers a graph to an ONNX model. Shapes that are known only at run time are computed from the shapes of the feeds.
 import { type Dim, multiplyDims, type Node, reachable, symbolsOf, termsOf } from "../graph/index.js";
 import { RuntimeError } from "./errors.js";
 import { LOWERINGS } from "./lowerings.js";
 import { bytesOf, type ExternalData, type OnnxDType, OnnxModel } from "./onnx.js";
 
-/** Where the values of a graph's input stand, if they are not fed: in a file, or in memory. */
+/** Values of an input that is not fed, in a file or in memory. */
 export interface Weight {
   readonly dtype: "f32" | "f16" | "bf16";
   readonly values: ExternalData | Uint8Array;
@@ -17,8 +16,8 @@ export interface LowerOptions {
 }
 
 /**
- * Writes the model that computes some nodes. Sizes may be 0 when it runs, but for products of matrices: ONNX Runtime
- * leaves the result of a transposed or scaled one over no elements as the memory was, and repeats no 1 to 0.
+ * Writes the model that computes these nodes. Sizes may be 0 when it runs, except in matrix products: ONNX Runtime leaves
+ * the result of a transposed or scaled product over no elements uninitialized, and does not broadcast 1 to 0.
  * @param outputs nodes by the names they are fetched by
  * @returns the model file's bytes
  * @throws {RuntimeError} if a size cannot be computed from the feeds, or the model is larger than ONNX files can be
@@ -29,10 +28,10 @@ export function lowerGraph(outputs: Readonly<Record<string, Node>>, options: Low
   return emitter.encode();
 }
 
-/** Computed only where they are read as a whole: some readers need no more than what they are made of. */
-const WHEN_READ: ReadonlySet<string> = new Set(["oneHot"]);
+/** Computed only where they are read, as some readers need only their operands. */
+const LAZY: ReadonlySet<string> = new Set(["oneHot"]);
 
-/** Writes nodes in the order of computation and knows what each graph node is called in the model. */
+/** Writes nodes in the order of computation and knows the name of each in the model. */
 export class Emitter {
   readonly #model = new OnnxModel();
   readonly #names = new Map<Node, string>();
@@ -40,7 +39,7 @@ export class Emitter {
   readonly #once = new Map<string, string>();
   /** Feeds whose shapes hold symbols. */
   readonly #feeds: readonly Node[];
-  /** All nodes that are computed, for lowerings that compute two in one. */
+  /** All nodes, for lowerings that compute two at once. */
   readonly nodes: readonly Node[];
   #count = 0;
 
@@ -49,14 +48,14 @@ export class Emitter {
     const inputs = nodes.filter(({ op }) => op === "input");
     this.#feeds = inputs.filter((node) => !weights.has(node.attributes.name as string));
     for (const node of inputs) this.#input(node, weights.get(node.attributes.name as string));
-    for (const node of nodes) if (node.op !== "input" && !WHEN_READ.has(node.op)) this.#compute(node);
+    for (const node of nodes) if (node.op !== "input" && !LAZY.has(node.op)) this.#compute(node);
   }
 
   #compute(node: Node): string {
     const known = this.#names.get(node);
     if (known !== undefined) return known;
     const lower = node.op === "constant" ? constant : LOWERINGS[node.op];
-    if (!lower) throw new RuntimeError(`the operation ${node.op} has no counterpart in ONNX`);
+    if (!lower) throw new RuntimeError(`the operation ${node.op} has no lowering to ONNX`);
     const name = lower(this, node);
     this.#names.set(node, name);
     return name;
@@ -68,8 +67,8 @@ export class Emitter {
 
   /** The name of a node's value. */
   value(node: Node | undefined): string {
-    const name = node && (WHEN_READ.has(node.op) ? this.#compute(node) : this.#names.get(node));
-    if (name === undefined) throw new RuntimeError(`the operand ${node?.op ?? "that is missing"} is not computed yet`);
+    const name = node && (LAZY.has(node.op) ? this.#compute(node) : this.#names.get(node));
+    if (name === undefined) throw new RuntimeError(`the operand ${node?.op ?? "(missing)"} is not computed yet`);
     return name;
   }
 
@@ -102,7 +101,7 @@ export class Emitter {
     return outputs;
   }
 
-  /** What a key stands for, made once. */
+  /** The value of a key, made once. */
   once(key: string, make: () => string): string {
     const known = this.#once.get(key);
     if (known !== undefined) return known;
@@ -111,12 +110,12 @@ export class Emitter {
     return name;
   }
 
-  /** Says that another node is computed too, under this name. */
-  also(node: Node, name: string): void {
+  /** Names the value of a node that another lowering computed. */
+  define(node: Node, name: string): void {
     this.#names.set(node, name);
   }
 
-  /** A constant of integers, [n] if nothing is said. */
+  /** A constant of integers, by default of shape [n]. */
   integers(values: readonly number[], shape: readonly number[] = [values.length]): string {
     return this.once(`integers ${values.join()} [${shape.join()}]`, () =>
       this.#initializer("i64", shape, bytesOf(BigInt64Array.from(values, BigInt))),
@@ -185,12 +184,12 @@ export class Emitter {
     if (weight.values instanceof Uint8Array) this.#model.initializer(name, weight.dtype, shape, weight.values);
     else this.#model.external(name, weight.dtype, shape, weight.values);
     this.#stored.set(node, name);
-    // Folded when the model is loaded: what is computed with is float32.
+    // ONNX Runtime folds the cast when it loads the model: computation is in float32.
     this.#names.set(node, weight.dtype === "f32" ? name : this.node("Cast", [name], { to: 1 }));
   }
 }
 
-/** ONNX knows names of sizes, but no arithmetic with them. */
+/** ONNX has names of sizes, but no arithmetic with them. */
 function axisName(dim: Dim): number | string {
   return typeof dim === "number" ? dim : String(multiplyDims(dim));
 }

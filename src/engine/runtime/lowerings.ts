@@ -1,11 +1,11 @@
-// How each operation of a graph is said in ONNX (opset 21) and in ONNX Runtime's own operators (com.microsoft).
+// Each operation of a graph in ONNX (opset 21) or in ONNX Runtime's own operators (com.microsoft).
 import type { Dim, Node } from "../graph/index.js";
 import type { Emitter } from "./lower.js";
 import { MICROSOFT } from "./onnx.js";
 
 type Lowering = (emitter: Emitter, node: Node) => string;
 
-/** An operation that has one counterpart, with the same operands. */
+/** An operation with one counterpart, which has the same operands. */
 const direct =
   (opType: string, attributes: Parameters<Emitter["node"]>[2] = {}, domain = ""): Lowering =>
   (emitter, { inputs }) =>
@@ -34,16 +34,16 @@ const sum: Lowering = (emitter, { inputs: [x], attributes }) => {
 
 const reshape: Lowering = (emitter, { inputs: [input], shape }) => {
   const x = input as Node;
-  // Two ways to say a size that is not known need no computation: 0 takes it over from the same place of the operand,
-  // and -1 is found by what is left. -1 cannot be found beside a 0, should that stand for no elements.
-  const said = shape.map((dim, axis) => (typeof dim === "number" ? dim : x.shape[axis] === dim ? 0 : -1));
-  const found = said.filter((size) => size === -1).length;
-  if (shape.includes(0) || found > 1 || (found === 1 && said.includes(0)))
+  // An unknown size needs no computation where it is 0, which copies the operand's size at that axis, or -1, which is
+  // inferred. -1 cannot be inferred beside a 0 that may mean no elements.
+  const target = shape.map((dim, axis) => (typeof dim === "number" ? dim : x.shape[axis] === dim ? 0 : -1));
+  const inferred = target.filter((size) => size === -1).length;
+  if (shape.includes(0) || inferred > 1 || (inferred === 1 && target.includes(0)))
     return withShape(emitter, emitter.value(x), shape);
-  return emitter.node("Reshape", [emitter.value(x), emitter.integers(said)]);
+  return emitter.node("Reshape", [emitter.value(x), emitter.integers(target)]);
 };
 
-/** A value in a shape that is computed first; any of its sizes may be 0. */
+/** A value reshaped to a computed shape, any of whose sizes may be 0. */
 const withShape = (emitter: Emitter, name: string, shape: readonly Dim[]): string =>
   emitter.node("Reshape", [name, emitter.shape(shape)], { allowzero: 1 });
 
@@ -73,7 +73,7 @@ const pad: Lowering = (emitter, { inputs: [input], attributes }) => {
 const expand: Lowering = (emitter, { inputs: [x], shape }) =>
   emitter.node("Expand", [emitter.value(x), emitter.shape(shape)]);
 
-// Rows are taken from the table as it is stored and then cast: a cast of the whole table would be a second copy of it.
+// Rows of the stored table are cast: a cast of the whole table would be a second copy of it.
 const gather: Lowering = (emitter, { inputs: [table, ids] }) => {
   const [stored, whole] = [emitter.stored(table as Node), emitter.value(table)];
   const rows = emitter.node("Gather", [stored, emitter.value(ids)], { axis: 0 });
@@ -94,12 +94,12 @@ const oneHot: Lowering = (emitter, { inputs, attributes, shape }) => {
   const ids = inputs[0] as Node;
   const depth = emitter.size((attributes.shape as readonly Dim[])[0] as Dim);
   const of = (name: string) => emitter.node("OneHot", [name, depth, emitter.floats([0, 1], [2])], { axis: -1 });
-  // ONNX knows no one-hot vector of a single index without axes.
+  // ONNX does not support the one-hot vector of an index without axes.
   if (ids.shape.length > 0) return of(emitter.value(ids));
   return withShape(emitter, of(withShape(emitter, emitter.value(ids), [1])), shape);
 };
 
-/** From the rows of the derivative of a cross-entropy 1 is taken in one place each: no matrix of that size is made for it. */
+/** Minus a one-hot matrix, as in the derivative of a cross-entropy: subtracts 1 in each row without that matrix. */
 const sub: Lowering = (emitter, node) => {
   const [x, y] = node.inputs as [Node, Node];
   const rows = y.inputs[0];
@@ -110,14 +110,14 @@ const sub: Lowering = (emitter, node) => {
   return emitter.node("ScatterElements", [emitter.value(x), column, ones], { axis: 1, reduction: "add" });
 };
 
-/** A reduction's result in its shape: on no rows ONNX Runtime leaves the axis that it was to reduce. */
+/** A reduction's result in its shape: without rows, ONNX Runtime keeps the axis that it should reduce. */
 const reduced = (emitter: Emitter, name: string, shape: readonly Dim[]): string =>
   shape.every((dim) => typeof dim === "number") ? name : withShape(emitter, name, shape);
 
 const argMax: Lowering = (emitter, { inputs: [x], shape }) =>
   reduced(emitter, emitter.node("ArgMax", [emitter.value(x)], { axis: -1, keepdims: 0 }), shape);
 
-// ScatterND adds on several threads and loses sums; ScatterElements adds on one.
+// ScatterND adds on several threads and loses sums; ScatterElements uses one.
 const scatterRows: Lowering = (emitter, { inputs: [ids, values], shape }) => {
   const zeros = emitter.node("Expand", [emitter.floats([0], [1, 1]), emitter.shape(shape)]);
   const column = emitter.node("Unsqueeze", [emitter.value(ids), emitter.integers([1])]);
@@ -138,7 +138,7 @@ const rope: Lowering = (emitter, { inputs, attributes }) => {
   );
 };
 
-/** The norm and, where it is asked for too, 1 over the root mean square: one node of ONNX Runtime gives both. */
+/** The norm and, where it is needed, 1 over the root mean square: one node of ONNX Runtime computes both. */
 const rmsNorm: Lowering = (emitter, node) => {
   const [x, weight] = node.inputs;
   const epsilon = node.attributes.epsilon as number;
@@ -151,7 +151,7 @@ const rmsNorm: Lowering = (emitter, node) => {
     [emitter.value(x), emitter.value(weight)],
     { axis: -1, epsilon: { float: epsilon }, stash_type: 1 },
   );
-  if (inverse && r !== undefined) emitter.also(inverse, r);
+  if (inverse && r !== undefined) emitter.define(inverse, r);
   return y as string;
 };
 

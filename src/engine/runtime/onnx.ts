@@ -6,7 +6,7 @@ import { ProtoWriter } from "./protobuf.js";
 
 /**
  * Version of ONNX's own operators: Gelu needs 20, and 21 is the one that IR version 10 came with. ONNX Runtime 1.30
- * computes and fuses what we write of 21, 23 and 24 alike; the older runs on older releases too.
+ * runs and fuses our graphs of opset 21, 23 and 24 in the same way; the oldest also runs on older releases.
  */
 const OPSET_VERSION = 21;
 /** The file format that came with opset 21 (ONNX 1.16). */
@@ -53,9 +53,9 @@ export class OnnxModel {
   }
 
   /**
-   * Appends a node; nodes come in the order in which they can be computed. The node is called as its first output.
-   * @param inputs names, "" for an optional input that is left out
-   * @param outputs names, "" for an optional output that is not wanted
+   * Appends a node, in the order of computation. It is named after its first output.
+   * @param inputs names, "" for an optional input that is omitted
+   * @param outputs names, "" for an optional output that is omitted
    * @param domain default ai.onnx
    * @throws {RuntimeError} if an attribute is not an integer where it should be
    */
@@ -91,7 +91,7 @@ export class OnnxModel {
   }
 
   /**
-   * A constant whose values are stored in a file.
+   * A constant whose values are in a file.
    * @throws {RuntimeError} if the length does not match dtype and shape
    */
   external(name: string, dtype: OnnxDType, shape: Shape, { location, offset, length }: ExternalData): void {
@@ -106,7 +106,7 @@ export class OnnxModel {
     this.#graph.message(5, tensor);
   }
 
-  /** An input of the model. Extents are numbers, or names for those known only at a run; equal names, equal extents. */
+  /** An input of the model. Extents are numbers, or names where they are known only at run time; equal names are equal extents. */
   input(name: string, dtype: OnnxDType, shape: readonly (number | string)[]): void {
     this.#graph.message(11, encodeValueInfo(name, dtype, shape));
   }
@@ -117,8 +117,8 @@ export class OnnxModel {
   }
 
   /**
-   * The model as a file's bytes (ModelProto).
-   * @throws {RuntimeError} if they would be more than 2 GiB, the most that ONNX files hold.
+   * The bytes of the model file (ModelProto).
+   * @throws {RuntimeError} if they exceed 2 GiB, the limit of ONNX files
    */
   encode(): Uint8Array {
     const model = new ProtoWriter();

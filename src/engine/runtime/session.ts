@@ -7,7 +7,7 @@ import { externalRoot } from "./external.js";
 import { loadRuntime, type Ort } from "./load.js";
 
 export interface SessionOptions {
-  /** Threads that share the work of one operator; default the machine's available cores. One makes sums reproducible. */
+  /** Threads that share the work of one operator; default the machine's available cores. With one, sums are reproducible. */
   readonly threads?: number | undefined;
   /** Execution providers in order of preference, such as ["cuda", "cpu"]; default ["cpu"]. */
   readonly providers?: readonly string[] | undefined;
@@ -44,10 +44,10 @@ const TYPES = { f32: "float32", i64: "int64", bool: "bool" } as const;
 const SILENT = 4;
 
 /**
- * Loads a graph. Its bytes are read during the call only: they can be dropped afterwards.
- * @param model a ModelProto, as `OnnxModel.encode` makes it
- * @throws {RuntimeMissingError} if ONNX Runtime is not there.
- * @throws {RuntimeError} if it refuses the graph.
+ * Loads a graph. Its bytes are only read during the call.
+ * @param model a ModelProto from `OnnxModel.encode`
+ * @throws {RuntimeMissingError} if ONNX Runtime is not installed
+ * @throws {RuntimeError} if it refuses the graph
  */
 export async function openSession(model: Uint8Array, options: SessionOptions = {}): Promise<Session> {
   const ort = await loadRuntime();
@@ -149,7 +149,7 @@ function refusal(ort: typeof Ort, error: unknown, providers: readonly string[]):
   );
 }
 
-/** An error of ONNX Runtime as one of ours: its first line without paths of its own source, and the node it names. */
+/** Converts an error of ONNX Runtime: its first line without paths of its source, and the node it names. */
 function explain(error: unknown, what: string): RuntimeError {
   const message = error instanceof Error ? error.message : String(error);
   const node =

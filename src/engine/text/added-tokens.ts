@@ -1,16 +1,16 @@
-// Added tokens: found in a text before the model sees it. Follows AddedVocabulary of Hugging Face `tokenizers`
-// (src/tokenizer/added_vocabulary.rs at 3ba8ad0). Not the model's own vocabulary.
+// Added tokens, which are matched in a text before the model sees it. Follows AddedVocabulary of Hugging Face
+// `tokenizers` (src/tokenizer/added_vocabulary.rs at 3ba8ad0).
 import { type AddedToken, type CheckedJson, highest } from "./tokenizer-json.js";
 import { listedTokens, type NamedToken, type TokenizerSettings } from "./tokenizer-settings.js";
 import { longest, Trie } from "./trie.js";
 import { endsWithWord, isSpace, startsWithWord } from "./unicode.js";
 
-/** An added token with the text it is matched as, and decoded from: its content, normalized where it says so. */
+/** An added token with its text for matching and decoding: the content, normalized where `normalized` is set. */
 interface Added extends AddedToken {
   pattern: string;
 }
 
-/** A stretch of text, or an added token found in it. */
+/** A piece of a text: plain text, or an added token. */
 export interface Section {
   readonly text: string;
   /** Id of the added token; undefined for plain text. */
@@ -24,8 +24,9 @@ export class AddedTokens {
   #normalized = new Trie<Added>();
 
   /**
-   * Those of a tokenizer.json, and those that settings add to them. As in transformers, a token that settings name
-   * counts as special, and one without an id gets that of the vocabulary, or the first that is free after all others.
+   * Tokens of a tokenizer.json, and those that settings add. As in transformers, a token that settings name is special,
+   * and one without an id gets that of the vocabulary, or the next free one.
+   * `normalizeWith` must be called before use.
    */
   constructor(json: CheckedJson, named: ReadonlyMap<string, NamedToken>, settings: TokenizerSettings) {
     for (const token of json.added) this.#set(token);
@@ -49,7 +50,7 @@ export class AddedTokens {
     this.byContent.set(added.content, added);
   }
 
-  /** Says how texts are normalized, and so what tokens that are looked for in normalized text look like there. */
+  /** Sets how texts are normalized, and normalizes the tokens that are matched in normalized text. */
   normalizeWith(normalize: (texts: readonly string[]) => string[]): void {
     this.#plain = new Trie();
     this.#normalized = new Trie();
@@ -61,12 +62,12 @@ export class AddedTokens {
     }
   }
 
-  /** Splits a text at the tokens that are looked for before it is normalized. */
+  /** Splits a text at the tokens that are matched before normalization. */
   split(text: string): Section[] {
     return splitAt(this.#plain, text);
   }
 
-  /** Splits normalized text at the tokens that are looked for in it. */
+  /** Splits normalized text at the tokens that are matched in it. */
   splitNormalized(text: string): Section[] {
     return splitAt(this.#normalized, text);
   }
@@ -76,8 +77,8 @@ function splitAt(trie: Trie<Added>, text: string): Section[] {
   if (trie.isEmpty) return text === "" ? [] : [{ text, id: undefined }];
   const sections: Section[] = [];
   let done = 0;
-  // Where the blanks end that were last passed.
-  let blanksEnd = 0;
+  // End of the last white space that was skipped; no run is scanned twice.
+  let spaceEnd = 0;
   for (let from = 0; from < text.length; ) {
     const found = longest(trie.root, text, from);
     if (!found) {
@@ -91,9 +92,9 @@ function splitAt(trie: Trie<Added>, text: string): Section[] {
     if (token.singleWord && (endsWithWord(text.slice(0, start)) || startsWithWord(text.slice(end)))) continue;
     if (token.lstrip) while (start > done && isSpace(text[start - 1])) start--;
     if (token.rstrip) {
-      blanksEnd = Math.max(blanksEnd, end);
-      while (isSpace(text[blanksEnd])) blanksEnd++;
-      end = blanksEnd;
+      spaceEnd = Math.max(spaceEnd, end);
+      while (isSpace(text[spaceEnd])) spaceEnd++;
+      end = spaceEnd;
     }
     if (done < start) sections.push({ text: text.slice(done, start), id: undefined });
     sections.push({ text: text.slice(start, end), id: token.id });

@@ -1,20 +1,19 @@
-// Parts of a tokenizer.json said again so that @huggingface/tokenizers 0.2.0 does what `tokenizers` does with the original.
-// Not a normalizer or a splitter itself: what has no exact equivalent is refused, not approximated.
+// Translates parts of a tokenizer.json so that @huggingface/tokenizers 0.2.0 does what `tokenizers` does with the original.
+// Parts without an exact equivalent are refused.
 import { isObject } from "../../core/index.js";
 import { countField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
 import { escapePattern, WORD_CLASS } from "./unicode.js";
 
-// ASCII punctuation and Unicode's class P: what `tokenizers` takes for punctuation.
+// Punctuation in `tokenizers`: that of ASCII, and Unicode's class P.
 const PUNCTUATION = "[\\p{P}!-/:-@\\[-`{-~]";
 
-// GPT-2's pattern, which a ByteLevel pre-tokenizer splits by unless it is told not to (pre_tokenizers/byte_level.rs).
+// GPT-2's pattern, the default of the ByteLevel pre-tokenizer (pre_tokenizers/byte_level.rs).
 const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-/** A normalizer in words that the package takes as `tokenizers` takes the original. */
-export function sayNormalizer(part: Part): Part {
+export function translateNormalizer(part: Part): Part {
   switch (part.type) {
     case "Sequence":
-      return { ...part, normalizers: partsOf(part.normalizers, "normalizers").map(sayNormalizer) };
+      return { ...part, normalizers: partsOf(part.normalizers, "normalizers").map(translateNormalizer) };
     case "Replace":
       return replacement(part);
     case "Prepend":
@@ -28,24 +27,23 @@ export function sayNormalizer(part: Part): Part {
 }
 
 /**
- * Puts a content before a text that starts with such a character. The pattern takes that character: V8 finds a pattern
- * of no width after `\A` between the halves of a surrogate pair too.
+ * Puts a content before a text that starts with such a character. The pattern includes the character, as V8 also matches
+ * an empty pattern after `\A` between the halves of a surrogate pair.
  */
 function prepend(content: string, first: string): Part {
   return { type: "Replace", pattern: { Regex: `\\A(${first})` }, content: `${content}$1` };
 }
 
-/** JavaScript's trim also takes U+FEFF, which is not white space. */
+/** JavaScript's trim also removes U+FEFF, which is not white space. */
 function strips(part: Part): Part[] {
   const strip = (pattern: string): Part => ({ type: "Replace", pattern: { Regex: pattern }, content: "" });
   return [...(part.strip_left ? [strip("\\A\\s+")] : []), ...(part.strip_right ? [strip("\\s+\\z")] : [])];
 }
 
-/** A pre-tokenizer in words that the package takes as `tokenizers` takes the original. */
-export function sayPreTokenizer(part: Part): Part {
+export function translatePreTokenizer(part: Part): Part {
   switch (part.type) {
     case "Sequence":
-      return sequence(partsOf(part.pretokenizers, "pretokenizers").map(sayPreTokenizer));
+      return sequence(partsOf(part.pretokenizers, "pretokenizers").map(translatePreTokenizer));
     case "Split":
       return split(patternOf(part), textField(part, "behavior"), part.invert === true);
     case "Whitespace":
@@ -76,8 +74,8 @@ function sequence(pretokenizers: Part[]): Part {
 }
 
 /**
- * A split by a regular expression. The package has the behaviours Isolated and Removed only; the others are said as a
- * pattern whose matches are the wanted pieces: after the last match, a gap is what starts where the pattern does not.
+ * A split by a regular expression. The package only supports the behaviors Isolated and Removed; for the others, the
+ * pattern matches the whole pieces. A gap is text in which the pattern does not match.
  */
 function split(pattern: string, behavior: string, invert = false): Part {
   const isolated = (regex: string): Part => ({ type: "Split", pattern: { Regex: regex }, behavior: "Isolated" });
@@ -101,7 +99,7 @@ function split(pattern: string, behavior: string, invert = false): Part {
   }
 }
 
-/** What a text or a regular expression to search for is as a regular expression. */
+/** The pattern of a part as a regular expression. */
 function patternOf(part: Part): string {
   const { pattern } = part;
   if (isObject(pattern) && typeof pattern.Regex === "string") return pattern.Regex;
@@ -109,7 +107,7 @@ function patternOf(part: Part): string {
   throw problem(`the pattern of ${part.type} is neither a String nor a Regex`, "pattern");
 }
 
-/** A replacement, with a content that JavaScript does not read references such as `$&` into. */
+/** A replacement; its content has no references such as `$&` for JavaScript. */
 export function replacement(part: Part): Part {
   return { type: "Replace", pattern: { Regex: patternOf(part) }, content: literal(textField(part, "content")) };
 }
@@ -118,20 +116,20 @@ function literal(content: string): string {
   return content.replaceAll("$", "$$$$");
 }
 
-/** When a metaspace is put before the first character; files of early versions say it as `add_prefix_space`. */
+/** When a metaspace is put before the first character; early versions have `add_prefix_space`. */
 export function prependScheme(part: Part): string {
   if (part.add_prefix_space === false) return "never";
   return textField(part, "prepend_scheme", "always");
 }
 
-/** Metaspace, and the split before each metaspace, which the package leaves out. */
+/** Metaspace, and the split before each metaspace, which the package lacks. */
 function metaspace(part: Part): Part {
   const sign = textField(part, "replacement", "▁");
   const spaces: Part = { type: "Metaspace", replacement: sign, prepend_scheme: prependScheme(part) };
   return part.split === false ? spaces : sequence([spaces, split(escapePattern(sign), "MergedWithNext")]);
 }
 
-/** ByteLevel, its split said as one: `\s` of the package's own pattern is JavaScript's. */
+/** ByteLevel with a split of its own: `\s` in the package's pattern is JavaScript's. */
 function byteLevel(part: Part): Part {
   const bytes: Part = { type: "ByteLevel", add_prefix_space: false, use_regex: false };
   return sequence([

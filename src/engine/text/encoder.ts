@@ -1,9 +1,8 @@
-// Text to ids: added tokens, normalization, splitting, the model, and what the post-processor puts around it.
-// The pieces of the model, regular expressions and normal forms are @huggingface/tokenizers'; the way through is ours,
-// as its own differs from `tokenizers` in added tokens, unknown ones and byte fallback.
+// Text to ids. The model, regular expressions and normal forms are @huggingface/tokenizers'. The pipeline is ours, as
+// theirs differs from `tokenizers` in added tokens, unknown tokens and byte fallback.
 import { CheckpointError, isObject, own } from "../../core/index.js";
 import type { AddedTokens } from "./added-tokens.js";
-import { sayNormalizer, sayPreTokenizer } from "./dialect.js";
+import { translateNormalizer, translatePreTokenizer } from "./dialect.js";
 import { makeParts } from "./package.js";
 import { type CheckedJson, idField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
 import { makeNormalizer, makeSplitter } from "./trusted.js";
@@ -20,13 +19,13 @@ export class Encoder {
   readonly #split: (text: string, isFirst: boolean) => string[];
   readonly #idsOf: (word: string) => number[];
 
-  /** @throws {CheckpointError} if a part is not valid or not supported. */
+  /** @throws {CheckpointError} if a part is not valid or not supported */
   constructor(json: CheckedJson, added: AddedTokens) {
     this.#added = added;
     this.#vocabulary = json.vocabulary;
     for (const [token, id] of json.vocabulary) this.#tokens[id] = token;
-    this.#normalize = makeNormalizer(json.normalizer, json.normalizer && sayNormalizer(json.normalizer));
-    this.#split = makeSplitter(json.preTokenizer, json.preTokenizer && sayPreTokenizer(json.preTokenizer));
+    this.#normalize = makeNormalizer(json.normalizer, json.normalizer && translateNormalizer(json.normalizer));
+    this.#split = makeSplitter(json.preTokenizer, json.preTokenizer && translatePreTokenizer(json.preTokenizer));
     this.#idsOf = idsByModel(json);
     added.normalizeWith(this.#normalize);
     [this.before, this.after] = surroundings(json, (token) => added.byContent.get(token)?.id ?? this.idOf(token));
@@ -40,7 +39,7 @@ export class Encoder {
     return this.#tokens[id];
   }
 
-  /** Ids of a text, without what the post-processor adds. */
+  /** Ids of a text, without those of the post-processor. */
   encode(text: string): number[] {
     const ids: number[] = [];
     let isFirst = true;
@@ -66,7 +65,7 @@ function idsByModel(json: CheckedJson): (word: string) => number[] {
   const orUnknown = (id: number | undefined, word: string): number => {
     if (id !== undefined) return id;
     if (unknown !== undefined) return unknown;
-    throw new CheckpointError(`the tokenizer has no token for ${JSON.stringify(word)}, and none for the unknown`);
+    throw new CheckpointError(`the tokenizer has no token for ${JSON.stringify(word)} and no unknown token`);
   };
   const bytesOf = settings.byte_fallback === true ? byteIds(vocabulary) : () => undefined;
   switch (settings.type) {
@@ -82,7 +81,7 @@ function idsByModel(json: CheckedJson): (word: string) => number[] {
     }
     case "Unigram": {
       const piecesOf = unigramPieces(settings.vocab as [string, number][]);
-      // Neighbours that are unknown are one unknown token, or the bytes of all of them.
+      // Adjacent unknown pieces are one unknown token, or the bytes of all of them.
       return (word) =>
         joinUnknown(piecesOf(word), vocabulary).flatMap((piece) => {
           const id = vocabulary.get(piece);
@@ -98,7 +97,7 @@ function idsByModel(json: CheckedJson): (word: string) => number[] {
   }
 }
 
-/** Id of the token for what the vocabulary lacks. */
+/** Id of the unknown token. */
 function unknownOf({ model, vocabulary }: CheckedJson): number | undefined {
   if (model.type !== "Unigram") {
     return model.unk_token === undefined || model.unk_token === null
@@ -123,7 +122,7 @@ function joinUnknown(pieces: string[], vocabulary: ReadonlyMap<string, number>):
   return joined;
 }
 
-/** The ids of a text's bytes, where the vocabulary has them all (models/unigram/model.rs). */
+/** The ids of a text's bytes, if the vocabulary has all of them (models/unigram/model.rs). */
 function byteIds(vocabulary: ReadonlyMap<string, number>): (text: string) => number[] | undefined {
   const ids = Array.from({ length: 256 }, (_, byte) =>
     vocabulary.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`),
@@ -134,7 +133,7 @@ function byteIds(vocabulary: ReadonlyMap<string, number>): (text: string) => num
   };
 }
 
-/** What a post-processor puts before and after a single text. */
+/** Ids that a post-processor puts before and after a single text. */
 function surroundings(json: CheckedJson, idOf: (token: string) => number | undefined): [number[], number[]] {
   const [before, after]: [number[], number[]] = [[], []];
   const add = (part: Part) => {
@@ -173,7 +172,7 @@ function checkCount(added: number): void {
   }
 }
 
-/** A special token that is given with its id. */
+/** The id of a pair [token, id]. */
 function pairId(pair: unknown): number {
   if (!Array.isArray(pair)) throw problem("a post-processor's special token is not [token, id]", "post_processor");
   return idField(pair[1], String(pair[0]));
@@ -189,7 +188,7 @@ function template(part: Part, idOf: (token: string) => number | undefined): [num
     else side++;
     checkCount(sides[0].length + sides[1].length);
   }
-  if (side !== 1) throw problem("the template of a post-processor does not hold the text once", "post_processor");
+  if (side !== 1) throw problem("the template of a post-processor must contain the text once", "post_processor");
   return sides;
 }
 
@@ -197,6 +196,6 @@ function specialIds(part: Part, token: string, idOf: (token: string) => number |
   const listed = isObject(part.special_tokens) ? own(part.special_tokens, token) : undefined;
   if (isObject(listed) && Array.isArray(listed.ids)) return listed.ids.map((id: unknown) => idField(id, token));
   const id = idOf(token);
-  if (id === undefined) throw problem(`a post-processor adds ${token}, which is no token`, "post_processor");
+  if (id === undefined) throw problem(`a post-processor adds ${token}, which is not a token`, "post_processor");
   return [id];
 }

@@ -1,20 +1,19 @@
-// Functions of the guarded process: what is a stranger's of chat templates and tokenizers. Their parsed forms are kept
-// between calls.
+// Functions of the guarded process that run templates and regular expressions of models.
 import { type Program, parseTemplate } from "./jinja.js";
 import { makeParts } from "./package.js";
 import { formatTime } from "./strftime.js";
 
-/** The text, or the words with which the template refuses its messages. */
+/** The text, or the reason why the template refuses the messages. */
 export type Rendered = { readonly text: string } | { readonly refusal: string };
 
-/** Characters of what a template says; published ones say a sentence. */
+/** Most characters of a reason; published templates have a sentence. */
 const MOST_REFUSAL = 1000;
 
-/** What the template itself raised. */
+/** Raised by the template. */
 class Refusal extends Error {}
 
-/** Keeps the last results; a training or an evaluation uses one or two. */
-function remember<T>(make: (key: string) => T): (key: string) => T {
+/** Caches a few results; a run uses one or two. */
+function memoize<T>(make: (key: string) => T): (key: string) => T {
   const kept = new Map<string, T>();
   return (key) => {
     const value = kept.get(key) ?? make(key);
@@ -24,7 +23,7 @@ function remember<T>(make: (key: string) => T): (key: string) => T {
   };
 }
 
-const programOf = remember<Program>(parseTemplate);
+const programOf = memoize<Program>(parseTemplate);
 
 /** @throws {Error} if the template is not valid */
 export function checkTemplate(source: string): void {
@@ -40,7 +39,7 @@ export function renderTemplate(source: string, scope: Readonly<Record<string, un
   }
 }
 
-const partsOf = remember((json) => makeParts(JSON.parse(json) as Parameters<typeof makeParts>[0]));
+const partsOf = memoize((json) => makeParts(JSON.parse(json) as Parameters<typeof makeParts>[0]));
 
 /** @param normalizer JSON of the part */
 export function normalize(normalizer: string, texts: readonly string[]): string[] {
@@ -57,7 +56,7 @@ export function split(preTokenizer: string, text: string, isFirst: boolean): str
 // The bound of Jinja's sandbox (sandbox.py, MAX_RANGE), which transformers renders in.
 const MOST_RANGE = 100_000;
 
-/** What templates may call. The package's own set would bind strftime_now to the clock. */
+/** Globals of templates. The package's own would bind strftime_now to the clock. */
 function builtIns(now: Date): Record<string, unknown> {
   const constants = { true: true, false: false, none: null, True: true, False: false, None: null };
   return {

@@ -88,7 +88,7 @@ describe("broken tokenizers", () => {
     const json = { ...tokenizerJson("words"), normalizer: { type: "Replace", pattern, content: "b" } };
     const text = `${"a".repeat(60)}!`;
     expect(() => new JsonTokenizer(json).encode(text)).toThrow(
-      /^the tokenizer took longer than 0\.\d+ s over "a{40}\.\.\."; an expression in its tokenizer\.json is broken/,
+      /^the tokenizer took longer than 0\.\d+ s on "a{40}\.\.\."; an expression in its tokenizer\.json is broken/,
     );
     const decoding = new JsonTokenizer({
       ...tokenizerJson("words"),
@@ -172,7 +172,7 @@ describe("broken tokenizers", () => {
     ],
   ])("do not lengthen without bound what they encode: %s", (_, parts) => {
     expect(() => new JsonTokenizer({ ...words, ...parts }).encode("aé a")).toThrow(
-      /^the tokenizer made \d{5} characters over "aé a"; an expression in its tokenizer.json is broken/,
+      /^the tokenizer made \d{5} characters on "aé a"; an expression in its tokenizer.json is broken/,
     );
   });
 
@@ -189,14 +189,14 @@ describe("broken tokenizers", () => {
       special_tokens: { x: { ids: Array.from({ length: ids }, () => 1) } },
     });
     expect(refusal({ post_processor: template(1, 1_000_000) })).toThrow(
-      "its post_processor holds more than 10000 values",
+      "its post_processor has more than 10000 values",
     );
     const many = "its post-processor adds more than 1000 tokens to a text";
     expect(refusal({ post_processor: template(11, 100) })).toThrow(many);
     const processors = Array.from({ length: 11 }, () => template(1, 100));
     expect(refusal({ post_processor: { type: "Sequence", processors } })).toThrow(many);
     expect(refusal({ model: { ...words.model, unk_token: "x".repeat(10_001) } })).toThrow(
-      "its model holds a text of 10001 characters; at most 10000 are supported",
+      "its model has a text of 10001 characters; at most 10000 are supported",
     );
   });
 
@@ -268,7 +268,7 @@ describe("broken templates", () => {
 
   it("of 30 MB are refused before they are parsed", () => {
     expect(() => makeChatTemplate("x".repeat(30_000_000))).toThrow(
-      "the chat template has 30000000 characters; at most 1000000 are read. Replace it by the template of the original model",
+      "the chat template has 30000000 characters; at most 1000000 are supported. Replace it with the template of the original model",
     );
   });
 });

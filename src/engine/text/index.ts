@@ -1,5 +1,3 @@
-// Text: tokenizers and chat templates of checkpoints.
-
 export {
   type ChatMessage,
   type ChatTemplate,

@@ -1,5 +1,4 @@
-// Jinja as Python has it, on top of @huggingface/jinja: parses a template, and mends what that package does otherwise.
-// The only importer of it. Not what chat templates are given to work with: template.ts has that.
+// Parses Jinja templates with @huggingface/jinja 0.5, and fixes where it differs from Python's Jinja.
 import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 import { isSpace } from "./unicode.js";
 
@@ -15,11 +14,11 @@ export interface Program {
 }
 
 /**
- * Parses a template, with trim_blocks and lstrip_blocks, as transformers does.
- * @throws {Error} if it is not valid.
+ * Parses a template with trim_blocks and lstrip_blocks, as transformers does.
+ * @throws {Error} if it is not valid
  */
 export function parseTemplate(source: string): Program {
-  const program = mend(parse(tokenize(mendText(source), { trim_blocks: true, lstrip_blocks: true })) as Node);
+  const program = fixNode(parse(tokenize(fixText(source), { trim_blocks: true, lstrip_blocks: true })) as Node);
   return {
     render: (scope) => {
       const environment = new Environment();
@@ -30,30 +29,30 @@ export function parseTemplate(source: string): Program {
   };
 }
 
-/** Every kind of line end as one; and blanks that `{%+` and `+%}` keep, which the package does not know, said as text. */
-function mendText(source: string): string {
+/** Unifies line ends, and writes white space that `{%+` and `+%}` keep as text, as the package does not support them. */
+function fixText(source: string): string {
   return source
     .replace(/\r\n?/g, "\n")
     .replace(/\+%\}(\n?)/g, (_, line: string) => (line === "" ? "%}" : "%}{{ '\\n' }}"))
     .replace(/^([ \t]*)\{%\+/gm, (_, blanks: string) => (blanks === "" ? "{%" : `{{ '${blanks}' }}{%`));
 }
 
-// No template can call it: a name with a dollar does not parse.
+// Templates cannot call it: a name with a dollar does not parse.
 const STRIP = "strip$";
 
 const SIDES: readonly unknown[] = ["strip", "lstrip", "rstrip"];
 
 /**
- * Sends `text.strip(characters)` and `text | trim(characters)` to our strip: the package strips white space whatever the
- * characters are, and takes U+FEFF for white space.
+ * Replaces `text.strip(characters)` and `text | trim(characters)` with our strip: the package ignores the characters, and
+ * treats U+FEFF as white space.
  */
-function mend(value: Node): Node;
-function mend(value: unknown): unknown;
-function mend(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map((item: unknown) => mend(item));
-  if (value instanceof Map) return new Map([...value].map(([key, item]) => [mend(key), mend(item)]));
+function fixNode(value: Node): Node;
+function fixNode(value: unknown): unknown;
+function fixNode(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((item: unknown) => fixNode(item));
+  if (value instanceof Map) return new Map([...value].map(([key, item]) => [fixNode(key), fixNode(item)]));
   if (!isNode(value)) return value;
-  for (const [field, inner] of Object.entries(value)) value[field] = mend(inner);
+  for (const [field, inner] of Object.entries(value)) value[field] = fixNode(inner);
   const { type, callee, filter } = value;
   if (type === "CallExpression" && isNode(callee) && callee.type === "MemberExpression" && callee.computed === false) {
     const { property, object } = callee;
@@ -79,23 +78,23 @@ function callStrip(text: unknown, side: string, args: unknown): Node {
   return call;
 }
 
-/** What Python takes for white space (str.isspace): Unicode's, and the separators U+001C to U+001F. */
+/** White space in Python (str.isspace): Unicode's, and the separators U+001C to U+001F. */
 function isPythonSpace(unit: string): boolean {
   return isSpace(unit) || (unit >= "\u001c" && unit <= "\u001f");
 }
 
-/** Python's str.strip and its likes; as a filter, Jinja's trim, which takes what is not a string as one. */
+/** Python's str.strip, lstrip and rstrip, and Jinja's filter trim. */
 function strip(side: string, value: unknown, characters: unknown): string {
   if (typeof value !== "string") {
     if (side === "trim" && value === undefined) return "";
     throw new Error(`${side} takes a text`);
   }
   const units = [...value];
-  const goes = (unit: string | undefined) =>
+  const isStripped = (unit: string | undefined) =>
     unit !== undefined && (typeof characters === "string" ? characters.includes(unit) : isPythonSpace(unit));
   let start = 0;
   let end = units.length;
-  if (side !== "rstrip") while (start < end && goes(units[start])) start++;
-  if (side !== "lstrip") while (end > start && goes(units[end - 1])) end--;
+  if (side !== "rstrip") while (start < end && isStripped(units[start])) start++;
+  if (side !== "lstrip") while (end > start && isStripped(units[end - 1])) end--;
   return units.slice(start, end).join("");
 }

@@ -1,14 +1,14 @@
-// The chat template of a checkpoint folder: from files of its own, else from tokenizer_config.json.
-// Not chat_template.json, which belongs to processors of images and sound.
+// The chat template of a checkpoint folder: from its own files, else from tokenizer_config.json. Not chat_template.json,
+// which belongs to processors of images and sound.
 
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { CheckpointError, closest, exists, isFile, isObject } from "../../core/index.js";
+import { CheckpointError, didYouMean, exists, isFile, isObject } from "../../core/index.js";
 import { type ChatTemplate, makeChatTemplate } from "./chat-template.js";
 import { readSettings } from "./load.js";
 import { templateVariables } from "./tokenizer-settings.js";
 
-// A character more than the longest template has in UTF-8, so that makeChatTemplate refuses what is longer.
+// Enough for a character more than makeChatTemplate accepts.
 const MOST_BYTES = 4_000_004;
 
 const FILE = "chat_template.jinja";
@@ -20,12 +20,12 @@ interface Source {
 }
 
 /**
- * Loads the chat template of a folder, or undefined where it has none.
+ * Loads the chat template of a folder; undefined where it has none.
  *
- * As in transformers, `chat_template.jinja` and `additional_chat_templates/*.jinja` go before `chat_template` of
+ * As in transformers, `chat_template.jinja` and `additional_chat_templates/*.jinja` override `chat_template` of
  * tokenizer_config.json, which is one template or a list of named ones.
- * @param options.name which of several; default "default"
- * @throws {CheckpointError} if the named one is not there, none is named and none is the default, or it is not valid.
+ * @param options.name name of a template; default "default"
+ * @throws {CheckpointError} if there is no template of this name, or it is not valid
  */
 export async function loadChatTemplate(
   folder: string,
@@ -81,11 +81,10 @@ function templatesOfSettings(value: unknown, file: string): Map<string, Source> 
 }
 
 function unknownTemplate(folder: string, name: string | undefined, names: string[]): CheckpointError {
-  const known = `it has ${names.sort().join(", ")}`;
+  const known = names.sort().join(", ");
   if (name === undefined) {
-    return new CheckpointError(`${folder} has no default chat template; name one: ${known}`, { file: folder });
+    return new CheckpointError(`${folder} has no default chat template; choose one of ${known}`, { file: folder });
   }
-  const hint = closest(name, names);
-  const advice = hint === undefined ? known : `did you mean ${hint}?`;
-  return new CheckpointError(`${folder} has no chat template named ${name}; ${advice}`, { file: folder });
+  const advice = didYouMean(name, names) || `; it has ${known}`;
+  return new CheckpointError(`${folder} has no chat template named ${name}${advice}`, { file: folder });
 }

@@ -1,4 +1,4 @@
-// Tokenizers and templates of folders: which file says what, and what is said where one is missing or wrong.
+// Tokenizers and templates of folders: which file has what, and errors where one is missing or wrong.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -74,10 +74,10 @@ describe("the tokenizer of a folder", () => {
     await refused(folder({ "config.json": {} }), /has no tokenizer\.json; copy tokenizer\.json and tokenizer_config/);
     await refused(
       folder({ "vocab.json": {}, "tokenizer.model": "" }),
-      /has tokenizer\.model, vocab\.json, which transformers turns into one: AutoTokenizer/,
+      /convert its tokenizer\.model, vocab\.json with transformers: AutoTokenizer/,
     );
     await refused(folder({ "tokenizer.json": "{" }), /tokenizer\.json is not valid JSON/);
-    await refused(folder({ "tokenizer.json": [] }), /does not hold a JSON object/);
+    await refused(folder({ "tokenizer.json": [] }), /does not contain a JSON object/);
     await refused(folder({ "tokenizer.json": {} }), /tokenizer\.json: the tokenizer cannot be used: .* has no model/);
     await refused(folder({ "tokenizer.json": llama3, "tokenizer_config.json": "x" }), /tokenizer_config\.json is not/);
   });
@@ -108,7 +108,7 @@ describe("the chat template of a folder", () => {
     );
     await expect(loadChatTemplate(path, { name: "rag" })).rejects.toThrow(/it has default, tool_use/);
     const nameless = folder({ "tokenizer_config.json": { chat_template: chat_template.slice(1) } });
-    await expect(loadChatTemplate(nameless)).rejects.toThrow(/no default chat template; name one: it has tool_use/);
+    await expect(loadChatTemplate(nameless)).rejects.toThrow(/no default chat template; choose one of tool_use/);
   });
 
   it("is that of files of its own before that of its settings", async () => {
@@ -123,7 +123,7 @@ describe("the chat template of a folder", () => {
     await expect(loadChatTemplate(path, { name: "notes" })).rejects.toThrow(/it has default, rag/);
   });
 
-  it("is named in what is said of it", async () => {
+  it("is named in its errors", async () => {
     const broken = folder({ "chat_template.jinja": "{{" });
     await expect(loadChatTemplate(broken)).rejects.toThrow(/the chat template of model-\d+ is not valid: /);
     const odd = folder({ "tokenizer_config.json": { chat_template: [{ name: "default" }] } });

@@ -1,23 +1,22 @@
 // The tokenizer of a checkpoint folder, from the files that transformers saves.
-// Not chat templates: load-template.ts has those.
 
 import { join } from "node:path";
 import { CheckpointError, exists, readJsonObject } from "../../core/index.js";
 import { JsonTokenizer, type Tokenizer } from "./tokenizer.js";
 import type { TokenizerSettings } from "./tokenizer-settings.js";
 
-// Of the largest vocabularies there are, a quarter of a million tokens, the file takes 35 MB.
+// Files of the largest vocabularies, a quarter of a million tokens, have 35 MB.
 const MOST_BYTES = 300_000_000;
 
-// What other programs save a tokenizer as. All of these hold what a tokenizer.json is made of.
+// Other formats, which transformers converts to a tokenizer.json.
 const OTHER_FORMS = ["tokenizer.model", "tekken.json", "tiktoken.model", "vocab.json", "vocab.txt", "spiece.model"];
 
 /**
  * Loads the tokenizer of a folder: `tokenizer.json`, and its special tokens from `tokenizer_config.json`,
- * `special_tokens_map.json` (read where the former does not list its added tokens, as transformers does) and, for what
- * those do not name, `generation_config.json`.
- * @param options.addedTokens tokens beside those of the file, as entries of its `added_tokens`; default none
- * @throws {CheckpointError} if the folder has no tokenizer.json, or one that cannot be used.
+ * `special_tokens_map.json` (if the former does not list its added tokens, as in transformers) and, for those that are
+ * still missing, `generation_config.json`.
+ * @param options.addedTokens more entries of `added_tokens`; default none
+ * @throws {CheckpointError} if the folder has no tokenizer.json, or one that cannot be used
  */
 export async function loadTokenizer(
   folder: string,
@@ -44,7 +43,7 @@ export async function loadTokenizer(
   }
 }
 
-/** What the files of a folder say of its tokenizer, besides tokenizer.json. */
+/** Settings of a folder's tokenizer from files other than tokenizer.json. */
 export async function readSettings(folder: string): Promise<TokenizerSettings> {
   const settings = await readOptional(folder, "tokenizer_config.json");
   if (settings.added_tokens_decoder !== undefined) return settings;
@@ -68,8 +67,8 @@ async function missing(folder: string, file: string): Promise<CheckpointError> {
   for (const name of OTHER_FORMS) if (await exists(join(folder, name))) found.push(name);
   const advice =
     found.length > 0
-      ? `it has ${found.join(", ")}, which transformers turns into one: ` +
+      ? `convert its ${found.join(", ")} with transformers: ` +
         "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
-      : "copy tokenizer.json and tokenizer_config.json of the model that this one was made from into it";
+      : "copy tokenizer.json and tokenizer_config.json from its base model";
   return new CheckpointError(`${folder} has no tokenizer.json; ${advice}`, { file, expected: "tokenizer.json" });
 }

@@ -1,5 +1,5 @@
-// What is used of @huggingface/tokenizers: normalizers, splitters and models, made from parts of a tokenizer.json.
-// The only importer of it, and the only place that knows its shapes: its own types do not resolve under NodeNext.
+// Normalizers, pre-tokenizers and models of @huggingface/tokenizers, made from parts of a tokenizer.json. Its own types do
+// not resolve under NodeNext.
 
 import { Tokenizer } from "@huggingface/tokenizers";
 import { CheckpointError, shorten } from "../../core/index.js";
@@ -10,12 +10,12 @@ export interface Normalizer {
 }
 
 export interface PreTokenizer {
-  /** @param options.section_index 0 for what stands first in the text; Metaspace may put its sign before that only */
+  /** @param options.section_index 0 at the start of the text, where Metaspace may add its sign */
   pre_tokenize_text(text: string, options: { section_index: number }): string[];
 }
 
 export interface Model {
-  /** The pieces of words; what the vocabulary lacks comes as it is (Unigram) or as the unknown token. */
+  /** The pieces of words; unknown ones are returned as they are (Unigram) or as the unknown token. */
   encode(words: string[]): string[];
 }
 
@@ -28,8 +28,8 @@ interface Parts {
 const NO_MODEL: Part = { type: "WordPiece", vocab: {}, unk_token: "" };
 
 /**
- * Makes parts. It is made without added tokens, decoder and post-processor, which are ours.
- * @throws {CheckpointError} if the package does not know a part or cannot read its pattern.
+ * Makes parts.
+ * @throws {CheckpointError} if the package does not support a part or cannot read its pattern
  */
 export function makeParts(parts: {
   model?: Part;

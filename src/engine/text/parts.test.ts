@@ -1,6 +1,6 @@
 // Splits, normal forms and decoders, part by part, against Hugging Face `tokenizers`.
 import { describe, expect, it } from "vitest";
-import { sayNormalizer, sayPreTokenizer } from "./dialect.js";
+import { translateNormalizer, translatePreTokenizer } from "./dialect.js";
 import { readFixture } from "./fixtures.test-util.js";
 import { makeParts } from "./package.js";
 import { replaceText, stripText } from "./text-stages.js";
@@ -20,7 +20,7 @@ const cases = readFixture("parts") as unknown as Cases;
 
 describe("splits", () => {
   it.each(cases.splits)("%j", (part, pieces) => {
-    const { preTokenizer } = makeParts({ preTokenizer: sayPreTokenizer(part) });
+    const { preTokenizer } = makeParts({ preTokenizer: translatePreTokenizer(part) });
     const split = (text: string) => preTokenizer?.pre_tokenize_text(text, { section_index: 0 }).filter(Boolean);
     expect(cases.texts.map(split)).toEqual(pieces);
   });
@@ -29,14 +29,14 @@ describe("splits", () => {
   it.fails("Metaspace after a split puts its sign before the first piece only", () => {
     const first = { type: "Metaspace", replacement: "▁", prepend_scheme: "first", split: false };
     const part = { type: "Sequence", pretokenizers: [{ type: "WhitespaceSplit" }, first] };
-    const { preTokenizer } = makeParts({ preTokenizer: sayPreTokenizer(part) });
+    const { preTokenizer } = makeParts({ preTokenizer: translatePreTokenizer(part) });
     expect(preTokenizer?.pre_tokenize_text("a b", { section_index: 0 })).toEqual(["▁a", "b"]);
   });
 });
 
 describe("normal forms", () => {
   it.each(cases.normal)("%j", (part, texts) => {
-    const { normalizer } = makeParts({ normalizer: sayNormalizer(part) });
+    const { normalizer } = makeParts({ normalizer: translateNormalizer(part) });
     expect(cases.normalTexts.map((text) => normalizer?.normalize(text))).toEqual(texts);
   });
 });

@@ -1,13 +1,13 @@
-// How text becomes what a model is asked: beginning and end marks, and contexts with their continuations.
+// Prompts as tokens: BOS and EOS, and contexts with their continuations.
 import type { Tokenizer } from "./tokenizer.js";
 
-/** What of a tokenizer is needed to write a prompt. */
+/** The part of a tokenizer that prompts need. */
 export type PromptTokenizer = Pick<Tokenizer, "bos" | "eos" | "encode" | "tokenOf">;
 
 /**
- * Makes the encoder of prompts. With `specialTokens`, a text gets what the tokenizer's own post-processor adds (BOS), with
- * two exceptions: a text that begins with the BOS token, as rendered chats do, gets no second one, and an end mark that
- * some tokenizers add is dropped, as it would end the answer before it begins.
+ * Makes the encoder of prompts. With `specialTokens`, a text gets the tokens of the tokenizer's post-processor (BOS), with
+ * two exceptions: a text that begins with BOS, as rendered chats do, gets no second one, and an EOS that some tokenizers
+ * add is dropped, as it would end the answer before it begins.
  */
 export function promptEncoder(tokenizer: PromptTokenizer): (text: string, specialTokens: boolean) => number[] {
   const { bos, eos } = tokenizer;
@@ -21,7 +21,7 @@ export function promptEncoder(tokenizer: PromptTokenizer): (text: string, specia
   };
 }
 
-/** A context, a text that may follow it, and whether the context begins with BOS (default true). */
+/** A context, its continuation, and whether the context begins with BOS (default true). */
 export interface TextPair {
   readonly context: string;
   readonly continuation: string;
@@ -29,9 +29,9 @@ export interface TextPair {
 }
 
 /**
- * Ids of a context and of its continuation, so that together they are the ids of the whole text: blanks at the
- * context's end go with the continuation, as tokens take the blank before a word with them. As lm-evaluation-harness
- * splits a pair (0.4.13, api/model.py, `_encode_pair`).
+ * Ids of a context and of its continuation, which together are the ids of the whole text. White space at the end of the
+ * context belongs to the continuation, as tokens include the space before a word. Splits pairs as lm-evaluation-harness
+ * does (0.4.13, api/model.py, `_encode_pair`).
  * @param encode a prompt encoder, or a server that encodes
  */
 export async function encodePair(

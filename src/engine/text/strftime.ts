@@ -1,5 +1,4 @@
-// Dates as Python's strftime writes them in the C locale, for templates that tell the model what day it is.
-// Not of other locales or time zones.
+// Dates as Python's strftime writes them in the C locale, for templates that give the date.
 
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS = [
@@ -36,7 +35,7 @@ const DIRECTIVES: Readonly<Record<string, (date: Date) => string>> = {
   "%": () => "%",
 };
 
-/** A date in local time. `%-d` is `%d` without padding; directives that are not known stay as they are. */
+/** A date in local time. `%-d` is `%d` without padding; unknown directives stay as they are. */
 export function formatTime(date: Date, format: string): string {
   return format.replace(/%(-?)([a-zA-Z%])/g, (whole, bare: string, name: string) => {
     const text = DIRECTIVES[name]?.(date) ?? whole;

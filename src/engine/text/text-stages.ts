@@ -1,15 +1,14 @@
-// Changes to a text that arrives in pieces: each stage gives what later pieces cannot change, and holds back the rest.
-// Not of tokens: decoder.ts has those.
+// Changes to a text that arrives in pieces: each stage returns what later pieces cannot change, and holds back the rest.
 
 export interface TextStage {
   push(text: string): string;
-  /** What was held back. */
+  /** The text that was held back. */
   end(): string;
 }
 
 /**
- * Blanks that transformers removes, one after another (tokenization_utils_base.py, clean_up_tokenization). The eighth is
- * where decoders of word pieces have one more.
+ * Spaces that transformers removes, in this order (tokenization_utils_base.py, clean_up_tokenization). WordPiece decoders
+ * have one more before the eighth.
  */
 export const CLEAN_UP: readonly (readonly [from: string, to: string])[] = [
   [" .", "."],
@@ -24,7 +23,7 @@ export const CLEAN_UP: readonly (readonly [from: string, to: string])[] = [
   [" 're", "'re"],
 ];
 
-/** Replaces a text, not empty, wherever it stands. What may be its beginning is held back. */
+/** Replaces every occurrence of a text, which is not empty. What may be its beginning is held back. */
 export function replaceText(from: string, to: string): TextStage {
   let held = "";
   return {
@@ -43,7 +42,7 @@ export function replaceText(from: string, to: string): TextStage {
   };
 }
 
-/** The length of the longest end of a text that is a beginning of a pattern, though not all of it. */
+/** The length of the longest suffix of a text that is a proper prefix of a pattern. */
 function overlap(text: string, pattern: string): number {
   for (let length = Math.min(text.length, pattern.length - 1); length > 0; length--) {
     if (text.endsWith(pattern.slice(0, length))) return length;
@@ -51,7 +50,7 @@ function overlap(text: string, pattern: string): number {
   return 0;
 }
 
-/** Removes a character at the start of a text, at most so many times, and at its end. */
+/** Removes a character at the start and the end of a text, at most so many times. */
 export function stripText(character: string, start: number, stop: number): TextStage {
   let left = start;
   let held = "";
@@ -75,7 +74,7 @@ export function stripText(character: string, start: number, stop: number): TextS
   };
 }
 
-/** Changes a text as a whole, and so gives nothing before its end. */
+/** Changes a text as a whole, at its end. */
 export function holdAll(change: (text: string) => string): TextStage {
   let held = "";
   return {

@@ -1,5 +1,5 @@
-// Tokens to text, a token at a time: the decoders of a tokenizer.json as stages that hold back what may still change.
-// Follows src/decoders of Hugging Face `tokenizers` (at 3ba8ad0), whose stages take all tokens at once.
+// Tokens to text, one token at a time: the decoders of a tokenizer.json as stages that hold back what may still change.
+// Follows src/decoders of Hugging Face `tokenizers` (at 3ba8ad0), whose stages process all tokens at once.
 import { isObject } from "../../core/index.js";
 import { prependScheme, replacement } from "./dialect.js";
 import { CLEAN_UP, holdAll, replaceText, stripText, type TextStage } from "./text-stages.js";
@@ -7,7 +7,7 @@ import { countField, type Part, partsOf, problem, textField } from "./tokenizer-
 import { FREE_GROWTH, MOST_GROWTH, makeNormalizer } from "./trusted.js";
 import { BYTE_OF } from "./unicode.js";
 
-/** Takes the tokens of one text in order. */
+/** Decodes the tokens of one text, in order. */
 export interface PieceDecoder {
   push(token: string): string;
   end(): string;
@@ -19,7 +19,7 @@ interface TokenStage {
   end(): readonly string[];
 }
 
-/** What a decoder is made of, new for every text. */
+/** The stages of a decoder, opened for every text. */
 interface Plan {
   readonly tokens: (() => TokenStage)[];
   /** Joins the tokens into one text. */
@@ -29,9 +29,9 @@ interface Plan {
 
 /**
  * Reads the decoder of a tokenizer.json.
- * @param cleanUp whether blanks before punctuation and contractions are removed at the end, as transformers may
- * @returns a function that opens a decoder for one text.
- * @throws {CheckpointError} if it is not valid or not supported.
+ * @param cleanUp whether to remove spaces before punctuation and contractions, as transformers may
+ * @returns opens a decoder for one text
+ * @throws {CheckpointError} if it is not valid or not supported
  */
 export function planDecoder(part: Part | undefined, cleanUp: boolean): () => PieceDecoder {
   const plan: Plan = { tokens: [], join: undefined, texts: [] };
@@ -50,7 +50,7 @@ export function planDecoder(part: Part | undefined, cleanUp: boolean): () => Pie
 function chain(stages: TokenStage[], join: PieceDecoder, texts: TextStage[]): PieceDecoder {
   let read = 0;
   let written = 0;
-  // After every stage, as each lengthens what the one before gave.
+  // After every stage, as each may lengthen the output of the one before.
   const checkLength = (length: number) => {
     if (length > MOST_GROWTH * read + FREE_GROWTH) {
       throw problem(`its decoder makes more than ${length} characters of tokens with ${read}`, "decoder");
@@ -145,7 +145,7 @@ function addStage(plan: Plan, part: Part): void {
   }
 }
 
-/** A decoder after the tokens were joined: it sees the whole text as one token. */
+/** A decoder after the tokens are joined, which sees the whole text as one token. */
 function addAfterJoin(plan: Plan, part: Part): void {
   switch (part.type) {
     case "Fuse":
@@ -160,7 +160,7 @@ function addAfterJoin(plan: Plan, part: Part): void {
         const to = textField(part, "content");
         plan.texts.push(() => replaceText(from, to));
       } else {
-        // Where a regular expression may still match is not known before all text is.
+        // Later text may extend or change the match of a regular expression.
         const replace = replacer(part);
         plan.texts.push(() => holdAll(replace));
       }
@@ -183,13 +183,13 @@ function replacer(part: Part): (token: string) => string {
   return (token) => replace([token])[0] ?? token;
 }
 
-/** A stage that changes each token by itself. */
+/** A stage that changes each token separately. */
 function each(change: (token: string, index: number) => string): TokenStage {
   let index = 0;
   return { push: (token) => [change(token, index++)], end: () => [] };
 }
 
-/** Without a decoder, tokens stand apart. */
+/** Without a decoder, tokens are separated by spaces. */
 function spaced(): TokenStage {
   return each((token, i) => (i === 0 ? token : ` ${token}`));
 }
@@ -207,7 +207,7 @@ function wordPiece(prefix: string, cleanUp: boolean): () => TokenStage {
     });
 }
 
-/** Tokens that end with a suffix end words; the last token ends the text. */
+/** Tokens with a suffix end words; the last token ends the text. */
 function wordEnds(suffix: string): () => TokenStage {
   return () => {
     let held: string | undefined;
@@ -223,8 +223,8 @@ function wordEnds(suffix: string): () => TokenStage {
 }
 
 /**
- * Tokens such as `<0xE0>` are bytes. A run of them is text if it is UTF-8 as a whole, else one U+FFFD a byte; so a run is
- * held back until it ends.
+ * Tokens such as `<0xE0>` are bytes. A run of them is text if it is valid UTF-8, else one U+FFFD per byte, so a run is held
+ * back until it ends.
  */
 function byteFallback(): TokenStage {
   let run: number[] = [];
@@ -253,7 +253,7 @@ function concatenate(): PieceDecoder {
   return { push: (token) => token, end: () => "" };
 }
 
-/** The characters of tokens stand for bytes of UTF-8; a token with other characters is taken as it is written. */
+/** The characters of tokens stand for bytes of UTF-8; a token with other characters is plain text. */
 function byteLevel(): PieceDecoder {
   // ignoreBOM keeps U+FEFF, which is text here.
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });

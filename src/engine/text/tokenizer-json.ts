@@ -1,5 +1,4 @@
-// The value of a tokenizer.json, checked: what a stranger's file may not make us do is ruled out here.
-// Not its meaning: encoder.ts and decoder.ts have that.
+// The value of a tokenizer.json, checked for what a hostile file must not cause.
 import { CheckpointError, isObject } from "../../core/index.js";
 
 /** The value of a tokenizer.json. */
@@ -11,19 +10,19 @@ export interface Part {
   readonly [field: string]: unknown;
 }
 
-/** A token that stands outside the model's vocabulary, or is matched before the model sees the text. */
+/** A token that is matched before the model sees the text. */
 export interface AddedToken {
   readonly id: number;
   readonly content: string;
-  /** Whether it only counts between characters that are not of words. */
+  /** Whether it only matches between characters that do not belong to words. */
   readonly singleWord: boolean;
-  /** Whether it takes the blanks before it. */
+  /** Whether it includes the white space before it. */
   readonly lstrip: boolean;
-  /** Whether it takes the blanks after it. */
+  /** Whether it includes the white space after it. */
   readonly rstrip: boolean;
-  /** Whether it is looked for in the normalized text. */
+  /** Whether it is matched in the normalized text. */
   readonly normalized: boolean;
-  /** Whether it is left out when special tokens are skipped. */
+  /** Whether decoding may skip it. */
   readonly special: boolean;
 }
 
@@ -41,24 +40,24 @@ export interface CheckedJson {
   readonly decoder: Part | undefined;
 }
 
-// Well above the largest vocabularies, of about a quarter of a million tokens; tables are as long as the highest id.
+// Well above the largest vocabularies, about a quarter of a million tokens. Tables are as long as the highest id.
 const MOST_IDS = 10_000_000;
 
 const MODEL_TYPES: readonly string[] = ["BPE", "Unigram", "WordPiece", "WordLevel"] satisfies ModelType[];
 
-/** An error about a tokenizer.json; load.ts says of which. */
+/** An error about a tokenizer.json; the loader adds the file. */
 export function problem(message: string, field: string): CheckpointError {
   return new CheckpointError(`the tokenizer cannot be used: ${message}`, { field });
 }
 
-// Above all that is published: a part of a tokenizer has some hundred values, and patterns of up to 2,000 characters.
+// Well above published tokenizers, whose parts have some hundred values and patterns of up to 2,000 characters.
 const MOST_DEPTH = 100;
 const MOST_VALUES = 10_000;
 const MOST_TEXT = 10_000;
-// Tables of normalization, in base64, and what the model is checked for by itself.
+// Normalization tables in base64, and fields that are checked on their own.
 const LARGE_FIELDS: readonly string[] = ["precompiled_charsmap", "vocab", "merges"];
 
-/** Refuses a part that would take long to read or to apply. */
+/** Refuses a part that would take too long to read or to apply. */
 function checkSize(value: unknown, field: string): void {
   let values = 0;
   const refuse = (what: string): never => {
@@ -66,9 +65,9 @@ function checkSize(value: unknown, field: string): void {
   };
   const visit = (inner: unknown, depth: number): void => {
     if (depth > MOST_DEPTH) refuse(`nests deeper than ${MOST_DEPTH} levels`);
-    if (++values > MOST_VALUES) refuse(`holds more than ${MOST_VALUES} values`);
+    if (++values > MOST_VALUES) refuse(`has more than ${MOST_VALUES} values`);
     if (typeof inner === "string" && inner.length > MOST_TEXT) {
-      refuse(`holds a text of ${inner.length} characters; at most ${MOST_TEXT} are supported`);
+      refuse(`has a text of ${inner.length} characters; at most ${MOST_TEXT} are supported`);
     }
     if (Array.isArray(inner)) for (const item of inner as unknown[]) visit(item, depth + 1);
     else if (isObject(inner)) {
@@ -97,7 +96,7 @@ export function readJson(json: TokenizerJson): CheckedJson {
   };
 }
 
-/** The highest of some ids, -1 where there are none; a spread of a large vocabulary would not fit the stack. */
+/** The highest id, -1 where there are none. Math.max(...ids) would overflow the stack. */
 export function highest(ids: Iterable<number>): number {
   let most = -1;
   for (const id of ids) most = Math.max(most, id);
@@ -121,7 +120,7 @@ export function partsOf(value: unknown, field: string): Part[] {
   });
 }
 
-/** A string field; the default stands in for a missing one. */
+/** A string field, or its default. */
 export function textField(part: Readonly<Record<string, unknown>>, name: string, missing?: string): string {
   const value = part[name] ?? missing;
   if (typeof value !== "string") throw problem(`${name} of ${String(part.type)} is not a string`, name);
@@ -152,12 +151,12 @@ function modelOf(value: unknown): Part & { type: ModelType } {
   if (!isObject(value)) throw problem("tokenizer.json has no model", "model");
   const type = value.type ?? guessType(value);
   if (typeof type !== "string" || !MODEL_TYPES.includes(type)) {
-    throw problem(`its model is ${JSON.stringify(type)}; known are ${MODEL_TYPES.join(", ")}`, "model.type");
+    throw problem(`its model is ${JSON.stringify(type)}; supported are ${MODEL_TYPES.join(", ")}`, "model.type");
   }
   return { ...value, type: type as ModelType };
 }
 
-/** Files of early versions do not name the type of their model. */
+/** Early versions do not name the type of their model. */
 function guessType(model: Readonly<Record<string, unknown>>): ModelType {
   if (Array.isArray(model.merges)) return "BPE";
   if (Array.isArray(model.vocab)) return "Unigram";
@@ -202,7 +201,7 @@ function addedOf(value: unknown): AddedToken[] {
   });
 }
 
-/** What an added token says of itself; missing fields have the defaults of `tokenizers`. */
+/** Traits of an added token; missing fields have the defaults of `tokenizers`. */
 export function traitsOf(entry: Readonly<Record<string, unknown>>, special = entry.special === true) {
   return {
     singleWord: entry.single_word === true,

@@ -1,5 +1,4 @@
-// What tokenizer_config.json and special_tokens_map.json say of special tokens.
-// Not chat templates, though the same file may hold one: load-template.ts reads those.
+// Special tokens of tokenizer_config.json and special_tokens_map.json.
 import { isObject } from "../../core/index.js";
 import { traitsOf } from "./tokenizer-json.js";
 
@@ -19,7 +18,7 @@ export const SPECIAL_NAMES = [
 
 export type SpecialName = (typeof SPECIAL_NAMES)[number];
 
-/** A token that settings name; what it says of itself counts where tokenizer.json does not have it. */
+/** A token that settings name; its traits apply where tokenizer.json does not have it. */
 export interface NamedToken extends ReturnType<typeof traitsOf> {
   readonly content: string;
   /** Whether it has a name, as extra special tokens do not. */
@@ -62,7 +61,7 @@ export function listedTokens(settings: TokenizerSettings): NamedToken[] {
     });
 }
 
-/** Special tokens by the names that chat templates know them by. */
+/** Special tokens by their names in chat templates. */
 export function templateVariables(settings: TokenizerSettings): Record<string, string> {
   const entries = [...namedTokens(settings)].filter(([name]) => name.endsWith("_token"));
   return Object.fromEntries(entries.map(([name, { content }]) => [name, content]));

@@ -112,7 +112,7 @@ describe("a tokenizer made in memory", () => {
   it("refuses a text that it has no tokens for", () => {
     const tokenizer = new JsonTokenizer({ ...words, model: { type: "WordLevel", vocab: { two: 4 } } });
     expect(tokenizer.encode("two")).toEqual([4]);
-    expect(() => tokenizer.encode("two five")).toThrow('has no token for "five", and none for the unknown');
+    expect(() => tokenizer.encode("two five")).toThrow('has no token for "five" and no unknown token');
   });
 
   it("reads files of early versions, which do not name their model", () => {
@@ -131,7 +131,7 @@ describe("a tokenizer made in memory", () => {
 
   it.each<[string, TokenizerJson, RegExp]>([
     ["no model", {}, /no model/],
-    ["an unknown model", { model: { type: "Neural", vocab: {} } }, /its model is "Neural"; known are BPE, Unigram/],
+    ["an unknown model", { model: { type: "Neural", vocab: {} } }, /its model is "Neural"; supported are BPE, Unigram/],
     ["no vocabulary", { model: { type: "BPE", merges: [] } }, /vocabulary is not an object/],
     ["ids that are none", { model: { type: "WordLevel", vocab: { a: -1 } } }, /"a" has the id -1/],
     ["ids without bound", { model: { type: "WordLevel", vocab: { a: 4e9 } } }, /has the id 4000000000/],
@@ -175,7 +175,7 @@ describe("a tokenizer made in memory", () => {
         ...words,
         post_processor: { type: "TemplateProcessing", single: [{ SpecialToken: { id: "<s>" } }, { Sequence: {} }] },
       },
-      /adds <s>, which is no token/,
+      /adds <s>, which is not a token/,
     ],
     [
       "a template without the text",

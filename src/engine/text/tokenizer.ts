@@ -1,5 +1,4 @@
-// A tokenizer: text to ids and back, as Hugging Face `tokenizers` and `transformers` do it for the same tokenizer.json.
-// Not where its files are found: load.ts does that.
+// A tokenizer: text to ids and back, as Hugging Face `tokenizers` and `transformers` do for the same tokenizer.json.
 import { AddedTokens } from "./added-tokens.js";
 import { Encoder } from "./encoder.js";
 import { type PieceDecoder, planDecoder } from "./token-decoder.js";
@@ -7,7 +6,7 @@ import { readJson, type TokenizerJson } from "./tokenizer-json.js";
 import { namedTokens, type SpecialName, type TokenizerSettings } from "./tokenizer-settings.js";
 
 export interface DecodeOptions {
-  /** Whether special tokens, such as BOS and the ends of turns, are left out. Default false. */
+  /** Whether to skip special tokens, such as BOS and the ends of turns. Default false. */
   readonly skipSpecialTokens?: boolean;
 }
 
@@ -32,12 +31,12 @@ export interface Tokenizer {
   readonly eos: number | undefined;
   readonly pad: number | undefined;
   /**
-   * The ids of a text. Special tokens written in it are recognised.
-   * @param options.specialTokens whether the tokenizer's own post-processor adds BOS and the like; default false
-   * @throws {CheckpointError} if the text holds what the tokenizer has no token for, and it has no unknown token either.
+   * The ids of a text. Special tokens in it are recognized.
+   * @param options.specialTokens whether the tokenizer's post-processor adds tokens such as BOS; default false
+   * @throws {CheckpointError} if the tokenizer has no token for a part of the text, and no unknown token
    */
   encode(text: string, options?: { specialTokens?: boolean }): number[];
-  /** The text of ids; those that the tokenizer does not have are left out. */
+  /** The text of ids; unknown ids are skipped. */
   decode(ids: readonly number[], options?: DecodeOptions): string;
   /** The id of a token as the vocabulary writes it, such as `Ġthe`. */
   idOf(token: string): number | undefined;
@@ -47,7 +46,7 @@ export interface Tokenizer {
   incremental(options?: DecodeOptions): IncrementalDecoder;
 }
 
-/** Ids that other files of a checkpoint give; they count where the settings name no token. */
+/** Ids from other files of a checkpoint, used where the settings name no token. */
 export interface SpecialIds {
   readonly bos?: number | undefined;
   readonly eos?: number | undefined;
@@ -78,7 +77,7 @@ export class JsonTokenizer implements Tokenizer {
     this.#added = new AddedTokens(json, named, settings);
     this.#encoder = new Encoder(json, this.#added);
     this.vocabularySize = 1 + Math.max(json.highestId, this.#added.highestId);
-    // As transformers: the clean-up is made for word pieces, and would damage what byte pairs decode to.
+    // As in transformers: the clean-up is for word pieces, and would damage decoded byte pairs.
     const cleanUp =
       settings.clean_up_tokenization_spaces === true &&
       (json.model.type !== "BPE" ||
@@ -122,7 +121,7 @@ export class JsonTokenizer implements Tokenizer {
       push: (id) => {
         const added = this.#added.byId.get(id);
         if (added?.special && skip) return "";
-        // What was matched in normalized text is decoded from its normalized form.
+        // A token that is matched in normalized text is decoded from its normalized form.
         const piece = added?.pattern ?? this.#encoder.tokenOf(id);
         return piece === undefined ? "" : decoder.push(piece);
       },

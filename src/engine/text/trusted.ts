@@ -1,12 +1,12 @@
-// Normalizers and splitters, run here where their regular expressions are known to be harmless, else in the guarded
-// process. A call of that costs as much as some 200 words.
+// Normalizers and pre-tokenizers. They run here if their regular expressions are known to be safe, else in the guarded
+// process, where a call costs as much as some 200 words.
 import { CheckpointError, GuardError, guarded, isObject } from "../../core/index.js";
 import { makeParts } from "./package.js";
 import type { Part } from "./tokenizer-json.js";
 
 const guardedText = guarded<typeof import("./guarded.js")>("#guarded-text");
 
-// What published tokenizers are put together from.
+// Parts of the patterns of published tokenizers.
 const WORDS = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+";
 const REST = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 const CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
@@ -17,7 +17,7 @@ const CASED = (suffix: string) =>
   `[^\\r\\n\\p{L}\\p{N}]?${UPPER}*${LOWER}+${suffix}|[^\\r\\n\\p{L}\\p{N}]?${UPPER}+${LOWER}*${suffix}`;
 const SLASHED_REST = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-/** Regular expressions of published tokenizers; none of them tries more than one way over a run of characters. */
+/** Regular expressions of published tokenizers; none of them backtracks over a run of characters. */
 const TRUSTED: ReadonlySet<string> = new Set([
   // Llama 3
   `${CONTRACTIONS}|${WORDS}|\\p{N}{1,3}|${REST}`,
@@ -52,18 +52,18 @@ const TRUSTED: ReadonlySet<string> = new Set([
   "[一-龥぀-ゟ゠-ヿ]+",
 ]);
 
-/** Times that a text may be lengthened, more than any published tokenizer does, and characters beside. */
+/** A text may grow by this factor, more than in any published tokenizer, plus this many characters. */
 export const MOST_GROWTH = 100;
 export const FREE_GROWTH = 10_000;
 
-/** How many times longer a part by itself may make a text. */
+/** The factor by which a part may lengthen a text. */
 function growthOf(part: Readonly<Record<string, unknown>>): number {
   // Every byte becomes a character; repeated, characters beyond ASCII become two each time.
   if (part.type === "ByteLevel") return 3;
   const added = [part.content, part.prepend, part.replacement].map((text) =>
     typeof text === "string" ? text.length : 0,
   );
-  // An empty pattern is found between all characters.
+  // An empty pattern matches between all characters.
   const stays = isObject(part.pattern) && part.pattern.String === "" ? 1 : 0;
   return Math.max(1, stays + Math.max(...added));
 }
@@ -82,33 +82,33 @@ function isTrusted(part: Part | undefined): boolean {
 }
 
 /**
- * What normalizes texts as a part says.
- * @param original the part as its file has it, by which it is trusted
- * @param said the same in the words of the package
+ * Makes the function that normalizes texts.
+ * @param original the part of the file, by which it is trusted
+ * @param translated the same part for the package
  * @throws {CheckpointError} if it is not valid
  */
 export function makeNormalizer(
   original: Part | undefined,
-  said: Part | undefined,
+  translated: Part | undefined,
 ): (texts: readonly string[]) => string[] {
-  if (!said) return (texts) => [...texts];
-  const { normalizer } = makeParts({ normalizer: said });
+  if (!translated) return (texts) => [...texts];
+  const { normalizer } = makeParts({ normalizer: translated });
   if (isTrusted(original)) return (texts) => texts.map((text) => normalizer?.normalize(text) ?? text);
-  const json = JSON.stringify(said);
+  const json = JSON.stringify(translated);
   return (texts) => bounded(texts, (seconds) => guardedText("normalize", [json, texts], seconds));
 }
 
-/** What splits as a part says: the pieces of a text, of which the first may be special. Parameters as above. */
+/** Makes the function that splits a text into pieces. Parameters as above. */
 export function makeSplitter(
   original: Part | undefined,
-  said: Part | undefined,
+  translated: Part | undefined,
 ): (text: string, isFirst: boolean) => string[] {
-  if (!said) return (text) => [text];
-  const { preTokenizer } = makeParts({ preTokenizer: said });
+  if (!translated) return (text) => [text];
+  const { preTokenizer } = makeParts({ preTokenizer: translated });
   const split = isTrusted(original)
     ? (text: string, isFirst: boolean) =>
         preTokenizer?.pre_tokenize_text(text, { section_index: isFirst ? 0 : 1 }) ?? [text]
-    : guardedSplitter(JSON.stringify(said));
+    : guardedSplitter(JSON.stringify(translated));
   return (text, isFirst) => split(text, isFirst).filter(Boolean);
 }
 
@@ -116,7 +116,7 @@ function guardedSplitter(json: string): (text: string, isFirst: boolean) => stri
   return (text, isFirst) => bounded([text], (seconds) => guardedText("split", [json, text, isFirst], seconds));
 }
 
-/** Characters a second that the slowest sound tokenizer reads at least. */
+/** Characters per second of the slowest correct tokenizer. */
 const SLOWEST = 20_000;
 const SECONDS = 10;
 
@@ -126,7 +126,7 @@ function bounded(texts: readonly string[], work: (seconds: number) => string[]):
   const shown = JSON.stringify(first.length > 40 ? `${first.slice(0, 40)}...` : first);
   const broken = (what: string, cause?: unknown) =>
     new CheckpointError(
-      `the tokenizer ${what} over ${shown}; an expression in its tokenizer.json is broken or was made to hang`,
+      `the tokenizer ${what} on ${shown}; an expression in its tokenizer.json is broken or was made to hang`,
       {},
       cause,
     );

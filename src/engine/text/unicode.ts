@@ -1,7 +1,6 @@
-// Classes of characters as the regular expressions of Rust have them, where JavaScript's differ; and bytes of text.
-// Not normalization: JavaScript has that.
+// Character classes of Rust's regular expressions where JavaScript's differ, and bytes of text.
 
-/** The inside of a class that holds what `\w` holds in Rust (UTS 18, annex C); JavaScript's is ASCII only. */
+/** The content of Rust's class `\w` (UTS 18, annex C); JavaScript's is ASCII only. */
 export const WORD_CLASS = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\u200c\\u200d";
 
 const AT_START = new RegExp(`^[${WORD_CLASS}]`, "u");
@@ -12,7 +11,7 @@ export function startsWithWord(text: string): boolean {
 }
 
 export function endsWithWord(text: string): boolean {
-  // The last two units hold the last character; a search from the front of a long text would take its whole length.
+  // The last character has at most two units; a search from the start would scan the whole text.
   return AT_END.test(text.slice(-2));
 }
 
@@ -21,14 +20,14 @@ export function isSpace(unit: string | undefined): boolean {
   return unit !== undefined && /\p{White_Space}/u.test(unit);
 }
 
-/** A pattern that matches these characters and nothing else. */
+/** A pattern that matches exactly this text. */
 export function escapePattern(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }
 
 /**
- * Byte by the character that byte-level tokenizers write it as: printable bytes as themselves, the others in order from
- * U+0100 on (GPT-2's encoder.py, bytes_to_unicode).
+ * Bytes by the characters that byte-level tokenizers write for them: printable bytes as themselves, the others in order
+ * from U+0100 (GPT-2's encoder.py, bytes_to_unicode).
  */
 export const BYTE_OF: ReadonlyMap<string, number> = (() => {
   const isPrintable = (byte: number) =>

@@ -1,5 +1,5 @@
-// Words to pieces by WordPiece and Unigram, as `tokenizers` does it (src/models at 3ba8ad0). The package's own take time
-// and memory that grow with the square of a word's length.
+// Words to pieces by WordPiece and Unigram, as in `tokenizers` (src/models at 3ba8ad0). The package's own take quadratic
+// time and memory in the length of a word.
 import { countField, type Part, problem, textField } from "./tokenizer-json.js";
 import { longest, Trie } from "./trie.js";
 
@@ -18,7 +18,7 @@ export function wordPieces(
     const ids: number[] = [];
     for (let at = 0; at < word.length; ) {
       const found = longest(at === 0 ? trie.root : inner, word, at);
-      // A piece that is only the prefix does not get on.
+      // A piece that is only the prefix makes no progress.
       if (!found || found.end === at) return undefined;
       ids.push(found.value);
       at = found.end;
@@ -27,10 +27,10 @@ export function wordPieces(
   };
 }
 
-/** What an unknown character scores below the lowest piece (models/unigram/model.rs, K_UNK_PENALTY). */
+/** Difference between the lowest score and that of an unknown character (models/unigram/model.rs, K_UNK_PENALTY). */
 const UNKNOWN_PENALTY = 10;
 
-/** The pieces of a word with the highest sum of scores; what has no piece comes as single characters. */
+/** The pieces of a word with the highest sum of scores; unknown characters are returned singly. */
 export function unigramPieces(
   entries: readonly (readonly [piece: string, score: number])[],
 ): (word: string) => string[] {
@@ -43,7 +43,7 @@ export function unigramPieces(
   }
   const unknown = lowest - UNKNOWN_PENALTY;
   return (word) => {
-    // By place in the word: the best sum of a way there, and where its last piece starts; -1 where there is no way.
+    // By position in the word: the best sum up to there, and the start of its last piece; -1 where there is none.
     const best = new Float64Array(word.length + 1);
     const starts = new Int32Array(word.length + 1).fill(-1);
     const offer = (start: number, end: number, score: number) => {

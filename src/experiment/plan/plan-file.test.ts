@@ -178,10 +178,10 @@ search: { by: mgsm_sw, how: halving, choose_on: both }
 
   it("report problems of YAML in words", () => {
     expect(problemsOf(GOOD.replace("base: base", "name: again"))).toEqual([
-      "line 3: name stands here a second time; keep one of the two",
+      "line 3: name is repeated here; keep one of the two",
     ]);
     expect(problemsOf(GOOD.replace("  - name: layer swap", "  - name: layer swap\n      column: swap"))[0]).toMatch(
-      /^line 8: this value goes on with another field; check how far this line and the one after it are indented/,
+      /^line 8: this value is followed by another field; check the indentation of this line and the next/,
     );
   });
 
@@ -260,7 +260,7 @@ evaluate: { tasks: [mgsm_en] }
   it("refuse a value that contains itself", () => {
     const endless: Record<string, unknown> = { name: "x", base: "b", evaluate: { tasks: ["t"] } };
     endless.notes = endless;
-    expect(() => checkPlan(endless)).toThrow("nests too deep");
+    expect(() => checkPlan(endless)).toThrow("nests more than 100 levels deep");
   });
 
   it("refuse a file of aliases of aliases", async () => {
@@ -271,7 +271,7 @@ evaluate: { tasks: [mgsm_en] }
         (_, i) => `a${i + 1}: &a${i + 1} [${Array(9).fill(`*a${i}`).join(", ")}]`,
       );
       writeFileSync(join(folder, "plan.yaml"), `a0: &a0 [1]\n${lines.join("\n")}\n`);
-      await expect(inspectPlan(join(folder, "plan.yaml"))).rejects.toThrow("write it out plainly");
+      await expect(inspectPlan(join(folder, "plan.yaml"))).rejects.toThrow("write the values out");
     } finally {
       rmSync(folder, { recursive: true });
     }

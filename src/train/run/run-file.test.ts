@@ -100,7 +100,7 @@ describe("parseRun", () => {
     expect(problemsOf("a: [")[0]).toMatch(/^line 1: /);
     const circular: Record<string, unknown> = {};
     circular.self = circular;
-    expect(() => checkRun(circular)).toThrow(/nests too deep, or contains itself/);
+    expect(() => checkRun(circular)).toThrow(/nests more than 100 levels deep, or contains itself/);
   });
 
   it("reports problems of the data with their lines", () => {

@@ -245,7 +245,7 @@ describe("with an index", () => {
   test.each<[string, string, "FormatError" | "CheckpointError", RegExp]>([
     ["is empty", "", "CheckpointError", /is not valid JSON/],
     ["is cut off", '{"weight_map":{"a":', "CheckpointError", /is not valid JSON/],
-    ["is a list", "[]", "CheckpointError", /does not hold a JSON object/],
+    ["is a list", "[]", "CheckpointError", /does not contain a JSON object/],
     ["has no weight_map", "{}", "FormatError", /has no weight_map; fetch or save it again/],
     ["has a list for a weight_map", index([]), "FormatError", /has no weight_map/],
     ["has null for a weight_map", index(null), "FormatError", /has no weight_map/],

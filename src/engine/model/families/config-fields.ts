@@ -1,18 +1,17 @@
-// Reads the fields of a model's configuration, with the family's defaults, and collects every problem before anything is
-// refused. Not the place that knows what the fields mean: that is each family's page.
+// Reads the fields of a model's configuration, with the family's defaults, and collects all problems.
 import { isObject } from "../../../core/index.js";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** Far above any size there is; a hostile number must not size an allocation, and products stay exact. */
+/** Far above any real size: bounds allocations, and keeps products exact. */
 const MAX_COUNT = 2 ** 24;
 
 /**
  * A view of one JSON object. A reader that finds a problem notes it and returns a harmless value, so that one pass finds
- * all problems; nothing that was read may be used before `problems` is known to be empty.
+ * all problems. Values must not be used before `problems` is known to be empty.
  */
 export class ConfigFields {
-  /** One sentence a problem. Shared with the views of nested objects. */
+  /** One sentence per problem. Shared with the views of nested objects. */
   readonly problems: string[];
   /** Name of the first field with the problem. */
   firstProblem: string | undefined;
@@ -21,7 +20,7 @@ export class ConfigFields {
   readonly #path: string;
   readonly #root: ConfigFields;
 
-  /** defaults: what the family's configuration class in transformers has where the file says nothing. */
+  /** @param defaults values of missing fields */
   constructor(json: Json, defaults: Json = {}, parent?: { readonly of: ConfigFields; readonly field: string }) {
     this.#json = json;
     this.#defaults = defaults;
@@ -30,13 +29,13 @@ export class ConfigFields {
     this.problems = parent ? parent.of.problems : [];
   }
 
-  /** The value of the file, else of the defaults; undefined where neither has one. Null is a value. */
+  /** The value in the file, else the default. Null is a value. */
   get(field: string): unknown {
     const value = this.#json[field];
     return value === undefined ? this.#defaults[field] : value;
   }
 
-  /** Whether the file itself has a value that is not null. */
+  /** Whether the file has a value that is not null. */
   has(field: string): boolean {
     return this.#json[field] !== undefined && this.#json[field] !== null;
   }
@@ -79,7 +78,7 @@ export class ConfigFields {
     return false;
   }
 
-  /** One of the keys of `choices`, as what it stands for. */
+  /** The value of one of the keys of `choices`. */
   choice<T>(field: string, choices: Readonly<Record<string, T>>, fallback: T): T {
     const value = this.get(field);
     if (typeof value === "string" && Object.hasOwn(choices, value)) return choices[value] as T;
@@ -101,7 +100,7 @@ export class ConfigFields {
     if (this.#isNothing(field)) return null;
     const value = this.get(field);
     if (Array.isArray(value) && value.length === length && value.every((x) => choices.includes(x))) return value;
-    this.#wrong(field, value, `a list of ${length} entries out of ${choices.join(", ")}`);
+    this.#wrong(field, value, `a list of ${length} entries, each one of ${choices.join(", ")}`);
     return null;
   }
 
@@ -122,7 +121,7 @@ export class ConfigFields {
 
   #wrong(field: string, value: unknown, expected: string): number {
     const found = value === undefined ? "is missing" : `is ${brief(value)}`;
-    this.refuse(field, `${found}, where ${expected} is expected`);
+    this.refuse(field, `${found}; it must be ${expected}`);
     return 1;
   }
 }

@@ -28,7 +28,7 @@ export interface Family {
   readonly traits: (fields: ConfigFields, sizes: Sizes) => Traits;
 }
 
-/** Sizes that every family names alike; letters as in spec.ts. */
+/** Sizes that all families have; letters as in spec.ts. */
 export interface Sizes {
   /** Number of layers. */
   readonly layers: number;
@@ -53,7 +53,7 @@ export interface Traits {
   readonly layout?: DecoderSpec["layout"];
   readonly attention?: Partial<AttentionSpec>;
   readonly activation?: Activation;
-  /** Names of a layer's feed-forward projections; a family without a gate gives null for it. */
+  /** Names of a layer's feed-forward projections; the gate is null where there is none. */
   readonly feedForward?: { readonly gate: string | null; readonly up: string; readonly down: string };
   /** Which projections have a bias. */
   readonly biases?: { readonly qkv?: boolean; readonly o?: boolean; readonly feedForward?: boolean };
@@ -123,7 +123,7 @@ function readSizes(fields: ConfigFields, layers: number): Sizes {
   const heads = fields.count("num_attention_heads");
   const kvHeads = fields.countOrNull("num_key_value_heads") ?? heads;
   if (fields.problems.length === 0 && heads % kvHeads !== 0) {
-    fields.refuse("num_key_value_heads", `is ${kvHeads}, which does not divide the ${heads} heads of queries`);
+    fields.refuse("num_key_value_heads", `is ${kvHeads}; it must divide num_attention_heads, ${heads}`);
   }
   return {
     layers,

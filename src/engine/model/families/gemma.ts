@@ -41,7 +41,7 @@ export const gemma: Family = {
     hidden_act: "gelu_pytorch_tanh",
   },
   traits: (fields, sizes) => {
-    // The first release says "gelu" and means the approximation (transformers 5.18, configuration_gemma.py).
+    // The first release writes "gelu" and means the approximation (transformers 5.18, configuration_gemma.py).
     const named = activation(fields);
     return {
       ...common(fields, sizes),
@@ -99,7 +99,7 @@ export const gemma3: Family = {
       ...common(fields, sizes),
       norms: SANDWICH_NORMS,
       activation: activation(fields, "hidden_activation"),
-      // transformers keeps attn_logit_softcapping in the configuration but never applies it in this family.
+      // transformers keeps attn_logit_softcapping in the configuration but does not apply it in this family.
       attention: { scale: scale(fields), qkNorm: { ...centredRmsNorm(fields), over: "head" } },
       logitSoftcap: fields.positiveOrNull("final_logit_softcapping"),
       ropes: [ropes.full_attention, ropes.sliding_attention],

@@ -1,4 +1,4 @@
-// Every family whose decoder is known. Adding one is adding a page beside this file, and a line here.
+// Every supported family. To add one, add a page in this folder and a line here.
 import { cohere, cohere2 } from "./cohere.js";
 import type { Family } from "./family.js";
 import { gemma, gemma2, gemma3 } from "./gemma.js";

@@ -39,7 +39,7 @@ function windows(fields: ConfigFields, layers: number): NonNullable<Traits["laye
   const first = used ? fields.count("max_window_layers", 0) : layers;
   const kinds = layerKinds(fields, layers, (index) => (index >= first ? "sliding_attention" : "full_attention"));
   if (!used && kinds.some(({ type }) => type === "sliding_attention")) {
-    fields.refuse("use_sliding_window", "gives no window, but layer_types lists sliding_attention");
+    fields.refuse("use_sliding_window", "sets no window, but layer_types lists sliding_attention");
   }
   return (index) => kinds[index] ?? {};
 }

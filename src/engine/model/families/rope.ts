@@ -1,5 +1,4 @@
-// Rotary position embedding: from the fields of a configuration, in the two layouts that transformers has written, to
-// inverse frequencies. Not the rotation itself, which the decoder's graph holds.
+// Inverse frequencies of rotary position embeddings from a configuration, in either layout of transformers.
 
 import { own } from "../../../core/index.js";
 import { brief, type ConfigFields } from "./config-fields.js";
@@ -14,30 +13,30 @@ export interface RopeOptions {
   readonly contextLength: number;
   /** Default "half". */
   readonly pairs?: RopeSpec["pairs"];
-  /** Where no base is given; default 10000. */
+  /** Base where the configuration has none; default 10000. */
   readonly theta?: number;
-  /** Whether the family can turn a part of each head (`partial_rotary_factor`); default false. */
+  /** Whether the family may rotate a part of each head (`partial_rotary_factor`); default false. */
   readonly partial?: boolean;
-  /** Other names that the family has for a type. */
+  /** The family's other names of types. */
   readonly aliases?: Readonly<Record<string, string>>;
 }
 
-const DEFAULT_THETA = 10_000; // of transformers, where a class does not say otherwise
+const DEFAULT_THETA = 10_000; // of transformers
 
 /**
- * The one rotation of a family whose layers all turn alike.
+ * The rotation of a family whose layers all rotate in the same way.
  *
- * New layout: `rope_parameters` holds rope_type, rope_theta and what the type needs. Old layout: `rope_theta` stands
- * beside `rope_scaling`, which may be null. Where both are there, `rope_scaling` wins, and a base in either object wins
- * over one beside it (transformers 5.18, modeling_rope_utils.py, convert_rope_params_to_dict). Problems are noted in
- * `fields`, and then the result is of no use.
+ * New layout: `rope_parameters` has rope_type, rope_theta and the parameters of the type. Old layout: `rope_theta` is
+ * next to `rope_scaling`, which may be null. `rope_scaling` overrides `rope_parameters`, and a base in either object
+ * overrides one next to it (transformers 5.18, modeling_rope_utils.py, convert_rope_params_to_dict). Problems are noted
+ * in `fields`; the result must not be used then.
  */
 export function readRope(options: RopeOptions): RopeSpec {
   const { fields } = options;
   const parameters = fields.nested("rope_scaling") ?? fields.nested("rope_parameters");
   for (const type of LAYER_TYPES) {
     if (parameters?.has(type)) {
-      parameters.refuse(type, "gives a kind of layer its own rotation, which this family does not have");
+      parameters.refuse(type, "sets a rotation for one kind of layer, which this family does not support");
     }
   }
   return makeRope(parameters, fields, options);
@@ -47,7 +46,7 @@ export const LAYER_TYPES = ["full_attention", "sliding_attention"] as const;
 export type LayerType = (typeof LAYER_TYPES)[number];
 
 /**
- * The rotations of a family that turns its local and its global layers differently (Gemma 3).
+ * The rotations of a family whose local and global layers rotate differently (Gemma 3).
  *
  * New layout: `rope_parameters` nested by kind of layer. Old layout: `rope_theta` and `rope_scaling` for the global
  * layers, `rope_local_base_freq` for the local ones (transformers 5.18, configuration_gemma3.py).
@@ -70,7 +69,7 @@ export function readRopesByLayerType(
   };
 }
 
-/** What a type makes of its parameters. */
+/** Result of a type. */
 interface Frequencies {
   readonly frequencies: readonly number[];
   readonly long?: RopeSpec["long"];
@@ -81,7 +80,7 @@ interface Frequencies {
 interface TypeInput {
   readonly fields: ConfigFields;
   readonly theta: number;
-  /** Dimensions that turn. */
+  /** Rotated dimensions. */
   readonly dimensions: number;
   /** `partial_rotary_factor`, at most 1. */
   readonly part: number;
@@ -90,19 +89,19 @@ interface TypeInput {
   readonly original: () => number;
 }
 
-// Far above any head there is; frequencies are allocated by it.
+// Far above any real head; bounds the allocation of frequencies.
 const MAX_DIMENSIONS = 2 ** 16;
 
 function makeRope(
   parameters: ConfigFields | undefined,
-  beside: ConfigFields | undefined,
+  outer: ConfigFields | undefined,
   options: RopeOptions,
 ): RopeSpec {
   const { headDim, contextLength, pairs = "half" } = options;
   const where = parameters ?? options.fields;
-  const holder = (field: string) => [parameters, beside].find((fields) => fields?.has(field));
+  const holder = (field: string) => [parameters, outer].find((fields) => fields?.has(field));
 
-  // A base of 1 would turn all pairs alike, and its logarithm divides.
+  // A base of 1 would rotate all pairs equally, and its logarithm is a divisor.
   const theta = holder("rope_theta")?.positive("rope_theta", 1) ?? options.theta ?? DEFAULT_THETA;
 
   const named = parameters?.get("rope_type") ?? parameters?.get("type") ?? "default";
@@ -110,24 +109,24 @@ function makeRope(
   const make = own(TYPES, type);
   if (!make) {
     const known = Object.keys(TYPES).join(", ");
-    where.refuse("rope_type", `is ${brief(named)}, which is not known here; known are ${known}`);
+    where.refuse("rope_type", `is ${brief(named)}; it must be one of ${known}`);
   }
 
   const part = holder(PART)?.positive(PART) ?? 1;
   if (part > 1 || (part < 1 && options.partial !== true && type !== "proportional")) {
-    holder(PART)?.refuse(PART, `is ${part}, where this family turns whole heads`);
+    holder(PART)?.refuse(PART, `is ${part}; this family rotates whole heads`);
   }
   const dimensions = type === "proportional" ? headDim : Math.trunc(headDim * part);
-  const canTurn = dimensions >= 2 && dimensions % 2 === 0 && dimensions <= MAX_DIMENSIONS;
-  if (!canTurn) {
-    const expected = `an even number up to ${MAX_DIMENSIONS} is expected`;
-    options.fields.refuse("head_dim", `leaves ${dimensions} dimensions of a head to turn, where ${expected}`);
+  const isValid = dimensions >= 2 && dimensions % 2 === 0 && dimensions <= MAX_DIMENSIONS;
+  if (!isValid) {
+    const expected = `an even number up to ${MAX_DIMENSIONS}`;
+    options.fields.refuse("head_dim", `leaves ${dimensions} rotated dimensions per head; it must be ${expected}`);
   }
-  if (!make || !canTurn) return { pairs, dimensions: 0, frequencies: new Float64Array(), attentionFactor: 1 };
+  if (!make || !isValid) return { pairs, dimensions: 0, frequencies: new Float64Array(), attentionFactor: 1 };
 
-  // A length beside the scaling wins over one in it, as Phi-3 has it (standardize_rope_params).
+  // A length next to the scaling overrides one in it, as in Phi-3 (standardize_rope_params).
   const original = () =>
-    beside?.countOrNull(ORIGINAL_LENGTH) ?? parameters?.countOrNull(ORIGINAL_LENGTH) ?? contextLength;
+    outer?.countOrNull(ORIGINAL_LENGTH) ?? parameters?.countOrNull(ORIGINAL_LENGTH) ?? contextLength;
   const made = make({ fields: where, theta, dimensions, part, contextLength, original });
   return {
     pairs,
@@ -146,11 +145,11 @@ function plain({ theta, dimensions }: TypeInput): number[] {
   return Array.from({ length: dimensions / 2 }, (_, i) => theta ** ((-2 * i) / dimensions));
 }
 
-/** By the names of transformers; the formulas as its modeling_rope_utils.py has them, in float64. */
+/** By the names of transformers, with the formulas of its modeling_rope_utils.py in float64. */
 const TYPES: Readonly<Record<string, (input: TypeInput) => Frequencies>> = {
   default: (input) => ({ frequencies: plain(input) }),
   linear,
-  // Grows the base with a sequence that is longer than the context; up to there it is the default.
+  // Grows the base with sequences longer than the context; up to there it is the default.
   dynamic: (input) => ({ frequencies: plain(input) }),
   yarn,
   longrope,
@@ -164,7 +163,7 @@ function linear(input: TypeInput): Frequencies {
   return { frequencies: plain(input).map((frequency) => frequency / factor) };
 }
 
-/** Llama 3.1: long waves are stretched, short ones kept, those between blended. */
+/** Llama 3.1: long waves are stretched, short ones kept, and those between blended. */
 function llama3(input: TypeInput): Frequencies {
   const { fields } = input;
   const factor = fields.positive("factor");
@@ -172,10 +171,10 @@ function llama3(input: TypeInput): Frequencies {
   const high = fields.positive("high_freq_factor");
   const length = input.original();
   if (high <= low && fields.has("low_freq_factor") && fields.has("high_freq_factor")) {
-    fields.refuse("high_freq_factor", `is ${high}, where more than low_freq_factor, ${low}, is expected`);
+    fields.refuse("high_freq_factor", `is ${high}; it must be above low_freq_factor, ${low}`);
   }
   const stretch = (frequency: number) => {
-    const turns = (length * frequency) / (2 * Math.PI); // of this wave in the original context
+    const turns = (length * frequency) / (2 * Math.PI); // in the original context
     if (turns < low) return frequency / factor;
     if (turns > high) return frequency;
     const share = (turns - low) / (high - low);
@@ -189,7 +188,7 @@ function yarn(input: TypeInput): Frequencies {
   const { fields, theta, dimensions } = input;
   const length = input.original();
   const factor = fields.positiveOrNull("factor") ?? input.contextLength / length;
-  // Where waves make more turns in the original context they are kept, where fewer stretched; the paper's for Llama.
+  // Waves with more turns than `fast` in the original context are kept, those with fewer than `slow` stretched.
   const fast = positiveOrZero(fields, "beta_fast") || 32;
   const slow = positiveOrZero(fields, "beta_slow") || 1;
   const pairOf = (turns: number) => (dimensions * Math.log(length / (turns * 2 * Math.PI))) / (2 * Math.log(theta));
@@ -209,16 +208,16 @@ function yarn(input: TypeInput): Frequencies {
   return { frequencies, attentionFactor: fields.positiveOrNull("attention_factor") ?? computed };
 }
 
-/** 0 where the value is null, missing or 0, which mean the same to transformers. */
+/** 0 where the value is null, missing or 0, which transformers treats equally. */
 function positiveOrZero(fields: ConfigFields, field: string): number {
   return fields.get(field) === 0 ? 0 : (fields.positiveOrNull(field) ?? 0);
 }
 
-/** LongRoPE: Ding et al. 2024, arXiv 2402.13753; a searched factor per frequency, others for long sequences. */
+/** LongRoPE: Ding et al. 2024, arXiv 2402.13753; one factor per frequency, and others for long sequences. */
 function longrope(input: TypeInput): Frequencies {
   const { fields, dimensions } = input;
   const length = input.original();
-  if (length < 2) fields.refuse(ORIGINAL_LENGTH, `is ${length}, where a length of at least 2 is expected`);
+  if (length < 2) fields.refuse(ORIGINAL_LENGTH, `is ${length}; it must be at least 2`);
   const short = fields.positives("short_factor", dimensions / 2);
   const long = fields.positives("long_factor", dimensions / 2);
   const stretch = fields.positiveOrNull("factor") ?? input.contextLength / length;
@@ -231,7 +230,7 @@ function longrope(input: TypeInput): Frequencies {
   };
 }
 
-/** The first part of the pairs turns, with the frequencies of a whole head; the others have frequency 0. */
+/** The first pairs rotate with the frequencies of a whole head; the others have frequency 0. */
 function proportional(input: TypeInput): Frequencies {
   const factor = input.fields.positiveOrNull("factor") ?? 1;
   const turning = Math.floor((input.part * input.dimensions) / 2);

@@ -1,12 +1,11 @@
-// What a decoder is, as plain data: sizes, norms, rotations, windows, scales, and where every weight is stored.
-// Not how it is computed (decoder.ts, one builder for all families), nor how a configuration is read (read-spec.ts).
+// The specification of a decoder as plain data: sizes, norms, rotations, windows, scales, and the name of every weight.
 
 /**
- * A decoder, complete: whoever builds it needs nothing else but the weights. Letters in shapes: V vocabulary, D hidden
+ * Everything about a decoder but its weights. Letters in shapes: V vocabulary, D hidden
  * width, H query heads, K key and value heads, E width of a head, F width of the feed-forward part.
  */
 export interface DecoderSpec {
-  /** Name of the family for people, such as "Gemma 2". */
+  /** Display name of the family, such as "Gemma 2". */
   readonly family: string;
   /** V. */
   readonly vocabularySize: number;
@@ -20,11 +19,11 @@ export interface DecoderSpec {
   readonly headDim: number;
   /** F. */
   readonly feedForward: number;
-  /** Positions that the model is made for (`max_position_embeddings`); the frequencies hold up to here. */
+  /** Positions that the model supports (`max_position_embeddings`). */
   readonly contextLength: number;
   /** Multiplies the embedded tokens; 1 where there is none. */
   readonly embeddingScale: number;
-  /** Kind, eps and offset that all norms over D have. */
+  /** Kind, eps and offset of all norms over D. */
   readonly norm: NormSpec;
   /**
    * sequential: x += attention(x), then x += feedForward(x). parallel (Cohere): both read the same
@@ -33,7 +32,7 @@ export interface DecoderSpec {
   readonly layout: "sequential" | "parallel";
   readonly attention: AttentionSpec;
   readonly activation: Activation;
-  /** Multiplies what attention and feed-forward add to the residual stream; 1 where there is none. */
+  /** Multiplies the outputs of attention and feed-forward before they are added; 1 where there is none. */
   readonly residualScale: number;
   /** Multiplies the logits, before the softcap; 1 where there is none. */
   readonly logitScale: number;
@@ -81,11 +80,11 @@ export interface QkNormSpec extends NormSpec {
 /** gelu is exact (erf), gelu_tanh its usual approximation. */
 export type Activation = "silu" | "gelu" | "gelu_tanh" | "relu";
 
-/** Rotary position embedding. Position p turns pair i by p frequencies[i] radians. */
+/** Rotary position embedding. Position p rotates pair i by p frequencies[i] radians. */
 export interface RopeSpec {
   /** half: pair i is dimensions (i, i + dimensions / 2). interleaved (Cohere): (2 i, 2 i + 1). */
   readonly pairs: "half" | "interleaved";
-  /** How many of a head's first dimensions turn; even; the rest pass unchanged (Phi-4-mini turns part of a head). */
+  /** How many of a head's first dimensions are rotated; even (Phi-4-mini rotates a part of them). */
   readonly dimensions: number;
   /** Inverse frequencies, dimensions / 2 of them. */
   readonly frequencies: Float64Array;
@@ -103,7 +102,7 @@ export interface LayerSpec {
   readonly weights: LayerWeights;
 }
 
-/** A layer's weights by role. A norm that is not there is not computed. */
+/** A layer's weights by role. A missing norm is not computed. */
 export interface LayerWeights {
   /** [H E, D] */
   readonly q: LinearWeights;
@@ -121,9 +120,9 @@ export interface LayerWeights {
   readonly up: LinearWeights;
   /** [D, F] */
   readonly down: LinearWeights;
-  /** Of what attention reads; in the parallel layout of what both halves read. */
+  /** Of the input of attention; in the parallel layout, of the input of both halves. */
   readonly beforeAttention?: NormWeights;
-  /** Of what attention computed, before it is added to the residual stream (Gemma 2 and 3, OLMo 2). */
+  /** Of the output of attention, before it is added to the residual stream (Gemma 2 and 3, OLMo 2). */
   readonly afterAttention?: NormWeights;
   readonly beforeFeedForward?: NormWeights;
   readonly afterFeedForward?: NormWeights;
@@ -143,11 +142,11 @@ export interface NormWeights {
 /** A stored tensor, or some of its rows. */
 export interface StoredWeight {
   /**
-   * Name in the checkpoint without the stem that stands before the decoder's names ("model.",
-   * "model.language_model." ...): "layers.0.self_attn.q_proj.weight". See weight-names.ts.
+   * Name in the checkpoint without its prefix, such as "model." or "model.language_model.":
+   * "layers.0.self_attn.q_proj.weight".
    */
   readonly name: string;
-  /** Shape of what is used: of the tensor, or of the rows taken. */
+  /** Shape of the tensor, or of the rows of it that are used. */
   readonly shape: readonly number[];
   /** Rows of the first axis, for projections that are stored fused (Phi-3): from `from`, of `of` in the tensor. */
   readonly rows?: { readonly from: number; readonly of: number };

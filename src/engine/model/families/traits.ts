@@ -24,7 +24,7 @@ export function attentionBiases(fields: ConfigFields): { qkv: boolean; o: boolea
   return { qkv: bias, o: bias };
 }
 
-/** By the names of transformers, several of which mean one function. */
+/** By the names of transformers, some of which are synonyms. */
 const ACTIVATIONS: Readonly<Record<string, Activation>> = {
   silu: "silu",
   swish: "silu",
@@ -63,21 +63,21 @@ export function layerKinds(
   return types.map((type) => ({ type, window: type === "sliding_attention" ? window : null }));
 }
 
-/** All layers local but every n-th: "sliding_window_pattern" n in older files. */
+/** All layers are local except every n-th: "sliding_window_pattern" n in older files. */
 export function everyNthGlobal(n: number): (index: number) => LayerType {
   return (index) => ((index + 1) % n === 0 ? "full_attention" : "sliding_attention");
 }
 
-/** Gemma's `use_bidirectional_attention`, with which tokens see what follows them: no decoder. */
+/** Refuses Gemma's `use_bidirectional_attention`, with which tokens attend to later ones. */
 export function requireCausal(fields: ConfigFields): void {
   if (fields.flag("use_bidirectional_attention")) {
-    fields.refuse("use_bidirectional_attention", "is true; only causal decoders are computed here");
+    fields.refuse("use_bidirectional_attention", "is true; only causal decoders are supported");
   }
 }
 
 /**
- * sqrt(hidden) as Gemma multiplies its embedded tokens by it: rounded to the dtype of the weights, which `dtype` names
- * (transformers 5.18, modeling_gemma.py, GemmaTextScaledWordEmbedding); float32 where no dtype is named.
+ * Gemma's scale of embeddings, sqrt(hidden), rounded to the dtype of the weights (transformers 5.18, modeling_gemma.py,
+ * GemmaTextScaledWordEmbedding); float32 where `dtype` is missing.
  */
 export function gemmaEmbeddingScale(fields: ConfigFields, hidden: number): number {
   const scale = Math.fround(Math.sqrt(hidden));
@@ -87,7 +87,7 @@ export function gemmaEmbeddingScale(fields: ConfigFields, hidden: number): numbe
   return scale;
 }
 
-/** To so many significant bits, ties to even. */
+/** Rounds to a number of significant bits, ties to even. */
 function roundToBits(value: number, bits: number): number {
   const unit = 2 ** (Math.floor(Math.log2(value)) - bits + 1);
   const steps = value / unit;
