@@ -242,12 +242,12 @@ describe("what cannot be", () => {
   };
   const ids = ["--ids", at("ids.json")];
 
-  it("is a family that is not known: it says which are, and that merging works", async () => {
+  it("is a family that is not supported: lists those that are, and says that merging works", async () => {
     await writeTiny(at("strange"), { modelType: "starling" });
     const { status, stdout, stderr } = await layergraft(["generate", "strange", ...ids], { cwd: root });
     expect({ status, stdout }).toEqual({ status: FAILED, stdout: "" });
     expect(stderr).toMatch(
-      /^error: \S*strange.config\.json is of the family "starling".* known are .*llama.* and analysing such/,
+      /^error: \S*strange.config\.json has the model_type "starling".* supported are .*llama.* Merging and analysis work for it/,
     );
     expectReadable(stderr);
   });

@@ -31,22 +31,12 @@ export interface Lock {
 }
 
 /**
-<<<<<<< HEAD
- * Takes the lock of a folder, or that of a process that is gone.
- * @throws {LayergraftError} with code "locked" if another process holds it, with what to do
+ * Locks a folder, even if it has the lock of a process that is gone.
+ * @throws {LayergraftError} code "locked" if another process has the lock
  */
 export async function takeLock(folder: string): Promise<Lock> {
   const path = join(folder, LOCK_FILE);
-  const self: Holder = { host: hostname(), pid: process.pid, born: await birthOf(process.pid), space: await SPACE };
-=======
- * Locks a folder, even if it has the lock of a process that is gone.
- * @param options.name name of the lock file; default {@link LOCK_FILE}
- * @throws {LayergraftError} code "locked" if another process has the lock
- */
-export async function takeLock(folder: string, options: { readonly name?: string } = {}): Promise<Lock> {
-  const path = join(folder, options.name ?? LOCK_FILE);
   const self: Holder = { host: hostname(), pid: process.pid, born: await startTimeOf(process.pid), space: await SPACE };
->>>>>>> 80f6cc7 (Word the engine, core and settings plainly)
   const text = JSON.stringify(self);
   const own = uniqueName(path);
   await writeFile(own, text);
@@ -68,18 +58,9 @@ export async function takeLock(folder: string, options: { readonly name?: string
   throw new LayergraftError("locked", `another process took ${path} at the same moment; try again`, { file: path });
 }
 
-<<<<<<< HEAD
-/** Whether a process holds the lock of a folder that, as far as can be told, still lives. Takes nothing. */
+/** Whether a folder has the lock of a process that is not known to be gone. */
 export async function isLocked(folder: string): Promise<boolean> {
-  const found = await look(join(folder, LOCK_FILE));
-=======
-/**
- * Whether a folder has the lock of a process that is not known to be gone.
- * @param options.name name of the lock file; default {@link LOCK_FILE}
- */
-export async function isLocked(folder: string, options: { readonly name?: string } = {}): Promise<boolean> {
-  const found = await readLock(join(folder, options.name ?? LOCK_FILE));
->>>>>>> 80f6cc7 (Word the engine, core and settings plainly)
+  const found = await readLock(join(folder, LOCK_FILE));
   return found !== undefined && !found.isAbandoned;
 }
 

@@ -6,14 +6,10 @@ import { type SchemaField, schemaFields } from "./schema-fields.js";
 
 type Path = readonly PropertyKey[];
 
-<<<<<<< HEAD
 // Far beyond what a person writes; code that reads settings may recurse so deep.
 export const MOST_LEVELS = 100;
 
-/** What is wrong with a value, and where in it. */
-=======
 /** A problem of a value, and its location. */
->>>>>>> 80f6cc7 (Word the engine, core and settings plainly)
 export interface Problem {
   readonly path: Path;
   /** Its location, if it differs from the path in the message. */

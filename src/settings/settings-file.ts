@@ -38,12 +38,12 @@ export interface LocatedSettings<T> {
   readonly lineOf: (field: string) => number | undefined;
 }
 
-/** The text of such a file as a value, and where in it things stand. */
+/** The value of a text, with its lines. */
 export interface SettingsText {
   readonly value: unknown;
-  /** Problems with their lines, in the order of the file, each once. */
+  /** Problems with their lines, in the order of the file, without repetitions. */
   readonly inLines: (problems: readonly Problem[]) => readonly string[];
-  /** The line on which a path stands, or the closest that does. */
+  /** The line of a path, or of its closest parent. */
   readonly lineOf: (path: readonly PropertyKey[]) => number | undefined;
 }
 
@@ -64,25 +64,7 @@ export async function readSettings<T>(file: string, kind: SettingsKind<T>): Prom
   };
 }
 
-<<<<<<< HEAD
-/** Checks such settings given as a value. @throws {RecipeError} with every problem */
-=======
-/**
- * Parses and checks the text of a settings file; `file` is for messages.
- * @throws {RecipeError} with every problem and its line
- */
-export function parseSettings<T>(text: string, file: string, kind: SettingsKind<T>): T {
-  return checkedIn(openSettings(text, file), file, kind);
-}
-
-function checkedIn<T>(document: SettingsText, file: string, { kind, check }: SettingsKind<T>): T {
-  const { value, problems } = check(document.value);
-  if (value !== undefined) return value;
-  throw new RecipeError(`${file} is not a valid ${kind}:`, document.inLines(problems), { file });
-}
-
 /** Checks settings that are given as a value. @throws {RecipeError} with every problem */
->>>>>>> 80f6cc7 (Word the engine, core and settings plainly)
 export function checkSettings<T>(value: unknown, { kind, check }: SettingsKind<T>): T {
   if (isDeeperThan(value, MOST_LEVELS))
     throw new RecipeError(`the ${kind} nests more than ${MOST_LEVELS} levels deep, or contains itself`);
@@ -95,141 +77,3 @@ export function checkSettings<T>(value: unknown, { kind, check }: SettingsKind<T
 function pathOf(field: string): PropertyKey[] {
   return field.match(/[^.[\]]+/g)?.map((key) => (/^\d+$/.test(key) ? Number(key) : key)) ?? [];
 }
-<<<<<<< HEAD
-=======
-
-/** @throws {RecipeError} for aliases that expand without end */
-function withFiniteAliases<T>(file: string, read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    // The parser refuses too many aliases, and an alias within itself exhausts the stack.
-    if (!(error instanceof ReferenceError || error instanceof RangeError)) throw error;
-    const message = `${file} has an alias within itself or too many aliases; write the values out`;
-    throw new RecipeError(message, [], { file });
-  }
-}
-
-/** The value of a text, with its lines. */
-export interface SettingsText {
-  readonly value: unknown;
-  /** Problems with their lines, in the order of the file, without repetitions. */
-  readonly inLines: (problems: readonly Problem[]) => readonly string[];
-  /** The line of a path, or of its closest parent. */
-  readonly lineOf: (path: readonly PropertyKey[]) => number | undefined;
-}
-
-// Far above what people write. Readers of a file recurse so deep, and may compare all entries with each other.
-const MOST_LEVELS = 100;
-const MOST_ENTRIES = 10_000;
-const MOST_TOKENS = 300_000;
-
-/** A parser that refuses too deep nesting, too long lists and too many tokens. */
-class BoundedParser extends Parser {
-  readonly #file: string;
-  readonly #lineAt: (offset: number) => number;
-  #tokens = 0;
-
-  constructor(file: string, lines: LineCounter) {
-    super(lines.addNewLine);
-    this.#file = file;
-    this.#lineAt = (offset) => lines.linePos(offset).line;
-  }
-
-  override *next(source: string): Generator<CST.Token, void> {
-    yield* super.next(source);
-    const top = this.stack.at(-1);
-    if (this.stack.length > MOST_LEVELS) this.#refuse(`nests more than ${MOST_LEVELS} levels deep`);
-    if (top && "items" in top && top.items.length > MOST_ENTRIES) {
-      this.#refuse(`lists more than ${MOST_ENTRIES.toLocaleString("en-US")} entries`);
-    }
-    if (++this.#tokens > MOST_TOKENS) this.#refuse("is too long for a settings file");
-  }
-
-  #refuse(what: string): never {
-    const file = this.#file;
-    throw new RecipeError(`${file} ${what} at line ${this.#lineAt(this.offset)}; shorten it`, [], { file });
-  }
-}
-
-type ParsedDocument = Document.Parsed<ParsedNode>;
-
-/** Parses a text, valid or not. @throws {RecipeError} if it is too deep or too large */
-function readDocument(text: string, file: string, options: DocumentOptions & SchemaOptions = {}) {
-  const lines = new LineCounter();
-  const tokens = new BoundedParser(file, lines).parse(text);
-  const [document, next] = new Composer(options).compose(tokens, true, text.length);
-  return { document: document as ParsedDocument, next, lineAt: (offset: number) => lines.linePos(offset).line };
-}
-
-/**
- * Parses a text without checking its value.
- * @param options of the YAML parser; default YAML 1.2
- * @throws {RecipeError} if it is not valid YAML, too deep, or too large
- */
-export function openSettings(text: string, file: string, options: DocumentOptions & SchemaOptions = {}): SettingsText {
-  const { document, next, lineAt } = readDocument(text, file, options);
-  if (document.errors.length > 0) {
-    const problems = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${syntaxProblem(error, text)}`);
-    throw new RecipeError(`${file} is not valid YAML:`, [...new Set(problems)], { file });
-  }
-  if (next) {
-    const line = lineAt(next.range[0]);
-    const message = `${file} has several documents, the second from line ${line}; keep one, or put each into its own file`;
-    throw new RecipeError(message, [], { file });
-  }
-  const lineOf = linesOf(document, lineAt);
-  const inLines = (problems: readonly Problem[]) => {
-    const found = problems.map((problem) => ({
-      line: lineOf(problem.at ?? problem.path),
-      text: formatProblem(problem),
-    }));
-    const sorted = found.sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
-    return [...new Set(sorted.map(({ line, text }) => (line === undefined ? text : `line ${line}: ${text}`)))];
-  };
-  const value: unknown = withFiniteAliases(file, () => document.toJS({ maxAliasCount: 100 }));
-  if (isDeeperThan(value, MOST_LEVELS))
-    throw new RecipeError(`${file} nests more than ${MOST_LEVELS} levels deep, or contains itself`, [], { file });
-  return { value, inLines, lineOf };
-}
-
-/** Finds the line of a path, or of the closest parent that exists. */
-function linesOf(
-  document: ParsedDocument,
-  lineAt: (offset: number) => number,
-): (path: readonly PropertyKey[]) => number | undefined {
-  const indexes = new Map<unknown, ReadonlyMap<string, Pair>>();
-  const pairOf = (node: YAMLMap, key: string): Pair | undefined => {
-    let index = indexes.get(node);
-    if (!index) {
-      index = new Map(node.items.map((pair) => [isScalar(pair.key) ? String(pair.key.value) : "", pair]));
-      indexes.set(node, index);
-    }
-    return index.get(key);
-  };
-  return (path) => {
-    let node: unknown = document.contents;
-    // The location of a field is that of its key; its value may begin a line below.
-    let place: unknown = node;
-    for (const key of path) {
-      const pair = isMap(node) ? pairOf(node, String(key)) : undefined;
-      node = isSeq(node) ? node.items[Number(key)] : pair?.value;
-      if (!pair && !isNode(node)) break;
-      place = pair?.key ?? node;
-    }
-    return isNode(place) && place.range ? lineAt(place.range[0]) : undefined;
-  };
-}
-
-/** The parser's errors in plain words. */
-function syntaxProblem({ code, message, pos }: YAMLParseError, text: string): string {
-  const key = /^[^:\n]+/.exec(text.slice(pos[0]))?.[0].trim();
-  if (code === "DUPLICATE_KEY") return `${shorten(key ?? "")} is repeated here; keep one of the two`;
-  if (code === "BLOCK_AS_IMPLICIT_KEY" || code === "MULTILINE_IMPLICIT_KEY") {
-    return "this value is followed by another field; check the indentation of this line and the next, and quote text that contains a colon";
-  }
-  if (code === "TAB_AS_INDENT") return "the indentation has a tab; use spaces";
-  if (code === "BAD_INDENT") return "the indentation of this line does not match the lines around it";
-  return message;
-}
->>>>>>> 80f6cc7 (Word the engine, core and settings plainly)

@@ -1,4 +1,4 @@
-// YAML as a value, and the lines of what it says; bounded before anything recurses over it.
+// Parses YAML, bounded in depth and size, and finds the lines of its fields.
 
 import {
   Composer,
@@ -21,23 +21,23 @@ import { isDeeperThan, RecipeError, shorten } from "../core/index.js";
 import { formatProblem, MOST_LEVELS, type Problem } from "./check-schema.js";
 import type { SettingsKind, SettingsText } from "./settings-file.js";
 
-/** Does what goes wrong where a file nests without end. @throws {RecipeError} then */
-function refusingEndless<T>(file: string, read: () => T): T {
+/** @throws {RecipeError} for aliases that expand without end */
+function withFiniteAliases<T>(file: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    // What the parser throws when it refuses aliases of aliases, or an alias within itself exhausts the stack.
+    // The parser refuses too many aliases, and an alias within itself exhausts the stack.
     if (!(error instanceof ReferenceError || error instanceof RangeError)) throw error;
-    const message = `${file} has an alias within itself or too many aliases; write it out plainly`;
+    const message = `${file} has an alias within itself or too many aliases; write the values out`;
     throw new RecipeError(message, [], { file });
   }
 }
 
-// Far beyond what a person writes; code that reads settings may look at every entry for every other.
+// Far above what people write; readers may compare all entries with each other.
 const MOST_ENTRIES = 10_000;
 const MOST_TOKENS = 300_000;
 
-/** A parser that stops before nesting, a list or the whole is too large for what comes after it. */
+/** A parser that refuses too deep nesting, too long lists and too many tokens. */
 class BoundedParser extends Parser {
   readonly #file: string;
   readonly #lineAt: (offset: number) => number;
@@ -56,18 +56,18 @@ class BoundedParser extends Parser {
     if (top && "items" in top && top.items.length > MOST_ENTRIES) {
       this.#refuse(`lists more than ${MOST_ENTRIES.toLocaleString("en-US")} entries`);
     }
-    if (++this.#tokens > MOST_TOKENS) this.#refuse("holds more than a settings file can");
+    if (++this.#tokens > MOST_TOKENS) this.#refuse("is too long for a settings file");
   }
 
   #refuse(what: string): never {
     const file = this.#file;
-    throw new RecipeError(`${file} ${what} at line ${this.#lineAt(this.offset)}; write less`, [], { file });
+    throw new RecipeError(`${file} ${what} at line ${this.#lineAt(this.offset)}; shorten it`, [], { file });
   }
 }
 
 type ParsedDocument = Document.Parsed<ParsedNode>;
 
-/** The document of a text, whatever is wrong with it. @throws {RecipeError} if it is too deep or too large */
+/** Parses a text, valid or not. @throws {RecipeError} if it is too deep or too large */
 function readDocument(text: string, file: string, options: DocumentOptions & SchemaOptions = {}) {
   const lines = new LineCounter();
   const tokens = new BoundedParser(file, lines).parse(text);
@@ -76,9 +76,9 @@ function readDocument(text: string, file: string, options: DocumentOptions & Sch
 }
 
 /**
- * Reads such a text, without any check of what it says.
- * @param options how to read YAML, where that differs from version 1.2
- * @throws {RecipeError} if it is not YAML, too deep, or too large
+ * Parses a text without checking its value.
+ * @param options of the YAML parser; default YAML 1.2
+ * @throws {RecipeError} if it is not valid YAML, too deep, or too large
  */
 export function openSettings(text: string, file: string, options: DocumentOptions & SchemaOptions = {}): SettingsText {
   const { document, next, lineAt } = readDocument(text, file, options);
@@ -88,7 +88,7 @@ export function openSettings(text: string, file: string, options: DocumentOption
   }
   if (next) {
     const line = lineAt(next.range[0]);
-    const message = `${file} holds several documents, the second from line ${line}; keep one, or put each into a file of its own`;
+    const message = `${file} has several documents, the second from line ${line}; keep one, or put each into its own file`;
     throw new RecipeError(message, [], { file });
   }
   const lineOf = linesOf(document, lineAt);
@@ -100,13 +100,13 @@ export function openSettings(text: string, file: string, options: DocumentOption
     const sorted = found.sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
     return [...new Set(sorted.map(({ line, text }) => (line === undefined ? text : `line ${line}: ${text}`)))];
   };
-  const value: unknown = refusingEndless(file, () => document.toJS({ maxAliasCount: 100 }));
+  const value: unknown = withFiniteAliases(file, () => document.toJS({ maxAliasCount: 100 }));
   if (isDeeperThan(value, MOST_LEVELS))
-    throw new RecipeError(`${file} nests too deep, or contains itself`, [], { file });
+    throw new RecipeError(`${file} nests more than ${MOST_LEVELS} levels deep, or contains itself`, [], { file });
   return { value, inLines, lineOf };
 }
 
-/** Finds the line on which a path stands, or the closest part of it that exists: what is missing is at what lacks it. */
+/** Finds the line of a path, or of the closest parent that exists. */
 function linesOf(
   document: ParsedDocument,
   lineAt: (offset: number) => number,
@@ -122,7 +122,7 @@ function linesOf(
   };
   return (path) => {
     let node: unknown = document.contents;
-    // A field is where its name stands; its value may begin a line below.
+    // The location of a field is that of its key; its value may begin a line below.
     let place: unknown = node;
     for (const key of path) {
       const pair = isMap(node) ? pairOf(node, String(key)) : undefined;
@@ -134,20 +134,20 @@ function linesOf(
   };
 }
 
-/** What the parser complains of, for people who do not know its words. */
+/** The parser's errors in plain words. */
 function syntaxProblem({ code, message, pos }: YAMLParseError, text: string): string {
   const key = /^[^:\n]+/.exec(text.slice(pos[0]))?.[0].trim();
-  if (code === "DUPLICATE_KEY") return `${shorten(key ?? "")} stands here a second time; keep one of the two`;
+  if (code === "DUPLICATE_KEY") return `${shorten(key ?? "")} is repeated here; keep one of the two`;
   if (code === "BLOCK_AS_IMPLICIT_KEY" || code === "MULTILINE_IMPLICIT_KEY") {
-    return "this value goes on with another field; check how far this line and the one after it are indented, and put quotes around text with a colon";
+    return "this value is followed by another field; check the indentation of this line and the next, and quote text that contains a colon";
   }
-  if (code === "TAB_AS_INDENT") return "a tab stands in the indentation; use spaces";
-  if (code === "BAD_INDENT") return "this line is not indented as far as those that it belongs to";
+  if (code === "TAB_AS_INDENT") return "the indentation has a tab; use spaces";
+  if (code === "BAD_INDENT") return "the indentation of this line does not match the lines around it";
   return message;
 }
 
 /**
- * Parses the text of such a file and checks it; `file` is for messages.
+ * Parses and checks the text of a settings file; `file` is for messages.
  * @throws {RecipeError} with every problem and its line
  */
 export function parseSettings<T>(text: string, file: string, kind: SettingsKind<T>): T {
