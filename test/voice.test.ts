@@ -57,7 +57,19 @@ const withoutComments = (code: string) =>
 
 const PAGES = ["README.md", ...textFiles("docs", /^(?!reference|api).*\.md$/), ...textFiles("assets", /\.html$/)];
 /** Rooms of src/ whose messages are reworded. */
-const ROOMS = ["cli", "core", "data", "engine", "evaluate", "experiment", "merge", "report", "settings", "train", "weights"];
+const ROOMS = [
+  "cli",
+  "core",
+  "data",
+  "engine",
+  "evaluate",
+  "experiment",
+  "merge",
+  "report",
+  "settings",
+  "train",
+  "weights",
+];
 const SOURCES = ROOMS.flatMap((room) => textFiles(`src/${room}`, /(?<!\.test|\.test-util)\.ts$/));
 
 /** Lines with one of the phrases. */
