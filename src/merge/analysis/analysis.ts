@@ -238,12 +238,12 @@ function resolveThresholds(
   }));
 }
 
-/** A bias is one row beside a matrix of thousands, and would stand for as much as any of them in a part's figures. */
+/** A bias is one row next to a matrix of thousands, and would count as much as any of them in a part's figures. */
 function isNoBias({ tensor, shape }: TensorDelta): boolean {
   return shape.length > 1 || !tensor.endsWith(".bias");
 }
 
-/** Matrices of attention and feed-forward; norms and biases have single rows, which say little. */
+/** Matrices of attention and feed-forward; norms and biases have single rows. */
 function isProjection({ layer, part, shape }: TensorDelta): boolean {
   return layer !== null && shape.length > 1 && blockOf(part) !== "other";
 }

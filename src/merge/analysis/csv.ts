@@ -11,7 +11,7 @@ export interface ShareTable {
   readonly cells: readonly (readonly (number | null)[])[];
 }
 
-// A table of 10,000 layers is far beyond any model; more is no table.
+// A table of 10,000 layers is far beyond any model.
 const MAX_BYTES = 10_000_000;
 
 /**

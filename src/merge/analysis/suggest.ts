@@ -31,7 +31,7 @@ export interface SuggestOptions {
   readonly sources: { readonly base: string; readonly task: string; readonly language: string };
   /** Difference of shares from which one expert owns a layer or module; default 0.001. */
   readonly tau?: number | undefined;
-  /** The task expert's weight where shares are alike; default 0.5. */
+  /** The task expert's weight where shares are about equal; default 0.5. */
   readonly alpha?: number | undefined;
   /** For the recipes, where vocabularies differ. */
   readonly vocabulary?: string | undefined;

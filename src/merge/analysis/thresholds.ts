@@ -1,4 +1,4 @@
-// Thresholds on row MAVs: what a person may ask for, and what share of rows lies above.
+// Thresholds on row MAVs, and the share of rows above them.
 import { own, RecipeError } from "../../core/index.js";
 import { concatenate } from "../measurements/row-changes.js";
 

@@ -5,7 +5,7 @@ import { compareParts, type Part } from "../../weights/index.js";
 import { concatenate } from "../measurements/row-changes.js";
 import type { Analysis, AnalysisWithRows, DeltaFigures } from "./analysis.js";
 
-/** The columns of the paper's figure; fused matrices stand where their parts would. */
+/** The columns of the paper's figure; fused matrices take the place of their parts. */
 const COLUMNS: readonly Part[] = [
   "q_proj",
   "k_proj",

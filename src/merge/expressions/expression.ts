@@ -84,7 +84,7 @@ export function childrenOf(value: Exclude<Value, Leaf>): readonly Value[] {
   return value.of;
 }
 
-/** Whether a value holds an operation, and so is no mere average or copy. */
+/** Whether a value has an operation, so that it is more than an average or a copy. */
 export function hasOperation(value: Value): boolean {
   return "op" in value || (!isLeaf(value) && childrenOf(value).some(hasOperation));
 }

@@ -1,4 +1,4 @@
-// Results of measurements as they stand in files: numbers as they are, infinity by its name, masks as packed bits.
+// Results of measurements as stored in files: numbers as they are, infinity by its name, masks as packed bits.
 
 import { z } from "zod";
 import { packBits, unpackBits } from "../../core/index.js";

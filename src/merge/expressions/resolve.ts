@@ -1,5 +1,5 @@
-// From values to bytes: binds the tensors of an expression to files and offsets of opened checkpoints, as a streaming
-// program wants them.
+// From values to bytes: binds the tensors of an expression to files and offsets of opened checkpoints, for a streaming
+// program.
 
 import { elementCount } from "../../core/index.js";
 import {
@@ -92,7 +92,7 @@ export class Resolver {
     };
   }
 
-  /** Where a stored tensor's bytes lie. */
+  /** Where a stored tensor's bytes are. */
   place(tensor: { readonly file: SafetensorsFile; readonly offset: number; readonly dtype: Stored["dtype"] }): Stored {
     return { file: this.file(tensor.file), offset: tensor.offset, dtype: tensor.dtype };
   }

@@ -1,4 +1,4 @@
-// Values as they stand in layergraft.json, checked when they are read: the file may have been edited.
+// Values as stored in layergraft.json, checked when they are read: the file may have been edited.
 import { z } from "zod";
 import { type FieldKind, OPERATIONS } from "../../weights/index.js";
 import type { Value } from "./expression.js";
@@ -8,7 +8,7 @@ const weight = z.union([
   z.object({ measured: z.string(), at: z.int().min(0).optional(), inverse: z.literal(true).optional() }),
 ]);
 
-/** What may stand in the fields of operations. */
+/** What the fields of operations may contain. */
 const FIELDS: Readonly<Record<FieldKind, z.ZodType>> = {
   number: weight,
   numberPerValue: z.array(weight),

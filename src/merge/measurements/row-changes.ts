@@ -140,7 +140,7 @@ export function analyzeJobs(
   }));
 }
 
-/** Which axis of the stored matrix, [out, in] or else transposed, the features lie along. */
+/** The axis of the stored matrix, [out, in] unless transposed, that the features are on. */
 export function rowsAlong(rows: RowAxis, transposed: boolean): "rows" | "columns" {
   return (rows === "input") === transposed ? "rows" : "columns";
 }
@@ -200,7 +200,7 @@ export function joinAnalyzed(total: AnalyzedPiece, piece: AnalyzedPiece, { axis 
   };
 }
 
-/** What the sums of a tensor's matrices say of one expert. */
+/** The figures of one expert from the sums of a tensor's matrices. */
 function expertDelta(parts: readonly { job: AnalyzeJob; sums: AnalyzedPiece }[], expert: number): ExpertDelta {
   const sums = parts.map(({ sums }) => sums.experts[expert]);
   const add = (pick: (one: NonNullable<(typeof sums)[number]>) => number) =>

@@ -33,7 +33,7 @@ export function* measureRows(measurement: RowsMeasurement, binding: Binding): Me
   return Uint8Array.from(rows, (row) => (row < threshold ? 0 : 1));
 }
 
-/** Whether a tensor's rows can be told from its values. */
+/** Whether a tensor has rows that can be measured. */
 export function hasRows(dtype: Parameters<typeof isFloatDType>[0], shape: Shape): boolean {
   return isFloatDType(dtype) && shape.every((extent) => extent > 0);
 }

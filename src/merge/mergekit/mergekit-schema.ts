@@ -6,7 +6,7 @@ import { didYouMean, isObject } from "../../core/index.js";
 import { checkSchema, formatPath, type Problem, recordOf } from "../../settings/index.js";
 import { refusalOf } from "./method-translations.js";
 
-/** Where something stands in the configuration. */
+/** A place in the configuration. */
 export type Path = readonly PropertyKey[];
 
 // YAML 1.1, which mergekit reads, takes 1e-4 for a text; pydantic makes a number of it again, and of truth values.
@@ -151,7 +151,7 @@ export function mixtureOf(value: unknown): string | undefined {
   return "is a mergekit-moe configuration, which makes a mixture of experts. layergraft does not make mixtures; merge the experts into one model instead, or use mergekit-moe";
 }
 
-/** Checks a document: says what is wrong with it, what of it is not supported, and which fields mergekit passes over. */
+/** Checks a document: problems, what is not supported, and fields that mergekit ignores. */
 export function readConfiguration(value: object): { config?: Configuration; problems: Problem[]; notes: string[] } {
   const checked = checkSchema(configuration, value);
   const problems = [...checked.problems, ...refusals(value)];

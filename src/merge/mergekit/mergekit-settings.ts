@@ -28,7 +28,7 @@ export interface Range {
 
 /** The layers that a parameter is for. */
 export interface Stretch {
-  /** How many there are; undefined where only the models' files say. */
+  /** Their number; undefined where only the models' files have it. */
   readonly layers: number | undefined;
   /** By how much mergekit's numbers of these layers are above those in the recipe. */
   readonly shift: number;
@@ -112,7 +112,7 @@ function spreadOf(value: Spread, layers: number | undefined) {
   const [first = 0] = value;
   const last = value.at(-1) ?? first;
   if (value.length === 1) return first;
-  // mergekit gives a lone layer the end of a gradient, and what stands outside of the layers its beginning.
+  // mergekit gives a single layer the end of a gradient, and tensors outside the layers its beginning.
   return layers === 1 ? { gradient: [last], outside: first } : { gradient: [...value] };
 }
 

@@ -1,5 +1,5 @@
 // Each of mergekit's methods as a recipe: which parameters it looks at, where, and with which defaults. What they do was
-// read from mergekit's documentation and behaviour; its defaults stand here even where a recipe has the same.
+// read from mergekit's documentation and behaviour; its defaults are written out even where a recipe has the same.
 import { didYouMean, shorten } from "../../core/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import type { Parameter } from "../methods/parameter.js";
@@ -38,7 +38,7 @@ export interface Translation {
   /** Whether mergekit rounds more than once where its dtype is narrower than float32. */
   readonly isRounded: boolean;
   readonly isRandom?: true;
-  /** What stands for the slice; undefined where a problem was found. */
+  /** The slice as a source; undefined where a problem was found. */
   readonly make: (slice: SliceMerge) => SourceRecipe | undefined;
 }
 

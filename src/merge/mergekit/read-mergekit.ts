@@ -16,8 +16,8 @@ export interface MergekitOptions {
 }
 
 /**
- * The recipe that does what a mergekit configuration says.
- * @returns undefined if the text is no mergekit configuration: a YAML mapping with a merge_method
+ * The recipe that does what a mergekit configuration does.
+ * @returns undefined if the text is not a mergekit configuration, a YAML mapping with a merge_method
  * @throws {RecipeError} with every problem and all that is not supported, by line
  */
 export async function parseMergekit(text: string, options: MergekitOptions = {}): Promise<MergekitRecipe | undefined> {
@@ -27,7 +27,7 @@ export async function parseMergekit(text: string, options: MergekitOptions = {})
 }
 
 /**
- * The recipe that does what the mergekit configuration in a file says. Of the models only the depth of the first is
+ * The recipe that does what the mergekit configuration in a file does. Of the models only the depth of the first is
  * looked up; relative paths start from the working folder, as mergekit's do.
  * @returns undefined if the file is not a mergekit configuration
  * @throws {RecipeError} with every problem and all that is not supported, by line; or if it cannot be read
@@ -81,12 +81,12 @@ async function open(text: string, file: string): Promise<Opened | undefined> {
   };
 }
 
-/** How many layers a model has; undefined where its folder does not say. */
+/** How many layers a model has; undefined if its folder does not show it. */
 async function depthOf(model: string): Promise<number | undefined> {
   try {
     const { folder } = await locateSource(model);
     return (await readConfig(folder)).layers;
   } catch {
-    return undefined; // the planner says what is wrong with it
+    return undefined; // the planner reports the problem
   }
 }

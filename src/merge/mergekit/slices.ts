@@ -19,7 +19,7 @@ export interface OutputSlice {
   readonly levels: readonly Level[];
   /** How many layers of the result go before. */
   readonly offset: number;
-  /** How many layers it has; undefined where only the models' files say. */
+  /** Its number of layers; undefined where only the models' files have it. */
   readonly layers: number | undefined;
 }
 

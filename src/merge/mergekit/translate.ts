@@ -10,7 +10,7 @@ import { flagOf, type Level, parameterOf, type Stretch } from "./mergekit-settin
 import { type Operand, PARAMETERS, type SliceMerge, TRANSLATIONS, type Translation } from "./method-translations.js";
 import { type OutputSlice, type SliceSource, slicesOf } from "./slices.js";
 
-/** A recipe that does what a mergekit configuration says. */
+/** A recipe that does what a mergekit configuration does. */
 export interface MergekitRecipe {
   readonly recipe: RecipeInput;
   /** What is ignored, and what differs on purpose. */
@@ -35,7 +35,7 @@ export function translate(
 
 class Translator {
   readonly models = new Set<string>();
-  /** By its text: each is told once, however many slices have it. */
+  /** By text: each is reported once, however many slices have it. */
   readonly #problems = new Map<string, Problem>();
   readonly #config: Configuration;
   readonly #depth: number | undefined;
@@ -99,7 +99,7 @@ class Translator {
     }
   }
 
-  /** The dtype of the result; says where the arithmetic is another than mergekit's. */
+  /** The dtype of the result; notes where the arithmetic differs from mergekit's. */
   #dtype({ isRounded, isRandom }: Translation): RecipeInput["dtype"] {
     const { dtype, out_dtype: out } = this.#config;
     if (isRounded && dtype !== "float32") {
@@ -114,7 +114,7 @@ class Translator {
     return out ?? dtype;
   }
 
-  /** Whose tokens the result is to have: one of the models, or `union`; undefined where nothing says so. */
+  /** Whose tokens the result has: one of the models, or `union`; undefined if not set. */
   #tokenizerSource(): string | undefined {
     const { base_model: base, tokenizer, tokenizer_source: source } = this.#config;
     const [asked, path] =
@@ -130,7 +130,7 @@ class Translator {
     return model;
   }
 
-  /** The fields that say so in a recipe. Where nothing does, mergekit merges rows as they stand, with the base's tokenizer. */
+  /** The recipe's fields for that. If not set, mergekit merges rows by number, with the base's tokenizer. */
   #tokenizer(source: string | undefined, recipe: NestedRecipe): Pick<RecipeInput, "vocabulary" | "tokenizer_from"> {
     const { base_model: base } = this.#config;
     if (source !== undefined) return { vocabulary: source === "union" ? source : (labelOf(recipe, source) ?? source) };
@@ -174,7 +174,7 @@ class Translator {
   }
 }
 
-/** What a recipe calls one of its models: the path to the first place where it stands. */
+/** A model's label in a recipe: the path to its first place. */
 function labelOf(recipe: NestedRecipe, model: string, prefix = ""): string | undefined {
   for (const [name, source] of sourcesOf(recipe)) {
     const label = `${prefix}${name}`;

@@ -43,7 +43,7 @@ function isWeight(w: number): boolean {
 /** A weight that may differ by layer, part and tensor. */
 export const weightField = parameterField.refine((weight) => numbersIn(weight).every(isWeight), WEIGHT);
 
-/** Models or slices of one recipe. Every one is opened and stands in every tensor's plan; nobody merges so many. */
+/** Models or slices of one recipe. Every one is opened and is part of every tensor's plan; nobody merges so many. */
 export const MOST_SOURCES = 500;
 
 /** A model of a list, with parameters of its own. */

@@ -1,5 +1,4 @@
 // What a merge method is: a name, fields, a formula, and how the tensors of its result are made of those of its sources.
-// Methods stand in methods/, one small file each; index.ts there lists them.
 import type { z } from "zod";
 import type { Operand, OperandTensor, PlanContext } from "./operand.js";
 
@@ -14,7 +13,7 @@ export interface Sources {
 /** A result with other layers than its sources. */
 export interface Merged {
   readonly tensors: Map<string, OperandTensor>;
-  /** Which layer of the lead stands at each place. */
+  /** Which layer of the lead is at each place. */
   readonly layerOrder: readonly number[];
 }
 
@@ -33,7 +32,7 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   readonly schema: Schema;
   /** A recipe as one may write it, for the documentation. */
   readonly example: z.input<Schema>;
-  /** Fills in defaults that depend on the model's depth, so that what was done stands in the output. */
+  /** Fills in defaults that depend on the model's depth, so that the output records what was done. */
   readonly complete?: (recipe: z.output<Schema>, layers: number) => z.output<Schema>;
   /** The merged model, tensor by tensor. */
   readonly tensors: (

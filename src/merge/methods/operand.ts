@@ -32,9 +32,9 @@ export interface Operand {
   /** Number of transformer layers. */
   readonly layers: number;
   readonly tensors: ReadonlyMap<string, OperandTensor>;
-  /** Which layer of the lead stands at each place, where layers were repeated or left out. */
+  /** Which layer of the lead is at each place, where layers were repeated or left out. */
   readonly layerOrder?: readonly number[] | undefined;
-  /** The checkpoint that stands for it in configuration and tokenizer: its own, or that of its first source. */
+  /** The checkpoint that gives configuration and tokenizer: its own, or that of its first source. */
   readonly lead: { readonly id: string; readonly checkpoint: Checkpoint };
 }
 
@@ -82,7 +82,7 @@ export function take(name: string, operand: Operand): OperandTensor {
   return { ...tensorOf(operand, name), origin: [operand.label] };
 }
 
-/** A tensor that has no arithmetic, from the first of several operands; says so. */
+/** A tensor that has no arithmetic, from the first of several operands, with a note. */
 function takeUncomputed(name: string, operand: Operand, context: PlanContext): OperandTensor {
   context.note(`integer tensors are not averaged but taken from ${operand.label}`);
   return take(name, operand);
@@ -141,7 +141,7 @@ export function plus(base: Value, changes: readonly WeightedValue[]): Value {
 
 /**
  * The seed of one model's choice in one tensor, so that it depends on neither threads nor order.
- * @param model its path in the whole recipe, so that recipes within recipes choose by themselves
+ * @param model its path in the whole recipe, so that nested recipes choose independently
  */
 export function seedOf(seed: number, model: string, tensor: string): Seed {
   const digest = createHash("sha256").update(`${seed} ${model} ${tensor}`).digest();

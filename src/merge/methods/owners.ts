@@ -6,7 +6,7 @@ import type { Weight } from "../expressions/expression.js";
 import type { OwnershipMeasurement } from "../measurements/ownership.js";
 import { isMeasurable, type Operand, type OperandTensor, type PlanContext, tensorOf } from "./operand.js";
 
-/** What has one owner: a layer, or the attention and the feed-forward of each layer by themselves. */
+/** What has one owner: a layer, or the attention and the feed-forward of each layer separately. */
 export type OwnedBy = "layer" | "module";
 
 /**

@@ -119,7 +119,7 @@ function spread(
   return (layer) => parameter[layer ?? 0] ?? 0;
 }
 
-/** The value at a position from 0 to 1 along numbers that stand at equal distances. */
+/** The value at a position from 0 to 1 along evenly spaced numbers, by linear interpolation. */
 export function interpolate(anchors: readonly number[], position: number): number {
   const at = position * (anchors.length - 1);
   const below = Math.min(Math.floor(at), anchors.length - 1);
@@ -131,7 +131,7 @@ export function interpolate(anchors: readonly number[], position: number): numbe
 export interface Selection {
   readonly layers?: z.output<typeof layersField> | undefined;
   readonly parts?: string | readonly string[] | undefined;
-  /** A name in which each * stands for anything. */
+  /** A name in which each * matches anything. */
   readonly tensors?: string | undefined;
 }
 
@@ -186,7 +186,7 @@ export function requireParts(names: readonly string[], field: string, operand: O
   );
 }
 
-/** Whether a name fits a pattern in which each * stands for anything; in time that is linear in both. */
+/** Whether a name matches a pattern in which each * matches anything; in linear time. */
 export function matchesPattern(name: string, pattern: string): boolean {
   const [head = "", ...rest] = pattern.split("*");
   if (rest.length === 0) return name === pattern;

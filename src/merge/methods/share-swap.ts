@@ -1,5 +1,5 @@
 // Share swap: layers or modules go to the expert for which they hold the larger share of its whole change; where the
-// shares are alike, they are blended. Shin & Hwang, EACL 2026, arXiv 2601.22620.
+// shares are about equal, they are blended. Shin & Hwang, EACL 2026, arXiv 2601.22620.
 import { z } from "zod";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";

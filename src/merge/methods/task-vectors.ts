@@ -1,4 +1,4 @@
-// What methods on task vectors have in common: each expert's change from the base is thinned out by itself; then changes are
+// What methods on task vectors have in common: each expert's change from the base is thinned out; then changes are
 // combined and added to the base. Task vectors: Ilharco et al., ICLR 2023, arXiv 2212.04089.
 
 import { z } from "zod";
@@ -22,7 +22,7 @@ import { boundedParameter, type Parameter, type Resolved, resolveParameter } fro
 /** A share from 0 to 1, perhaps different by layer, part or tensor. */
 export const shareField = boundedParameter(0, 1);
 
-/** Fields that all of these methods have; `parameters` are those of a model, which also stand at the top for all. */
+/** Fields that all of these methods have; `parameters` are those of a model, which the top level may set for all. */
 export function taskVectorFields<Shape extends z.ZodRawShape>(parameters: Shape) {
   return {
     models: modelsField("the experts", {
@@ -36,7 +36,7 @@ export function taskVectorFields<Shape extends z.ZodRawShape>(parameters: Shape)
 
 const normalizeSum = z.boolean().default(false).describe("divide the sum of the changes by the sum of the weights");
 
-/** What tells one thinning method from another. */
+/** What distinguishes thinning methods. */
 interface Thinning<Name extends string, Shape extends z.ZodRawShape> {
   readonly name: Name;
   readonly title: string;
@@ -166,7 +166,7 @@ function weightedSum(terms: readonly { readonly weight: Weight; readonly value: 
 /**
  * The first line of a plan, such as `DARE of 2 models: density 0.3, lambda 0.5`; a parameter that differs is said to.
  * @param fields parameters of the method to name, with the value that goes without saying
- * @param how what stands after the number of models
+ * @param how text after the number of models
  */
 export function headlineOf(
   title: string,

@@ -51,7 +51,7 @@ export interface WrittenTensor {
   readonly dtype: DType;
 }
 
-/** The program that compares written tensors with the plan; its jobs stand in the order of `steps`. */
+/** The program that compares written tensors with the plan; its jobs are in the order of `steps`. */
 export function compileCompare(
   steps: readonly Step[],
   sources: Sources,

@@ -41,9 +41,9 @@ import { changedShare } from "./summary.js";
 export interface ExecuteOptions {
   /** Folder to write; it appears when it is complete. */
   readonly out: string;
-  /** Go on with what a stopped run left beside `out`; start anew if there is nothing. Default false. */
+  /** Resume an interrupted run; start from the beginning if there is none. Default false. */
   readonly resume?: boolean | undefined;
-  /** Replace an existing output of layergraft, discard what a stopped run left, merge models that look unrelated. Default false. */
+  /** Replace an existing output of layergraft, discard an interrupted run, merge models that look unrelated. Default false. */
   readonly force?: boolean | undefined;
   /** Threads to use; by default the machine's cores, at most 8. The result does not depend on it. */
   readonly threads?: number | undefined;
@@ -76,7 +76,7 @@ export interface ExecuteResult {
  * Executes a plan into `out`.
  *
  * Memory is bounded by `memory`, whatever the size of the models. A run stopped by its signal, an error of the disk or
- * a kill leaves `OUT.partial`, from which `resume` goes on to the same bytes.
+ * a kill leaves `OUT.partial`, from which `resume` reaches the same bytes.
  * @throws {OutputError} if the output cannot be written there, or the disk fills up
  * @throws {CancelledError} if the signal fires
  * @throws {LayergraftError} if a source changes meanwhile, or a resumed run is not the one that was stopped
@@ -86,7 +86,7 @@ export async function executePlan(opened: OpenedPlan, options: ExecuteOptions): 
 }
 
 /**
- * Checks, without writing anything, that a plan's output could be written: the place, what stands there, the room.
+ * Checks, without writing anything, that a plan's output could be written: the folder, what is there, free space.
  * @throws {OutputError} if not
  */
 export async function checkOutput(opened: OpenedPlan, options: ExecuteOptions): Promise<void> {
@@ -113,7 +113,7 @@ class Execution {
       ...(recipe.shard_size === undefined ? {} : { shardBytes: recipe.shard_size }),
       metadata: lead?.files[0]?.metadata ?? {},
     });
-    // Where a source lies belongs to it: another model of its family has the same headers.
+    // The path of a source counts: another model of its family has the same headers.
     const places = sources.map(({ id, folder, adapter, digest }) => [
       id,
       ...[folder, adapter].map((path) => path && relative(this.#folder.path, path)),
@@ -149,7 +149,7 @@ class Execution {
     }
   }
 
-  /** Whether the output can be written, and what there is to go on from. Writes nothing. */
+  /** Whether the output can be written, and the state to resume from. Writes nothing. */
   async check(): Promise<{ earlier: RunState | undefined; isComplete: boolean }> {
     const { resume = false, force = false } = this.#options;
     await this.#folder.recover();
@@ -170,7 +170,7 @@ class Execution {
     return { earlier, isComplete: false };
   }
 
-  /** State of a stopped run to go on from. */
+  /** State of an interrupted run to resume. */
   async #earlierRun(): Promise<RunState | undefined> {
     const { resume, force } = this.#options;
     const { partial, path } = this.#folder;
@@ -299,7 +299,7 @@ class Execution {
     return { out, files, bytesRead, bytesWritten, measured, changedShare: share, resumed, alreadyComplete, warnings };
   }
 
-  /** Says what is left behind and how to go on. */
+  /** The error with what is left on the disk and how to resume. */
   #explain(error: unknown, isResumable: boolean): unknown {
     const { partial } = this.#folder;
     const left = isResumable

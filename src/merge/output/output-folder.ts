@@ -21,7 +21,7 @@ export const MOST_PROVENANCE_BYTES = 500_000_000;
 
 /** What a stopped run leaves for the next. */
 export interface RunState {
-  /** Digest of what is being written; a run with another one cannot go on from here. */
+  /** Digest of what is being written; a run with another one cannot resume from here. */
   readonly plan: string;
   /** Modification times of the input files. */
   readonly inputs: Readonly<Record<string, number>>;
@@ -42,8 +42,8 @@ export class OutputFolder extends RunFolder {
   }
 
   /**
-   * Whether an earlier run has left something to go on from or to discard.
-   * @throws {OutputError} if what stands there is not of layergraft's making, and so not to be touched
+   * Whether an earlier run has left something to resume or to discard.
+   * @throws {OutputError} if what is there was not made by layergraft, and must not be touched
    */
   async hasPartial(planDigest: string): Promise<boolean> {
     if (!(await exists(this.partial, { link: true }))) return false;
@@ -66,7 +66,7 @@ export class OutputFolder extends RunFolder {
    * Checks that the output may be written here, before anything is read or written.
    * @param inputs folders that are read
    * @throws {OutputError} if it exists (unless `force`, and it is one of ours or empty), would overwrite an input, or
-   *   has no folder to stand in
+   *   has no parent folder
    */
   async check(inputs: readonly string[], force: boolean): Promise<void> {
     const parent = dirname(this.path);
@@ -123,7 +123,7 @@ export class OutputFolder extends RunFolder {
 
   /**
    * Leaves what was written to a later run, or removes the folder if nothing worth keeping was.
-   * @returns whether there is something to go on from
+   * @returns whether there is something to resume
    */
   async abandon(isUseless = false): Promise<boolean> {
     const state = await this.state().catch(() => undefined);

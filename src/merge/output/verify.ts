@@ -1,4 +1,4 @@
-// Recomputes an output from its sources and compares it, byte for byte, with what lies on the disk.
+// Recomputes an output from its sources and compares it, byte for byte, with what is on the disk.
 import { CheckpointError, formatShape, isFloatDType, LayergraftError, plural, sameShape } from "../../core/index.js";
 import {
   type Evaluation,
@@ -32,7 +32,7 @@ export interface Verification {
   /** Tensors compared. */
   readonly tensors: number;
   readonly bytesRead: number;
-  /** Empty if the output is what its plan says, to the last bit. */
+  /** Empty if the output is bit-identical to its plan. */
   readonly deviations: readonly Deviation[];
   /** Other files (configuration, tokenizer, model card) that are not as they were written, each with what became of it. */
   readonly files: readonly { readonly file: string; readonly what: "changed" | "missing" }[];
@@ -91,7 +91,7 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
   return { tensors: plan.steps.length, bytesRead: outcome.bytesRead, deviations, files };
 }
 
-/** @throws {LayergraftError} if a step says what cannot be computed from the sources, as only an edited file can */
+/** @throws {LayergraftError} if a step cannot be computed from the sources, which happens only in an edited file */
 function requireSound(plan: Plan, sources: Sources, measured: Measured, folder: string): void {
   const broken = plan.steps.find(({ value, dtype, shape }) => {
     const stored = leavesOf(value).map(({ source, tensor }) => sources.get(source)?.tensors.get(tensor));
@@ -115,7 +115,7 @@ function isDefined(value: Value, sources: Sources, measured: Measured): boolean 
   try {
     evaluation = new Resolver(sources, measured).evaluation(value);
   } catch {
-    return false; // whatever stands there, it is not what a plan says
+    return false; // not a value of a plan
   }
   const { elements, columns } = evaluation;
   return (

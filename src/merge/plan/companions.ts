@@ -109,7 +109,7 @@ async function writeConfig({ config }: Checkpoint, plan: Plan, path: string): Pr
   await rewriteJson(config.file, path, (json) => outputConfig(plan, { ...config, json }));
 }
 
-/** What the configuration of a plan's output says: the lead's, but for layers, vocabulary and dtype that the plan changes. */
+/** The configuration of a plan's output: the lead's, with the plan's layers, vocabulary and dtype. */
 export function outputConfig(
   { recipe, layerOrder, vocabulary }: Plan,
   config: Checkpoint["config"],

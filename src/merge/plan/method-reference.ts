@@ -1,4 +1,4 @@
-// What recipes may say, as data: for `layergraft methods`, for docs/recipes.md, and as JSON Schema for editors. All of it
+// The fields of recipes as data: for `layergraft methods`, for docs/recipes.md, and as JSON Schema for editors. All of it
 // comes from the methods' own schemas.
 import { z } from "zod";
 import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
@@ -31,7 +31,7 @@ export function methodReferences(): MethodReference[] {
   });
 }
 
-/** Fields that stand at the top of a recipe of any method. */
+/** Top-level fields of a recipe of any method. */
 export function outputReferences(): SchemaField[] {
   return schemaFields(z.strictObject(outputFields));
 }

@@ -21,7 +21,7 @@ import { pathOf } from "./relatedness.js";
 /** A recipe that was checked. */
 type AnyRecipe = MergeRecipe | NestedRecipe;
 
-/** Where a source stands. */
+/** The place of a source in the recipe. */
 interface Place {
   /** Path of its recipe within the whole recipe, such as `task.`; empty at the top. */
   readonly recipe?: string;
@@ -156,7 +156,7 @@ export class OperandBuilder implements PlanContext {
 const MOST_LAYERS = 10_000;
 const MOST_LEAVES = 10_000;
 
-/** Leaves by value: what several values share is counted once, though it stands in each. */
+/** Leaves by value: what several values share is counted once. */
 const COUNTED = new WeakMap<object, number>();
 
 /** How many tensors a value is made of, repeated ones repeated. */
@@ -168,7 +168,7 @@ function countLeaves(value: Value): number {
   return count;
 }
 
-/** Runs `make`; a problem of a recipe within another is told with the path to it. */
+/** Runs `make`; a problem of a nested recipe is reported with the path to it. */
 function within<T>(prefix: string, make: () => T): T {
   try {
     return make();

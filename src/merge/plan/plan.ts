@@ -48,7 +48,7 @@ export interface Plan {
   readonly recipe: Recipe;
   /** Number of transformer layers. */
   readonly layers: number;
-  /** Which layer of the sources stands at each place, where layers were repeated or left out. */
+  /** Which layer of the sources is at each place, where layers were repeated or left out. */
   readonly layerOrder?: readonly number[];
   /** Family of the models, for people. */
   readonly architecture: string;

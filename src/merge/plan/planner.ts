@@ -189,7 +189,7 @@ class Planner {
         "tokenizer_from cannot be combined with vocabulary, which sets the tokenizer. Remove tokenizer_from.",
       );
     }
-    // A nested recipe stands for its own lead, whose label begins with the recipe's.
+    // A nested recipe means its own lead, whose label begins with the recipe's.
     const path = resolve(this.#builder.folder, asked);
     const found = [...this.#builder.sources].find(
       ([label, { source, folder }]) =>
@@ -210,7 +210,7 @@ function sourcesRead(steps: readonly Step[]): Set<string> {
   return sources;
 }
 
-/** The recipe, and the recipes inside it, with the defaults that a depth gives, so that what was done stands in the output. */
+/** The recipe, and the recipes inside it, with the defaults that a depth gives, so that the output records what was done. */
 function withDefaults<R extends { readonly method: string }>(recipe: R, layers: number): R {
   const complete = (methodOf(recipe).complete?.(recipe, layers) ?? recipe) as R;
   return mapSources(complete, (source) => (typeof source === "string" ? source : withDefaults(source, layers)));

@@ -1,4 +1,4 @@
-// The recipe: what a person writes to say what to merge. Its fields are those of its method (methods/) and of its output.
+// The recipe: what to merge, as a person writes it. Its fields are those of its method (methods/) and of its output.
 
 import { z } from "zod";
 import { parseBytes } from "../../core/index.js";
@@ -8,7 +8,7 @@ import type { AnyMethod } from "../methods/method.js";
 
 type Schemas = (typeof METHODS)[number]["schema"];
 
-/** A merge without its output: what can stand in place of a checkpoint. */
+/** A merge without its output, usable in place of a checkpoint. */
 export type MergeRecipe = z.output<Schemas>;
 export type MergeRecipeInput = z.input<Schemas>;
 
@@ -22,7 +22,7 @@ const byteSize = z.union([z.string(), z.int().positive()]).transform((size, cont
   return z.NEVER;
 });
 
-/** Fields that stand at the top of a recipe, whatever its method. */
+/** Top-level fields of a recipe, whatever its method. */
 export const outputFields = {
   dtype: z
     .enum(OUTPUT_DTYPES)
@@ -75,7 +75,7 @@ export function isListField(field: PropertyKey | undefined): boolean {
   return LIST_FIELDS.some((name) => name === field);
 }
 
-/** The direct sources of a recipe: where each stands, and what stands there. */
+/** The direct sources of a recipe, with their labels and paths. */
 export function sourcesOf(recipe: object): [label: string, source: SourceRecipe, path: PropertyKey[]][] {
   const fields = recipe as Record<string, unknown>;
   const named = SOURCE_FIELDS.flatMap((field): [string, SourceRecipe, PropertyKey[]][] =>

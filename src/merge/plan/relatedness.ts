@@ -69,7 +69,7 @@ export function compareWeights(
   return { unrelated, notes };
 }
 
-/** What tells sources apart that are not the same model. */
+/** Identifies the model of a source: the same for sources of one model. */
 export function pathOf({ folder, adapter }: Checkpoint): string {
   return adapter ? `${folder}+${adapter.path}` : folder;
 }

@@ -31,7 +31,7 @@ export interface Adapter {
   readonly path: string;
   readonly name: string;
   readonly file: SafetensorsFile;
-  /** `base_model_name_or_path`: what it says it was trained on. */
+  /** `base_model_name_or_path`: the base that it was trained on. */
   readonly trainedOn: string | undefined;
   /** By the name of the base's tensor. */
   readonly deltas: ReadonlyMap<string, LowRankDelta>;
@@ -57,8 +57,8 @@ const PREFIX = "base_model.model.";
 /**
  * Opens an adapter and fits it to the tensors of its base.
  * @param base shapes of the base's tensors by name
- * @throws {CheckpointError} if it is no LoRA adapter, uses a variant that is not plain or rank-stabilised LoRA, or
- *   holds a tensor that fits nothing in the base: nothing of an adapter is ever left out in silence
+ * @throws {CheckpointError} if it is not a LoRA adapter, uses a variant that is not plain or rank-stabilised LoRA, or
+ *   holds a tensor that fits nothing in the base: nothing of an adapter is ever left out silently
  */
 export async function openAdapter(
   path: string,

@@ -120,7 +120,7 @@ function unionTokens(leader: Member, others: readonly Member[]): AddedToken[] {
   return [...found.values()].map((token, i) => ({ ...token, id: first + i }));
 }
 
-/** Where a row of the common vocabulary stands in a member; undefined if it lacks it. */
+/** Where a row of the common vocabulary is in a member; undefined if it lacks it. */
 function rowIn(member: Member, row: number, token: string | undefined): number | undefined {
   if (token !== undefined) return member.vocabulary.rows.get(token);
   return member.isPadding(row) ? row : undefined;
@@ -140,7 +140,7 @@ function alignOne(
     const token = tokenAt.get(at);
     const owner = from.findIndex((other) => rowIn(other, at, token) !== undefined);
     part[at] = Math.max(0, owner);
-    // A row that nobody has is padding beyond the others' own; the first row's values stand in for it.
+    // A row that nobody has is padding beyond the others' own; it gets the first row's values.
     row[at] = owner < 0 ? 0 : (rowIn(from[owner] as Member, at, token) ?? 0);
     isIdentity &&= owner === 0 && row[at] === at;
   }

@@ -1,4 +1,4 @@
-// Where the tensors of each decoder family stand, as data: name patterns, no code. Adding a family is adding an entry.
+// Where the tensors of each decoder family are, as data: name patterns, no code. Adding a family is adding an entry.
 // Names follow what transformers writes to disk, in version 4 and 5 where they differ, and Meta's own files.
 
 /** What a tensor is within its layer. Biases have the part of their weight; experts' matrices that of a dense layer. */
@@ -66,7 +66,7 @@ const ORDER: readonly string[] = [
   "other",
 ];
 
-/** Orders parts as they stand in a model: attention before feed-forward, embedding first, head last. */
+/** Orders parts as in a model: attention before feed-forward, embedding first, head last. */
 export function compareParts(a: Part, b: Part): number {
   return ORDER.indexOf(a) - ORDER.indexOf(b);
 }
@@ -76,15 +76,15 @@ export interface Architecture {
   readonly name: string;
   /** Values of `model_type` in config.json. */
   readonly modelTypes: readonly string[];
-  /** What may stand before the names of the decoder; the first that fits the tensors is taken. */
+  /** Possible prefixes of the decoder's names; the first that matches the tensors is taken. */
   readonly stems: readonly string[];
-  /** What stands between the stem and a layer's number. */
+  /** The text between the stem and a layer's number. */
   readonly layers: string;
   /** Module within a layer, without `.weight` or `.bias`, `*` for an expert's number, to its part. */
   readonly parts: Readonly<Record<string, LayerPart>>;
   /** Module outside the layers, under the stem or without it, to its part. */
   readonly outside: Readonly<Record<string, OutsidePart>>;
-  /** Whether the family ties the output head to the embedding when config.json does not say. */
+  /** Whether the family ties the output head to the embedding if config.json does not say. */
   readonly tiedByDefault?: boolean;
   /** Whether the matrices of its layers are stored [in, out]. */
   readonly transposed?: true;
@@ -120,7 +120,7 @@ const PRE_NORMS: Readonly<Record<string, LayerPart>> = {
   post_attention_layernorm: "pre_mlp_norm",
 };
 
-/** Norms before and after both halves, as in Gemma 2: here post_attention_layernorm is what its name says. */
+/** Norms before and after both halves, as in Gemma 2: here post_attention_layernorm is after attention, as its name says. */
 const SANDWICH_NORMS: Readonly<Record<string, LayerPart>> = {
   input_layernorm: "input_norm",
   post_attention_layernorm: "post_attention_norm",
@@ -302,7 +302,7 @@ export const ARCHITECTURES: readonly Architecture[] = [
     outside: OUTSIDE,
   },
   {
-    name: "Qwen MoE", // dense layers may stand between the sparse ones
+    name: "Qwen MoE", // dense layers may be between the sparse ones
     modelTypes: ["qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"],
     stems: STEMS,
     layers: "layers",

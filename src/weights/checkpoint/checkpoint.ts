@@ -11,7 +11,7 @@ import { type CheckpointConfig, readConfig } from "./config.js";
 import { folderName, locateSource } from "./locate.js";
 import { type Place, placeTensors } from "./placement.js";
 
-/** A tensor's values as they lie in a file. */
+/** A tensor's values in a file. */
 export interface StoredTensor {
   readonly file: SafetensorsFile;
   /** First byte in the file. */
@@ -52,7 +52,7 @@ export interface Checkpoint {
   readonly architecture: string;
   /** Number of transformer layers, L. */
   readonly layers: number;
-  /** What stands before a layer's number in the names of its tensors, such as `model.layers.`. */
+  /** Prefix of a layer's number in tensor names, such as `model.layers.`. */
   readonly layerPrefix: string;
   /** Whether the output head is the embedding; then no head tensor is listed, even if one is stored. */
   readonly tied: boolean;
@@ -116,7 +116,7 @@ export async function openCheckpoint(source: string, options: { base?: string } 
   };
 }
 
-/** Removes a head that is stored although it is the embedding; says whether the checkpoint is tied. */
+/** Removes a head that is stored although it is the embedding. @returns whether the checkpoint is tied */
 function dropTiedHead(
   tensors: Map<string, CheckpointTensor>,
   config: CheckpointConfig,

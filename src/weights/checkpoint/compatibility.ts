@@ -1,4 +1,4 @@
-// Whether checkpoints can be combined tensor by tensor, and if not, every reason why, in words that say what to do.
+// Whether checkpoints can be combined tensor by tensor, and every reason if not.
 import { formatShape, formatSome, MismatchError, plural, sameShape } from "../../core/index.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { conflicts, missing, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
@@ -19,7 +19,7 @@ const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name
 
 /**
  * Checks that every checkpoint has the family, depth, tensors and shapes of the first.
- * @param more problems found otherwise, to be told together with these
+ * @param more problems found elsewhere, to be reported together with these
  * @param purpose what they are to be, for the message
  * @throws {MismatchError} with all problems of all checkpoints
  */

@@ -16,7 +16,7 @@ export interface CheckpointConfig {
   readonly layersField: string;
   /** Layers after the L-th that predict further tokens (DeepSeek, GLM); not part of the decoder. */
   readonly predictionLayers: number;
-  /** `tie_word_embeddings`; undefined where the file does not say. */
+  /** `tie_word_embeddings`; undefined if the file does not have it. */
   readonly tied: boolean | undefined;
   readonly vocabularySize: number | undefined;
   readonly hiddenSize: number | undefined;

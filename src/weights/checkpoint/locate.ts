@@ -60,7 +60,7 @@ async function findInHubCache(name: string): Promise<string | undefined> {
   return (await exists(snapshot)) ? snapshot : undefined;
 }
 
-// What runs of training call what they write: names that say nothing without that of the run.
+// Folders that training runs write: names that mean nothing without that of the run.
 const WITHIN_RUN = /^(last|best|merged|reverted|checkpoint-\d+)$/;
 
 /**

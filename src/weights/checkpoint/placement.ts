@@ -4,7 +4,7 @@ import { CheckpointError, formatSome, own } from "../../core/index.js";
 import { type Architecture, findArchitecture, type LayerPart, type OutsidePart, type Part } from "./architectures.js";
 import type { CheckpointConfig } from "./config.js";
 
-/** Where a tensor stands. */
+/** The place of a tensor in the model. */
 export interface Place {
   /** Layer, counted from 0 at the input; null for tensors outside the layers. */
   readonly layer: number | null;
@@ -18,7 +18,7 @@ export interface Placement {
   readonly architecture: string;
   readonly tiedByDefault: boolean;
   readonly places: ReadonlyMap<string, Place>;
-  /** What stands before a layer's number in the names of its tensors, such as `model.layers.`. */
+  /** Prefix of a layer's number in tensor names, such as `model.layers.`. */
   readonly layerPrefix: string;
 }
 
@@ -116,7 +116,7 @@ function outsidePart(name: string, stem: string, architecture: Architecture | un
   if (VISION.test(name)) return "vision";
   const module = moduleName(name);
   if (architecture) {
-    // The head often stands beside the decoder, not inside it: `lm_head` next to `model.`, or one folder further out.
+    // The head is often next to the decoder, not inside it: `lm_head` next to `model.`, or one folder further out.
     const under = module.startsWith(stem) ? module.slice(stem.length) : module;
     const last = module.slice(module.lastIndexOf(".") + 1);
     const head = own(architecture.outside, last) === "lm_head" ? "lm_head" : undefined;

@@ -1,4 +1,4 @@
-// One step of AdamW in plain TypeScript: what the kernels of assembly/adamw.ts compute, to the bit, and what they are
+// One step of AdamW in plain TypeScript: what the kernels of assembly/adamw.ts compute, bit for bit, and what they are
 // tested against. Not the optimizer, which knows parameters by name and is in train/.
 //
 // Loshchilov & Hutter, arXiv 1711.05101, algorithm 2, in the order of operations of torch.optim.AdamW (2.x, CPU, one

@@ -4,7 +4,7 @@ import { FormatError } from "../../core/index.js";
 
 export type HeaderJson = string | number | boolean | null | HeaderJson[] | Map<string, HeaderJson>;
 
-// A header nests three deep: the object, a tensor's object, its shape. More is no header.
+// A header nests three deep: the object, a tensor's object, its shape. More is not a header.
 const MAX_DEPTH = 8;
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
@@ -79,7 +79,7 @@ export function parseHeaderJson(text: string, file: string): HeaderJson {
     if (raw === undefined) return fail("expected a value");
     const value = Number(raw);
     if (!Number.isFinite(value)) return fail("a number out of range");
-    // A header holds sizes and offsets: 4.0 or 4e0 is no way to write one, and the reference crate refuses them too.
+    // A header holds sizes and offsets: 4.0 or 4e0 is not valid, and the reference crate refuses them too.
     return /^-?\d+$/.test(raw) && Number.isSafeInteger(value) ? value : Number.NaN;
   };
 

@@ -81,7 +81,7 @@ export function parseHeader(json: Uint8Array, fileBytes: number, file: string): 
   } catch (error) {
     throw new FormatError(`${file}: the safetensors header is not UTF-8; the file is damaged`, { file }, error);
   }
-  // The format asks for '{' as the very first byte, so that a file can be told from other formats.
+  // The format asks for '{' as the very first byte, which distinguishes it from other formats.
   if (!text.startsWith("{")) {
     throw new FormatError(`${file}: the safetensors header does not begin with '{'; the file is damaged`, { file });
   }

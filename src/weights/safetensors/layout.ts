@@ -1,4 +1,4 @@
-// Where each tensor of a checkpoint to be written will stand: shards, headers, offsets, index. Writes nothing.
+// The layout of a checkpoint to be written: shards, headers, offsets, index. Writes nothing.
 import { DTYPE_BITS, elementCount, FormatError, formatBytes, RecipeError } from "../../core/index.js";
 import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { quote } from "./header-json.js";
@@ -10,7 +10,7 @@ export const DEFAULT_SHARD_BYTES = 5_000_000_000;
 export interface ShardLayout {
   /** File name inside the folder. */
   readonly name: string;
-  /** Length, header and padding: what stands before the data. */
+  /** Length, header and padding: all bytes before the data. */
   readonly header: Uint8Array;
   /** Size of the whole file. */
   readonly bytes: number;
@@ -31,7 +31,7 @@ const bytesOf = ({ dtype, shape }: TensorDeclaration) => (elementCount(shape) * 
 /**
  * Lays tensors out over shards of at most `shardBytes` of data each, in the order given; a larger tensor gets a
  * shard of its own. Within a shard wider dtypes come first, so that every tensor is aligned.
- * @throws {FormatError} if a tensor or the metadata cannot stand in a safetensors file
+ * @throws {FormatError} if a tensor or the metadata cannot be stored in a safetensors file
  * @throws {RecipeError} if `shardBytes` is not positive, or so small that the shards are too many to open
  * @param metadata `__metadata__` of every shard; `format: "pt"` is added, without which transformers refuses a file
  */

@@ -9,7 +9,7 @@ import { openSafetensors, type SafetensorsFile } from "./reader.js";
 export const INDEX_FILE = "model.safetensors.index.json";
 export const SINGLE_FILE = "model.safetensors";
 
-// What save_pretrained writes; a folder fetched without its index still tells its shards by this.
+// What save_pretrained writes; a folder fetched without its index is still recognised by this.
 const SHARD_NAME = /^model-(\d{5})-of-(\d{5})\.safetensors$/;
 const fiveDigits = (n: number) => String(n).padStart(5, "0");
 
@@ -118,7 +118,7 @@ function refuseDuplicates(files: SafetensorsFile[]): SafetensorsFile[] {
   return files;
 }
 
-/** Opens the files that an index names and checks that each tensor is where the index says. */
+/** Opens the files that an index names and checks that each tensor is in the file that the index names. */
 async function openIndexed(folder: string): Promise<SafetensorsFile[]> {
   const path = join(folder, INDEX_FILE);
   const weightMap = (await readJsonObject(path)).weight_map;

@@ -92,7 +92,7 @@ function poolNeeded({ terms }: Combination, depth: number): number {
   return Math.max(depth, ...needs);
 }
 
-/** Whether an operation's result is the beginning of the sum it stands in, and so needs no buffer of its own. */
+/** Whether an operation's result is the first term of its sum, and so needs no buffer of its own. */
 function goesStraight(index: number, weight: number): boolean {
   return index === 0 && weight === 1;
 }
@@ -269,7 +269,7 @@ export class Evaluator {
     return "F32";
   }
 
-  /** Fills `into` with stored elements from `begin` on; gathered rows in runs that lie one after the other. */
+  /** Fills `into` with stored elements from `begin` on; gathered rows in contiguous runs. */
   #readStored(term: StoredTerm, begin: number, columns: number, width: number, into: Uint8Array): void {
     const { gathered } = term;
     if (!gathered) {
@@ -368,12 +368,12 @@ function blockOf({ columns, first = 0 }: Evaluation, begin: number, end: number)
   return { begin, index: first + begin, length: end - begin, columns };
 }
 
-/** A shared term's values by themselves. */
+/** A shared term without its sharing. */
 function unshared({ shared: _, ...term }: StoredTerm): StoredTerm {
   return { ...term, weight: 1 };
 }
 
-/** The dtype of an evaluation that is one stored tensor, if kernels can take it as it lies. */
+/** The dtype of an evaluation that is one stored tensor, if kernels can read it as stored. */
 function storedDType({ terms, divisor }: Evaluation): KernelDType | undefined {
   const [term] = terms;
   if (

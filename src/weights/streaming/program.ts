@@ -1,4 +1,4 @@
-// What a streaming pass does, as plain data that can be sent to a thread: where bytes lie, how they are combined, and
+// What a streaming pass does, as plain data that can be sent to a thread: where bytes are, how they are combined, and
 // what becomes of the result. Resolved to files and offsets; knows nothing of checkpoints, layers or recipes.
 import { bytesPerElement, type DType, type FloatDType, isFloatDType } from "../../core/index.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
@@ -38,7 +38,7 @@ export interface StoredTerm extends Stored {
 }
 
 export interface GatheredTerm {
-  /** Where row 0 of each stored tensor lies. */
+  /** Where row 0 of each stored tensor is. */
   readonly parts: readonly { readonly file: number; readonly offset: number }[];
   /** By row: which of the parts it comes from, and its number there. */
   readonly part: Uint8Array;

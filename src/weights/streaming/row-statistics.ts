@@ -160,7 +160,7 @@ function addElement(sums: ExpertSums, row: number, difference: number, base: num
   if (!Number.isFinite(difference)) {
     if (sums.firstNonFinite < 0) sums.firstNonFinite = index;
     sums.nonFinite++;
-    sums.rows[row] = Number.NaN; // a mean without it would be an average made in silence
+    sums.rows[row] = Number.NaN; // a mean without it would hide it
     return;
   }
   sums.rows[row] = (sums.rows[row] ?? 0) + difference;

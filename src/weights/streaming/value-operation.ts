@@ -261,7 +261,7 @@ export function mapOperation<From extends Terms, To extends Terms>(
   return fields as Operation<To>;
 }
 
-/** The parts of a block that lie in one matrix each, with the columns' mask there. */
+/** The parts of a block that are in one matrix each, with that matrix's mask of columns. */
 function eachMatrix(
   { mask, matrix }: { readonly mask: Uint8Array; readonly matrix: number },
   { index, length, columns }: Block,

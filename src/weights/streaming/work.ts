@@ -1,4 +1,4 @@
-// What each thread of a pass does: take the next piece, do it, tick it off, until none is left or it is told to stop.
+// What each thread of a pass does: take the next piece, do it, tick it off, until none is left or the pass is stopped.
 // The same code runs on the main thread when a pass is too small to be worth threads.
 import { bytesPerElement } from "../../core/index.js";
 import { addStatistics, NO_DELTA } from "../kernels/kernels.js";

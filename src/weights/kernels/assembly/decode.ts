@@ -44,7 +44,7 @@ function highF16(x: v128): v128 {
   return widenF16(i32x4.extend_high_i16x8_u(x));
 }
 
-// Element types stand for the stored dtypes: u16 for bfloat16, i16 for float16, f32 for float32.
+// Element types encode the stored dtypes: u16 for bfloat16, i16 for float16, f32 for float32.
 
 // @ts-ignore: decorator
 @inline

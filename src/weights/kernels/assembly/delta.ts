@@ -1,4 +1,4 @@
-// What lies between two float32 arrays, summed up in one pass. Differences are float32, sums are float64.
+// The difference of two float32 arrays, summed up in one pass. Differences are float32, sums are float64.
 
 /**
  * Writes six float64 to `out`: sum of |a - b|, sum of (a - b)^2, sum of b^2, largest |a - b|, how many differ, and how

@@ -59,7 +59,7 @@ export function drop(a: usize, n: i32, index: i32, seed0: i32, seed1: i32, bound
 }
 
 /**
- * Out of `count` buffers, whose addresses stand at `buffers` and weights (float32) at `weights`: the weighted mean (or
+ * Out of `count` buffers, whose addresses are in `buffers` and weights (float32) in `weights`: the weighted mean (or
  * sum) of the elements that have the sign of the elements' sum. Writes to the first buffer.
  */
 export function consensus(
@@ -288,7 +288,7 @@ export function dropByMagnitude(
   }
   for (let round = 0; round < 3; round++) {
     const shift = <u64>(round * 11);
-    const digits: u64 = round < 2 ? 2047 : 511; // 31 bits in all; the position stands above them
+    const digits: u64 = round < 2 ? 2047 : 511; // 31 bits in all; the position is above them
     const places = counts + (<usize>round << 13);
     let sum: u32 = 0;
     let isSorted = false;
