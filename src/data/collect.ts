@@ -1,18 +1,17 @@
 // Reads a set: rows to examples to tokens, through filters, into the store. Counts what is not kept.
 
 import { createHash } from "node:crypto";
-import { formatSome, LayergraftError } from "../core/index.js";
+import { LayergraftError } from "../core/index.js";
 import type { ContaminationIndex } from "./contamination.js";
 import { countUnder, emptyCounts, type GrowingCounts } from "./counts.js";
 import type { SetPlan } from "./declaration.js";
 import type { Encoder, EncodingResult } from "./encode.js";
 import { type Example, keyOf } from "./example.js";
-import { compileFilters, type Filters } from "./filter.js";
+import { compileFilters } from "./filter.js";
 import { compileMapping, type Mapping, type MappingDeclaration } from "./mapping.js";
-import { DataError } from "./read/data-error.js";
 import { readRows } from "./read/index.js";
-import { type BadRow, badRowError, type Row, type RowBatch } from "./read/row.js";
-import { columnsOf, describeMapping, KNOWN_COLUMNS, mappingOf, missingColumns } from "./recognize.js";
+import { type BadRow, badRowError, type Row } from "./read/row.js";
+import { describeMapping, KNOWN_COLUMNS, mappingOf, requireColumns } from "./recognize.js";
 import { Sample } from "./sample.js";
 import type { ExampleStore } from "./store.js";
 
@@ -62,100 +61,44 @@ export async function collectSet(
   files: readonly string[],
   context: CollectContext,
 ): Promise<CollectedSet> {
-  const collector = new SetCollector(plan, files, context);
-  await collector.read();
-  return collector.finish();
-}
+  const { seen, contamination, seed, store, onBadRow, signal } = context;
+  const filters = compileFilters(plan.filter);
+  const counts = emptyCounts(plan.name, files);
+  const sample = new Sample<Kept>(plan.cap ?? Number.POSITIVE_INFINITY);
+  const isHashed = seen !== undefined || plan.cap !== undefined;
+  const note = (row: BadRow) => {
+    if (counts.badExamples.length < MAX_BAD_EXAMPLES) counts.badExamples.push(row);
+  };
 
-class SetCollector {
-  readonly #plan: SetPlan;
-  readonly #files: readonly string[];
-  readonly #context: CollectContext;
-  #mapping: Mapping | undefined;
-  #encoder: Encoder | undefined;
-  readonly #filters: Filters;
-  readonly #counts: GrowingCounts;
-  readonly #sample: Sample<Kept>;
-
-  constructor(plan: SetPlan, files: readonly string[], context: CollectContext) {
-    this.#plan = plan;
-    this.#files = files;
-    this.#context = context;
-    this.#filters = compileFilters(plan.filter);
-    this.#counts = emptyCounts(plan.name, files);
-    this.#sample = new Sample(plan.cap ?? Number.POSITIVE_INFINITY);
-  }
-
-  async read(): Promise<void> {
-    const { format, header, quotes, allow_short: allowShort, field, limit = Number.POSITIVE_INFINITY } = this.#plan;
-    const { onBadRow, signal } = this.#context;
-    const mapped = this.#plan.map === undefined ? KNOWN_COLUMNS : compileMapping(this.#plan.map).columns.flat();
-    const columns = [...mapped, ...this.#filters.columns];
-    const options = { format, header, quotes, allowShort, field, columns, onBadRow, signal };
-    let file: string | undefined;
-    for await (const batch of readRows(this.#files, { ...options, onBad: (row) => this.#unread(row) })) {
-      if (!this.#mapping) this.#begin(batch);
-      if (batch.file !== file) this.#checkColumns(batch);
-      file = batch.file;
-      for (const [i, row] of batch.rows.entries()) {
-        if (this.#counts.rows >= limit) break;
-        this.#counts.rows++;
-        await this.#addRow(row, batch.file, batch.lines[i] ?? 0);
-      }
-      this.#counts.kept = this.#sample.size;
-      this.#context.onProgress?.(this.#counts);
-      if (this.#counts.rows >= limit) break;
+  /** Encodes an example. @returns undefined if it is counted as left out */
+  const encode = (example: Example, encoder: Encoder, place: Omit<BadRow, "reason">) => {
+    let result: EncodingResult;
+    try {
+      result = encoder.encode(example);
+    } catch (error) {
+      // Chat templates refuse some conversations, and tokenizers some texts.
+      if (!(error instanceof LayergraftError)) throw error;
+      const bad = { ...place, reason: error.message };
+      if (onBadRow === "fail") throw badRowError(bad);
+      counts.refused++;
+      return note(bad);
     }
-  }
-
-  #begin(batch: RowBatch): void {
-    const map = mappingOf(this.#plan.map, batch);
-    const { encoder, template } = this.#context.encoderFor(map);
-    this.#mapping = compileMapping(map);
-    this.#encoder = encoder;
-    Object.assign(this.#counts, { fields: describeMapping(map), template });
-  }
-
-  finish(): CollectedSet {
-    const kept = this.#sample.values();
-    const counts = this.#counts;
-    counts.kept = kept.length;
-    for (const { index, lossTokens, cutTokens } of kept) {
-      counts.tokens += this.#context.store.tokensOf(index);
-      counts.lossTokens += lossTokens;
-      counts.cutTokens += cutTokens;
-      if (cutTokens > 0) counts.cut++;
-    }
-    return { counts, kept };
-  }
-
-  async #addRow(row: Row, file: string, line: number): Promise<void> {
-    const filter = this.#filters.ofRows.find(({ passes }) => !passes(row));
-    if (filter) return countUnder(this.#counts.filteredRows, filter.name);
-    const mapped = this.#mapping?.map(row) ?? "empty";
-    if (mapped === "empty") {
-      this.#counts.emptyRows++;
-      return;
-    }
-    if ("problem" in mapped) return this.#bad({ file, line, reason: mapped.problem });
-    this.#counts.mapped++;
-    for (const example of mapped.examples) {
-      this.#counts.examples++;
-      await this.#addExample(example, mapped.key, { file, line });
-    }
-  }
+    const { encoded, length, fate } = result;
+    const filter = filters.ofTokens.find(({ passes }) => !passes(length));
+    if (filter) return countUnder(counts.filtered, filter.name);
+    if (fate === "too long") counts.tooLong++;
+    if (fate === "nothing to learn") counts.nothingToLearn++;
+    return encoded && { encoded, cutTokens: length - encoded.ids.length };
+  };
 
   /** Expensive steps come last, so that a small sample of a large set is drawn fast. */
-  async #addExample(example: Example, rowKey: string, at: { file: string; line: number }): Promise<void> {
-    const { seen, contamination, seed, store } = this.#context;
-    const counts = this.#counts;
-    const filter = this.#filters.ofExamples.find(({ passes }) => !passes(example));
+  const addExample = async (example: Example, rowKey: string, encoder: Encoder, place: Omit<BadRow, "reason">) => {
+    const filter = filters.ofExamples.find(({ passes }) => !passes(example));
     if (filter) return countUnder(counts.filtered, filter.name);
-    const isHashed = seen !== undefined || this.#plan.cap !== undefined;
     const digest = isHashed ? sha256(`${seed}\0${keyOf(example.messages)}`) : undefined;
     const key = digest === undefined ? 0 : fractionOf(digest);
     // Equal examples have equal keys, so the sample has the first or none of them.
-    if (!this.#sample.accepts(key)) {
+    if (!sample.accepts(key)) {
       counts.notSampled++;
       return;
     }
@@ -169,73 +112,81 @@ class SetCollector {
     }
     const evaluated = contamination?.findIn(example);
     if (evaluated !== undefined) return countUnder(counts.contaminated, evaluated);
-    const result = this.#encode(example, at);
-    const { encoded } = result;
-    if (!encoded) return;
+    const result = encode(example, encoder, place);
+    if (!result) return;
+    const { encoded, cutTokens } = result;
     const index = await store.add(encoded);
     const lossTokens = encoded.loss.reduce((sum, learned) => sum + learned, 0);
     const content = createHash("sha256").update(new Uint8Array(encoded.ids.buffer)).update(encoded.loss);
-    const kept = {
-      ...{ index, lossTokens, split: fractionOf(sha256(rowKey)) },
-      ...{ cutTokens: result.length - encoded.ids.length, digest: content.digest("base64") },
-    };
-    if (this.#sample.add(key, kept)) counts.notSampled++;
-  }
+    const split = fractionOf(sha256(rowKey));
+    if (sample.add(key, { index, lossTokens, split, cutTokens, digest: content.digest("base64") })) counts.notSampled++;
+  };
 
-  /** Encodes an example; counts it if nothing comes of it. */
-  #encode(example: Example, { file, line }: { file: string; line: number }): EncodingResult {
-    const none: EncodingResult = { encoded: undefined, length: 0, fate: "nothing to learn" };
-    let result = none;
-    try {
-      result = this.#encoder?.encode(example) ?? none;
-    } catch (error) {
-      // Chat templates refuse some conversations, and tokenizers some texts.
-      if (!(error instanceof LayergraftError)) throw error;
-      const row = { file, line, reason: error.message };
-      if (this.#context.onBadRow === "fail") throw badRowError(row);
-      this.#counts.refused++;
-      this.#note(row);
-      return none;
+  const addRow = async (row: Row, mapping: Mapping, encoder: Encoder, place: Omit<BadRow, "reason">) => {
+    const filter = filters.ofRows.find(({ passes }) => !passes(row));
+    if (filter) return countUnder(counts.filteredRows, filter.name);
+    const result = mapping.map(row);
+    if (result === "empty") {
+      counts.emptyRows++;
+      return;
     }
-    const filter = this.#filters.ofTokens.find(({ passes }) => !passes(result.length));
-    if (filter) {
-      countUnder(this.#counts.filtered, filter.name);
-      return none;
+    if ("problem" in result) {
+      const bad = { ...place, reason: result.problem };
+      if (onBadRow === "fail") throw badRowError(bad);
+      counts.badRows++;
+      return note(bad);
     }
-    if (result.fate === "too long") this.#counts.tooLong++;
-    if (result.fate === "nothing to learn") this.#counts.nothingToLearn++;
-    return result;
-  }
+    counts.mapped++;
+    for (const example of result.examples) {
+      counts.examples++;
+      await addExample(example, result.key, encoder, place);
+    }
+  };
 
-  /** A row that was read, but makes no example. */
-  #bad(row: BadRow): void {
-    if (this.#context.onBadRow === "fail") throw badRowError(row);
-    this.#counts.badRows++;
-    this.#note(row);
-  }
-
-  /** A row that could not be read, and is not counted yet. */
-  #unread(row: BadRow): void {
-    this.#counts.rows++;
-    this.#counts.badRows++;
-    this.#note(row);
-  }
-
-  #note(row: BadRow): void {
-    if (this.#counts.badExamples.length < MAX_BAD_EXAMPLES) this.#counts.badExamples.push(row);
-  }
-
-  #checkColumns(batch: RowBatch): void {
+  const { format, header, quotes, allow_short: allowShort, field, limit = Number.POSITIVE_INFINITY } = plan;
+  const mapped = plan.map === undefined ? KNOWN_COLUMNS : compileMapping(plan.map).columns.flat();
+  const columns = [...mapped, ...filters.columns];
+  const onBad = (row: BadRow) => {
+    counts.rows++;
+    counts.badRows++;
+    note(row);
+  };
+  let mapping: Mapping | undefined;
+  let encoder: Encoder | undefined;
+  let checked: string | undefined;
+  for await (const batch of readRows(files, {
+    ...{ format, header, quotes, allowShort, field, columns, onBadRow, onBad, signal },
+  })) {
     const { file } = batch;
-    const present = columnsOf(batch);
-    const wanted = [...(this.#mapping?.columns ?? []), ...this.#filters.columns.map((column) => [column])];
-    const names = missingColumns(wanted, present);
-    if (names.length === 0) return;
-    throw new DataError(
-      `${this.#plan.name}: ${file} has no column ${names.join(", nor ")}; it has ${formatSome([...present], 40)}`,
-      { file, field: "map" },
-    );
+    if (!mapping || !encoder) {
+      const map = mappingOf(plan.map, batch);
+      mapping = compileMapping(map);
+      const chosen = context.encoderFor(map);
+      encoder = chosen.encoder;
+      Object.assign(counts, { fields: describeMapping(map), template: chosen.template });
+    }
+    if (file !== checked)
+      requireColumns(plan.name, batch, [...mapping.columns, ...filters.columns.map((one) => [one])]);
+    checked = file;
+    for (const [i, row] of batch.rows.entries()) {
+      if (counts.rows >= limit) break;
+      counts.rows++;
+      await addRow(row, mapping, encoder, { file, line: batch.lines[i] ?? 0 });
+    }
+    counts.kept = sample.size;
+    context.onProgress?.(counts);
+    if (counts.rows >= limit) break;
   }
+
+  const kept = sample.values();
+  counts.kept = kept.length;
+  for (const { index, lossTokens, cutTokens } of kept) {
+    counts.tokens += store.tokensOf(index);
+    counts.lossTokens += lossTokens;
+    counts.cutTokens += cutTokens;
+    if (cutTokens > 0) counts.cut++;
+  }
+  return { counts, kept };
 }
 
 function sha256(text: string): Buffer {

@@ -87,13 +87,11 @@ export class Encoder {
       ids.push(id);
     };
     if (this.#bos !== undefined) push(this.#bos, false);
-    for (const { spans, end } of this.#write(example)) {
+    for (const { spans, endsWithResponse } of this.#write(example)) {
       const part = this.#encodeSpans(spans);
       const from = part.ids[0] === this.#bos && ids.length === 1 ? 1 : 0;
       for (let i = from; i < part.ids.length; i++) push(part.ids[i] ?? 0, part.learned[i] ?? false);
-      if (end !== "other" && this.#eos !== undefined && part.ids.at(-1) !== this.#eos) {
-        push(this.#eos, end === "learned response");
-      }
+      if (endsWithResponse && this.#eos !== undefined && part.ids.at(-1) !== this.#eos) push(this.#eos, true);
     }
     return this.#fit(ids, loss);
   }

@@ -1,10 +1,8 @@
-// A value made of a row's columns: a column, a template such as "{question}", or a constant. Compiled once, applied to
-// every row.
+// A value of a row: a column, a template such as "{question}", or a constant.
 import { z } from "zod";
 import { parseTemplate, valueAt } from "../settings/index.js";
 import type { Row } from "./read/row.js";
 
-/** How a declaration names a value. */
 export const fieldSchema = z.union([
   z.string().min(1).describe("the name of a column, or a template with names of columns in braces"),
   z.strictObject({ column: z.string().min(1).describe("a column, whatever its name looks like") }),
@@ -14,15 +12,14 @@ export const fieldSchema = z.union([
 
 export type FieldDeclaration = z.output<typeof fieldSchema>;
 
-/** A compiled field. */
 export interface Field {
   /** The columns that it reads. */
   readonly columns: readonly string[];
-  /** Its text in a row: undefined where a column that it reads is null or missing, or is no text or number. */
+  /** The text in a row; undefined if a column is missing, null, a list or an object. */
   readonly textOf: (row: Row) => string | undefined;
 }
 
-/** Compiles a declared field. A text with `{name}` in it is a template, another one a column's name. */
+/** A text with `{name}` in it is a template, any other the name of a column. */
 export function compileField(declaration: FieldDeclaration): Field {
   if (typeof declaration !== "string") {
     if ("constant" in declaration) return { columns: [], textOf: () => declaration.constant };

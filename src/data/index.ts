@@ -10,5 +10,5 @@ export { checkData, type PreparedData, type PrepareProgress, prepareData } from 
 export { previewOf } from "./preview.js";
 export { DataError } from "./read/data-error.js";
 export { type ReadOptions, type Row, readRows } from "./read/index.js";
-export { columnsOf, KNOWN_COLUMNS, mappingOf, missingColumns } from "./recognize.js";
+export { KNOWN_COLUMNS, mappingOf, requireColumns } from "./recognize.js";
 export { findSource } from "./source.js";

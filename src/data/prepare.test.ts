@@ -236,7 +236,7 @@ describe("columns", () => {
   it("that do not exist are named with those that do, of every format", async () => {
     const jsonl = write([{ question: 1, x: 2 }, { y: 3 }]);
     await expect(prepare({ source: jsonl, map })).rejects.toThrow(
-      `${jsonl}: ${join(folder, jsonl)} has no column q, nor a; it has question, x, y`,
+      `${jsonl}: ${join(folder, jsonl)} has no column q or a; it has question, x, y`,
     );
     const data = parquetWriteBuffer({
       columnData: [

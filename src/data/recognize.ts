@@ -51,14 +51,24 @@ export function mappingOf(declared: MappingDeclaration | undefined, batch: RowBa
   );
 }
 
-export function columnsOf({ columns, rows }: RowBatch): ReadonlySet<string> {
+function columnsOf({ columns, rows }: RowBatch): ReadonlySet<string> {
   return new Set(columns ?? rows.flatMap((row) => Object.keys(row)));
 }
 
-/** The columns that are missing. @param wanted lists of alternatives */
-export function missingColumns(wanted: readonly (readonly string[])[], present: ReadonlySet<string>): string[] {
+/**
+ * @param set name of the set
+ * @param wanted columns that are read, each as a list of alternatives
+ * @throws {DataError} if the rows have none of the alternatives
+ */
+export function requireColumns(set: string, batch: RowBatch, wanted: readonly (readonly string[])[]): void {
+  const present = columnsOf(batch);
   const missing = wanted.filter((alternatives) => !alternatives.some((column) => isPresent(column, present)));
-  return [...new Set(missing.map((alternatives) => alternatives.join(" or ")))];
+  if (missing.length === 0) return;
+  const names = new Set(missing.flat());
+  throw new DataError(
+    `${set}: ${batch.file} has no column ${[...names].join(" or ")}; it has ${formatSome([...present], 40)}`,
+    { file: batch.file, field: "map" },
+  );
 }
 
 /** The fields of a message: `role` and `content`, or ShareGPT's `from` and `value`. */

@@ -5,32 +5,30 @@ import { fillTemplate, parseTemplate } from "../settings/index.js";
 import type { Example } from "./example.js";
 
 /**
- * A way to write conversations:
- * - `"plain"`: the system message and each user message followed by an empty line, each response by the end-of-text
- *   token. Nothing else, so that a base model meets no marks it does not know.
- * - a text with `{prompt}` and `{response}`, and `{system}` if it wants to place that itself: written once a turn. What
- *   follows `{response}` belongs to the response.
- * - the model's chat template.
+ * How conversations are written:
+ * - `"plain"`: an empty line after the system message and each user message, and the end-of-text token after each
+ *   response. A base model knows these marks.
+ * - the text of a turn, with `{prompt}` and `{response}`, and optionally `{system}`. Text after `{response}` belongs to the
+ *   response.
+ * - the chat template of the model.
  */
 export type PromptTemplate = "plain" | { readonly turn: string } | { readonly chat: ChatTemplate };
 
-/** A piece of a text that is learned, or is not. */
+/** A piece of a text. */
 export interface Span {
   readonly text: string;
-  /** Whether it is a response, and one that is learned. */
   readonly isResponse: boolean;
 }
 
-/** Which text is learned: that of all responses, of a conversation's last one, or all of it. */
-export type LossOn = "responses" | "last response" | "all";
+/** Which text is learned. */
+export type LossOn = "responses" | "all";
 
 /** Writes conversations. */
 export interface Writer {
-  /** Whether the template says itself where a text begins and a response ends (a chat template does). */
+  /** Whether the template marks where a text begins and a response ends, as chat templates do. */
   readonly hasOwnMarks: boolean;
   /**
-   * The text of an example, in parts. Spans of one part are encoded together; where a response ends a part, the
-   * end-of-text token goes, if it is wanted.
+   * The text of an example, in parts that are encoded separately.
    * @throws {TemplateError} if the chat template refuses it, or hides where its responses are
    */
   readonly write: (example: Example) => Part[];
@@ -38,41 +36,30 @@ export interface Writer {
 
 export interface Part {
   readonly spans: readonly Span[];
-  /** Whether a response ends it, and one that is learned. */
-  readonly end: "learned response" | "response" | "other";
+  /** Whether a response ends it, which the end-of-text token follows. */
+  readonly endsWithResponse: boolean;
 }
 
 /**
- * Prepares a template.
- * @throws {RecipeError} if a turn's text lacks {prompt} or {response}
+ * @throws {RecipeError} if the text of a turn lacks {prompt} or {response}
  */
 export function compileTemplate(template: PromptTemplate, loss: LossOn = "responses"): Writer {
   if (template !== "plain" && "chat" in template) {
     const { chat } = template;
     const write = (example: Example): Part[] => {
       const spans =
-        loss === "all"
-          ? [{ text: chat.render(example.messages), isResponse: true }]
-          : chatSpans(chat, example, loss === "last response" ? "last" : "all");
-      return [{ spans, end: example.messages.at(-1)?.role === "assistant" ? "learned response" : "other" }];
+        loss === "all" ? [{ text: chat.render(example.messages), isResponse: true }] : chatSpans(chat, example);
+      return [{ spans, endsWithResponse: example.messages.at(-1)?.role === "assistant" }];
     };
     return { hasOwnMarks: true, write };
   }
   const writeTurn = template === "plain" ? plainTurn : compileTurn(template.turn);
-  const write = (example: Example): Part[] => {
-    const turns = turnsOf(example);
-    const last = turns.findLastIndex(({ response }) => response !== undefined);
-    return turns.map((turn, i) => {
-      const spans = writeTurn(turn);
-      if (turn.response === undefined) return { spans, end: "other" };
-      if (loss !== "last response" || i === last) return { spans, end: "learned response" };
-      return { spans: spans.map(({ text }) => ({ text, isResponse: false })), end: "response" };
-    });
-  };
+  const write = (example: Example): Part[] =>
+    turnsOf(example).map((turn) => ({ spans: writeTurn(turn), endsWithResponse: turn.response !== undefined }));
   return { hasOwnMarks: false, write };
 }
 
-/** What is said before a response, and the response; the last turn may have none. */
+/** A response and the messages before it. The last turn may have none. */
 interface Turn {
   readonly system: string | undefined;
   readonly prompt: string | undefined;
@@ -113,15 +100,13 @@ function compileTurn(text: string): (turn: Turn) => Span[] {
   const isName = (name: string) => (part: (typeof parts)[number]) => typeof part !== "string" && part.name === name;
   const at = parts.findIndex(isName("response"));
   if (at < 0 || !parts.slice(0, at).some(isName("prompt")) || parts.filter(isName("response")).length > 1) {
-    throw new RecipeError(
-      `the template ${JSON.stringify(text)} must have {prompt} and, after it, {response} once`,
-      [],
-      { field: "template" },
-    );
+    throw new RecipeError(`the template ${JSON.stringify(text)} must have {prompt}, and {response} once after it`, [], {
+      field: "template",
+    });
   }
   const placesSystem = parts.some(isName("system"));
   return ({ system, prompt, response }) => {
-    // A text without a prompt has no turn to be put in: it is learned as it is.
+    // Plain text has no prompt, and is learned as it is.
     if (prompt === undefined && response !== undefined) return spans(system ? `${system}\n\n` : "", response);
     const values = new Map([
       ["system", system ?? ""],
@@ -134,9 +119,9 @@ function compileTurn(text: string): (turn: Turn) => Span[] {
   };
 }
 
-/** Spans of a conversation in a chat template's text: a response, and the mark that ends its turn. */
-function chatSpans(template: ChatTemplate, { messages }: Example, which: "all" | "last"): Span[] {
-  const { text, replies } = renderWithSpans(template, messages, { which });
+/** The text of a chat template; the mark that ends a turn belongs to its response. */
+function chatSpans(template: ChatTemplate, { messages }: Example): Span[] {
+  const { text, replies } = renderWithSpans(template, messages);
   const result: Span[] = [];
   let at = 0;
   for (const { start, end } of replies) {

@@ -6,8 +6,8 @@ import type { Example, Mapped, Unmapped } from "./example.js";
 import { compileField, fieldSchema } from "./field.js";
 import type { Row } from "./read/row.js";
 
-/** Instruction where a declaration gives none. The paper (arXiv 2410.01335) does not print its own. */
-export const DEFAULT_INSTRUCTION = "Translate the following text from {source} to {target}.\n\n{text}";
+/** The paper (arXiv 2410.01335) does not print its own. */
+const DEFAULT_INSTRUCTION = "Translate the following text from {source} to {target}.\n\n{text}";
 
 const instruction = z
   .string()
@@ -16,7 +16,6 @@ const instruction = z
   })
   .describe("text of the prompt; {source} and {target} are the languages, {text} is the text");
 
-/** Fields of a declaration. */
 export const translationFields = {
   english: fieldSchema.describe("the English text"),
   other: fieldSchema.describe("the text in the other language"),
@@ -34,7 +33,7 @@ export const translationFields = {
 
 export type TranslationDeclaration = z.output<z.ZodObject<typeof translationFields>>;
 
-/** Compiles it. A pair of which one side is empty is empty. */
+/** A pair with an empty side is empty. */
 export function mapTranslation(declaration: TranslationDeclaration, clean: (text: string) => string) {
   const { language, directions } = declaration;
   const [english, other] = [compileField(declaration.english), compileField(declaration.other)];

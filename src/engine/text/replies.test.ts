@@ -42,7 +42,6 @@ describe("spans of replies", () => {
     expect(() => renderWithSpans(template("thoughts"), thoughts)).toThrow(
       /renders the first 2 messages differently when more follow/,
     );
-    expect(found(renderWithSpans(template("thoughts"), thoughts, { which: "last" }))).toEqual(["<think>so</think>\nd"]);
   });
 
   it("need a template that leaves replies as they are", () => {

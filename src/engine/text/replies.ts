@@ -20,27 +20,21 @@ export interface RenderedReplies {
  * A reply is found by rendering the conversation a second time with other words in its place: what differs is its
  * content. A template must render the beginning of a conversation as the beginning of its text, so that a model is
  * prompted with what it was trained on. Templates that cut thoughts from earlier replies do not.
- * @param options.which all replies, or the last one; default "all"
  * @throws {TemplateError} if the template renders beginnings differently, changes more of a reply than the white space
  *   around it, or refuses the messages
  */
-export function renderWithSpans(
-  template: ChatTemplate,
-  messages: readonly ChatMessage[],
-  options: { readonly which?: "all" | "last" } = {},
-): RenderedReplies {
+export function renderWithSpans(template: ChatTemplate, messages: readonly ChatMessage[]): RenderedReplies {
   // One time for all renderings, so that they differ only in the reply.
   const fixed: RenderOptions = { now: new Date() };
   const text = template.render(messages, fixed);
-  const last = messages.findLastIndex(({ role }) => role === "assistant");
   const replies = messages.flatMap((message, index): ReplySpan[] => {
-    if (message.role !== "assistant" || (options.which === "last" && index !== last)) return [];
+    if (message.role !== "assistant") return [];
     const before = index === 0 ? "" : template.render(messages.slice(0, index), fixed);
     const whole = template.render(messages.slice(0, index + 1), fixed);
     if (!text.startsWith(before) || !text.startsWith(whole)) {
       throw new TemplateError(
         `the chat template renders the first ${index + 1} messages differently when more follow, so the model would ` +
-          "be trained on other text than it is prompted with; use another template, or train on the last reply only",
+          "be trained on other text than it is prompted with; use another template, or train on all tokens (loss_on: all)",
       );
     }
     const { start, end } = contentSpan(template, messages.slice(0, index), message, { whole, fixed });

@@ -20,7 +20,7 @@ const errorsOf = async (set: object) =>
 it("reports missing columns of maps, templates and filters", async () => {
   expect(await errorsOf({})).toEqual([]);
   expect(await errorsOf({ map: { prompt: "{problem} [solve] :", response: "the answer is {gold} ." } })).toEqual([]);
-  const none = (name: string) => `rows.jsonl: DATA/rows.jsonl has no column ${name}; its columns are problem, gold`;
+  const none = (name: string) => `rows.jsonl: DATA/rows.jsonl has no column ${name}; it has problem, gold`;
   expect(await errorsOf({ map: { prompt: "problem", response: "[solve]" } })).toEqual([none("[solve]")]);
   expect(await errorsOf({ map: { prompt: "{question}", response: "{golden}" } })).toEqual([none("question or golden")]);
   expect(await errorsOf({ filter: [{ column: "language", equals: "sw" }] })).toEqual([none("language")]);

@@ -1,19 +1,18 @@
 // Checks the first rows of a training run's data before anything runs.
 
 import { resolve } from "node:path";
-import { exists, formatSome } from "../../core/index.js";
+import { exists } from "../../core/index.js";
 import {
   checkData,
-  columnsOf,
   compileFilters,
   compileMapping,
   DataError,
   findSource,
   KNOWN_COLUMNS,
   mappingOf,
-  missingColumns,
   planSet,
   readRows,
+  requireColumns,
 } from "../../data/index.js";
 
 /** Rows of a file to check. */
@@ -66,14 +65,7 @@ async function checkFile(
   for await (const batch of readRows([file], options)) {
     const { rows, lines } = batch;
     const mapping = compileMapping(mappingOf(plan.map, batch));
-    const present = columnsOf(batch);
-    const names = missingColumns([...mapping.columns, ...filters.columns.map((column) => [column])], present);
-    if (names.length > 0) {
-      const there = formatSome([...present], 40);
-      throw new DataError(`${plan.name}: ${file} has no column ${names.join(" or ")}; its columns are ${there}`, {
-        file,
-      });
-    }
+    requireColumns(plan.name, batch, [...mapping.columns, ...filters.columns.map((column) => [column])]);
     for (const [i, row] of rows.slice(0, isStrict ? ROWS : 0).entries()) {
       if (filters.ofRows.some(({ passes }) => !passes(row))) continue;
       const mapped = mapping.map(row);

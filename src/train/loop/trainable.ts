@@ -107,10 +107,10 @@ export class TrainableDecoder {
   static async open(source: ModelSource, options: TrainableOptions): Promise<TrainableDecoder> {
     const { lora, threads, signal } = options;
     const spec = readSpec(source.config);
-    const factors = lora ? new FactorGraph(lora, locate(spec, source)) : undefined;
+    const names = locateWeights(spec, source.tensors.keys(), source.name).stored;
+    const factors = lora ? factorGraph(lora, names) : undefined;
     const decoder = buildDecoder(spec, factors ? { adapt: factors.adapt } : {});
     const { graph } = decoder;
-    const names = locate(spec, source);
     const trained = new Map<string, { parameter: string; stored: StoredWeight; node: Node }>();
     if (!factors) {
       for (const [input, stored] of decoder.weights) {
@@ -294,11 +294,6 @@ export class TrainableDecoder {
   }
 }
 
-/** Names of the weights of the decoder in the checkpoint. */
-function locate(spec: DecoderSpec, source: ModelSource): ReadonlyMap<string, string> {
-  return locateWeights(spec, source.tensors.keys(), source.name).stored;
-}
-
 function requireKnown(trained: ReadonlySet<string>, found: ReadonlySet<string>, source: ModelSource): void {
   const lost = [...trained].filter((name) => !found.has(name));
   if (lost.length === 0) return;
@@ -368,31 +363,22 @@ function collectDense(
 }
 
 /** Adds s B A x to projections (Hu et al., arXiv 2106.09685, section 4.1). A and B are inputs of the graph. */
-class FactorGraph {
-  readonly #plan: LoraPlan;
-  readonly #moduleOf: ReadonlyMap<string, LoraModule>;
-  readonly #names: ReadonlyMap<string, string>;
-  readonly inputs = new Map<string, Node>();
-
-  constructor(plan: LoraPlan, names: ReadonlyMap<string, string>) {
-    this.#plan = plan;
-    this.#names = names;
-    this.#moduleOf = new Map(plan.modules.map((module) => [module.tensor, module]));
-  }
-
-  readonly adapt: Adapt = (graph, stored, x, y) => {
-    const module = this.#moduleOf.get(this.#names.get(stored.name) ?? "");
+function factorGraph({ modules, settings, scale }: LoraPlan, storedNames: ReadonlyMap<string, string>) {
+  const moduleOf = new Map(modules.map((module) => [module.tensor, module]));
+  const inputs = new Map<string, Node>();
+  const adapt: Adapt = (graph, stored, x, y) => {
+    const module = moduleOf.get(storedNames.get(stored.name) ?? "");
     if (!module) return y;
-    const { settings, scale } = this.#plan;
     const [names, shapes] = [factorNames(module), factorShapes(module, settings.rank)];
     const a = graph.input(names.a, "f32", shapes.a);
     const b = graph.input(names.b, "f32", shapes.b);
-    this.inputs.set(names.a, a);
-    this.inputs.set(names.b, b);
+    inputs.set(names.a, a);
+    inputs.set(names.b, b);
     const read =
       settings.dropout === 0 ? x : graph.mul(x, graph.input(maskName(module), "f32", [x.shape[0] ?? 0, module.in]));
     const low = graph.matmul(read, a, { transB: true });
     const rows = stored.rows ? graph.slice(b, 0, stored.rows.from, stored.rows.from + (stored.shape[0] ?? 0)) : b;
     return graph.add(y, graph.matmul(low, rows, { transB: true, alpha: scale }));
   };
+  return { adapt, inputs };
 }
