@@ -1,6 +1,6 @@
 // From items to a backend's answers: makes requests of items, and decides how choices are weighed.
 import { LayergraftError } from "../core/index.js";
-import { type Backend, type Generated, isError } from "./backends/index.js";
+import { type Backend, type Generated, isError } from "./backends/backend.js";
 import type { ChooseItem, GenerateItem, Item, Output, Task } from "./tasks/index.js";
 
 /** How an item was answered. `next token`: by the log-probabilities of the likeliest next tokens. */

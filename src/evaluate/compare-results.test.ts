@@ -14,7 +14,7 @@ import {
   setUpEvaluations,
   vllm,
 } from "./evaluation.test-util.js";
-import { readResults, readVerdicts } from "./results/index.js";
+import { readResults, readVerdicts } from "./results/read-results.js";
 import type { GenerateItem, Task } from "./tasks/index.js";
 
 setUpEvaluations();

@@ -2,15 +2,10 @@
 
 import { dirname } from "node:path";
 import { own, RecipeError } from "../core/index.js";
-import { bleuFromStatistics, CHRF_PLUS_PLUS, chrfFromStatistics } from "./metrics/index.js";
-import {
-  type JudgedSample,
-  type Results,
-  readResults,
-  readVerdicts,
-  type StoredMetric,
-  type TaskResult,
-} from "./results/index.js";
+import { bleuFromStatistics } from "./metrics/bleu.js";
+import { CHRF_PLUS_PLUS, chrfFromStatistics } from "./metrics/chrf.js";
+import { type JudgedSample, readResults, readVerdicts } from "./results/read-results.js";
+import type { Results, StoredMetric, TaskResult } from "./results/result-types.js";
 import { type Comparison, compareItems } from "./scoring/scores.js";
 import type { Metric } from "./tasks/index.js";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CancelledError, LayergraftError, OutputError, RecipeError } from "../core/errors.js";
 import { completions, type FakeRequest, fakeServer, llamaCpp } from "./backends/fake-server.test-util.js";
-import { openLlamaCpp } from "./backends/index.js";
+import { openLlamaCpp } from "./backends/llamacpp.js";
 import * as toy from "./backends/toy-model.test-util.js";
 import { evaluate } from "./evaluate.js";
 import {
@@ -25,7 +25,8 @@ import {
   setUpEvaluations,
   vllm,
 } from "./evaluation.test-util.js";
-import { readResults, type Sample } from "./results/index.js";
+import { readResults } from "./results/read-results.js";
+import type { Sample } from "./results/result-types.js";
 import type { EvaluationProgress } from "./task-run.js";
 import type { GenerateItem } from "./tasks/index.js";
 

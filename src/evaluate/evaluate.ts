@@ -1,15 +1,9 @@
 // An evaluation, from tasks and a backend to results.
 import { LayergraftError, RecipeError, VERSION } from "../core/index.js";
 import { checkAbilities } from "./ask.js";
-import type { Backend } from "./backends/index.js";
-import {
-  type EvaluationSettings,
-  FORMAT,
-  ResultFolder,
-  type Results,
-  type Sample,
-  type TaskResult,
-} from "./results/index.js";
+import type { Backend } from "./backends/backend.js";
+import { ResultFolder } from "./results/folder.js";
+import { type EvaluationSettings, FORMAT, type Results, type Sample, type TaskResult } from "./results/result-types.js";
 import { type EvaluationProgress, type LoadedTask, type SandboxedExecutor, TaskRun } from "./task-run.js";
 import type { DataAccess, Item, Task } from "./tasks/index.js";
 import { judgingDigest, promptsDigest, protocolId } from "./tasks/protocol.js";

@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
+import type { Backend } from "./backends/backend.js";
 import {
   type CompletionsOptions,
   completions,
@@ -11,7 +12,7 @@ import {
   type FakeServer,
   fakeServer,
 } from "./backends/fake-server.test-util.js";
-import { type Backend, openOpenAI } from "./backends/index.js";
+import { openOpenAI } from "./backends/openai.js";
 import * as toy from "./backends/toy-model.test-util.js";
 import { type EvaluateOptions, evaluate } from "./evaluate.js";
 import type { ChooseItem, GenerateItem, Item, Task } from "./tasks/index.js";

@@ -1,35 +1,25 @@
 // The door of evaluate/: what other rooms use.
 
-export { readMgsmAnswer } from "./answers/index.js";
+export { readMgsmAnswer } from "./answers/mgsm.js";
+export type { Backend } from "./backends/backend.js";
 export { plainAddress, withoutLogin } from "./backends/http.js";
-export {
-  type Backend,
-  modelBackend,
-  openLlamaCpp,
-  openOllama,
-  openOpenAI,
-  rendererOf,
-  type ServerOptions,
-  startServer,
-} from "./backends/index.js";
+export { openLlamaCpp } from "./backends/llamacpp.js";
+export { modelBackend, rendererOf } from "./backends/model-backend.js";
+export { openOllama } from "./backends/ollama.js";
+export { openOpenAI, type ServerOptions } from "./backends/openai.js";
+export { startServer } from "./backends/serve.js";
 export { compareResults, type ResultsComparison } from "./compare-results.js";
 export { type EvaluateOptions, type Evaluation, evaluate } from "./evaluate.js";
 export type { BleuSmoothing } from "./metrics/bleu.js";
-export {
-  BLEU_TOKENIZERS,
-  type BleuOptions,
-  type BleuScore,
-  type BleuTokenizer,
-  CHRF_PLUS_PLUS,
-  type ChrfScore,
-  corpusBleu,
-  corpusChrf,
-  loadPieces,
-} from "./metrics/index.js";
+export { type BleuOptions, type BleuScore, corpusBleu } from "./metrics/bleu.js";
+export { BLEU_TOKENIZERS, type BleuTokenizer } from "./metrics/bleu-tokenizers.js";
+export { CHRF_PLUS_PLUS, type ChrfScore, corpusChrf } from "./metrics/chrf.js";
+export { loadPieces } from "./metrics/sentencepiece.js";
 export { comparisonLines, progressDetail, SCORE_FORMATS, type ScoreFormat, scoreLines, scoreNotes } from "./present.js";
 export { ResultFolder, SERVER_LOG } from "./results/folder.js";
-export { type Results, readResults, type Sample } from "./results/index.js";
-export { openSandbox } from "./sandbox/index.js";
+export { readResults } from "./results/read-results.js";
+export type { Results, Sample } from "./results/result-types.js";
+export { openSandbox } from "./sandbox/sandbox.js";
 export { compareItems, type JudgedItem, type Score, scoreItems } from "./scoring/scores.js";
 export {
   bootstrapInterval,

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { ResultsComparison } from "./compare-results.js";
 import { comparisonLines, progressDetail, scoreLines, scoreNotes } from "./present.js";
-import type { Results, TaskResult } from "./results/index.js";
+import type { Results, TaskResult } from "./results/result-types.js";
 
 const interval = { low: 0.35, high: 0.5, level: 0.95, deviation: 0.03, resamples: 1000, seed: 0 };
 const task = (more: Partial<TaskResult>): TaskResult => ({

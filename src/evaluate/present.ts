@@ -13,7 +13,7 @@ import {
   terminalLines,
 } from "../report/index.js";
 import type { ResultsComparison } from "./compare-results.js";
-import type { Results, TaskResult } from "./results/index.js";
+import type { Results, TaskResult } from "./results/result-types.js";
 import type { Comparison, Score } from "./scoring/scores.js";
 import type { EvaluationProgress } from "./task-run.js";
 

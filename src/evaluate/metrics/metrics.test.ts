@@ -3,15 +3,10 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { RecipeError } from "../../core/errors.js";
-import {
-  type BleuOptions,
-  type BleuScore,
-  type ChrfOptions,
-  corpusBleu,
-  corpusChrf,
-  type References,
-} from "./index.js";
+import { type BleuOptions, type BleuScore, corpusBleu } from "./bleu.js";
+import { type ChrfOptions, corpusChrf } from "./chrf.js";
 import { stripEnd, words } from "./python-text.js";
+import type { References } from "./segments.js";
 
 const FIXTURES = new URL("../../../test/fixtures/evaluation/bleu/", import.meta.url);
 const read = <T>(name: string): T => JSON.parse(readFileSync(new URL(name, FIXTURES), "utf8")) as T;

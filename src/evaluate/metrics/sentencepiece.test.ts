@@ -5,7 +5,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { LayergraftError } from "../../core/errors.js";
-import { loadPieces, piecesOf } from "./index.js";
+import { loadPieces, piecesOf } from "./sentencepiece.js";
 
 const FIXTURES = new URL("../../../test/fixtures/evaluation/sentencepiece/", import.meta.url);
 const expected = JSON.parse(readFileSync(new URL("pieces.json", FIXTURES), "utf8")) as {

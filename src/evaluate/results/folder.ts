@@ -13,7 +13,7 @@ import {
   takeLock,
   writeFileAtomically,
 } from "../../core/index.js";
-import { AnswerCache } from "../backends/index.js";
+import { AnswerCache } from "../backends/answer-cache.js";
 import type { Results, RunRecord, Sample } from "./result-types.js";
 
 const SETTINGS_FILE = "settings.json";

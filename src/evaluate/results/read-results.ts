@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { formatBytes, formatSome, isSystemError, RecipeError, readBounded, readJsonObject } from "../../core/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
-import { keyOf } from "../backends/index.js";
+import { keyOf } from "../backends/answer-cache.js";
 import type { JudgedItem } from "../scoring/scores.js";
 import { samplesFile } from "./folder.js";
 import { FORMAT, type Results } from "./result-types.js";

@@ -1,6 +1,6 @@
 // What an evaluation leaves behind, as data: scores with everything they depend on, and every sample.
-import type { BackendIdentity } from "../backends/index.js";
-import type { SandboxIdentity } from "../sandbox/index.js";
+import type { BackendIdentity } from "../backends/backend.js";
+import type { SandboxIdentity } from "../sandbox/sandbox.js";
 import type { Score } from "../scoring/scores.js";
 import type { Message, Metric, Reading, Verdict } from "../tasks/index.js";
 

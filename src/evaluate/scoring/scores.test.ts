@@ -1,6 +1,6 @@
 // Scores and comparisons of verdicts, by hand.
 import { describe, expect, it } from "vitest";
-import { bleuStatistics, corpusBleu } from "../metrics/index.js";
+import { bleuStatistics, corpusBleu } from "../metrics/bleu.js";
 import { bleuMetric } from "../tasks/flores.js";
 import type { Metric } from "../tasks/index.js";
 import { compareItems, type JudgedItem, scoreItems } from "./scores.js";

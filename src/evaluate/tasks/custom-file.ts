@@ -16,7 +16,7 @@ import {
   type SettingsKind,
   schemaFields,
 } from "../../settings/index.js";
-import { BLEU_TOKENIZERS } from "../metrics/index.js";
+import { BLEU_TOKENIZERS } from "../metrics/bleu-tokenizers.js";
 
 const template = z
   .string()

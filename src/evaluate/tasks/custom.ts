@@ -12,8 +12,10 @@ import {
   RecipeError,
 } from "../../core/index.js";
 import { fillTemplate, parseTemplate, valueAt } from "../../settings/index.js";
-import { isMgsmLanguage, readMgsmAnswer, sameNumber } from "../answers/index.js";
-import { bleuStatistics, CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/index.js";
+import { isMgsmLanguage, readMgsmAnswer } from "../answers/mgsm.js";
+import { sameNumber } from "../answers/numbers.js";
+import { bleuStatistics } from "../metrics/bleu.js";
+import { CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/chrf.js";
 import { LETTERS, readChoiceOfLength, scoreChoiceOfLength } from "./choosing.js";
 import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, readDeclaration } from "./custom-file.js";
 import { bleuMetric, chrfMetric } from "./flores.js";

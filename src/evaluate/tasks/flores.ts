@@ -1,15 +1,9 @@
 // FLORES-200: translation of single sentences between any two of its languages, scored over the corpus.
 // Costa-jussa et al. 2022, arXiv 2207.04672.
 import { type Language, plural, RecipeError, requireLanguage } from "../../core/index.js";
-import {
-  type BleuOptions,
-  type BleuTokenizer,
-  bleuFromStatistics,
-  bleuStatistics,
-  CHRF_PLUS_PLUS,
-  chrfFromStatistics,
-  chrfStatistics,
-} from "../metrics/index.js";
+import { type BleuOptions, bleuFromStatistics, bleuStatistics } from "../metrics/bleu.js";
+import type { BleuTokenizer } from "../metrics/bleu-tokenizers.js";
+import { CHRF_PLUS_PLUS, chrfFromStatistics, chrfStatistics } from "../metrics/chrf.js";
 import { declareTask } from "./declare-task.js";
 import type { Protocol } from "./protocol.js";
 import type { GenerateItem, Metric, OpenOptions, Task, TaskFamily } from "./task.js";

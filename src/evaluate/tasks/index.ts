@@ -1,6 +1,6 @@
 // The tasks there are, by name: families, suites, and files that declare one's own.
 import { didYouMean, own, RecipeError } from "../../core/index.js";
-import type { BleuTokenizer, Pieces } from "../metrics/index.js";
+import type { BleuTokenizer, Pieces } from "../metrics/bleu-tokenizers.js";
 import { belebele } from "./belebele.js";
 import { openCustomTask } from "./custom.js";
 import { flores } from "./flores.js";

@@ -1,6 +1,7 @@
 // The files of MGSM: problems as headerless TSV, exemplars as exemplars.json or the exemplars.py they come from, or the
 // rows of the hub.
-import { MGSM_LANGUAGES, type MgsmLanguage, parseDecimal } from "../answers/index.js";
+import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/languages.js";
+import { parseDecimal } from "../answers/numbers.js";
 import { parsePythonDictionary } from "./python-literal.js";
 import { type DataAccess, dataError, findFile, readText, taskRows, textField } from "./task-data.js";
 

@@ -1,6 +1,6 @@
 // The prompts of MGSM in its eleven languages: what stands before questions and answers, and how a chat is asked.
 // Reading the answers is answers/.
-import type { MgsmLanguage } from "../answers/index.js";
+import type { MgsmLanguage } from "../answers/languages.js";
 
 export interface MgsmWords {
   readonly name: string;

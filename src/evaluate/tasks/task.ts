@@ -1,6 +1,6 @@
 // What a task is: data that becomes items, outputs that become readings, readings that become verdicts and scores.
 // Tasks are plain objects, one file each beside this one; who answers the prompts is the backends' business.
-import type { BleuTokenizer, Pieces } from "../metrics/index.js";
+import type { BleuTokenizer, Pieces } from "../metrics/bleu-tokenizers.js";
 import type { Protocol } from "./protocol.js";
 import type { DataAccess } from "./task-data.js";
 
