@@ -1,4 +1,4 @@
-// Two evaluations side by side, item by item: only what was asked alike is compared. Statistics are scores.ts's.
+// Compares two evaluations item by item, where both were asked in the same way.
 
 import { dirname } from "node:path";
 import { own, RecipeError } from "../core/index.js";
@@ -13,9 +13,9 @@ export interface CompareResultsOptions {
   /** Folders of results. Differences are those of the second against the first. */
   readonly first: string;
   readonly second: string;
-  /** Of the bootstrap; default 0. */
+  /** Random seed of the bootstrap. Default: 0. */
   readonly seed?: number | undefined;
-  /** Of the bootstrap; default 1000. */
+  /** Resamples of the bootstrap. Default: 1000. */
   readonly resamples?: number | undefined;
 }
 
@@ -44,7 +44,7 @@ const CORPUS_SCORES: Readonly<Record<string, (sums: readonly number[]) => number
 
 /**
  * Compares two evaluations on the items that both have.
- * @throws {RecipeError} when a folder has no results, or no task was asked alike in both
+ * @throws {RecipeError} if a folder has no results, or no task was asked in the same way in both
  */
 export async function compareResults(options: CompareResultsOptions): Promise<ResultsComparison> {
   const [first, second] = [await readResults(options.first), await readResults(options.second)];

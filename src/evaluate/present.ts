@@ -1,5 +1,4 @@
-// Scores, comparisons and progress of evaluations as tables and text. Every row names its protocol: scores of different
-// protocols never share one.
+// Scores, comparisons and progress of evaluations as tables and text.
 import { formatDuration } from "../core/index.js";
 import {
   csvLines,
@@ -77,7 +76,7 @@ function scoreRecords({ source, backend }: Results, rows: readonly ScoreRow[]): 
   };
 }
 
-/** Notes below the scores: signatures, and everything that did not go as planned. */
+/** Notes below the scores: signatures, and problems. */
 export function scoreNotes({ tasks, sandbox }: Results): string[] {
   const signatures = tasks.flatMap(({ scores }) =>
     scores.flatMap(({ title, signature }) => (signature === undefined ? [] : [`${title}: ${signature}`])),

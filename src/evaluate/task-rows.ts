@@ -1,10 +1,10 @@
-// Rows of the data sets that tasks name on the hub, fetched into the hub's own cache. Rows of files tasks read themselves.
+// Rows of data sets on the Hugging Face Hub, through its cache.
 import { type HubDatasetOptions, hubDataset, type Row, readRows } from "../data/index.js";
 import type { LoadRows } from "./tasks/index.js";
 
 /**
- * A way for tasks to get rows of the hub, for `DataAccess.loadRows`. HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and the
- * cache's place are honoured as `hubDataset` does.
+ * Loads rows from the hub, for `DataAccess.loadRows`, with HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE as `hubDataset` uses
+ * them.
  * @param options.onProgress called with the data set's name and bytes while files are fetched
  */
 export function hubLoader(

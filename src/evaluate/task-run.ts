@@ -1,5 +1,4 @@
-// One task of an evaluation under way: its answers are read and judged as they come, and counted for who watches.
-// Which tasks there are and where results go, run.ts says.
+// One task of an evaluation: asks for its items, and reads and judges answers as they come.
 
 import { availableParallelism } from "node:os";
 import pLimit from "p-limit";
@@ -44,9 +43,9 @@ export interface LoadedTask {
   readonly notes: readonly string[];
 }
 
-/** So many answers that are all refused are no accident: the rest would be too. */
+/** After as many answers that were all refused, the task stops. */
 const HOPELESS = 20;
-/** Programs at once; each is a Python, and they are to be timed, not crowded. */
+/** Programs at once: each is two Python processes whose time counts. */
 const MOST_EXECUTIONS = 4;
 
 export interface TaskRunOptions
@@ -167,7 +166,7 @@ export class TaskRun {
     this.#report();
   }
 
-  /** Executes a program, once: what came out is kept like an answer, as a second time might be slower. */
+  /** Executes a program once. The outcome is stored like an answer, as a second run might be slower. */
   async #execute(
     parts: Parameters<Executor["run"]>[0],
     signal: AbortSignal,
@@ -182,7 +181,7 @@ export class TaskRun {
     return { outcome, detail };
   }
 
-  /** The prompt as the samples have it: what many items share stands elsewhere, once. */
+  /** The prompt for the samples, with the digest of its shared beginning. */
   #promptOf({ prompt }: Item): Sample["prompt"] {
     const beginning = prompt.form === "text" ? prompt.shared : prompt.messages.slice(0, prompt.shared);
     const digest = keyOf(beginning).slice(0, 16);
@@ -208,7 +207,7 @@ export class TaskRun {
     return metric;
   }
 
-  /** Means of groups are told as the mean of all while they are incomplete. */
+  /** Means of groups are shown as the mean of all until they are complete. */
   #scoreSoFar(): number | undefined {
     if (this.#judged === 0) return undefined;
     const { by, score } = this.#headline();
@@ -279,7 +278,7 @@ export class TaskRun {
   }
 }
 
-/** How often each word is there, words in their order, so that files are the same whatever came first. */
+/** How often each word occurs, sorted, so that files do not depend on the order of answers. */
 function countBy(words: readonly string[]): Record<string, number> {
   const counts = [...groupBy([...words].sort(), (word) => word)].map(([word, { length }]) => [word, length]);
   return Object.fromEntries(counts) as Record<string, number>;

@@ -1,5 +1,4 @@
-// Digits and signs of all scripts as ASCII, so that a number is written in one way only.
-// Not a transliteration of text: letters stay what they are.
+// Digits and signs of all scripts as ASCII. Letters are unchanged.
 
 const DIGIT = /\p{Nd}/u;
 const OTHER_DIGITS = /(?![0-9])\p{Nd}/gu;
@@ -16,13 +15,13 @@ function digitValue(digit: string): number {
 }
 
 const SIGNS: readonly (readonly [RegExp, string])[] = [
-  // Marks of direction, which stand around signs in right-to-left text, and the joiner that keeps a line together.
+  // Direction marks around signs in right-to-left text, and the word joiner.
   [/[\u200e\u200f\u061c\u2066-\u2069\u2060]/gu, ""],
   // Full-width and small comma, Arabic thousands separator.
   [/[\uff0c\ufe50\u066c]/gu, ","],
   // Full-width and small full stop, Arabic decimal separator.
   [/[\uff0e\ufe52\u066b]/gu, "."],
-  // Minus sign, full-width and small hyphen-minus, superscript minus. Not the dashes, which stand between words.
+  // Minus sign, full-width and small hyphen-minus, superscript minus. Dashes separate words, so they stay.
   [/[\u2212\uff0d\ufe63\u207b]/gu, "-"],
   // Apostrophes between groups of digits.
   [/(?<=\d)[\u2019\u02bc\uff07](?=\d{3})/gu, "'"],

@@ -1,4 +1,4 @@
-// The value that an announced answer ends in: a number, or the result of the equation that the number begins.
+// The value of an announced answer: a number, or the result of the equation that the number begins.
 import { CURRENCY, type MgsmLanguage } from "./languages.js";
 import { type FoundNumber, numberAt } from "./numbers.js";
 
@@ -38,7 +38,7 @@ export function valueAt(text: string, at: number, language: MgsmLanguage): strin
     if (terms === 1 && (!next || joint?.groups?.equals)) value = last.value;
     if (!joint || !next) break;
     const { equals, unit } = joint.groups ?? {};
-    // `8 apples - 3 more` is no difference until an equals sign says so.
+    // `8 apples - 3 more` is not a difference unless an equals sign follows.
     if (last === first && !equals) isDash = unit !== undefined;
     hasEquals ||= equals !== undefined;
     terms = equals ? 1 : terms + 1;

@@ -1,13 +1,11 @@
-// The eleven languages of MGSM, and how an answer is announced in each of them.
-// Prompts are tasks/mgsm.ts's; the sentences here are those of the data set's exemplars and their usual variants.
+// The eleven languages of MGSM, and how its exemplars announce an answer in each of them.
 
 export const MGSM_LANGUAGES = ["bn", "de", "en", "es", "fr", "ja", "ru", "sw", "te", "th", "zh"] as const;
 export type MgsmLanguage = (typeof MGSM_LANGUAGES)[number];
 
 /**
- * What stands before the number, as regular expressions without case; a space in them is any run of white space. A
- * colon, a dash, emphasis or a currency may come between the phrase and the number. "Answer:" alone is no such phrase:
- * it heads the steps too.
+ * The words before the number, as case-insensitive regular expressions; a space in them matches any white space. A
+ * colon, a dash, emphasis or a currency may follow. "Answer:" alone does not count, as it also heads the steps.
  */
 export const ANSWER_PHRASES: Readonly<Record<MgsmLanguage, string>> = {
   bn: "উত্তর (?:হলো|হল|হচ্ছে)",
@@ -25,7 +23,7 @@ export const ANSWER_PHRASES: Readonly<Record<MgsmLanguage, string>> = {
   zh: "答案 ?(?:是|为|為|(?=[:：]))",
 };
 
-/** What may stand before a number besides a sign of currency, or with one: EUR 5, US$ 5, dola 5. */
+/** Currencies in words, alone or before a sign: EUR 5, US$ 5, dola 5. */
 const CURRENCY_WORDS = "(?:US|EUR|USD|CHF|GBP|INR|BDT|THB|RUB|JPY|CNY|RMB|KES|TZS|KSh|TSh|Rs\\.?|dola|shilingi)";
 
 /** A currency before a number, as a regular expression; the space after it is part of it. */

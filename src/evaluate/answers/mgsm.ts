@@ -1,5 +1,5 @@
-// Reading answers to MGSM problems: the number that is announced (strict), and the last number there is (flexible).
-// Two readings, two scores; neither falls back on the other.
+// Reads answers to MGSM problems: the announced number (strict), and the last number (flexible). Neither falls back on
+// the other.
 import { RecipeError } from "../../core/index.js";
 import { toAsciiNumbers } from "./digits.js";
 import { BEGINS, GAP, valueAt } from "./equation.js";

@@ -1,5 +1,4 @@
-// Numbers as people write them in the languages of MGSM, read exactly: as decimal strings, never as floats.
-// Not words ("eleven") and not kanji numerals; what is read is what is written in digits.
+// Numbers in digits as people write them in the languages of MGSM, read exactly, as decimal strings.
 import { CURRENCY, type MgsmLanguage } from "./languages.js";
 
 /** A number found in a text. */
@@ -37,7 +36,7 @@ function buildPattern(language: MgsmLanguage): string {
   const groups = [
     // One separator, any number of groups of three; a point only where one group is enough to tell.
     `[1-9]\\d{0,2}(?<separator>[,'${spaces}]${POINT_GROUPS.includes(language) ? "|\\." : ""})\\d{3}(?:\\k<separator>\\d{3})*${end}`,
-    // A point between two groups or more, or before a decimal comma, is no decimal point anywhere.
+    // A point between two groups or more, or before a decimal comma, is never a decimal point.
     `[1-9]\\d{0,2}(?:\\.\\d{3}){2,}${end}`,
     `[1-9]\\d{0,2}(?:\\.\\d{3})+(?=,\\d)`,
     // Indian grouping: 1,14,200.
@@ -88,7 +87,7 @@ function plainAt(text: string, at: number, language: MgsmLanguage, inExpression 
   const { sign, whole = "", separator, bare } = match.groups ?? {};
   let decimals = match.groups?.decimals ?? "";
   let end = at + match[0].length;
-  // 1,234,5 is no number: what separates groups does not also begin the decimals.
+  // 1,234,5 is not a number: the separator of groups cannot also begin the decimals.
   if (separator !== undefined && decimals.startsWith(separator)) {
     end -= decimals.length;
     decimals = "";

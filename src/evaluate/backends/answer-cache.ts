@@ -1,5 +1,4 @@
-// Answers kept by what was asked, one line each, appended as they come: a run that is taken up again asks nothing twice.
-// Not a store between runs: it lies in the output folder and belongs to its settings.
+// The answers of one evaluation in a log, by what was asked, so that a resumed run asks nothing twice.
 
 import { z } from "zod";
 import { AppendLog, digestOfJson, groupBy, readLog } from "../../core/index.js";
@@ -52,9 +51,9 @@ export function keyOf(...content: readonly unknown[]): string {
 }
 
 /**
- * A backend that asks only for what the cache does not hold, and for equal requests once. Problems are not kept: a server
- * that was set right in the meantime gets another chance.
- * @param onKept called for each answer that was there
+ * A backend that asks only for answers that are not in the cache, and for equal requests once. Errors are not stored, so
+ * they are asked again.
+ * @param onKept called for each answer from the cache
  */
 export function withCache(backend: Backend, cache: AnswerCache, onKept: () => void = () => undefined): Backend {
   const { identity } = backend;
@@ -65,7 +64,7 @@ export function withCache(backend: Backend, cache: AnswerCache, onKept: () => vo
     ask: (requests: readonly Q[], options: AnswerOptions<T>) => Promise<Answer<T>[]>,
     { signal, onResult }: AnswerOptions<T> = {},
   ): Promise<Answer<T>[]> {
-    // What is computed once for several is no part of what is asked.
+    // The prefix only groups requests.
     const keys = requests.map(({ prefix: _, ...content }) => keyOf(identity, kind, content));
     const answers: Answer<T>[] = [];
     const take = (index: number, result: Answer<T>): void => {
@@ -85,7 +84,7 @@ export function withCache(backend: Backend, cache: AnswerCache, onKept: () => vo
       }
     }
     const asked = batches.filter((batch) => !isKept(batch));
-    // Batches go one by one, each whole, so that they are the same ones whatever is kept; single requests together.
+    // Batches are asked whole and one by one, so that they are the same in a resumed run.
     for (const places of backend.batches ? asked : [asked.flat()]) {
       if (places.length === 0) continue;
       await ask(

@@ -1,15 +1,15 @@
-// Who answers the prompts: the interface that the engine and every server's adapter fill. Knows no task and no score.
+// The interface of backends, which run a model: the engine or a server.
 import { type PromptTokenizer, promptEncoder } from "../../engine/index.js";
 
 /** What answered, for the result file: nothing in it changes from one run to the next with the same model. */
 export interface BackendIdentity {
   /** `engine`, `openai`, `llamacpp` or `ollama`. */
   readonly backend: string;
-  /** The program that computed, with its version where it tells: `vllm 0.11.0`; null when it does not say. */
+  /** The program that runs the model, with its version: `vllm 0.11.0`. Null if it does not say. */
   readonly server: string | null;
-  /** What the model is called there. */
+  /** Name of the model there. */
   readonly model: string;
-  /** Digest of the model's weights or files, where the server or the folder gives one. */
+  /** Digest of the model's weights or files, if known. */
   readonly digest: string | null;
   /**
    * Who puts the beginning-of-sequence token before a prompt: `tokenizer`: token ids were sent that begin as the
@@ -18,19 +18,19 @@ export interface BackendIdentity {
   readonly bos: "tokenizer" | "server";
 }
 
-/** What a backend cannot do, each with the reason; what is absent it can do. */
+/** What a backend cannot do, with the reason. What is absent it can do. */
 export interface Incapacities {
   /** Log-likelihood of continuations of any length. */
   readonly loglikelihood?: string;
-  /** Weighing choices, which servers do by the likeliest next tokens. */
+  /** Weighing choices; servers do so by the likeliest next tokens. */
   readonly choose?: string;
 }
 
 export interface GenerateRequest {
   readonly prompt: string;
-  /** The beginning of the prompt that other requests have too, such as the shots; computed once where that can be. */
+  /** Beginning of the prompt that other requests share, such as the shots. Computed once where possible. */
   readonly prefix?: string | undefined;
-  /** Whether the prompt begins with what the tokenizer itself puts before a text (BOS); default true. */
+  /** Whether the tokenizer's special tokens (BOS) come first. Default: true. */
   readonly specialTokens?: boolean | undefined;
   readonly maxNewTokens: number;
   /** The answer ends before the first of these. */
@@ -38,9 +38,9 @@ export interface GenerateRequest {
 }
 
 export interface Generated {
-  /** Up to the first stop, which is not part of it. */
+  /** The text before the first stop. */
   readonly text: string;
-  /** `stop`: a stop string or the model's own end; `length`: maxNewTokens were not enough. */
+  /** `stop`: a stop text, or the model's end token; `length`: `maxNewTokens` were not enough. */
   readonly finish: "stop" | "length";
 }
 
@@ -62,18 +62,18 @@ export interface Loglikelihood {
 
 export interface ChooseRequest {
   readonly context: string;
-  /** Continuations, such as " A"; servers want each to be a single token. */
+  /** Continuations, such as " A". With a server, each must be a single token. */
   readonly choices: readonly string[];
   readonly prefix?: string | undefined;
   readonly specialTokens?: boolean | undefined;
 }
 
 export interface Chosen {
-  /** Natural log-probability of each choice; null where the server's list of likeliest next tokens does not hold it. */
+  /** Natural log-probability of each choice; null if the server's list of likely next tokens does not have it. */
   readonly logprobs: readonly (number | null)[];
 }
 
-/** A request that the backend refused or could not answer rightly; the others are not concerned. */
+/** Why one request has no answer. */
 export interface RequestError {
   readonly error: string;
 }
@@ -86,7 +86,7 @@ export function isError<T extends object>(answer: Answer<T>): answer is RequestE
 
 export interface AnswerOptions<T> {
   readonly signal?: AbortSignal | undefined;
-  /** Called for each request when its answer is there, in whatever order they come. */
+  /** Called with each answer as it comes, in any order. */
   readonly onResult?: ((index: number, answer: Answer<T>) => void) | undefined;
 }
 
@@ -96,8 +96,8 @@ export interface ChatMessage {
 }
 
 /**
- * A backend. Answers come back in the order of the requests; a request that cannot be answered gives a fault, and what
- * concerns all of them (no server, no such model) an error.
+ * A backend. Answers are returned in the order of the requests. A request that cannot be answered gets a `RequestError`;
+ * an error that concerns all requests is thrown.
  */
 export interface Backend {
   readonly identity: BackendIdentity;
@@ -111,31 +111,31 @@ export interface Backend {
   ): Promise<Answer<Loglikelihood>[]>;
   /** Log-probabilities (in nats) of each choice as the next token. */
   choose(requests: readonly ChooseRequest[], options?: AnswerOptions<Chosen>): Promise<Answer<Chosen>[]>;
-  /** Text of a chat in the model's own form, ready for the model to answer; absent where the form is not known. */
+  /** Renders a chat with the model's template, open for its reply. Absent without a template. */
   readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
   /**
-   * Indices of requests that are computed together, where that is so: an answer may depend in its last bits on the
-   * company it was computed in, so a resumed run must compute it in the same.
+   * Indices of requests that are computed together, if any. The last bits of an answer may depend on its batch, so a
+   * resumed run must compute it in the same one.
    */
   readonly batches?: ((requests: readonly { readonly prefix?: string | undefined }[]) => number[][]) | undefined;
-  /** Gives back what it holds: connections, a server it started, the engine's memory. */
+  /** Closes connections, or frees the engine's memory. */
   close(): Promise<void>;
 }
 
-/** A tokenizer, as far as backends need it; that of the engine is one. */
+/** A tokenizer. */
 export type Encoder = PromptTokenizer;
 
-/** Ids of a text; `specialTokens`: with what the tokenizer's own post-processor adds. */
+/** Ids of a text, with the tokens that the tokenizer's post-processor adds if `specialTokens` is set. */
 export type Encode = (
   text: string,
   specialTokens: boolean,
   signal: AbortSignal | undefined,
 ) => Promise<readonly number[]>;
 
-/** Encodes prompts with a tokenizer at hand. */
+/** Encodes prompts with a tokenizer. */
 export function encodeWith(tokenizer: Encoder): Encode {
   const encode = promptEncoder(tokenizer);
-  // The choices of an item have one long context, which is encoded once.
+  // The choices of an item share one long context, which is encoded once.
   const recent = new Map<string, readonly number[]>();
   return async (text, specialTokens) => {
     const key = `${specialTokens} ${text}`;
@@ -150,10 +150,10 @@ export function encodeWith(tokenizer: Encoder): Encode {
   };
 }
 
-/** Texts whose ids are remembered: those of the requests that are under way together. */
+/** Texts whose ids are remembered, enough for the requests under way. */
 const REMEMBERED = 8;
 
-/** A context without the blanks at its end, and a choice with them before it, as tokens have them. */
+/** Moves spaces at the end of a context to the beginning of its choices, as tokens have them. */
 export function moveBlanks(context: string, choices: readonly string[]): { context: string; choices: string[] } {
   const trimmed = context.trimEnd();
   return { context: trimmed, choices: choices.map((choice) => context.slice(trimmed.length) + choice) };

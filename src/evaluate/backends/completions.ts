@@ -1,4 +1,4 @@
-// One model behind a completions endpoint: requests as it wants them, answers checked before they are believed.
+// One model behind a completions endpoint. Answers are checked before they are used.
 
 import { own } from "../../core/index.js";
 import { encodePair } from "../../engine/index.js";
@@ -22,7 +22,7 @@ const PATH = "/v1/completions";
 /** OpenAI's own limit of stop strings; servers that are known to take more get them all. */
 const MOST_STOPS = 4;
 const TAKES_MANY_STOPS = ["vllm", "sglang", "llamacpp"];
-/** As many next tokens as vLLM gives unless it is told to give more, and as many as OpenAI gives. */
+/** Most next tokens that vLLM lists by default, and that OpenAI lists. */
 const TOP_COUNTS = [20, 5];
 
 export interface CompletionModel {
@@ -115,7 +115,7 @@ export class CompletionServer {
       return { error: "a context or a continuation without tokens has no log-likelihood" };
     }
     const prompt = pair ? [...pair.context, ...pair.continuation] : request.context + request.continuation;
-    // One token more is generated, as some servers refuse none; it stands after the prompt's.
+    // One more token is generated, as some servers refuse to generate none. It comes after the prompt's.
     const completion = await this.#complete(prompt, { echo: true, logprobs: 1, ...this.#bos(request) }, signal);
     const { tokens, logprobs, top, promptTokens, newTokens } = completion;
     const error = wrongPrompt(prompt, completion);

@@ -1,4 +1,4 @@
-// Our own engine as a backend: token ids, fixed batches, the shared beginning of prompts side by side. Computes nothing.
+// The built-in engine as a backend, with fixed batches of prompts that share a beginning.
 import { groupBy } from "../../core/index.js";
 import { type Engine, encodePair } from "../../engine/index.js";
 import {
@@ -25,21 +25,21 @@ export interface EngineBackendOptions {
   readonly engine: EvaluationEngine;
   readonly tokenizer: Encoder;
   readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
-  /** What the model is called in results. */
+  /** Name of the model in results. */
   readonly model: string;
   /** Digest of its weights, or of the plan that they come from. */
   readonly digest?: string | undefined;
-  /** What computes, with its version. */
+  /** Name and version of the program, for results. */
   readonly version?: string | undefined;
-  /** Prompts computed together; default 8. */
+  /** Prompts computed together. Default: 8. */
   readonly batch?: number | undefined;
 }
 
-/** Fills two cores with a small model, and keeps the attention's memory small with a large one. */
+/** Enough to use two cores with a small model, with little memory for attention in a large one. */
 const BATCH = 8;
 /**
- * Batches that are handed to the engine together: it computes what their prompts begin with once, and fills places of
- * short answers with the next prompts. What a killed run has of them is computed again, so they are few.
+ * Batches passed to the engine together. It computes the shared beginning of their prompts once, and replaces finished
+ * prompts with the next ones. A killed run computes them again, so they are few.
  */
 const BATCHES_AT_ONCE = 4;
 

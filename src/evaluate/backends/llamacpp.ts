@@ -1,5 +1,5 @@
-// llama.cpp's server by its own endpoints (/props, /tokenize, /completion), which tell more than its imitation of
-// OpenAI's: prompts go as token ids, and what became of them is checked. It gives no log-probabilities of prompts.
+// llama.cpp's server by its own endpoints (/props, /tokenize, /completion). They take token ids, and say how many of them
+// were used, which its OpenAI-style endpoint does not.
 
 import { posix, win32 } from "node:path";
 import { LayergraftError } from "../../core/index.js";

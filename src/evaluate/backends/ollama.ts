@@ -1,5 +1,5 @@
-// Ollama by its own endpoint, /api/generate with raw prompts: its imitation of OpenAI's drops log-probabilities in
-// silence, and without being told it repeats less than the model would and cuts long prompts.
+// Ollama by its own endpoint, /api/generate with raw prompts. Its OpenAI-style endpoint drops log-probabilities silently,
+// applies a repetition penalty by default and cuts long prompts.
 import { didYouMean, formatSome, LayergraftError } from "../../core/index.js";
 import { listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
 import {

@@ -1,5 +1,5 @@
-// A server with OpenAI's completions endpoint: vLLM, SGLang, transformers, LM Studio and many more. What it can do is
-// found out by trying when it is opened; nothing is taken from an answer that does not add up. No chat endpoint.
+// A server with OpenAI's completions endpoint: vLLM, SGLang, transformers, LM Studio and others. Its abilities are tested
+// when it is opened.
 import { didYouMean, formatSome, LayergraftError } from "../../core/index.js";
 import { idsOf, lacksIds, listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
 import { type Backend, type ChatMessage, type Encode, type Encoder, encodeWith, type Incapacities } from "./backend.js";
@@ -7,20 +7,20 @@ import { CompletionServer } from "./completions.js";
 import { HttpClient, type HttpOptions } from "./http.js";
 
 export interface ServerOptions extends HttpOptions {
-  /** What the server calls the model; default: the only one it has. */
+  /** The server's name for the model. Default: the only one it has. */
   readonly model?: string | undefined;
-  /** What the server was told to serve: meant where it lists several models or none, this one among them or not. */
+  /** Name of the model that the server was started with, used where it lists several models, or none. */
   readonly served?: string | undefined;
-  /** Tokenizer of the model, where it is at hand; else the server is asked to tokenize, if it can. */
+  /** Tokenizer of the model. Default: the server tokenizes, if it can. */
   readonly tokenizer?: Encoder | undefined;
-  /** The model's chat template, where it is at hand; without it chats cannot be asked. */
+  /** Renders a chat with the model's template. Default: protocols with chats are refused. */
   readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
-  /** Digest of the weights that the server was given, where the caller knows it. */
+  /** Digest of the model's weights, if known. */
   readonly digest?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Ordinary text of several tokens, to try things with. */
+/** Ordinary text of several tokens, for tests of abilities. */
 const PROBE = "The capital of France is Paris";
 
 /**
@@ -71,12 +71,12 @@ async function acceptsIds(
   return numberAt(objectAt(reply, "usage"), "prompt_tokens") === ids.length;
 }
 
-/** The model that is meant among those the server has, and who owns it, which tells what the server is. */
+/** The model to use, and its owner, which says what the server is. */
 async function findModel(
   http: HttpClient,
   { model, served, signal }: ServerOptions,
 ): Promise<{ model: string; owner?: string }> {
-  // One that was started for a model has it, whatever it says.
+  // A server that was started for a model has it, whatever it lists.
   const reply =
     served === undefined ? await http.get("/v1/models", signal) : await http.ask("/v1/models", undefined, signal);
   const entries = listAt(reply, "data");

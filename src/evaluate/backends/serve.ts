@@ -1,5 +1,4 @@
-// The user's own server, started for one evaluation and stopped after it, whatever happens: its whole process group,
-// also when we are killed. What it prints goes to a file.
+// Starts the user's server for one evaluation, and stops its whole process group afterwards, even if layergraft is killed.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
@@ -19,15 +18,15 @@ import { HttpClient } from "./http.js";
 export interface ServeOptions {
   /** Shell command with `{model}` and `{port}`: `vllm serve {model} --port {port}`. */
   readonly command: string;
-  /** What stands for `{model}`. */
+  /** Replaces `{model}`. */
   readonly model: string;
-  /** File that what it prints is appended to. */
+  /** File to append its output to. */
   readonly log: string;
-  /** The server's key: taken out of messages, and of the log when the server has stopped. */
+  /** The server's key, removed from messages, and from the log when the server has stopped. */
   readonly apiKey?: string | undefined;
-  /** How long it may take until it is healthy, in seconds; default 900: a large model from a slow disk. */
+  /** Seconds to wait for the server to start. Default: 900, for a large model on a slow disk. */
   readonly timeout?: number | undefined;
-  /** How long it may take to end after SIGTERM, in seconds, before SIGKILL; default 15. */
+  /** Seconds between SIGTERM and SIGKILL. Default: 15. */
   readonly grace?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Called every half second while it starts. */
@@ -45,7 +44,7 @@ export interface RunningServer {
 const TIMEOUT_SECONDS = 900;
 const GRACE_SECONDS = 15;
 const POLL_SECONDS = 0.5;
-/** Nothing outlives SIGKILL, but what it ended must be buried by its parent before it is gone. */
+/** A killed process disappears only when its parent has waited for it. */
 const KILL_SECONDS = 5;
 /** Enough for the last lines of a traceback. */
 const TAIL_BYTES = 4000;
@@ -53,9 +52,9 @@ const TAIL_LINES = 12;
 
 /**
  * Starts a server on a free port of this machine and waits until it is healthy.
- * @throws {LayergraftError} code `server` when it ends or is not healthy in time; the message names the log and has
- *   its last lines. Code `usage` when the command has no `{port}`.
- * @throws {CancelledError} when the signal fires; it is stopped before
+ * @throws {LayergraftError} code `server` if it ends or does not start in time, with the last lines of its log; code
+ *   `usage` if the command has no `{port}`
+ * @throws {CancelledError} when the signal fires, after the server is stopped
  */
 export async function startServer(options: ServeOptions): Promise<RunningServer> {
   const { command, model, signal, log } = options;
@@ -70,7 +69,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   const port = await freePort();
   const line = command.replaceAll("{model}", quote(model)).replaceAll("{port}", String(port));
   const file = openSync(log, "a");
-  // A group of its own: Ctrl-C in the terminal does not reach it before us, and one kill reaches all of it.
+  // In a group of its own, so that Ctrl-C in the terminal does not reach it, and one signal ends all of it.
   const child = spawn("/bin/sh", ["-c", line], { stdio: ["ignore", file, file], detached: true });
   closeSync(file);
   const pid = child.pid;
@@ -136,14 +135,14 @@ async function waitUntilHealthy(
   }
 }
 
-/** `/health` says it, of servers that have it; of others, that they list their models. */
+/** Whether `/health` answers, or without one the list of models. */
 async function isHealthy(http: HttpClient, signal: AbortSignal | undefined): Promise<boolean> {
   const health = await http.status("/health", signal);
   return health === 200 || (health === 404 && (await http.status("/v1/models", signal)) === 200);
 }
 
 /**
- * A process that ends the server when we are gone without a word (kill -9): its input, which we hold open, ends then.
+ * A process that ends the server if layergraft is killed with SIGKILL: its input, which layergraft keeps open, ends then.
  */
 function startGuard(pid: number, grace: number): ChildProcess {
   const script = `cat >/dev/null; kill -TERM -${pid}; sleep ${grace}; kill -KILL -${pid}`;
@@ -153,7 +152,7 @@ function startGuard(pid: number, grace: number): ChildProcess {
   return guard;
 }
 
-/** Ends all processes of a group: politely, and then not. */
+/** Ends all processes of a group, with SIGKILL if SIGTERM does not. */
 async function endGroup(pid: number, grace: number): Promise<void> {
   killGroup(pid, "SIGTERM");
   if (await isGone(pid, grace)) return;
@@ -170,7 +169,7 @@ async function isGone(pid: number, seconds: number): Promise<boolean> {
   return true;
 }
 
-/** Whether a process of a group still runs; those that ended but were not waited for by their parent do not. */
+/** Whether a process of a group still runs. Zombies do not count. */
 async function isAlive(group: number): Promise<boolean> {
   try {
     process.kill(-group, 0);
@@ -192,7 +191,7 @@ function killGroup(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
   } catch {
-    // all of it is gone already
+    // All of it has ended.
   }
 }
 

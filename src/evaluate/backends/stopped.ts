@@ -1,4 +1,3 @@
-// What a stopped evaluation ends with, in the same words everywhere.
 import { CancelledError } from "../../core/index.js";
 
 export function stopped(): CancelledError {

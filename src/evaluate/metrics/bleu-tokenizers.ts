@@ -1,5 +1,4 @@
-// How BLEU cuts a line into tokens: the rules that sacreBLEU 2.6.0 names none, 13a, zh, intl and char.
-// Not the subword tokenizers (flores200), whose pieces come from a model: sentencepiece.ts.
+// The tokenizers of BLEU in sacreBLEU 2.6.0: none, 13a, zh, intl and char.
 import { didYouMean, RecipeError } from "../../core/index.js";
 import { characters, strip, words } from "./python-text.js";
 

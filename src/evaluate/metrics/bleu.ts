@@ -1,5 +1,4 @@
 // BLEU of a corpus, equal to sacreBLEU 2.6.0's. Papineni et al., ACL 2002; smoothing: Chen and Cherry, WMT 2014.
-// Tokenization is in bleu-tokenizers.ts.
 import { RecipeError } from "../../core/index.js";
 import { type BleuTokenizer, bleuTokenizer, type Pieces } from "./bleu-tokenizers.js";
 import { stripEnd } from "./python-text.js";

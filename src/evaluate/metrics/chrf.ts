@@ -109,7 +109,7 @@ function matches(own: ReadonlyMap<string, number>, other: ReadonlyMap<string, nu
     both += Math.min(count, other.get(ngram) ?? 0);
   }
   for (const count of other.values()) others += count;
-  // N-grams of an order that the reference is too short for are no misses.
+  // N-grams of an order that the reference is too short for do not count as misses.
   return [other.size > 0 ? all : 0, others, both];
 }
 

@@ -1,5 +1,5 @@
-// White space and characters as Python's str has them, which sacreBLEU's numbers rest on. Not JavaScript's: \s has
-// U+FEFF, which Python counts as a letter, and lacks U+001C to U+001F and U+0085.
+// White space and characters as in Python's str, which sacreBLEU uses. In JavaScript, \s also has U+FEFF, and lacks U+001C
+// to U+001F and U+0085.
 
 const SPACE = "[\\t-\\r\\u001c-\\u0020\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]+";
 const SPACES = new RegExp(SPACE, "gu");

@@ -1,4 +1,4 @@
-// What BLEU and chrF share: references given as streams, n-grams counted, signatures as sacreBLEU prints them.
+// What BLEU and chrF share: references, counts of n-grams, signatures.
 import { plural, RecipeError } from "../../core/index.js";
 
 /**

@@ -1,5 +1,4 @@
-// Reading a SentencePiece model file: the few protobuf fields that encoding needs.
-// Not a protobuf library, and nothing is written. Fields: sentencepiece_model.proto of google/sentencepiece.
+// Reads the protobuf fields of a SentencePiece model that encoding needs (sentencepiece_model.proto).
 
 import { formatBytes, isSystemError, LayergraftError, readBounded } from "../../core/index.js";
 
@@ -31,7 +30,7 @@ const PIECE_TYPES: Readonly<Record<number, PieceType>> = {
 
 /**
  * Reads a model file.
- * @throws {LayergraftError} code "data" where it is no SentencePiece model, or of a kind that is not read
+ * @throws {LayergraftError} code "data" if it is not a unigram or byte-pair SentencePiece model
  */
 export async function readSentencePieceModel(file: string): Promise<SentencePieceModel> {
   const tooLarge = () => unreadable(file, `it has more than ${formatBytes(MAX_MODEL_BYTES)}, which no such model has`);

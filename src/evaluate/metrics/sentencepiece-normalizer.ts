@@ -1,4 +1,4 @@
-// How SentencePiece prepares text: its table of replacements (NFKC and more, by the longest match), white space.
+// SentencePiece's normalization of text: white space, and replacements by the longest match (NFKC and more).
 // After src/normalizer.cc of google/sentencepiece; the trie is darts-clone's double array.
 import type { SentencePieceModel } from "./sentencepiece-model.js";
 

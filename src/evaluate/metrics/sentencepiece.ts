@@ -1,5 +1,5 @@
-// Pieces of a line as sentencepiece's EncodeAsPieces cuts it, for BLEU over subwords (flores200).
-// Not a tokenizer of models: no ids, no decoding. After unigram_model.cc and bpe_model.cc of google/sentencepiece.
+// Pieces of a line as in sentencepiece's EncodeAsPieces, for BLEU over subwords (flores200). After unigram_model.cc and
+// bpe_model.cc of google/sentencepiece.
 import type { Pieces } from "./bleu-tokenizers.js";
 import { parseSentencePieceModel, readSentencePieceModel, type SentencePieceModel } from "./sentencepiece-model.js";
 import { sentencePieceNormalizer } from "./sentencepiece-normalizer.js";

@@ -1,5 +1,5 @@
-// The folder of an evaluation: its settings while it runs, its answers as they come, its results when it is done.
-// Whole files appear at once; results.json last, so that a folder with it is complete.
+// The folder of an evaluation: settings, answers as they come, and results. results.json is written last, so a folder
+// with it is complete.
 
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -21,7 +21,7 @@ const ANSWERS_FILE = "answers.jsonl";
 const RESULTS_FILE = "results.json";
 const RUN_FILE = "run.json";
 const SHARED_FILE = "shared-prompts.json";
-/** What the user's own server printed. */
+/** The output of the user's server. */
 export const SERVER_LOG = "server.log";
 
 /** Name of the file with a task's samples. */
@@ -29,7 +29,7 @@ export function samplesFile(task: string): string {
   return `samples-${task.replace(/[^\w.-]/g, "_")}.jsonl`;
 }
 
-/** JSON in which NaN is null, as in all files here. */
+/** JSON has no NaN; all files of the folder have null instead. */
 function toJson(value: unknown): string {
   return `${JSON.stringify(value, null, 2)}\n`;
 }
@@ -105,14 +105,14 @@ export class ResultFolder {
 
   /** Writes what ends an evaluation. @param shared beginnings of prompts by their digest */
   async writeResults(results: Results, shared: Readonly<Record<string, unknown>>, run: RunRecord): Promise<void> {
-    // They come in the order of the answers, which is chance.
+    // Sorted, as answers come in any order.
     const sorted = Object.fromEntries(Object.entries(shared).sort(([a], [b]) => (a < b ? -1 : 1)));
     await writeFileAtomically(join(this.path, SHARED_FILE), toJson(sorted));
     await writeFileAtomically(join(this.path, RUN_FILE), toJson(run));
     await writeFileAtomically(join(this.path, RESULTS_FILE), toJson(results));
   }
 
-  /** Gives the folder free. @throws {OutputError} when answers could not be kept */
+  /** Unlocks the folder. @throws {OutputError} if answers could not be stored */
   async close(): Promise<void> {
     try {
       await this.cache.close();
@@ -140,7 +140,7 @@ function checkSettings(folder: string, before: string, now: string): void {
   );
 }
 
-/** A digest by its beginning, as nobody reads all of it. */
+/** Shortens digests. */
 function shown(value: string | undefined): string {
   return value?.replace(/[0-9a-f]{64}/g, (digest) => `${digest.slice(0, 8)}...`) ?? "not there";
 }

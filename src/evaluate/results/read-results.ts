@@ -1,4 +1,4 @@
-// Reading results back: for tables and for comparisons. Files of others are data: what does not fit is said, not guessed.
+// Reads results back, and checks them.
 
 import { join } from "node:path";
 import { z } from "zod";
@@ -9,7 +9,7 @@ import type { JudgedItem } from "../scoring/scores.js";
 import { samplesFile } from "./folder.js";
 import { FORMAT, type Results } from "./result-types.js";
 
-/** Of 14,042 MMLU questions with their prompts' own parts there are some 20 MB. */
+/** The samples of 14,042 MMLU questions have about 20 MB. */
 const MOST_SAMPLE_BYTES = 500_000_000;
 
 /** JSON has no NaN; files hold null in its place. */
@@ -105,7 +105,7 @@ const VERDICT = z.object({
 /**
  * Reads the results of an evaluation.
  * @param path its folder, or the results.json in it
- * @throws {RecipeError} when it is none, with every fault of the file
+ * @throws {RecipeError} if the file is missing or not valid, with every problem
  */
 export async function readResults(path: string): Promise<Results> {
   const file = path.endsWith(".json") ? path : join(path, "results.json");
@@ -133,7 +133,7 @@ export interface JudgedSample extends JudgedItem {
 /**
  * Reads what the samples of a task were worth.
  * @param folder of the results
- * @throws {RecipeError} when the file is missing, or a line in it is none of ours
+ * @throws {RecipeError} if the file is missing, or a line is not a sample
  */
 export async function readVerdicts(folder: string, task: string): Promise<JudgedSample[]> {
   const file = join(folder, samplesFile(task));

@@ -1,4 +1,4 @@
-// What an evaluation leaves behind, as data: scores with everything they depend on, and every sample.
+// The results of an evaluation: scores with everything they depend on, and every sample.
 import type { BackendIdentity } from "../backends/backend.js";
 import type { SandboxIdentity } from "../sandbox/sandbox.js";
 import type { Score } from "../scoring/scores.js";
@@ -7,15 +7,15 @@ import type { Message, Metric, Reading, Verdict } from "../tasks/index.js";
 /** Raised when a reader of today's files could not read the new ones. */
 export const FORMAT = 1;
 
-/** What went otherwise than one would wish, counted; every one of these is named in the samples too. */
+/** Counts of items with problems; the samples name them. */
 export interface FaultCounts {
-  /** Requests that the backend refused or could not answer rightly. */
+  /** Items that the backend refused or could not answer. */
   readonly refused: number;
-  /** Items of which the server's list of likely next tokens lacked a choice. */
+  /** Items with a choice that is missing from the server's list of likely next tokens. */
   readonly missing: number;
-  /** Items without a verdict, for these reasons or others; no score counts them. */
+  /** Items without a verdict; they are not in the scores. */
   readonly unscored: number;
-  /** Answers that reached the bound of new tokens before they ended. */
+  /** Answers that reached the limit of new tokens. */
   readonly cut: number;
   /** Programs by how they ended, `passed` and `failed` left out; of tasks that execute. */
   readonly executions?: Readonly<Record<string, number>>;
@@ -32,7 +32,7 @@ export interface TaskResult {
   /** SHA-256 of how answers are read and scored; absent from results of earlier versions. */
   readonly judgingDigest?: string | undefined;
   readonly items: number;
-  /** What a reader of the scores must know of the data. */
+  /** Notes on the data, such as missing rows. */
   readonly notes: readonly string[];
   /** How many items were answered how: generation, log-likelihood, next token (a choice among the likeliest ones). */
   readonly answeredBy: Readonly<Record<string, number>>;
@@ -49,7 +49,7 @@ export interface Results {
   readonly format: number;
   /** Version of layergraft. */
   readonly layergraft: string;
-  /** What was evaluated, as it was named. */
+  /** What was evaluated: a path or a name. */
   readonly source: string;
   readonly backend: BackendIdentity;
   /** What programs were executed in; null where none were. */
@@ -59,22 +59,22 @@ export interface Results {
 }
 
 export interface EvaluationSettings {
-  /** At most so many items of each task; null: all. */
+  /** Most items of each task; null: all. */
   readonly limit: number | null;
-  /** Of the bootstrap. */
+  /** Random seed of the bootstrap. */
   readonly seed: number;
   readonly resamples: number;
 }
 
-/** One item's way from the prompt to the verdict. */
+/** One item, from its prompt to its verdict. */
 export interface Sample {
   readonly id: string;
   readonly group?: string;
   readonly prompt: SamplePrompt;
   readonly gold: string;
-  /** The text, or the log-probability of each choice, null where it is not known; null where there is no answer. */
+  /** The text, or the log-probability of each choice (null if not known). Null without an answer. */
   readonly output: string | readonly (number | null)[] | null;
-  /** `length`: the answer reached the bound of new tokens. */
+  /** `length`: the answer reached the limit of new tokens. */
   readonly finish?: "stop" | "length";
   /** Why there is no answer. */
   readonly fault?: string;
@@ -89,7 +89,7 @@ export type SamplePrompt =
   | { readonly shared: string; readonly own: string }
   | { readonly shared: string; readonly messages: readonly Message[] };
 
-/** What differs from run to run, and so stands in a file of its own. */
+/** What differs between runs, stored apart from the results. */
 export interface RunRecord {
   readonly started: string;
   readonly seconds: number;
@@ -97,7 +97,7 @@ export interface RunRecord {
   readonly platform: string;
   /** Address of the server, where there is one. */
   readonly url: string | null;
-  /** Answers that an earlier, stopped run had left. */
+  /** Answers from an interrupted run. */
   readonly kept: number;
   readonly tasks: Readonly<Record<string, { readonly seconds: number; readonly itemsPerSecond: number | null }>>;
 }

@@ -1,4 +1,4 @@
-// One run of the confined Python: start, feed, watch, end. Decides nothing about who may run what; sandbox.ts does.
+// Runs one program in the confined Python, with limits.
 
 import { spawn } from "node:child_process";
 import type { Readable } from "node:stream";

@@ -1,5 +1,5 @@
-// Execution of programs that a model wrote, after the user allowed it, confined as far as the system lets us. What the
-// confinement rests on is measured when the sandbox is opened and stands in the results.
+// Executes programs that a model wrote, confined as far as the system allows. The confinement is tested when the sandbox is
+// opened, and results list it.
 
 import { access, constants } from "node:fs/promises";
 import { delimiter, join, resolve, sep } from "node:path";
@@ -22,7 +22,7 @@ export interface SandboxOptions {
 
 /**
  * What keeps a program from doing something: `kernel`: the kernel refuses it, whatever the program does; `python`: an
- * audit hook (PEP 578) refuses it, which holds against accidents but not against a program that wants around it;
+ * audit hook (PEP 578) refuses it, which stops accidents but not a program that evades it;
  * `none`: nothing does.
  */
 export type Guard = "kernel" | "python" | "none";

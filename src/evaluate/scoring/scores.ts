@@ -1,5 +1,4 @@
-// From verdicts on items to scores with their uncertainty, and to the comparison of two models on the same items.
-// What a verdict is, the tasks say; the statistics are statistics.ts's.
+// Scores with their uncertainty from verdicts on items, and the comparison of two models on the same items.
 import { formatSome, groupBy, own, plural, RecipeError } from "../../core/index.js";
 import { sumVectors } from "../metrics/segments.js";
 import type { Metric, Verdict } from "../tasks/task.js";
@@ -38,7 +37,7 @@ export interface Score {
   readonly interval: Interval | undefined;
   /** Items that were judged. */
   readonly items: number;
-  /** Items without a verdict: not in the score, and to be named beside it. */
+  /** Items without a verdict, which are not in the score. */
   readonly unscored: number;
   readonly signature?: string;
   /** The score of each group, where items have groups. */

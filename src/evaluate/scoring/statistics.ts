@@ -1,5 +1,4 @@
-// How sure a score is, and whether one differs from another: standard errors, seeded bootstrap, exact tests.
-// Every function gives the same result for the same input and seed, on every machine.
+// Standard errors, intervals and tests. The same input and seed give the same result on every machine.
 import { Random, RecipeError } from "../../core/index.js";
 
 /** Mean of values and its standard error: sample deviation (n - 1) / sqrt(n); NaN of fewer than one, two values. */
@@ -11,11 +10,11 @@ export function meanWithError(values: readonly number[]): { readonly mean: numbe
 }
 
 export interface BootstrapOptions {
-  /** Samples drawn; default 1000. */
+  /** Samples drawn. Default: 1000. */
   readonly resamples?: number;
-  /** Default 0. */
+  /** Random seed. Default: 0. */
   readonly seed?: number;
-  /** Share of the resampled scores that lie within the interval; default 0.95. */
+  /** Share of the resampled scores that are within the interval. Default: 0.95. */
   readonly level?: number;
 }
 

@@ -1,4 +1,4 @@
-// What tasks with given choices have in common: the likeliest continuation is the answer.
+// What tasks with given choices share: the likeliest continuation is the answer.
 import type { ChooseItem, GenerateItem, Item, Output, Reading, Verdict } from "./task.js";
 
 export const LETTERS = ["A", "B", "C", "D"] as const;
@@ -21,8 +21,8 @@ export function indexOfLetter(answer: unknown): number | undefined {
 }
 
 /**
- * The choice with the highest log-likelihood, the first of equal ones. Where one is not known there is no choice: the
- * reading says which.
+ * The choice with the highest log-likelihood, the first of equal ones. If one is not known, the reading names it and has no
+ * choice.
  */
 export function readChoice(item: Item, output: Output): Reading {
   const { labels } = asChoose(item);

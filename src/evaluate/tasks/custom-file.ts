@@ -1,5 +1,4 @@
-// The declaration of a task of one's own: a YAML file, checked with all problems at once and their lines.
-// What a declaration does is custom.ts's.
+// The schema of task files.
 
 import { z } from "zod";
 import { isObject } from "../../core/index.js";
@@ -109,7 +108,7 @@ export function taskFields(): SchemaField[] {
 
 /**
  * Reads the declaration of a task.
- * @throws {RecipeError} with every fault and its line
+ * @throws {RecipeError} with every problem and its line
  */
 export async function readDeclaration(file: string): Promise<Declaration> {
   return (await readSettings(file, KIND)).value;

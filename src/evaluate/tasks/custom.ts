@@ -1,4 +1,4 @@
-// Tasks of one's own: a YAML declaration beside a JSON Lines file becomes a task like the others.
+// Tasks that a YAML file declares, with rows of a JSON Lines file.
 
 import { dirname, join, resolve } from "node:path";
 import {
@@ -24,8 +24,8 @@ import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type
 import { type DataAccess, dataError, fileRows, findFile, type LocatedRow } from "./task-data.js";
 
 /**
- * The task that a file declares. Its data are beside the file, or in the folder of the data.
- * @throws {RecipeError} with every fault of the declaration
+ * The task that a file declares. Its rows are in a file beside it, or in the folder of the data.
+ * @throws {RecipeError} with every problem of the declaration
  */
 export async function openCustomTask(file: string, options: OpenOptions): Promise<Task> {
   return customTask(await readDeclaration(file), dirname(resolve(file)), options);
@@ -126,7 +126,7 @@ function readerOf({ read, language }: GenerateDeclaration): (output: string) => 
       field: "read.pattern",
     });
   }
-  // The last match, and of it the first group: an answer stands at the end of what leads to it.
+  // The first group of the last match, as an answer comes after the reasoning.
   return (output) => {
     const match = lastMatch(pattern, output);
     return match && (match[1] ?? match[0] ?? "").trim();
@@ -202,7 +202,7 @@ async function readRows(file: string, folder: string, data: DataAccess): Promise
   return rows;
 }
 
-/** What stands after a shot's prompt: its answer, after a space unless the declaration says otherwise. */
+/** The answer after a shot's prompt; by default a space comes before it. */
 function solution(declaration: Declaration, located: LocatedRow): string {
   if (declaration.answer === "generate") {
     const { shot_answer: answer, gold } = declaration;

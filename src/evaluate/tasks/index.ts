@@ -1,4 +1,4 @@
-// The tasks there are, by name: families, suites, and files that declare one's own.
+// Opens tasks by name: families, suites and task files.
 import { didYouMean, own, RecipeError } from "../../core/index.js";
 import type { BleuTokenizer, Pieces } from "../metrics/bleu-tokenizers.js";
 import { belebele } from "./belebele.js";
@@ -44,7 +44,7 @@ const PAPER_LANGUAGES = ["ja", "bn", "sw", "te"];
 
 /**
  * Lists of tasks under one name. `paper`: what Bandarkar et al., arXiv 2410.01335, ran (appendix, table 5), with MBPP
- * and MMLU in English; their translations are not published, and are mbpp_sw, mmlu_sw and so on for who has one.
+ * and MMLU in English. Their translations are not published; mbpp_sw and mmlu_sw evaluate one that you have.
  */
 export const SUITES: Readonly<Record<string, readonly string[]>> = {
   paper: [
@@ -76,7 +76,7 @@ export interface OpenTasksOptions {
 /**
  * The tasks of a list of names: `mgsm_sw`, `belebele_swh`, `flores_eng-swh`, `mbpp`, `mmlu`, a suite, or the path of a
  * YAML file that declares one. Each task once, in the order of the list.
- * @throws {RecipeError} for names that are not there, protocols that fit none of the tasks, shots that one has not
+ * @throws {RecipeError} for unknown tasks, protocols of none of the tasks, or shots that a protocol does not have
  */
 export async function openTasks(names: readonly string[], options: OpenTasksOptions = {}): Promise<Task[]> {
   const protocol = options.protocols ?? [];

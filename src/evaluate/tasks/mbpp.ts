@@ -1,5 +1,4 @@
 // MBPP: small Python programs from a sentence, judged by executing tests. Austin et al. 2021, arXiv 2108.07732.
-// Programs are executed by what the caller passes in, never here.
 import { type Language, RecipeError, requireLanguage } from "../../core/index.js";
 import { asGenerate } from "./choosing.js";
 import { declareTask } from "./declare-task.js";

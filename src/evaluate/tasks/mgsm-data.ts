@@ -1,5 +1,4 @@
-// The files of MGSM: problems as headerless TSV, exemplars as exemplars.json or the exemplars.py they come from, or the
-// rows of the hub.
+// The data of MGSM: problems as TSV without a header, exemplars as exemplars.json or exemplars.py, or rows of the hub.
 import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/languages.js";
 import { parseDecimal } from "../answers/numbers.js";
 import { parsePythonDictionary } from "./python-literal.js";

@@ -1,5 +1,4 @@
-// The prompts of MGSM in its eleven languages: what stands before questions and answers, and how a chat is asked.
-// Reading the answers is answers/.
+// The words of MGSM prompts in its eleven languages.
 import type { MgsmLanguage } from "../answers/languages.js";
 
 export interface MgsmWords {
@@ -96,7 +95,7 @@ export const MGSM_WORDS: Readonly<Record<MgsmLanguage, MgsmWords>> = {
   },
 };
 
-/** A prefix and what it is the prefix of: a space between them, but for none after a full-width colon. */
+/** A prefix before a text, with a space between them except after a full-width colon. */
 export function prefixed(prefix: string, text: string): string {
   return prefix.endsWith("：") ? prefix + text : `${prefix} ${text}`;
 }

@@ -1,22 +1,21 @@
-// Protocols: how exactly a data set is asked, under a name and a version that stand beside every score.
-// Which protocols there are is each task's to say; this file knows what one is.
+// Protocols: exact ways of asking a data set, with a name and a version that every score carries.
 
 import { createHash } from "node:crypto";
 import { didYouMean, digestOfJson, RecipeError } from "../../core/index.js";
 import type { Item, Task } from "./task.js";
 
-/** A way of asking. Whatever changes a prompt, a stop or a reading makes a new version. */
+/** A way of asking. Any change of a prompt, a stop or a reading makes a new version. */
 export interface Protocol {
-  /** Such as `layergraft/mgsm-native-cot`; what comes before the stroke says whose it is. */
+  /** Such as `layergraft/mgsm-native-cot`; the part before the slash says whose it is. */
   readonly name: string;
   readonly version: number;
   /** One sentence. */
   readonly summary: string;
   /** Where it comes from: paper and section, or program and version. */
   readonly reference: string;
-  /** How many solved examples stand before an item, unless asked otherwise, and how many there can be. */
+  /** Solved examples before each item: the default, and the most that are possible. */
   readonly shots: { readonly default: number; readonly most: number };
-  /** Whether prompts begin with the special tokens that the tokenizer puts there itself (BOS); chats have their own. */
+  /** Whether prompts begin with the tokenizer's special tokens (BOS). Chats have their own. */
   readonly specialTokens: boolean;
 }
 
@@ -25,17 +24,16 @@ export function protocolId({ name, version }: Protocol): string {
   return `${name}@${version}`;
 }
 
-/** `layergraft/mgsm-native-cot@1, 8-shot`: two scores may stand in a column only if this is the same. */
+/** `layergraft/mgsm-native-cot@2, 8-shot`. Scores share a column only if this is the same. */
 export function protocolTitle(protocol: Protocol, shots: number): string {
   return `${protocolId(protocol)}, ${shots}-shot`;
 }
 
 /**
- * The protocol that a person means, among those of a family: by full name, with or without its version; by what follows
- * the stroke; or by what precedes it, as `lm-eval`.
- * @param asked several may be given, for tasks of several families
- * @returns undefined where none of them is of this family
- * @throws {RecipeError} where two of them are
+ * Finds a protocol of a family by its full name, with or without its version, or by the part before or after the slash.
+ * @param asked may name protocols of several families
+ * @returns undefined if none of them is of this family
+ * @throws {RecipeError} if two of them are
  */
 export function matchProtocol<P extends Protocol>(asked: readonly string[], protocols: readonly P[]): P | undefined {
   const found = new Set(asked.flatMap((name) => namedProtocol(name, protocols) ?? []));
@@ -52,14 +50,14 @@ function namedProtocol<P extends Protocol>(asked: string, protocols: readonly P[
   const parts = ({ name }: Protocol) => name.split("/");
   return (
     protocols.find((protocol) => asked === protocol.name || asked === protocolId(protocol)) ??
-    // "mmlu" alone is ours, which comes first, where a harness has one of the same name.
+    // "mmlu" alone is layergraft's, which comes first.
     protocols.find((protocol) => parts(protocol).includes(asked))
   );
 }
 
 /**
- * Checks that every protocol that is asked for is one of these.
- * @throws {RecipeError} naming those that are not
+ * Checks that every name is one of these protocols.
+ * @throws {RecipeError} with those that are not
  */
 export function checkProtocols(asked: readonly string[], protocols: readonly Protocol[]): void {
   const problems = asked
@@ -69,7 +67,7 @@ export function checkProtocols(asked: readonly string[], protocols: readonly Pro
       return `${name}${didYouMean(name, known)}`;
     });
   if (problems.length === 0) return;
-  // Tasks of one's own are their files' to say how they are asked.
+  // Task files declare no protocols.
   if (protocols.length === 0) {
     throw new RecipeError(`These tasks have no choice of protocols; remove ${asked.join(", ")}`, [], {
       field: "protocol",
@@ -83,7 +81,7 @@ export function checkProtocols(asked: readonly string[], protocols: readonly Pro
 
 /**
  * The number of shots to use.
- * @throws {RecipeError} where the protocol has no such number
+ * @throws {RecipeError} if the protocol does not allow it
  */
 export function shotsOf(protocol: Protocol, asked: number | undefined): number {
   const { default: usual, most } = protocol.shots;

@@ -1,5 +1,4 @@
-// What a task is: data that becomes items, outputs that become readings, readings that become verdicts and scores.
-// Tasks are plain objects, one file each beside this one; who answers the prompts is the backends' business.
+// What a task is: it makes items of data, readings of outputs, and verdicts of readings.
 import type { BleuTokenizer, Pieces } from "../metrics/bleu-tokenizers.js";
 import type { Protocol } from "./protocol.js";
 import type { DataAccess } from "./task-data.js";
@@ -59,8 +58,7 @@ export interface ChooseItem extends ItemBase {
 export type Item = GenerateItem | ChooseItem;
 
 /**
- * What a backend answered: the text, or the log-likelihood of each choice; null where it could not tell, which no task
- * takes for a number.
+ * The answer of a backend: the text, or the log-likelihood of each choice, null where it is not known.
  */
 export type Output = string | readonly (number | null)[];
 
@@ -106,8 +104,7 @@ export interface Metric {
 
 export interface LoadOptions {
   /**
-   * At most so many items; default all. Of a task with groups, one from each group in turn, so that every group is
-   * there.
+   * Most items. Default: all. A task with groups takes one from each group in turn, so that every group is there.
    */
   readonly limit?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -115,7 +112,7 @@ export interface LoadOptions {
 
 export interface LoadedItems {
   readonly items: readonly Item[];
-  /** What a reader of the score must know of the data, such as a file that is cut short. */
+  /** Notes on the data, such as a file with missing rows. */
   readonly notes: readonly string[];
 }
 
