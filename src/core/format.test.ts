@@ -1,6 +1,6 @@
 // Quantities as text: one rounding for one value, however it was added up.
 import { expect, it } from "vitest";
-import { formatFixed, formatPercent, formatShare } from "./format.js";
+import { formatBytes, formatFixed, formatPercent, formatShare, parseBytes } from "./format.js";
 
 it("prints means that differ in their last bits alike", () => {
   const below = 0.3125 - Number.EPSILON / 4;
@@ -9,4 +9,17 @@ it("prints means that differ in their last bits alike", () => {
   expect(formatPercent(0.1234)).toBe("12.3%");
   expect(formatFixed(-0.25, 1)).toBe("-0.3");
   expect(formatFixed(123456.75, 1)).toBe("123456.8");
+});
+
+it("reads and prints sizes", () => {
+  const sizes = ["5GB", "512 MiB", "1.5g", "1000000", "7 b", "2KiB", "3 kb", "1TiB"].map(parseBytes);
+  expect(sizes).toEqual([5e9, 512 * 2 ** 20, 1.5e9, 1e6, 7, 2048, 3000, 2 ** 40]);
+  expect(["5ki", "5ib", "0", "-1", "1PB", "GB", "1e3"].map(parseBytes)).toEqual(Array(7).fill(undefined));
+  expect([0, 999, 999.6, 2_466_000_000, 12_345].map(formatBytes)).toEqual([
+    "0 B",
+    "999 B",
+    "1.00 kB",
+    "2.47 GB",
+    "12.3 kB",
+  ]);
 });

@@ -1,7 +1,4 @@
 // Quantities as people read and write them: bytes, counts, durations. Units are decimal.
-import { own } from "./json.js";
-
-const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB", "PB"] as const;
 
 function scaled(value: number, units: readonly string[]): string {
   let unit = 0;
@@ -16,10 +13,7 @@ function scaled(value: number, units: readonly string[]): string {
 
 /** `2.47 GB`. Decimal units: 1 GB is 10^9 bytes. */
 export function formatBytes(bytes: number): string {
-  return scaled(
-    bytes,
-    BYTE_UNITS.map((unit) => ` ${unit}`),
-  );
+  return scaled(bytes, [" B", " kB", " MB", " GB", " TB", " PB"]);
 }
 
 /** `8.03B` parameters, `464k`. */
@@ -44,33 +38,15 @@ export function formatDuration(seconds: number): string {
   return `${Math.floor(whole / 3600)} h ${String(Math.floor((whole % 3600) / 60)).padStart(2, "0")} min`;
 }
 
-const BYTE_FACTORS: Readonly<Record<string, number>> = {
-  "": 1,
-  b: 1,
-  k: 1e3,
-  kb: 1e3,
-  m: 1e6,
-  mb: 1e6,
-  g: 1e9,
-  gb: 1e9,
-  t: 1e12,
-  tb: 1e12,
-  kib: 2 ** 10,
-  mib: 2 ** 20,
-  gib: 2 ** 30,
-  tib: 2 ** 40,
-};
-
 /**
  * Reads a size as people write it: `5GB`, `512 MiB`, `1.5g`, `1000000`.
  * @returns whole bytes, or `undefined` if it is not a size or not positive.
  */
 export function parseBytes(text: string): number | undefined {
-  const match = /^\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*$/i.exec(text);
+  const match = /^\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(?:(i)?b)?|b?)\s*$/i.exec(text);
   if (!match) return undefined;
-  const factor = own(BYTE_FACTORS, (match[2] ?? "").toLowerCase());
-  if (factor === undefined) return undefined;
-  const bytes = Math.round(Number(match[1]) * factor);
+  const [, number, prefix = "", binary] = match;
+  const bytes = Math.round(Number(number) * (binary ? 1024 : 1000) ** " kmgt".indexOf(prefix.toLowerCase()));
   return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : undefined;
 }
 

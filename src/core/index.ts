@@ -1,5 +1,4 @@
 export { AppendLog, readLog } from "./append-log.js";
-export { packBits, unpackBits } from "./bits.js";
 export { canonicalJson, digestOf, digestOfJson, digestOfValue } from "./digest.js";
 export {
   bytesPerElement,

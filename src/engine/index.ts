@@ -1,12 +1,9 @@
 export { BlendCache, computeBlends } from "./blends.js";
 export {
   brokenModel,
-  type ContinuationRequest,
-  type ContinuationScore,
   Engine,
   type GenerateOptions,
   type Generation,
-  type OpenEngineOptions,
   openEngine,
 } from "./engine.js";
 export { gradients, reachable, splitRows } from "./graph/gradients.js";
@@ -22,13 +19,11 @@ export { RopeTables } from "./rope-tables.js";
 export { loadRuntime } from "./runtime/load.js";
 export { lowerGraph, type Weight } from "./runtime/lower.js";
 export { openSession, type Session, type TensorValue } from "./runtime/session.js";
-export type { SamplingOptions } from "./sampling.js";
-export type { ScoreOptions } from "./score.js";
 export { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
 export type { ChatMessage, ChatTemplate } from "./text/chat-template.js";
 export { loadTokenizer } from "./text/load.js";
 export { loadChatTemplate } from "./text/load-template.js";
-export { encodePair, type PromptTokenizer, promptEncoder, type TextPair } from "./text/prompt-tokens.js";
+export { encodePair, type PromptTokenizer, promptEncoder } from "./text/prompt-tokens.js";
 export { renderWithSpans } from "./text/replies.js";
 export type { Tokenizer } from "./text/tokenizer.js";
-export { type BoundWeights, bindWeights } from "./weights.js";
+export { bindWeights } from "./weights.js";

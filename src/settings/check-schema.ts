@@ -57,7 +57,7 @@ export function parseInWords<T extends z.ZodType>(schema: T, value: unknown): z.
 }
 
 /** Suggests the field that an unknown one meant, or the place where it belongs. */
-export function withHint(problem: Problem, fields: readonly SchemaField[]): Problem {
+function withHint(problem: Problem, fields: readonly SchemaField[]): Problem {
   const { unknown, path, message } = problem;
   if (unknown === undefined) return problem;
   const places = fields.map(({ name }) => {

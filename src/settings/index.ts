@@ -5,7 +5,6 @@ export {
   formatProblem,
   type Problem,
   parseInWords,
-  withHint,
 } from "./check-schema.js";
 export { recordOf } from "./record-schema.js";
 export { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields, writtenAs } from "./schema-fields.js";

@@ -1,7 +1,6 @@
-export { addDims, type Dim, multiplyDims, symbolsOf, termsOf } from "./dim.js";
-export { gradients, type RowGradient, reachable, type SplitGradient, splitRows } from "./gradients.js";
+export { type Dim, multiplyDims, symbolsOf, termsOf } from "./dim.js";
+export { gradients, reachable, splitRows } from "./gradients.js";
 export { Graph } from "./graph.js";
-export { type Attributes, type ElementType, formatType, GraphError, type Node, type TensorType } from "./node.js";
-export type { Operation } from "./operation.js";
+export { type Attributes, type ElementType, GraphError, type Node } from "./node.js";
 export { OPERATIONS } from "./operations.js";
 export { printGraph } from "./print.js";

@@ -120,7 +120,8 @@ describe("a run", () => {
   it("reports scores, and counts steps that depend on results", async () => {
     const events: { event: RunEvent; all: number }[] = [];
     await run(() => DONE, {
-      onEvent: (event, { done, running, left, waiting }) => events.push({ event, all: done + running + left + waiting }),
+      onEvent: (event, { done, running, left, waiting }) =>
+        events.push({ event, all: done + running + left + waiting }),
     }).summary;
     const ends = events.flatMap(({ event }) => (event.event === "done" ? [event] : []));
     expect(ends).toHaveLength(16);

@@ -1,8 +1,8 @@
 // Results of measurements as stored in files: numbers as they are, infinity by its name, masks as packed bits.
 
 import { z } from "zod";
-import { packBits, unpackBits } from "../../core/index.js";
 import { recordOf } from "../../settings/index.js";
+import { packBits, unpackBits } from "./bits.js";
 import type { Measured, MeasuredResult } from "./expression.js";
 
 export const packedResult = z.union([

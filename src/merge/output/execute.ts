@@ -11,9 +11,7 @@ import {
   LayergraftError,
   MismatchError,
   OutputError,
-  packBits,
   plural,
-  unpackBits,
 } from "../../core/index.js";
 import {
   cutIntoPieces,
@@ -26,6 +24,7 @@ import {
   resultsByJob,
   runProgram,
 } from "../../weights/index.js";
+import { packBits, unpackBits } from "../expressions/bits.js";
 import type { Measured } from "../expressions/expression.js";
 import { packMeasured, unpackMeasured } from "../expressions/measured.js";
 import { measureAll } from "../measurements/measure.js";

@@ -28,17 +28,12 @@ export interface Family {
   readonly traits: (fields: ConfigFields, sizes: Sizes) => Traits;
 }
 
-/** Sizes that all families have; letters as in spec.ts. */
-export interface Sizes {
+type SizeName = "vocabularySize" | "hidden" | "heads" | "kvHeads" | "headDim" | "feedForward" | "contextLength";
+
+/** Sizes that all families have. */
+export interface Sizes extends Pick<DecoderSpec, SizeName> {
   /** Number of layers. */
   readonly layers: number;
-  readonly vocabularySize: number;
-  readonly hidden: number;
-  readonly heads: number;
-  readonly kvHeads: number;
-  readonly headDim: number;
-  readonly feedForward: number;
-  readonly contextLength: number;
 }
 
 type LayerNorm = "beforeAttention" | "afterAttention" | "beforeFeedForward" | "afterFeedForward";
