@@ -8,7 +8,7 @@ export type HeaderJson = string | number | boolean | null | HeaderJson[] | Map<s
 const MAX_DEPTH = 8;
 
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-const SPACE = /[ \t\n\r]*/y;
+const SPACE = " \t\n\r";
 
 const LONE_SURROGATE = /\p{Surrogate}/u;
 const INVISIBLE = /[\p{Control}\p{Format}\p{Zl}\p{Zp}]/gu;
@@ -42,27 +42,25 @@ export function parseHeaderJson(text: string, file: string): HeaderJson {
     );
   };
 
-  const take = (pattern: RegExp): string | undefined => {
-    pattern.lastIndex = at;
-    const match = pattern.exec(text);
-    if (!match) return undefined;
-    at = pattern.lastIndex;
-    return match[0];
+  // Loops rather than expressions: opening a small checkpoint takes mostly this.
+  const skipSpace = (): void => {
+    while (at < text.length && SPACE.includes(text[at] as string)) at++;
   };
 
   const skip = (token: string): boolean => {
-    take(SPACE);
+    skipSpace();
     if (!text.startsWith(token, at)) return false;
     at += token.length;
-    take(SPACE);
+    skipSpace();
     return true;
   };
 
-  // The end is found first and the text checked after: one regular expression for both overflows its stack.
   const string = (): string => {
     if (text[at] !== '"') return fail("expected a string");
-    let end = at + 1;
-    while (end < text.length && text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
+    let end = at;
+    do end = text.indexOf('"', end + 1);
+    while (end >= 0 && isEscaped(text, end));
+    if (end < 0) return fail("a string that is not JSON");
     let result: string;
     try {
       result = JSON.parse(text.slice(at, end + 1)) as string;
@@ -75,8 +73,10 @@ export function parseHeaderJson(text: string, file: string): HeaderJson {
   };
 
   const number = (): number => {
-    const raw = take(NUMBER);
+    NUMBER.lastIndex = at;
+    const [raw] = NUMBER.exec(text) ?? [];
     if (raw === undefined) return fail("expected a value");
+    at += raw.length;
     const value = Number(raw);
     if (!Number.isFinite(value)) return fail("a number out of range");
     // A header holds sizes and offsets: 4.0 or 4e0 is not valid, and the reference crate refuses them too.
@@ -87,7 +87,7 @@ export function parseHeaderJson(text: string, file: string): HeaderJson {
     const entries = new Map<string, HeaderJson>();
     if (skip("}")) return entries;
     do {
-      take(SPACE);
+      skipSpace();
       const key = string();
       if (entries.has(key)) fail(`the key ${quote(key)} is repeated`);
       if (!skip(":")) fail("expected ':'");
@@ -108,18 +108,30 @@ export function parseHeaderJson(text: string, file: string): HeaderJson {
 
   const value = (depth: number): HeaderJson => {
     if (depth > MAX_DEPTH) fail("nested too deep");
-    take(SPACE);
+    skipSpace();
     if (skip("{")) return object(depth + 1);
     if (skip("[")) return array(depth + 1);
     if (text[at] === '"') return string();
+    if (text[at] === "-" || isDigit(text[at])) return number();
     if (skip("true")) return true;
     if (skip("false")) return false;
     if (skip("null")) return null;
-    return number();
+    return fail("expected a value");
   };
 
   const result = value(0);
-  take(SPACE);
+  skipSpace();
   if (at !== text.length) fail("something follows the JSON");
   return result;
+}
+
+function isDigit(char = ""): boolean {
+  return char >= "0" && char <= "9";
+}
+
+/** Whether the character at a place follows an odd number of backslashes. */
+function isEscaped(text: string, at: number): boolean {
+  let first = at;
+  while (text[first - 1] === "\\") first--;
+  return (at - first) % 2 === 1;
 }
