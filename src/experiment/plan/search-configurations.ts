@@ -30,12 +30,21 @@ export interface Evaluator {
   wait(what: string, steps: number): void;
 }
 
+/** A finished round of a search. */
+export interface SearchRound {
+  /** On the items of all rounds so far, the best first. */
+  readonly ranked: readonly Ranked[];
+  /** Configurations that stay for the next round; after the last round, all. */
+  readonly kept: ReadonlySet<string>;
+}
+
 /** How the configurations of a group compare. */
 export interface SearchOutcome {
   readonly group: string;
   readonly merge: string;
-  /** On the items of all rounds so far: the configurations that are left, the best first. */
-  readonly ranked: readonly Ranked[];
+  /** Finished rounds. */
+  readonly rounds: readonly SearchRound[];
+  readonly plannedRounds: number;
   /** By deciding task. */
   readonly splits: ReadonlyMap<string, ItemSplit>;
   /** The chosen configuration; undefined while the search runs. */
@@ -94,44 +103,41 @@ class GroupSearch {
   }
 
   run({ group, merge }: MergeModel, isIncomplete: boolean): SearchOutcome {
-    const { ranked, isDone } = this.#rounds(group, isIncomplete);
-    const chosen = isDone ? ranked[0]?.configuration : undefined;
+    const plannedRounds = Math.max(...[...this.#splits.values()].map(({ rounds }) => rounds.length));
+    const rounds = this.#rounds(group, plannedRounds, isIncomplete);
+    const chosen = rounds.length === plannedRounds ? rounds.at(-1)?.ranked[0]?.configuration : undefined;
     const best = this.#onTest();
     const chosenOnTest = isIncomplete ? undefined : best;
     this.#report(chosen, chosenOnTest);
     return {
-      ...{ group, merge: merge.name, ranked, splits: this.#splits },
+      ...{ group, merge: merge.name, rounds, plannedRounds, splits: this.#splits },
       ...(chosen === undefined ? {} : { chosen }),
       ...(chosenOnTest === undefined ? {} : { chosenOnTest }),
     };
   }
 
   /** Requests round after round, until results are missing. */
-  #rounds(group: string, isIncomplete: boolean): { ranked: Ranked[]; isDone: boolean } {
-    const count = Math.max(...[...this.#splits.values()].map(({ rounds }) => rounds.length));
+  #rounds(group: string, count: number, isIncomplete: boolean): SearchRound[] {
     const { keep } = this.#plan.search;
     const candidates: Candidate[] = [];
-    let active = new Set(this.#models.map(({ configuration }) => configuration.label));
-    let ranked: Ranked[] = [];
+    let active: ReadonlySet<string> = new Set(this.#models.map(({ configuration }) => configuration.label));
+    const rounds: SearchRound[] = [];
     for (let round = 0; round < count; round++) {
-      const going = this.#models.filter(({ configuration }) => active.has(configuration.label));
-      const found = this.#evaluateAll(going, (split) => split.rounds[round] ?? [], this.#roundName(round));
+      const models = this.#models.filter(({ configuration }) => active.has(configuration.label));
+      const found = this.#evaluateAll(models, (split) => split.rounds[round] ?? [], this.#roundName(round));
       if (!found.isComplete || isIncomplete) {
-        const later = Array.from({ length: count - 1 - round }, (_, i) => Math.ceil(going.length * keep ** (i + 1)));
-        this.#evaluator.wait(
-          `later rounds of ${group}`,
-          this.#deciding.length * later.reduce((sum, one) => sum + one, 0),
-        );
-        return { ranked, isDone: false };
+        const later = Array.from({ length: count - 1 - round }, (_, i) => Math.ceil(models.length * keep ** (i + 1)));
+        const steps = this.#deciding.length * later.reduce((sum, one) => sum + one, 0);
+        this.#evaluator.wait(`later rounds of ${group}`, steps);
+        break;
       }
       candidates.push(...found.candidates);
-      ranked = rankConfigurations(
-        candidates.filter(({ configuration }) => active.has(configuration)),
-        this.#default,
-      );
+      const left = candidates.filter(({ configuration }) => active.has(configuration));
+      const ranked = rankConfigurations(left, this.#default);
       if (round < count - 1) active = new Set(survivors(ranked, keep));
+      rounds.push({ ranked, kept: active });
     }
-    return { ranked, isDone: true };
+    return rounds;
   }
 
   #roundName(round: number): string {

@@ -1,17 +1,19 @@
-// How a search went: its rounds, the configurations dropped in each, and ties. Recomputed from results by the rules of
-// plan/compare-configurations.ts.
+// How a search went: its rounds, the configurations dropped in each, and ties.
 import { plural } from "../../core/index.js";
-import { type Candidate, rankConfigurations, survivors } from "../plan/compare-configurations.js";
-import type { MergeModel } from "../plan/plan-models.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { SearchedConfiguration, SearchRow } from "./data.js";
 import type { Sheet } from "./sheet.js";
 
 export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentPlan): SearchRow {
-  const { group, chosen, chosenOnTest, splits } = search;
+  const { group, chosen, chosenOnTest, splits, plannedRounds } = search;
   const models = sheet.merges.filter((model) => model.group === group);
-  const { rounds, configurations } = replay(search, models, sheet, plan);
+  const standard = models.find(({ configuration, merge }) => merge.default !== undefined && configuration.isDefault);
+  const rounds = search.rounds.map(({ ranked, kept }) => ({
+    ...{ configurations: ranked.length, dropped: ranked.length - kept.size },
+    items: Math.max(0, ...ranked.map(({ items }) => items)),
+  }));
+  const configurations = lastRounds(search, standard?.configuration.label);
   const best = configurations.find(({ isChosen }) => isChosen);
   const tied =
     best === undefined
@@ -20,7 +22,7 @@ export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentP
   const row = {
     ...{ id: `search-${group.replace(/\W+/g, "-")}`, group, chosen, chosenOnTest, rounds, configurations },
     ...{ how: plan.search.how, chooseOn: plan.search.choose_on },
-    plannedRounds: roundsIn(search),
+    plannedRounds,
     size: new Set(models.map(({ configuration }) => configuration.label)).size,
     tasks: [...splits].map(([task, { rounds: inRounds, held }]) => {
       const searched = inRounds.flat().length;
@@ -60,64 +62,16 @@ function describeSearch(search: Omit<SearchRow, "summary">): string {
   return parts.join(" ");
 }
 
-function roundsIn({ splits }: SearchOutcome): number {
-  return Math.max(0, ...[...splits.values()].map(({ rounds }) => rounds.length));
-}
-
-/** The rounds that have all results, and each configuration in its last round. */
-function replay(search: SearchOutcome, models: readonly MergeModel[], sheet: Sheet, plan: ExperimentPlan) {
-  const { chosen } = search;
-  const count = roundsIn(search);
-  const preferred = models.find(({ configuration }) => configuration.isDefault)?.configuration.label;
-  let active = new Set(models.map(({ configuration }) => configuration.label));
-  const rounds: SearchRow["rounds"][number][] = [];
-  // Configurations dropped in each round, the last round first; and those that are left.
-  const dropped: SearchedConfiguration[][] = [];
-  let left: SearchedConfiguration[] = [];
-  for (let round = 0; round < count; round++) {
-    const found = candidatesOf(search, models, active, round, sheet);
-    if (!found) break;
-    const ranked = rankConfigurations(found, preferred);
-    const kept = round < count - 1 ? new Set(survivors(ranked, plan.search.keep)) : active;
-    rounds.push({
-      ...{ configurations: active.size, dropped: active.size - kept.size },
-      items: Math.max(0, ...ranked.map(({ items }) => items)),
-    });
-    const isDefault = (label: string) =>
-      models.some(({ configuration, merge }) => {
-        return merge.default !== undefined && configuration.isDefault && configuration.label === label;
-      });
-    const toRow = (some: typeof ranked) =>
-      some.map(({ configuration, mean, behind, margin, items }) => ({
-        ...{ label: configuration, mean, behind, margin, items, round: round + 1 },
-        ...{ isChosen: configuration === chosen, isDefault: isDefault(configuration) },
-      }));
-    const isOut = ({ configuration }: (typeof ranked)[number]) => round < count - 1 && !kept.has(configuration);
-    dropped.unshift(toRow(ranked.filter(isOut)));
-    left = toRow(ranked.filter((one) => !isOut(one)));
-    active = kept;
-  }
-  dropped.unshift(left);
-  return { rounds, configurations: dropped.flat() };
-}
-
-/** Results of the active configurations up to a round; undefined if some are missing. */
-function candidatesOf(
-  { splits }: SearchOutcome,
-  models: readonly MergeModel[],
-  active: ReadonlySet<string>,
-  round: number,
-  sheet: Sheet,
-): Candidate[] | undefined {
-  const candidates: Candidate[] = [];
-  for (const { name, configuration } of models) {
-    if (!active.has(configuration.label)) continue;
-    for (const [task, split] of splits) {
-      const indexes = new Set(split.rounds.slice(0, round + 1).flat());
-      const items = sheet.answers(name, task)?.items.filter(({ index }) => indexes.has(index)) ?? [];
-      if (items.length < indexes.size) return undefined;
-      candidates.push({ configuration: configuration.label, task, items });
-    }
-  }
-  return candidates;
+/** Each configuration in its last round: those that are left, then those dropped, the last round first. */
+function lastRounds({ rounds, chosen }: SearchOutcome, standard: string | undefined): SearchedConfiguration[] {
+  const inRounds = rounds.map(({ ranked, kept }, i) => {
+    const rows = ranked.map(
+      ({ configuration: label, mean, behind, margin, items }): SearchedConfiguration => ({
+        ...{ label, mean, behind, margin, items, round: i + 1 },
+        ...{ isChosen: label === chosen, isDefault: label === standard },
+      }),
+    );
+    return { left: rows.filter(({ label }) => kept.has(label)), dropped: rows.filter(({ label }) => !kept.has(label)) };
+  });
+  return [...(inRounds.at(-1)?.left ?? []), ...inRounds.reverse().flatMap(({ dropped }) => dropped)];
 }
