@@ -186,7 +186,7 @@ const search = z.strictObject({
     .enum(["grid", "halving"], "must be grid or halving")
     .default("grid")
     .describe(
-      "grid: ask every configuration all items of the search; halving: ask all of them a few items, then the better ones more",
+      "grid: evaluate every configuration on all items of the search; halving: evaluate all on a few items, then the better ones on more",
     ),
   choose_on: z
     .enum(["held-out", "test", "both"], "must be held-out, test or both")

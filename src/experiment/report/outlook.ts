@@ -2,14 +2,13 @@
 import { formatBytes, formatDuration, groupBy, plural } from "../../core/index.js";
 import { right, terminalLines } from "../../report/index.js";
 import type { ExperimentStatus, Outlook } from "../experiment.js";
-import type { StepKind } from "../steps/step.js";
+import { KINDS, type StepKind } from "../steps/step.js";
+import type { StepState } from "../steps/step-state.js";
 import { describeCounts } from "./progress.js";
 
-const KINDS: readonly (readonly [StepKind, string])[] = [
-  ["train", "training"],
-  ["analyze", "analysis"],
-  ["evaluate", "evaluation"],
-];
+const KIND_NAMES: Readonly<Record<StepKind, string>> = {
+  ...{ train: "training", analyze: "analysis", evaluate: "evaluation" },
+};
 
 /** Entries of a list that are printed one by one. */
 const MAX_LISTED = 12;
@@ -62,10 +61,10 @@ function namesOf(names: readonly string[]): string {
 }
 
 function countLines({ steps }: Outlook): string[] {
-  const rows = KINDS.map(([kind, name]) => {
+  const rows = KINDS.map((kind) => {
     const own = steps.filter(({ step }) => step.kind === kind);
     const done = own.filter(({ state }) => state.state === "done").length;
-    return [name, String(done), String(own.length - done)];
+    return [KIND_NAMES[kind], String(done), String(own.length - done)];
   });
   return terminalLines({ columns: ["step", right("done"), right("now")], rows });
 }
@@ -109,31 +108,27 @@ function laterLines(waiting: Outlook["expansion"]["waiting"]): string[] {
 
 /** Steps that are done, running and left, and why steps failed. */
 export function statusLines({ counts, steps, expansion, estimate, seconds }: ExperimentStatus): string[] {
-  const lines = [describeCounts(counts)];
-  const of = (state: string) => steps.filter((one) => one.state.state === state);
-  for (const { step, state } of of("running")) {
-    if (state.state === "running") lines.push(`running  ${step.label} (since ${state.since})`);
-  }
-  const failed = of("failed");
-  for (const { step, state } of failed) {
-    if (state.state === "failed") lines.push(`failed   ${step.label}: ${state.reason}`);
-  }
-  if (failed.length > 0) lines.push(adviceOnFailures(failed.length));
-  const left = of("pending");
-  const stopped = left.filter(({ state }) => state.state === "pending" && state.reason !== undefined);
-  for (const { step, state } of stopped.slice(0, MAX_LISTED)) {
-    if (state.state === "pending") lines.push(`stopped  ${step.label}: ${state.reason}; resume continues it`);
-  }
-  const others = left.filter((one) => !stopped.includes(one));
-  const most = Math.max(0, 10 - stopped.length);
-  for (const { step } of others.slice(0, most)) lines.push(`left     ${step.label}`);
-  const more = left.length - Math.min(stopped.length, MAX_LISTED) - Math.min(others.length, most);
-  if (more > 0) lines.push(`left     ${more} more`);
-  for (const line of laterLines(expansion.waiting)) lines.push(`later  ${line}`);
-  if (seconds > 0) lines.push(`${formatDuration(seconds)} of work so far`);
-  const rest = counts.left + counts.running + counts.waiting;
-  if (rest > 0) lines.push(timeLeft(estimate));
-  return lines;
+  const inState = <S extends StepState["state"]>(name: S) =>
+    steps.flatMap(({ step: { label }, state }) =>
+      state.state === name ? [{ label, ...(state as Extract<StepState, { state: S }>) }] : [],
+    );
+  const failed = inState("failed");
+  const pending = inState("pending");
+  const stopped = pending.filter(({ reason }) => reason !== undefined).slice(0, MAX_LISTED);
+  const others = pending.filter(({ reason }) => reason === undefined).slice(0, Math.max(0, 10 - stopped.length));
+  const more = pending.length - stopped.length - others.length;
+  return [
+    describeCounts(counts),
+    ...inState("running").map(({ label, since }) => `running  ${label} (since ${since})`),
+    ...failed.map(({ label, reason }) => `failed   ${label}: ${reason}`),
+    ...(failed.length > 0 ? [adviceOnFailures(failed.length)] : []),
+    ...stopped.map(({ label, reason }) => `stopped  ${label}: ${reason}; resume continues it`),
+    ...others.map(({ label }) => `left     ${label}`),
+    ...(more > 0 ? [`left     ${more} more`] : []),
+    ...laterLines(expansion.waiting).map((line) => `later  ${line}`),
+    ...(seconds > 0 ? [`${formatDuration(seconds)} of work so far`] : []),
+    ...(counts.left + counts.running + counts.waiting > 0 ? [timeLeft(estimate)] : []),
+  ];
 }
 
 /** What to do about failed steps. */
