@@ -14,7 +14,7 @@ import {
   readSettingsText,
   type SettingsKind,
 } from "../../settings/index.js";
-import { isStepBackend } from "../steps/step.js";
+import { isStepBackend, type TrainStep } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
 import {
   bindingsOf,
@@ -157,9 +157,9 @@ function trainingProblems(plan: ExperimentPlan, { train, select }: Family, path:
   const settled = settleTraining(plan, train);
   const problems = (train.runs ?? [undefined]).flatMap((own, i): Problem[] => {
     const at = own ? ["train", "runs", i] : ["train", "run"];
-    const run = trainingRun(settled.run, own, "base");
-    const wrong = runProblems(run);
-    const messages = wrong.length > 0 ? wrong : checkpointProblems(run, select !== undefined);
+    const wrong = runProblems(trainingRun(settled.run, own, "base"));
+    const run = trainingRun(settled.run, own, "base", select !== undefined);
+    const messages = wrong.length > 0 ? wrong : checkpointProblems(run);
     return messages.map((message) => ({ path: [...path, ...at], message }));
   });
   return [
@@ -172,10 +172,8 @@ function trainingProblems(plan: ExperimentPlan, { train, select }: Family, path:
   ];
 }
 
-/** @param isSelected whether all checkpoints are kept, to choose among them */
-function checkpointProblems(run: Record<string, unknown>, isSelected: boolean): string[] {
-  const checkpoints = { ...(run.checkpoints as object | undefined), ...(isSelected ? { keep: "all" } : {}) };
-  const count = countCheckpoints({ run: { ...run, checkpoints } });
+function checkpointProblems(run: Record<string, unknown>): string[] {
+  const count = countCheckpoints({ run } as Pick<TrainStep, "run">);
   if (count <= MAX_CHECKPOINTS) return [];
   const limit = `${formatLimit(count)} checkpoints; the limit is ${formatLimit(MAX_CHECKPOINTS)}`;
   return [`checkpoints.every_samples: the run would leave ${limit}. Raise it.`];

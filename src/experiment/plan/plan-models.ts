@@ -83,10 +83,8 @@ export function trainingSteps(plan: ExperimentPlan, family: string, base: Model,
   const settled = settleTraining(plan, train);
   return names.map((name, i) => {
     const own = train.runs?.[i] ?? (train.seeds ? { seed: train.seeds[i] } : undefined);
-    const { out: _, ...fields } = trainingRun(settled.run, own, base.source as string);
-    // To choose the best checkpoint, all must stay.
-    const checkpoints = { ...(fields.checkpoints as object | undefined), ...(select ? { keep: "all" } : {}) };
-    const run = { ...fields, ...(select ? { checkpoints } : {}) } as Record<string, Json>;
+    const { out: _, ...fields } = trainingRun(settled.run, own, base.source as string, select !== undefined);
+    const run = fields as Record<string, Json>;
     const trl = settled.engine === "trl" ? withDefaults(settled.trl) : undefined;
     // Other settings change speed and memory, not the result.
     const engine = trl && { precision: trl.precision };

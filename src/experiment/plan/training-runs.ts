@@ -16,14 +16,19 @@ export function settleTraining(plan: ExperimentPlan, train: Training): Pick<Trai
   };
 }
 
-/** The fields of one training run; its own override the common ones. */
+/**
+ * The fields of one training run; its own override the common ones.
+ * @param keepsAll whether to keep all checkpoints, to choose among them
+ */
 export function trainingRun(
   common: Readonly<Record<string, unknown>>,
   own: Readonly<Record<string, unknown>> | undefined,
   base: string,
+  keepsAll = false,
 ): Record<string, unknown> {
   const { name: _, ...fields } = own ?? {};
-  return { ...overlaid(common, fields), base, out: "out" };
+  const kept = keepsAll ? { checkpoints: { keep: "all" } } : {};
+  return { ...overlaid(overlaid(common, fields), kept), base, out: "out" };
 }
 
 function overlaid(

@@ -21,13 +21,13 @@ it("prints a line for steps that end, stop or are retried", () => {
     clear() {},
     stop() {},
   });
-  show({ event: "started", label: "train b", kind: "train", key: "b" }, counts(0));
-  show({ event: "progress", label: "train b", key: "b", share: 0.42, what: "loss 2.1" }, counts(0));
+  const step = { label: "train b", kind: "train", key: "b" } as const;
+  show({ ...step, event: "started" }, counts(0));
+  show({ ...step, event: "progress", share: 0.42, what: "loss 2.1" }, counts(0));
   show(done("evaluate base on mgsm_sw", 0.2484), counts(1));
-  const lost = { event: "lost", label: "train b", kind: "train", key: "b" } as const;
-  show({ ...lost, reason: "stopped" }, counts(1));
-  show({ ...lost, reason: "its node failed" }, counts(1));
-  show({ ...lost, event: "failed", reason: "no room" }, counts(1, { failed: 1, running: 0 }));
+  show({ ...step, event: "lost", reason: "stopped" }, counts(1));
+  show({ ...step, event: "lost", reason: "its node failed" }, counts(1));
+  show({ ...step, event: "failed", reason: "no room" }, counts(1, { failed: 1, running: 0 }));
   expect(notes).toEqual([
     "done    evaluate base on mgsm_sw (24.8, 1.5 s)",
     "stopped train b",

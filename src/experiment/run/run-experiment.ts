@@ -13,32 +13,19 @@ import { type Attempt, readAttempt, type StepRunnerId, saveAttempt } from "../st
 import { waitingSteps } from "./estimate.js";
 import { Store } from "./store.js";
 
-/** What happens while an experiment runs. */
-export type RunEvent =
-  | { readonly event: "started"; readonly label: string; readonly kind: StepKind; readonly key: string }
-  | {
-      readonly event: "progress";
-      readonly label: string;
-      readonly key: string;
-      readonly share: number;
-      readonly what: string;
-    }
+/** What happens to a step while an experiment runs. */
+export type RunEvent = { readonly label: string; readonly kind: StepKind; readonly key: string } & RunEventDetail;
+
+type RunEventDetail =
+  | { readonly event: "started" }
+  | { readonly event: "progress"; readonly share: number; readonly what: string }
   | {
       readonly event: "done";
-      readonly label: string;
-      readonly kind: StepKind;
-      readonly key: string;
       readonly seconds: number;
       /** Of an evaluation, from 0 to 1; a hundredth of a score in points. */
       readonly score?: number;
     }
-  | {
-      readonly event: "failed" | "lost";
-      readonly label: string;
-      readonly kind: StepKind;
-      readonly key: string;
-      readonly reason: string;
-    };
+  | { readonly event: "failed" | "lost"; readonly reason: string };
 
 export interface Counts {
   readonly done: number;
@@ -110,7 +97,7 @@ class Run {
       },
       onProgress: (key, share, what) => {
         const step = this.#running.get(key);
-        if (step) options.onEvent?.({ event: "progress", label: step.label, key, share, what }, this.#counts());
+        if (step) this.#emit(step, { event: "progress", share, what });
       },
     });
     this.#expansion = { steps: [], models: [], searches: [], waiting: [] };
@@ -185,7 +172,7 @@ class Run {
     for (const step of chosen) {
       await this.#store.prepare(step, this.#options.settings(step.kind));
       this.#running.set(step.key, step);
-      this.#emit({ event: "started", label: step.label, kind: step.kind, key: step.key });
+      this.#emit(step, { event: "started" });
     }
     if (chosen.length > 0) await this.#executor.start(chosen.map((step) => this.#ready(step)));
   }
@@ -223,10 +210,8 @@ class Run {
       } else if (await this.#store.load(key)) {
         await this.#save(key, undefined);
         const score = this.#store.evaluated(key)?.score;
-        this.#emit({
-          ...{ event: "done", label: step.label, kind: step.kind, key, seconds: finished.seconds },
-          ...(score === undefined ? {} : { score }),
-        });
+        const { seconds } = finished;
+        this.#emit(step, { event: "done", seconds, ...(score === undefined ? {} : { score }) });
         this.#isStale = true;
       } else {
         await this.#fail(step, "it ended without a result");
@@ -235,7 +220,7 @@ class Run {
   }
 
   async #lose(step: Step, reason: string): Promise<void> {
-    const { key, label, kind } = step;
+    const { key } = step;
     const times = (this.#lost.get(key) ?? 0) + 1;
     this.#lost.set(key, times);
     if (times >= this.#options.attempts && !this.#options.signal?.aborted) {
@@ -243,13 +228,13 @@ class Run {
       return;
     }
     await this.#save(key, { state: "stopped", reason });
-    this.#emit({ event: "lost", label, kind, key, reason });
+    this.#emit(step, { event: "lost", reason });
   }
 
-  async #fail({ key, label, kind }: Step, reason: string): Promise<void> {
-    this.#failed.set(key, reason);
-    await this.#save(key, { state: "failed", reason });
-    this.#emit({ event: "failed", label, kind, key, reason });
+  async #fail(step: Step, reason: string): Promise<void> {
+    this.#failed.set(step.key, reason);
+    await this.#save(step.key, { state: "failed", reason });
+    this.#emit(step, { event: "failed", reason });
   }
 
   async #cancel(): Promise<never> {
@@ -262,8 +247,8 @@ class Run {
     throw new CancelledError(`stopped; ${done} ${are} done and ${rest} left. Run it again to resume.`);
   }
 
-  #emit(event: RunEvent): void {
-    this.#options.onEvent?.(event, this.#counts());
+  #emit({ label, kind, key }: Step, detail: RunEventDetail): void {
+    this.#options.onEvent?.({ label, kind, key, ...detail }, this.#counts());
   }
 
   #counts(): Counts {
