@@ -51,7 +51,7 @@ export {
 } from "./format.js";
 export { groupBy } from "./group.js";
 export { GuardError, guarded, guardedPatterns } from "./guard/index.js";
-export { isDeeperThan, isObject, own } from "./json.js";
+export { isDeeperThan, isObject, mergeObjects, own } from "./json.js";
 export { findLanguage, LANGUAGES, type Language, requireLanguage } from "./languages.js";
 export { isAlive, isLocked, LOCK_FILE, type Lock, takeLock } from "./lock.js";
 export { processStat } from "./process-stat.js";

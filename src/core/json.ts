@@ -5,6 +5,19 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Fields of two mappings: those of the second override those of the first, and mappings in both are merged. */
+export function mergeObjects(
+  below: Readonly<Record<string, unknown>>,
+  above: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const merged = new Map(Object.entries(below));
+  for (const [key, value] of Object.entries(above)) {
+    const under = merged.get(key);
+    merged.set(key, isObject(under) && isObject(value) ? mergeObjects(under, value) : value);
+  }
+  return Object.fromEntries(merged);
+}
+
 /** The value of a mapping's own key; undefined for inherited ones. */
 export function own<T>(mapping: Readonly<Record<string, T>>, key: string): T | undefined {
   return Object.hasOwn(mapping, key) ? mapping[key] : undefined;

@@ -75,12 +75,13 @@ export class Random {
   }
 
   /** Puts the items in random order, in place (Fisher and Yates), and returns them. */
-  shuffle<T>(items: T[]): T[] {
+  shuffle<T extends { readonly length: number }>(items: T): T {
+    const list: { [index: number]: unknown } = items;
     for (let i = items.length - 1; i > 0; i--) {
       const j = this.below(i + 1);
-      const kept = items[i] as T;
-      items[i] = items[j] as T;
-      items[j] = kept;
+      const kept = list[i];
+      list[i] = list[j];
+      list[j] = kept;
     }
     return items;
   }

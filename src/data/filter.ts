@@ -83,15 +83,8 @@ function columnFilters({ column, equals, at_least, at_most }: z.output<typeof co
     filters.push({ name: `${column} = ${[...allowed].join(" or ")}`, passes });
   }
   // A value that is not a number passes no bound.
-  const numberIn = (row: Row) => {
-    const text = textOf(valueAt(row, column))?.trim();
-    return text ? Number(text) : Number.NaN;
-  };
-  if (at_least !== undefined)
-    filters.push({ name: `${column} >= ${at_least}`, passes: (row) => numberIn(row) >= at_least });
-  if (at_most !== undefined)
-    filters.push({ name: `${column} <= ${at_most}`, passes: (row) => numberIn(row) <= at_most });
-  return filters;
+  const numberIn = (row: Row) => Number(textOf(valueAt(row, column))?.trim() || Number.NaN);
+  return [...filters, ...rangeFilters(column, { min: at_least, max: at_most }, numberIn)];
 }
 
 function rangeFilters<T>(
@@ -107,19 +100,7 @@ function rangeFilters<T>(
 
 /** Unicode code points of messages; system messages belong to the prompt. */
 function charactersOf({ messages }: Example, of: "all" | "prompt" | "response"): number {
-  let count = 0;
-  for (const { role, content } of messages) {
-    if (of === "all" || (of === "response") === (role === "assistant")) count += codePoints(content);
-  }
-  return count;
-}
-
-function codePoints(text: string): number {
-  let count = 0;
-  for (let i = 0; i < text.length; i++) {
-    const unit = text.charCodeAt(i);
-    // The second half of a pair was counted with the first.
-    if (unit < 0xdc00 || unit > 0xdfff) count++;
-  }
-  return count;
+  const counted = messages.filter(({ role }) => of === "all" || (of === "response") === (role === "assistant"));
+  // The second half of a surrogate pair is not counted.
+  return counted.reduce((sum, { content }) => sum + content.replace(/[\uDC00-\uDFFF]/g, "").length, 0);
 }

@@ -91,12 +91,12 @@ export class Mixture {
         order[at++] = (this.#offsets[set] ?? 0) + (permutation[place % size] ?? 0);
       }
     }
-    return this.#shuffle ? shuffled(order, Random.of(this.#seed, `examples of pass ${pass}`)) : order;
+    return this.#shuffle ? Random.of(this.#seed, `examples of pass ${pass}`).shuffle(order) : order;
   }
 
   #permutation(size: number, label: string): Uint32Array<ArrayBuffer> {
     const numbers = Uint32Array.from({ length: size }, (_, i) => i);
-    return this.#shuffle ? shuffled(numbers, Random.of(this.#seed, label)) : numbers;
+    return this.#shuffle ? Random.of(this.#seed, label).shuffle(numbers) : numbers;
   }
 }
 
@@ -111,14 +111,4 @@ function sharesOf(sets: MixtureOptions["sets"], repeat: boolean): number[] {
     const share = Math.max(1, Math.round((weights[i] ?? 1) * length));
     return repeat ? share : Math.min(share, size);
   });
-}
-
-function shuffled<T extends Uint32Array>(numbers: T, random: Random): T {
-  for (let i = numbers.length - 1; i > 0; i--) {
-    const j = random.below(i + 1);
-    const kept = numbers[i] ?? 0;
-    numbers[i] = numbers[j] ?? 0;
-    numbers[j] = kept;
-  }
-  return numbers;
 }

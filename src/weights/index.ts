@@ -21,7 +21,7 @@ export type { TensorInfo } from "./safetensors/header.js";
 export { type FolderLayout, layoutFolder, type ShardLayout } from "./safetensors/layout.js";
 export { openSafetensors, type SafetensorsFile } from "./safetensors/reader.js";
 export { openShards } from "./safetensors/sharded.js";
-export { readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
+export { MAX_READ_BYTES, readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
 export { Evaluator } from "./streaming/evaluate.js";
 export { InputFiles } from "./streaming/files.js";
 export {

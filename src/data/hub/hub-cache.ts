@@ -3,7 +3,7 @@
 
 import { copyFile, mkdir, readdir, readFile, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
-import { isSystemError, writeFileAtomically } from "../../core/index.js";
+import { exists, isSystemError, writeFileAtomically } from "../../core/index.js";
 import { DataError } from "../read/data-error.js";
 
 const COMMIT = /^[0-9a-f]{40}$/;
@@ -68,19 +68,11 @@ export class DatasetCache {
 
   /** Paths of the files of a commit in the cache, with forward slashes. */
   async paths(commit: string): Promise<string[]> {
-    const found: string[] = [];
     const root = join(this.folder, "snapshots", commit);
-    const visit = async (prefix: string): Promise<void> => {
-      for (const entry of await readdir(join(root, prefix), { withFileTypes: true })) {
-        const path = `${prefix}${entry.name}`;
-        if (entry.isDirectory()) await visit(`${path}/`);
-        else if ((await sizeOf(join(root, path))) !== undefined) found.push(path);
-      }
-    };
-    try {
-      await visit("");
-    } catch (error) {
-      if (!isSystemError(error, "ENOENT")) throw error;
+    if (!(await exists(root))) return [];
+    const found: string[] = [];
+    for (const path of await readdir(root, { recursive: true })) {
+      if ((await sizeOf(join(root, path))) !== undefined) found.push(path.replaceAll("\\", "/"));
     }
     return found;
   }

@@ -1,5 +1,5 @@
 // The training runs of a plan: their settings, their problems, and the number of checkpoints they leave.
-import { isObject, own, RecipeError } from "../../core/index.js";
+import { mergeObjects, own, RecipeError } from "../../core/index.js";
 import { checkRun, type Run } from "../../train/index.js";
 import type { TrainStep } from "../steps/step.js";
 import type { ExperimentPlan, Training } from "./plan-schema.js";
@@ -10,7 +10,7 @@ export function settleTraining(plan: ExperimentPlan, train: Training): Pick<Trai
   const all = [...likes, train];
   const engine = all.map((one) => one.engine).findLast((one) => one !== undefined);
   return {
-    run: all.reduce<Record<string, unknown>>((run, one) => overlaid(run, one.run), {}) as Training["run"],
+    run: all.reduce<Record<string, unknown>>((run, one) => mergeObjects(run, one.run), {}) as Training["run"],
     engine,
     trl: Object.assign({}, ...all.map((one) => one.trl ?? {})) as Training["trl"],
   };
@@ -28,19 +28,7 @@ export function trainingRun(
 ): Record<string, unknown> {
   const { name: _, ...fields } = own ?? {};
   const kept = keepsAll ? { checkpoints: { keep: "all" } } : {};
-  return { ...overlaid(overlaid(common, fields), kept), base, out: "out" };
-}
-
-function overlaid(
-  below: Readonly<Record<string, unknown>>,
-  above: Readonly<Record<string, unknown>>,
-): Record<string, unknown> {
-  const result: Record<string, unknown> = { ...below };
-  for (const [key, value] of Object.entries(above)) {
-    const under = own(result, key);
-    result[key] = isObject(under) && isObject(value) ? overlaid(under, value) : value;
-  }
-  return result;
+  return { ...mergeObjects(mergeObjects(common, fields), kept), base, out: "out" };
 }
 
 /** What is wrong with a training run. */

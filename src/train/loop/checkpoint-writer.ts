@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { DTYPE_BY_TORCH_NAME, isFloatDType, plural, RecipeError, writeFolder } from "../../core/index.js";
 import { computeBlends } from "../../engine/index.js";
 import { type OpenedPlan, Resolver, type Step, writeCompanions } from "../../merge/index.js";
-import { Converter, type KernelDType, type TensorData, writeSharded } from "../../weights/index.js";
+import { Converter, type KernelDType, MAX_READ_BYTES, type TensorData, writeSharded } from "../../weights/index.js";
 import type { Run } from "../run/run-schema.js";
 import { factorNames, type LoraPlan, writeAdapter } from "./lora.js";
 import type { Parameter } from "./optimizer.js";
@@ -117,7 +117,7 @@ function readStored(step: Step, resolver: Resolver): Uint8Array {
   const descriptor = openSync(stored.file.path, "r");
   try {
     for (let at = 0; at < data.length; ) {
-      const read = readSync(descriptor, data, at, data.length - at, stored.offset + at);
+      const read = readSync(descriptor, data, at, Math.min(data.length - at, MAX_READ_BYTES), stored.offset + at);
       if (read === 0) throw new RangeError(`${stored.file.path} was cut short while it was read`);
       at += read;
     }

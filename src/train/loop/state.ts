@@ -1,7 +1,7 @@
 // The state of a run as a folder, to resume from: weights and moments in float32, and the progress as JSON.
 
-import { mkdir, open, readdir, rm, writeFile } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { z } from "zod";
 import {
   CheckpointError,
@@ -17,6 +17,7 @@ import {
 import { recordOf } from "../../settings/index.js";
 import {
   openSafetensors,
+  readTensor,
   type SafetensorsFile,
   type TensorData,
   type TensorInfo,
@@ -171,16 +172,16 @@ export async function restoreParameters(
   parameters: ReadonlyMap<string, Parameter>,
 ): Promise<void> {
   const stored = new Map(file.tensors.map((tensor) => [tensor.name, tensor]));
-  const wanted = [...parameters.values()].flatMap((parameter) =>
+  const kept = [...parameters.values()].flatMap((parameter) =>
     ARRAYS.map((array) => ({ parameter, array, name: tensorName(array, parameter.name) })),
   );
-  const problems = wanted.flatMap(({ parameter, name }) => {
+  const problems = kept.flatMap(({ parameter, name }) => {
     const found = stored.get(name);
     if (!found) return [`${name} is missing`];
     if (found.dtype === "F32" && sameShape(found.shape, parameter.shape)) return [];
     return [`${name} is ${found.dtype} ${formatShape(found.shape)}, not F32 ${formatShape(parameter.shape)}`];
   });
-  const known = new Set(wanted.map(({ name }) => name));
+  const known = new Set(kept.map(({ name }) => name));
   problems.push(...file.tensors.filter(({ name }) => !known.has(name)).map(({ name }) => `${name} is not trained now`));
   problems.push(
     ...[...parameters.keys()]
@@ -193,30 +194,8 @@ export async function restoreParameters(
       { file: file.path },
     );
   }
-  const handle = await open(file.path, "r");
-  try {
-    for (const { parameter, array, name } of wanted) {
-      await readInto(handle, stored.get(name) as TensorInfo, bytesOf(parameter[array]), file.path);
-    }
-  } finally {
-    await handle.close();
+  for (const { parameter, array, name } of kept) {
+    bytesOf(parameter[array]).set(await readTensor(file, stored.get(name) as TensorInfo));
   }
   for (const parameter of parameters.values()) parameter.steps = own(parameterSteps, parameter.name) ?? 0;
-}
-
-// Linux reads less than 2 GiB at once.
-const MAX_READ_BYTES = 2 ** 30;
-
-async function readInto(
-  handle: Awaited<ReturnType<typeof open>>,
-  { offset }: TensorInfo,
-  to: Uint8Array,
-  path: string,
-): Promise<void> {
-  for (let at = 0; at < to.byteLength; ) {
-    const { bytesRead } = await handle.read(to, at, Math.min(to.byteLength - at, MAX_READ_BYTES), offset + at);
-    if (bytesRead === 0)
-      throw new CheckpointError(`${basename(dirname(path))} was cut short while it was read`, { file: path });
-    at += bytesRead;
-  }
 }

@@ -1,7 +1,7 @@
 // Reads run files and runs given as values, with presets filled in.
 
 import { parse as parseYaml } from "yaml";
-import { own, RecipeError } from "../../core/index.js";
+import { isObject, mergeObjects, own, RecipeError } from "../../core/index.js";
 import {
   type Checked,
   checkSchema,
@@ -57,12 +57,8 @@ export function checkRun(value: unknown, options: Flags = {}): Run {
 
 type Mapping = Readonly<Record<string, unknown>>;
 
-function isMapping(value: unknown): value is Mapping {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function check(value: unknown): Checked<Run> {
-  if (!isMapping(value)) return { problems: [{ path: [], message: "must be a mapping with base, out and data" }] };
+  if (!isObject(value)) return { problems: [{ path: [], message: "must be a mapping with base, out and data" }] };
   const preset = typeof value.preset === "string" ? presetFields(value.preset) : undefined;
   const whole = preset ? withPreset(value, preset) : value;
   const checked = checkSchema(runSchema, whole);
@@ -78,16 +74,7 @@ function withPreset(run: Mapping, preset: PresetFields): Mapping {
   const kept = Object.entries(preset).filter(
     ([field]) => !(hasLength && (LENGTHS as readonly string[]).includes(field)),
   );
-  return mergedOver(Object.fromEntries(kept), run);
-}
-
-function mergedOver(below: Mapping, above: Mapping): Mapping {
-  const merged = new Map(Object.entries(below));
-  for (const [key, value] of Object.entries(above)) {
-    const under = merged.get(key);
-    merged.set(key, isMapping(under) && isMapping(value) ? mergedOver(under, value) : value);
-  }
-  return Object.fromEntries(merged);
+  return mergeObjects(Object.fromEntries(kept), run);
 }
 
 /** Problems across fields, reported together with those of single fields. */
@@ -107,18 +94,18 @@ function acrossFields(run: Mapping): Problem[] {
     add("revert", "cannot be used with method: lora, which does not change the base; train fewer layers instead");
   }
   if (has("early_stopping") && !has("holdout")) add("early_stopping", "needs a holdout to measure the loss on");
-  if (isMapping(run.holdout) && (run.holdout.samples === undefined) === (run.holdout.share === undefined)) {
+  if (isObject(run.holdout) && (run.holdout.samples === undefined) === (run.holdout.share === undefined)) {
     problems.push({ path: ["holdout"], message: "must have either samples or share" });
   }
   const names = Array.isArray(run.partition)
-    ? run.partition.map((stream) => (isMapping(stream) ? stream.name : undefined))
+    ? run.partition.map((stream) => (isObject(stream) ? stream.name : undefined))
     : [];
   names.forEach((name, i) => {
     const isRepeated = typeof name === "string" && names.indexOf(name) < i;
     if (isRepeated) problems.push({ path: ["partition", i, "name"], message: `${name} is the name of another stream` });
   });
   const isScaled = run.preset === "math" || run.preset === "language";
-  const hasRate = isMapping(run.optimizer) && run.optimizer.lr !== undefined;
+  const hasRate = isObject(run.optimizer) && run.optimizer.lr !== undefined;
   if (!hasRate && !isScaled)
     problems.push({ path: ["optimizer", "lr"], message: "is missing; set it, or use a preset" });
   return problems;
@@ -146,7 +133,7 @@ function withFields(run: unknown, fields: readonly FieldText[]): unknown {
 
 function replaced(run: unknown, [key, ...rest]: readonly string[], value: unknown): unknown {
   if (key === undefined) return value;
-  const mapping = isMapping(run) ? run : {};
+  const mapping = isObject(run) ? run : {};
   return { ...mapping, [key]: replaced(own(mapping, key), rest, value) };
 }
 

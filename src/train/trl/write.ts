@@ -1,7 +1,7 @@
 // Writes a run as a folder for PyTorch: configuration, sequences in training order, a Python script on TRL and PEFT, and
 // scripts that start it.
 
-import { type FileHandle, mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -156,8 +156,7 @@ async function writeSequences(folder: string, options: WriteTrlOptions): Promise
   const samples: number[] = [];
   const tokens: number[] = [];
   const rates: number[] = [];
-  const handle = await open(join(folder, TRL_FILES.data), "wx");
-  try {
+  const lines = async function* () {
     for (let step = 0; step < settings.steps; step++) {
       await nextTurn();
       if (signal?.aborted)
@@ -166,43 +165,29 @@ async function writeSequences(folder: string, options: WriteTrlOptions): Promise
       const batches = Array.from({ length: run.accumulation }, () => stream.batches.next());
       for (const batch of batches) {
         if (batch.rows !== rows) throw new RangeError(`${batch.name} has ${batch.rows} rows, and others ${rows}`);
+        yield rowsAsJson(batch, run.packing);
       }
-      await append(
-        handle,
-        batches.flatMap((batch) => rowsAsJson(batch, run.packing)),
-      );
       samples.push((samples.at(-1) ?? 0) + batches.reduce((sum, batch) => sum + batch.samples, 0));
       tokens.push((tokens.at(-1) ?? 0) + batches.reduce((sum, batch) => sum + batch.tokens, 0));
       rates.push(learningRateFactor(settings.schedule, step, settings.steps));
       onProgress?.({ done: step + 1, of: settings.steps });
     }
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  };
+  await writeFile(join(folder, TRL_FILES.data), lines(), { flush: true });
   await writeFile(join(folder, TRL_FILES.steps), `${JSON.stringify({ samples, tokens, rates })}\n`);
   const sequencesPerStep = rows * run.accumulation;
   return { sequences: sequencesPerStep * settings.steps, tokens: tokens.at(-1) ?? 0, sequencesPerStep, rows };
 }
 
-async function append(handle: FileHandle, lines: readonly string[]): Promise<void> {
-  await handle.appendFile(`${lines.join("\n")}\n`);
-}
-
 async function writeHoldout(folder: string, { holdout, run }: TrlRun): Promise<void> {
   if (holdout.length === 0) return;
-  const handle = await open(join(folder, TRL_FILES.holdout), "wx");
-  try {
-    for (const batch of holdout) await append(handle, rowsAsJson(batch, run.packing));
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  const lines = holdout.map((batch) => rowsAsJson(batch, run.packing));
+  await writeFile(join(folder, TRL_FILES.holdout), lines, { flush: true });
 }
 
-/** Rows without padding. A label is beside the token before it here, and beside its own token in transformers. */
-function rowsAsJson({ rows, time, ids, labels, positions, segments }: TokenBatch, packing: boolean): string[] {
-  return Array.from({ length: rows }, (_, row) => {
+/** A line for each row, without padding. A label is beside the token before it here, and beside its own token in transformers. */
+function rowsAsJson({ rows, time, ids, labels, positions, segments }: TokenBatch, packing: boolean): string {
+  const lines = Array.from({ length: rows }, (_, row) => {
     const begin = row * time;
     let end = begin + time;
     while (end > begin + 1 && segments[end - 1] === 0) end--;
@@ -216,6 +201,7 @@ function rowsAsJson({ rows, time, ids, labels, positions, segments }: TokenBatch
       ...(packing ? { position_ids: [...positions.subarray(begin, end)] } : {}),
     });
   });
+  return `${lines.join("\n")}\n`;
 }
 
 /** The label of tokens without a loss, in PyTorch. */

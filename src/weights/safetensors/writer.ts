@@ -79,13 +79,21 @@ export async function writeSharded(
   return layout.shards.map((shard) => shard.name);
 }
 
+/** Node reads less than 2 GiB at once. */
+export const MAX_READ_BYTES = 2 ** 30;
+
 /** Reads the bytes of one tensor. */
 export async function readTensor(file: Pick<SafetensorsFile, "path">, tensor: TensorInfo): Promise<Uint8Array> {
   const data = new Uint8Array(tensor.bytes);
   const handle = await open(file.path, "r");
   try {
     for (let at = 0; at < data.byteLength; ) {
-      const { bytesRead } = await handle.read(data, at, data.byteLength - at, tensor.offset + at);
+      const { bytesRead } = await handle.read(
+        data,
+        at,
+        Math.min(data.byteLength - at, MAX_READ_BYTES),
+        tensor.offset + at,
+      );
       if (bytesRead === 0) throw new FormatError(`${file.path} became shorter while it was read`, { file: file.path });
       at += bytesRead;
     }
