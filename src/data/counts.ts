@@ -2,9 +2,8 @@
 import type { BadRow } from "./read/row.js";
 
 /**
- * Every row and example is in exactly one count. Rows: `rows = badRows + filteredRows + emptyRows + mapped`. Examples, of which a mapped row may give
- * several: `examples = filtered + duplicates + contaminated + notSampled + refused + tooLong +
- * nothingToLearn + kept`.
+ * Every row and example is in exactly one count: `rows = badRows + filteredRows + emptyRows + mapped`, and `examples =
+ * filtered + duplicates + contaminated + notSampled + refused + tooLong + nothingToLearn + kept`.
  */
 export interface SetCounts {
   readonly name: string;

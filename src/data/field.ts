@@ -53,7 +53,7 @@ export function textOf(value: unknown): string | undefined {
   return typeof value === "number" || typeof value === "boolean" ? String(value) : undefined;
 }
 
-/** The column that a path begins in, of those that exist. */
+/** Whether a column of this name exists, or one that the path begins in. */
 export function isPresent(path: string, columns: ReadonlySet<string>): boolean {
   return columns.has(path) || columns.has(path.match(/[^.[\]]+/)?.[0] ?? "");
 }

@@ -9,7 +9,7 @@ import { mappingSchema } from "./mapping.js";
 /** Mappings that have a table of their own. */
 const CLOSED = ["sets", "contamination", "map", "filter"];
 
-/** Fields by the mapping that they stand in, with its name in words. */
+/** Fields by the mapping that they are in, with its title. */
 export function dataFields(): { readonly title: string; readonly fields: readonly SchemaField[] }[] {
   const [pair, conversation, translation] = mappingSchema.options;
   const [column, characters, tokens] = filterSchema.options;

@@ -1,7 +1,8 @@
 // Which examples share a sequence.
 
 /**
- * Best-fit decreasing: puts the longest items first, each into the fullest bin with room (Johnson et al., SIAM Journal on Computing 3, 1974: at most 11/9 of the optimum and a few).
+ * Best-fit decreasing: puts the longest items first, each into the fullest bin with room (Johnson et al., SIAM Journal on
+ * Computing 3, 1974: at most 11/9 of the optimum and a few).
  * @param lengths each at most `capacity`
  * @returns bins of item numbers, each in ascending order, in the order in which they were opened
  */

@@ -12,8 +12,7 @@ export interface PreviewPiece {
 }
 
 /**
- * The text of an encoded example, decoded from its ids, in pieces that are learned or not. A character whose bytes fall
- * into two pieces is shown in the second.
+ * The text of an encoded example in pieces that are learned or not. A character across two pieces is in the second.
  */
 export function previewOf(encoded: Encoded, tokenizer: Tokenizer): PreviewPiece[] {
   const ids = [...encoded.ids];

@@ -19,7 +19,7 @@ export interface HubDatasetOptions extends Choice {
   /** Called with bytes while files are downloaded. */
   readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Default: the process's. */
+  /** Default: that of the process. */
   readonly environment?: Environment | undefined;
   /** Milliseconds before the first retry of a broken connection, doubled each time. Default 500. */
   readonly retryDelay?: number | undefined;
