@@ -66,36 +66,30 @@ const LABELS = "labels";
 const LOSS = "loss";
 const maskName = (module: LoraModule) => `dropout.${module.module}`;
 
-export class TrainableDecoder {
+interface DecoderParts {
+  readonly source: ModelSource;
   readonly spec: DecoderSpec;
-  /** In the order of the tensors of the checkpoint. */
+  readonly sessions: Sessions;
   readonly parameters: readonly ParameterShape[];
-  readonly #source: ModelSource;
-  readonly #sessions: Sessions;
-  readonly #ropes: RopeTables;
-  readonly #lora: LoraPlan | undefined;
+  readonly lora: LoraPlan | undefined;
   /** By parameter. */
-  readonly #outputs: ReadonlyMap<string, readonly GradientOutputs[]>;
+  readonly outputs: ReadonlyMap<string, readonly GradientOutputs[]>;
   /** Inputs that trained weights are fed to. */
-  readonly #feeds: ReadonlyMap<string, { readonly parameter: string; readonly stored: StoredWeight }>;
+  readonly feeds: ReadonlyMap<string, { readonly parameter: string; readonly stored: StoredWeight }>;
+}
 
-  private constructor(parts: {
-    source: ModelSource;
-    spec: DecoderSpec;
-    sessions: Sessions;
-    parameters: readonly ParameterShape[];
-    lora: LoraPlan | undefined;
-    outputs: ReadonlyMap<string, readonly GradientOutputs[]>;
-    feeds: ReadonlyMap<string, { readonly parameter: string; readonly stored: StoredWeight }>;
-  }) {
-    this.#source = parts.source;
-    this.spec = parts.spec;
-    this.#sessions = parts.sessions;
-    this.parameters = parts.parameters;
-    this.#lora = parts.lora;
-    this.#outputs = parts.outputs;
-    this.#feeds = parts.feeds;
+export class TrainableDecoder {
+  readonly #parts: DecoderParts;
+  readonly #ropes: RopeTables;
+
+  private constructor(parts: DecoderParts) {
+    this.#parts = parts;
     this.#ropes = new RopeTables(parts.spec.ropes);
+  }
+
+  /** What is trained, in the order of the tensors of the checkpoint. */
+  get parameters(): readonly ParameterShape[] {
+    return this.#parts.parameters;
   }
 
   /**
@@ -163,16 +157,16 @@ export class TrainableDecoder {
 
   /** Fills the weights of the optimizer with the values that training starts from. */
   async initialise(optimizer: Optimizer, seed: number): Promise<void> {
-    if (this.#lora) {
-      for (const module of this.#lora.modules) {
-        const { a, b } = initialFactors(module, this.#lora.settings.rank, seed);
+    if (this.#parts.lora) {
+      for (const module of this.#parts.lora.modules) {
+        const { a, b } = initialFactors(module, this.#parts.lora.settings.rank, seed);
         const names = factorNames(module);
         optimizer.parameters.get(names.a)?.weights.set(a);
         optimizer.parameters.get(names.b)?.weights.set(b);
       }
       return;
     }
-    const { sources, measurements, tensors } = this.#source;
+    const { sources, measurements, tensors } = this.#parts.source;
     const measured = await measureAll(measurements, sources, {});
     for (const { name } of this.parameters) {
       // One at a time: together they would be a second copy of the model.
@@ -191,7 +185,7 @@ export class TrainableDecoder {
   async evaluate(batch: TokenBatch, optimizer: Optimizer): Promise<BatchLoss> {
     const { feeds, labels } = this.#feed(batch, optimizer, undefined);
     if (labels === 0) return { loss: 0, labels };
-    const results = await this.#sessions.run(feeds, [LOSS]);
+    const results = await this.#parts.sessions.run(feeds, [LOSS]);
     return { loss: Number(results[LOSS]?.data[0]), labels };
   }
 
@@ -207,7 +201,7 @@ export class TrainableDecoder {
   ): Promise<BatchLoss> {
     const { feeds, labels } = this.#feed(batch, optimizer, options.random);
     if (labels === 0) return { loss: 0, labels };
-    const wanted = [...this.#outputs].filter(([name]) => options.only?.has(name) ?? true);
+    const wanted = [...this.#parts.outputs].filter(([name]) => options.only?.has(name) ?? true);
     const fetches = wanted.flatMap(([, list]) =>
       list.flatMap(({ dense, scattered }) => [
         ...(dense === undefined ? [] : [dense]),
@@ -217,7 +211,7 @@ export class TrainableDecoder {
     // The gradients of the first batch of a step are written in place; those of others are added.
     const targets = new Map(wanted.map(([name, list]) => [name, placesOf(list, optimizer.target(name))]));
     const into = Object.fromEntries([...targets.values()].flat());
-    const results = await this.#sessions.run(feeds, [LOSS, ...new Set(fetches)], into);
+    const results = await this.#parts.sessions.run(feeds, [LOSS, ...new Set(fetches)], into);
     for (const [name, list] of wanted) {
       const isInPlace = (targets.get(name) ?? []).length > 0;
       if (isInPlace) optimizer.wrote(name);
@@ -231,7 +225,7 @@ export class TrainableDecoder {
   }
 
   close(): Promise<void> {
-    return this.#sessions.close();
+    return this.#parts.sessions.close();
   }
 
   #feed(
@@ -261,14 +255,14 @@ export class TrainableDecoder {
       [LABELS]: integers(labels, [labels.length]),
       ...this.#ropes.feeds(longest, time),
     };
-    for (const [input, { parameter, stored }] of this.#feeds) {
+    for (const [input, { parameter, stored }] of this.#parts.feeds) {
       const values = optimizer.parameters.get(parameter)?.weights ?? new Float32Array();
       const width = stored.rows ? values.length / stored.rows.of : 0;
       const from = (stored.rows?.from ?? 0) * width;
       const data = stored.rows ? values.subarray(from, from + (stored.shape[0] ?? 0) * width) : values;
       feeds[input] = { dtype: "f32", shape: stored.shape, data };
     }
-    if (this.#lora) this.#feedFactors(this.#lora, feeds, optimizer, rows * time, random);
+    if (this.#parts.lora) this.#feedFactors(this.#parts.lora, feeds, optimizer, rows * time, random);
     return { feeds, labels: labels.length };
   }
 

@@ -145,12 +145,7 @@ interface TrainerParts {
 }
 
 class Trainer {
-  readonly #options: TrainOptions;
-  readonly #folder: TrainingFolder;
-  readonly #model: TrainableDecoder;
-  readonly #optimizer: Optimizer;
-  readonly #log: AppendLog;
-  readonly #resumed: boolean;
+  readonly #parts: TrainerParts;
   readonly #start = performance.now();
   #progress: Progress;
   #loss = Number.NaN;
@@ -162,14 +157,9 @@ class Trainer {
   #stateCost = 0;
   #tokensHere = 0;
 
-  private constructor({ options, folder, model, optimizer, log, progress, resumed }: TrainerParts) {
-    this.#options = options;
-    this.#folder = folder;
-    this.#model = model;
-    this.#optimizer = optimizer;
-    this.#log = log;
-    this.#progress = progress;
-    this.#resumed = resumed;
+  private constructor(parts: TrainerParts) {
+    this.#parts = parts;
+    this.#progress = parts.progress;
   }
 
   static async open(options: TrainOptions, folder: TrainingFolder): Promise<Trainer> {
@@ -200,10 +190,10 @@ class Trainer {
   }
 
   async run(): Promise<TrainResult> {
-    const { run, settings, signal, onProgress } = this.#options;
+    const { run, settings, signal, onProgress } = this.#parts.options;
     let stoppedEarly = this.#shouldStopEarly();
     // What is left to do of a run that was killed after its last state.
-    if (this.#resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#removeOthers();
+    if (this.#parts.resumed && (stoppedEarly || this.#progress.step === settings.steps)) await this.#removeOthers();
     while (this.#progress.step < settings.steps && !stoppedEarly) {
       await nextTurn();
       if (signal?.aborted) await this.#stop();
@@ -223,26 +213,26 @@ class Trainer {
   }
 
   async close(): Promise<void> {
-    this.#log.close();
-    await this.#model.close();
+    this.#parts.log.close();
+    await this.#parts.model.close();
   }
 
   /** One optimizer step, on batches of the stream whose turn it is. */
   async #step(): Promise<Omit<TrainProgress, keyof Rates>> {
-    const { run, streams, settings } = this.#options;
+    const { run, streams, settings } = this.#parts.options;
     const { step } = this.#progress;
     const stream = streams[step % streams.length] as TrainingStream;
     const batches = Array.from({ length: run.accumulation }, () => stream.batches.next());
     const losses: BatchLoss[] = [];
     for (const [i, batch] of batches.entries()) {
       const random = Random.of(run.seed, `dropout ${step} ${i}`);
-      losses.push(await this.#model.accumulate(batch, this.#optimizer, { only: stream.trained, random }));
+      losses.push(await this.#parts.model.accumulate(batch, this.#parts.optimizer, { only: stream.trained, random }));
     }
     const labels = losses.reduce((sum, loss) => sum + loss.labels, 0);
     const loss = losses.reduce((sum, one) => sum + one.loss, 0) / labels;
     const learningRate = settings.learningRate * learningRateFactor(settings.schedule, step, settings.steps);
     if (!Number.isFinite(loss)) this.#diverged(`the loss is ${loss}`, batches, losses);
-    const { gradientNorm, applied } = this.#optimizer.step({ learningRate, scale: 1 / labels });
+    const { gradientNorm, applied } = this.#parts.optimizer.step({ learningRate, scale: 1 / labels });
     if (!applied) this.#diverged(`the loss is ${loss}, and the norm of its gradient ${gradientNorm}`, batches);
     const tokens = batches.reduce((sum, batch) => sum + batch.tokens, 0);
     this.#tokensHere += tokens;
@@ -256,7 +246,7 @@ class Trainer {
     };
     const { samples } = this.#progress;
     const name = streams.length > 1 ? { stream: stream.batches.name } : {};
-    this.#log.add({
+    this.#parts.log.add({
       step: step + 1,
       samples,
       tokens: this.#progress.tokens,
@@ -272,19 +262,19 @@ class Trainer {
     const seconds = (performance.now() - this.#start) / 1000;
     const tokensPerSecond = this.#tokensHere / seconds;
     const perStep = this.#progress.tokens / Math.max(1, this.#progress.step);
-    const secondsLeft = ((this.#options.settings.steps - this.#progress.step) * perStep) / tokensPerSecond;
+    const secondsLeft = ((this.#parts.options.settings.steps - this.#progress.step) * perStep) / tokensPerSecond;
     const measured = this.#measured === undefined ? {} : { holdoutLoss: this.#measured.loss };
     return { tokensPerSecond, secondsLeft, ...measured };
   }
 
   /** Measures the held-out loss, and whether it is the best so far. */
   async #measure(): Promise<void> {
-    const { run, holdout } = this.#options;
+    const { run, holdout } = this.#parts.options;
     if (holdout.length === 0) return;
     let [sum, labels] = [0, 0];
     for (const batch of holdout) {
       await nextTurn();
-      const found = await this.#model.evaluate(batch, this.#optimizer);
+      const found = await this.#parts.model.evaluate(batch, this.#parts.optimizer);
       if (!Number.isFinite(found.loss)) this.#diverged(`the held-out loss is ${found.loss}`, []);
       sum += found.loss;
       labels += found.labels;
@@ -298,13 +288,13 @@ class Trainer {
       best: isBetter ? { score: loss, samples } : best,
       sinceBest: isBetter ? 0 : sinceBest + 1,
     };
-    this.#log.add({ step, samples, holdoutLoss: loss });
+    this.#parts.log.add({ step, samples, holdoutLoss: loss });
     // The best may come between the checkpoints that are due.
     if (isBetter && run.checkpoints.keep !== "last") await this.#writeCheckpoint();
   }
 
   #shouldStopEarly(): boolean {
-    const limit = this.#options.run.early_stopping?.patience ?? Number.POSITIVE_INFINITY;
+    const limit = this.#parts.options.run.early_stopping?.patience ?? Number.POSITIVE_INFINITY;
     return this.#progress.sinceBest >= limit;
   }
 
@@ -320,25 +310,26 @@ class Trainer {
   async #removeOthers(): Promise<void> {
     const { samples } = this.#progress;
     const best = await this.#best();
-    if (this.#options.run.checkpoints.keep !== "all") await this.#folder.keepOnly(new Set([samples, best ?? samples]));
-    await this.#folder.link("last", samples);
-    await this.#folder.link("best", best);
+    if (this.#parts.options.run.checkpoints.keep !== "all")
+      await this.#parts.folder.keepOnly(new Set([samples, best ?? samples]));
+    await this.#parts.folder.link("last", samples);
+    await this.#parts.folder.link("best", best);
   }
 
   /** Samples of the best checkpoint; undefined if it was not kept. */
   async #best(): Promise<number | undefined> {
     const { best } = this.#progress;
-    if (best === null || this.#options.run.checkpoints.keep === "last") return undefined;
-    return (await exists(this.#folder.checkpoint(best.samples))) ? best.samples : undefined;
+    if (best === null || this.#parts.options.run.checkpoints.keep === "last") return undefined;
+    return (await exists(this.#parts.folder.checkpoint(best.samples))) ? best.samples : undefined;
   }
 
   async #writeCheckpoint(): Promise<void> {
-    const { run, base, baseName, lora } = this.#options;
+    const { run, base, baseName, lora } = this.#parts.options;
     const { step, samples, tokens } = this.#progress;
     if (this.#written === samples) return;
     const holdoutLoss = this.#measured?.samples === samples ? this.#measured.loss : null;
-    await writeCheckpoint(this.#folder.checkpoint(samples), {
-      ...{ base, baseName, lora, dtype: run.save_dtype, parameters: this.#optimizer.parameters },
+    await writeCheckpoint(this.#parts.folder.checkpoint(samples), {
+      ...{ base, baseName, lora, dtype: run.save_dtype, parameters: this.#parts.optimizer.parameters },
       provenance: { step, samples, tokens, loss: finite(this.#loss), holdoutLoss, configuration: run },
     });
     this.#written = samples;
@@ -351,12 +342,12 @@ class Trainer {
 
   async #saveState(): Promise<void> {
     const begin = performance.now();
-    this.#progress = { ...this.#progress, logBytes: this.#log.flush() };
-    await writeState(this.#folder.states, {
+    this.#progress = { ...this.#progress, logBytes: this.#parts.log.flush() };
+    await writeState(this.#parts.folder.states, {
       progress: this.#progress,
-      configuration: this.#options.run as Json,
-      inputs: this.#options.inputs,
-      parameters: this.#optimizer.parameters.values(),
+      configuration: this.#parts.options.run as Json,
+      inputs: this.#parts.options.inputs,
+      parameters: this.#parts.optimizer.parameters.values(),
     });
     this.#stateSaved = performance.now();
     this.#stateCost = (this.#stateSaved - begin) / 1000;
@@ -366,15 +357,15 @@ class Trainer {
     await this.#saveState();
     const { step } = this.#progress;
     throw new CancelledError(
-      `stopped after step ${step} of ${this.#options.settings.steps}; pass --resume to continue`,
+      `stopped after step ${step} of ${this.#parts.options.settings.steps}; pass --resume to continue`,
       {
-        file: this.#options.out,
+        file: this.#parts.options.out,
       },
     );
   }
 
   #diverged(what: string, batches: readonly TrainingBatch[], losses: readonly BatchLoss[] = []): never {
-    const { out } = this.#options;
+    const { out } = this.#parts.options;
     const { step } = this.#progress;
     const isBad = (_: unknown, i: number) => !Number.isFinite(losses[i]?.loss ?? Number.NaN);
     const names = batches.filter(isBad).map(({ name }) => name);
@@ -387,23 +378,23 @@ class Trainer {
   }
 
   async #result(stoppedEarly: boolean): Promise<TrainResult> {
-    const { run, out, revert, base, baseName } = this.#options;
+    const { run, out, revert, base, baseName } = this.#parts.options;
     const { step, samples, tokens } = this.#progress;
     const reverted = revert ? join(out, RUN_FILES.reverted) : null;
     if (reverted && revert) {
       await writeCheckpoint(reverted, {
-        ...{ base, baseName, dtype: run.save_dtype, parameters: this.#optimizer.parameters, reverted: revert },
+        ...{ base, baseName, dtype: run.save_dtype, parameters: this.#parts.optimizer.parameters, reverted: revert },
         provenance: { step, samples, tokens, reverted: [...revert], configuration: run },
       });
     }
     const best = await this.#best();
     return {
-      ...{ steps: step, samples, tokens, stoppedEarly, reverted, resumed: this.#resumed },
-      last: this.#folder.checkpoint(samples),
-      best: best === undefined ? null : this.#folder.checkpoint(best),
+      ...{ steps: step, samples, tokens, stoppedEarly, reverted, resumed: this.#parts.resumed },
+      last: this.#parts.folder.checkpoint(samples),
+      best: best === undefined ? null : this.#parts.folder.checkpoint(best),
       loss: finite(this.#loss),
       bestLoss: this.#progress.best?.score ?? null,
-      log: this.#folder.log,
+      log: this.#parts.folder.log,
       seconds: (performance.now() - this.#start) / 1000,
     };
   }

@@ -1,5 +1,4 @@
-// The hyperparameters of the paper's fifteen experts, and defaults for models of other sizes that follow them.
-// Values only; what the fields mean is said by run-schema.ts.
+// The hyperparameters of the fifteen experts of the paper, and defaults for models of other sizes.
 import { didYouMean } from "../../core/index.js";
 
 type Row = readonly [

@@ -20,29 +20,26 @@ export interface RunSettings {
   readonly notes: readonly string[];
 }
 
-/** Positions of a sequence where nothing is written: what the paper's language experts have. */
+/** As for the language experts of the paper. */
 const DEFAULT_LENGTH = 1024;
 
-/** What of the base a run depends on. */
+/** What a run depends on of the base. */
 export interface RunModel {
   /** Number of parameters, for the presets that scale the rate. */
   readonly parameters: number;
-  /** Positions that the model is made for. */
+  /** Positions that the model was trained on. */
   readonly contextLength: number;
 }
 
-/**
- * What of the data a run depends on. Of a partition, whose streams take turns: of its longest stream, times the number of
- * streams; the shorter ones begin again.
- */
+/** What a run depends on of the data. Of a partition: its longest stream, times the number of streams. */
 export interface RunData {
-  /** Samples of one pass, holdout not counted. */
+  /** Samples of a pass, without those held out. */
   readonly samples: number;
-  /** Sequences that they make: as many, or fewer when packed. */
+  /** Sequences of these samples; fewer if packed. */
   readonly sequences: number;
 }
 
-/** What is trained, as text: of the whole run, or undefined for a partition, whose streams say it. */
+/** The selection of the whole run; undefined for a partition, whose streams have their own. */
 export function trainedSelection(run: Run): string | undefined {
   if (run.partition) return undefined;
   return run.train ?? (run.method === "lora" ? "layers" : "all");
