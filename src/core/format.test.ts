@@ -1,8 +1,8 @@
-// Quantities as text: one rounding for one value, however it was added up.
+// Quantities as text.
 import { expect, it } from "vitest";
 import { formatBytes, formatFixed, formatPercent, formatShare, parseBytes } from "./format.js";
 
-it("prints means that differ in their last bits alike", () => {
+it("prints means that differ only in their last bits equally", () => {
   const below = 0.3125 - Number.EPSILON / 4;
   expect((100 * below).toFixed(1)).toBe("31.2");
   expect([0.3125, below, 0.3125 + Number.EPSILON / 4].map(formatShare)).toEqual(["31.3", "31.3", "31.3"]);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { findLanguage, LANGUAGES, requireLanguage } from "./languages.js";
 
 describe("languages", () => {
-  it("go by every code, without case", () => {
+  it("are found by every code, ignoring case", () => {
     for (const code of ["sw", "swh", "swh_Latn", "swa", "SWH-latn", "Swahili"])
       expect(findLanguage(code)?.code).toBe("swh_Latn");
     expect(findLanguage("zho")?.code).toBe("zho_Hans");

@@ -14,7 +14,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 describe("the lock", () => {
   const lockFile = () => join(folder, LOCK_FILE);
 
-  it("keeps a second runner out until the first lets go", async () => {
+  it("excludes a second process until it is released", async () => {
     const lock = await takeLock(folder);
     await expect(takeLock(folder)).rejects.toThrow(/is locked by process \d+ on .*delete/);
     await expect(requireUnlocked(folder)).rejects.toThrow(/is locked by process \d+ on .*delete/);
@@ -23,7 +23,7 @@ describe("the lock", () => {
     await (await takeLock(folder)).release();
   });
 
-  it("is taken from a process that is gone, or whose number another has now", async () => {
+  it("is abandoned if its process is gone, or another has its id", async () => {
     const { pid } = process;
     writeFileSync(lockFile(), JSON.stringify({ host: hostname(), pid: 2 ** 22 + 1, born: "1" })); // past Linux's largest
     await (await takeLock(folder)).release();
@@ -31,7 +31,7 @@ describe("the lock", () => {
     await (await takeLock(folder)).release();
   });
 
-  it("waits long for a runner on another machine", async () => {
+  it("of another machine is abandoned after a long silence", async () => {
     writeFileSync(lockFile(), JSON.stringify({ host: "elsewhere", pid: 1, born: "1" }));
     await expect(takeLock(folder)).rejects.toThrow(/process 1 on elsewhere, last seen/);
     const old = Date.now() / 1000 - 400;
@@ -39,7 +39,7 @@ describe("the lock", () => {
     await (await takeLock(folder)).release();
   });
 
-  it("waits as long for one whose number counts in another namespace or boot", async () => {
+  it("of another namespace or boot is abandoned after a long silence", async () => {
     writeFileSync(lockFile(), JSON.stringify({ host: hostname(), pid: 2 ** 22 + 1, born: "1", space: "another" }));
     await expect(takeLock(folder)).rejects.toThrow(/is locked by process 4194305/);
     const old = Date.now() / 1000 - 400;
@@ -47,7 +47,7 @@ describe("the lock", () => {
     await (await takeLock(folder)).release();
   });
 
-  it("waits a little for a runner that is just writing it", async () => {
+  it("that is being written is abandoned after a short silence", async () => {
     writeFileSync(lockFile(), '{"host":');
     await expect(takeLock(folder)).rejects.toThrow("has just started");
     const old = Date.now() / 1000 - 60;
@@ -55,7 +55,7 @@ describe("the lock", () => {
     await (await takeLock(folder)).release();
   });
 
-  it("does not remove its successor's", async () => {
+  it("is not removed by a process that lost it", async () => {
     const lock = await takeLock(folder);
     writeFileSync(lockFile(), "somebody else's");
     await lock.release();

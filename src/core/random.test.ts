@@ -5,7 +5,7 @@ import { Random } from "./random.js";
 const draw = <T>(count: number, one: () => T): T[] => Array.from({ length: count }, one);
 
 describe("Random", () => {
-  it("gives the published numbers", () => {
+  it("has the published numbers", () => {
     // From the authors' C program, as in the tests of the Rust crate rand_xoshiro (src/xoshiro128starstar.rs).
     const random = new Random([1, 2, 3, 4]);
     expect(draw(10, () => random.next())).toEqual([
@@ -14,13 +14,13 @@ describe("Random", () => {
     expect(() => new Random([0, 0, 0, 0])).toThrow("cannot be zero");
   });
 
-  it("depends on seed and label alone", () => {
+  it("depends only on seed and label", () => {
     const first = Random.of(7, "corpus").next();
     expect(Random.of(7, "corpus").next()).toBe(first);
     expect(new Set([first, Random.of(8, "corpus").next(), Random.of(7, "weights").next()]).size).toBe(3);
   });
 
-  it("draws evenly", () => {
+  it("is uniform", () => {
     const random = Random.of(1, "even");
     const faces = draw(60_000, () => random.below(6));
     // Chi squared with 5 degrees of freedom is under 20.5 in 999 of 1,000 cases.
@@ -42,7 +42,7 @@ describe("Random", () => {
     expect(Math.abs(mean(4) - 3)).toBeLessThan((5 * Math.sqrt(96)) / 200);
   });
 
-  it("shuffles without losing anything", () => {
+  it("shuffles and samples without losing items", () => {
     const random = Random.of(1, "shuffle");
     const items = draw(50, () => 0).map((_, i) => i);
     const shuffled = random.shuffle([...items]);

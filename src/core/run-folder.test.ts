@@ -1,14 +1,5 @@
-// Folders that appear whole: what a reader can find at any moment, whatever happens to the writer.
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+// Atomic folders: what a reader finds at any moment, whatever happens to the writer.
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -31,12 +22,12 @@ const fill = (text: string) => async (partial: string) => {
 const content = () => readFileSync(join(out, "inner", "file"), "utf8");
 
 describe("writeFolder", () => {
-  it("leaves the folder alone, without lock or leftovers", async () => {
+  it("leaves nothing but the folder", async () => {
     await writeFolder(out, "the test", fill("one"));
     expect([readdirSync(home), readdirSync(out), content()]).toEqual([["out"], ["inner"], "one"]);
   });
 
-  it("replaces an earlier folder only when told to", async () => {
+  it("replaces an earlier folder only with replace", async () => {
     await writeFolder(out, "the test", fill("one"));
     await expect(writeFolder(out, "the test", fill("two"))).rejects.toThrow(/out was created by another program/);
     expect(content()).toBe("one");
@@ -57,7 +48,7 @@ describe("writeFolder", () => {
     expect([readdirSync(home), content()]).toEqual([["out"], "one"]);
   });
 
-  it("starts over from what a kill left, and waits for nobody that is gone", async () => {
+  it("starts over after a kill, once the lock is removed", async () => {
     mkdirSync(`${out}.layergraft-partial`);
     writeFileSync(join(`${out}.layergraft-partial`, "half"), "");
     writeFileSync(join(`${out}.layergraft-partial`, ".layergraft-lock"), '{"host":"gone","pid":1,"born":"1"}');
@@ -67,17 +58,17 @@ describe("writeFolder", () => {
     expect([readdirSync(home), readdirSync(out)]).toEqual([["out"], ["inner"]]);
   });
 
-  it("keeps the permissions of what it holds", async () => {
+  it("keeps the permissions of its files", async () => {
     await writeFolder(out, "the test", async (partial) => {
       writeFileSync(join(partial, "run.sh"), "");
       chmodSync(join(partial, "run.sh"), 0o500);
     });
-    expect(existsSync(join(out, "run.sh"))).toBe(true);
+    expect(statSync(join(out, "run.sh")).mode & 0o777).toBe(0o500);
   });
 });
 
 describe("RunFolder", () => {
-  it("keeps what an earlier run left only to resume, without half-written files", async () => {
+  it("keeps the files of an earlier run only to resume, without half-written ones", async () => {
     const folder = new RunFolder(out);
     await folder.open();
     writeFileSync(join(folder.partial, "done"), "1");
@@ -92,7 +83,7 @@ describe("RunFolder", () => {
     expect(readdirSync(home)).toEqual([]);
   });
 
-  it("removes the run's own files from what it commits", async () => {
+  it("removes the run's own files on commit", async () => {
     const folder = new RunFolder(out);
     await folder.open();
     writeFileSync(join(folder.partial, ".layergraft-run.json"), "{}");
@@ -109,7 +100,7 @@ describe("RunFolder", () => {
     expect([readdirSync(home), readdirSync(out)]).toEqual([["out"], ["old"]]);
   });
 
-  it("is filled by one run at a time", async () => {
+  it("is written by one run at a time", async () => {
     const folder = new RunFolder(out);
     await folder.open();
     await expect(new RunFolder(out).open({ resume: true })).rejects.toThrow(/out\.partial is locked by/);

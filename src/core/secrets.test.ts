@@ -1,10 +1,10 @@
-// Secrets are found in whatever simple encoding a server gives them back.
+// Secrets are removed in every simple encoding in which a server may return them.
 import { expect, it } from "vitest";
 import { redactor } from "./secrets.js";
 
 const KEY = "sk-/Zo+9.secret$key";
 
-it("takes a secret out in every simple encoding", () => {
+it("removes a secret in every simple encoding", () => {
   const redact = redactor([undefined, KEY]);
   for (const around of ["", "a", "ab", "Bearer ", "user:"]) {
     const base64 = Buffer.from(`${around}${KEY} and more`).toString("base64");
@@ -19,6 +19,6 @@ it("takes a secret out in every simple encoding", () => {
   expect(redact("sk-/Zo+9_secret$key")).toBe("sk-/Zo+9_secret$key");
 });
 
-it("leaves words alone that servers without keys are given as one", () => {
+it("keeps the placeholders of servers without keys", () => {
   expect(redactor(["EMPTY"])("the set is empty")).toBe("the set is empty");
 });

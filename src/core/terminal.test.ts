@@ -1,9 +1,9 @@
-// What reaches a terminal of what strangers wrote.
+// Foreign text on a terminal.
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { visible } from "./terminal.js";
 
-it("shows what would steer a terminal, and leaves text and our colors alone", () => {
+it("shows control characters, and keeps text and our colors", () => {
   expect(visible("\u001b[2J\u001b]0;title\u0007\u009b1A\u007f\rover")).toBe("␛[2J␛]0;title␇\\u009b1A␡␍over");
   expect(visible("a\u202egnp.exe")).toBe("a\\u202egnp.exe");
   const kept = "Jibu ni 5.\n\t\u001b[1mউত্তর\u001b[22m 👩‍🏫\u001b[48;2;1;22;255;30m\r\n";
@@ -12,7 +12,7 @@ it("shows what would steer a terminal, and leaves text and our colors alone", ()
   expect(visible("\u001b[8mhidden\u001b[5mblink", { styles: true })).toBe("␛[8mhidden␛[5mblink");
 });
 
-it("leaves no control character in any text, and is done in one pass", () => {
+it("leaves no control character in any text, and is idempotent", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), (text) => {
       const shown = visible(text, { styles: true });

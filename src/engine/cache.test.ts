@@ -65,7 +65,7 @@ function append(cache: KeyValueCache, tokens: readonly (readonly number[])[]): v
   );
 }
 
-it("holds what was appended to each row, through any coming and going", () => {
+it("has what was appended to each row, after any additions and removals", () => {
   const row = fc.array(fc.integer({ min: 1, max: 999 }), { maxLength: 30 });
   const step = fc.oneof(
     fc.record({ kind: fc.constant("add" as const) }),

@@ -61,7 +61,7 @@ describe.each(["llama", "gemma3"])("%s", (name) => {
     engine = await open(golden(name).folder);
   });
 
-  it("answers prompts of unequal length together as one by one, whatever ends when", async () => {
+  it("answers prompts of unequal lengths in a batch as one by one", async () => {
     const prompts = texts(13, 40, name);
     // Tokens that end answers make rows free at different times.
     for (const stopIds of [[], [4, 5, 6, 7]]) {
@@ -72,7 +72,7 @@ describe.each(["llama", "gemma3"])("%s", (name) => {
     }
   });
 
-  it("computes a beginning that texts share once, to the same end", async () => {
+  it("computes a common prefix once, with the same results", async () => {
     const beginning = Array.from({ length: 21 }, (_, i) => 3 + ((7 * i) % 17));
     const prompts = texts(5, 9, `${name} shared`).map((text) => [...beginning, ...text]);
     // One is the beginning of another, and two are the same.
@@ -116,7 +116,7 @@ describe("texts of one batch", () => {
   // A model that answers BAD, or what fills short rows, would spoil its own text, not another's.
   const stopIds = [BAD, PADDING];
 
-  it("are not changed by one that is not a number, nor by what fills short rows", async () => {
+  it("are not affected by NaN in another text or by padding", async () => {
     const engine = await open(changed("llama", [BAD, PADDING]));
     const sound = await open(golden("llama").folder);
     const options = { ...GREEDY, stopIds, batch: 4 };
@@ -134,7 +134,7 @@ describe("texts of one batch", () => {
     expect(scores[mixed.indexOf(spoiled[1] as number[])]?.at(-1)).toBeNaN();
   });
 
-  it("end where the model's scores are not numbers, and none is taken for an answer", async () => {
+  it("end as invalid where the model's scores are not numbers", async () => {
     const engine = await open(changed("llama", [BAD]));
     const mixed = [clean[0] ?? [], ...spoiled];
     for (const temperature of [0, 0.8]) {
@@ -146,7 +146,7 @@ describe("texts of one batch", () => {
     expect(score).toMatchObject({ logprob: Number.NaN, greedy: false });
   });
 
-  it("are not changed by those of earlier calls", async () => {
+  it("are not affected by earlier calls", async () => {
     const engine = await open(changed("llama", [BAD]));
     const first = await engine.generate(clean, { ...GREEDY, stopIds });
     await engine.generate(spoiled, { ...GREEDY, stopIds });
@@ -164,7 +164,7 @@ describe("the end of an answer", () => {
     engine = await open(folder);
   });
 
-  it("is where no more tokens are allowed; for none, nothing is computed", async () => {
+  it("is at maxNewTokens; for 0, nothing is computed", async () => {
     expect(await engine.generate([prompt, prompt], { maxNewTokens: 0 })).toEqual(
       Array(2).fill({ ids: [], text: "", finish: "length" }),
     );
@@ -172,7 +172,7 @@ describe("the end of an answer", () => {
     expect(one).toEqual({ ids: answer.slice(0, 1), text: "", finish: "length" });
   });
 
-  it("is where a token ends answers, which does not belong to it", async () => {
+  it("is before a token that ends answers", async () => {
     const stop = answer[3] as number;
     const at = answer.indexOf(stop);
     const told: unknown[] = [];
@@ -185,7 +185,7 @@ describe("the end of an answer", () => {
     expect(told).toEqual([[0, found]]);
   });
 
-  it("is by default at the tokens that the configuration names", async () => {
+  it("is by default at the EOS tokens of the configuration", async () => {
     const ending = changed("llama", [], { eos_token_id: [answer[2], 17] });
     const [found] = await (await open(ending)).generate([prompt], { maxNewTokens: 8 });
     expect(found?.ids).toEqual(answer.slice(0, answer.indexOf(answer[2] as number)));
@@ -195,7 +195,7 @@ describe("the end of an answer", () => {
     ]);
   });
 
-  it("is where the context is full", async () => {
+  it("is at the end of the context", async () => {
     const small = await open(changed("llama", [], { max_position_embeddings: prompt.length + 3 }));
     // The rotation of this case does not depend on it.
     expect(await small.generate([prompt], { maxNewTokens: 8, stopIds: [] })).toEqual([
@@ -215,7 +215,7 @@ describe("the end of an answer", () => {
     await expect(small.topNext([[...full, 3]], { count: 1 })).rejects.toThrow(/16 tokens/);
   });
 
-  it("is a rejection where the signal fires, and the engine answers on", async () => {
+  it("is a CancelledError when the signal fires, and the engine still works", async () => {
     const controller = new AbortController();
     const done: number[] = [];
     const prompts = [prompt, ...texts(20, 30, "cancelled")];
@@ -242,7 +242,7 @@ describe("the end of an answer", () => {
   });
 });
 
-describe("chance", () => {
+describe("sampling", () => {
   let engine: Engine;
   beforeAll(async () => {
     engine = await open(golden("llama").folder);
@@ -251,7 +251,7 @@ describe("chance", () => {
   const sample = (options: Partial<GenerateOptions>) =>
     engine.generate(prompts, { maxNewTokens: 12, stopIds: [2], temperature: 1.3, ...options });
 
-  it("is the same for the same seed, however many are answered at once, and another for another", async () => {
+  it("depends on the seed, and not on the batch", async () => {
     const first = await sample({ seed: 5 });
     for (const batch of [1, 2, 5, 64]) expect(await sample({ seed: 5, batch })).toEqual(first);
     expect(await sample({ seed: 6 })).not.toEqual(first);
@@ -267,7 +267,7 @@ describe("chance", () => {
     expect(a?.ids).not.toEqual(b?.ids);
   });
 
-  it("is none at temperature 0 and for the one most likely token", async () => {
+  it("is greedy at temperature 0 and with top-k 1", async () => {
     const greedy = await sample({ temperature: 0, seed: 1 });
     expect(await sample({ temperature: 0, seed: 2 })).toEqual(greedy);
     expect(await sample({ topK: 1, seed: 3 })).toEqual(greedy);
@@ -276,13 +276,13 @@ describe("chance", () => {
   });
 });
 
-describe("what cannot be", () => {
+describe("invalid calls", () => {
   let engine: Engine;
   beforeAll(async () => {
     engine = await open(golden("qwen2").folder);
   });
 
-  it("answers and scores nothing where nothing is asked", async () => {
+  it("returns nothing for no prompts", async () => {
     expect(await engine.generate([], GREEDY)).toEqual([]);
     expect(await engine.score([])).toEqual([]);
     expect(await engine.score([[], [3]])).toEqual([[], []]);
@@ -298,7 +298,7 @@ describe("what cannot be", () => {
     ).toEqual([{ logprob: 0, tokens: [], greedy: true }, some]);
   });
 
-  it("refuses texts that it cannot read, and says why", async () => {
+  it("refuses invalid tokens, naming them", async () => {
     const usage = (message: RegExp) =>
       expect.objectContaining({ code: "usage", message: expect.stringMatching(message) });
     await expect(engine.generate([[3], []], GREEDY)).rejects.toEqual(
@@ -333,7 +333,7 @@ describe("what cannot be", () => {
     );
   });
 
-  it("says that it has no tokenizer where text is wanted", async () => {
+  it("reports a missing tokenizer where text is needed", async () => {
     for (const options of [{ stop: ["x"] }, { onText: () => undefined }]) {
       await expect(engine.generate([[3]], { ...GREEDY, ...options })).rejects.toThrow(/qwen2 has no tokenizer\.json/);
     }
@@ -341,7 +341,7 @@ describe("what cannot be", () => {
     expect(await engine.chatTemplate()).toBeUndefined();
   });
 
-  it("is closed once, and then answers nothing", async () => {
+  it("refuses calls after close", async () => {
     const closed = await open(golden("qwen2").folder);
     await closed.close();
     await closed.close();

@@ -53,7 +53,7 @@ describe.each(allGoldens())("$name", (expected: Golden) => {
     }
   });
 
-  it("answers as transformers, alone and batched", async () => {
+  it("generates as transformers, alone and batched", async () => {
     const maxNewTokens = greedy[0]?.length ?? 0;
     const prompts = rows.slice(0, greedy.length);
     for (const batch of [1, 2]) {
@@ -63,7 +63,7 @@ describe.each(allGoldens())("$name", (expected: Golden) => {
     }
   });
 
-  it("scores as the logits of transformers say", async () => {
+  it("has the log-probabilities of transformers", async () => {
     const wanted = rows.map((text, row) =>
       text.slice(1).map((id, at) => logSoftmax([...(logits[row]?.[at] ?? [])])[id] as number),
     );
@@ -91,7 +91,7 @@ describe.each(allGoldens())("$name", (expected: Golden) => {
     expect(sure?.greedy).toBe(true);
   });
 
-  it("knows what comes next", async () => {
+  it("has the most likely next tokens of transformers", async () => {
     const count = engine.vocabularySize;
     const found = await engine.topNext(rows, { count });
     for (const [row, next] of found.entries()) {
@@ -118,7 +118,7 @@ describe("frequencies that depend on the length (LongRoPE)", () => {
   const { rows, short, logits, folder } = golden("phi3-longrope");
   const ABOVE = 8; // original_max_position_embeddings of this case
 
-  it("turn short texts otherwise than long ones, of one batch, too", async () => {
+  it("differ between short and long texts, also in one batch", async () => {
     const engine = await openEngine(folder, { threads: 1 });
     const [long = []] = rows;
     const brief = long.slice(0, short?.length);
@@ -132,7 +132,7 @@ describe("frequencies that depend on the length (LongRoPE)", () => {
     await engine.close();
   });
 
-  it("turn all positions anew where an answer grows beyond the limit: each token is as after one pass over all", async () => {
+  it("are recomputed for all positions where an answer grows beyond the limit", async () => {
     const engine = await openEngine(folder, { threads: 1 });
     const text = rows[0]?.slice(0, 6) ?? [];
     const [answer] = await engine.generate([text], { maxNewTokens: 10, stopIds: [] });

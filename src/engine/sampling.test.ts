@@ -41,8 +41,8 @@ const logitsOf = fc
   )
   .map((list) => Float32Array.from(list));
 
-describe("drawing", () => {
-  it("takes each token as often as its probability says, within temperature, top-k and top-p", () => {
+describe("sampling", () => {
+  it("has the probabilities of temperature, top-k and top-p", () => {
     const options = fc.record(
       {
         temperature: fc.constantFrom(0, 0.3, 1, 2.5),
@@ -65,7 +65,7 @@ describe("drawing", () => {
     );
   });
 
-  it("keeps the token that crosses the line of top-p, and of equal ones those with the smaller ids", () => {
+  it("keeps the token that reaches top-p, and the smaller ids of equal tokens", () => {
     const logits = Float32Array.from([0.1, 0.2, 0.2, 0.1, 0.2, 0.2], Math.log);
     expect([...draws(logits, { temperature: 1, topP: 0.5 }, 90).keys()].sort()).toEqual([1, 2, 4]);
     expect([...draws(logits, { temperature: 1, topP: 0.3 }, 90).keys()].sort()).toEqual([1, 2]);
@@ -75,7 +75,7 @@ describe("drawing", () => {
     expect([...draws(logits, { temperature: 1, topK: 3, topP: 0.5 }, 90).keys()].sort()).toEqual([1, 2]);
   });
 
-  it("gives a token whatever the numbers are, and none where one is not a number", () => {
+  it("returns a token for any numbers, and none for NaN", () => {
     for (const value of [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY, 0]) {
       for (const options of [{}, { temperature: 1 }, { temperature: 1, topK: 2 }, { temperature: 0.5, topP: 0.5 }]) {
         const id = sampleToken(new Float32Array(5).fill(value), options, { float: () => 0.3 });
@@ -93,7 +93,7 @@ describe("drawing", () => {
 });
 
 describe("the most likely tokens", () => {
-  it("are the largest logits, in order, of equal ones the smaller ids first", () => {
+  it("are the largest logits in order, with smaller ids first among equal ones", () => {
     fc.assert(
       fc.property(logitsOf, fc.integer({ min: 1, max: 100 }), (logits, count) => {
         const order = [...logits.keys()].sort((a, b) => (logits[b] as number) - (logits[a] as number) || a - b);
@@ -103,7 +103,7 @@ describe("the most likely tokens", () => {
     expect(mostLikely(Float32Array.of(1, Number.NaN, Number.NEGATIVE_INFINITY, 2), 4)).toEqual([3, 0, 1, 2]);
   });
 
-  it("have log-probabilities of all, not of those shown", () => {
+  it("have log-probabilities over the whole vocabulary", () => {
     const logits = Float32Array.from([0.5, 0.125, 0.375], Math.log);
     const [first, second, ...rest] = topLogprobs(logits, 2);
     expect(rest).toEqual([]);

@@ -68,8 +68,8 @@ function withHint(problem: Problem, fields: readonly SchemaField[]): Problem {
   const elsewhere = places.filter(({ leaf }) => leaf === unknown).map(({ parent }) => parent);
   const named = [...new Set(elsewhere.map((keys) => keys.join(".").replaceAll(".[]", "[]") || "the top"))].slice(0, 2);
   if (named.length > 0) return { ...problem, message: `${message}; it belongs under ${named.join(" or ")}` };
-  const beside = didYouMean(unknown, leavesOf(places.filter(({ parent }) => isAt(path, parent))));
-  return { ...problem, message: `${message}${beside || didYouMean(unknown, leavesOf(places))}` };
+  const sibling = didYouMean(unknown, leavesOf(places.filter(({ parent }) => isAt(path, parent))));
+  return { ...problem, message: `${message}${sibling || didYouMean(unknown, leavesOf(places))}` };
 }
 
 /** Whether a field's keys match a path. */

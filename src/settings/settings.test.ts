@@ -35,7 +35,7 @@ describe("checkSchema", () => {
     expect(problemsOf(value)[0]).toBe(message);
   });
 
-  it("names the field that was meant, in entries and named entries too, or where a field belongs", () => {
+  it("suggests the field that was meant, or where a field belongs", () => {
     expect(problemsOf({ name: "a", stepps: 1 })).toEqual(['unknown field "stepps"; did you mean steps?']);
     expect(problemsOf({ name: "a", parts: { x: { size: "small", sizes: 1 } } })).toEqual([
       'parts.x: unknown field "sizes"; did you mean size?',
@@ -75,7 +75,7 @@ describe("settings", () => {
     );
   });
 
-  it("given as a value that contains itself are refused", () => {
+  it("refuse a value that contains itself", () => {
     const endless: Record<string, unknown> = { name: "a" };
     endless.inner = endless;
     expect(() => checkSettings(endless, kind)).toThrow("the test nests more than 100 levels deep, or contains itself");
@@ -105,7 +105,7 @@ describe("schemaFields", () => {
     ]);
   });
 
-  it("shows what is also written shorter", () => {
+  it("shows shorter forms", () => {
     const short = writtenAs(
       z.preprocess((value) => (typeof value === "string" ? { name: value } : value), schema),
       () => ({ anyOf: [{ type: "string" }, jsonSchemaOf(schema)] }),

@@ -1,4 +1,4 @@
-// Work that ends in time, that fails, and that would never end. text/hostile.test.ts has what takes all memory.
+// Calls that return, fail, or never end. engine/text/hostile.test.ts has calls that exhaust memory.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createRequire } from "node:module";
@@ -7,24 +7,24 @@ import { GuardError, guarded } from "./index.js";
 
 const call = guarded<typeof import("./patterns.js")>("#guarded-patterns");
 
-it("gives what the function gives, and its errors", () => {
+it("returns results and errors of functions", () => {
   expect(call("test", ["^a+$", "", "aaa"])).toBe(true);
   expect(call("lastMatch", ["a(b)?", "gu", "ab a"])).toEqual(["a", undefined]);
   expect(() => call("test", ["(", "", ""])).toThrow(SyntaxError);
 });
 
-it("ends what takes too long, and works on", () => {
+it("ends a call that takes too long, and runs the next", () => {
   expect(() => call("test", ["^(a+)+$", "", `${"a".repeat(60)}!`], 0.2)).toThrow(
     new GuardError("took longer than 0.2 s"),
   );
   expect(call("test", ["a", "", "a"])).toBe(true);
 });
 
-/** Whether a process runs; what nobody has waited for yet does not. */
+/** Whether a process runs; a zombie does not. */
 const isAlive = (pid: number): boolean =>
   /^[^Z]/.test(spawnSync("ps", ["-o", "stat=", "-p", String(pid)], { encoding: "utf8" }).stdout.trim());
 
-it("ends with its caller, even while it works", async () => {
+it("ends with its caller, even during a call", async () => {
   const script = `
     import { fork } from "node:child_process";
     const options = { execArgv: [], serialization: "advanced", stdio: ["ignore", "ignore", "ignore", "ipc"] };

@@ -68,7 +68,7 @@ function bind(one: Case, extents: Record<string, number>, seed: number) {
   return { bound, flowing, still, result: one.build(bound.graph, operands) };
 }
 
-it("is asked of every operation", () => {
+it("are tested for every operation", () => {
   expect(Object.keys(CASES).sort()).toEqual([...OPERATIONS.keys()].sort());
 });
 
@@ -91,7 +91,7 @@ describe("the vector-Jacobian product of", () => {
   }
 });
 
-describe("nothing flows through", () => {
+describe("no gradient flows through", () => {
   for (const name of STEPS) {
     it(name, () => {
       const property = fc.property(casesOf(name), sizes, fc.nat(), (one, extents, seed) => {
@@ -174,7 +174,7 @@ interface Planned {
 
 // Seven steps are steeper than one: each may multiply the third derivative, and with it the error of the difference, by
 // ten or so. A rule that is wrong is wrong by its own size.
-it("holds for compositions whose parts are shared, once and twice", () => {
+it("are right for compositions with shared parts, to second order", () => {
   const plans = fc.gen().map((generator): Planned[] => {
     const choose = new Choose(generator);
     return Array.from({ length: choose.number(2, 7) }, () => ({

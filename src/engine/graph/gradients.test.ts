@@ -29,7 +29,7 @@ describe("a gradient", () => {
     expect(gradientOf(graph.mul(graph.reshape(x, ["n", 1]), x))).toEqual([2, 2]); // (a + b)^2, and a + b = 1
   });
 
-  it("of a tensor by itself is 1, also where the tensor is an input", () => {
+  it("of a tensor by itself is 1", () => {
     const graph = new Graph();
     const x = graph.input("x", "f32", []);
     const y = graph.exp(x);
@@ -40,7 +40,7 @@ describe("a gradient", () => {
     );
   });
 
-  it("is there for tensors in the middle, and asked for twice is the same", () => {
+  it("exists for intermediate tensors", () => {
     const graph = new Graph();
     const x = graph.input("x", "f32", ["n"]);
     const middle = graph.tanh(x);
@@ -53,7 +53,7 @@ describe("a gradient", () => {
     expect(found[1]?.data[0]).toBeCloseTo(2 * t * (1 - t * t), 14);
   });
 
-  it("is undefined for what the scalar does not depend on", () => {
+  it("is undefined for tensors that the scalar does not depend on", () => {
     const graph = new Graph();
     const x = graph.input("x", "f32", ["n"]);
     const y = graph.input("y", "f32", ["n"]);
@@ -68,7 +68,7 @@ describe("a gradient", () => {
     expect(gradients(graph, steps, [x, y])).toEqual([undefined, undefined]);
   });
 
-  it("is one of a number only", () => {
+  it("needs a scalar", () => {
     const graph = new Graph();
     const x = graph.input("x", "f32", [1]);
     expect(() => gradients(graph, x, [x])).toThrow("gradients: takes a scalar (f32[1])");
@@ -76,7 +76,7 @@ describe("a gradient", () => {
     expect(() => gradients(graph, count, [x])).toThrow("gradients: takes a scalar (i64[])");
   });
 
-  it("does not go through the tables of a rotation", () => {
+  it("does not exist for the tables of a rotation", () => {
     const graph = new Graph();
     const x = graph.input("x", "f32", [1, 1, 2, 2]);
     const table = graph.input("table", "f32", [2, 1]);
@@ -85,7 +85,7 @@ describe("a gradient", () => {
     expect(() => gradients(graph, loss, [table])).toThrow("rope: its tables are constants; they have no gradient");
   });
 
-  it("stays finite where only what was not chosen is not", () => {
+  it("is finite where only the branch not taken is infinite", () => {
     const graph = new Graph();
     const x = graph.input("x", "f32", ["n"]);
     const safe = graph.where(
@@ -99,7 +99,7 @@ describe("a gradient", () => {
     );
   });
 
-  it("keeps its digits far from zero", () => {
+  it("is precise far from zero", () => {
     const graph = new Graph();
     const x = graph.input("x", "f32", ["n"]);
     const at = vector(-1e17, -800, 30, 1e4, 1e17);
@@ -170,7 +170,7 @@ const weightsOf = ({ graph, weights }: Decoder, ofLayer = "") =>
   [...weights.keys()].filter((name) => name.startsWith(ofLayer)).map((name) => graph.inputs.get(name) as Node);
 
 describe("derivatives of a decoder", () => {
-  it("are those of differences, by every weight", () => {
+  it("match finite differences for every weight", () => {
     const decoder = buildDecoder(specOf(1));
     const loss = lossOf(decoder);
     const random = Random.of(1, "decoder");
@@ -204,7 +204,7 @@ describe("derivatives of a decoder", () => {
     );
   });
 
-  it("by the top layer cost the same, however many layers are below", () => {
+  it("of the top layer cost the same for any number of layers below", () => {
     const costs = [1, 2, 5].map((layers) => {
       const decoder = buildDecoder(specOf(layers, false));
       const loss = lossOf(decoder);
@@ -225,7 +225,7 @@ describe("derivatives of a decoder", () => {
     expect(costs[2]).toEqual(costs[0]);
   });
 
-  it("by all layers cost several times as much", () => {
+  it("of all layers cost several times as much", () => {
     const cost = (ofLayer: string) => {
       const decoder = buildDecoder(specOf(4, false));
       const loss = lossOf(decoder);
@@ -238,7 +238,7 @@ describe("derivatives of a decoder", () => {
     expect(cost("0.")).toBeLessThan(cost(""));
   });
 
-  it("by a feed-forward part leave the attention below it alone", () => {
+  it("of a feed-forward part do not reach the attention below it", () => {
     const decoder = buildDecoder(specOf(2, false));
     const loss = lossOf(decoder);
     const forward = new Set(reachable([loss]));
@@ -284,7 +284,7 @@ describe("rows of a gradient", () => {
   const read = graph.gather(table, ids);
   const total = (x: Node) => graph.sum(graph.mul(x, x), all(x));
 
-  it("are all there is, for an embedding", () => {
+  it("are the whole gradient of an embedding", () => {
     expect(split(total(read))).toEqual({ rows: 1, dense: false });
     expect(split(graph.add(total(read), graph.sum(graph.tanh(graph.gather(table, more)), [0, 1, 2])))).toEqual({
       rows: 2,
@@ -292,20 +292,20 @@ describe("rows of a gradient", () => {
     });
   });
 
-  it("stand beside what is dense, for a table that is the head too", () => {
+  it("come with a dense part for a table that is also the head", () => {
     const logits = graph.matmul(read, table, { transB: true });
     expect(split(graph.sum(graph.crossEntropy(logits, ids), [0]))).toEqual({ rows: 1, dense: true });
     const twice = graph.add(total(logits), graph.add(total(graph.gather(table, more)), total(graph.exp(table))));
     expect(split(twice)).toEqual({ rows: 2, dense: true });
   });
 
-  it("are none, where nothing is gathered or what was gathered from is computed", () => {
+  it("do not exist without gather, or for a computed table", () => {
     expect(split(total(graph.tanh(table)))).toEqual({ rows: 0, dense: true });
     const gradient = gradients(graph, total(graph.gather(graph.tanh(table), ids)), [table])[0] as Node;
     expect(splitRows(graph, gradient)).toEqual({ dense: gradient, rows: [] });
   });
 
-  it("stay where a sum is, if that repeats one of its parts", () => {
+  it("are not separated from a sum that broadcasts", () => {
     const repeated = graph.add(graph.scatterRows(ids, read, 4), graph.input("row", "f32", [2]));
     expect(splitRows(graph, repeated)).toEqual({ dense: repeated, rows: [] });
   });

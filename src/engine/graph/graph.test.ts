@@ -1,4 +1,4 @@
-// The builder: equal nodes are one, what is simplified keeps its value, and what does not fit is refused in words.
+// The builder: equal nodes are shared, simplification keeps values, and operands that do not fit are refused.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Random } from "../../core/random.js";
@@ -58,7 +58,7 @@ describe("equal nodes", () => {
     expect(new Set(different).size).toBe(different.length - 1);
   });
 
-  it("have sizes that are equal, however they are written", () => {
+  it("have equal sizes in any notation", () => {
     const graph = new Graph();
     const x = graph.input("x", "f32", ["time*batch", 3]);
     expect(graph.input("x", "f32", ["batch*time", 3])).toBe(x);
@@ -102,13 +102,13 @@ describe("shapes under broadcasting", () => {
   });
 });
 
-describe("what is simplified", () => {
+describe("simplification", () => {
   const graph = new Graph();
   const x = graph.input("x", "f32", ["batch", 3]);
   const row = graph.input("row", "f32", [3]);
   const block = graph.input("block", "f32", [2, 3, 4]);
 
-  it("is the operand, where nothing changes", () => {
+  it("returns the operand where nothing changes", () => {
     const same: [string, Node][] = [
       ["x + 0", graph.add(x, 0)],
       ["0 + x", graph.add(graph.constant(0), x)],
@@ -131,7 +131,7 @@ describe("what is simplified", () => {
     for (const [what, node] of same) expect([what, node]).toEqual([what, x]);
   });
 
-  it("is one step for two", () => {
+  it("joins two steps", () => {
     expect(graph.mul(graph.mul(x, 2), 3).inputs[0]).toBe(x);
     expect(graph.reshape(graph.reshape(x, ["3*batch"]), [3, "batch"]).inputs[0]).toBe(x);
     const turned = graph.transpose(graph.transpose(block, [1, 2, 0]), [0, 2, 1]);
@@ -140,7 +140,7 @@ describe("what is simplified", () => {
     expect(graph.less(graph.expand(row, ["batch", 3]), x)).toBe(graph.less(row, x));
   });
 
-  it("is not what has another shape or another value", () => {
+  it("keeps shape and value", () => {
     expect(graph.add(row, graph.constant([0, 0, 0, 0, 0, 0], [2, 3])).shape).toEqual([2, 3]);
     expect(graph.mul(graph.constant(1), graph.constant([1], [1])).shape).toEqual([1]);
     expect(graph.mul(row, graph.expand(graph.constant(2), ["batch", 3])).shape).toEqual(["batch", 3]);
@@ -152,7 +152,7 @@ describe("what is simplified", () => {
     expect(evaluate([shrunk], feeds(1e30))[0]?.data[0]).toBeCloseTo(1e-30, 40);
   });
 
-  it("is a constant where all operands are, as float32 holds it", () => {
+  it("folds constants in float32", () => {
     expect(scalar(graph.exp(graph.constant(1)))).toBe(Math.fround(Math.E));
     expect(scalar(graph.sub(1, 3))).toBe(-2);
     expect(scalar(graph.div(1, 3))).toBe(Math.fround(1 / 3));
@@ -170,7 +170,7 @@ interface Both {
   readonly value: Value;
 }
 
-it("keeps its value, whatever was simplified on the way", () => {
+it("keeps the value of random graphs", () => {
   // As nothing but constants is rounded, to 6e-8 of their value, and nothing here takes differences of large numbers.
   const tolerance = 1e-5;
   let simplified = 0;
@@ -236,7 +236,7 @@ it("keeps its value, whatever was simplified on the way", () => {
   expect(simplified).toBeGreaterThan(20);
 });
 
-describe("what does not fit", () => {
+describe("errors", () => {
   const graph = new Graph();
   const float = graph.input("float", "f32", ["batch", 4]);
   const whole = graph.input("whole", "i64", ["batch"]);
@@ -299,7 +299,7 @@ describe("what does not fit", () => {
       () => graph.meanLast(graph.input("v", "f32", ["batch"])),
     ],
     ["softmax: takes a tensor with at least one axis (f32[])", () => graph.softmax(graph.constant(1))],
-    ["reshape: [batch, 5] does not hold as many elements (f32[batch, 4])", () => graph.reshape(float, ["batch", 5])],
+    ["reshape: [batch, 5] has another number of elements (f32[batch, 4])", () => graph.reshape(float, ["batch", 5])],
     ["transpose: [1, 1] is not an order of its axes (f32[batch, 4])", () => graph.transpose(float, [1, 1])],
     ["transpose: [0] is not an order of its axes (f32[batch, 4])", () => graph.transpose(float, [0])],
     ["slice: has no axis 2 (f32[batch, 4])", () => graph.slice(float, 2, 0, 1)],

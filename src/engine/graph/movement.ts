@@ -11,7 +11,7 @@ const reshape: Operation<ShapeAttributes> = {
     requireOperands("reshape", inputs, ANY);
     const [x] = inputs as [Node];
     if (sizeOf(x.shape) !== sizeOf(shape)) {
-      throw new GraphError("reshape", `[${shape.join(", ")}] does not hold as many elements`, inputs);
+      throw new GraphError("reshape", `[${shape.join(", ")}] has another number of elements`, inputs);
     }
     return { dtype: x.dtype, shape };
   },

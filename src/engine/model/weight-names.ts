@@ -63,7 +63,7 @@ export function locateWeights(spec: DecoderSpec, names: Iterable<string>, where:
   return { stored, unused };
 }
 
-/** "lm_head.weight" under the decoder's prefix or a shorter one; beside "model.language_model." it has none. */
+/** "lm_head.weight" under the decoder's prefix or a shorter one; with the prefix "model.language_model.", the head has none. */
 function findHead(name: string, stem: string, there: ReadonlySet<string>): string {
   const parts = stem.split(".").slice(0, -1);
   const places = Array.from({ length: parts.length + 1 }, (_, i) => parts.slice(0, parts.length - i));

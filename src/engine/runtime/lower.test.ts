@@ -57,7 +57,7 @@ async function differences(
   });
 }
 
-it("knows every operation", () => {
+it("has a lowering, a case and a reference for every operation", () => {
   expect(Object.keys(LOWERINGS).sort()).toEqual([...OPERATIONS.keys()].sort());
   expect(Object.keys(CASES).sort()).toEqual([...OPERATIONS.keys()].sort());
   expect(Object.keys(EVALUATIONS).sort()).toEqual([...OPERATIONS.keys()].sort());
@@ -106,7 +106,7 @@ class Together {
   }
 }
 
-describe("operations and their derivatives are those of the reference", () => {
+describe("operations and their derivatives match the reference", () => {
   let products: Together;
   let rest: Together;
   beforeAll(() => {
@@ -118,7 +118,7 @@ describe("operations and their derivatives are those of the reference", () => {
   });
   afterAll(() => Promise.all([products.close(), rest.close()]));
 
-  it("which are all there", () => {
+  it("and all of them are tested", () => {
     const ops = new Set(reachable(Object.values({ ...rest.outputs, ...products.outputs })).map(({ op }) => op));
     expect([...OPERATIONS.keys()].filter((name) => !ops.has(name))).toEqual([]);
   });
@@ -162,7 +162,7 @@ const i64 = (shape: number[], ...values: number[]): TensorValue => {
   return { dtype: "i64", shape, data: BigInt64Array.from(values, BigInt) };
 };
 
-it("numbers that are none, infinite, zero with a sign, or large are treated alike", async () => {
+it("NaN, infinities, -0 and large numbers match the reference", async () => {
   const graph = new Graph();
   const x = graph.input("x", "f32", ["n"]);
   const rows = graph.input("rows", "f32", ["m", 3]);
@@ -210,7 +210,7 @@ it("numbers that are none, infinite, zero with a sign, or large are treated alik
   expect(await compare(outputs, feeds, 2e-7)).toEqual([]);
 });
 
-it("constants, inputs and elements of every type are outputs too", async () => {
+it("constants, inputs and elements of every type can be outputs", async () => {
   const graph = new Graph();
   const feeds: Record<string, TensorValue> = {
     f32: f32([2, 3], 1, -2, 3, 4, -0, 6),
@@ -244,7 +244,7 @@ it("constants, inputs and elements of every type are outputs too", async () => {
 });
 
 describe("a norm and 1 over its root mean square", () => {
-  it("are one node of ONNX where both are wanted, in either order", async () => {
+  it("are one node of ONNX where both are needed, in either order", async () => {
     const feeds = { x: f32([2, 3], 1, -2, 3, 0.5, 0, 0.25), w: f32([3], 1, 2, 0.5) };
     for (const first of ["norm", "inverse"]) {
       const graph = new Graph();
@@ -271,7 +271,7 @@ describe("weights", () => {
     f16: { dtype: "f16", values: bytesOf(Uint16Array.of(0x3c00, 0xc000, 0x3800, 0x4200, 0x3400, 0xbe00)) },
   };
 
-  it("are part of the model, and float32 in what is computed with them", async () => {
+  it("are part of the model, and converted to float32 for computation", async () => {
     const graph = new Graph();
     const ids = graph.input("ids", "i64", ["n"]);
     const outputs: Record<string, Node> = {};
@@ -291,7 +291,7 @@ describe("weights", () => {
     await session.close();
   });
 
-  it("need shapes that are known", () => {
+  it("need fixed shapes", () => {
     const graph = new Graph();
     const weights = new Map([["w", stored.f32 as Weight]]);
     const outputs = { y: graph.neg(graph.input("w", "f32", ["rows", 2])) };
@@ -300,7 +300,7 @@ describe("weights", () => {
 });
 
 describe("sizes", () => {
-  it("are computed from the feeds, sums and products of them too", async () => {
+  it("are computed from the feeds, including sums and products", async () => {
     const graph = new Graph();
     const x = graph.input("x", "f32", ["a", 2]);
     const y = graph.input("y", "f32", ["b", "c"]);
@@ -317,7 +317,7 @@ describe("sizes", () => {
     expect(await compare(outputs, feeds)).toEqual([]);
   });
 
-  it("may be 0 in a shape that is made of others", async () => {
+  it("may be 0 in a computed shape", async () => {
     const graph = new Graph();
     const x = graph.input("x", "f32", ["batch", 2, "2*time", "past"]);
     const y = graph.input("y", "f32", ["batch", "time"]);
@@ -356,7 +356,7 @@ describe("sizes", () => {
     await session.close();
   });
 
-  it("may be 0 where hot vectors are taken away, which are made only if something else reads them", async () => {
+  it("may be 0 where one-hot vectors are subtracted, which are only computed for other readers", async () => {
     const graph = new Graph();
     const [x, one] = [graph.input("x", "f32", ["n", 3]), graph.input("one", "f32", [1, 3])];
     const ids = graph.input("ids", "i64", ["n"]);
@@ -374,7 +374,7 @@ describe("sizes", () => {
     expect([ops({ less: outputs.less }), ops({ wider: outputs.wider })]).toEqual([false, true]);
   });
 
-  it("that no feed has are refused", () => {
+  it("are refused if no feed has them", () => {
     const graph = new Graph();
     const alone = { y: graph.expand(graph.constant(1), ["time"]) };
     expect(() => lowerGraph(alone)).toThrow(new RuntimeError("no feed has the size time, so the model cannot know it"));
@@ -387,7 +387,7 @@ describe("sizes", () => {
   });
 });
 
-it("an operation without a counterpart is refused", () => {
+it("an operation without a lowering is refused", () => {
   const node: Node = { id: 0, op: "fold", inputs: [], attributes: {}, dtype: "f32", shape: [] };
   expect(() => lowerGraph({ y: node })).toThrow(new RuntimeError("the operation fold has no lowering to ONNX"));
 });

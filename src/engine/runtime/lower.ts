@@ -37,7 +37,7 @@ export class Emitter {
   readonly #names = new Map<Node, string>();
   readonly #stored = new Map<Node, string>();
   readonly #once = new Map<string, string>();
-  /** Feeds whose shapes hold symbols. */
+  /** Inputs that are fed, whose shapes may have symbols. */
   readonly #feeds: readonly Node[];
   /** All nodes, for lowerings that compute two at once. */
   readonly nodes: readonly Node[];

@@ -35,7 +35,7 @@ const sum: Lowering = (emitter, { inputs: [x], attributes }) => {
 const reshape: Lowering = (emitter, { inputs: [input], shape }) => {
   const x = input as Node;
   // An unknown size needs no computation where it is 0, which copies the operand's size at that axis, or -1, which is
-  // inferred. -1 cannot be inferred beside a 0 that may mean no elements.
+  // inferred. -1 cannot be inferred next to a 0 that may mean no elements.
   const target = shape.map((dim, axis) => (typeof dim === "number" ? dim : x.shape[axis] === dim ? 0 : -1));
   const inferred = target.filter((size) => size === -1).length;
   if (shape.includes(0) || inferred > 1 || (inferred === 1 && target.includes(0)))

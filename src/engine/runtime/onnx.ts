@@ -35,7 +35,7 @@ export interface ExternalData {
   readonly length: number;
 }
 
-/** An attribute. Plain numbers are integers; floats are written as `{ float: 1 }`, as ONNX tells them apart. */
+/** An attribute. Plain numbers are integers; floats are written as `{ float: 1 }`, as ONNX distinguishes them. */
 export type OnnxAttribute = number | string | readonly number[] | { readonly float: number };
 
 /** AttributeProto.AttributeType */

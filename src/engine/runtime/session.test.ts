@@ -71,12 +71,12 @@ describe("a session", () => {
     });
   });
 
-  it("gives the outputs that were asked for, in any order and number", async () => {
+  it("returns the requested outputs, in any order", async () => {
     expect(Object.keys(await session.run(feeds, ["dropped"]))).toEqual(["dropped"]);
     expect(Object.keys(await session.run(feeds, ["next", "kept"]))).toEqual(["next", "kept"]);
   });
 
-  it("writes outputs to memory of the caller's, and refuses what has another shape", async () => {
+  it("writes outputs to memory of the caller, which must have their shape", async () => {
     const memory = new Float32Array(6).fill(9);
     const into = { kept: { dtype: "f32", shape: [2, 2], data: memory.subarray(1, 5) } } as const;
     const { kept, next } = await session.run(feeds, ["next", "kept"], into);
@@ -98,7 +98,7 @@ describe("a session", () => {
     expect(kept).toEqual(f32([2, 2], [0, 0, 14, 2]));
   });
 
-  it("uses the feeds that it has inputs for, and needs all of them", async () => {
+  it("uses the feeds of its inputs, and needs all of them", async () => {
     const { x, ids } = feeds;
     expect(Object.keys(await session.run({ ...feeds, y: x }, ["next"]))).toEqual(["next"]);
     const problem = (wrong: Record<string, TensorValue>, fetches = ["kept"]) =>
@@ -225,7 +225,7 @@ describe("where ONNX Runtime is missing", () => {
   const refusal = (load: () => unknown) =>
     loadRuntime(async () => load() as never).catch((error: unknown) => error as RuntimeMissingError);
 
-  it("says what to install, and what works without", async () => {
+  it("reports what to install, and what works without it", async () => {
     const require = createRequire(import.meta.url);
     const absent = await refusal(() => require("onnxruntime-that-is-not-there"));
     expect(absent).toBeInstanceOf(RuntimeMissingError);
@@ -236,13 +236,13 @@ describe("where ONNX Runtime is missing", () => {
     );
   });
 
-  it("says for which platforms there are binaries", async () => {
+  it("reports the platforms that have binaries", async () => {
     const require = createRequire(import.meta.url);
     const error = await refusal(() => require("./bin/plan9-mips/onnxruntime_binding.node"));
     expect((error as Error).message).toContain(`no binary for ${process.platform}-${process.arch}`);
   });
 
-  it("says why a binary does not load", async () => {
+  it("reports why a binary does not load", async () => {
     const path = join(folder, "broken.node");
     writeFileSync(path, "not a library");
     const error = await refusal(() => process.dlopen({ exports: {} }, path));

@@ -64,7 +64,7 @@ export async function openSession(model: Uint8Array, options: SessionOptions = {
       intraOpNumThreads: threads,
       interOpNumThreads: 1,
       executionMode: "sequential",
-      // Shapes change from run to run; a plan of memory for each would be kept beside all others.
+      // Shapes change from run to run; a memory plan would be kept for each shape.
       enableMemPattern: false,
       graphOptimizationLevel: "all",
       executionProviders: [...providers],

@@ -51,7 +51,7 @@ describe("decoders", () => {
     }
   });
 
-  it("gives text as soon as it is certain", () => {
+  it("returns text as soon as it is final", () => {
     const given = (part: Part, tokens: string[], cleanUp = false) => {
       const decoder = planDecoder(part, cleanUp)();
       return [...tokens.map((token) => decoder.push(token)), decoder.end()];
@@ -80,7 +80,7 @@ describe("decoders", () => {
 });
 
 describe("stages of text", () => {
-  it("replace and strip whatever the pieces are", () => {
+  it("replace and strip across pieces", () => {
     const whole = "  a .. b  . ' c'  ";
     for (let first = 0; first <= whole.length; first++) {
       for (let second = first; second <= whole.length; second++) {

@@ -33,21 +33,21 @@ describe("chat templates", () => {
     },
   );
 
-  it("has line ends of every kind", () => {
+  it("may have any line ends", () => {
     const source = templates.marks ?? "";
     const [chat] = conversations;
     const windows = makeChatTemplate(source.replaceAll("\n", "\r\n"));
     expect(windows.render(chat ?? [])).toBe(makeChatTemplate(source).render(chat ?? []));
   });
 
-  it("keep blanks where they are told to", () => {
+  it("keep white space at {%+ and +%}", () => {
     const render = (source: string) => makeChatTemplate(source).render([{ role: "user", content: "x" }]);
     // By the documentation of Jinja: a plus keeps what lstrip_blocks and trim_blocks would remove.
     expect(render("a\n  {%+ if true %}\nb\n  {% endif +%}\nc")).toBe("a\n  b\n\nc");
     expect(render("a\n{%+ if true +%}b{% endif %}")).toBe("a\nb");
   });
 
-  it("sees variables of the call, which go before its own, and the time", () => {
+  it("has the variables of the call, which override its own, and the time", () => {
     const chat: ChatMessage[] = [{ role: "user", content: "x" }];
     const render = (source: string, options = {}) =>
       makeChatTemplate(source, { variables: tokens }).render(chat, options);
@@ -63,7 +63,7 @@ describe("chat templates", () => {
     expect(render("{{ '\ufeff x' | trim }}{{ '\u001fa\u0085'.strip() }}{{ missing | trim }}")).toBe("\ufeff xa");
   });
 
-  it("says what is wrong", () => {
+  it("reports errors", () => {
     expect(() => makeChatTemplate("{% if %}", { name: "its template", file: "f" })).toThrow(CheckpointError);
     expect(() => makeChatTemplate("{% if %}", { name: "its template" })).toThrow(/^its template is not valid: /);
     expect(() => makeChatTemplate("x").render([])).toThrow("the chat template needs at least one message");

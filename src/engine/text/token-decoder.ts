@@ -13,7 +13,7 @@ export interface PieceDecoder {
   end(): string;
 }
 
-/** Tokens to tokens; may hold some back. */
+/** Changes tokens; may hold some back. */
 interface TokenStage {
   push(token: string): readonly string[];
   end(): readonly string[];

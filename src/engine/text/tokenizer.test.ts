@@ -29,7 +29,7 @@ describe.each(NAMES)("the %s tokenizer", (name) => {
     }
   });
 
-  it("knows its tokens by id and by name", () => {
+  it("maps ids to tokens and back", () => {
     expect(tokenizer.vocabularySize).toBe(size);
     for (let id = 0; id < size; id++) {
       const token = tokenizer.tokenOf(id);
@@ -45,7 +45,7 @@ describe("byte-level tokenizers", () => {
   const text = fc.string({ unit: "binary", maxLength: 40 });
   const scripts = fc.array(fc.constantFrom(...TEXTS), { maxLength: 6 }).map((texts) => texts.join(""));
 
-  it.each(["llama3", "qwen"])("lose nothing of any text: %s", (name) => {
+  it.each(["llama3", "qwen"])("decode to the encoded text: %s", (name) => {
     const tokenizer = fixture(name);
     fc.assert(
       fc.property(fc.oneof(text, scripts), (some) => {
@@ -99,7 +99,7 @@ describe("a tokenizer made in memory", () => {
   };
   const names = { bos_token: "[BOS]", eos_token: { content: "[EOS]" }, pad_token: "[PAD]" };
 
-  it("needs a model only", () => {
+  it("needs only a model", () => {
     const tokenizer = new JsonTokenizer(words, names);
     expect(tokenizer.encode("two + two[EOS] five")).toEqual([4, 5, 4, 2, 3]);
     expect(tokenizer.decode([1, 4, 5, 4, 2])).toBe("[BOS] two + two [EOS]");
@@ -109,13 +109,13 @@ describe("a tokenizer made in memory", () => {
     expect(tokenizer.decode([])).toBe("");
   });
 
-  it("refuses a text that it has no tokens for", () => {
+  it("refuses a text without tokens for it", () => {
     const tokenizer = new JsonTokenizer({ ...words, model: { type: "WordLevel", vocab: { two: 4 } } });
     expect(tokenizer.encode("two")).toEqual([4]);
     expect(() => tokenizer.encode("two five")).toThrow('has no token for "five" and no unknown token');
   });
 
-  it("reads files of early versions, which do not name their model", () => {
+  it("reads early versions, which do not name their model", () => {
     const { type: _, ...bare } = words.model;
     expect(new JsonTokenizer({ ...words, model: bare }).encode("four")).toEqual([6]);
     const bpe = tokenizerJson("llama3");

@@ -63,7 +63,7 @@ export interface Traits {
   readonly layer?: (index: number) => { readonly [K in "window" | "rope"]?: LayerSpec[K] | undefined };
 }
 
-/** What LlamaConfig of transformers has where config.json says nothing. */
+/** Defaults of LlamaConfig in transformers. */
 export const LLAMA_DEFAULTS = {
   vocab_size: 32_000,
   hidden_size: 4096,

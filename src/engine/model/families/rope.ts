@@ -59,8 +59,8 @@ export function readRopesByLayerType(
   if (nested && !LAYER_TYPES.some((type) => nested.has(type))) {
     fields.refuse("rope_parameters", `has neither ${LAYER_TYPES.join(" nor ")}, the kinds of layers of this family`);
   }
-  const one = (type: LayerType, beside: string, scaling: ConfigFields | undefined) => {
-    const theta = fields.positiveOrNull(beside) ?? thetas[type];
+  const one = (type: LayerType, baseField: string, scaling: ConfigFields | undefined) => {
+    const theta = fields.positiveOrNull(baseField) ?? thetas[type];
     return makeRope(scaling ?? nested?.nested(type), undefined, { ...options, theta });
   };
   return {
