@@ -3,17 +3,13 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseConfig } from "../weights/index.js";
+import { readTensors, type Values } from "./model/fixtures.test-util.js";
 import { type DecoderSpec, readSpec } from "./model/index.js";
 
 const FIXTURES = join(import.meta.dirname, "../../test/fixtures/decoders");
 
 // Further cases of the same layout may lie in a folder that this variable names.
 const MORE = process.env.LAYERGRAFT_GOLDENS;
-
-export interface Array32 {
-  readonly shape: readonly number[];
-  readonly values: readonly number[];
-}
 
 /** What transformers computed of one model. Rows are what is left of the batch without the padding before them. */
 export interface Golden {
@@ -33,7 +29,7 @@ export interface Golden {
   readonly labels: readonly (readonly number[])[];
   readonly loss: number;
   /** The loss's derivative by each parameter. */
-  readonly gradients: ReadonlyMap<string, Array32>;
+  readonly gradients: ReadonlyMap<string, Values>;
   /** Logits of the beginning of the first row alone, where frequencies depend on the length. */
   readonly short: readonly (readonly number[])[] | undefined;
 }
@@ -62,39 +58,10 @@ export function specOf(name: string): DecoderSpec {
   return readSpec(parseConfig(JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>, file));
 }
 
-/** Tensors of a file of float32 and int64. */
-export function readTensors(path: string): Map<string, Array32> {
-  const bytes = readFileSync(path);
-  const start = 8 + Number(bytes.readBigUInt64LE(0));
-  const header = JSON.parse(bytes.toString("utf8", 8, start)) as Record<
-    string,
-    { dtype: string; shape: number[]; data_offsets: [number, number] }
-  >;
-  delete header.__metadata__;
-  return new Map(
-    Object.entries(header).map(
-      ([
-        name,
-        {
-          dtype,
-          shape,
-          data_offsets: [from, to],
-        },
-      ]) => {
-        const data = Uint8Array.from(bytes.subarray(start + from, start + to)).buffer;
-        return [
-          name,
-          { shape, values: dtype === "I64" ? [...new BigInt64Array(data)].map(Number) : [...new Float32Array(data)] },
-        ];
-      },
-    ),
-  );
-}
-
 function readGolden(folder: string): Golden {
   const tensors = readTensors(join(folder, "expected.safetensors"));
   const rowsOf = (name: string): number[][] => {
-    const { shape, values } = tensors.get(name) as Array32;
+    const { shape, values } = tensors.get(name) as Values;
     return split(values, values.length / (shape[0] as number));
   };
   const mask = rowsOf("attention_mask");
@@ -123,7 +90,7 @@ function readGolden(folder: string): Golden {
 }
 
 /** Large cases have it in a file of its own. */
-function lossOf(folder: string, tensors: ReadonlyMap<string, Array32>): number {
+function lossOf(folder: string, tensors: ReadonlyMap<string, Values>): number {
   const stored = tensors.get("loss")?.values[0];
   if (stored !== undefined) return stored;
   return (JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as { loss: number }).loss;

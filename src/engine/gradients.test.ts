@@ -2,8 +2,9 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { readConfig } from "../weights/index.js";
-import { type Array32, allGoldens, type Golden, golden, readTensors } from "./golden.test-util.js";
+import { allGoldens, type Golden, golden } from "./golden.test-util.js";
 import { gradients, reachable } from "./graph/index.js";
+import { readTensors, type Values } from "./model/fixtures.test-util.js";
 import { buildDecoder, type DecoderSpec, FEEDS, locateWeights, readSpec } from "./model/index.js";
 import { RopeTables } from "./rope-tables.js";
 import { lowerGraph, openSession, type TensorValue } from "./runtime/index.js";
@@ -68,7 +69,7 @@ async function weightsOf(folder: string, spec: DecoderSpec, inputs: ReturnType<t
   const { stored } = locateWeights(spec, tensors.keys(), folder);
   return [...inputs].map(([input, { name, shape, rows }]) => {
     const tensor = stored.get(name) ?? "";
-    const { values } = tensors.get(tensor) as Array32;
+    const { values } = tensors.get(tensor) as Values;
     const from = rows ? (values.length / rows.of) * rows.from : 0;
     const count = shape.reduce((a, b) => a * b, 1);
     return { input, tensor, from, value: floats(shape, values.slice(from, from + count)) };

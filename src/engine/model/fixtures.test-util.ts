@@ -1,6 +1,6 @@
 // Reads the tiny decoders of test/fixtures/decoders for tests.
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { type CheckpointConfig, parseConfig } from "../../weights/index.js";
 
 const FOLDER = join(import.meta.dirname, "../../../test/fixtures/decoders");
@@ -12,7 +12,7 @@ export const CASES = readdirSync(FOLDER, { withFileTypes: true }).flatMap((entry
 export const readJson = (name: string): Record<string, unknown> =>
   JSON.parse(readFileSync(join(FOLDER, name), "utf8")) as Record<string, unknown>;
 
-/** A case's configuration, or one that is given, as if it stood in a checkpoint. */
+/** The configuration of a case, or a given one. */
 export const configOf = (json: string | Record<string, unknown>, file = "config.json"): CheckpointConfig =>
   parseConfig(typeof json === "string" ? readJson(join(json, file)) : json, `checkpoint/${file}`);
 
@@ -21,11 +21,9 @@ export interface Values {
   readonly values: readonly number[];
 }
 
-export type Tensors = ReadonlyMap<string, Values>;
-
-/** A whole safetensors file of float32 and int64, by the format's definition. */
-export function readTensors(name: string): Tensors {
-  const bytes = readFileSync(join(FOLDER, name));
+/** A safetensors file of float32 and int64. @param path absolute, or of a fixture */
+export function readTensors(path: string): ReadonlyMap<string, Values> {
+  const bytes = readFileSync(resolve(FOLDER, path));
   const start = 8 + Number(bytes.readBigUInt64LE(0));
   const header = JSON.parse(bytes.toString("utf8", 8, start)) as Record<
     string,

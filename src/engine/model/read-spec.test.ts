@@ -1,71 +1,16 @@
-// Descriptions of the tiny decoders: computed with plain loops they give transformers' logits, so every field that
-// matters there is right; the fields themselves; both layouts of configurations; and what is refused.
+// Specifications of the tiny decoders, both layouts of configurations, and refusals. golden.test.ts compares their logits
+// with those of transformers.
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 import { CheckpointError } from "../../core/errors.js";
 import { LLAMA_DEFAULTS } from "./families/family.js";
 import { FAMILIES } from "./families/index.js";
 import type { DecoderSpec } from "./families/spec.js";
-import { CASES, configOf, readJson, readTensors } from "./fixtures.test-util.js";
+import { CASES, configOf, readJson } from "./fixtures.test-util.js";
 import { readSpec } from "./read-spec.js";
-import { referenceLogits } from "./reference-decoder.test-util.js";
-import { locateWeights } from "./weight-names.js";
 
 const specOf = (name: string, changes: Record<string, unknown> = {}) =>
   readSpec(configOf({ ...readJson(`${name}/config.json`), ...changes }));
-
-/** The rows of a [rows, T, ...] tensor where a [rows, T] mask is 1. */
-function unpadded(values: readonly number[], mask: readonly number[], rows: number, row: number): number[] {
-  const length = mask.length / rows;
-  const width = values.length / mask.length;
-  const kept = mask.slice(row * length, (row + 1) * length).flatMap((on, t) => (on === 1 ? [row * length + t] : []));
-  return kept.flatMap((at) => values.slice(at * width, (at + 1) * width));
-}
-
-function logitsOf(name: string, spec: DecoderSpec): (ids: readonly number[]) => number[] {
-  const tensors = readTensors(`${name}/model.safetensors`);
-  const { stored } = locateWeights(spec, tensors.keys(), name);
-  const weights = (weight: string) => tensors.get(stored.get(weight) ?? "") as { shape: number[]; values: number[] };
-  return (ids) => referenceLogits(spec, weights, ids).flat();
-}
-
-const largestDifference = (a: readonly number[], b: readonly number[]) => {
-  expect(a.length).toBe(b.length);
-  return a.reduce((most, value, i) => Math.max(most, Math.abs(value - (b[i] as number))), 0);
-};
-
-describe("descriptions computed with plain loops", () => {
-  const TOLERANCE = 2e-5; // float32 in transformers against float64 here, logits up to 6
-
-  it.each(CASES)("%s gives the logits of transformers, with padding on the left or without", (name) => {
-    const expected = readTensors(`${name}/expected.safetensors`);
-    const read = (tensor: string) => expected.get(tensor)?.values ?? [];
-    const logits = logitsOf(name, specOf(name));
-    const mask = read("attention_mask");
-    for (const row of [0, 1]) {
-      const ids = unpadded(read("input_ids"), mask, 2, row);
-      expect(largestDifference(logits(ids), unpadded(read("logits"), mask, 2, row))).toBeLessThan(TOLERANCE);
-    }
-  });
-
-  it("phi3-longrope turns short sequences by the short factors", () => {
-    const expected = readTensors("phi3-longrope/expected.safetensors");
-    const ids = expected.get("input_ids")?.values.slice(0, 6) ?? [];
-    const logits = logitsOf("phi3-longrope", specOf("phi3-longrope"))(ids);
-    expect(largestDifference(logits, expected.get("short.logits")?.values ?? [])).toBeLessThan(TOLERANCE);
-  });
-
-  it("the greedy text of gemma3 follows, beyond its window", () => {
-    const expected = readTensors("gemma3/expected.safetensors");
-    const greedy = expected.get("greedy")?.values.slice(0, 20) ?? [];
-    const logits = logitsOf("gemma3", specOf("gemma3"))(greedy.slice(0, 19));
-    const best = Array.from({ length: 19 }, (_, t) => {
-      const row = logits.slice(t * 20, (t + 1) * 20);
-      return row.indexOf(Math.max(...row));
-    });
-    expect(best.slice(11)).toEqual(greedy.slice(12));
-  });
-});
 
 const shapes = (spec: DecoderSpec) => spec.layers.map(({ window, rope }) => [window, rope]);
 const rolesOf = (spec: DecoderSpec) => Object.keys(spec.layers[0]?.weights ?? {});
