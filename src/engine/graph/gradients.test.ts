@@ -2,9 +2,8 @@
 // dense. The rules of single operations are tested in operations/derivatives.test.ts.
 import { describe, expect, it } from "vitest";
 import { Random } from "../../core/random.js";
-import { buildDecoder, type Decoder, type DecoderSpec, FEEDS, ropeCos, ropeSin } from "../model/index.js";
+import { buildDecoder, type Decoder, type DecoderSpec, FEEDS } from "../model/index.js";
 import { draw } from "./cases.test-util.js";
-import { checkGradients } from "./derivatives.test-util.js";
 import { Graph, gradients, type Node, reachable, splitRows } from "./index.js";
 import { evaluate, type Value } from "./reference.test-util.js";
 
@@ -170,40 +169,6 @@ const weightsOf = ({ graph, weights }: Decoder, ofLayer = "") =>
   [...weights.keys()].filter((name) => name.startsWith(ofLayer)).map((name) => graph.inputs.get(name) as Node);
 
 describe("derivatives of a decoder", () => {
-  it("match finite differences for every weight", () => {
-    const decoder = buildDecoder(specOf(1));
-    const loss = lossOf(decoder);
-    const random = Random.of(1, "decoder");
-    const sizes = new Map([
-      ["batch", 2],
-      ["time", 3],
-      ["rows", 4],
-      ["table", 3],
-    ]);
-    const feeds = new Map<string, Value>();
-    const integers = (shape: number[], ...values: number[]) => ({ shape, data: Float64Array.from(values) });
-    for (const [name, { shape }] of decoder.graph.inputs)
-      feeds.set(name, draw({ shape, contents: "normal" }, sizes, random));
-    const angles = [0, 1, 2];
-    feeds.set(FEEDS.ids, integers([2, 3], 4, 1, 4, 0, 2, 2));
-    feeds.set(FEEDS.positions, integers([2, 3], 0, 1, 2, 0, 0, 1));
-    // The second row is two texts, and its first is but one token.
-    feeds.set(FEEDS.segments, integers([2, 3], 1, 1, 1, 1, 2, 2));
-    feeds.set(FEEDS.rows, integers([4], 0, 2, 5, 2));
-    feeds.set("labels", integers([4], 1, 0, 4, 4));
-    feeds.set(ropeCos(0), { shape: [3, 1], data: Float64Array.from(angles, Math.cos) });
-    feeds.set(ropeSin(0), { shape: [3, 1], data: Float64Array.from(angles, Math.sin) });
-    const inputs = weightsOf(decoder);
-    const found = gradients(decoder.graph, loss, inputs);
-    expect(found).not.toContain(undefined);
-    checkGradients(
-      loss,
-      inputs.map((input, i) => ({ input, gradient: found[i] })),
-      feeds,
-      random,
-    );
-  });
-
   it("of the top layer cost the same for any number of layers below", () => {
     const costs = [1, 2, 5].map((layers) => {
       const decoder = buildDecoder(specOf(layers, false));
@@ -223,19 +188,6 @@ describe("derivatives of a decoder", () => {
     });
     expect(costs[1]).toEqual(costs[0]);
     expect(costs[2]).toEqual(costs[0]);
-  });
-
-  it("of all layers cost several times as much", () => {
-    const cost = (ofLayer: string) => {
-      const decoder = buildDecoder(specOf(4, false));
-      const loss = lossOf(decoder);
-      const before = decoder.graph.size;
-      gradients(decoder.graph, loss, weightsOf(decoder, ofLayer));
-      return decoder.graph.size - before;
-    };
-    expect(cost("")).toBeGreaterThan(3 * cost("3."));
-    // The lowest layer needs the way through all others, but none of their weights' gradients.
-    expect(cost("0.")).toBeLessThan(cost(""));
   });
 
   it("of a feed-forward part do not reach the attention below it", () => {
