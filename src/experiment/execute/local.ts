@@ -85,7 +85,7 @@ export class LocalExecutor implements Executor {
 
   async stop(): Promise<void> {
     this.#isStopping = true;
-    await Promise.all([...this.#workers].map((worker) => stopWorker(worker.process)));
+    await this.close();
   }
 
   async close(): Promise<void> {

@@ -11,17 +11,16 @@ function send(message: WorkerMessage): void {
   if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }
 
-process.on("SIGTERM", () => {
+/** Finishes what is being written, such as a checkpoint, and exits. */
+function stop(): void {
   controller.abort();
   if (!isBusy) process.exit(0);
-});
+}
+process.on("SIGTERM", stop);
+// The runner is gone.
+process.on("disconnect", stop);
 // On Ctrl-C the runner stops its workers.
 process.on("SIGINT", () => undefined);
-// The runner is gone. Finish what is being written, and stop.
-process.on("disconnect", () => {
-  controller.abort();
-  if (!isBusy) process.exit(0);
-});
 
 let isBusy = false;
 

@@ -39,25 +39,22 @@ export function taskDigest(task: Task, items: readonly Item[]): string {
   return `${promptsDigest(items)} ${judgingDigest(task)}`;
 }
 
-/** Items of a task to evaluate. */
-export interface RequestedItems {
-  readonly task: Task;
-  /** Indexes in the task's order; null: all items. */
-  readonly indexes: readonly number[] | null;
-  readonly limit: number | undefined;
-  /** `taskDigest` of all items; undefined: not checked. */
-  readonly digest: string | undefined;
-}
-
 /**
  * Reads the items of a task once. @returns a task of these items that reads nothing more
+ * @param requested `indexes` in the task's order, null: all items; `digest`: `taskDigest` of all items, undefined: not checked
  * @throws {LayergraftError} code `changed` if the items have another digest
  */
 export async function readItems(
-  { task, indexes, limit, digest }: RequestedItems,
+  task: Task,
+  requested: {
+    readonly indexes: readonly number[] | null;
+    readonly limit: number | undefined;
+    readonly digest: string | undefined;
+  },
   data: DataAccess,
   signal?: AbortSignal,
 ): Promise<Task> {
+  const { indexes, limit, digest } = requested;
   const { items, notes } = await task.load(data, { limit, signal });
   if (digest !== undefined && taskDigest(task, items) !== digest) {
     throw new LayergraftError(
@@ -65,6 +62,6 @@ export async function readItems(
       `the items of ${task.name} changed since the experiment was started or resumed. Run it again; it reads everything again.`,
     );
   }
-  const requested = indexes === null ? items : indexes.flatMap((index) => items[index] ?? []);
-  return { ...task, load: async () => ({ items: requested, notes }) };
+  const chosen = indexes === null ? items : indexes.flatMap((index) => items[index] ?? []);
+  return { ...task, load: async () => ({ items: chosen, notes }) };
 }

@@ -20,7 +20,7 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
   const { request, items: indexes, digest } = step;
   const data = dataAccess(settings.data);
   const opened = await openTask(request, settings.folder);
-  const task = await readItems({ task: opened, indexes, limit: request.limit, digest }, data, signal);
+  const task = await readItems(opened, { indexes, limit: request.limit, digest }, data, signal);
   const sandbox = task.executes
     ? await openSandbox({ allowCode: settings.allowCode, unsafeCode: settings.unsafeCode, signal })
     : undefined;

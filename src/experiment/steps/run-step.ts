@@ -82,7 +82,7 @@ async function runTraining(
   if (step.trl) {
     await trainWithTrl(step.trl, out, where, onProgress);
   } else {
-    const isBegun = await hasState(out);
+    const isBegun = await exists(join(out, RUN_FILES.states));
     await trainRun({
       ...{ ...where, resume: isBegun, force: !isBegun },
       onProgress: ({ step: at, steps, loss, tokensPerSecond }) => {
@@ -139,11 +139,6 @@ async function trainWithTrl(
 /** The share in a progress bar such as ` 43%|####`; 0 in other lines. */
 function progressOf(line: string): number {
   return Number(/(\d{1,3})%\|/.exec(line)?.[1] ?? 0) / 100;
-}
-
-async function hasState(out: string): Promise<boolean> {
-  const names = await readdir(out).catch((): string[] => []);
-  return names.includes(RUN_FILES.states);
 }
 
 /** Checkpoints of a run's folder, in the order of their samples. */
