@@ -194,7 +194,7 @@ describe("comparisons", () => {
 it("tells score so far, refusals and speed", () => {
   const progress = {
     ...{ task: "mgsm_sw", title: "MGSM Swahili", number: 2, tasks: 6, done: 120, total: 250 },
-    ...{ score: 0.417, metric: "strict", scale: "share" as const, refused: 3, itemsPerSecond: 2.13, secondsLeft: 61 },
+    ...{ score: 0.417, metric: "strict", scale: "share" as const, refused: 3, itemsPerSecond: 2.13 },
   };
   expect(progressDetail(progress)).toBe("strict 41.7  3 refused  2.1 items/s");
   expect(progressDetail({ ...progress, score: undefined, refused: 0, itemsPerSecond: 0.2 })).toBe("5.0 s per item");

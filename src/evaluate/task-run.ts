@@ -34,7 +34,6 @@ export interface EvaluationProgress {
   readonly refused: number;
   /** Of those asked now, not of those kept from an earlier run; undefined before the first. */
   readonly itemsPerSecond: number | undefined;
-  readonly secondsLeft: number | undefined;
 }
 
 export interface LoadedTask {
@@ -218,7 +217,6 @@ export class TaskRun {
     const { onProgress, number, tasks } = this.#options;
     const { task, items } = this.#loaded;
     const { name: metric, scale } = this.#headline();
-    const rate = this.#rate();
     onProgress?.({
       task: task.name,
       title: task.title,
@@ -230,8 +228,7 @@ export class TaskRun {
       metric,
       scale,
       refused: this.#refused,
-      itemsPerSecond: rate,
-      secondsLeft: rate === undefined ? undefined : (items.length - this.#done) / rate,
+      itemsPerSecond: this.#rate(),
     });
   }
 

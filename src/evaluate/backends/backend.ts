@@ -26,12 +26,16 @@ export interface Incapacities {
   readonly choose?: string;
 }
 
-export interface GenerateRequest {
-  readonly prompt: string;
+interface RequestOptions {
   /** Beginning of the prompt that other requests share, such as the shots. Computed once where possible. */
   readonly prefix?: string | undefined;
   /** Whether the tokenizer's special tokens (BOS) come first. Default: true. */
   readonly specialTokens?: boolean | undefined;
+}
+
+/** A prompt to answer greedily. */
+export interface GenerateRequest extends RequestOptions {
+  readonly prompt: string;
   readonly maxNewTokens: number;
   /** The answer ends before the first of these. */
   readonly stop: readonly string[];
@@ -44,11 +48,9 @@ export interface Generated {
   readonly finish: "stop" | "length";
 }
 
-export interface LoglikelihoodRequest {
+export interface LoglikelihoodRequest extends RequestOptions {
   readonly context: string;
   readonly continuation: string;
-  readonly prefix?: string | undefined;
-  readonly specialTokens?: boolean | undefined;
 }
 
 export interface Loglikelihood {
@@ -60,12 +62,10 @@ export interface Loglikelihood {
   readonly greedy: boolean;
 }
 
-export interface ChooseRequest {
+export interface ChooseRequest extends RequestOptions {
   readonly context: string;
   /** Continuations, such as " A". With a server, each must be a single token. */
   readonly choices: readonly string[];
-  readonly prefix?: string | undefined;
-  readonly specialTokens?: boolean | undefined;
 }
 
 export interface Chosen {

@@ -1,6 +1,6 @@
 // The built-in engine as a backend, with fixed batches of prompts that share a beginning.
-import { groupBy } from "../../core/index.js";
-import { type Engine, encodePair } from "../../engine/index.js";
+import { groupBy, VERSION } from "../../core/index.js";
+import { type ChatTemplate, type Engine, encodePair } from "../../engine/index.js";
 import {
   type Answer,
   type AnswerOptions,
@@ -189,4 +189,35 @@ export function engineBackend(options: EngineBackendOptions): Backend {
     renderChat: options.renderChat,
     close: () => engine.close(),
   };
+}
+
+/**
+ * Makes a backend of an opened model. Closing it closes the model, which is also closed if this fails.
+ * @param options.model what results call it; default its name
+ * @param options.digest default the model's
+ * @throws {CheckpointError} if it has no tokenizer that can be read
+ */
+export async function modelBackend(
+  engine: Engine,
+  options: Partial<Pick<EngineBackendOptions, "model" | "digest" | "batch">> = {},
+): Promise<Backend> {
+  try {
+    return engineBackend({
+      engine,
+      tokenizer: await engine.tokenizer(),
+      renderChat: rendererOf(await engine.chatTemplate()),
+      model: options.model ?? engine.name,
+      digest: options.digest ?? engine.digest,
+      version: `layergraft ${VERSION}`,
+      batch: options.batch,
+    });
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+}
+
+/** Writes conversations by a template, open for the model's reply; undefined without one. */
+export function rendererOf(template: ChatTemplate | undefined): Backend["renderChat"] {
+  return template && (async (messages) => template.render(messages, { addGenerationPrompt: true }));
 }

@@ -1,6 +1,6 @@
 // The tokenizers of BLEU in sacreBLEU 2.6.0: none, 13a, zh, intl and char.
 import { didYouMean, RecipeError } from "../../core/index.js";
-import { characters, strip, words } from "./python-text.js";
+import { strip, words } from "./python-text.js";
 
 /** Names as sacreBLEU has them; flores101 and flores200 need `pieces`, made from a model file the user supplies. */
 export const BLEU_TOKENIZERS = ["none", "13a", "zh", "intl", "char", "flores101", "flores200"] as const;
@@ -27,7 +27,7 @@ export function bleuTokenizer(name: string, pieces?: Pieces): (line: string) => 
     case "intl":
       return (line) => words(splitInternational(line));
     case "char":
-      return (line) => characters(line).flatMap((character) => words(character));
+      return (line) => [...line].flatMap((character) => words(character));
     case "flores101":
     case "flores200":
       if (pieces) return pieces;

@@ -1,5 +1,5 @@
 // chrF and chrF++ of a corpus, equal to sacreBLEU 2.6.0's. Popovic, WMT 2015 and 2017.
-import { characters, words } from "./python-text.js";
+import { words } from "./python-text.js";
 import { countNgrams, formatSignature, type References, referenceCount, referencesOf, sumVectors } from "./segments.js";
 
 export interface ChrfOptions {
@@ -85,7 +85,7 @@ export function chrfFromStatistics(sums: readonly number[], options: ChrfOptions
 }
 
 function ngramsOf(line: string, { characterOrder = 6, wordOrder = 0, whitespace }: ChrfOptions): Map<string, number>[] {
-  const letters = characters(whitespace ? line : words(line).join(""));
+  const letters = [...(whitespace ? line : words(line).join(""))];
   const byCharacters = Array.from({ length: characterOrder }, (_, i) => countNgrams(letters, i + 1, ""));
   if (wordOrder === 0) return byCharacters;
   const separated = words(line).flatMap(separatePunctuation);
@@ -94,7 +94,7 @@ function ngramsOf(line: string, { characterOrder = 6, wordOrder = 0, whitespace 
 
 /** One sign of punctuation goes off a word: from its end or, where there is none, from its beginning. */
 function separatePunctuation(word: string): string[] {
-  const letters = characters(word);
+  const letters = [...word];
   if (letters.length === 1) return [word];
   const [first = "", last = ""] = [letters[0], letters.at(-1)];
   if (PUNCTUATION.has(last)) return [letters.slice(0, -1).join(""), last];

@@ -22,8 +22,3 @@ export function strip(text: string): string {
 export function words(text: string): string[] {
   return text.split(SPACES).filter((word) => word !== "");
 }
-
-/** A string as Python iterates over it: by code points. */
-export function characters(text: string): string[] {
-  return Array.from(text);
-}

@@ -67,34 +67,27 @@ export async function readMgsmExemplars(
     }));
   }
   const file = await findFile(data.folder, files, what);
-  const text = await readText(file);
-  return exemplarsOf(file.endsWith(".py") ? fromPython(text, file) : fromJson(text, file), language, file);
+  const source = await readText(file);
+  if (!file.endsWith(".py")) {
+    const value = parseJson(source, file) as { exemplars?: unknown; number_answers?: unknown } | null;
+    return exemplarsOf(value?.exemplars, value?.number_answers, language, file);
+  }
+  const [exemplars, numbers] = ["MGSM_EXEMPLARS", "EXEMPLAR_NUMBER_ANSWERS"].map((name) =>
+    parsePythonDictionary(source, name, file),
+  );
+  return exemplarsOf(exemplars, numbers, language, file);
 }
 
-interface Exemplars {
-  readonly exemplars: unknown;
-  readonly numbers: unknown;
-}
-
-function fromJson(text: string, file: string): Exemplars {
-  let value: { exemplars?: unknown; number_answers?: unknown } | null;
+function parseJson(text: string, file: string): unknown {
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text);
   } catch (error) {
     throw dataError(`${file} is not JSON: ${(error as Error).message}`, { file }, error);
   }
-  return { exemplars: value?.exemplars, numbers: value?.number_answers };
-}
-
-function fromPython(text: string, file: string): Exemplars {
-  return {
-    exemplars: parsePythonDictionary(text, "MGSM_EXEMPLARS", file),
-    numbers: parsePythonDictionary(text, "EXEMPLAR_NUMBER_ANSWERS", file),
-  };
 }
 
 /** Exemplars as a list, or under the keys "1" to "8"; each with q and a. */
-function exemplarsOf({ exemplars, numbers }: Exemplars, language: MgsmLanguage, file: string): MgsmExemplar[] {
+function exemplarsOf(exemplars: unknown, numbers: unknown, language: MgsmLanguage, file: string): MgsmExemplar[] {
   const ofLanguage = (exemplars as Record<string, unknown> | null | undefined)?.[language];
   if (typeof ofLanguage !== "object" || ofLanguage === null || !Array.isArray(numbers)) {
     throw dataError(
