@@ -120,7 +120,7 @@ describe("eval", () => {
     });
   });
 
-  it("goes on after kill -9 to the same files, and asks nothing twice", async () => {
+  it("resumes after kill -9 to the same files, and asks nothing twice", async () => {
     slow.asked.splice(0);
     const { child, ended } = start(bySlow("--out", "killed", "--concurrency", "2"), { cwd: root });
     for (let i = 0; i < 500 && slow.asked.length < 9; i++) await sleep(20);

@@ -323,7 +323,7 @@ function bornOf(pid: number): string {
 describe("a stopped evaluation", () => {
   const tasks = () => [generateTask(30), chooseTask(8)];
 
-  it("goes on to the same files, byte for byte, and asks nothing twice", async () => {
+  it("resumes to the same files, byte for byte, and asks nothing twice", async () => {
     const whole = await vllm();
     await run({ tasks: tasks(), backend: whole.backend, out: `${out}-whole` });
 
@@ -359,7 +359,7 @@ describe("a stopped evaluation", () => {
     expect(generations).toEqual([]);
   });
 
-  it("is not gone on with under other settings, nor without being told to", async () => {
+  it("is not resumed with other settings, nor without resume", async () => {
     const { backend } = await vllm();
     await run({ tasks: [generateTask(3)], backend, out });
     const before = files(out);

@@ -70,7 +70,7 @@ export class TaskRun {
   #lastError = "";
   #answered = 0;
   /** Answers that were there from an earlier run. */
-  #kept = 0;
+  #cached = 0;
   readonly #started = performance.now();
   #seconds = 0;
 
@@ -85,9 +85,9 @@ export class TaskRun {
     const { task, items } = this.#loaded;
     const { folder, signal } = this.#options;
     const failure = new AbortController();
-    const anyEnd = AbortSignal.any([failure.signal, ...(signal ? [signal] : [])]);
+    const combined = AbortSignal.any([failure.signal, ...(signal ? [signal] : [])]);
     const { backend: direct } = this.#options;
-    const backend = folder ? withCache(direct, folder.cache, () => this.#kept++) : direct;
+    const backend = folder ? withCache(direct, folder.cache, () => this.#cached++) : direct;
     const limit = pLimit(task.executes ? Math.min(MOST_EXECUTIONS, availableParallelism()) : items.length);
     const judging: Promise<void>[] = [];
     let first: unknown;
@@ -109,9 +109,9 @@ export class TaskRun {
             this.#lastError = answer.error;
             if (this.#isHopeless()) fail(this.#hopeless());
           }
-          judging.push(limit(() => this.#judge(index, answer, anyEnd)).catch(fail));
+          judging.push(limit(() => this.#judge(index, answer, combined)).catch(fail));
         },
-        anyEnd,
+        combined,
       );
     } catch (error) {
       fail(error);
@@ -234,7 +234,7 @@ export class TaskRun {
 
   /** Items per second, of those that were computed. */
   #rate(): number | undefined {
-    const [count, seconds] = [this.#done - this.#kept, (performance.now() - this.#started) / 1000];
+    const [count, seconds] = [this.#done - this.#cached, (performance.now() - this.#started) / 1000];
     return count > 0 && seconds > 0 ? count / seconds : undefined;
   }
 

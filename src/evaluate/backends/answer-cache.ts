@@ -53,9 +53,9 @@ export function keyOf(...content: readonly unknown[]): string {
 /**
  * A backend that asks only for answers that are not in the cache, and for equal requests once. Errors are not stored, so
  * they are asked again.
- * @param onKept called for each answer from the cache
+ * @param onCached called for each answer from the cache
  */
-export function withCache(backend: Backend, cache: AnswerCache, onKept: () => void = () => undefined): Backend {
+export function withCache(backend: Backend, cache: AnswerCache, onCached: () => void = () => undefined): Backend {
   const { identity } = backend;
 
   async function answer<Q extends { readonly prefix?: string | undefined }, T extends object>(
@@ -67,7 +67,7 @@ export function withCache(backend: Backend, cache: AnswerCache, onKept: () => vo
     // The prefix only groups requests.
     const keys = requests.map(({ prefix: _, ...content }) => keyOf(identity, kind, content));
     const answers: Answer<T>[] = [];
-    const take = (index: number, result: Answer<T>): void => {
+    const deliver = (index: number, result: Answer<T>): void => {
       answers[index] = result;
       onResult?.(index, result);
     };
@@ -76,14 +76,14 @@ export function withCache(backend: Backend, cache: AnswerCache, onKept: () => vo
     const batches =
       backend.batches?.(requests).map((batch) => batch.map((index) => [index])) ?? equals.map((one) => [one]);
     const keyAt = (place: readonly number[]): string => keys[place[0] ?? 0] ?? "";
-    const isKept = (batch: number[][]): boolean => batch.every((place) => cache.get(keyAt(place)) !== undefined);
-    for (const place of batches.filter(isKept).flat()) {
+    const isCached = (batch: number[][]): boolean => batch.every((place) => cache.get(keyAt(place)) !== undefined);
+    for (const place of batches.filter(isCached).flat()) {
       for (const index of place) {
-        onKept();
-        take(index, cache.get(keyAt(place)) as T);
+        onCached();
+        deliver(index, cache.get(keyAt(place)) as T);
       }
     }
-    const asked = batches.filter((batch) => !isKept(batch));
+    const asked = batches.filter((batch) => !isCached(batch));
     // Batches are asked whole and one by one, so that they are the same in a resumed run.
     for (const places of backend.batches ? asked : [asked.flat()]) {
       if (places.length === 0) continue;
@@ -94,7 +94,7 @@ export function withCache(backend: Backend, cache: AnswerCache, onKept: () => vo
           onResult: (i, result) => {
             const place = places[i] ?? [];
             if (!isError(result)) cache.put(keyAt(place), result);
-            for (const index of place) take(index, result);
+            for (const index of place) deliver(index, result);
           },
         },
       );

@@ -34,24 +34,24 @@ async function setUp(
   return { server, http };
 }
 
-describe("what may pass", () => {
+describe("transient errors", () => {
   it.each([
     ["an overloaded server", { status: 503 }],
     ["a cut connection", "drop"],
     ["what is not JSON", { status: 200, json: "<html>" }],
     ["a rate limit", { status: 429, headers: { "retry-after": "0" } }],
-  ] as const)("is asked again: %s", async (_, fault) => {
+  ] as const)("are retried: %s", async (_, fault) => {
     const { server, http } = await setUp((__, count) => (count < 3 ? fault : { good: true }));
     await expect(http.post("/x", { a: 1 })).resolves.toEqual({ good: true });
     expect(server.asked("/x")).toEqual([{ a: 1 }, { a: 1 }, { a: 1 }]);
   });
 
-  it("is asked again after a time-out", async () => {
+  it("are retried after a timeout", async () => {
     const { http } = await setUp((_, count) => (count < 2 ? "hang" : { good: true }), { timeout: 0.1 });
     await expect(http.post("/x", {})).resolves.toEqual({ good: true });
   });
 
-  it("is not asked for ever", async () => {
+  it("are not retried forever", async () => {
     const { server, http } = await setUp(() => ({ status: 502, json: { error: "bad\n gateway" } }), { retries: 2 });
     const error = await http.post("/x", {}).catch((caught: unknown) => caught);
     expect(error).toBeInstanceOf(ServerError);
@@ -60,7 +60,7 @@ describe("what may pass", () => {
     expect(server.requests).toHaveLength(3);
   });
 
-  it("waits at least twice as long each time", async () => {
+  it("are retried after waits that double", async () => {
     const { server, http } = await setUp(() => ({ status: 500 }), { retries: 3, backoff: 0.04 });
     sleeps.asked.length = 0;
     await http.post("/x", {}).catch(() => undefined);
@@ -74,21 +74,21 @@ describe("what may pass", () => {
   });
 });
 
-describe("what does not pass", () => {
-  it.each([400, 401, 404, 422])("is told at once: %i", async (status) => {
+describe("other errors", () => {
+  it.each([400, 401, 404, 422])("are reported at once: %i", async (status) => {
     const { server, http } = await setUp(() => ({ status, json: { error: { message: "no" } } }));
     await expect(http.post("/x", {})).rejects.toThrow(`answered ${status}: no`);
     expect(server.requests).toHaveLength(1);
   });
 
-  it("says that nobody answers, once when it begins", async () => {
+  it("include a server that does not answer at first", async () => {
     const { server } = await setUp(() => ({}));
     await server.close();
     const http = new HttpClient({ url: server.url });
     await expect(http.get("/v1/models")).rejects.toThrow(/does not answer: .*ECONNREFUSED/);
   });
 
-  it("wants an address", () => {
+  it("include a URL that is not one", () => {
     for (const url of ["localhost:80", "ftp://x", "nonsense"]) {
       expect(() => new HttpClient({ url })).toThrow(/http:\/\/host:port/);
     }
@@ -96,7 +96,7 @@ describe("what does not pass", () => {
 });
 
 describe("Retry-After", () => {
-  it("is honoured by all who ask, not only by the one who was told", async () => {
+  it("holds back all requests, not only the one that was answered with it", async () => {
     const reply = (count: number) =>
       count === 1 ? { status: 429, headers: { "retry-after": "0.3" } } : { good: true };
     const { server, http } = await setUp((_, count) => reply(count));

@@ -57,7 +57,7 @@ describe("a server", () => {
     expect(isAlive(child)).toBe(false);
   });
 
-  it("that ends too early is told with its last words", async () => {
+  it("that ends too early is reported with the end of its log", async () => {
     await expect(startServer({ command: command("fail"), model: "m", log })).rejects.toThrow(
       /ended with status 3; the end of .*server log\.txt:\n.*no memory for m/s,
     );

@@ -290,7 +290,7 @@ describe("llama.cpp", () => {
     ]);
   });
 
-  it("is told from other servers", async () => {
+  it("is distinguished from other servers", async () => {
     const server = await serve(completions());
     await expect(openLlamaCpp({ url: server.url })).rejects.toThrow(/answered 404/);
   });

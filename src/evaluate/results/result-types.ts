@@ -8,7 +8,7 @@ import type { Message, Metric, Reading, Verdict } from "../tasks/index.js";
 export const FORMAT = 1;
 
 /** Counts of items with problems; the samples name them. */
-export interface FaultCounts {
+export interface ProblemCounts {
   /** Items that the backend refused or could not answer. */
   readonly refused: number;
   /** Items with a choice that is missing from the server's list of likely next tokens. */
@@ -36,7 +36,7 @@ export interface TaskResult {
   readonly notes: readonly string[];
   /** How many items were answered how: generation, log-likelihood, next token (a choice among the likeliest ones). */
   readonly answeredBy: Readonly<Record<string, number>>;
-  readonly problems: FaultCounts;
+  readonly problems: ProblemCounts;
   readonly metrics: readonly StoredMetric[];
   readonly scores: readonly Score[];
 }

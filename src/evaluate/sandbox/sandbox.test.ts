@@ -369,7 +369,7 @@ describe.skipIf(!hasPython)(`programs${needsPython}`, () => {
     expect(reached).toBe(0);
   });
 
-  it("stops at once when it is told to", async () => {
+  it("stops at once when the signal fires", async () => {
     const controller = new AbortController();
     const patient = await openSandbox({ allowCode: true, seconds: 600 });
     const running = patient.run([{ name: "program", source: "import time\ntime.sleep(600)" }], {

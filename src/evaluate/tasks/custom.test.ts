@@ -85,7 +85,7 @@ describe("answers in text", () => {
     ["read: number\nlanguage: sw", 1, " tano", {}, 0],
     ["read: {pattern: 'jibu: (\\w+)'}", 0, "jibu: Mombasa; jibu: Nairobi.", { answer: "Nairobi" }, 1],
     ["read: {pattern: 'jibu: (\\w+)'}", 0, "Nairobi", {}, 0],
-  ])("are read as told: %s", async (lines, index, output, reading, exact) => {
+  ])("are read as declared: %s", async (lines, index, output, reading, exact) => {
     const task = await open(`${GENERATE}${lines}`);
     expect(await judge(task, index, output)).toEqual({ reading, verdict: { exact } });
   });
@@ -164,7 +164,7 @@ describe("choices", () => {
 });
 
 describe("what is wrong", () => {
-  it("is said of a declaration all at once, with lines", () => {
+  it("is reported of a declaration all at once, with lines", () => {
     const text = "task: a b\ndata: x\nanswer: generate\npromt: x\ngold: g\nshots: -1\nread: words\n";
     const run = () => parseDeclaration(text, "t.yaml");
     expect(run).toThrow(/t\.yaml is not a valid declaration of a task:/);
@@ -213,12 +213,12 @@ describe("what is wrong", () => {
     ],
     [CHOOSE.replace("choices: options", "choices: topic"), /the field topic must be a list of at least two texts/],
     [`${CHOOSE}labels: [A, B, C]`, /line 1 has 2 choices, and there are 3 labels/],
-  ])("is said of the data: %s", async (declaration, message) => {
+  ])("is reported of the data: %s", async (declaration, message) => {
     const task = await open(declaration);
     await expect(task.load({})).rejects.toThrow(message);
   });
 
-  it("is said of what cannot be read so", async () => {
+  it("is reported of answers that cannot be read", async () => {
     await expect(open(`${GENERATE}read: {pattern: "("}`)).rejects.toThrow(/not a regular expression/);
     await expect(open(`${GENERATE}read: number\nlanguage: it`)).rejects.toThrow(/languages of MGSM, not it/);
     await expect(openTasks([join(root, "none.yaml")])).rejects.toThrow(/none\.yaml does not exist/);
