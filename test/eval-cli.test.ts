@@ -1,7 +1,8 @@
 // layergraft eval and compare from end to end, against a server on this machine: tables, files, refusals, a killed run
 // that goes on, a server of the user's own that is stopped whatever happens.
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -193,3 +194,13 @@ function serversLeft(): string[] {
     .split("\n")
     .filter((line) => line.includes("server.cjs") && line.includes(process.execPath) && !/^\s*\d+ Z/.test(line));
 }
+
+it("ends on a signal while it waits for a task file that is a pipe", async () => {
+  execFileSync("mkfifo", [at("pipe.yaml")]);
+  const { child, ended } = start(["eval", "model", "--tasks", "pipe.yaml"], { cwd: root });
+  // Opens once the command reads the pipe.
+  const writer = await open(at("pipe.yaml"), "w");
+  child.kill("SIGTERM");
+  expect((await ended).signal).toBe("SIGTERM");
+  await writer.close();
+});
