@@ -41,42 +41,15 @@ export function cellsOf<T>(analysis: Analysis, expert: number, pick: (figures: D
   );
 }
 
-/** What the interactive page is made from; plain data. */
-export interface PageData {
-  readonly base: string;
-  readonly architecture: string;
-  readonly layers: number;
-  readonly rowAxis: string;
-  readonly experts: readonly string[];
-  readonly columns: readonly string[];
-  /** Thresholds of the slider, ascending. */
-  readonly steps: readonly number[];
-  /** Step that the slider begins at. */
-  readonly start: number;
-  /** Named thresholds and their nearest steps. */
-  readonly marks: readonly { readonly name: string; readonly step: number }[];
-  /** `cells[expert][layer][column]` */
-  readonly cells: readonly (readonly (readonly (PageCell | null)[])[])[];
-  /** Over all projections of an expert. */
-  readonly totals: readonly { readonly rows: number; readonly above: readonly number[] }[];
-  readonly warnings: readonly string[];
-}
-
-interface PageCell {
-  readonly rows: number;
-  /** Rows above each step. */
-  readonly above: readonly number[];
-  readonly mean: number;
-  readonly maximum: number;
-  readonly relative: number | null;
-  readonly zero: number;
-}
-
 // Enough that neighbouring steps differ by a few percent over the four decades that changes usually span.
 const STEPS = 200;
 
-/** Shares at thresholds spread evenly, in the logarithm, over the values that rows have. */
-export function pageData({ analysis, rows }: AnalysisWithRows): PageData {
+/**
+ * What the interactive page shows, as plain data: shares at thresholds spread evenly, in the logarithm, over the values
+ * that rows have. `cells[expert][layer][column]` is null where the model has no such matrix, and `above` counts rows by
+ * step of the slider.
+ */
+export function pageData({ analysis, rows }: AnalysisWithRows) {
   const columns = projectionColumns(analysis);
   const tensorsAt = (layer: number, column: Part) =>
     analysis.tensors.filter((tensor) => tensor.layer === layer && tensor.part === column && tensor.shape.length > 1);
@@ -95,7 +68,7 @@ export function pageData({ analysis, rows }: AnalysisWithRows): PageData {
   const cells = analysis.experts.map((_, expert) => {
     const figures = cellsOf(analysis, expert, (one) => one);
     return (sorted[expert] ?? []).map((layer, l) =>
-      layer.map((values, column): PageCell | null => {
+      layer.map((values, column) => {
         const one = figures[l]?.[column];
         if (!one) return null;
         const { mean, maximum, relativeNorm, exactZeroShare } = one;
@@ -116,20 +89,8 @@ export function pageData({ analysis, rows }: AnalysisWithRows): PageData {
   );
   const { base, architecture, layers, rowAxis, experts, warnings } = analysis;
   const names = columns.map(columnName);
-  return {
-    base,
-    architecture,
-    layers,
-    rowAxis,
-    experts,
-    columns: names,
-    steps,
-    start: marks[0]?.step ?? 0,
-    marks,
-    cells,
-    totals,
-    warnings,
-  };
+  const start = marks[0]?.step ?? 0;
+  return { base, architecture, layers, rowAxis, experts, columns: names, steps, start, marks, cells, totals, warnings };
 }
 
 /** Thresholds from just below the smallest changed row to the largest. */

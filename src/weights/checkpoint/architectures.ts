@@ -1,27 +1,6 @@
 // Where the tensors of each decoder family are, as data: name patterns, no code. Adding a family is adding an entry.
 // Names follow what transformers writes to disk, in version 4 and 5 where they differ, and Meta's own files.
 
-/** What a tensor is within its layer. Biases have the part of their weight; experts' matrices that of a dense layer. */
-export type LayerPart =
-  | "q_proj"
-  | "k_proj"
-  | "v_proj"
-  | "qkv_proj"
-  | "o_proj"
-  | "gate_proj"
-  | "up_proj"
-  | "gate_up_proj"
-  | "down_proj"
-  | "q_norm"
-  | "k_norm"
-  | "input_norm"
-  | "post_attention_norm"
-  | "pre_mlp_norm"
-  | "post_mlp_norm"
-  | "router"
-  | "shared_expert_gate"
-  | "other";
-
 /** What a tensor is that belongs to no layer. */
 export type OutsidePart = "embed_tokens" | "position_embeddings" | "final_norm" | "lm_head" | "vision" | "other";
 
@@ -30,7 +9,7 @@ export type Part = LayerPart | OutsidePart;
 /** The two halves of a transformer layer. A norm goes with the half whose input or output it normalises. */
 export type Block = "attention" | "mlp" | "other";
 
-const BLOCKS: Readonly<Record<LayerPart, Block>> = {
+const BLOCKS = {
   q_proj: "attention",
   k_proj: "attention",
   v_proj: "attention",
@@ -49,7 +28,10 @@ const BLOCKS: Readonly<Record<LayerPart, Block>> = {
   router: "mlp",
   shared_expert_gate: "mlp",
   other: "other",
-};
+} as const satisfies Readonly<Record<string, Block>>;
+
+/** What a tensor is within its layer. Biases have the part of their weight; experts' matrices that of a dense layer. */
+export type LayerPart = keyof typeof BLOCKS;
 
 /** The half of a layer that a part belongs to; "other" for tensors outside the layers too. */
 export function blockOf(part: Part): Block {
