@@ -1,6 +1,7 @@
 // The SIMD kernels against their plain twins: to the bit, over every bit pattern or random ones.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { totalStatistics } from "../streaming/results.js";
 import { type KernelDType, Kernels } from "./kernels.js";
 import * as reference from "./plain-kernels.test-util.js";
 
@@ -174,7 +175,7 @@ test("delta statistics: counts and the largest are exact, sums agree to float64 
       const first = pairs.map(([p]) => p);
       const second = pairs.map(([p, q]) => q ?? p);
       const [a, b] = [put(kernels, "F32", first), put(kernels, "F32", second)];
-      const got = kernels.deltaStatistics(a, b, pairs.length, kernels.allocate(64));
+      const got = totalStatistics([kernels.deltaStatistics(a, b, pairs.length, kernels.allocate(64))]);
       const values = (list: number[]) => Float32Array.from(list, (p) => reference.decode("F32", p));
       const wanted = reference.deltaStatistics(values(first), values(second));
       expect([got.differing, got.nonFinite, got.largest]).toEqual([wanted.differing, wanted.nonFinite, wanted.largest]);

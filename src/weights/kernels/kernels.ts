@@ -83,44 +83,6 @@ interface Exports
   ): void;
 }
 
-/** Sums over the difference of two arrays. */
-export interface DeltaStatistics {
-  /** Sum of |a - b| over the finite differences. */
-  readonly sumAbsolute: number;
-  /** Sum of (a - b)^2 over the finite differences. */
-  readonly sumSquares: number;
-  /** Sum of b^2 where the difference is finite, to put the other sums in proportion. */
-  readonly sumSquaresOfB: number;
-  /** Largest finite |a - b|. */
-  readonly largest: number;
-  /** Elements whose difference is not zero, non-finite differences included. */
-  readonly differing: number;
-  /** Elements whose difference is infinite or NaN. */
-  readonly nonFinite: number;
-}
-
-/** Statistics of nothing. */
-export const NO_DELTA: DeltaStatistics = {
-  sumAbsolute: 0,
-  sumSquares: 0,
-  sumSquaresOfB: 0,
-  largest: 0,
-  differing: 0,
-  nonFinite: 0,
-};
-
-/** Statistics of two ranges together. */
-export function addStatistics(x: DeltaStatistics, y: DeltaStatistics): DeltaStatistics {
-  return {
-    sumAbsolute: x.sumAbsolute + y.sumAbsolute,
-    sumSquares: x.sumSquares + y.sumSquares,
-    sumSquaresOfB: x.sumSquaresOfB + y.sumSquaresOfB,
-    largest: Math.max(x.largest, y.largest),
-    differing: x.differing + y.differing,
-    nonFinite: x.nonFinite + y.nonFinite,
-  };
-}
-
 const PAGE = 65_536;
 const PADDING = 32; // two vectors: the largest stride of any kernel's loop
 
@@ -201,12 +163,10 @@ export class Kernels {
     return new Uint32Array(this.wasm.memory.buffer, address, length);
   }
 
-  /** Statistics of a - b over n float32 elements; `scratch` is a buffer of at least 48 bytes. */
-  deltaStatistics(a: number, b: number, n: number, scratch: number): DeltaStatistics {
+  /** `DeltaStatistics` of a - b over n float32 elements, as six numbers; `scratch` is a buffer of at least 48 bytes. */
+  deltaStatistics(a: number, b: number, n: number, scratch: number): Float64Array {
     this.wasm.deltaStatistics(a, b, n, scratch);
-    const numbers = new Float64Array(this.wasm.memory.buffer, scratch, 6);
-    const [sumAbsolute = 0, sumSquares = 0, sumSquaresOfB = 0, largest = 0, differing = 0, nonFinite = 0] = numbers;
-    return { sumAbsolute, sumSquares, sumSquaresOfB, largest, differing, nonFinite };
+    return this.doubles(scratch, 6).slice();
   }
 }
 

@@ -1,6 +1,8 @@
 // A plain TypeScript twin of every kernel: slow, obvious, and what the SIMD kernels are tested against.
+
+import type { DeltaStatistics } from "../streaming/results.js";
 import { SUM_BLOCK } from "./adamw.js";
-import type { DeltaStatistics, KernelDType } from "./kernels.js";
+import type { KernelDType } from "./kernels.js";
 
 const float = new Float32Array(1);
 const bits = new Uint32Array(float.buffer);

@@ -1,7 +1,7 @@
 // Computes one block of an evaluation: reads its terms, adds them up, rounds once. One evaluator per thread, with
 // buffers allocated once for the largest block of the program.
 import { bytesPerElement, type FloatDType } from "../../core/index.js";
-import { type DeltaStatistics, type KernelDType, Kernels } from "../kernels/kernels.js";
+import { type KernelDType, Kernels } from "../kernels/kernels.js";
 import type { InputFiles } from "./files.js";
 import {
   type BoundOperation,
@@ -197,7 +197,7 @@ export class Evaluator {
   }
 
   /** Statistics of the difference of two evaluations, or of one alone, over [begin, end). */
-  delta(value: Evaluation, minus: Evaluation | undefined, begin: number, end: number): DeltaStatistics {
+  delta(value: Evaluation, minus: Evaluation | undefined, begin: number, end: number): Float64Array {
     const a = this.sum(value, begin, end, 0);
     const b = minus ? this.sum(minus, begin, end, 1) : this.zeros(end - begin, 1);
     return this.kernels.deltaStatistics(a, b, end - begin, this.#at.scratch);

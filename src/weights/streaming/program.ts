@@ -145,7 +145,7 @@ export interface CompareJob {
   readonly against: Stored;
 }
 
-/** Statistics of value - minus, or of value alone. Result per piece: `DeltaStatistics`, see `packStatistics`. */
+/** Statistics of value - minus, or of value alone. Result per piece: `DeltaStatistics`. */
 export interface DeltaJob {
   readonly kind: "delta";
   readonly name: string;

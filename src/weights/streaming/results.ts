@@ -1,6 +1,5 @@
 // What pieces report, put together per job. Sums are formed in the order of the pieces, so that they are the same on any
 // number of threads.
-import { addStatistics, type DeltaStatistics, NO_DELTA } from "../kernels/kernels.js";
 import { cutIntoPieces, type Job, type Payload, type Piece, RESULTS_PER_PIECE } from "./program.js";
 
 export interface PieceResults {
@@ -18,18 +17,36 @@ export function resultsByJob({ pieces, results }: PieceResults, jobs: number): F
   return lists;
 }
 
-export function packStatistics(s: DeltaStatistics): readonly number[] {
-  return [s.sumAbsolute, s.sumSquares, s.sumSquaresOfB, s.largest, s.differing, s.nonFinite];
+/** Sums over the difference of two arrays, in the order in which pieces report them. */
+export interface DeltaStatistics {
+  /** Sum of |a - b| over the finite differences. */
+  readonly sumAbsolute: number;
+  /** Sum of (a - b)^2 over the finite differences. */
+  readonly sumSquares: number;
+  /** Sum of b^2 where the difference is finite, to put the other sums in proportion. */
+  readonly sumSquaresOfB: number;
+  /** Largest finite |a - b|. */
+  readonly largest: number;
+  /** Elements whose difference is not zero, non-finite differences included. */
+  readonly differing: number;
+  /** Elements whose difference is infinite or NaN. */
+  readonly nonFinite: number;
 }
 
-function unpackStatistics(numbers: Float64Array): DeltaStatistics {
-  const [sumAbsolute = 0, sumSquares = 0, sumSquaresOfB = 0, largest = 0, differing = 0, nonFinite = 0] = numbers;
-  return { sumAbsolute, sumSquares, sumSquaresOfB, largest, differing, nonFinite };
+const LARGEST = 3;
+
+/** Adds the numbers of a range to those of another, in place. */
+export function addDelta(total: Float64Array, piece: Float64Array): Float64Array {
+  const largest = Math.max(total[LARGEST] ?? 0, piece[LARGEST] ?? 0);
+  addUp(total, piece)[LARGEST] = largest;
+  return total;
 }
 
 /** The statistics of a delta job from those of its pieces. */
 export function totalStatistics(pieces: readonly Float64Array[]): DeltaStatistics {
-  return pieces.map(unpackStatistics).reduce(addStatistics, NO_DELTA);
+  const total = pieces.reduce((sum, piece) => addDelta(sum, piece), new Float64Array(6));
+  const [sumAbsolute = 0, sumSquares = 0, sumSquaresOfB = 0, largest = 0, differing = 0, nonFinite = 0] = total;
+  return { sumAbsolute, sumSquares, sumSquaresOfB, largest, differing, nonFinite };
 }
 
 /** How many elements differ, and the first that does (-1 for none), from the pieces of a comparing job. */

@@ -1,7 +1,6 @@
 // What each thread of a pass does: take the next piece, do it, tick it off, until none is left or the pass is stopped.
 // The same code runs on the main thread when a pass is too small to be worth threads.
 import { bytesPerElement } from "../../core/index.js";
-import { addStatistics, NO_DELTA } from "../kernels/kernels.js";
 import { Evaluator } from "./evaluate.js";
 import { InputFiles, OutputFiles, type Traffic } from "./files.js";
 import {
@@ -22,7 +21,7 @@ import {
   requireFloat,
   type SignsJob,
 } from "./program.js";
-import { packStatistics } from "./results.js";
+import { addDelta } from "./results.js";
 import { Analyzer } from "./row-statistics.js";
 
 /** Memory that all threads of a pass share. */
@@ -180,11 +179,11 @@ export class Worker {
   }
 
   #delta(job: DeltaJob, begin: number, end: number): readonly number[] {
-    let total = NO_DELTA;
+    const total = new Float64Array(RESULTS_PER_PIECE);
     eachBlock(job, begin, end, (from, to) => {
-      total = addStatistics(total, this.#evaluate().delta(job.value, job.minus, from, to));
+      addDelta(total, this.#evaluate().delta(job.value, job.minus, from, to));
     });
-    return packStatistics(total);
+    return [...total];
   }
 
   #signs(job: SignsJob, begin: number, end: number): readonly number[] {
