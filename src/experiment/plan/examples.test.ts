@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { presetFields } from "../../train/index.js";
-import type { AskedModel } from "./expand.js";
+import type { EvaluatedModel } from "./expand.js";
 import { membersOf } from "./expert-names.js";
 import { FakeWorld } from "./fake-world.test-util.js";
 import { readPlan } from "./plan-file.js";
@@ -26,7 +26,7 @@ async function finished(name: string, without: RegExp = /^$/) {
   });
   return { plan, world, expansion: world.finish() };
 }
-const merges = (models: readonly AskedModel[]) =>
+const merges = (models: readonly EvaluatedModel[]) =>
   models.flatMap(({ model }) => (model.kind === "merge" ? [model as MergeModel] : []));
 
 describe("the paper's plan", () => {

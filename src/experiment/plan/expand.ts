@@ -35,7 +35,7 @@ import { type SearchOutcome, searchGroup } from "./search-configurations.js";
 import { countCheckpoints } from "./training-runs.js";
 
 /** A model, and the steps that evaluate it on each task; several if items were evaluated in parts. */
-export interface AskedModel {
+export interface EvaluatedModel {
   readonly model: Model | ExpertModel | MergeModel;
   readonly tasks: readonly { readonly request: TaskRequest; readonly steps: readonly EvaluateStep[] }[];
 }
@@ -50,7 +50,7 @@ export interface Waiting {
 export interface Expansion {
   /** In an order in which they can run. */
   readonly steps: readonly Step[];
-  readonly models: readonly AskedModel[];
+  readonly models: readonly EvaluatedModel[];
   readonly searches: readonly SearchOutcome[];
   readonly waiting: readonly Waiting[];
 }

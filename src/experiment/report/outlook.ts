@@ -38,7 +38,7 @@ function timeLeft({ seconds, workers }: Outlook["estimate"]): string {
     : `time left: about ${formatDuration(seconds)}, ${side}`;
 }
 
-/** Experts by family, and merges by what they are of. */
+/** Experts by family, and merges by group. */
 function modelLines({ expansion: { models } }: Outlook): string[] {
   const lines: (readonly [string, string])[] = [];
   for (const [family, of] of groupBy(models, ({ model }) => ("family" in model ? model.family : ""))) {

@@ -52,14 +52,16 @@ const ROLES: Readonly<Record<Role, string>> = {
 function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, basis: Basis): Row[] {
   const experts = Object.entries(plan.experts).flatMap(([family, { role, language }]): Row[] => {
     const models = sheet.experts
-      .filter((expert) => expert.family === family && sheet.isAsked(expert.name, task))
+      .filter((expert) => expert.family === family && sheet.isEvaluated(expert.name, task))
       .map(({ name }) => name);
     if (models.length === 0) return [];
     const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${language}` : ROLES[role];
     return [{ label: family, detail, kind: role === "joint" ? "joint" : "expert", models, isChosen: false }];
   });
   const merges = plan.merges.flatMap((merge) => {
-    const models = sheet.merges.filter((model) => model.merge.name === merge.name && sheet.isAsked(model.name, task));
+    const models = sheet.merges.filter(
+      (model) => model.merge.name === merge.name && sheet.isEvaluated(model.name, task),
+    );
     const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
     return byLanguage.flatMap(([languages, inLanguage]) => {
       const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
@@ -67,7 +69,7 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, basis: Basis):
     });
   });
   const base: Row = { label: "base", detail: "", kind: "base", models: ["base"], isChosen: false };
-  return [...(sheet.isAsked("base", task) ? [base] : []), ...experts, ...merges];
+  return [...(sheet.isEvaluated("base", task) ? [base] : []), ...experts, ...merges];
 }
 
 function mergeRows(name: string, models: readonly MergeModel[], task: string, sheet: Sheet, basis: Basis): Row[] {
@@ -86,7 +88,7 @@ function mergeRows(name: string, models: readonly MergeModel[], task: string, sh
   const where = `chosen on ${chosenOn(task, models, sheet, basis)}`;
   const isDefault =
     chosen.length > 0 && chosen.length === defaults.length && chosen.every((model) => defaults.includes(model));
-  const all = configurationsAsked(models, task, sheet, basis);
+  const all = configurationsEvaluated(models, task, sheet, basis);
   return [
     ...(isDefault || defaults.length === 0 ? [] : [row(standard, defaults)]),
     ...(chosen.length === 0 ? [] : [row(isDefault ? `${standard} and ${where}` : `${name}, ${where}`, chosen, true)]),
@@ -96,7 +98,7 @@ function mergeRows(name: string, models: readonly MergeModel[], task: string, sh
 }
 
 /** Number of configurations if all are evaluated on the task and there are more than the rows above; otherwise 0. */
-function configurationsAsked(models: readonly MergeModel[], task: string, sheet: Sheet, basis: Basis): number {
+function configurationsEvaluated(models: readonly MergeModel[], task: string, sheet: Sheet, basis: Basis): number {
   const labels = new Set(models.map(({ configuration }) => configuration.label));
   const isWhole = models.every(({ name }) => sheet.items(name, task, basis) !== undefined);
   return isWhole && labels.size > 2 && sheet.searchOf(models[0]?.group ?? "")?.splits.has(task) ? labels.size : 0;

@@ -1,7 +1,7 @@
 // The results of an experiment by model and task, from which every table is made.
 import { scoreItems, wilsonInterval } from "../../evaluate/index.js";
 import type { NumberCell, Scale, Span } from "../../report/index.js";
-import type { AskedModel, Expansion } from "../plan/expand.js";
+import type { EvaluatedModel, Expansion } from "../plan/expand.js";
 import type { ExpertModel, MergeModel, Model } from "../plan/plan-models.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { Facts, Results, TaskFacts } from "../steps/facts.js";
@@ -27,7 +27,7 @@ export interface Answers {
 export class Sheet {
   readonly expansion: Expansion;
   readonly #answers = new Map<string, Map<string, Answers>>();
-  readonly #asked: ReadonlyMap<string, AskedModel>;
+  readonly #asked: ReadonlyMap<string, EvaluatedModel>;
 
   constructor(expansion: Expansion, facts: Facts, results: Results) {
     this.expansion = expansion;
@@ -114,19 +114,19 @@ export class Sheet {
   /** The tasks by which the merges evaluated on a task were chosen. */
   decidingTasks(task: string): string[] {
     const searches = this.expansion.searches.filter(({ group }) =>
-      this.merges.some((model) => model.group === group && this.isAsked(model.name, task)),
+      this.merges.some((model) => model.group === group && this.isEvaluated(model.name, task)),
     );
     return [...new Set(searches.flatMap(({ splits }) => [...splits.keys()]))];
   }
 
   /** Whether a model is evaluated on a task, even if results are still missing. */
-  isAsked(model: string, task: string): boolean {
+  isEvaluated(model: string, task: string): boolean {
     return this.answers(model, task) !== undefined;
   }
 
   /** Mean score of those models that are evaluated on a task, with its interval over items and range over models. */
   cell(models: readonly string[], task: string, basis: Basis): NumberCell & { readonly scale: Scale } {
-    const asked = models.filter((model) => this.isAsked(model, task));
+    const asked = models.filter((model) => this.isEvaluated(model, task));
     const scale = asked.map((model) => this.answers(model, task)?.facts.scale)[0] ?? "share";
     if (models.includes(UNKNOWN_MODEL)) return { value: undefined, scale };
     if (asked.length === 0) return { value: null, scale };
