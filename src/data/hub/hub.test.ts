@@ -140,7 +140,7 @@ const folderOf = () => join(cache, "hub/datasets--org--data.set");
 const contents = () => requests.filter(({ path, range }) => path.startsWith("/datasets/") && range !== "bytes=0-0");
 
 describe("the cache", () => {
-  it("is laid out as huggingface_hub lays it out", async () => {
+  it("has the layout of huggingface_hub", async () => {
     const { commit, files: found } = await fetchSet();
     expect(commit).toBe(COMMIT);
     const snapshot = join(folderOf(), "snapshots", COMMIT);
@@ -187,7 +187,7 @@ describe("the cache", () => {
 });
 
 describe("downloads", () => {
-  it("go on where the connection broke", async () => {
+  it("resume where the connection broke", async () => {
     // The card arrives whole; then the large file breaks twice.
     breakAfter = [1e6, 5000, 7000];
     const states: { done: number; total: number }[] = [];
@@ -204,7 +204,7 @@ describe("downloads", () => {
     expect(states.every((state, i) => state.done >= (states[i - 1]?.done ?? 0))).toBe(true);
   });
 
-  it("go on in a later run", async () => {
+  it("resume in a later run", async () => {
     breakAfter = [1e6, 6000, 0, 0, 0, 0, 0];
     await expect(fetchSet()).rejects.toThrow(/could not be downloaded|ended after 6000 of 16000/);
     const large = sha256((files["sw/train-00000-of-00002.jsonl"] as FakeFile).content);
@@ -219,7 +219,7 @@ describe("downloads", () => {
     expect(contents()[0]?.range).toBe("bytes=6000-15999");
   });
 
-  it("never keep content that is not what was announced", async () => {
+  it("never keep content with another hash", async () => {
     const file = files["sw/train-00000-of-00002.jsonl"] as FakeFile;
     const announced = sha256(file.content);
     mkdirSync(join(folderOf(), "blobs"), { recursive: true });
@@ -266,14 +266,14 @@ describe("errors", () => {
     await expect(fetchSet()).rejects.toThrow(message);
   });
 
-  it("hold no token, and no more than a few lines of what the hub says", async () => {
+  it("have no token, and few lines of the Hub's answer", async () => {
     status = 500;
     const error: unknown = await fetchSet({}, { HF_TOKEN: "hf_a-token" }).catch((caught: unknown) => caught);
     expect((error as Error).message).toMatch(/: refused to Bearer \[redacted\]\. x{200,300}/);
     expect((error as Error).message.length).toBeLessThan(400);
   });
 
-  it("of the network say so, and name the cache if there is one", async () => {
+  it("of the network name the server, and the cache if there is one", async () => {
     const nowhere = { HF_ENDPOINT: "http://127.0.0.1:9" };
     await expect(fetchSet({}, nowhere)).rejects.toThrow(/could not be downloaded from http:\/\/127\.0\.0\.1:9: /);
     await fetchSet();
@@ -325,7 +325,7 @@ describe("the choice of files", () => {
     );
   });
 
-  it("follows names where the card says nothing", () => {
+  it("follows names if the card has no configurations", () => {
     expect(chooseFiles("d", paths, "no head", {})).toEqual(["data/train-00000-of-00001.parquet"]);
     expect(chooseFiles("d", paths, undefined, { split: "test" })).toEqual(["data/test-00000-of-00001.parquet"]);
     expect(chooseFiles("d", ["a.json", "b.json", "x.csv"], undefined, {})).toEqual(["a.json", "b.json"]);
@@ -353,7 +353,7 @@ describe("the choice of files", () => {
     expect(() => chooseFiles("d", all, CARD, { files: ["fr/*"] })).toThrow(/no file like fr\/\*; it has sw\/a\.jsonl/);
   });
 
-  it("is not deceived by cards that are no YAML, or too much of it", () => {
+  it("ignores cards that are not YAML, or have too much of it", () => {
     const head = (text: string) => `---\n${text}\n---\n`;
     for (const text of ["configs: [", "configs: 7", "configs: [{config_name: x}]", "a: &a [*a]\nconfigs: *a", "- x"]) {
       expect(chooseFiles("d", paths, head(text), {})).toEqual(["data/train-00000-of-00001.parquet"]);
@@ -373,7 +373,7 @@ describe("the choice of files", () => {
 describe("a source", () => {
   const environment = () => ({ HF_ENDPOINT: endpoint, HF_HOME: cache, HF_HUB_DISABLE_IMPLICIT_TOKEN: "1" });
 
-  it("is what exists here, else the hub's", async () => {
+  it("is what exists here, otherwise on the Hub", async () => {
     const folder = join(root, "source");
     mkdirSync(join(folder, "org/data.set/sub"), { recursive: true });
     for (const name of ["a.json", "sub/b.json"]) writeFileSync(join(folder, "org/data.set", name), "[]");
