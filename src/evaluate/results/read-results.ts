@@ -2,15 +2,13 @@
 
 import { join } from "node:path";
 import { z } from "zod";
-import { formatBytes, formatSome, isSystemError, RecipeError, readBounded, readJsonObject } from "../../core/index.js";
+import { formatSome, isFile, RecipeError, readJsonObject } from "../../core/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
 import { keyOf } from "../backends/answer-cache.js";
 import type { JudgedItem } from "../scoring/scores.js";
+import { fileRows } from "../tasks/task-data.js";
 import { samplesFile } from "./folder.js";
 import { FORMAT, type Results } from "./result-types.js";
-
-/** The samples of 14,042 MMLU questions have about 20 MB. */
-const MOST_SAMPLE_BYTES = 500_000_000;
 
 /** JSON has no NaN; files hold null in its place. */
 const number = z.union([z.number(), z.null().transform(() => Number.NaN)]);
@@ -125,44 +123,28 @@ export async function readResults(path: string): Promise<Results> {
   throw new RecipeError(summary, problems.slice(0, 10).map(formatProblem), { file });
 }
 
-/** What a sample was worth, and what was asked: equal digests, equal questions. */
+/** The verdict on a sample, with a digest of its question. */
 export interface JudgedSample extends JudgedItem {
   readonly asked: string;
 }
 
 /**
- * Reads what the samples of a task were worth.
+ * Reads the verdicts on the samples of a task.
  * @param folder of the results
- * @throws {RecipeError} if the file is missing, or a line is not a sample
+ * @throws {LayergraftError} if the file is missing, or a line is not a sample
  */
 export async function readVerdicts(folder: string, task: string): Promise<JudgedSample[]> {
-  const file = join(folder, samplesFile(task));
-  let text: string;
-  try {
-    const tooLarge = () =>
-      new RecipeError(`${file} has more than ${formatBytes(MOST_SAMPLE_BYTES)}, too many for a file of samples`);
-    text = (await readBounded(file, MOST_SAMPLE_BYTES, tooLarge)).toString("utf8");
-  } catch (error) {
-    if (!isSystemError(error, "ENOENT")) throw error;
-    throw new RecipeError(`${folder} has no ${samplesFile(task)}, the samples of ${task}, which compare needs`, [], {
-      file,
-    });
+  const name = samplesFile(task);
+  const file = join(folder, name);
+  if (!(await isFile(file))) {
+    throw new RecipeError(`${folder} has no ${name}, the samples of ${task}, which compare needs`, [], { file });
   }
-  return text.split("\n").flatMap((line, i): JudgedSample[] => {
-    if (line === "") return [];
-    let value: unknown;
-    try {
-      value = JSON.parse(line);
-    } catch {
-      throw new RecipeError(`${file}, line ${i + 1} is not JSON`, [], { file });
+  return (await fileRows(file)).map(({ row, where }): JudgedSample => {
+    const { value, problems } = checkSchema(VERDICT, row);
+    if (!value) {
+      throw new RecipeError(`${where} is not a sample: ${formatSome(problems.map(formatProblem))}`, [], { file });
     }
-    const { value: verdict, problems } = checkSchema(VERDICT, value);
-    if (!verdict) {
-      throw new RecipeError(`${file}, line ${i + 1} is not a sample: ${formatSome(problems.map(formatProblem))}`, [], {
-        file,
-      });
-    }
-    const { prompt, gold, ...judged } = verdict;
-    return [{ ...judged, asked: keyOf(prompt, gold) }];
+    const { prompt, gold, ...judged } = value;
+    return { ...judged, asked: keyOf(prompt, gold) };
   });
 }
