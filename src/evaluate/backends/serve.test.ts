@@ -64,8 +64,9 @@ describe("a server", () => {
   });
 
   it("that does not become healthy is stopped", async () => {
-    const starting = startServer({ command: command("sick"), model: "m", log, timeout: 0.7, grace: 1 });
-    await expect(starting).rejects.toThrow(/was not healthy after 700 ms.*listening with m/s);
+    const loading = "echo loading {model}; sleep 60 # {port}";
+    const starting = startServer({ command: loading, model: "m", log, timeout: 0.7, grace: 1 });
+    await expect(starting).rejects.toThrow(/was not healthy after 700 ms.*loading m/s);
   });
 
   it("is stopped when the evaluation is, while it starts", async () => {
