@@ -12,8 +12,8 @@ import { writeInitialModel } from "./demo/world/untrained-model.js";
 import type { Executor, ExecutorEvents, ReadyStep } from "./execute/executor.js";
 import { openExperiment, previewExperiment, runOpened, statusOf } from "./experiment.js";
 import type { ExperimentInput } from "./plan/plan-schema.js";
+import { outlookLines, statusLines } from "./report/dry-run-and-status.js";
 import { gatherReport } from "./report/gather.js";
-import { outlookLines, statusLines } from "./report/outlook.js";
 import { experimentPage } from "./report/page.js";
 import { runStepFolder } from "./steps/run-step.js";
 

@@ -7,7 +7,7 @@ import { isAlive, isLocked } from "../core/index.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
-import type { Expansion } from "./plan/expand.js";
+import type { Expansion } from "./plan/expand-plan.js";
 import { inspectPlan } from "./plan/plan-file.js";
 import type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
 import { type CheckedWorld, checkWorld, refuseProblems, spaceProblem } from "./run/check.js";

@@ -14,21 +14,21 @@ export {
   type StepStatus,
   statusOf,
 } from "./experiment.js";
-export type { Expansion } from "./plan/expand.js";
+export type { Expansion } from "./plan/expand-plan.js";
 export { readPlan } from "./plan/plan-file.js";
 export type { ExperimentInput, ExperimentPlan } from "./plan/plan-schema.js";
 export { planFields, planJsonSchema } from "./plan/plan-schema.js";
+export { adviceOnFailures, outlookLines, statusLines } from "./report/dry-run-and-status.js";
+export { writeReport } from "./report/files.js";
+export { gatherReport } from "./report/gather.js";
+export { progressOf } from "./report/progress.js";
 export type {
   ExperimentReport,
   Flips,
   Overview,
   ReportHeatmap,
   ReportTable,
-} from "./report/data.js";
-export { writeReport } from "./report/files.js";
-export { gatherReport } from "./report/gather.js";
-export { adviceOnFailures, outlookLines, statusLines } from "./report/outlook.js";
-export { progressOf } from "./report/progress.js";
+} from "./report/report-data.js";
 export { overviewLines } from "./report/terminal.js";
 export { refuseProblems } from "./run/check.js";
 export type { Counts, RunEvent, RunSummary } from "./run/run-experiment.js";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { LayergraftError } from "../../core/errors.js";
-import { externalLocation, externalRoot } from "./external.js";
+import { externalLocation, externalRoot } from "./external-paths.js";
 import {
   bytesOf,
   MICROSOFT,
@@ -16,7 +16,7 @@ import {
   type Session,
   type TensorValue,
 } from "./index.js";
-import { loadRuntime } from "./load.js";
+import { loadRuntime } from "./load-runtime.js";
 
 const f32 = (shape: number[], values: number[]): TensorValue => ({
   dtype: "f32",

@@ -3,8 +3,8 @@
 import { availableParallelism } from "node:os";
 import { MOST_THREADS } from "../../core/index.js";
 import { RuntimeError } from "./errors.js";
-import { externalRoot } from "./external.js";
-import { loadRuntime, type Ort } from "./load.js";
+import { externalRoot } from "./external-paths.js";
+import { loadRuntime, type Ort } from "./load-runtime.js";
 
 export interface SessionOptions {
   /** Threads that share the work of one operator; default the machine's available cores. With one, sums are reproducible. */

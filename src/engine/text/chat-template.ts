@@ -1,8 +1,8 @@
 // Chat templates: messages to the text that a model was trained on, as transformers renders them.
 import { CheckpointError, type ErrorWhere, GuardError, guarded, LayergraftError } from "../../core/index.js";
-import type { Rendered } from "./guarded.js";
+import type { Rendered } from "./guarded-functions.js";
 
-const guardedText = guarded<typeof import("./guarded.js")>("#guarded-text");
+const guardedText = guarded<typeof import("./guarded-functions.js")>("#guarded-text");
 
 /** One message of a conversation. The chat template defines the roles, usually system, user and assistant. */
 export interface ChatMessage {

@@ -2,10 +2,10 @@
 // theirs differs from `tokenizers` in added tokens, unknown tokens and byte fallback.
 import { CheckpointError, isObject, own } from "../../core/index.js";
 import type { AddedTokens } from "./added-tokens.js";
-import { translateNormalizer, translatePreTokenizer } from "./dialect.js";
-import { makeParts } from "./package.js";
+import { makeParts } from "./hf-tokenizers.js";
+import { makeNormalizer, makeSplitter } from "./normalizers.js";
 import { type CheckedJson, idField, type Part, partsOf, problem, textField } from "./tokenizer-json.js";
-import { makeNormalizer, makeSplitter } from "./trusted.js";
+import { translateNormalizer, translatePreTokenizer } from "./tokenizer-rewrites.js";
 import { unigramPieces, wordPieces } from "./word-models.js";
 
 export class Encoder {

@@ -3,7 +3,7 @@ export {
   type ChatTemplate,
   makeChatTemplate,
 } from "./chat-template.js";
-export { loadTokenizer } from "./load.js";
 export { loadChatTemplate } from "./load-template.js";
+export { loadTokenizer } from "./load-tokenizer.js";
 export { promptEncoder } from "./prompt-tokens.js";
 export type { IncrementalDecoder, Tokenizer } from "./tokenizer.js";

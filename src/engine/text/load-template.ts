@@ -5,7 +5,7 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { CheckpointError, didYouMean, exists, isFile, isObject } from "../../core/index.js";
 import { type ChatTemplate, makeChatTemplate } from "./chat-template.js";
-import { readSettings } from "./load.js";
+import { readSettings } from "./load-tokenizer.js";
 import { templateVariables } from "./tokenizer-settings.js";
 
 // Enough for a character more than makeChatTemplate accepts.

@@ -1,11 +1,11 @@
 // Splits, normal forms and decoders, part by part, against Hugging Face `tokenizers`.
 import { describe, expect, it } from "vitest";
-import { translateNormalizer, translatePreTokenizer } from "./dialect.js";
 import { readFixture } from "./fixtures.test-util.js";
-import { makeParts } from "./package.js";
+import { makeParts } from "./hf-tokenizers.js";
 import { replaceText, stripText } from "./text-stages.js";
 import { planDecoder } from "./token-decoder.js";
 import type { Part } from "./tokenizer-json.js";
+import { translateNormalizer, translatePreTokenizer } from "./tokenizer-rewrites.js";
 
 interface Cases {
   odd: string[];

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Analysis, analyzeExperts } from "../../merge/index.js";
 import type { MergeModel } from "../plan/plan-models.js";
-import type { ExperimentReport, Overview, OverviewBar } from "../report/data.js";
+import type { ExperimentReport, Overview, OverviewBar } from "../report/report-data.js";
 import { EVALUATION } from "../steps/run-evaluation.js";
 import { NAMES } from "./demo-plan.js";
 import { type DemoResult, folderOf } from "./run-demo.js";

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { readRun } from "../../train/index.js";
 import { configurationsOf } from "../plan/configurations.js";
 import { readPlan } from "../plan/plan-file.js";
-import type { ExperimentReport, Flips, OverviewBar } from "../report/data.js";
+import type { ExperimentReport, Flips, OverviewBar } from "../report/report-data.js";
 import { writePlan } from "./demo-plan.js";
 import { type AskedProblem, demoAnswer, demoRows, gainsAndLosses } from "./demo-report.js";
 import { type DemoResult, runDemo } from "./run-demo.js";

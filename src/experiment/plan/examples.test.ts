@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { presetFields } from "../../train/index.js";
-import type { EvaluatedModel } from "./expand.js";
+import type { EvaluatedModel } from "./expand-plan.js";
 import { membersOf } from "./expert-names.js";
 import { FakeWorld } from "./fake-world.test-util.js";
 import { readPlan } from "./plan-file.js";

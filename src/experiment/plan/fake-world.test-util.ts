@@ -2,7 +2,7 @@
 import type { Facts, Results } from "../steps/facts.js";
 import type { ItemResult, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
 import type { EvaluateStep, Step } from "../steps/step.js";
-import { type Expansion, expandPlan } from "./expand.js";
+import { type Expansion, expandPlan } from "./expand-plan.js";
 import { parsePlan } from "./plan-file.js";
 import type { ExperimentPlan } from "./plan-schema.js";
 

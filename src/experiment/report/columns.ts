@@ -1,8 +1,8 @@
 // The columns of the paper's tables for one language: the models of each, and its title.
 import type { MergeModel } from "../plan/plan-models.js";
-import { SETTINGS, type Setting, type SettingModels } from "../published.js";
+import { SETTINGS, type Setting, type SettingModels } from "../published-scores.js";
 import { defaultName } from "./overview.js";
-import { type Basis, type Sheet, UNKNOWN_MODEL } from "./sheet.js";
+import { type Basis, type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
 
 export interface Column {
   /** Empty if the experiment has none. */

@@ -4,9 +4,9 @@ import { mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isObject, isSystemError, writeFileAtomically } from "../../core/index.js";
 import { csvLines, latexText, pageWithData, type Table } from "../../report/index.js";
-import type { ExperimentReport } from "./data.js";
 import { experimentMarkdown } from "./markdown.js";
 import { experimentPage } from "./page.js";
+import type { ExperimentReport } from "./report-data.js";
 import { scoresTable } from "./tables.js";
 
 /** Data of the report, from which the next report knows the files of this one. */

@@ -4,14 +4,14 @@ import { compareItems, type JudgedItem } from "../../evaluate/index.js";
 import { hasPublished } from "../../report/index.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
 import { decidingTask } from "../plan/plan-schema.js";
-import { PUBLISHED_NOTES } from "../published.js";
+import { PUBLISHED_NOTES } from "../published-scores.js";
 import type { ItemResult } from "../steps/result.js";
-import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./data.js";
 import { gridFigures } from "./grids.js";
 import { overviews } from "./overview.js";
 import { paperProblems, paperTables, type TableContext } from "./paper-tables.js";
+import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./report-data.js";
+import { type Basis, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
-import { type Basis, Sheet, scoreOf } from "./sheet.js";
 import { costTable, flipsTable, INTERVALS, overviewTable, searchTables } from "./tables.js";
 
 /** Gathers the report of a finished or unfinished experiment. */

@@ -4,8 +4,8 @@ import { rankConfigurations } from "../plan/compare-configurations.js";
 import type { MergeModel } from "../plan/plan-models.js";
 import type { Json } from "../plan/plan-schema.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
-import type { ReportHeatmap } from "./data.js";
-import type { Sheet } from "./sheet.js";
+import type { ReportHeatmap } from "./report-data.js";
+import type { Sheet } from "./score-sheet.js";
 
 const MAX_FIGURES = 6;
 

@@ -1,7 +1,7 @@
 // An experiment's report as Markdown.
 import { formatDuration, plural } from "../../core/index.js";
 import { escapeMarkdown, hasPublished, markdownLines, PUBLISHED_NOTE, type Table } from "../../report/index.js";
-import type { ExperimentReport, ReportTable } from "./data.js";
+import type { ExperimentReport, ReportTable } from "./report-data.js";
 import { expertsTable, gridTable, scoreList } from "./tables.js";
 
 /** How far the experiment is, in a sentence. */

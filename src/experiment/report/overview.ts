@@ -3,8 +3,8 @@ import { groupBy, plural } from "../../core/index.js";
 import { signFlipTest } from "../../evaluate/index.js";
 import { inLanguages, type MergeModel } from "../plan/plan-models.js";
 import { type ExperimentPlan, languagesOf, type Role } from "../plan/plan-schema.js";
-import type { Overview, OverviewBar } from "./data.js";
-import { type Basis, type Sheet, UNKNOWN_MODEL } from "./sheet.js";
+import type { Overview, OverviewBar } from "./report-data.js";
+import { type Basis, type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
 import { languageName } from "./task-language.js";
 
 /** The models of a row, which are averaged. */

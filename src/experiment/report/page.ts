@@ -15,8 +15,8 @@ import {
   type Table,
   tableFigure,
 } from "../../report/index.js";
-import type { ExperimentReport, Flips, Overview, OverviewBar, ReportHeatmap, SearchRow } from "./data.js";
 import { describeCost, describeProgress } from "./markdown.js";
+import type { ExperimentReport, Flips, Overview, OverviewBar, ReportHeatmap, SearchRow } from "./report-data.js";
 import { expertsTable, scoreList, searchTables } from "./tables.js";
 
 /** Limits of the page for a large report; its files have everything. */

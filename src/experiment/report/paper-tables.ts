@@ -2,11 +2,18 @@
 // benchmark and language.
 import type { NumberCell } from "../../report/index.js";
 import { type ExperimentPlan, languagesOf } from "../plan/plan-schema.js";
-import { LAYOUTS, type Layout, type PaperLanguage, SETTINGS, type SettingModels, TABLE_5 } from "../published.js";
+import {
+  LAYOUTS,
+  type Layout,
+  type PaperLanguage,
+  SETTINGS,
+  type SettingModels,
+  TABLE_5,
+} from "../published-scores.js";
 import { mergesThatFit, settingColumn } from "./columns.js";
-import type { ReportTable } from "./data.js";
 import { describeChoice, tasksIn } from "./overview.js";
-import type { Basis, Sheet } from "./sheet.js";
+import type { ReportTable } from "./report-data.js";
+import type { Basis, Sheet } from "./score-sheet.js";
 import { isMgsm, languageName, taskIn } from "./task-language.js";
 
 export interface TableContext {

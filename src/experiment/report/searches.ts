@@ -2,8 +2,8 @@
 import { plural } from "../../core/index.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
-import type { SearchedConfiguration, SearchRow } from "./data.js";
-import type { Sheet } from "./sheet.js";
+import type { SearchedConfiguration, SearchRow } from "./report-data.js";
+import type { Sheet } from "./score-sheet.js";
 
 export function searchRow(search: SearchOutcome, sheet: Sheet, plan: ExperimentPlan): SearchRow {
   const { group, chosen, chosenOnTest, splits, plannedRounds } = search;

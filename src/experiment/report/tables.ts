@@ -1,7 +1,15 @@
 // The tables of a report. The page, Markdown, CSV and LaTeX are made from them.
 import { plural } from "../../core/index.js";
 import { type Cell, count, formatNumber, formatSpan, type NumberCell, right, type Table } from "../../report/index.js";
-import type { ExperimentReport, Flips, Overview, ReportHeatmap, ReportTable, ScoreRow, SearchRow } from "./data.js";
+import type {
+  ExperimentReport,
+  Flips,
+  Overview,
+  ReportHeatmap,
+  ReportTable,
+  ScoreRow,
+  SearchRow,
+} from "./report-data.js";
 
 export const INTERVALS =
   "Intervals are 95% over items: Wilson's score interval (1927) where each item is right or wrong, else the bootstrap's.";

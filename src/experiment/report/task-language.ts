@@ -1,5 +1,5 @@
 // The language of a task, by its name alone.
-import { PAPER_LANGUAGES, type PaperLanguage } from "../published.js";
+import { PAPER_LANGUAGES, type PaperLanguage } from "../published-scores.js";
 
 /** The code at the end of a task's name: `sw` of `mgsm_sw` and of `own/problems_sw.yaml`. */
 const CODE = /(?<=_)[a-z]{2,3}(?=(?:\.ya?ml)?$)/;

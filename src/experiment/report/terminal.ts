@@ -1,6 +1,6 @@
 // The main table of a task on the terminal.
 import { count, formatSpan, right, terminalLines } from "../../report/index.js";
-import type { Overview } from "./data.js";
+import type { Overview } from "./report-data.js";
 
 /** A longer configuration is printed below the table. */
 const MAX_DETAIL = 32;

@@ -1,5 +1,5 @@
 // Estimates the time and disk space that an experiment still needs.
-import type { Expansion } from "../plan/expand.js";
+import type { Expansion } from "../plan/expand-plan.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import { countCheckpoints, settledRun } from "../plan/training-runs.js";
 import { KINDS } from "../steps/step.js";

@@ -4,7 +4,7 @@
 import { mkdir } from "node:fs/promises";
 import { CancelledError, takeLock } from "../../core/index.js";
 import type { Executor, ExecutorEvents, Finished, ReadyStep } from "../execute/executor.js";
-import { type Expansion, expandPlan } from "../plan/expand.js";
+import { type Expansion, expandPlan } from "../plan/expand-plan.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { Facts } from "../steps/facts.js";
 import type { Step, StepKind } from "../steps/step.js";

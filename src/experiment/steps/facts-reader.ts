@@ -19,8 +19,8 @@ import {
 import { MISSING_DATA, protocolTitle } from "../../evaluate/index.js";
 import type { Problem } from "../../settings/index.js";
 import { openCheckpoint, parameterCount } from "../../weights/index.js";
+import { firstRowsErrors } from "./check-first-rows.js";
 import type { Facts, TaskFacts } from "./facts.js";
-import { firstRowsErrors } from "./first-rows.js";
 import { dataAccess, openTask, taskDigest } from "./items.js";
 import type { TaskRequest } from "./step.js";
 

@@ -7,7 +7,7 @@ import { loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.
 import { type Backend, modelBackend, openOpenAI, rendererOf, startServer } from "../../evaluate/index.js";
 import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
 import { openCheckpoint, parameterCount } from "../../weights/index.js";
-import type { StepInputs } from "./inputs.js";
+import type { StepInputs } from "./check-inputs.js";
 import type { ModelSource } from "./step.js";
 
 export interface OpenModelOptions {

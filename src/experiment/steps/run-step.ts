@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { exists, LayergraftError, LOCK_FILE } from "../../core/index.js";
 import { analyzeExperts, suggestRecipes } from "../../merge/index.js";
 import { checkRun, handOverRun, RUN_FILES, startTrlRun, TRL_FILES, trainRun } from "../../train/index.js";
-import { StepInputs } from "./inputs.js";
+import { StepInputs } from "./check-inputs.js";
 import type { ModelPool } from "./model-pool.js";
 import { readResult, type StepResult, writeResult } from "./result.js";
 import { EVALUATION, runEvaluation } from "./run-evaluation.js";

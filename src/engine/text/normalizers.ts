@@ -1,10 +1,10 @@
 // Normalizers and pre-tokenizers. They run here if their regular expressions are known to be safe, else in the guarded
 // process, where a call costs as much as some 200 words.
 import { CheckpointError, GuardError, guarded, isObject } from "../../core/index.js";
-import { makeParts } from "./package.js";
+import { makeParts } from "./hf-tokenizers.js";
 import type { Part } from "./tokenizer-json.js";
 
-const guardedText = guarded<typeof import("./guarded.js")>("#guarded-text");
+const guardedText = guarded<typeof import("./guarded-functions.js")>("#guarded-text");
 
 // Parts of the patterns of published tokenizers.
 const WORDS = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+";

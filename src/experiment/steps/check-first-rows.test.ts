@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { firstRowsErrors } from "./first-rows.js";
+import { firstRowsErrors } from "./check-first-rows.js";
 
 const folder = mkdtempSync(join(tmpdir(), "layergraft-rows-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,6 +1,7 @@
 // Functions of the guarded process that run templates and regular expressions of models.
+
+import { makeParts } from "./hf-tokenizers.js";
 import { type Program, parseTemplate } from "./jinja.js";
-import { makeParts } from "./package.js";
 import { formatTime } from "./strftime.js";
 
 /** The text, or the reason why the template refuses the messages. */

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { type ChatMessage, makeChatTemplate } from "./chat-template.js";
 import { readFixture } from "./fixtures.test-util.js";
-import { type RenderedReplies, renderWithSpans } from "./replies.js";
+import { type RenderedReplies, renderWithSpans } from "./reply-spans.js";
 
 const { templates } = readFixture("templates") as { templates: Record<string, string> };
 const template = (name: string) =>

@@ -3,7 +3,7 @@ import type { ExperimentStatus, Outlook, StepStatus } from "../experiment.js";
 import { FakeWorld } from "../plan/fake-world.test-util.js";
 import { estimateExperiment } from "../run/estimate.js";
 import { countSteps } from "../run/run-experiment.js";
-import { adviceOnFailures, outlookLines, statusLines } from "./outlook.js";
+import { adviceOnFailures, outlookLines, statusLines } from "./dry-run-and-status.js";
 
 const PLAN = `
 name: small

@@ -1,7 +1,7 @@
 // The results of an experiment by model and task, from which every table is made.
 import { scoreItems, wilsonInterval } from "../../evaluate/index.js";
 import type { NumberCell, Scale, Span } from "../../report/index.js";
-import type { EvaluatedModel, Expansion } from "../plan/expand.js";
+import type { EvaluatedModel, Expansion } from "../plan/expand-plan.js";
 import type { ExpertModel, MergeModel, Model } from "../plan/plan-models.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { Facts, Results, TaskFacts } from "../steps/facts.js";
