@@ -55,7 +55,7 @@ const withoutComments = (code: string) =>
     .map((line) => (/^\s*(?:\/\/|\/?\*)/.test(line) ? "" : line.replace(/\s\/\/ .*$|\/\*\*.*?\*\//g, "")))
     .join("\n");
 
-const PAGES = ["README.md", ...textFiles("docs", /^(?!reference|api).*\.md$/), ...textFiles("assets", /\.html$/)];
+const PAGES = ["README.md", ...textFiles("docs", /^(?!reference).*\.md$/), ...textFiles("assets", /\.html$/)];
 /** Rooms of src/ whose messages are reworded. */
 const ROOMS = [
   "cli",

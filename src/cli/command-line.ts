@@ -54,7 +54,7 @@ function flagHint(flag: string, { options }: Command): string {
   return found ? `; did you mean ${found.long}?` : "";
 }
 
-/** The command to run, by itself or after help. @throws {LayergraftError} for an unknown command */
+/** The command to run, by itself or after help. @throws LayergraftError for an unknown command */
 function commandOf(args: readonly string[]): string | undefined {
   const asked = args.find((argument) => argument !== "help" && !argument.startsWith("-"));
   if (asked === undefined || COMMANDS.has(asked)) return asked;

@@ -13,7 +13,7 @@ export interface LogContent<T> {
 /**
  * Reads a log.
  * @param parse checks the value of a line and throws if it is not an entry
- * @throws {OutputError} naming the line, if one other than the last is damaged, or if it is not a regular file
+ * @throws OutputError naming the line, if one other than the last is damaged, or if it is not a regular file
  */
 export async function readLog<T>(path: string, parse: (value: unknown) => T): Promise<LogContent<T>> {
   if ((await exists(path)) && !(await isFile(path))) {
@@ -55,7 +55,7 @@ export class AppendLog {
     this.#bytes = bytes;
   }
 
-  /** Appends a value; `flush` makes it durable. @throws {DiskFullError} if there is no room */
+  /** Appends a value; `flush` makes it durable. @throws DiskFullError if there is no room */
   add(entry: unknown): void {
     const line = Buffer.from(`${JSON.stringify(entry)}\n`);
     try {

@@ -102,7 +102,7 @@ export async function stampOf(path: string): Promise<string> {
 
 /**
  * Reads a JSON object from a file.
- * @throws {CheckpointError} if it is missing, too large, not JSON, or not an object.
+ * @throws CheckpointError if it is missing, too large, not JSON, or not an object.
  */
 export async function readJsonObject(
   path: string,
@@ -141,7 +141,7 @@ export async function readJsonObject(
  * Rewrites a JSON object. Unchanged numbers keep their source text: transformers refuses `30` in a field that is declared
  * as a float, and `1e30` would become an integer.
  * @param change gets numbers that JavaScript would print differently as objects; `Number()` reads them
- * @throws {CheckpointError} as `readJsonObject` does
+ * @throws CheckpointError as `readJsonObject` does
  */
 export async function rewriteJson(
   from: string,

@@ -265,7 +265,7 @@ export function findLanguage(code: string): Language | undefined {
  * The language of a code or name.
  * @param where.task the task that uses it, for the message
  * @param where.field the field that has it
- * @throws {RecipeError} for an unknown one, with the closest code or name
+ * @throws RecipeError for an unknown one, with the closest code or name
  */
 export function requireLanguage(code: string, where: { readonly task?: string; readonly field: string }): Language {
   const found = findLanguage(code);

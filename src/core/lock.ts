@@ -32,7 +32,7 @@ export interface Lock {
 
 /**
  * Locks a folder, even if it has the lock of a process that is gone.
- * @throws {LayergraftError} code "locked" if another process has the lock
+ * @throws LayergraftError code "locked" if another process has the lock
  */
 export async function takeLock(folder: string): Promise<Lock> {
   const path = join(folder, LOCK_FILE);
@@ -66,7 +66,7 @@ export async function isLocked(folder: string): Promise<boolean> {
 
 /**
  * Checks that a folder is not locked.
- * @throws {LayergraftError} code "locked" if it is
+ * @throws LayergraftError code "locked" if it is
  */
 export async function requireUnlocked(folder: string): Promise<void> {
   const path = join(folder, LOCK_FILE);

@@ -33,7 +33,7 @@ export class RunFolder {
     if (await exists(this.#replaced)) await rename(this.#replaced, this.path);
   }
 
-  /** @throws {LayergraftError} code "locked" if a process is writing the folder */
+  /** @throws LayergraftError code "locked" if a process is writing the folder */
   requireUnlocked(): Promise<void> {
     return requireUnlocked(this.partial);
   }
@@ -41,7 +41,7 @@ export class RunFolder {
   /**
    * Creates the partial folder and locks it.
    * @param options.resume keep the files of an earlier run; default false
-   * @throws {LayergraftError} code "locked" if another process is writing it
+   * @throws LayergraftError code "locked" if another process is writing it
    */
   async open(options: { readonly resume?: boolean } = {}): Promise<void> {
     await mkdir(this.partial, { recursive: true });
@@ -56,7 +56,7 @@ export class RunFolder {
   /**
    * Syncs the folder to disk and gives it its final name.
    * @param options.replace replace an earlier output, which stays complete until the new one is in place; default false
-   * @throws {OutputError} if the name has been taken
+   * @throws OutputError if the name has been taken
    */
   async commit(options: { readonly replace?: boolean } = {}): Promise<void> {
     const isTaken = await exists(this.path, { link: true });
@@ -104,8 +104,8 @@ export class RunFolder {
  * @param what name of the content for messages, such as "the checkpoint"
  * @param fill writes the content into the given folder
  * @param options.retry advice once there is space again; default "run again"
- * @throws {DiskFullError} if the disk is full; an earlier folder is kept
- * @throws {LayergraftError} code "locked" if another process is writing it
+ * @throws DiskFullError if the disk is full; an earlier folder is kept
+ * @throws LayergraftError code "locked" if another process is writing it
  */
 export async function writeFolder<T>(
   path: string,

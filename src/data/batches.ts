@@ -92,7 +92,7 @@ export class BatchStream implements Iterable<Batch> {
   #batch = 0;
   #window: Window | undefined;
 
-  /** @throws {DataError} if a set is empty, or `from` belongs to other data or settings */
+  /** @throws DataError if a set is empty, or `from` belongs to other data or settings */
   constructor(options: BatchOptions) {
     const { examples, seed, repeat, shuffle, passes, from } = options;
     this.#options = options;

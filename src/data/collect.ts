@@ -11,7 +11,7 @@ import { compileFilters } from "./filter.js";
 import { compileMapping, type Mapping, type MappingDeclaration } from "./mapping.js";
 import { readRows } from "./read/index.js";
 import { type BadRow, badRowError, type Row } from "./read/row.js";
-import { describeMapping, KNOWN_COLUMNS, mappingOf, requireColumns } from "./recognize.js";
+import { describeMapping, KNOWN_COLUMNS, mappingOf, requireColumns } from "./recognize-columns.js";
 import { Sample } from "./sample.js";
 import type { ExampleStore } from "./store.js";
 
@@ -54,7 +54,7 @@ const MAX_BAD_EXAMPLES = 5;
 
 /**
  * Reads a set.
- * @throws {DataError} for a missing column, a bad row unless these are skipped, or a file that cannot be read
+ * @throws DataError for a missing column, a bad row unless these are skipped, or a file that cannot be read
  */
 export async function collectSet(
   plan: SetPlan,

@@ -125,7 +125,7 @@ function joined(units: readonly Unit[], start: number, end: number): string {
 
 /**
  * Reads evaluation files into an index.
- * @throws {DataError} if a file does not exist or cannot be read
+ * @throws DataError if a file does not exist or cannot be read
  */
 export async function readEvaluationFiles(
   declaration: ContaminationDeclaration,

@@ -6,7 +6,7 @@ import { compileFilters } from "./filter.js";
 import { compileMapping, type MappingDeclaration } from "./mapping.js";
 import { checkData } from "./prepare.js";
 import type { Row } from "./read/index.js";
-import { type READY, READY_NAMES } from "./ready.js";
+import { type READY, READY_NAMES } from "./ready-sets.js";
 
 describe("declarations", () => {
   const plan = (set: unknown) => planSet(checkData([set]).sets[0] as SetDeclaration);

@@ -8,7 +8,7 @@ import { encodingFields } from "./encode.js";
 import { type FilterDeclaration, filterSchema } from "./filter.js";
 import { type MappingDeclaration, mappingSchema } from "./mapping.js";
 import { FORMATS } from "./read/files.js";
-import { READY_NAMES, readySet } from "./ready.js";
+import { READY_NAMES, readySet } from "./ready-sets.js";
 
 const text = z.string().min(1);
 const patterns = z.array(text).min(1);
@@ -140,7 +140,7 @@ const OF_SOURCE = ["config", "split", "files", "exclude"] as const;
 
 /**
  * Fills in a ready declaration. A filter of a column replaces the ready one of that column; others are added.
- * @throws {RecipeError} for an unknown language, or a missing source
+ * @throws RecipeError for an unknown language, or a missing source
  */
 export function planSet(declaration: SetDeclaration): SetPlan {
   const { use, language } = declaration;

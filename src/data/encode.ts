@@ -63,7 +63,7 @@ export class Encoder {
   readonly #bos: number | undefined;
   readonly #eos: number | undefined;
 
-  /** @throws {RecipeError} if the tokenizer lacks BOS or EOS, or the template is not valid */
+  /** @throws RecipeError if the tokenizer lacks BOS or EOS, or the template is not valid */
   constructor(options: EncodingOptions) {
     const { tokenizer, template = "plain", sequenceLength, loss = "responses", tooLong = "cut" } = options;
     const writer = compileTemplate(template, loss);

@@ -2,7 +2,7 @@
 export { type Batch, type BatchOptions, type BatchPosition, BatchStream, type ExampleList } from "./batches.js";
 export type { SetCounts } from "./counts.js";
 export { type DataInput, dataSchema, planSet } from "./declaration.js";
-export { dataFields } from "./fields.js";
+export { dataFields } from "./field-reference.js";
 export { compileFilters } from "./filter.js";
 export { type HubDatasetOptions, hubDataset } from "./hub/index.js";
 export { compileMapping } from "./mapping.js";
@@ -10,5 +10,5 @@ export { checkData, type PreparedData, type PrepareProgress, prepareData } from 
 export { previewOf } from "./preview.js";
 export { DataError } from "./read/data-error.js";
 export { type ReadOptions, type Row, readRows } from "./read/index.js";
-export { KNOWN_COLUMNS, mappingOf, requireColumns } from "./recognize.js";
+export { KNOWN_COLUMNS, mappingOf, requireColumns } from "./recognize-columns.js";
 export { findSource } from "./source.js";

@@ -39,7 +39,7 @@ export class Mixture {
   /** Orders of the latest passes. */
   readonly #orders = new Map<number, Uint32Array>();
 
-  /** @throws {DataError} if a set is empty, or a pass has more than 2^31 examples */
+  /** @throws DataError if a set is empty, or a pass has more than 2^31 examples */
   constructor({ sets, repeat = false, seed, shuffle = true }: MixtureOptions) {
     const empty = sets.find(({ size }) => size === 0);
     if (empty) throw new DataError(`no example of ${empty.name} is left to train on. Check its filters and columns.`);

@@ -59,9 +59,9 @@ export interface PreparedData {
 
 /**
  * Prepares data. The result depends on the declaration, the files, the tokenizer and the seed alone.
- * @throws {RecipeError} with all problems of the declaration
- * @throws {DataError} if data cannot be found or read, or no example of a set is left
- * @throws {CancelledError} when the signal fires
+ * @throws RecipeError with all problems of the declaration
+ * @throws DataError if data cannot be found or read, or no example of a set is left
+ * @throws CancelledError when the signal fires
  */
 export async function prepareData(options: PrepareOptions): Promise<PreparedData> {
   const { tokenizer, sequenceLength, loss, seed = 0, signal, onProgress } = options;
@@ -117,7 +117,7 @@ export async function prepareData(options: PrepareOptions): Promise<PreparedData
   }
 }
 
-/** Checks a declaration given as a value. @throws {RecipeError} with every problem */
+/** Checks a declaration given as a value. @throws RecipeError with every problem */
 export function checkData(value: unknown): DataDeclaration {
   return checkSettings(value, { kind: "declaration of data", check: (data) => checkSchema(dataSchema, data) });
 }

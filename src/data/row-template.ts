@@ -29,7 +29,7 @@ export interface Writer {
   readonly hasOwnMarks: boolean;
   /**
    * The text of an example, in parts that are encoded separately.
-   * @throws {TemplateError} if the chat template refuses it, or hides where its responses are
+   * @throws TemplateError if the chat template refuses it, or hides where its responses are
    */
   readonly write: (example: Example) => Part[];
 }
@@ -41,7 +41,7 @@ export interface Part {
 }
 
 /**
- * @throws {RecipeError} if the text of a turn lacks {prompt} or {response}
+ * @throws RecipeError if the text of a turn lacks {prompt} or {response}
  */
 export function compileTemplate(template: PromptTemplate, loss: LossOn = "responses"): Writer {
   if (template !== "plain" && "chat" in template) {

@@ -5,7 +5,7 @@ import { type Environment, hubDataset, isHubName } from "./hub/index.js";
 import { DataError } from "./read/data-error.js";
 import { localFiles } from "./read/files.js";
 import { isPattern, matcherOf } from "./read/glob.js";
-import { READY_NAMES } from "./ready.js";
+import { READY_NAMES } from "./ready-sets.js";
 
 export interface SourceDeclaration {
   readonly source: string;
@@ -36,7 +36,7 @@ const HUB_PREFIX = /^(hub:|hf:\/\/datasets\/)/;
 /**
  * Finds the files of a source: a file or folder of that name, otherwise a pattern, otherwise a data set of the Hub
  * (`organisation/name`; `hub:organisation/name` whatever exists here).
- * @throws {DataError} if there is none, or local files are declared with fields for the Hub
+ * @throws DataError if there is none, or local files are declared with fields for the Hub
  */
 export async function findSource(declaration: SourceDeclaration, options: SourceOptions = {}): Promise<FoundSource> {
   const { source } = declaration;

@@ -10,7 +10,7 @@ export type HeldOut = { readonly share: number } | { readonly samples: number };
 /**
  * Holds out examples by the hashes of their rows: those below a share, or a number of the smallest. Examples of equal rows
  * stay together, so there may be a few more than the number.
- * @throws {DataError} if no example would be left to train on
+ * @throws DataError if no example would be left to train on
  */
 export function splitSets(
   sets: readonly (readonly Kept[])[],

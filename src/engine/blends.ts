@@ -50,8 +50,8 @@ export interface BlendOptions {
 /**
  * Computes the tensors of steps.
  * @returns their bytes by tensor name
- * @throws {CancelledError} if the signal fires
- * @throws {FormatError} if a source changes
+ * @throws CancelledError if the signal fires
+ * @throws FormatError if a source changes
  */
 export async function computeBlends(
   steps: readonly Step[],

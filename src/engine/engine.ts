@@ -72,8 +72,8 @@ export interface ContinuationScore {
 /**
  * Opens a model: FOLDER, FOLDER+ADAPTER, a recipe or its file. Nothing is written: tensors that a recipe copies are read
  * in place, and others are computed into memory.
- * @throws {CheckpointError | FormatError | RecipeError | MismatchError} if it cannot be used
- * @throws {RuntimeMissingError} if ONNX Runtime is not installed
+ * @throws CheckpointError or FormatError or RecipeError or MismatchError if it cannot be used
+ * @throws RuntimeMissingError if ONNX Runtime is not installed
  */
 export async function openEngine(source: EngineSource, options: OpenEngineOptions = {}): Promise<Engine> {
   // First, so that it is not missing only after everything is read.
@@ -125,7 +125,7 @@ export class Engine {
 
   /**
    * The model's tokenizer.
-   * @throws {CheckpointError} if it has no readable one
+   * @throws CheckpointError if it has no readable one
    */
   tokenizer(): Promise<Tokenizer> {
     this.#tokenizer ??= loadSourceTokenizer(this.#source);
@@ -141,8 +141,8 @@ export class Engine {
    * The tokens of a prompt: of a text with the marks that the tokenizer puts before one (BOS), of a conversation as the
    * model's chat template writes it, open for the model's reply.
    * @param options `bos`: whether a text gets these marks; default true
-   * @throws {LayergraftError} code `usage` for a conversation, if the model has no chat template
-   * @throws {CheckpointError} if it has no tokenizer that can be read
+   * @throws LayergraftError code `usage` for a conversation, if the model has no chat template
+   * @throws CheckpointError if it has no tokenizer that can be read
    */
   async encode(prompt: string | readonly ChatMessage[], { bos = true }: { bos?: boolean } = {}): Promise<number[]> {
     if (typeof prompt === "string") return promptEncoder(await this.tokenizer())(prompt, bos);
@@ -164,8 +164,8 @@ export class Engine {
   /**
    * Answers prompts.
    * @returns in the order of the prompts
-   * @throws {LayergraftError} if a prompt is empty, too long, or has tokens outside the vocabulary
-   * @throws {CancelledError} if the signal fires
+   * @throws LayergraftError if a prompt is empty, too long, or has tokens outside the vocabulary
+   * @throws CancelledError if the signal fires
    */
   async generate(prompts: readonly (readonly number[])[], options: GenerateOptions): Promise<Generation[]> {
     const { stop = [], onText, onDone, stopIds, ...rest } = options;
@@ -205,7 +205,7 @@ export class Engine {
   /**
    * Scores texts.
    * @returns natural log-probabilities of all tokens but the first
-   * @throws {LayergraftError} if a text is too long or has tokens outside the vocabulary
+   * @throws LayergraftError if a text is too long or has tokens outside the vocabulary
    */
   async score(texts: readonly (readonly number[])[], options: ScoreOptions = {}): Promise<number[][]> {
     for (const [index, text] of texts.entries()) this.#check(text, `text ${index + 1}`, true);
@@ -223,7 +223,7 @@ export class Engine {
 
   /**
    * Scores continuations of contexts.
-   * @throws {LayergraftError} if a context is empty, or a text is too long
+   * @throws LayergraftError if a context is empty, or a text is too long
    */
   async scoreContinuations(
     requests: readonly ContinuationRequest[],

@@ -36,8 +36,8 @@ const DEFAULT_BATCH = 8;
 /**
  * Answers prompts of at least one token.
  * @returns in the order of the prompts
- * @throws {LayergraftError} if an option is out of its range
- * @throws {CancelledError} if the signal fires
+ * @throws LayergraftError if an option is out of its range
+ * @throws CancelledError if the signal fires
  */
 export async function generateTokens(
   decoder: LoadedDecoder,

@@ -54,8 +54,8 @@ export class LoadedDecoder {
 
   /**
    * Builds the graph, binds the weights, opens the session.
-   * @throws {CheckpointError} if the family is not supported or the weights do not match the configuration
-   * @throws {RuntimeMissingError} if ONNX Runtime is not installed
+   * @throws CheckpointError if the family is not supported or the weights do not match the configuration
+   * @throws RuntimeMissingError if ONNX Runtime is not installed
    */
   static async load(source: ModelSource, options: LoadOptions = {}): Promise<LoadedDecoder> {
     const spec = readSpec(source.config);

@@ -47,7 +47,7 @@ export type EngineSource = string | RecipeInput | OpenedPlan;
  * Opens a model.
  * @param options.folder folder of relative paths; default the working folder. Paths in a recipe file are relative to the
  *   file's folder, those in a mergekit configuration to the working folder, as in merges.
- * @throws {CheckpointError | FormatError | RecipeError | MismatchError} if it cannot be used
+ * @throws CheckpointError or FormatError or RecipeError or MismatchError if it cannot be used
  */
 export async function openModelSource(source: EngineSource, options: { folder?: string } = {}): Promise<ModelSource> {
   if (typeof source !== "string") return fromPlan("plan" in source ? source : await planRecipe(source, options));

@@ -40,7 +40,7 @@ export function sharedLength(texts: readonly (readonly number[])[]): number {
   return length >= LEAST_SHARED ? length : 0;
 }
 
-/** Lets the event loop run, which a pass blocks. @throws {CancelledError} if the signal fired */
+/** Lets the event loop run, which a pass blocks. @throws CancelledError if the signal fired */
 export async function yieldToEventLoop(signal: AbortSignal | undefined): Promise<void> {
   await nextTurn();
   if (signal?.aborted) throw new CancelledError("stopped before the end");

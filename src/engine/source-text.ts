@@ -9,7 +9,7 @@ type TextSource = Pick<ModelSource, "textFolders" | "addedTokens">;
 
 /**
  * Loads the tokenizer, with the tokens that a plan adds.
- * @throws {CheckpointError} if no folder has a readable one
+ * @throws CheckpointError if no folder has a readable one
  */
 export async function loadSourceTokenizer({ textFolders, addedTokens }: TextSource): Promise<Tokenizer> {
   for (const folder of textFolders) {

@@ -20,9 +20,9 @@ export interface BoundWeights {
 
 /**
  * Finds or computes the weights of a decoder.
- * @throws {CheckpointError} if weights are missing
- * @throws {MismatchError} if weights have other shapes than the configuration, with all of them
- * @throws {CancelledError} if the signal fires
+ * @throws CheckpointError if weights are missing
+ * @throws MismatchError if weights have other shapes than the configuration, with all of them
+ * @throws CancelledError if the signal fires
  */
 export async function bindWeights(
   { spec, weights: wanted }: Pick<Decoder, "spec" | "weights">,

@@ -44,7 +44,7 @@ const CORPUS_SCORES: Readonly<Record<string, (sums: readonly number[]) => number
 
 /**
  * Compares two evaluations on the items that both have.
- * @throws {RecipeError} if a folder has no results, or no task was asked in the same way in both
+ * @throws RecipeError if a folder has no results, or no task was asked in the same way in both
  */
 export async function compareResults(options: CompareResultsOptions): Promise<ResultsComparison> {
   const [first, second] = [await readResults(options.first), await readResults(options.second)];

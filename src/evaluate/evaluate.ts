@@ -1,6 +1,6 @@
 // An evaluation, from tasks and a backend to results.
 import { LayergraftError, RecipeError, VERSION } from "../core/index.js";
-import { checkAbilities } from "./ask.js";
+import { checkAbilities } from "./ask-items.js";
 import type { Backend } from "./backends/backend.js";
 import { ResultFolder } from "./results/folder.js";
 import { type EvaluationSettings, FORMAT, type Results, type Sample, type TaskResult } from "./results/result-types.js";
@@ -43,11 +43,11 @@ export interface Evaluation {
 
 /**
  * Runs an evaluation. Whatever can be refused is refused before the model is asked anything.
- * @throws {RecipeError} for tasks that execute programs where there is no sandbox
- * @throws {LayergraftError} code `data` for missing data, `backend` if the backend cannot answer a task or refuses every
+ * @throws RecipeError for tasks that execute programs where there is no sandbox
+ * @throws LayergraftError code `data` for missing data, `backend` if the backend cannot answer a task or refuses every
  *   request, `server` if a server does not answer
- * @throws {OutputError} if `out` holds something else, or an evaluation with other settings
- * @throws {CancelledError} when the signal fires; answers so far stay in `out`
+ * @throws OutputError if `out` holds something else, or an evaluation with other settings
+ * @throws CancelledError when the signal fires; answers so far stay in `out`
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   const { backend, signal, sandbox, out, resume = false } = options;

@@ -1,6 +1,6 @@
 // The door of evaluate/: what other rooms use.
 
-export { readMgsmAnswer } from "./answers/mgsm.js";
+export { readMgsmAnswer } from "./answers/read-mgsm-answer.js";
 export type { Backend } from "./backends/backend.js";
 export { modelBackend, rendererOf } from "./backends/engine-backend.js";
 export { plainAddress, withoutLogin } from "./backends/http.js";
@@ -15,7 +15,14 @@ export { type BleuOptions, type BleuScore, corpusBleu } from "./metrics/bleu.js"
 export { BLEU_TOKENIZERS, type BleuTokenizer } from "./metrics/bleu-tokenizers.js";
 export { CHRF_PLUS_PLUS, type ChrfScore, corpusChrf } from "./metrics/chrf.js";
 export { loadPieces } from "./metrics/sentencepiece.js";
-export { comparisonLines, progressDetail, SCORE_FORMATS, type ScoreFormat, scoreLines, scoreNotes } from "./present.js";
+export {
+  comparisonLines,
+  progressDetail,
+  SCORE_FORMATS,
+  type ScoreFormat,
+  scoreLines,
+  scoreNotes,
+} from "./result-tables.js";
 export { ResultFolder, SERVER_LOG } from "./results/folder.js";
 export { readResults } from "./results/read-results.js";
 export type { Results, Sample } from "./results/result-types.js";

@@ -3,7 +3,7 @@
 import { availableParallelism } from "node:os";
 import pLimit from "p-limit";
 import { groupBy, LayergraftError, plural, RecipeError } from "../core/index.js";
-import { askItems, type ItemAnswer } from "./ask.js";
+import { askItems, type ItemAnswer } from "./ask-items.js";
 import { keyOf, withCache } from "./backends/answer-cache.js";
 import { stopped } from "./backends/stopped.js";
 import type { EvaluateOptions } from "./evaluate.js";

@@ -52,7 +52,7 @@ export interface Experiment {
 /**
  * Opens an experiment: reads its plan, and checks models, data and tasks.
  * @param source path of a plan, or a plan whose relative paths start from the working folder
- * @throws {RecipeError} if the plan is not valid, with every problem. Missing models, data and tasks of a valid plan are in
+ * @throws RecipeError if the plan is not valid, with every problem. Missing models, data and tasks of a valid plan are in
  *   `world.problems`.
  */
 export async function openExperiment(source: string | ExperimentInput, options: OpenOptions = {}): Promise<Experiment> {
@@ -151,9 +151,9 @@ export interface RunExperimentOptions {
 
 /**
  * Runs what is left of an experiment.
- * @throws {RecipeError} if models, data, tasks or disk space are missing, with every problem
- * @throws {LayergraftError} code `locked` if another process runs it
- * @throws {CancelledError} if the signal fires; run it again to resume
+ * @throws RecipeError if models, data, tasks or disk space are missing, with every problem
+ * @throws LayergraftError code `locked` if another process runs it
+ * @throws CancelledError if the signal fires; run it again to resume
  */
 export async function runOpened(experiment: Experiment, options: RunExperimentOptions = {}): Promise<RunSummary> {
   const { plan, world, out, file } = experiment;

@@ -10,10 +10,10 @@ export {
   type LocatedRecipe,
   type PairFigures,
 } from "./analysis/analysis.js";
+export { columnName, heatmapOf, pageData } from "./analysis/analysis-views.js";
 export { readShareTable } from "./analysis/csv.js";
 export { type Suggestion, suggestRecipes } from "./analysis/suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./analysis/thresholds.js";
-export { columnName, heatmapOf, pageData } from "./analysis/views.js";
 export { type AnalysisOutput, checkAnalysisOutput, writeAnalysis, writeHeatmap } from "./analysis/write-analysis.js";
 export type { Measured } from "./expressions/expression.js";
 export { Resolver, type Sources } from "./expressions/resolve.js";
@@ -22,8 +22,8 @@ export {
   compareCheckpoints,
   type TensorComparison,
 } from "./measurements/compare-checkpoints.js";
-export type { Measurement } from "./measurements/measure.js";
-export { measureAll } from "./measurements/measure.js";
+export type { Measurement } from "./measurements/measure-all.js";
+export { measureAll } from "./measurements/measure-all.js";
 export { planRecipeFile } from "./mergekit/plan-recipe-file.js";
 export { parseMergekit, readMergekit } from "./mergekit/read-mergekit.js";
 export type { NestedRecipe, SourceRecipe } from "./methods/fields.js";
@@ -37,11 +37,11 @@ export {
   type SwapRecipe,
   swapLayers,
 } from "./methods/swap.js";
-export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute.js";
+export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute-plan.js";
 export { type Provenance, readProvenance } from "./output/provenance.js";
 export { measuredOwnership, type Ownership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";
 export { type Deviation, type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
-export { outputConfig, writeCompanions } from "./plan/companions.js";
+export { outputConfig, writeCompanions } from "./plan/companion-files.js";
 export {
   type MethodReference,
   methodReferences,

@@ -10,7 +10,7 @@ const MAX_BYTES = 5_000_000;
 /**
  * Reads the text of a settings file.
  * @param kind its kind for messages, such as "recipe"
- * @throws {RecipeError} if it is missing, a folder, or too large
+ * @throws RecipeError if it is missing, a folder, or too large
  */
 export async function readSettingsText(file: string, kind: string): Promise<string> {
   try {
@@ -52,7 +52,7 @@ export const loadYaml = () => import("./yaml.js");
 
 /**
  * Reads and checks a settings file.
- * @throws {RecipeError} with every problem and its line
+ * @throws RecipeError with every problem and its line
  */
 export async function readSettings<T>(file: string, kind: SettingsKind<T>): Promise<LocatedSettings<T>> {
   const [{ checkedIn, openSettings }, text] = await Promise.all([loadYaml(), readSettingsText(file, kind.kind)]);
@@ -64,7 +64,7 @@ export async function readSettings<T>(file: string, kind: SettingsKind<T>): Prom
   };
 }
 
-/** Checks settings that are given as a value. @throws {RecipeError} with every problem */
+/** Checks settings that are given as a value. @throws RecipeError with every problem */
 export function checkSettings<T>(value: unknown, { kind, check }: SettingsKind<T>): T {
   if (isDeeperThan(value, MOST_LEVELS))
     throw new RecipeError(`the ${kind} nests more than ${MOST_LEVELS} levels deep, or contains itself`);

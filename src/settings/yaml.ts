@@ -21,7 +21,7 @@ import { isDeeperThan, RecipeError, shorten } from "../core/index.js";
 import { formatProblem, MOST_LEVELS, type Problem } from "./check-schema.js";
 import type { SettingsKind, SettingsText } from "./settings-file.js";
 
-/** @throws {RecipeError} for aliases that expand without end */
+/** @throws RecipeError for aliases that expand without end */
 function withFiniteAliases<T>(file: string, read: () => T): T {
   try {
     return read();
@@ -67,7 +67,7 @@ class BoundedParser extends Parser {
 
 type ParsedDocument = Document.Parsed<ParsedNode>;
 
-/** Parses a text, valid or not. @throws {RecipeError} if it is too deep or too large */
+/** Parses a text, valid or not. @throws RecipeError if it is too deep or too large */
 function readDocument(text: string, file: string, options: DocumentOptions & SchemaOptions = {}) {
   const lines = new LineCounter();
   const tokens = new BoundedParser(file, lines).parse(text);
@@ -78,7 +78,7 @@ function readDocument(text: string, file: string, options: DocumentOptions & Sch
 /**
  * Parses a text without checking its value.
  * @param options of the YAML parser; default YAML 1.2
- * @throws {RecipeError} if it is not valid YAML, too deep, or too large
+ * @throws RecipeError if it is not valid YAML, too deep, or too large
  */
 export function openSettings(text: string, file: string, options: DocumentOptions & SchemaOptions = {}): SettingsText {
   const { document, next, lineAt } = readDocument(text, file, options);
@@ -148,13 +148,13 @@ function syntaxProblem({ code, message, pos }: YAMLParseError, text: string): st
 
 /**
  * Parses and checks the text of a settings file; `file` is for messages.
- * @throws {RecipeError} with every problem and its line
+ * @throws RecipeError with every problem and its line
  */
 export function parseSettings<T>(text: string, file: string, kind: SettingsKind<T>): T {
   return checkedIn(openSettings(text, file), file, kind);
 }
 
-/** The checked value of a text. @throws {RecipeError} with every problem and its line */
+/** The checked value of a text. @throws RecipeError with every problem and its line */
 export function checkedIn<T>(document: SettingsText, file: string, { kind, check }: SettingsKind<T>): T {
   const { value, problems } = check(document.value);
   if (value !== undefined) return value;

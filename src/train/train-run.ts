@@ -92,7 +92,7 @@ export interface RunResult extends TrainResult {
 
 /**
  * Trains.
- * @throws {RecipeError | DataError | CheckpointError} if base or data cannot be used
+ * @throws RecipeError or DataError or CheckpointError if base or data cannot be used
  * @throws as `train` does
  */
 export async function trainRun(options: RunOptions): Promise<RunResult> {
@@ -122,8 +122,8 @@ export interface HandOverOptions extends Omit<RunOptions, "resume" | "force" | "
 
 /**
  * Writes a run as a folder for TRL and PEFT, with the same sequences, rates and parts.
- * @throws {RecipeError} with every field that TRL cannot follow
- * @throws {OutputError} if the folder is not empty
+ * @throws RecipeError with every field that TRL cannot follow
+ * @throws OutputError if the folder is not empty
  */
 export async function handOverRun(options: HandOverOptions): Promise<TrlFolder> {
   const { run, signal, cluster, onReady, onWritten } = options;
@@ -348,7 +348,7 @@ async function baseNameOf({ base }: Run, folder = "."): Promise<string> {
   return (await exists(path)) ? path : base;
 }
 
-/** The folder that factors are merged into. @throws {RecipeError} if it has an adapter of its own */
+/** The folder that factors are merged into. @throws RecipeError if it has an adapter of its own */
 function baseToMerge({ sources }: OpenedPlan): string {
   const [checkpoint] = sources.values();
   if (checkpoint && !checkpoint.adapter) return checkpoint.folder;

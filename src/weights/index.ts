@@ -22,7 +22,7 @@ export { type FolderLayout, layoutFolder, type ShardLayout } from "./safetensors
 export { openSafetensors, type SafetensorsFile } from "./safetensors/reader.js";
 export { openShards } from "./safetensors/sharded.js";
 export { MAX_READ_BYTES, readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
-export { Evaluator } from "./streaming/evaluate.js";
+export { Evaluator } from "./streaming/evaluate-block.js";
 export { InputFiles } from "./streaming/files.js";
 export {
   type AnalyzeJob,

@@ -48,7 +48,7 @@ export const BACKEND_HELP =
 /**
  * Opens the backend that runs the model.
  * @param note receives messages while it opens
- * @throws {LayergraftError} when the specification is wrong, or the backend cannot be opened
+ * @throws LayergraftError when the specification is wrong, or the backend cannot be opened
  */
 export async function openBackend(
   source: string,

@@ -60,7 +60,7 @@ export function guarded<M extends Readonly<Record<string, (...args: never[]) => 
 /** Runs regular expressions in the guarded process. */
 export const guardedPatterns = guarded<typeof import("./patterns.js")>("#guarded-patterns");
 
-/** @throws {GuardError} beyond the limits; errors of the function as errors of the same name */
+/** @throws GuardError beyond the limits; errors of the function as errors of the same name */
 function run(call: GuardedCall): unknown {
   guard ??= startGuard();
   const { port, signal } = guard;

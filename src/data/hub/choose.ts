@@ -26,7 +26,7 @@ interface CardConfig {
  * @param paths all files of the data set
  * @param card text of its README.md, if it has one
  * @returns paths sorted by name, at least one
- * @throws {DataError} if there is no such configuration, split or file; it lists those there are
+ * @throws DataError if there is no such configuration, split or file; it lists those there are
  */
 export function chooseFiles(
   name: string,

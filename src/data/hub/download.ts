@@ -44,7 +44,7 @@ const MAX_RETRIES = 4;
 /**
  * Downloads the files that are not in the cache yet.
  * @returns their paths in the snapshot, in order
- * @throws {DataError} if the content of a file is not what the Hub announced
+ * @throws DataError if the content of a file is not what the Hub announced
  */
 export async function downloadFiles(files: readonly HubFile[], options: DownloadOptions): Promise<string[]> {
   const total = files.reduce((sum, { size }) => sum + size, 0);

@@ -93,7 +93,7 @@ export async function sizeOf(file: string): Promise<number | undefined> {
   }
 }
 
-/** @throws {DataError} if a path of the Hub might lead out of the folder that it is joined to, on any system */
+/** @throws DataError if a path of the Hub might lead out of the folder that it is joined to, on any system */
 export function checkedPath(path: string): string {
   const parts = path.split("/");
   const isSafe = parts.every((part) => part !== "" && part !== "." && part !== ".." && !/[\\:\0]/.test(part));

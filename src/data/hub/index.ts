@@ -48,9 +48,9 @@ const MAX_CARD_BYTES = 4_000_000;
  *
  * The configurations and splits of the card decide which files are read, else the names of the files. The default
  * configuration and the split `train` are read where none is named.
- * @throws {DataError} if there is no such data set, configuration or split, it may not be read, the Hub cannot be
+ * @throws DataError if there is no such data set, configuration or split, it may not be read, the Hub cannot be
  *   reached, or files are missing offline
- * @throws {CancelledError} when the signal fires; what was downloaded is kept
+ * @throws CancelledError when the signal fires; what was downloaded is kept
  */
 export async function hubDataset(options: HubDatasetOptions): Promise<HubDataset> {
   const { name, revision = "main", signal } = options;

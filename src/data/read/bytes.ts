@@ -22,7 +22,7 @@ const FOREIGN: readonly (readonly [bytes: readonly number[], advice: string])[] 
 
 /**
  * The bytes of a file in chunks, unpacked from gzip of one or several members.
- * @throws {DataError} if it is not text, or broken gzip
+ * @throws DataError if it is not text, or broken gzip
  */
 export async function* readBytes(file: string): AsyncGenerator<Buffer> {
   const head = await readHead(file, 8);

@@ -16,7 +16,7 @@ export interface DelimitedOptions {
 
 /**
  * Rows of a delimited file; every value is a string. Without a header, columns are `column1`, `column2` and so on.
- * @throws {DataError} for a header that is missing or names a column twice
+ * @throws DataError for a header that is missing or names a column twice
  */
 export async function* readDelimited(
   bytes: AsyncIterable<Buffer>,

@@ -45,7 +45,7 @@ export function byName(a: string, b: string): number {
  * The files of a path: itself, all data files below a folder, or those that a pattern matches, sorted by name. Hidden
  * files and folders are skipped.
  * @returns undefined if nothing of that name exists
- * @throws {DataError} if a folder has no data file, or a pattern matches none
+ * @throws DataError if a folder has no data file, or a pattern matches none
  */
 export async function localFiles(path: string): Promise<string[] | undefined> {
   try {

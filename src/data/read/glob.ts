@@ -14,7 +14,7 @@ export function isPattern(text: string): boolean {
 /**
  * A test for paths with forward slashes. `**` followed by a slash also matches nothing, so that a pattern of it and a
  * name matches that name at the top too.
- * @throws {DataError} for a pattern that is too complicated or not valid
+ * @throws DataError for a pattern that is too complicated or not valid
  */
 export function matcherOf(pattern: string): (path: string) => boolean {
   if (pattern.length > MAX_LENGTH || (pattern.match(/\*+|\?/g)?.length ?? 0) > MAX_WILDCARDS) {

@@ -38,8 +38,8 @@ const BATCH_ROWS = 1_000;
 /**
  * Rows of files, in the order of the files and of the rows in them. Memory holds a part of a file, of parquet a row group
  * of the columns read, whatever the size of the file.
- * @throws {DataError} for a file that cannot be read, and for a bad row unless these are skipped
- * @throws {CancelledError} when the signal fires
+ * @throws DataError for a file that cannot be read, and for a bad row unless these are skipped
+ * @throws CancelledError when the signal fires
  */
 export async function* readRows(files: readonly string[], options: ReadOptions = {}): AsyncGenerator<RowBatch> {
   for (const file of files) {

@@ -20,7 +20,7 @@ const MAX_KEY_BYTES = 1_000;
 /**
  * Rows of a JSON file, or of JSON Lines under the name .json.
  * @param field of an object that holds several lists, the one to read
- * @throws {DataError} if the file has no such list, ends in the middle, or continues after its end
+ * @throws DataError if the file has no such list, ends in the middle, or continues after its end
  */
 export async function* readJson(bytes: AsyncGenerator<Buffer>, file: string, field?: string): FileReader {
   try {

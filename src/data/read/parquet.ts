@@ -24,7 +24,7 @@ const REASONS: ReadonlyMap<unknown, string> = new Map([
 /**
  * Rows of a parquet file. Integers of 64 bits become numbers if these are exact, otherwise text; dates become ISO 8601.
  * @param columns the columns to read, if the file has them. Default: all
- * @throws {DataError} if the file is not parquet, is damaged, or a row group is too large to hold
+ * @throws DataError if the file is not parquet, is damaged, or a row group is too large to hold
  */
 export async function* readParquet(file: string, columns?: readonly string[]): FileReader {
   const handle = await open(file, "r");
@@ -117,7 +117,7 @@ async function* readGroups(source: AsyncBuffer, file: string, wanted: readonly s
   }
 }
 
-/** @throws {DataError} for a row group that is too large to be held */
+/** @throws DataError for a row group that is too large to be held */
 function checkGroup(metadata: FileMetaData, index: number, columns: readonly string[], file: string): void {
   const group = metadata.row_groups[index];
   const wanted = (group?.columns ?? []).filter(({ meta_data }) => columns.includes(meta_data?.path_in_schema[0] ?? ""));

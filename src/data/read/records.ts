@@ -25,7 +25,7 @@ const CARRIAGE_RETURN = 13;
 /**
  * Lines, or with `quoting` records as RFC 4180 has them: a line break within a quoted field does not end them. Lines
  * end with LF or CR LF; a byte order mark and empty records are skipped.
- * @throws {DataError} for a record of more than MAX_ROW_BYTES
+ * @throws DataError for a record of more than MAX_ROW_BYTES
  */
 export async function* readRecords(
   bytes: AsyncIterable<Buffer>,

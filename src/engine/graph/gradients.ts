@@ -7,7 +7,7 @@ import { OPERATIONS } from "./operations.js";
 /**
  * The gradients of a scalar with respect to tensors. Only nodes between them and the scalar are derived.
  * @returns one node per tensor, of its shape; undefined for a tensor that the scalar does not depend on
- * @throws {GraphError} if `of` is not a float without axes
+ * @throws GraphError if `of` is not a float without axes
  */
 export function gradients(graph: Graph, of: Node, withRespectTo: readonly Node[]): (Node | undefined)[] {
   if (of.dtype !== "f32" || of.shape.length > 0) throw new GraphError("gradients", "takes a scalar", [of]);

@@ -35,7 +35,7 @@ export class Graph {
 
   /**
    * A feed or a weight.
-   * @throws {GraphError} if the name is taken by one of another type, or the shape has an invalid size
+   * @throws GraphError if the name is taken by one of another type, or the shape has an invalid size
    */
   input(name: string, dtype: ElementType, sizes: readonly Dim[]): Node {
     const shape = canonical("input", sizes);
@@ -51,7 +51,7 @@ export class Graph {
 
   /**
    * A constant: a number, or the elements of a shape; floats by default.
-   * @throws {GraphError} if the number of values does not match the shape, or integers are not whole
+   * @throws GraphError if the number of values does not match the shape, or integers are not whole
    */
   constant(value: number | readonly number[], shape: readonly number[] = [], dtype: ElementType = "f32"): Node {
     const values = typeof value === "number" ? [value] : value;
@@ -67,7 +67,7 @@ export class Graph {
 
   /**
    * Applies an operation by its name.
-   * @throws {GraphError} if there is no such operation, or the operands do not fit
+   * @throws GraphError if there is no such operation, or the operands do not fit
    */
   apply(name: string, inputs: readonly Node[], given: Attributes = {}): Node {
     const operation = OPERATIONS.get(name);

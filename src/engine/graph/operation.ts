@@ -6,7 +6,7 @@ export interface Operation<A extends Attributes = Attributes> {
   readonly name: string;
   /**
    * Type of the result.
-   * @throws {GraphError} if the operands do not fit
+   * @throws GraphError if the operands do not fit
    */
   infer(inputs: readonly Node[], attributes: A): TensorType;
   /**
@@ -20,7 +20,7 @@ export interface Operation<A extends Attributes = Attributes> {
 
 /**
  * Checks that there is one operand for each of these, of a type that it names.
- * @throws {GraphError} if there is not
+ * @throws GraphError if there is not
  */
 export function requireOperands(
   op: string,

@@ -358,7 +358,7 @@ export function evaluate(outputs: readonly Node[], feeds: ReadonlyMap<string, Va
 
 /**
  * A size as a number.
- * @throws {RangeError} if a symbol has no value
+ * @throws RangeError if a symbol has no value
  */
 export function resolveDim(dim: Dim, values: ReadonlyMap<string, number>): number {
   return termsOf(dim).reduce((sum, { factor, symbols }) => {

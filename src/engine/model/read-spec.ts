@@ -22,7 +22,7 @@ const FOREIGN = {
 /**
  * Specifies the decoder of a checkpoint, or of its text tower in a multimodal one. Missing fields have the family's
  * defaults in transformers.
- * @throws {CheckpointError} if the family or its settings are not supported, with all reasons
+ * @throws CheckpointError if the family or its settings are not supported, with all reasons
  */
 export function readSpec(config: CheckpointConfig): DecoderSpec {
   const { file, json, modelType } = config;

@@ -27,7 +27,7 @@ export function weightsOf(spec: DecoderSpec): StoredWeight[] {
  * Finds the weights of a decoder among the tensors of a checkpoint. The prefix is the one that the names of the first
  * layer and of the embedding share. The head has the same prefix or a shorter one.
  * @param where names the checkpoint in errors
- * @throws {CheckpointError} if the decoder is not among them, or not all of its weights
+ * @throws CheckpointError if the decoder is not among them, or not all of its weights
  */
 export function locateWeights(spec: DecoderSpec, names: Iterable<string>, where: string): WeightNames {
   const there = new Set(names);

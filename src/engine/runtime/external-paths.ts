@@ -14,7 +14,7 @@ export function externalRoot(): string {
 /**
  * The location of a file for `OnnxModel.external`, relative to `externalRoot`. Symbolic links are resolved, as ONNX
  * Runtime requires the file itself to be below the root.
- * @throws {RuntimeError} if there is no such file, or it is on another drive (Windows)
+ * @throws RuntimeError if there is no such file, or it is on another drive (Windows)
  */
 export async function externalLocation(path: string): Promise<{ readonly location: string }> {
   let file: string;

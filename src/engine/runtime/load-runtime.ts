@@ -11,7 +11,7 @@ let loaded: Promise<typeof Ort> | undefined;
 /**
  * The package onnxruntime-node, loaded once.
  * @param load how to import it; for tests
- * @throws {RuntimeMissingError} if it is not installed or has no binary that runs here.
+ * @throws RuntimeMissingError if it is not installed or has no binary that runs here.
  */
 export function loadRuntime(load?: () => Promise<typeof Ort>): Promise<typeof Ort> {
   if (load) return explained(load);

@@ -20,7 +20,7 @@ export interface LowerOptions {
  * the result of a transposed or scaled product over no elements uninitialized, and does not broadcast 1 to 0.
  * @param outputs nodes by the names they are fetched by
  * @returns the model file's bytes
- * @throws {RuntimeError} if a size cannot be computed from the feeds, or the model is larger than ONNX files can be
+ * @throws RuntimeError if a size cannot be computed from the feeds, or the model is larger than ONNX files can be
  */
 export function lowerGraph(outputs: Readonly<Record<string, Node>>, options: LowerOptions = {}): Uint8Array {
   const emitter = new Emitter(reachable(Object.values(outputs)), options.weights ?? new Map());

@@ -57,7 +57,7 @@ export class OnnxModel {
    * @param inputs names, "" for an optional input that is omitted
    * @param outputs names, "" for an optional output that is omitted
    * @param domain default ai.onnx
-   * @throws {RuntimeError} if an attribute is not an integer where it should be
+   * @throws RuntimeError if an attribute is not an integer where it should be
    */
   node(
     opType: string,
@@ -82,7 +82,7 @@ export class OnnxModel {
   /**
    * A constant whose values are part of the model: little-endian, row-major, one byte per bool. They are read at
    * `encode`, and must not change until then.
-   * @throws {RuntimeError} if the length of the data does not match dtype and shape
+   * @throws RuntimeError if the length of the data does not match dtype and shape
    */
   initializer(name: string, dtype: OnnxDType, shape: Shape, data: Uint8Array): void {
     const tensor = this.#tensor(name, dtype, shape, data.length);
@@ -92,7 +92,7 @@ export class OnnxModel {
 
   /**
    * A constant whose values are in a file.
-   * @throws {RuntimeError} if the length does not match dtype and shape
+   * @throws RuntimeError if the length does not match dtype and shape
    */
   external(name: string, dtype: OnnxDType, shape: Shape, { location, offset, length }: ExternalData): void {
     const tensor = this.#tensor(name, dtype, shape, length);
@@ -118,7 +118,7 @@ export class OnnxModel {
 
   /**
    * The bytes of the model file (ModelProto).
-   * @throws {RuntimeError} if they exceed 2 GiB, the limit of ONNX files
+   * @throws RuntimeError if they exceed 2 GiB, the limit of ONNX files
    */
   encode(): Uint8Array {
     const model = new ProtoWriter();

@@ -56,7 +56,7 @@ export class ProtoWriter {
 
   /**
    * The whole message.
-   * @throws {RuntimeError} if it is larger than readers of protocol buffers accept
+   * @throws RuntimeError if it is larger than readers of protocol buffers accept
    */
   finish(): Uint8Array {
     if (this.#size > MAX_MESSAGE_BYTES) {

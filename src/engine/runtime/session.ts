@@ -31,7 +31,7 @@ export interface Session {
    * @param feeds values by name, of which those are used that the graph has inputs for
    * @param fetches names of the outputs to return; all are computed, only these are copied
    * @param into memory of the caller that outputs are written to, of their element type and shape
-   * @throws {RuntimeError} if the feeds do not fit the graph, an output is unknown, or an operator fails
+   * @throws RuntimeError if the feeds do not fit the graph, an output is unknown, or an operator fails
    */
   run(feeds: Tensors, fetches: readonly string[], into?: Tensors): Promise<Record<string, TensorValue>>;
   /** Releases the session's memory. Closing again does nothing. */
@@ -46,8 +46,8 @@ const SILENT = 4;
 /**
  * Loads a graph. Its bytes are only read during the call.
  * @param model a ModelProto from `OnnxModel.encode`
- * @throws {RuntimeMissingError} if ONNX Runtime is not installed
- * @throws {RuntimeError} if it refuses the graph
+ * @throws RuntimeMissingError if ONNX Runtime is not installed
+ * @throws RuntimeError if it refuses the graph
  */
 export async function openSession(model: Uint8Array, options: SessionOptions = {}): Promise<Session> {
   const ort = await loadRuntime();

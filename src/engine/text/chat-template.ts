@@ -25,7 +25,7 @@ export interface RenderOptions {
 export interface ChatTemplate {
   /**
    * The text of a conversation. It has its special tokens, so encode it without adding any.
-   * @throws {TemplateError} if there is no message, or the template refuses them or fails
+   * @throws TemplateError if there is no message, or the template refuses them or fails
    */
   render(messages: readonly ChatMessage[], options?: RenderOptions): string;
 }
@@ -44,7 +44,7 @@ const MOST_CHARACTERS = 1_000_000;
  * Makes a chat template from its source.
  * @param options.variables special tokens by their template names, such as `bos_token`; default none
  * @param options.name its name in errors; default "the chat template"
- * @throws {CheckpointError} if it is not a Jinja template
+ * @throws CheckpointError if it is not a Jinja template
  */
 export function makeChatTemplate(
   source: string,

@@ -19,7 +19,7 @@ export class Encoder {
   readonly #split: (text: string, isFirst: boolean) => string[];
   readonly #idsOf: (word: string) => number[];
 
-  /** @throws {CheckpointError} if a part is not valid or not supported */
+  /** @throws CheckpointError if a part is not valid or not supported */
   constructor(json: CheckedJson, added: AddedTokens) {
     this.#added = added;
     this.#vocabulary = json.vocabulary;

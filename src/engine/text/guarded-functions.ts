@@ -26,7 +26,7 @@ function memoize<T>(make: (key: string) => T): (key: string) => T {
 
 const programOf = memoize<Program>(parseTemplate);
 
-/** @throws {Error} if the template is not valid */
+/** @throws Error if the template is not valid */
 export function checkTemplate(source: string): void {
   programOf(source);
 }

@@ -29,7 +29,7 @@ const NO_MODEL: Part = { type: "WordPiece", vocab: {}, unk_token: "" };
 
 /**
  * Makes parts.
- * @throws {CheckpointError} if the package does not support a part or cannot read its pattern
+ * @throws CheckpointError if the package does not support a part or cannot read its pattern
  */
 export function makeParts(parts: {
   model?: Part;

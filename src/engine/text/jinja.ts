@@ -15,7 +15,7 @@ export interface Program {
 
 /**
  * Parses a template with trim_blocks and lstrip_blocks, as transformers does.
- * @throws {Error} if it is not valid
+ * @throws Error if it is not valid
  */
 export function parseTemplate(source: string): Program {
   const program = fixNode(parse(tokenize(fixText(source), { trim_blocks: true, lstrip_blocks: true })) as Node);

@@ -25,7 +25,7 @@ interface Source {
  * As in transformers, `chat_template.jinja` and `additional_chat_templates/*.jinja` override `chat_template` of
  * tokenizer_config.json, which is one template or a list of named ones.
  * @param options.name name of a template; default "default"
- * @throws {CheckpointError} if there is no template of this name, or it is not valid
+ * @throws CheckpointError if there is no template of this name, or it is not valid
  */
 export async function loadChatTemplate(
   folder: string,

@@ -16,7 +16,7 @@ const OTHER_FORMS = ["tokenizer.model", "tekken.json", "tiktoken.model", "vocab.
  * `special_tokens_map.json` (if the former does not list its added tokens, as in transformers) and, for those that are
  * still missing, `generation_config.json`.
  * @param options.addedTokens more entries of `added_tokens`; default none
- * @throws {CheckpointError} if the folder has no tokenizer.json, or one that cannot be used
+ * @throws CheckpointError if the folder has no tokenizer.json, or one that cannot be used
  */
 export async function loadTokenizer(
   folder: string,

@@ -85,7 +85,7 @@ function isTrusted(part: Part | undefined): boolean {
  * Makes the function that normalizes texts.
  * @param original the part of the file, by which it is trusted
  * @param translated the same part for the package
- * @throws {CheckpointError} if it is not valid
+ * @throws CheckpointError if it is not valid
  */
 export function makeNormalizer(
   original: Part | undefined,

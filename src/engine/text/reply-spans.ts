@@ -20,7 +20,7 @@ export interface RenderedReplies {
  * A reply is found by rendering the conversation a second time with other words in its place: what differs is its
  * content. A template must render the beginning of a conversation as the beginning of its text, so that a model is
  * prompted with what it was trained on. Templates that cut thoughts from earlier replies do not.
- * @throws {TemplateError} if the template renders beginnings differently, changes more of a reply than the white space
+ * @throws TemplateError if the template renders beginnings differently, changes more of a reply than the white space
  *   around it, or refuses the messages
  */
 export function renderWithSpans(template: ChatTemplate, messages: readonly ChatMessage[]): RenderedReplies {

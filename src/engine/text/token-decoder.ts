@@ -31,7 +31,7 @@ interface Plan {
  * Reads the decoder of a tokenizer.json.
  * @param cleanUp whether to remove spaces before punctuation and contractions, as transformers may
  * @returns opens a decoder for one text
- * @throws {CheckpointError} if it is not valid or not supported
+ * @throws CheckpointError if it is not valid or not supported
  */
 export function planDecoder(part: Part | undefined, cleanUp: boolean): () => PieceDecoder {
   const plan: Plan = { tokens: [], join: undefined, texts: [] };

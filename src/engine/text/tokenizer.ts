@@ -33,7 +33,7 @@ export interface Tokenizer {
   /**
    * The ids of a text. Special tokens in it are recognized.
    * @param options.specialTokens whether the tokenizer's post-processor adds tokens such as BOS; default false
-   * @throws {CheckpointError} if the tokenizer has no token for a part of the text, and no unknown token
+   * @throws CheckpointError if the tokenizer has no token for a part of the text, and no unknown token
    */
   encode(text: string, options?: { specialTokens?: boolean }): number[];
   /** The text of ids; unknown ids are skipped. */
@@ -69,7 +69,7 @@ export class JsonTokenizer implements Tokenizer {
   /**
    * @param value a tokenizer.json; only `model` is required
    * @param settings a tokenizer_config.json: names special tokens, which are added where the vocabulary lacks them
-   * @throws {CheckpointError} if it is not valid, or of a kind that cannot be reproduced
+   * @throws CheckpointError if it is not valid, or of a kind that cannot be reproduced
    */
   constructor(value: TokenizerJson, settings: TokenizerSettings = {}, ids: SpecialIds = {}) {
     const json = readJson(value);

@@ -44,7 +44,7 @@ export class Trie<T> {
     return !this.root.hasChildren;
   }
 
-  /** @throws {CheckpointError} if the text is too long, or there are too many of them */
+  /** @throws CheckpointError if the text is too long, or there are too many of them */
   set(text: string, value: T): void {
     if (text.length > MOST_LENGTH) {
       throw problem(`a token has ${text.length} characters; at most ${MOST_LENGTH} are supported`, "vocab");

@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { toAsciiNumbers } from "./digits.js";
-import { MGSM_LANGUAGES, type MgsmLanguage } from "./languages.js";
-import { readMgsmAnswer } from "./mgsm.js";
+import { MGSM_LANGUAGES, type MgsmLanguage } from "./mgsm-announcements.js";
 import { parseDecimal, sameNumber } from "./numbers.js";
+import { readMgsmAnswer } from "./read-mgsm-answer.js";
 
 const FIXTURES = new URL("../../../test/fixtures/evaluation/mgsm/", import.meta.url);
 const read = <T>(name: string): T => JSON.parse(readFileSync(new URL(name, FIXTURES), "utf8")) as T;

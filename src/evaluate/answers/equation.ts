@@ -1,5 +1,5 @@
 // The value of an announced answer: a number, or the result of the equation that the number begins.
-import { CURRENCY, type MgsmLanguage } from "./languages.js";
+import { CURRENCY, type MgsmLanguage } from "./mgsm-announcements.js";
 import { type FoundNumber, numberAt } from "./numbers.js";
 
 const SIGNS = "[^\\p{L}\\p{M}\\p{N}\\r\\n]";

@@ -1,5 +1,5 @@
 // Numbers in digits as people write them in the languages of MGSM, read exactly, as decimal strings.
-import { CURRENCY, type MgsmLanguage } from "./languages.js";
+import { CURRENCY, type MgsmLanguage } from "./mgsm-announcements.js";
 
 /** A number found in a text. */
 export interface FoundNumber {

@@ -18,7 +18,7 @@ export class AnswerCache {
 
   /**
    * Opens a cache, or starts one.
-   * @throws {OutputError} if a line other than the last is damaged
+   * @throws OutputError if a line other than the last is damaged
    */
   static async open(path: string): Promise<AnswerCache> {
     const { entries, bytes } = await readLog(path, (value) => entrySchema.parse(value));
@@ -33,7 +33,7 @@ export class AnswerCache {
     return this.#values.get(key);
   }
 
-  /** Keeps a value. @throws {DiskFullError} if there is no room */
+  /** Keeps a value. @throws DiskFullError if there is no room */
   put(key: string, value: unknown): void {
     if (this.#values.has(key)) return;
     this.#values.set(key, value);

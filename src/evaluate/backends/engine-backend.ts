@@ -195,7 +195,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
  * Makes a backend of an opened model. Closing it closes the model, which is also closed if this fails.
  * @param options.model what results call it; default its name
  * @param options.digest default the model's
- * @throws {CheckpointError} if it has no tokenizer that can be read
+ * @throws CheckpointError if it has no tokenizer that can be read
  */
 export async function modelBackend(
   engine: Engine,

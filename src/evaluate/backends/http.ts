@@ -84,7 +84,7 @@ export class HttpClient {
   /**
    * Sends a POST request, and retries on transient errors.
    * @param lacks says what an answer with status 200 lacks; an answer that lacks something is retried, too
-   * @throws {ServerError} after the last retry, or at once for an error that a retry cannot fix
+   * @throws ServerError after the last retry, or at once for an error that a retry cannot fix
    */
   async post(
     path: string,
@@ -143,7 +143,7 @@ export class HttpClient {
     this.#agent.destroy();
   }
 
-  /** @throws {ServerError} without an answer with status 200 that is JSON */
+  /** @throws ServerError without an answer with status 200 that is JSON */
   async #request(
     method: string,
     path: string,

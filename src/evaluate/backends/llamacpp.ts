@@ -36,7 +36,7 @@ const PLAIN_SAMPLING = {
 
 /**
  * Opens a llama.cpp server.
- * @throws {LayergraftError} code `server` when it does not answer or is another
+ * @throws LayergraftError code `server` when it does not answer or is another
  */
 export function openLlamaCpp(options: ServerOptions): Promise<Backend> {
   return openServer(options, async (http) => {

@@ -31,7 +31,7 @@ const NO_PROMPT_LOGPROBS =
 
 /**
  * Opens a model of an Ollama server.
- * @throws {LayergraftError} code `server` when it does not answer or is too old, `usage` when it lacks the model
+ * @throws LayergraftError code `server` when it does not answer or is too old, `usage` when it lacks the model
  */
 export function openOllama(options: OllamaOptions): Promise<Backend> {
   const { signal } = options;

@@ -25,7 +25,7 @@ const PROBE = "The capital of France is Paris";
 
 /**
  * Opens a server by its address, with or without `/v1`.
- * @throws {LayergraftError} code `server` when it does not answer, `usage` when it does not have the model
+ * @throws LayergraftError code `server` when it does not answer, `usage` when it does not have the model
  */
 export function openOpenAI(options: ServerOptions): Promise<Backend> {
   const { signal } = options;

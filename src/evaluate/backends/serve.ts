@@ -52,9 +52,9 @@ const TAIL_LINES = 12;
 
 /**
  * Starts a server on a free port of this machine and waits until it is healthy.
- * @throws {LayergraftError} code `server` if it ends or does not start in time, with the last lines of its log; code
+ * @throws LayergraftError code `server` if it ends or does not start in time, with the last lines of its log; code
  *   `usage` if the command has no `{port}`
- * @throws {CancelledError} when the signal fires, after the server is stopped
+ * @throws CancelledError when the signal fires, after the server is stopped
  */
 export async function startServer(options: ServeOptions): Promise<RunningServer> {
   const { command, model, signal, log } = options;

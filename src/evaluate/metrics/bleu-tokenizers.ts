@@ -14,7 +14,7 @@ const DICTIONARY_TOKENIZERS = ["ja-mecab", "ko-mecab"];
 
 /**
  * The function that cuts a line into tokens.
- * @throws {RecipeError} for a name that is not there, or a subword tokenizer without its pieces
+ * @throws RecipeError for a name that is not there, or a subword tokenizer without its pieces
  */
 export function bleuTokenizer(name: string, pieces?: Pieces): (line: string) => readonly string[] {
   switch (name) {

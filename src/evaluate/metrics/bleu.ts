@@ -48,7 +48,7 @@ const LOG_ZERO = -9999999999;
 /**
  * BLEU of a corpus: clipped n-gram counts summed over all lines, then combined.
  * @param references one per hypothesis, or streams of references, each as long as the hypotheses
- * @throws {RecipeError} where counts of lines differ, or a tokenizer is unknown or lacks its model
+ * @throws RecipeError where counts of lines differ, or a tokenizer is unknown or lacks its model
  */
 export function corpusBleu(
   hypotheses: readonly string[],

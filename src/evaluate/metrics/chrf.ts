@@ -36,7 +36,7 @@ const PUNCTUATION = new Set("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~");
 /**
  * chrF of a corpus: n-gram matches summed over all lines, of several references the best one per line.
  * @param references one per hypothesis, or streams of references, each as long as the hypotheses
- * @throws {RecipeError} where counts of lines differ
+ * @throws RecipeError where counts of lines differ
  */
 export function corpusChrf(
   hypotheses: readonly string[],

@@ -12,7 +12,7 @@ export const SACREBLEU_VERSION = "2.6.0";
 
 /**
  * The references of each hypothesis.
- * @throws {RecipeError} where the counts do not match, or a hypothesis has none
+ * @throws RecipeError where the counts do not match, or a hypothesis has none
  */
 export function referencesOf(hypotheses: readonly string[], references: References): string[][] {
   if (hypotheses.length === 0) throw new RecipeError("there are no hypotheses to score");

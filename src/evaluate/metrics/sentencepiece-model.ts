@@ -30,7 +30,7 @@ const PIECE_TYPES: Readonly<Record<number, PieceType>> = {
 
 /**
  * Reads a model file.
- * @throws {LayergraftError} code "data" if it is not a unigram or byte-pair SentencePiece model
+ * @throws LayergraftError code "data" if it is not a unigram or byte-pair SentencePiece model
  */
 export async function readSentencePieceModel(file: string): Promise<SentencePieceModel> {
   const tooLarge = () => unreadable(file, `it has more than ${formatBytes(MAX_MODEL_BYTES)}, which no such model has`);

@@ -11,7 +11,7 @@ const SMALLEST_FLOAT = 2 ** -126;
 
 /**
  * The pieces of a SentencePiece model (.model, unigram or byte-pair), for `tokenize: "flores200"`.
- * @throws {LayergraftError} code "data" where the file is no such model
+ * @throws LayergraftError code "data" where the file is no such model
  */
 export async function loadPieces(file: string): Promise<Pieces> {
   return sentencePieces(await readSentencePieceModel(file));

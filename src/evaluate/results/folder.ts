@@ -48,7 +48,7 @@ export class ResultFolder {
 
   /**
    * Checks that an evaluation may write here, before anything is computed.
-   * @throws {OutputError} when something else is there, or results and `resume` is not set
+   * @throws OutputError when something else is there, or results and `resume` is not set
    */
   static async check(path: string, resume: boolean): Promise<void> {
     let names: string[];
@@ -78,8 +78,8 @@ export class ResultFolder {
   /**
    * Opens the folder for one evaluation, makes it where it is not there, and locks it.
    * @param settings everything that answers and scores depend on; an earlier run's must be equal
-   * @throws {OutputError} when its settings are others
-   * @throws {LayergraftError} code "locked" when another run holds it
+   * @throws OutputError when its settings are others
+   * @throws LayergraftError code "locked" when another run holds it
    */
   static async open(path: string, settings: object, resume: boolean): Promise<ResultFolder> {
     const folder = resolve(path);
@@ -112,7 +112,7 @@ export class ResultFolder {
     await writeFileAtomically(join(this.path, RESULTS_FILE), toJson(results));
   }
 
-  /** Unlocks the folder. @throws {OutputError} if answers could not be stored */
+  /** Unlocks the folder. @throws OutputError if answers could not be stored */
   async close(): Promise<void> {
     try {
       await this.cache.close();

@@ -103,7 +103,7 @@ const VERDICT = z.object({
 /**
  * Reads the results of an evaluation.
  * @param path its folder, or the results.json in it
- * @throws {RecipeError} if the file is missing or not valid, with every problem
+ * @throws RecipeError if the file is missing or not valid, with every problem
  */
 export async function readResults(path: string): Promise<Results> {
   const file = path.endsWith(".json") ? path : join(path, "results.json");
@@ -131,7 +131,7 @@ export interface JudgedSample extends JudgedItem {
 /**
  * Reads the verdicts on the samples of a task.
  * @param folder of the results
- * @throws {LayergraftError} if the file is missing, or a line is not a sample
+ * @throws LayergraftError if the file is missing, or a line is not a sample
  */
 export async function readVerdicts(folder: string, task: string): Promise<JudgedSample[]> {
   const name = samplesFile(task);

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CancelledError, RecipeError } from "../../core/errors.js";
-import { execute } from "./execute.js";
+import { execute } from "./run-candidate.js";
 import { judge, openSandbox, requireConfinement, type Sandbox } from "./sandbox.js";
 
 // Nothing can be executed without it; the message says so, and a machine with Python runs them all.

@@ -4,7 +4,7 @@
 import { access, constants } from "node:fs/promises";
 import { delimiter, join, resolve, sep } from "node:path";
 import { formatBytes, LayergraftError, RecipeError } from "../../core/index.js";
-import { type Confinement, execute, type ProgramLimits, type RawOutcome } from "./execute.js";
+import { type Confinement, execute, type ProgramLimits, type RawOutcome } from "./run-candidate.js";
 
 export interface SandboxOptions {
   /** The user's explicit permission to execute what a model wrote; nothing is executed without it. */
@@ -64,7 +64,7 @@ export interface Sandbox {
   /**
    * Executes a program, the first part, and judges it by the others. Those run in a process of their own, which the
    * program cannot reach; of what its functions return they see data.
-   * @throws {CancelledError} when the signal fires
+   * @throws CancelledError when the signal fires
    */
   run(parts: readonly ProgramPart[], options?: { readonly signal?: AbortSignal | undefined }): Promise<Execution>;
 }
@@ -115,8 +115,8 @@ def probe():
 
 /**
  * Finds Python, and finds out by trying how far programs are confined here: network, other processes, files, memory.
- * @throws {RecipeError} when the user has not allowed to execute code, or not where the kernel does not confine it
- * @throws {LayergraftError} code `sandbox` when there is no Python
+ * @throws RecipeError when the user has not allowed to execute code, or not where the kernel does not confine it
+ * @throws LayergraftError code `sandbox` when there is no Python
  */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   if (!options.allowCode) {
@@ -168,7 +168,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
 
 const REACH = { network: "the network", processes: "other processes", files: "your files" };
 
-/** @throws {RecipeError} when programs can reach more than they should and the user has not accepted that */
+/** @throws RecipeError when programs can reach more than they should and the user has not accepted that */
 export function requireConfinement(identity: SandboxIdentity, unsafeCode: boolean): void {
   const open = (["network", "processes", "files"] as const).filter((what) => identity[what] !== "kernel");
   if (open.length === 0 || unsafeCode) return;

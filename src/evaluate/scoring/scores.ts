@@ -158,7 +158,7 @@ export interface Comparison {
 
 /**
  * Compares two models on the same items of a task.
- * @throws {RecipeError} where they have no item in common, or an id stands twice
+ * @throws RecipeError where they have no item in common, or an id stands twice
  */
 export function compareItems(
   metric: Metric,

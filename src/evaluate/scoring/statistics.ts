@@ -207,7 +207,7 @@ export function mcnemarExact(gained: number, lost: number): number {
  * Unbiased estimate of pass@k: 1 - C(n - c, k) / C(n, k). Chen et al. 2021, arXiv 2107.03374, section 2.1.
  * @param samples n, generated for one problem
  * @param correct c, of them
- * @throws {RecipeError} unless 0 <= c <= n and 1 <= k <= n
+ * @throws RecipeError unless 0 <= c <= n and 1 <= k <= n
  */
 export function passAtK(samples: number, correct: number, k: number): number {
   const areWhole = [samples, correct, k].every(Number.isInteger);

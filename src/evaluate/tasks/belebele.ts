@@ -1,8 +1,8 @@
 // Belebele: reading comprehension over FLORES passages in 122 languages, four choices. Bandarkar et al. 2023,
 // arXiv 2308.16884.
 import { type Language, plural, requireLanguage } from "../../core/index.js";
-import { LETTERS, letterItem, readChoice, scoreChoice } from "./choosing.js";
 import { declareTask } from "./declare-task.js";
+import { LETTERS, letterItem, readChoice, scoreChoice } from "./multiple-choice.js";
 import type { Protocol } from "./protocol.js";
 import type { OpenOptions, Task, TaskFamily } from "./task.js";
 import { type DataAccess, dataError, type LocatedRow, taskRows, textField } from "./task-data.js";

@@ -108,7 +108,7 @@ export function taskFields(): SchemaField[] {
 
 /**
  * Reads the declaration of a task.
- * @throws {RecipeError} with every problem and its line
+ * @throws RecipeError with every problem and its line
  */
 export async function readDeclaration(file: string): Promise<Declaration> {
   return (await readSettings(file, KIND)).value;

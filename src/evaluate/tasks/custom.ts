@@ -12,20 +12,20 @@ import {
   RecipeError,
 } from "../../core/index.js";
 import { fillTemplate, parseTemplate, valueAt } from "../../settings/index.js";
-import { isMgsmLanguage, readMgsmAnswer } from "../answers/mgsm.js";
 import { sameNumber } from "../answers/numbers.js";
+import { isMgsmLanguage, readMgsmAnswer } from "../answers/read-mgsm-answer.js";
 import { bleuStatistics } from "../metrics/bleu.js";
 import { CHRF_PLUS_PLUS, chrfStatistics } from "../metrics/chrf.js";
-import { LETTERS, readChoiceOfLength, scoreChoiceOfLength } from "./choosing.js";
 import { type ChooseDeclaration, type Declaration, type GenerateDeclaration, readDeclaration } from "./custom-file.js";
 import { bleuMetric, chrfMetric } from "./flores.js";
+import { LETTERS, readChoiceOfLength, scoreChoiceOfLength } from "./multiple-choice.js";
 import { type Protocol, shotsOf } from "./protocol.js";
 import { type Item, limitItems, type Metric, type OpenOptions, type Prompt, type Task, type Verdict } from "./task.js";
 import { type DataAccess, dataError, fileRows, findFile, type LocatedRow } from "./task-data.js";
 
 /**
  * The task that a file declares. Its rows are in a file beside it, or in the folder of the data.
- * @throws {RecipeError} with every problem of the declaration
+ * @throws RecipeError with every problem of the declaration
  */
 export async function openCustomTask(file: string, options: OpenOptions): Promise<Task> {
   return customTask(await readDeclaration(file), dirname(resolve(file)), options);
@@ -133,7 +133,7 @@ function readerOf({ read, language }: GenerateDeclaration): (output: string) => 
   };
 }
 
-/** @throws {RecipeError} where the expression takes too much time or memory */
+/** @throws RecipeError where the expression takes too much time or memory */
 function lastMatch(pattern: string, output: string): (string | undefined)[] | undefined {
   try {
     return guardedPatterns("lastMatch", [pattern, "gu", output]);
@@ -179,7 +179,7 @@ async function loadItems(declaration: Declaration, folder: string, data: DataAcc
 
 /**
  * A template with a row's fields.
- * @throws {LayergraftError} code "data" where the row lacks a field, or it is neither text nor a number
+ * @throws LayergraftError code "data" where the row lacks a field, or it is neither text nor a number
  */
 function fill(template: string, { row, where }: LocatedRow): string {
   return fillTemplate(parseTemplate(template), (name) => {

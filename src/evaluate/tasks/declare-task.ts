@@ -17,7 +17,7 @@ export interface TaskDeclaration extends Pick<Task, "name" | "title" | "metrics"
 /**
  * Opens a task of a family.
  * @param protocols of the family; the first is the default
- * @throws {RecipeError} for shots that the protocol does not have
+ * @throws RecipeError for shots that the protocol does not have
  */
 export function declareTask<P extends Protocol>(
   options: OpenOptions,

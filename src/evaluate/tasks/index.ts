@@ -76,7 +76,7 @@ export interface OpenTasksOptions {
 /**
  * The tasks of a list of names: `mgsm_sw`, `belebele_swh`, `flores_eng-swh`, `mbpp`, `mmlu`, a suite, or the path of a
  * YAML file that declares one. Each task once, in the order of the list.
- * @throws {RecipeError} for unknown tasks, protocols of none of the tasks, or shots that a protocol does not have
+ * @throws RecipeError for unknown tasks, protocols of none of the tasks, or shots that a protocol does not have
  */
 export async function openTasks(names: readonly string[], options: OpenTasksOptions = {}): Promise<Task[]> {
   const protocol = options.protocols ?? [];

@@ -1,7 +1,7 @@
 // MBPP: small Python programs from a sentence, judged by executing tests. Austin et al. 2021, arXiv 2108.07732.
 import { type Language, RecipeError, requireLanguage } from "../../core/index.js";
-import { asGenerate } from "./choosing.js";
 import { declareTask } from "./declare-task.js";
+import { asGenerate } from "./multiple-choice.js";
 import type { Protocol } from "./protocol.js";
 import type { GenerateItem, OpenOptions, Task, TaskFamily } from "./task.js";
 import { type DataAccess, dataError, fileRows, findFile, type LocatedRow, taskRows, textField } from "./task-data.js";

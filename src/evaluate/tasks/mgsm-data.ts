@@ -1,5 +1,5 @@
 // The data of MGSM: problems as TSV without a header, exemplars as exemplars.json or exemplars.py, or rows of the hub.
-import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/languages.js";
+import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/mgsm-announcements.js";
 import { parseDecimal } from "../answers/numbers.js";
 import { parsePythonDictionary } from "./python-literal.js";
 import { type DataAccess, dataError, findFile, readText, taskRows, textField } from "./task-data.js";

@@ -1,5 +1,5 @@
 // The words of MGSM prompts in its eleven languages.
-import type { MgsmLanguage } from "../answers/languages.js";
+import type { MgsmLanguage } from "../answers/mgsm-announcements.js";
 
 export interface MgsmWords {
   readonly name: string;

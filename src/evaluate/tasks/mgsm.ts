@@ -1,8 +1,8 @@
 // MGSM: 250 grade-school problems in eleven languages, answered by a number. Shi et al. 2022, arXiv 2210.03057.
 import { findLanguage, plural, RecipeError } from "../../core/index.js";
-import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/languages.js";
-import { isMgsmLanguage, readMgsmAnswer } from "../answers/mgsm.js";
+import { MGSM_LANGUAGES, type MgsmLanguage } from "../answers/mgsm-announcements.js";
 import { sameNumber } from "../answers/numbers.js";
+import { isMgsmLanguage, readMgsmAnswer } from "../answers/read-mgsm-answer.js";
 import { declareTask } from "./declare-task.js";
 import { MGSM_EXEMPLARS, MGSM_PROBLEMS, type MgsmExemplar, readMgsmExemplars, readMgsmProblems } from "./mgsm-data.js";
 import { MGSM_WORDS, type MgsmWords, prefixed } from "./mgsm-language.js";

@@ -3,8 +3,8 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { didYouMean, findLanguage, formatSome, groupBy, plural, RecipeError } from "../../core/index.js";
-import { indexOfLetter, LETTERS, letterItem, readChoice, scoreChoice } from "./choosing.js";
 import { declareTask } from "./declare-task.js";
+import { indexOfLetter, LETTERS, letterItem, readChoice, scoreChoice } from "./multiple-choice.js";
 import type { Protocol } from "./protocol.js";
 import type { Metric, OpenOptions, Task, TaskFamily } from "./task.js";
 import {

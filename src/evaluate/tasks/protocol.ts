@@ -33,7 +33,7 @@ export function protocolTitle(protocol: Protocol, shots: number): string {
  * Finds a protocol of a family by its full name, with or without its version, or by the part before or after the slash.
  * @param asked may name protocols of several families
  * @returns undefined if none of them is of this family
- * @throws {RecipeError} if two of them are
+ * @throws RecipeError if two of them are
  */
 export function matchProtocol<P extends Protocol>(asked: readonly string[], protocols: readonly P[]): P | undefined {
   const found = new Set(asked.flatMap((name) => namedProtocol(name, protocols) ?? []));
@@ -57,7 +57,7 @@ function namedProtocol<P extends Protocol>(asked: string, protocols: readonly P[
 
 /**
  * Checks that every name is one of these protocols.
- * @throws {RecipeError} with those that are not
+ * @throws RecipeError with those that are not
  */
 export function checkProtocols(asked: readonly string[], protocols: readonly Protocol[]): void {
   const problems = asked
@@ -81,7 +81,7 @@ export function checkProtocols(asked: readonly string[], protocols: readonly Pro
 
 /**
  * The number of shots to use.
- * @throws {RecipeError} if the protocol does not allow it
+ * @throws RecipeError if the protocol does not allow it
  */
 export function shotsOf(protocol: Protocol, asked: number | undefined): number {
   const { default: usual, most } = protocol.shots;

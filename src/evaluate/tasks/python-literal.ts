@@ -6,7 +6,7 @@ const TOKEN =
 
 /**
  * The dictionary or list that a name is assigned to at the beginning of a line, read by way of JSON.
- * @throws {LayergraftError} code "data" where the name is missing, or its value is something else
+ * @throws LayergraftError code "data" where the name is missing, or its value is something else
  */
 export function parsePythonDictionary(source: string, name: string, file: string): unknown {
   const assignment = new RegExp(`^${name}\\s*=\\s*`, "m").exec(source);

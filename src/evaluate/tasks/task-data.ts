@@ -44,7 +44,7 @@ export function missingDataError(message: string, folder: string): LayergraftErr
 /**
  * The first of several paths in a folder that is a file.
  * @param what for messages: `MGSM in Swahili`
- * @throws {LayergraftError} naming all of them
+ * @throws LayergraftError naming all of them
  */
 export async function findFile(folder: string, paths: readonly string[], what: string): Promise<string> {
   for (const path of paths) {

@@ -130,7 +130,7 @@ export interface Task {
   readonly executes: boolean;
   /**
    * Makes items of the data.
-   * @throws {LayergraftError} code "data" where files are missing or wrong, with what was expected and where
+   * @throws LayergraftError code "data" where files are missing or wrong, with what was expected and where
    */
   load(data: DataAccess, options?: LoadOptions): Promise<LoadedItems>;
   /** Reads an output; the same for the same output. */
@@ -162,7 +162,7 @@ export interface TaskFamily {
   readonly names: readonly string[];
   /**
    * The tasks that a name stands for, undefined where the name is not of this family.
-   * @throws {RecipeError} where the name is of this family but wrong, or the options do not fit it
+   * @throws RecipeError where the name is of this family but wrong, or the options do not fit it
    */
   open(name: string, options: OpenOptions): Task[] | undefined;
 }

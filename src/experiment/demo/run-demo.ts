@@ -67,9 +67,9 @@ const OWN_FILES = [SETTINGS, ...WORLD_FILES, ...PLAN_FILES, "base", "experiment"
 
 /**
  * Runs the demo. The result depends only on seed, pairs and quick.
- * @throws {OutputError} if the folder has other files, or a demo with other settings
- * @throws {CancelledError} if the signal fires; pass `resume` to continue
- * @throws {LayergraftError} code `demo` if a step fails
+ * @throws OutputError if the folder has other files, or a demo with other settings
+ * @throws CancelledError if the signal fires; pass `resume` to continue
+ * @throws LayergraftError code `demo` if a step fails
  */
 export async function runDemo(options: DemoOptions): Promise<DemoResult> {
   const { out, seed = 0, pairs = 1, quick = false, threads = 1, signal } = options;

@@ -18,7 +18,7 @@ const defaultSeconds = (program: string) => (program === "scancel" ? 10 : 60);
 /** Enough for all jobs of a user. */
 const MAX_BYTES = 2 ** 26;
 
-/** @throws {LayergraftError} code `slurm` if the command is missing or times out */
+/** @throws LayergraftError code `slurm` if the command is missing or times out */
 export function commandRunner({ seconds = defaultSeconds, signal }: CommandOptions = {}): RunCommand {
   return async (program, args) => {
     const limit = seconds(program);

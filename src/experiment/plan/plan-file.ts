@@ -54,7 +54,7 @@ export interface InspectedPlan {
 
 /**
  * Reads a plan from a file.
- * @throws {RecipeError} with every problem and its line
+ * @throws RecipeError with every problem and its line
  */
 export async function readPlan(file: string): Promise<Omit<InspectedPlan, "problems">> {
   const { problems, ...located } = await inspectPlan(file);
@@ -65,7 +65,7 @@ export async function readPlan(file: string): Promise<Omit<InspectedPlan, "probl
 /**
  * Reads a plan together with its problems, so that the models and data it names can be checked too.
  * @param source a file, or a plan whose relative paths start from the working folder
- * @throws {RecipeError} if it breaks the schema, with every problem; if a value has any problem
+ * @throws RecipeError if it breaks the schema, with every problem; if a value has any problem
  */
 export async function inspectPlan(source: string | ExperimentInput): Promise<InspectedPlan> {
   if (typeof source !== "string") {
@@ -82,12 +82,12 @@ export async function inspectPlan(source: string | ExperimentInput): Promise<Ins
   return { plan, problems, file: source, folder: dirname(source), inLines };
 }
 
-/** Parses the text of a plan; `file` is for messages. @throws {RecipeError} with every problem and its line */
+/** Parses the text of a plan; `file` is for messages. @throws RecipeError with every problem and its line */
 export function parsePlan(text: string, file = "plan"): ExperimentPlan {
   return parseSettings(text, file, KIND);
 }
 
-/** Checks a plan given as a value. @throws {RecipeError} with every problem */
+/** Checks a plan given as a value. @throws RecipeError with every problem */
 export function checkPlan(value: unknown): ExperimentPlan {
   return checkSettings(value, KIND);
 }

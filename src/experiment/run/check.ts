@@ -217,7 +217,7 @@ export async function spaceProblem(out: string, bytes: number): Promise<string |
   return `the experiment needs about ${formatBytes(bytes)} in ${out}, but only ${formatBytes(free)} are free`;
 }
 
-/** @throws {RecipeError} with all problems, if there are any */
+/** @throws RecipeError with all problems, if there are any */
 export function refuseProblems(problems: readonly string[], file: string, what = "cannot run here"): void {
   if (problems.length > 0) throw new RecipeError(`${file} ${what}:`, problems, { file });
 }

@@ -59,8 +59,8 @@ export interface RunSummary {
 
 /**
  * Runs what is left of an experiment. A failed step is not retried; steps that do not depend on it still run.
- * @throws {LayergraftError} code `locked` if another process runs it
- * @throws {CancelledError} if the signal fires; finished steps are kept
+ * @throws LayergraftError code `locked` if another process runs it
+ * @throws CancelledError if the signal fires; finished steps are kept
  */
 export async function runExperiment(options: RunOptions): Promise<RunSummary> {
   await mkdir(options.out, { recursive: true });

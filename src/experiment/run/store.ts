@@ -50,7 +50,7 @@ export class Store implements Results {
 
   /**
    * Reads the result of a step from the disk and keeps it; undefined if there is none.
-   * @throws {LayergraftError} if the file is not a valid result
+   * @throws LayergraftError if the file is not a valid result
    */
   async load(key: string): Promise<StepResult | undefined> {
     const known = this.#results.get(key);

@@ -54,7 +54,7 @@ export class StepInputs {
     this.stamps = stamps;
   }
 
-  /** @throws {LayergraftError} code `changed` if the inputs are not those that the experiment identified */
+  /** @throws LayergraftError code `changed` if the inputs are not those that the experiment identified */
   static async open(watched: Watched, places: Places): Promise<StepInputs> {
     const inputs = new StepInputs(watched, places, await stampsOf(watched.folders));
     const others = await inputs.#others();
@@ -65,7 +65,7 @@ export class StepInputs {
     );
   }
 
-  /** @throws {LayergraftError} code `changed` if a model's files were written to, even with the same contents */
+  /** @throws LayergraftError code `changed` if a model's files were written to, even with the same contents */
   async check(): Promise<void> {
     const now = await stampsOf(this.#watched.folders).catch(() => ({}) as Stamps); // a model is gone
     const written = Object.entries(this.#watched.folders).filter(
@@ -74,7 +74,7 @@ export class StepInputs {
     refuseChanged(written.map(([, folder]) => folder));
   }
 
-  /** @throws {LayergraftError} code `changed` if the contents of a model or of the data changed */
+  /** @throws LayergraftError code `changed` if the contents of a model or of the data changed */
   async checkContents(): Promise<void> {
     refuseChanged(await this.#others());
   }

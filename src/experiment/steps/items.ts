@@ -16,7 +16,7 @@ import type { TaskRequest } from "./step.js";
 /**
  * Opens a task.
  * @param folder that relative paths of task files start from
- * @throws {RecipeError} if it does not exist, or its settings do not fit
+ * @throws RecipeError if it does not exist, or its settings do not fit
  */
 export async function openTask({ task, protocol, shots }: TaskRequest, folder: string): Promise<Task> {
   const name = /\.ya?ml$/i.test(task) ? resolve(folder, task) : task;
@@ -42,7 +42,7 @@ export function taskDigest(task: Task, items: readonly Item[]): string {
 /**
  * Reads the items of a task once. @returns a task of these items that reads nothing more
  * @param requested `indexes` in the task's order, null: all items; `digest`: `taskDigest` of all items, undefined: not checked
- * @throws {LayergraftError} code `changed` if the items have another digest
+ * @throws LayergraftError code `changed` if the items have another digest
  */
 export async function readItems(
   task: Task,

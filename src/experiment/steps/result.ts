@@ -74,7 +74,7 @@ export type EvaluationResult = Extract<StepResult, { kind: "evaluate" }>;
 
 /**
  * Reads the result in a step's folder; undefined if the step is not done.
- * @throws {LayergraftError} code `result` if it is not a valid result of this kind
+ * @throws LayergraftError code `result` if it is not a valid result of this kind
  */
 export async function readResult(folder: string, kind: StepKind): Promise<StepResult | undefined> {
   const path = join(folder, RESULT_FILE);

@@ -33,7 +33,7 @@ export interface StepContext extends RunStepOptions {
 
 /**
  * Runs the step of a folder, or resumes it, unless it is done.
- * @throws {LayergraftError} code `changed` if its models or data changed; what was made from them is removed
+ * @throws LayergraftError code `changed` if its models or data changed; what was made from them is removed
  * @throws whatever training, analysis or evaluation throws; then there is no result
  */
 export async function runStepFolder(folder: string, options: RunStepOptions = {}): Promise<StepResult> {

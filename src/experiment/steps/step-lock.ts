@@ -17,7 +17,7 @@ export interface LockOptions {
 /**
  * Takes the lock of a step once its holder ends or is gone: a job that Slurm no longer knows, or a process that has yet
  * to notice that its runner is gone.
- * @throws {LayergraftError} code `locked` if the signal fires first
+ * @throws LayergraftError code `locked` if the signal fires first
  */
 export async function takeStepLock(folder: string, options: LockOptions = {}): Promise<Lock> {
   const { signal, onWait, pause = (seconds) => sleep(1000 * seconds) } = options;

@@ -4,7 +4,7 @@
 import { elementCount, groupBy, plural, RecipeError, type Shape } from "../../core/index.js";
 import { blockOf, compareParts, type Part, pairsOf, type RunOptions } from "../../weights/index.js";
 import { type Leaf, leavesOf } from "../expressions/expression.js";
-import { measureAll } from "../measurements/measure.js";
+import { measureAll } from "../measurements/measure-all.js";
 import {
   analyzeTensors,
   type ExpertDelta,
@@ -114,8 +114,8 @@ export interface AnalysisWithRows {
 
 /**
  * Analyses experts against their base in one streaming pass.
- * @throws {MismatchError} if the checkpoints do not fit together
- * @throws {RecipeError} if no expert is given
+ * @throws MismatchError if the checkpoints do not fit together
+ * @throws RecipeError if no expert is given
  */
 export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisWithRows> {
   const {

@@ -16,7 +16,7 @@ const MAX_BYTES = 10_000_000;
 
 /**
  * Reads a table `layer,q_proj,k_proj,...` of shares between 0 and 1; an empty cell is null.
- * @throws {RecipeError} naming file and line
+ * @throws RecipeError naming file and line
  */
 export async function readShareTable(file: string): Promise<ShareTable> {
   const tooLarge = () => RecipeError.at({ file }, `${file} is too large to be a table of shares`);

@@ -42,7 +42,7 @@ const SHARES = "Shin & Hwang, arXiv 2601.22620";
 
 /**
  * Suggests configurations, those without the analysis first.
- * @throws {RecipeError} if an expert is not in the analysis
+ * @throws RecipeError if an expert is not in the analysis
  */
 export function suggestRecipes(options: SuggestOptions): Suggestion[] {
   const { analysis } = options;

@@ -16,7 +16,7 @@ export type ThresholdSpec = { readonly name: string; readonly value: number | "a
 
 /**
  * Reads `auto`, the name of a preset, or a number.
- * @throws {RecipeError} if it is none of them
+ * @throws RecipeError if it is none of them
  */
 export function parseThreshold(text: string): ThresholdSpec {
   if (text === "auto") return { name: "auto", value: "auto" };

@@ -121,7 +121,7 @@ const ROUNDING = 1e-12;
  * An average of averages is one average with products of normalised weights, so nesting costs no rounding. Terms of
  * weight 0 are left out, and so are never read. A plain average keeps the weights it was given; where all weights are
  * equal they become 1, so that equal averages are sums divided by their count, whatever the nesting.
- * @throws {RangeError} if the weights of an average sum to zero
+ * @throws RangeError if the weights of an average sum to zero
  */
 export function flatten(value: Value, measured: Measured = new Map()): WeightedSum {
   const expanded = expand(value, measured);

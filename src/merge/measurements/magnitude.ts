@@ -46,7 +46,7 @@ function isCounted({ value, base, shape }: MeasuredTensor, { tensor }: Binding):
  * Measures the average row MAV of an expert's delta, in one streaming pass.
  *
  * Differences in float32 from the stored values, sums in float64 in a fixed order: the same on any number of threads.
- * @throws {CheckpointError} if the expert equals its base, or a delta is not finite
+ * @throws CheckpointError if the expert equals its base, or a delta is not finite
  */
 export function* measureMagnitude({ label, tensors }: MagnitudeMeasurement, binding: Binding): Measuring<number[]> {
   const counted = tensors.filter((tensor) => isCounted(tensor, binding));

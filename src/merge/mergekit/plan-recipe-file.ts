@@ -10,7 +10,7 @@ import { readMergekit } from "./read-mergekit.js";
  * mergekit configuration from the working folder, as mergekit's do.
  * @param fields override those of the file
  * @returns the plan, and notes on how a mergekit configuration was understood
- * @throws {RecipeError} with the line with the problem, also where only the models show the error
+ * @throws RecipeError with the line with the problem, also where only the models show the error
  * @throws see `planRecipe`
  */
 export async function planRecipeFile(

@@ -18,7 +18,7 @@ export interface MergekitOptions {
 /**
  * The recipe that does what a mergekit configuration does.
  * @returns undefined if the text is not a mergekit configuration, a YAML mapping with a merge_method
- * @throws {RecipeError} with every problem and all that is not supported, by line
+ * @throws RecipeError with every problem and all that is not supported, by line
  */
 export async function parseMergekit(text: string, options: MergekitOptions = {}): Promise<MergekitRecipe | undefined> {
   const { file = "mergekit configuration", layers } = options;
@@ -30,7 +30,7 @@ export async function parseMergekit(text: string, options: MergekitOptions = {})
  * The recipe that does what the mergekit configuration in a file does. Of the models only the depth of the first is
  * looked up; relative paths start from the working folder, as mergekit's do.
  * @returns undefined if the file is not a mergekit configuration
- * @throws {RecipeError} with every problem and all that is not supported, by line; or if it cannot be read
+ * @throws RecipeError with every problem and all that is not supported, by line; or if it cannot be read
  */
 export async function readMergekit(file: string): Promise<MergekitRecipe | undefined> {
   const opened = await open(await readSettingsText(file, "recipe"), file);

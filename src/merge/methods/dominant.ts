@@ -6,7 +6,7 @@ import { plural } from "../../core/index.js";
 import { modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, requireBase, take } from "./operand.js";
-import { measureOwners } from "./owners.js";
+import { measureOwners } from "./weights-by-owner.js";
 
 const schema = z.strictObject({
   method: z.literal("dominant"),

@@ -19,7 +19,7 @@ export type Layers = z.output<typeof layersField>;
 
 /**
  * The layers that are meant.
- * @throws {RecipeError} if one is beyond the model's, or a range runs backwards
+ * @throws RecipeError if one is beyond the model's, or a range runs backwards
  */
 export function parseLayers(written: Layers, layers: number, field: string): ReadonlySet<number> {
   return new Set(listLayers(written, layers, field));

@@ -12,7 +12,7 @@ import {
 } from "../../core/index.js";
 import type { Checkpoint, Part, Seed } from "../../weights/index.js";
 import type { Value, Weight, WeightedValue } from "../expressions/expression.js";
-import type { Measurement } from "../measurements/measure.js";
+import type { Measurement } from "../measurements/measure-all.js";
 
 export interface OperandTensor {
   readonly dtype: DType;
@@ -148,7 +148,7 @@ export function seedOf(seed: number, model: string, tensor: string): Seed {
   return [digest.readInt32LE(0), digest.readInt32LE(4)];
 }
 
-/** @throws {RecipeError} if there is none */
+/** @throws RecipeError if there is none */
 export function requireBase(base: Operand | undefined, what: string): Operand {
   if (base) return base;
   throw RecipeError.at(
@@ -157,7 +157,7 @@ export function requireBase(base: Operand | undefined, what: string): Operand {
   );
 }
 
-/** @throws {RecipeError} unless all have the same number of layers, and tensors of the same names and shapes */
+/** @throws RecipeError unless all have the same number of layers, and tensors of the same names and shapes */
 export function requireSameShape(operands: readonly Operand[]): void {
   const [first, ...others] = operands;
   for (const other of first ? others : []) {

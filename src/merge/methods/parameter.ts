@@ -62,7 +62,7 @@ export type Resolved = (tensor: string) => number;
  * Resolves a parameter for the tensors of a model.
  * @param field its path in the recipe, for errors
  * @param fallback its value where nothing is written, or no rule fits
- * @throws {RecipeError} if a list has not one number per layer, or a rule fits no tensor
+ * @throws RecipeError if a list has not one number per layer, or a rule fits no tensor
  */
 export function resolveParameter(
   parameter: Parameter | undefined,
@@ -137,7 +137,7 @@ export interface Selection {
 
 /**
  * Whether a tensor is of given layers, parts and name.
- * @throws {RecipeError} if no tensor is
+ * @throws RecipeError if no tensor is
  */
 export function matcher(selection: Selection, field: string, operand: Operand): (tensor: string) => boolean {
   const { layers, parts, tensors } = selection;
@@ -173,7 +173,7 @@ export function isOfPart(
   return part === name;
 }
 
-/** @throws {RecipeError} if the model has no such part */
+/** @throws RecipeError if the model has no such part */
 export function requireParts(names: readonly string[], field: string, operand: Operand): void {
   const places = [...operand.tensors.values()];
   const missing = names.filter((name) => !places.some((place) => isOfPart(place, name)));

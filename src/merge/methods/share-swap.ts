@@ -4,7 +4,7 @@ import { z } from "zod";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
 import { average, requireBase, take } from "./operand.js";
-import { measureOwners } from "./owners.js";
+import { measureOwners } from "./weights-by-owner.js";
 
 const schema = z.strictObject({
   method: z.literal("share_swap"),

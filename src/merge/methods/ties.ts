@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { elementCount, RecipeError } from "../../core/index.js";
 import type { Value } from "../expressions/expression.js";
-import { elect, normalizeElected } from "./elect.js";
+import { elect, normalizeElected } from "./elect-signs.js";
 import { parametersOf } from "./fields.js";
 import { defineMethod, type Sources } from "./method.js";
 import { deltaOf, isMeasurable, type Operand, type PlanContext, requireBase } from "./operand.js";

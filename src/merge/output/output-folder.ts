@@ -43,7 +43,7 @@ export class OutputFolder extends RunFolder {
 
   /**
    * Whether an earlier run has left something to resume or to discard.
-   * @throws {OutputError} if what is there was not made by layergraft, and must not be touched
+   * @throws OutputError if what is there was not made by layergraft, and must not be touched
    */
   async hasPartial(planDigest: string): Promise<boolean> {
     if (!(await exists(this.partial, { link: true }))) return false;
@@ -65,7 +65,7 @@ export class OutputFolder extends RunFolder {
   /**
    * Checks that the output may be written here, before anything is read or written.
    * @param inputs folders that are read
-   * @throws {OutputError} if it exists (unless `force`, and it is one of ours or empty), would overwrite an input, or
+   * @throws OutputError if it exists (unless `force`, and it is one of ours or empty), would overwrite an input, or
    *   has no parent folder
    */
   async check(inputs: readonly string[], force: boolean): Promise<void> {

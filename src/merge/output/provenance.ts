@@ -86,7 +86,7 @@ export interface Provenance {
 /**
  * Reads the provenance of a folder that layergraft made.
  * @param moved where sources are that are no longer where they were, by id: FOLDER, or FOLDER+ADAPTER
- * @throws {LayergraftError} if there is none, or it cannot be understood
+ * @throws LayergraftError if there is none, or it cannot be understood
  */
 export async function readProvenance(
   folder: string,

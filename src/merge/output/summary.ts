@@ -3,7 +3,7 @@ import { DTYPE_BITS, elementCount, groupBy } from "../../core/index.js";
 import { countBytes, type Job } from "../../weights/index.js";
 import { flatten, hasOperation, isLeaf, type Measured, type Value } from "../expressions/expression.js";
 import { Resolver } from "../expressions/resolve.js";
-import { measuringBytes, placeholders } from "../measurements/measure.js";
+import { measuringBytes, placeholders } from "../measurements/measure-all.js";
 import type { Plan, PlanSource } from "../plan/plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
 import { sourcesOf } from "../plan/recipe.js";

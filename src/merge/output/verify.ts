@@ -11,7 +11,7 @@ import {
 } from "../../weights/index.js";
 import { hasOperation, leavesOf, type Measured, measurementsOf, type Value } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
-import { digestFiles } from "../plan/companions.js";
+import { digestFiles } from "../plan/companion-files.js";
 import { type Plan, PROVENANCE_FILE } from "../plan/plan.js";
 import { openPlan } from "../plan/planner.js";
 import { compileCompare, type WrittenTensor } from "./compile.js";
@@ -45,7 +45,7 @@ export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCh
 
 /**
  * Verifies a folder that layergraft wrote.
- * @throws {LayergraftError} if it has no layergraft.json, or its sources are gone or changed
+ * @throws LayergraftError if it has no layergraft.json, or its sources are gone or changed
  */
 export async function verifyOutput(folder: string, options: VerifyOptions = {}): Promise<Verification> {
   const { plan, measured, companions } = await readProvenance(folder, options.moved);
@@ -91,7 +91,7 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
   return { tensors: plan.steps.length, bytesRead: outcome.bytesRead, deviations, files };
 }
 
-/** @throws {LayergraftError} if a step cannot be computed from the sources, which happens only in an edited file */
+/** @throws LayergraftError if a step cannot be computed from the sources, which happens only in an edited file */
 function requireSound(plan: Plan, sources: Sources, measured: Measured, folder: string): void {
   const broken = plan.steps.find(({ value, dtype, shape }) => {
     const stored = leavesOf(value).map(({ source, tensor }) => sources.get(source)?.tensors.get(tensor));

@@ -12,7 +12,7 @@ import {
   requireCompatible,
 } from "../../weights/index.js";
 import { childrenOf, isLeaf, type Value } from "../expressions/expression.js";
-import type { Measurement } from "../measurements/measure.js";
+import type { Measurement } from "../measurements/measure-all.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import { type Operand, type OperandTensor, type PlanContext, requireSameShape } from "../methods/operand.js";
 import { isListField, type MergeRecipe, methodOf, sourcesOf } from "./recipe.js";
@@ -72,7 +72,7 @@ export class OperandBuilder implements PlanContext {
 
   /**
    * @param vocabulary `union`, or the label of the source whose vocabulary the others are brought to
-   * @throws {MismatchError} if the checkpoints opened so far do not fit together
+   * @throws MismatchError if the checkpoints opened so far do not fit together
    */
   async requireCompatible(vocabulary?: string, purpose = "merged"): Promise<Alignment | undefined> {
     const alignment = vocabulary === undefined ? undefined : await alignVocabularies(this.sources, vocabulary);

@@ -4,7 +4,7 @@
 import type { DType, Shape } from "../../core/index.js";
 import type { AddedToken, Part } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
-import type { Measurement } from "../measurements/measure.js";
+import type { Measurement } from "../measurements/measure-all.js";
 import type { Recipe } from "./recipe.js";
 
 /** The file that marks a folder as made by layergraft and records how. */

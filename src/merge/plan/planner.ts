@@ -13,9 +13,9 @@ import {
 } from "../../core/index.js";
 import { alignVocabularies, type Checkpoint, openCheckpoint } from "../../weights/index.js";
 import { hasOperation, leavesOf } from "../expressions/expression.js";
-import { measuredSources } from "../measurements/measure.js";
+import { measuredSources } from "../measurements/measure-all.js";
 import type { OperandTensor } from "../methods/operand.js";
-import { tokenizerNotes } from "./companions.js";
+import { tokenizerNotes } from "./companion-files.js";
 import { OperandBuilder } from "./operand-builder.js";
 import { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
 import { mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js";
@@ -31,9 +31,9 @@ export interface OpenedPlan {
 /**
  * Makes the plan of a recipe.
  * @param options.folder folder that relative paths start from; the working folder by default
- * @throws {RecipeError} if the recipe asks for what cannot be
- * @throws {MismatchError} if the sources do not fit together, with every reason
- * @throws {CheckpointError | FormatError} if a source cannot be used
+ * @throws RecipeError if the recipe asks for what cannot be
+ * @throws MismatchError if the sources do not fit together, with every reason
+ * @throws CheckpointError or FormatError if a source cannot be used
  */
 export async function planRecipe(recipe: RecipeInput, options: { folder?: string } = {}): Promise<OpenedPlan> {
   return new Planner(checkRecipe(recipe), options.folder ?? ".").plan();
@@ -229,7 +229,7 @@ function describe(id: string, checkpoint: Checkpoint): PlanSource {
 
 /**
  * Opens the sources of a plan that was saved or sent.
- * @throws {LayergraftError} if a source's files are no longer those that the plan was made for
+ * @throws LayergraftError if a source's files are no longer those that the plan was made for
  */
 export async function openPlan(plan: Plan): Promise<OpenedPlan> {
   const sources = new Map<string, Checkpoint>();

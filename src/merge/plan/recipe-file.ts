@@ -24,7 +24,7 @@ const KIND: SettingsKind<Recipe> = { kind: "recipe", check: validate };
 
 /**
  * Reads a recipe from a YAML (or JSON) file.
- * @throws {RecipeError} with every problem and its line
+ * @throws RecipeError with every problem and its line
  */
 export async function readRecipe(file: string): Promise<LocatedRecipe> {
   const { value: recipe, ...where } = await readSettings(file, KIND);

@@ -30,7 +30,7 @@ export interface CheckpointToWrite {
 
 /**
  * Writes a checkpoint, or an adapter where factors were trained.
- * @throws {DiskFullError} if there is no room; nothing is left of it then
+ * @throws DiskFullError if there is no room; nothing is left of it then
  */
 export async function writeCheckpoint(folder: string, checkpoint: CheckpointToWrite): Promise<void> {
   const fill = async (partial: string) => {
@@ -92,7 +92,7 @@ async function writeWeights(folder: string, checkpoint: CheckpointToWrite): Prom
   await writeCompanions({ ...base.plan, recipe }, base.sources, folder);
 }
 
-/** @throws {RecipeError} if float16 does not hold the weights */
+/** @throws RecipeError if float16 does not hold the weights */
 function encode(converter: Converter, { tensor, dtype }: Step, weights: Float32Array): Uint8Array {
   const { bytes, overflowed } = converter.encode(dtype as KernelDType, weights);
   if (overflowed === 0) return bytes;

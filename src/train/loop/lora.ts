@@ -47,7 +47,7 @@ export interface LoraBaseTensor {
  * trained, as in PEFT.
  * @param chosen names of the selected tensors
  * @param tensors all tensors of the base
- * @throws {RecipeError} if the selection has no matrices, or unsupported ones
+ * @throws RecipeError if the selection has no matrices, or unsupported ones
  */
 export function planLora(
   chosen: ReadonlySet<string>,
@@ -158,7 +158,7 @@ export interface WriteAdapterOptions {
 
 /**
  * Writes adapter_config.json and adapter_model.safetensors into a folder, as PEFT's `save_pretrained` does.
- * @throws {RecipeError} if a factor does not fit float16
+ * @throws RecipeError if a factor does not fit float16
  */
 export async function writeAdapter(folder: string, options: WriteAdapterOptions): Promise<void> {
   const { plan, factors, base, dtype = "F32" } = options;

@@ -64,7 +64,7 @@ export class Optimizer {
     );
   }
 
-  /** Adds to the gradient of a parameter. @throws {RangeError} if the length differs */
+  /** Adds to the gradient of a parameter. @throws RangeError if the length differs */
   accumulate(name: string, gradient: Float32Array): void {
     const { gradient: total } = this.#parameter(name);
     if (this.#written.has(name)) {

@@ -35,7 +35,7 @@ export interface ResumeParts {
   readonly inputs: Readonly<Record<string, string>>;
 }
 
-/** @throws {RecipeError} with every field and input that differs */
+/** @throws RecipeError with every field and input that differs */
 export function requireSameRun(saved: ResumeParts, current: ResumeParts): void {
   const differences = configurationDifferences(saved.configuration, current.configuration);
   const problems = differences.filter(({ field }) => !FREE.test(field)).map(describeDifference);

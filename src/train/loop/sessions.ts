@@ -32,7 +32,7 @@ export class Sessions {
    * Computes outputs.
    * @param feeds may have more than is needed
    * @param into memory that outputs are written to
-   * @throws {RuntimeMissingError} if there is no runtime for this platform
+   * @throws RuntimeMissingError if there is no runtime for this platform
    */
   async run(
     feeds: Readonly<Record<string, TensorValue>>,

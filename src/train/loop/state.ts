@@ -101,7 +101,7 @@ async function stateNumbers(states: string): Promise<number[]> {
  * Writes a state, then removes the earlier ones, so that at any moment one complete state is there.
  * @param states the folder of states; made if missing
  * @returns the folder of the new state
- * @throws {DiskFullError} if there is no room; the former state stays
+ * @throws DiskFullError if there is no room; the former state stays
  */
 export async function writeState(states: string, state: StateToWrite): Promise<string> {
   const { progress, configuration, inputs } = state;
@@ -137,7 +137,7 @@ function bytesOf(values: Float32Array): Uint8Array {
 /**
  * Finds and checks the newest state, without reading tensors.
  * @returns undefined if there is none
- * @throws {CheckpointError | FormatError} if it is damaged, or of another version
+ * @throws CheckpointError or FormatError if it is damaged, or of another version
  */
 export async function findState(states: string): Promise<SavedState | undefined> {
   const newest = (await stateNumbers(states)).at(-1);
@@ -165,7 +165,7 @@ export async function findState(states: string): Promise<SavedState | undefined>
 
 /**
  * Fills parameters from a state: weights, moments, steps.
- * @throws {CheckpointError} if the state has other parameters or shapes; nothing is changed then
+ * @throws CheckpointError if the state has other parameters or shapes; nothing is changed then
  */
 export async function restoreParameters(
   { file, folder, parameterSteps }: SavedState,

@@ -94,9 +94,9 @@ export class TrainableDecoder {
 
   /**
    * Builds the graph of loss and gradients. Sessions open when they are first needed.
-   * @throws {CheckpointError} if the family is unknown, or the loss does not depend on a tensor to train
-   * @throws {RecipeError} if a tensor to train is not part of the decoder
-   * @throws {RuntimeMissingError} if there is no runtime for this platform
+   * @throws CheckpointError if the family is unknown, or the loss does not depend on a tensor to train
+   * @throws RecipeError if a tensor to train is not part of the decoder
+   * @throws RuntimeMissingError if there is no runtime for this platform
    */
   static async open(source: ModelSource, options: TrainableOptions): Promise<TrainableDecoder> {
     const { lora, threads, signal } = options;

@@ -111,10 +111,10 @@ const STATE_SHARE = 20;
 
 /**
  * Trains.
- * @throws {CancelledError} if the signal fires; the state is saved, and `resume` continues to the same weights
- * @throws {LayergraftError} with code "diverged" if a loss or gradient is not finite; the last good checkpoint stays
- * @throws {OutputError} if the folder has another run, or another process uses it
- * @throws {RecipeError} if the run to resume differs in its configuration or inputs
+ * @throws CancelledError if the signal fires; the state is saved, and `resume` continues to the same weights
+ * @throws LayergraftError with code "diverged" if a loss or gradient is not finite; the last good checkpoint stays
+ * @throws OutputError if the folder has another run, or another process uses it
+ * @throws RecipeError if the run to resume differs in its configuration or inputs
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const { source } = options;

@@ -42,7 +42,7 @@ export class TrainingFolder {
    * Checks that a new run may use the folder.
    * @param options.force whether an earlier run may be replaced
    * @param options.resume whether a run was to be resumed, but has no state
-   * @throws {OutputError} if the folder has a run, or something else
+   * @throws OutputError if the folder has a run, or something else
    */
   async requireFree({
     force = false,
@@ -73,7 +73,7 @@ export class TrainingFolder {
 
   /**
    * Makes the folder and locks it for this process.
-   * @throws {LayergraftError} with code "locked" if another process uses it
+   * @throws LayergraftError with code "locked" if another process uses it
    */
   async lock(): Promise<void> {
     await mkdir(this.path, { recursive: true });
@@ -84,7 +84,7 @@ export class TrainingFolder {
     await this.#lock?.release();
   }
 
-  /** Checks that the run reads nothing in its own folder. @param sources folders. @throws {OutputError} */
+  /** Checks that the run reads nothing in its own folder. @param sources folders. @throws OutputError */
   async requireOutside(sources: readonly string[]): Promise<void> {
     const real = (path: string) => realpath(path).catch(() => resolve(path));
     const own = await real(this.path);

@@ -38,7 +38,7 @@ function kindWith({ fields = [] }: Flags): SettingsKind<Run> {
 
 /**
  * Reads what to train from a file.
- * @throws {RecipeError} with every problem and its line
+ * @throws RecipeError with every problem and its line
  */
 export async function readRun(file: string, options: Flags = {}): Promise<LocatedRun> {
   const { value: run, ...where } = await readSettings(file, kindWith(options));
@@ -50,7 +50,7 @@ export function parseRun(text: string, options: Flags & { readonly file?: string
   return parseSettings(text, options.file ?? "run", kindWith(options));
 }
 
-/** Checks a run given as a value. @throws {RecipeError} with every problem */
+/** Checks a run given as a value. @throws RecipeError with every problem */
 export function checkRun(value: unknown, options: Flags = {}): Run {
   return checkSettings(value, kindWith(options));
 }
@@ -111,7 +111,7 @@ function acrossFields(run: Mapping): Problem[] {
   return problems;
 }
 
-/** Replaces fields by the values of flags. @throws {RecipeError} with every value that is not YAML */
+/** Replaces fields by the values of flags. @throws RecipeError with every value that is not YAML */
 function withFields(run: unknown, fields: readonly FieldText[]): unknown {
   const problems: string[] = [];
   let changed = run;

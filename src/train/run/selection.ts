@@ -53,7 +53,7 @@ const MAX_DIGITS = 6;
  * A word is one of `all`, `layers`, `outside`, `attention`, `mlp`, `embeddings`, `head`, `norms`, `biases`, or a part or
  * module such as `q_proj`. `of layers` applies to all words that `and` joins before it; a comma begins a new term.
  * @param field the field of the selection, for errors
- * @throws {RecipeError} that says what was expected, and where
+ * @throws RecipeError that says what was expected, and where
  */
 export function parseSelection(text: string, field = "train"): Selection {
   const tokens: readonly string[] = text.match(/[A-Za-z_][\w.]*|\d+|[^\s]/g) ?? [];
@@ -145,7 +145,7 @@ export interface ResolveSelectionOptions {
 
 /**
  * The names of the selected tensors, in the order of the model.
- * @throws {RecipeError} if the selection or a term of it matches nothing, or the model has no such layer
+ * @throws RecipeError if the selection or a term of it matches nothing, or the model has no such layer
  */
 export function resolveSelection(
   text: string,

@@ -24,8 +24,8 @@ const GRACE_MS = 10_000;
 
 /**
  * Runs launch.sh of a folder to its end. An interrupted run resumes.
- * @throws {CancelledError} if the signal fires
- * @throws {LayergraftError} with code "trl" if it fails, with its last lines
+ * @throws CancelledError if the signal fires
+ * @throws LayergraftError with code "trl" if it fails, with its last lines
  */
 export async function startTrlRun(options: StartTrlOptions): Promise<void> {
   const { folder, python = "python3", signal, onLine } = options;

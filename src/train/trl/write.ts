@@ -61,9 +61,9 @@ export const TRL_FILES = {
 
 /**
  * Writes a run as a folder for TRL. The base must be a checkpoint on the disk.
- * @throws {RecipeError} with every field that TRL cannot follow
- * @throws {OutputError} if the folder cannot be written
- * @throws {CancelledError} if the signal fires; nothing is written then
+ * @throws RecipeError with every field that TRL cannot follow
+ * @throws OutputError if the folder cannot be written
+ * @throws CancelledError if the signal fires; nothing is written then
  */
 export async function writeTrlRun(options: WriteTrlOptions): Promise<TrlFolder> {
   const { training, cluster = {} } = options;
@@ -95,7 +95,7 @@ function readAsset(name: string): Promise<string> {
   return readFile(createRequire(import.meta.url).resolve(name), "utf8");
 }
 
-/** @returns the base for `from_pretrained`. @throws {RecipeError} with every field that TRL cannot follow */
+/** @returns the base for `from_pretrained`. @throws RecipeError with every field that TRL cannot follow */
 function requireSupported(training: TrlRun, { processes = 1, machines = 1 }: TrlCluster): string {
   const { run, source, streams } = training;
   const problems: string[] = [];

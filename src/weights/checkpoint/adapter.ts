@@ -57,7 +57,7 @@ const PREFIX = "base_model.model.";
 /**
  * Opens an adapter and fits it to the tensors of its base.
  * @param base shapes of the base's tensors by name
- * @throws {CheckpointError} if it is not a LoRA adapter, uses a variant that is not plain or rank-stabilised LoRA, or
+ * @throws CheckpointError if it is not a LoRA adapter, uses a variant that is not plain or rank-stabilised LoRA, or
  *   holds a tensor that fits nothing in the base: nothing of an adapter is ever left out silently
  */
 export async function openAdapter(

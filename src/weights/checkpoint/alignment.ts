@@ -41,8 +41,8 @@ const isVocabularyTensor = ({ part, shape }: CheckpointTensor) =>
  * A token that a checkpoint lacks takes the row of the first that has it, the leader before the others. Rows that hold no
  * token (padding) keep their place.
  * @param target `union`, or the label of a source whose vocabulary all get
- * @throws {CheckpointError} if a tokenizer is missing or cannot be understood
- * @throws {MismatchError} if rows cannot be exchanged
+ * @throws CheckpointError if a tokenizer is missing or cannot be understood
+ * @throws MismatchError if rows cannot be exchanged
  */
 export async function alignVocabularies(
   checkpoints: ReadonlyMap<string, Checkpoint>,

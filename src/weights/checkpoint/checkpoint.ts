@@ -72,8 +72,8 @@ export interface Checkpoint {
  *
  * Reads configuration and headers, never values.
  * @param options.base folder that relative paths start from; the working folder by default
- * @throws {CheckpointError} if a folder is missing, or is not a checkpoint or adapter that can be used
- * @throws {FormatError} if a weight file or index breaks the format
+ * @throws CheckpointError if a folder is missing, or is not a checkpoint or adapter that can be used
+ * @throws FormatError if a weight file or index breaks the format
  */
 export async function openCheckpoint(source: string, options: { base?: string } = {}): Promise<Checkpoint> {
   const location = await locateSource(source, options.base);

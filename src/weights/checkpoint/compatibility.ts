@@ -21,7 +21,7 @@ const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name
  * Checks that every checkpoint has the family, depth, tensors and shapes of the first.
  * @param more problems found elsewhere, to be reported together with these
  * @param purpose what they are to be, for the message
- * @throws {MismatchError} with all problems of all checkpoints
+ * @throws MismatchError with all problems of all checkpoints
  */
 export function requireCompatible(
   checkpoints: readonly Labelled[],

@@ -30,7 +30,7 @@ const LAYER_FIELDS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 
 /**
  * Reads config.json, or params.json where a folder has only Meta's.
- * @throws {CheckpointError} if neither is there or the number of layers is not given
+ * @throws CheckpointError if neither is there or the number of layers is not given
  */
 export async function readConfig(folder: string): Promise<CheckpointConfig> {
   const hfFile = join(folder, "config.json");
@@ -49,7 +49,7 @@ export async function readConfig(folder: string): Promise<CheckpointConfig> {
 /**
  * Reads a configuration that is in memory.
  * @param file the path that errors name; a params.json is known by its name
- * @throws {CheckpointError} if the number of layers is not given
+ * @throws CheckpointError if the number of layers is not given
  */
 export function parseConfig(json: Readonly<Record<string, unknown>>, file: string): CheckpointConfig {
   const meta = basename(file) === META_FILE;

@@ -16,7 +16,7 @@ export interface SourceLocation {
 /**
  * Finds the folders that a source names.
  * @param base folder that relative paths start from; the working folder by default
- * @throws {CheckpointError} if a folder is not there
+ * @throws CheckpointError if a folder is not there
  */
 export async function locateSource(source: string, base = "."): Promise<SourceLocation> {
   const whole = await locateFolder(source, base);

@@ -30,7 +30,7 @@ interface Rule {
 
 /**
  * Places tensors by their names.
- * @throws {CheckpointError} if the names carry no layer numbers, or not exactly those of the configuration's layers
+ * @throws CheckpointError if the names carry no layer numbers, or not exactly those of the configuration's layers
  */
 export function placeTensors(names: readonly string[], config: CheckpointConfig): Placement {
   const known = findArchitecture(config.modelType);

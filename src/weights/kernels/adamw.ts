@@ -84,7 +84,7 @@ export function add(a: Float32Array, b: Float32Array, begin = 0): void {
 /**
  * Adds rows [N, D] to the rows of a matrix [V, D] that `ids` name, one after the other; the same row may be named often.
  * Plain loops only: a batch names few rows, and they are far apart.
- * @throws {RangeError} if a row is named that the matrix does not have
+ * @throws RangeError if a row is named that the matrix does not have
  */
 export function addRows(dense: Float32Array, ids: ArrayLike<number>, rows: Float32Array, width: number): void {
   for (let n = 0; n < ids.length; n++) {

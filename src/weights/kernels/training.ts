@@ -80,7 +80,7 @@ export class TrainingKernels {
 
   /**
    * One step of AdamW in place on weights and moments.
-   * @throws {RangeError} if the arrays differ in length
+   * @throws RangeError if the arrays differ in length
    */
   adamw(arrays: plain.AdamWArrays, settings: plain.AdamWSettings): void {
     const { weights, gradient, first, second } = arrays;
@@ -116,7 +116,7 @@ export class TrainingKernels {
 
   /**
    * a = a + b in float32: accumulates a gradient.
-   * @throws {RangeError} if the arrays differ in length
+   * @throws RangeError if the arrays differ in length
    */
   add(a: Float32Array, b: Float32Array): void {
     this.#run(

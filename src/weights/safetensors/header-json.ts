@@ -30,7 +30,7 @@ export function quote(name: string): string {
 /**
  * Parses the text of a header. A number that is not a whole one within 2^53 becomes NaN: no field that counts allows
  * it, and the rest, as in the reference crate, is none of our business.
- * @throws {FormatError} naming `file` and the position, if it is not JSON, repeats a key, or nests too deep.
+ * @throws FormatError naming `file` and the position, if it is not JSON, repeats a key, or nests too deep.
  */
 export function parseHeaderJson(text: string, file: string): HeaderJson {
   let at = 0;

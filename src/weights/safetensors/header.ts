@@ -37,7 +37,7 @@ const NATURALS = "whole numbers from 0 to 2^53 - 1";
 
 /**
  * Reads the length of the header from the first eight bytes of a file.
- * @throws {FormatError} if the file cannot hold a header of that length or the length passes the limit.
+ * @throws FormatError if the file cannot hold a header of that length or the length passes the limit.
  */
 export function parseHeaderLength(start: Uint8Array, fileBytes: number, file: string): number {
   if (start.byteLength < LENGTH_BYTES || fileBytes < LENGTH_BYTES) {
@@ -72,7 +72,7 @@ export function parseHeaderLength(start: Uint8Array, fileBytes: number, file: st
  * @param json the header's bytes, without the eight of its length
  * @param fileBytes size of the whole file
  * @param file name for error messages
- * @throws {FormatError} on the first break of the format
+ * @throws FormatError on the first break of the format
  */
 export function parseHeader(json: Uint8Array, fileBytes: number, file: string): Header {
   let text: string;
@@ -198,7 +198,7 @@ function checkCoverage(tensors: readonly TensorInfo[], dataStart: number, fileBy
  * The first bytes of a file with these tensors, data to follow in the same order without gaps.
  *
  * The header is padded with spaces to a multiple of eight, so that data is aligned as long as wider dtypes come first.
- * @throws {FormatError} if the format cannot hold these tensors or this metadata: what is written here can be read
+ * @throws FormatError if the format cannot hold these tensors or this metadata: what is written here can be read
  */
 export function serializeHeader(
   tensors: readonly TensorDeclaration[],

@@ -31,8 +31,8 @@ const bytesOf = ({ dtype, shape }: TensorDeclaration) => (elementCount(shape) * 
 /**
  * Lays tensors out over shards of at most `shardBytes` of data each, in the order given; a larger tensor gets a
  * shard of its own. Within a shard wider dtypes come first, so that every tensor is aligned.
- * @throws {FormatError} if a tensor or the metadata cannot be stored in a safetensors file
- * @throws {RecipeError} if `shardBytes` is not positive, or so small that the shards are too many to open
+ * @throws FormatError if a tensor or the metadata cannot be stored in a safetensors file
+ * @throws RecipeError if `shardBytes` is not positive, or so small that the shards are too many to open
  * @param metadata `__metadata__` of every shard; `format: "pt"` is added, without which transformers refuses a file
  */
 export function layoutFolder(

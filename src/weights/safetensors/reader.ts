@@ -25,7 +25,7 @@ const READ = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
 /**
  * Reads and checks the header of a safetensors file.
- * @throws {FormatError} if the file is missing, not a file, or breaks the format in any way
+ * @throws FormatError if the file is missing, not a file, or breaks the format in any way
  */
 export async function openSafetensors(path: string): Promise<SafetensorsFile> {
   const handle = await open(path, READ).catch((error: unknown) => {

@@ -27,8 +27,8 @@ export const MAX_SHARDS = 10_000;
  *
  * Looks for, in this order, as transformers does: `model.safetensors`; an index; a complete set of numbered shards without an index; a
  * single other `.safetensors` file (such as `consolidated.safetensors`).
- * @throws {CheckpointError} if there are none, or only pickled ones
- * @throws {FormatError} if a file breaks the format or an index does not fit its files
+ * @throws CheckpointError if there are none, or only pickled ones
+ * @throws FormatError if a file breaks the format or an index does not fit its files
  */
 export async function openShards(folder: string): Promise<SafetensorsFile[]> {
   let names: string[];

@@ -18,7 +18,7 @@ export interface TensorData extends TensorDeclaration {
 
 /**
  * Writes one safetensors file; it appears whole or not at all.
- * @throws {FormatError} if a tensor's data has not the length that its dtype and shape ask for
+ * @throws FormatError if a tensor's data has not the length that its dtype and shape ask for
  */
 export async function writeSafetensors(
   path: string,

@@ -23,7 +23,7 @@ export class InputFiles {
 
   /**
    * Fills `into` from byte `position` of a file.
-   * @throws {FormatError} if the file is gone or ends before that
+   * @throws FormatError if the file is gone or ends before that
    */
   read(file: number, position: number, into: Uint8Array): void {
     const descriptor = this.#descriptors.get(file) ?? this.#open(file);

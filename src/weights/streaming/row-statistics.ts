@@ -1,6 +1,6 @@
 // One piece of an analysis: how each expert differs from the base, per row and as a whole, and each pair of experts
 // from one another, as sums.
-import type { Evaluator } from "./evaluate.js";
+import type { Evaluator } from "./evaluate-block.js";
 import { type AnalyzeJob, eachBlock } from "./program.js";
 
 /** Sums over one piece for one expert. */

@@ -13,7 +13,7 @@ import {
   LayergraftError,
   OutputError,
 } from "../../core/index.js";
-import { workspaceBytes } from "./evaluate.js";
+import { workspaceBytes } from "./evaluate-block.js";
 import {
   COPY_BLOCK_BYTES,
   countBytes,
@@ -25,7 +25,7 @@ import {
   RESULTS_PER_PIECE,
 } from "./program.js";
 import type { PieceResults } from "./results.js";
-import { NEXT, type Shared, STOP, Worker } from "./work.js";
+import { NEXT, type Shared, STOP, Worker } from "./thread-work.js";
 import type { ThreadReport } from "./worker.js";
 
 /** How far a pass has come, in bytes read and written together. */
@@ -71,9 +71,9 @@ const PROGRESS_MS = 100;
 
 /**
  * Runs all jobs of a program.
- * @throws {CancelledError} if the signal fires; what was done so far stays done
- * @throws {OutputError} if a write fails, such as on a full disk
- * @throws {FormatError} if an input changes under the pass
+ * @throws CancelledError if the signal fires; what was done so far stays done
+ * @throws OutputError if a write fails, such as on a full disk
+ * @throws FormatError if an input changes under the pass
  */
 export async function runProgram(program: Program, options: RunOptions): Promise<RunResult> {
   const { signal } = options;

@@ -3,7 +3,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { LayergraftError } from "../../core/index.js";
 import type { Payload, Program } from "./program.js";
-import { type Shared, Worker } from "./work.js";
+import { type Shared, Worker } from "./thread-work.js";
 
 /**
  * What a thread reports: payloads of pieces, and at its end whether it failed. Errors travel as plain data because

@@ -1,7 +1,7 @@
 // What each thread of a pass does: take the next piece, do it, tick it off, until none is left or the pass is stopped.
 // The same code runs on the main thread when a pass is too small to be worth threads.
 import { bytesPerElement } from "../../core/index.js";
-import { Evaluator } from "./evaluate.js";
+import { Evaluator } from "./evaluate-block.js";
 import { InputFiles, OutputFiles, type Traffic } from "./files.js";
 import {
   COPY_BLOCK_BYTES,

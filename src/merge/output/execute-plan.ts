@@ -27,8 +27,8 @@ import {
 import { packBits, unpackBits } from "../expressions/bits.js";
 import type { Measured } from "../expressions/expression.js";
 import { packMeasured, unpackMeasured } from "../expressions/measured.js";
-import { measureAll } from "../measurements/measure.js";
-import { digestCompanions, writeCompanions } from "../plan/companions.js";
+import { measureAll } from "../measurements/measure-all.js";
+import { digestCompanions, writeCompanions } from "../plan/companion-files.js";
 import { type Plan, PROVENANCE_FILE } from "../plan/plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
 import { compileWrite } from "./compile.js";
@@ -76,9 +76,9 @@ export interface ExecuteResult {
  *
  * Memory is bounded by `memory`, whatever the size of the models. A run stopped by its signal, an error of the disk or
  * a kill leaves `OUT.partial`, from which `resume` reaches the same bytes.
- * @throws {OutputError} if the output cannot be written there, or the disk fills up
- * @throws {CancelledError} if the signal fires
- * @throws {LayergraftError} if a source changes meanwhile, or a resumed run is not the one that was stopped
+ * @throws OutputError if the output cannot be written there, or the disk fills up
+ * @throws CancelledError if the signal fires
+ * @throws LayergraftError if a source changes meanwhile, or a resumed run is not the one that was stopped
  */
 export async function executePlan(opened: OpenedPlan, options: ExecuteOptions): Promise<ExecuteResult> {
   return new Execution(opened, options).run();
@@ -86,7 +86,7 @@ export async function executePlan(opened: OpenedPlan, options: ExecuteOptions): 
 
 /**
  * Checks, without writing anything, that a plan's output could be written: the folder, what is there, free space.
- * @throws {OutputError} if not
+ * @throws OutputError if not
  */
 export async function checkOutput(opened: OpenedPlan, options: ExecuteOptions): Promise<void> {
   await new Execution(opened, options).check();
@@ -208,7 +208,7 @@ class Execution {
     return Object.fromEntries(files.map(({ path, modified }) => [path, modified]));
   }
 
-  /** @throws {LayergraftError} if an input file is not the one it was */
+  /** @throws LayergraftError if an input file is not the one it was */
   async #checkInputs(then: Readonly<Record<string, number>>): Promise<void> {
     const changed: string[] = [];
     for (const path of Object.keys(this.#plannedTimes())) {

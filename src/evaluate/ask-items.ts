@@ -27,7 +27,7 @@ type OnAnswer = (index: number, answer: ItemAnswer) => void;
 
 /**
  * Checks that a backend can answer a task, before anything is asked.
- * @throws {LayergraftError} code `backend`, with the backend's reason
+ * @throws LayergraftError code `backend`, with the backend's reason
  */
 export function checkAbilities(task: Task, items: readonly Item[], backend: Backend): void {
   const { loglikelihood, choose } = backend.incapacities;

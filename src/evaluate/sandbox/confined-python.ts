@@ -1,5 +1,5 @@
 // The Python that runs a candidate: it splits into a judge and a candidate, and confines both.
-import { CANDIDATE, JUDGE } from "./judge.js";
+import { CANDIDATE, JUDGE } from "./judge-python.js";
 
 /**
  * Passed to `python3 -I -B -c` with the settings as its argument. The process that Node starts becomes the judge: it

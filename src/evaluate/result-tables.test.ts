@@ -1,7 +1,7 @@
 // Tables of scores and comparisons: to the letter, in all three formats.
 import { describe, expect, it } from "vitest";
 import type { ResultsComparison } from "./compare-results.js";
-import { comparisonLines, progressDetail, scoreLines, scoreNotes } from "./present.js";
+import { comparisonLines, progressDetail, scoreLines, scoreNotes } from "./result-tables.js";
 import type { Results, TaskResult } from "./results/result-types.js";
 
 const interval = { low: 0.35, high: 0.5, level: 0.95, deviation: 0.03, resamples: 1000, seed: 0 };

@@ -17,7 +17,7 @@ import { leavesOf, type Measured, type MeasuredResult, measurementsOf, type Valu
 import { Resolver, type Sources } from "../expressions/resolve.js";
 import { type MagnitudeMeasurement, measureMagnitude } from "./magnitude.js";
 import type { Binding, Measuring, Pass } from "./measurement.js";
-import { type LargestMeasurement, measureLargest, measureOrder, type OrderMeasurement } from "./order.js";
+import { type LargestMeasurement, measureLargest, measureOrder, type OrderMeasurement } from "./order-statistics.js";
 import { measureOwnership, type OwnershipMeasurement } from "./ownership.js";
 import {
   type EnergyMeasurement,
@@ -100,7 +100,7 @@ export interface MeasureOptions extends Omit<RunOptions, "phase"> {
 /**
  * Measures.
  * @returns results by measurement id
- * @throws {CheckpointError} if a quantity is undefined, such as the magnitude of no change
+ * @throws CheckpointError if a quantity is undefined, such as the magnitude of no change
  */
 export async function measureAll(
   measurements: readonly Measurement[],

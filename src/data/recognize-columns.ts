@@ -28,7 +28,7 @@ export const KNOWN_COLUMNS: readonly string[] = [
 /**
  * The declared mapping, otherwise one by the names of the columns.
  * @param batch the first rows of a file
- * @throws {DataError} if nothing is declared, and no column has a known name
+ * @throws DataError if nothing is declared, and no column has a known name
  */
 export function mappingOf(declared: MappingDeclaration | undefined, batch: RowBatch): MappingDeclaration {
   if (declared) return declared;
@@ -58,7 +58,7 @@ function columnsOf({ columns, rows }: RowBatch): ReadonlySet<string> {
 /**
  * @param set name of the set
  * @param wanted columns that are read, each as a list of alternatives
- * @throws {DataError} if the rows have none of the alternatives
+ * @throws DataError if the rows have none of the alternatives
  */
 export function requireColumns(set: string, batch: RowBatch, wanted: readonly (readonly string[])[]): void {
   const present = columnsOf(batch);

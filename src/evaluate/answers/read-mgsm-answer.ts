@@ -3,7 +3,7 @@
 import { RecipeError } from "../../core/index.js";
 import { toAsciiNumbers } from "./digits.js";
 import { BEGINS, GAP, valueAt } from "./equation.js";
-import { ANSWER_PHRASES, MGSM_LANGUAGES, type MgsmLanguage } from "./languages.js";
+import { ANSWER_PHRASES, MGSM_LANGUAGES, type MgsmLanguage } from "./mgsm-announcements.js";
 import { lastNumber } from "./numbers.js";
 
 export interface MgsmAnswer {
@@ -40,7 +40,7 @@ function phrasePattern(language: MgsmLanguage): RegExp {
  * Reads the answer to an MGSM problem. Digits of every script, thousands separators of every language, signs, decimals,
  * currency and percent signs are understood; see numbers.ts. Numbers in words are not.
  * @param language code of MGSM: bn, de, en, es, fr, ja, ru, sw, te, th, zh
- * @throws {RecipeError} for another language
+ * @throws RecipeError for another language
  */
 export function readMgsmAnswer(text: string, language: string, options: MgsmAnswerOptions = {}): MgsmAnswer {
   if (!isMgsmLanguage(language)) {

@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 import { CancelledError, LayergraftError, processStat } from "../../core/index.js";
-import { BOOTSTRAP } from "./bootstrap.js";
+import { BOOTSTRAP } from "./confined-python.js";
 
 /** Bounds of one program. */
 export interface ProgramLimits {
@@ -62,8 +62,8 @@ const KEPT_OUTPUT = 2000;
 
 /**
  * Runs one job to its end. It leaves nothing behind: programs cannot write files.
- * @throws {CancelledError} when the signal fires
- * @throws {LayergraftError} code `sandbox` when Python cannot be started, or not be confined as `confinement` says
+ * @throws CancelledError when the signal fires
+ * @throws LayergraftError code `sandbox` when Python cannot be started, or not be confined as `confinement` says
  */
 export async function execute({ python, limits, parts, kernel, confinement, signal }: Job): Promise<RawOutcome> {
   if (signal?.aborted) throw stopped();
