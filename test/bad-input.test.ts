@@ -117,7 +117,7 @@ describe("checkpoints that do not fit together", () => {
     await refused(
       swap("task", "wide"),
       FAILED,
-      /task and language differ in dtype.*BF16 against F32.*--dtype bfloat16/,
+      /task and language differ in dtype.*BF16 and F32.*--dtype bfloat16/,
     );
     const outcome = await layergraft(swap("task", "wide", "--dtype", "bfloat16"), { cwd: root });
     expect(outcome.status).toBe(DONE);

@@ -15,22 +15,22 @@ import { camelFields, snakeFields } from "./field-names.js";
 import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js";
 import type { MergeRecipe, Source } from "./recipe-types.js";
 
-/** What `analyze` takes. */
+/** Options of `analyze`. */
 export interface AnalyzeOptions extends StreamOptions, FolderOptions, Partial<AnalysisOutput> {
   /** The model that the experts were fine-tuned from: a folder, or `FOLDER+ADAPTER`. */
   readonly base: string;
   /** The experts by name, in the order of the result. */
   readonly experts: Readonly<Record<string, Source>>;
-  /** What a row of a matrix is: an input feature (a column, as in arXiv 2410.01335), or an output feature. Default: `input`. */
+  /** Feature that makes a row: input (a column, as in arXiv 2410.01335) or output. Default: `input`. */
   readonly rows?: "input" | "output" | undefined;
   /** Thresholds above which a row counts as changed. Default: one, chosen from the data. */
   readonly thresholds?: readonly ThresholdSpec[] | undefined;
-  /** Where vocabularies differ: `base`, `union`, or the expert by whose tokens rows are aligned. Default: they must agree. */
+  /** If vocabularies differ, the one to align rows to: `base`, `union` or an expert's name. Default: none. */
   readonly vocabulary?: string | undefined;
 }
 
 /**
- * Measures where experts changed, in one pass over the weights: by tensor, part, layer and in all (Bandarkar et al.,
+ * Measures where experts changed, in one pass over the weights: by tensor, part, layer and model (Bandarkar et al.,
  * arXiv 2410.01335, section 3.2).
  * @throws RecipeError if no expert is given, or a recipe among them is not valid
  * @throws OutputError if `out` is one of the models, or exists and `force` is not set
@@ -54,7 +54,7 @@ export async function analyze(options: AnalyzeOptions): Promise<Analysis> {
   return result.analysis;
 }
 
-/** What `suggest` takes. */
+/** Options of `suggest`. */
 export interface SuggestOptions extends StreamOptions, FolderOptions {
   /** The model that both experts were fine-tuned from. */
   readonly base: string;
@@ -66,11 +66,11 @@ export interface SuggestOptions extends StreamOptions, FolderOptions {
   readonly tau?: number | undefined;
   /** The task expert's weight where shares are about equal. Default: 0.5. */
   readonly alpha?: number | undefined;
-  /** Where vocabularies differ: `task`, `language`, `base` or `union`. Default: they must agree. */
+  /** If vocabularies differ, the one to align rows to: `task`, `language`, `base` or `union`. Default: none. */
   readonly vocabulary?: string | undefined;
 }
 
-/** A merge worth trying. It is where a search may start, never a result: evaluate what comes out. */
+/** A merge to try: a starting point for a search. Evaluate the result. */
 export interface Suggestion extends Omit<SuggestedRecipe, "recipe"> {
   /** The recipe, in camelCase; `planMerge` takes it. */
   readonly recipe: MergeRecipe;

@@ -1,4 +1,4 @@
-// The library as a program uses it, on the small models of examples/.
+// The library's calls on the small models of examples/.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -75,7 +75,7 @@ describe("planMerge", () => {
     expect(await verify(at("swap"))).toMatchObject({ verified: true, tensors: 147, deviations: [], files: [] });
   });
 
-  test("opens a plan that was saved as JSON, and refuses what is not one", async () => {
+  test("opens a plan that was saved as JSON and rejects other values", async () => {
     const plan = await planMerge(SWAP, { folder });
     await plan.write({ out: at("direct") });
     await (await openPlan(JSON.parse(JSON.stringify(plan)))).write({ out: at("saved") });
@@ -103,7 +103,7 @@ describe("planMerge", () => {
   });
 });
 
-test("inspect and diff say what checkpoints are and how they differ", async () => {
+test("inspect and diff describe checkpoints and their differences", async () => {
   const { layers, parameters, allTensors, architecture } = await inspect("math-expert", { folder });
   expect({ layers, parameters, tensors: allTensors.length, architecture }).toEqual({
     layers: 16,

@@ -11,13 +11,13 @@ import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js
 
 /** Options of `verify`. */
 export interface VerifyOptions extends StreamOptions {
-  /** Folders of sources that were moved since, by their names in layergraft.json, such as `task`. Default: none. */
+  /** New folders of moved sources, by their names in layergraft.json, such as `task`. Default: none. */
   readonly moved?: Readonly<Record<string, string>> | undefined;
 }
 
-/** What `verify` found. */
+/** Result of `verify`. */
 export interface VerifyResult extends Verification {
-  /** Whether every tensor and every other file is as it was written. */
+  /** Whether every tensor and every other file is unchanged. */
   readonly verified: boolean;
 }
 
@@ -33,14 +33,14 @@ export async function verify(folder: string, options: VerifyOptions = {}): Promi
   return { ...found, verified: found.deviations.length + found.files.length === 0 };
 }
 
-/** What `inspect` returns. */
+/** Result of `inspect`. */
 export interface InspectResult extends Inspection {
   /** Every tensor, in the order of the files. */
   readonly allTensors: readonly TensorInspection[];
 }
 
 /**
- * Says what a checkpoint is, from its headers and configuration.
+ * Describes a checkpoint from its headers and configuration.
  * @param source a folder, `FOLDER+ADAPTER`, or the name of a model in the hub's local cache
  * @throws CheckpointError if it is not a checkpoint
  * @throws FormatError if a weight file is broken
@@ -53,7 +53,7 @@ export async function inspect(source: string, options: FolderOptions = {}): Prom
 /** Options of `diff`. */
 export interface DiffOptions extends StreamOptions, FolderOptions {}
 
-/** What `diff` found. */
+/** Result of `diff`. */
 export interface DiffResult extends CheckpointComparison {
   /** Whether both have the same tensors with the same values. */
   readonly identical: boolean;

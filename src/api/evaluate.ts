@@ -1,4 +1,4 @@
-// Evaluating a model on benchmarks or tasks of one's own.
+// Evaluates a model on benchmarks or your own tasks.
 import {
   type Backend,
   type EvaluateOptions as EvaluateTasksOptions,
@@ -17,7 +17,7 @@ import { Model, type ModelInput, openModel } from "./model.js";
 import type { CallOptions, Progress } from "./options.js";
 import { MergePlan } from "./plan-merge.js";
 
-/** How far an evaluation is; `done` and `total` are items of one task. */
+/** Progress of an evaluation; `done` and `total` are items of one task. */
 export interface EvaluateProgress extends Progress {
   /** Name of the task, such as `mgsm_sw`. */
   readonly task: string;
@@ -32,9 +32,12 @@ export interface EvaluateOptions
     Pick<OpenTasksOptions, "protocols" | "shots"> {
   /** Tasks by name, such as `mgsm_sw` or `paper`, and paths of task files. */
   readonly tasks: readonly string[];
-  /** Folder with the data of the tasks. Default: they are read from the hub. */
+  /** Folder with task data. Default: the hub. */
   readonly data?: string | undefined;
-  /** What answers, from `layergraft/evaluate`, such as `openOpenAI`. It stays open. Default: the built-in engine. */
+  /**
+   * Backend that runs the model, from `layergraft/evaluate`, such as `openOpenAI`. It stays open. Default: the built-in
+   * engine.
+   */
   readonly backend?: Backend | undefined;
   /** Prompts computed at once by the built-in engine. Default: 8. */
   readonly batch?: number | undefined;
@@ -42,7 +45,7 @@ export interface EvaluateOptions
   readonly threads?: number | undefined;
   /** Execute programs that the model wrote, confined (MBPP). Default: false. */
   readonly allowCode?: boolean | undefined;
-  /** With `allowCode`: execute them also where the kernel does not confine them. Default: false. */
+  /** With `allowCode`: execute them even if the kernel cannot confine them. Default: false. */
   readonly unsafeCode?: boolean | undefined;
 }
 
@@ -54,7 +57,7 @@ export interface TaskScore extends Score {
   readonly protocol: string;
 }
 
-/** What `evaluate` returns. */
+/** Result of `evaluate`. */
 export interface EvaluateResult {
   /** The main score of each task, in the order of the tasks. */
   readonly scores: readonly TaskScore[];
@@ -66,8 +69,8 @@ export interface EvaluateResult {
 
 /**
  * Evaluates a model.
- * @param source what `openModel` takes, or a model that it opened, which stays open; with `backend`, the name that results
- *   give the model
+ * @param source a source for `openModel`, or an opened model, which stays open; with `backend`, the model's name in
+ *   results
  * @throws RecipeError for an unknown task, or a task that executes programs without `allowCode`
  * @throws LayergraftError with code `data` for missing data, `backend` or `server` if the backend does not answer
  * @throws OutputError if `out` holds another evaluation

@@ -1,4 +1,4 @@
-// A whole experiment from its plan: experts, merges, evaluations, tables.
+// Runs an experiment from its plan: experts, merges, evaluations, tables.
 import { join } from "node:path";
 import {
   type ExperimentInput,
@@ -13,9 +13,9 @@ import {
 } from "../experiment/index.js";
 import type { CallOptions, Progress } from "./options.js";
 
-/** How far an experiment is; `done` and `total` are steps that are known so far. */
+/** Progress of an experiment; `done` and `total` count the steps known so far. */
 export interface ExperimentProgress extends Progress {
-  /** What just happened. */
+  /** Latest event. */
   readonly event: RunEvent;
 }
 
@@ -23,13 +23,13 @@ export interface ExperimentProgress extends Progress {
 export interface RunExperimentOptions extends CallOptions<ExperimentProgress> {
   /** Folder of the experiment. Default: the plan's `out`, or `NAME.experiment` beside the plan. */
   readonly out?: string | undefined;
-  /** Base model in place of the plan's. Default: the plan's. */
+  /** Base model. Default: the plan's. */
   readonly base?: string | undefined;
   /** Folder with the data of evaluations. Default: the plan's, or the hub. */
   readonly data?: string | undefined;
 }
 
-/** What `runExperiment` did. */
+/** Result of `runExperiment`. */
 export interface ExperimentResult {
   /** Absolute path of the experiment's folder. */
   readonly out: string;
@@ -42,8 +42,8 @@ export interface ExperimentResult {
 }
 
 /**
- * Runs an experiment and writes its report. Finished steps are kept: run it again to resume, or after a change of the plan
- * to compute what is new.
+ * Runs an experiment and writes its report. Finished steps are kept: run it again to resume, or to run new steps after
+ * the plan changes.
  * @param plan path of a plan, a YAML file; or a plan as a value, whose relative paths start from the working folder
  * @throws RecipeError if the plan is not valid, or models, data or tasks are missing, with every problem
  * @throws LayergraftError if another process runs it

@@ -1,18 +1,18 @@
-// Field names: camelCase in code, snake_case in files. The one place where recipes and runs cross over.
+// Converts field names between camelCase in code and snake_case in files.
 import { isDeeperThan, RecipeError } from "../core/index.js";
 
-// Deeper than any recipe or run; their checks refuse what nests deeper.
+// Deeper than any valid recipe or run; their checks reject deeper ones.
 const MOST_DEPTH = 60;
 
 /**
- * The same value with every field named as in files. Names that are in snake_case already stay.
+ * Renames every field to snake_case. Names already in snake_case stay.
  * @throws RecipeError if a field is given under both names
  */
 export function snakeFields(value: unknown): unknown {
   return renamed(value, (name) => name.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`));
 }
 
-/** The same value with every field named as in code. */
+/** Renames every field to camelCase. */
 export function camelFields(value: unknown): unknown {
   return renamed(value, (name) => name.replace(/(?<=[a-z0-9])_([a-z])/g, (_, letter: string) => letter.toUpperCase()));
 }

@@ -1,4 +1,4 @@
-// The library's front door: what `import ... from "layergraft"` gives. Subpaths are subpaths/.
+// The public API: exports of `import ... from "layergraft"`.
 
 export {
   CancelledError,

@@ -31,7 +31,7 @@ export interface OpenModelOptions extends CallOptions, FolderOptions {
 
 /** Options of `Model.generate`. */
 export interface GenerateOptions {
-  /** Most new tokens of an answer. Default: 256. */
+  /** Maximum new tokens of an answer. Default: 256. */
   readonly maxNewTokens?: number | undefined;
   /** Divides the logits before sampling. Default: 0, which takes the most likely token. */
   readonly temperature?: number | undefined;
@@ -43,7 +43,7 @@ export interface GenerateOptions {
   readonly seed?: number | undefined;
   /** Texts that end an answer; they are not part of it. Default: none. */
   readonly stop?: readonly string[] | undefined;
-  /** Whether a text gets the marks that the tokenizer puts before one (BOS). Chats have their own. Default: true. */
+  /** Whether to prepend the tokenizer's BOS token to a text. Chat templates add their own. Default: true. */
   readonly bos?: boolean | undefined;
   /** Prompts computed at once. Default: 8. */
   readonly batch?: number | undefined;
@@ -57,17 +57,17 @@ export interface GenerateOptions {
 export interface Answer {
   /** The text, without a stop text. */
   readonly text: string;
-  /** Its token ids, those of a stop text included. */
+  /** Token ids, including those of a stop text. */
   readonly tokens: readonly number[];
-  /** Why it ended: a stop text, the model's end token, or the most tokens that were allowed or fit. */
+  /** Why it ended: a stop text, the model's end token, or the token limit. */
   readonly finish: "stop" | "end" | "length";
 }
 
 /** Options of `Model.score`. */
 export interface ScoreOptions {
-  /** Text that comes before, whose own tokens are not scored. Default: none but BOS. */
+  /** Text before the scored text; its own tokens are not scored. Default: only BOS. */
   readonly context?: string | undefined;
-  /** Whether the context gets the marks that the tokenizer puts before a text (BOS). Default: true. */
+  /** Whether to prepend the tokenizer's BOS token to the context. Default: true. */
   readonly bos?: boolean | undefined;
   /** Cancels the call, which then throws a `CancelledError`. Default: none. */
   readonly signal?: AbortSignal | undefined;
@@ -85,17 +85,17 @@ export interface TextScore {
 
 /** A model in memory. Close it, or declare it with `await using`. */
 export class Model {
-  /** The folder's name, or what the recipe does. */
+  /** The folder's name, or a description of the recipe. */
   readonly name: string;
   /** Family, such as `llama`. */
   readonly family: string;
   /** Changes when the sources, the adapter or the recipe do. */
   readonly digest: string;
-  /** Most tokens of prompt and answer together. */
+  /** Maximum tokens of prompt and answer together. */
   readonly contextLength: number;
   /** Number of token ids. */
   readonly vocabularySize: number;
-  /** How the model was understood, where that may surprise. */
+  /** Notes on how the model was interpreted; usually empty. */
   readonly notes: readonly string[];
   readonly #engine: Engine;
 

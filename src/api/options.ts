@@ -1,12 +1,12 @@
-// What calls of the library share: how far they are, and their common options.
+// Progress and options that the library's calls share.
 
-/** How far a call is. */
+/** Progress of a call. */
 export interface Progress {
-  /** What is being done, such as `reading and writing`. */
+  /** Current phase, such as `reading and writing`. */
   readonly phase: string;
-  /** How much is done, in `unit`. */
+  /** Amount done, in `unit`. */
   readonly done: number;
-  /** How much there is, in `unit`. */
+  /** Total amount, in `unit`. */
   readonly total: number;
   /** Unit of `done` and `total`. */
   readonly unit: "bytes" | "steps" | "items";
@@ -24,7 +24,7 @@ export interface CallOptions<P extends Progress = Progress> {
 export interface StreamOptions extends CallOptions {
   /** Threads to use. Default: the machine's cores, at most 8. Results do not depend on it. */
   readonly threads?: number | undefined;
-  /** Most bytes for all buffers together. Default: 256 MB. */
+  /** Maximum bytes of all buffers together. Default: 256 MB. */
   readonly memory?: number | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface FolderOptions {
   readonly folder?: string | undefined;
 }
 
-/** What the rooms are given of `StreamOptions`. */
+/** Run options from `StreamOptions`. */
 export function controlsOf({ signal, onProgress, threads, memory }: StreamOptions) {
   return {
     signal,

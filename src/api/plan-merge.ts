@@ -1,4 +1,4 @@
-// Merges: a recipe becomes a plan, a plan becomes a folder.
+// Plans merges and writes them.
 import { CancelledError, RecipeError } from "../core/index.js";
 import {
   executePlan,
@@ -34,7 +34,7 @@ export interface WriteOptions extends StreamOptions {
   readonly force?: boolean | undefined;
 }
 
-/** What `MergePlan.write` did. */
+/** Result of `MergePlan.write`. */
 export interface WriteResult {
   /** Absolute path of the folder. */
   readonly out: string;
@@ -46,13 +46,13 @@ export interface WriteResult {
   readonly bytesWritten: number;
   /** Whether an interrupted run was resumed. */
   readonly resumed: boolean;
-  /** Whether the folder was complete already, so that nothing was done. */
+  /** Whether the folder was already complete and nothing was written. */
   readonly alreadyComplete: boolean;
   /** Problems with the values, such as some beyond the range of float16. */
   readonly warnings: readonly string[];
 }
 
-/** A merge that is planned: what each output tensor is made of. Nothing of the weights has been computed. */
+/** A planned merge: the value of each output tensor. No weights are computed yet. */
 export class MergePlan {
   /** The recipe with every default filled in, in camelCase; `planMerge` takes it again. */
   readonly recipe: MergeRecipe;
@@ -64,11 +64,11 @@ export class MergePlan {
   readonly sources: readonly PlanSource[];
   /** One step per output tensor, in the order of the output's files. */
   readonly steps: readonly Step[];
-  /** What to know before writing. */
+  /** Notes to read before writing. */
   readonly notes: readonly string[];
   /** Why sources look unrelated; `write` then needs `force`. Empty for models of one base. */
   readonly unrelated: readonly string[];
-  /** What the plan amounts to: tensors, parameters, bytes to read and write, and the source of each layer. */
+  /** Summary of the plan: tensors, parameters, bytes to read and write, and the source of each layer. */
   readonly summary: PlanSummary;
   readonly #opened: OpenedPlan;
 
@@ -97,7 +97,7 @@ export class MergePlan {
    * @throws DiskFullError if the disk fills up
    * @throws MismatchError if the models look unrelated and `force` is not set
    * @throws CancelledError if the signal fires
-   * @throws LayergraftError with code `changed` if a source changes meanwhile
+   * @throws LayergraftError with code `changed` if a source changes during the write
    */
   async write(options: WriteOptions): Promise<WriteResult> {
     const { out, resume, force } = options;
@@ -106,7 +106,7 @@ export class MergePlan {
     return { out: result.out, files, bytesRead, bytesWritten, resumed, alreadyComplete, warnings };
   }
 
-  /** The plan as plain data, for `JSON.stringify`; `openPlan` takes it again. The recipe in it is as in files. */
+  /** The plan as plain data, for `JSON.stringify`; `openPlan` takes it again. Its recipe is in snake_case. */
   toJSON(): Plan {
     return this.#opened.plan;
   }
@@ -138,7 +138,7 @@ export async function planMerge(
  * Opens a plan that was saved as JSON.
  * @param saved the parsed JSON of a `MergePlan`
  * @throws RecipeError if it is not a plan of this version
- * @throws LayergraftError with code `changed` if a source is not the one that was planned with
+ * @throws LayergraftError with code `changed` if a source changed since planning
  * @throws CheckpointError or FormatError if a source cannot be read
  */
 export async function openPlan(saved: Plan): Promise<MergePlan> {

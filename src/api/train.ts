@@ -1,15 +1,15 @@
-// Training an expert from a base and data.
+// Trains an expert from a base and data.
 import { isAbsolute, join } from "node:path";
 import { checkRun, type RunInput, type RunResult, readRun, trainRun } from "../train/index.js";
 import { snakeFields } from "./field-names.js";
 import type { CallOptions, FolderOptions, Progress } from "./options.js";
 import type { TrainRun } from "./run-types.js";
 
-/** How far a training run is; `done` and `total` are optimizer steps. */
+/** Progress of a training run; `done` and `total` are optimizer steps. */
 export interface TrainProgress extends Progress {
   /** Mean loss over the step's tokens, in nats. */
   readonly loss: number;
-  /** Loss on the held-out data, in nats, as last measured. */
+  /** Latest loss on the held-out data, in nats. */
   readonly holdoutLoss?: number | undefined;
   /** Learning rate of the step. */
   readonly learningRate: number;
@@ -29,7 +29,7 @@ export interface TrainOptions extends CallOptions<TrainProgress>, FolderOptions 
   readonly force?: boolean | undefined;
 }
 
-/** What `train` did. */
+/** Result of `train`. */
 export type TrainResult = RunResult;
 
 /**

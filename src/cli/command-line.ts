@@ -20,7 +20,7 @@ const FAILED = 1;
 const WRONG_USAGE = 2;
 /** Codes of errors in the command line itself; `memory` is a --memory that is too small. */
 const USAGE_CODES = ["usage", "recipe", "memory"];
-const INTERRUPTED = 130; // status of a shell for a program that Ctrl-C ended
+const INTERRUPTED = 130; // exit status of shells after Ctrl-C
 
 const EXAMPLES = `
 Examples:
@@ -125,14 +125,14 @@ function errorReport(error: unknown): ErrorReport {
   return { code: "internal", message: error instanceof Error ? error.message : String(error) };
 }
 
-/** The exit status that an error means. */
+/** The exit status for an error. */
 function statusOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : WRONG_USAGE;
   if (error instanceof CancelledError) return INTERRUPTED;
   return error instanceof LayergraftError && USAGE_CODES.includes(error.code) ? WRONG_USAGE : FAILED;
 }
 
-/** Prints an error for a person; commander has printed its own. */
+/** Prints an error as text; commander has already printed its own. */
 function printError(error: unknown): void {
   if (error instanceof CommanderError) return;
   const palette = paletteFor(process.stderr);

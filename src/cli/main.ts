@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The executable: its pipes and its exit status.
+// The executable: handles closed pipes and sets the exit status.
 import { runCommandLine } from "./command-line.js";
 
 const FAILED = 1;

@@ -1,5 +1,5 @@
 // Cached keys and values for the rows of a batch. Used rows are always the first ones and are fed in place.
-// Letters in shapes as in model/decoder-graph.ts.
+// Shapes: B rows, K key and value heads, T positions, E width of a head.
 import { type DecoderSpec, FEEDS, pastKey, pastValue } from "./model/index.js";
 import type { TensorValue } from "./runtime/index.js";
 

@@ -1,4 +1,4 @@
-// The public face of merge/.
+// Exports of merge/ for other rooms.
 
 export {
   type Analysis,

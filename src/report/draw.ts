@@ -1,10 +1,10 @@
-// Specifications of figures, drawn without a browser: Vega-Lite to SVG, SVG to PNG.
+// Renders Vega-Lite specifications to SVG, and SVG to PNG, without a browser.
 import { createRequire } from "node:module";
 import type { TopLevelSpec } from "vega-lite";
 
 /** A specification as SVG. */
 export async function drawSpec(specification: TopLevelSpec): Promise<string> {
-  // Loaded here: drawing is rare, and these libraries are large.
+  // Loaded on demand: drawing is rare, and these libraries are large.
   const [vega, { compile }] = await Promise.all([import("vega"), import("vega-lite")]);
   const { spec } = compile(specification);
   const view = new vega.View(vega.parse(spec), { renderer: "none", logLevel: vega.Error });

@@ -1,4 +1,4 @@
-// What a browser shows of a page: the script of assets/report.html, run on its data.
+// Runs the script of assets/report.html on a page's data.
 import { runInNewContext } from "node:vm";
 import { type Page, pageWithData } from "./page.js";
 

@@ -1,10 +1,10 @@
-// A heatmap on the terminal: coloured cells where there are colours, numbers everywhere.
+// Draws a heatmap in the terminal, as numbers in cells that are colored if the terminal has colors.
 import type { Heatmap } from "./heatmap.js";
 import { GREENS, heatmapMaximum } from "./heatmap.js";
 
 const CELL_WIDTH = 6;
 
-/** Lines of the figure. @param colors whether to paint; without, the numbers stand alone */
+/** Lines of the figure. @param colors whether to color the cells */
 export function heatmapLines(heatmap: Heatmap, colors: boolean): string[] {
   const maximum = heatmapMaximum(heatmap);
   const lines = [heatmap.title];

@@ -1,4 +1,4 @@
-// The heatmap as a picture: experts may have any name.
+// Heatmaps of experts with any name.
 import { expect, it } from "vitest";
 import { heatmapSvg } from "./heatmap.js";
 

@@ -1,5 +1,4 @@
-// The paper's figure of an expert's change: a table of layers by projections, white to green, the top layer first
-// (arXiv 2410.01335, figures 4 to 9). From plain data to a Vega-Lite specification, and by it to SVG and PNG.
+// The paper's heatmap of an expert's change, layers by projections (arXiv 2410.01335, figures 4 to 9).
 import type { TopLevelSpec } from "vega-lite";
 import { drawSpec } from "./draw.js";
 
@@ -7,22 +6,22 @@ type UnitSpec = Extract<TopLevelSpec, { concat: unknown }>["concat"][number];
 
 /** One expert's table. */
 export interface HeatmapPanel {
-  /** Stands above the panel. */
+  /** Heading of the panel. */
   readonly title: string;
-  /** What the cells are measured against, such as "threshold 1.9e-5". */
+  /** Reference of the values, such as "threshold 1.9e-5". */
   readonly subtitle?: string;
-  /** `cells[layer][column]`, layer 0 first; null where there is nothing. */
+  /** `cells[layer][column]`, layer 0 first; null for an empty cell. */
   readonly cells: readonly (readonly (number | null)[])[];
 }
 
 export interface Heatmap {
-  /** Empty if the figure has a heading on its page. */
+  /** Empty if the page already has a heading. */
   readonly title: string;
-  /** What a value is, for the legend. */
+  /** Meaning of the values, for the legend. */
   readonly legend: string;
   /** Column names, such as q k v o gate up down. */
   readonly columns: readonly string[];
-  /** All on one scale. */
+  /** All panels share one scale. */
   readonly panels: readonly HeatmapPanel[];
 }
 
@@ -32,11 +31,11 @@ export const GREENS = ["#ffffff", "#e3f4df", "#bfe5b9", "#8fd08f", "#57b567", "#
 const FONT = "Inter, 'Helvetica Neue', Arial, sans-serif";
 const INK = "#1b1f24";
 const MUTED = "#667080";
-/** Panels side by side before a new row begins: three fit a page. */
+/** Panels in a row; three fit a page. */
 const PER_ROW = 3;
 const CELL = { width: 40, height: 15 };
 
-/** Largest value of all panels, at least a hundredth, so that a figure of zeros stays white. */
+/** Largest value of all panels, at least 0.01 to keep a figure of zeros white. */
 export function heatmapMaximum({ panels }: Heatmap): number {
   const values = panels.flatMap(({ cells }) => cells.flat().filter((cell) => cell !== null));
   return Math.max(0.01, ...values);
@@ -47,7 +46,7 @@ export function heatmapSpec(heatmap: Heatmap): TopLevelSpec {
   const maximum = heatmapMaximum(heatmap);
   const panel = ({ title, subtitle, cells }: HeatmapPanel, index: number): UnitSpec => ({
     title: {
-      // Vega looks titles up in plain objects, where a name that every object has is taken for something else.
+      // Vega looks titles up in plain objects, so a name of Object.prototype would be misread.
       text: title in {} ? `${title}\u00a0` : title,
       ...(subtitle === undefined ? {} : { subtitle }),
       anchor: "middle",

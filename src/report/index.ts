@@ -1,4 +1,4 @@
-// The door of report/: what other rooms use.
+// Exports of report/ for other rooms.
 export { svgToPng } from "./draw.js";
 export { type Heatmap, heatmapSvg } from "./heatmap.js";
 export { heatmapLines } from "./heatmap-terminal.js";

@@ -1,4 +1,4 @@
-// The figure of a run's losses, as a specification: what is drawn of which line of the log.
+// Specifications of loss curves from lines of the log.
 import { describe, expect, it } from "vitest";
 import { type LogEntry, lossCurveSpec } from "./loss-curve.js";
 
@@ -20,7 +20,7 @@ const drawn = (log: readonly LogEntry[]) => lossCurveSpec(log, "Loss of run") as
 const valuesOf = ({ layer }: Drawn) => layer.map(({ data }) => data.values);
 
 describe("a loss curve", () => {
-  it("has each step, their mean, what was measured, and the best of it", () => {
+  it("has each step, their mean, held-out losses, and the best of them", () => {
     const log: LogEntry[] = [4, 2, 3].map((loss, i) => ({ samples: 10 * i + 10, loss }));
     const figure = drawn([
       ...log,
@@ -43,7 +43,7 @@ describe("a loss curve", () => {
     expect(figure.encoding.y.scale.type).toBeUndefined();
   });
 
-  it("has a colour for each stream, and leaves out what is no number", () => {
+  it("has a colour for each stream, and leaves out NaN", () => {
     const figure = drawn([
       { samples: 1, loss: 2, stream: "task" },
       { samples: 2, loss: 1, stream: "language" },
@@ -56,7 +56,7 @@ describe("a loss curve", () => {
     ]);
   });
 
-  it("of a long run is thinned to means, whose mean is that of all; of a deep fall it is logarithmic", () => {
+  it("of a long run has means with the same overall mean; of a deep fall it is logarithmic", () => {
     const log = Array.from({ length: 1200 }, (_, i): LogEntry => ({ samples: i + 1, loss: 1 + (i % 3) }));
     const [steps = [], means = []] = valuesOf(drawn(log));
     expect([steps.length, means.length]).toEqual([400, 400]);

@@ -1,4 +1,4 @@
-// The loss of a training run over the samples, as a figure.
+// The loss curve of a training run.
 import type { TopLevelSpec } from "vega-lite";
 import { drawSpec } from "./draw.js";
 
@@ -18,9 +18,9 @@ interface Point {
   readonly loss: number;
 }
 
-/** Most points of a curve; more would be drawn over each other, so they are averaged. */
+/** Maximum points of a curve; more would overlap, so they are averaged. */
 const POINTS = 400;
-/** The smoothed curve averages over this fraction of a run: its shape shows, its noise does not. */
+/** The smoothed curve averages over one part in this many of a run, which removes noise and keeps the shape. */
 const STRETCHES = 40;
 /** Losses that differ by a larger factor get a logarithmic axis; on a linear one, small losses are a flat line. */
 const LINEAR_FACTOR = 20;
@@ -126,7 +126,7 @@ export function lossCurveSpec(log: readonly LogEntry[], title: string): TopLevel
   };
 }
 
-/** The last losses and the ringed one, on lines of their own, as a long line would widen the figure. */
+/** The last and the best losses on separate lines, as a long line would widen the figure. */
 function subtitleOf(means: ReadonlyMap<string, readonly Point[]>, best: Point | undefined): string[] {
   const ends = [...means].map(([name, points]) => `${name} ${formatLoss(points.at(-1)?.loss ?? Number.NaN)}`);
   const lines = ends.length > 0 ? [`at the end: ${ends.join(", ")}`] : [];
@@ -138,7 +138,7 @@ function formatLoss(loss: number): string {
   return loss >= 0.1 ? loss.toFixed(3) : loss.toPrecision(2);
 }
 
-/** Means of equal stretches, each at its end. */
+/** Means of equal parts of a curve, each placed at the part's end. */
 function inStretches(points: readonly Point[], most: number): Point[] {
   const size = Math.max(1, Math.ceil(points.length / most));
   return Array.from({ length: Math.ceil(points.length / size) }, (_, i) => {

@@ -1,9 +1,9 @@
-// Pages that need no network: a template of assets/ with its data inside. assets/report.html draws a Page.
+// Self-contained HTML pages: a template of assets/ with its data inside.
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { type Cell, columnsOf, formatNumber, formatSpan, type Table } from "./table.js";
 
-/** A report as assets/report.html draws it. */
+/** Data of assets/report.html. */
 export interface Page {
   readonly title: string;
   readonly lead: string;
@@ -19,7 +19,7 @@ export interface Section {
   readonly id: string;
   readonly title: string;
   readonly lead?: string;
-  /** What the colours of bars mean. */
+  /** Legend of the bar colors. */
   readonly legend?: readonly { readonly kind: string; readonly label: string }[];
   readonly figures: readonly Figure[];
 }
@@ -36,7 +36,7 @@ export interface TableFigure extends Captioned {
   readonly kind: "table";
   readonly columns: readonly { readonly label: string; readonly align: "left" | "right" }[];
   readonly rows: readonly (readonly PageCell[])[];
-  /** What a row is, such as `model`; for the link that expands a long table. */
+  /** Noun for a row, such as `model`, for the link that expands a long table. */
   readonly what: string;
 }
 

@@ -1,5 +1,4 @@
-// A training example as the model sees it, on the terminal: learned text is coloured, the rest is dim. Without colours,
-// learned text is between marks.
+// Shows a training example as the model sees it: learned text is colored or between marks, the rest is dim.
 import { visible } from "../core/index.js";
 import type { Palette } from "./strip.js";
 

@@ -1,4 +1,4 @@
-// The display: lines that are rare off a terminal, a bar that leaves a line on one, times that count down.
+// Progress: a line every ten seconds off a terminal, a bar on one, and estimated times.
 import { expect, it } from "vitest";
 import { type Progress, showProgress } from "./progress.js";
 
@@ -42,7 +42,7 @@ it("writes a line every ten seconds and at the end of each phase, off a terminal
   expect(taken()).toBe("");
 });
 
-it("measures speed and time left from what this run did", () => {
+it("measures speed and time left from this run's work", () => {
   const { at } = displayed();
   at(0, { phase: "writing", done: 1e9, total: 4e9, unit: "bytes" });
   expect(at(10, { phase: "writing", done: 2e9, total: 4e9, unit: "bytes" })).toBe(
@@ -50,7 +50,7 @@ it("measures speed and time left from what this run did", () => {
   );
 });
 
-it("counts the time left down while nothing is done", () => {
+it("counts down the time left between updates", () => {
   const { at } = displayed();
   at(0, state(0));
   expect(at(10, state(20))).toContain("  40 s left");

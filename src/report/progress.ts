@@ -1,27 +1,27 @@
-// The one progress display: a bar on a terminal, a line now and then elsewhere. Never writes to stdout.
+// Progress display: a bar on a terminal, a line every ten seconds elsewhere. Never writes to stdout.
 
 import { createRequire } from "node:module";
 import type { SingleBar } from "cli-progress";
 import { formatBytes, formatDuration } from "../core/index.js";
 
 export interface Progress {
-  /** What is being done. Each phase has a bar, and leaves a line when it is complete. */
+  /** Current phase. Each phase has a bar and leaves a line when it is complete. */
   readonly phase: string;
   readonly done: number;
   readonly total: number;
-  /** What is counted; default: things. */
+  /** Unit of `done` and `total`; default: a plain count. */
   readonly unit?: "bytes";
-  /** More to know, such as a loss. */
+  /** Extra text, such as a loss. */
   readonly detail?: string;
 }
 
 export interface ProgressDisplay {
   update(progress: Progress): void;
-  /** Removes the bar until the next update, so that something else can be printed. */
+  /** Removes the bar until the next update, to print something else. */
   clear(): void;
-  /** Writes a line that stays. */
+  /** Prints a permanent line. */
   note(text: string): void;
-  /** Ends the display; the state of a bar stays as a line. */
+  /** Ends the display and leaves the state of a bar as a line. */
   stop(): void;
 }
 
@@ -34,7 +34,7 @@ const LINE_SECONDS = 10;
 /** The state of one phase. */
 interface Phase {
   readonly start: number;
-  /** Done when the phase began: a resumed run did not take time for it. */
+  /** Work done before the phase began, which the time estimate excludes. */
   readonly first: number;
   /** Seconds between the estimated end and the start, updated when more is done. */
   end: number | undefined;

@@ -1,4 +1,4 @@
-// Tables for the terminal, as Markdown, as CSV and as LaTeX. Pages take them as data (page.ts).
+// Renders tables for the terminal and as Markdown, CSV and LaTeX.
 import { stripVTControlCharacters } from "node:util";
 import { type Cell, columnsOf, formatCell, formatNumber, hasPublished, type NumberCell, type Table } from "./table.js";
 
@@ -53,7 +53,7 @@ function printed(cell: Cell, write: (number: string) => string): string {
 
 type CsvField = string | number | null | undefined;
 
-/** Spreadsheets compute a text that begins like a formula; an apostrophe before it stops them. */
+/** Spreadsheets evaluate text that starts like a formula; a leading apostrophe prevents it. */
 function csvField(field: CsvField): string {
   if (typeof field !== "string") return Number.isFinite(field) ? String(field) : "";
   const text = /^[=+\-@\t\r]/.test(field) ? `'${field}` : field;

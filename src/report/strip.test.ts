@@ -1,4 +1,4 @@
-// The strip of layers and its legend, as a person sees them.
+// The layer strip and its legend.
 import { expect, test } from "vitest";
 import { formatRanges } from "../core/format.js";
 import { layerStrip, type Palette } from "./strip.js";
@@ -15,7 +15,7 @@ const palette: Palette = {
 };
 const layer = (number: number | null, ...origins: string[][]) => ({ layer: number, origins });
 
-test("layers are drawn in their owner's cell, and named as ranges", () => {
+test("layers have their owner's cell, and ranges in the legend", () => {
   const strip = layerStrip(
     [
       layer(0, ["language"]),
@@ -37,7 +37,7 @@ test("layers are drawn in their owner's cell, and named as ranges", () => {
   ]);
 });
 
-test("sources of a passthrough look different, and one that returns looks as before", () => {
+test("sources of a passthrough have different cells, and a repeated source the same one", () => {
   const strip = layerStrip(
     [
       layer(0, ["math"]),
@@ -63,7 +63,7 @@ test("sources of a passthrough look different, and one that returns looks as bef
   ]);
 });
 
-test("a layer of several origins says which, and averages among them look different", () => {
+test("a layer of several origins lists them, and averages have their own cell", () => {
   const strip = layerStrip([layer(0, ["language"], ["task"]), layer(1, ["task"], ["task", "language"])], palette);
   expect(strip.slice(1)).toEqual([
     "  ▚▚▞▞",
@@ -73,7 +73,7 @@ test("a layer of several origins says which, and averages among them look differ
   ]);
 });
 
-test("a deep model takes several rows", () => {
+test("a deep model has several rows", () => {
   const layers = Array.from({ length: 80 }, (_, i) => layer(i, ["task"]));
   const cells = layerStrip(layers, palette).filter((line) => line.includes("░░░░"));
   expect(cells.map((line) => line.trim().length / 2)).toEqual([36, 36, 8]);

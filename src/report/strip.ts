@@ -1,4 +1,4 @@
-// A plan at a glance: one cell per layer, from the input to the output, and a legend.
+// The layer strip of a plan: one cell per layer from the input to the output, and a legend.
 import { formatRanges } from "../core/index.js";
 
 /** Colours to paint with; the identity for plain text. */
@@ -33,12 +33,12 @@ const CELLS: Readonly<Record<Exclude<Kind, "other">, string>> = {
 };
 const CELL_WIDTH = 2;
 
-/** Cells of other sources, such as those of a passthrough, in the order in which they appear. */
+/** Cells of other sources, such as those of a passthrough, in order of appearance. */
 const OTHER_CELLS = ["░", "█", "▄", "▌", "▀", "═"];
 
 type Drawing = (entry: StripLayer) => string;
 
-/** How each layer is drawn: by its kind, and of kind `other` by its source. */
+/** How each layer is drawn: by kind, and for kind `other` by source. */
 function drawingOf(ownership: readonly StripLayer[], palette: Palette): Drawing {
   const { cyan, green, magenta, yellow, red } = palette;
   const colors = [cyan, green, magenta, yellow, red];

@@ -1,4 +1,4 @@
-// The model of a table and its renderers, to the letter.
+// Exact output of the table renderers.
 import { expect, it } from "vitest";
 import { csvLines, latexText, markdownLines, terminalLines } from "./render.js";
 import { count, formatNumber, formatSpan, right, type Table } from "./table.js";

@@ -1,7 +1,7 @@
-// The one model of a table. A cell keeps its full value; a renderer (render.ts) rounds it, once.
+// The data model of tables. Cells keep full values; renderers round them once.
 import { formatDuration, formatFixed } from "../core/index.js";
 
-/** From where to where. */
+/** An interval. */
 export interface Span {
   readonly low: number;
   readonly high: number;
@@ -23,7 +23,7 @@ export interface NumberCell {
   readonly interval?: Span | undefined;
   /** Smallest and largest over models. */
   readonly range?: (Span & { readonly count: number }) | undefined;
-  /** The number that a paper prints there, in the same scale. */
+  /** The paper's number, on the same scale. */
   readonly published?: number | undefined;
 }
 

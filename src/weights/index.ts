@@ -1,4 +1,4 @@
-// The door of weights/: what other rooms use.
+// Exports of weights/ for other rooms.
 export { type Alignment, alignVocabularies } from "./checkpoint/alignment.js";
 export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js";
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";

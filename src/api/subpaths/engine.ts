@@ -1,5 +1,5 @@
 /**
- * Models as tokens in and tokens out, tokenizers and chat templates.
+ * Models at the level of tokens, tokenizers and chat templates.
  * @module layergraft/engine
  */
 export {

@@ -1,5 +1,5 @@
 /**
- * Servers that answer, metrics, statistics, and comparisons of results.
+ * Server backends, metrics, statistics, and comparisons of results.
  * @module layergraft/evaluate
  */
 export {

@@ -1,5 +1,5 @@
 /**
- * Plans before and while they run.
+ * Experiment plans and the state of their runs.
  * @module layergraft/experiment
  */
 export {

@@ -1,5 +1,5 @@
 /**
- * Recipes as types and files, and what plans and analyses are made of.
+ * Recipe types and files, and the types of plans and analyses.
  * @module layergraft/merge
  */
 export {

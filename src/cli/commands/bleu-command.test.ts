@@ -82,7 +82,7 @@ describe("layergraft bleu", () => {
     );
   });
 
-  it("refuses what cannot be scored", async () => {
+  it("rejects input that cannot be scored", async () => {
     const [hypothesis, reference] = [write("h", ["a", "b"]), write("r", ["a"])];
     await expect(run(hypothesis, reference)).rejects.toThrow(/references have 1 line, the hypotheses have 2/);
     await expect(run(hypothesis, join(root, "none"))).rejects.toThrow(/none does not exist/);

@@ -25,7 +25,7 @@ export function addConvertCommand(program: Command): void {
   });
 }
 
-/** A recipe as a person would write it: lists of numbers on one line. */
+/** A recipe as YAML, with each list of numbers on one line. */
 function format(recipe: object): string {
   const document = new Document(recipe, { aliasDuplicateObjects: false });
   visit(document, {

@@ -1,4 +1,4 @@
-// Options of eval and compare that cannot be right: refused before anything is opened, in words that help.
+// Invalid options of eval and compare: rejected with a clear message before anything is opened.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { addEvalCommand } from "./eval-command.js";
 
 afterEach(() => void vi.restoreAllMocks());
 
-/** What the last command said beside its result. */
+/** Stderr of the last command. */
 let errors = "";
 
 /** Runs a command line in this process. @returns what it printed */
@@ -68,7 +68,7 @@ describe("eval", () => {
     await expect(run("eval", "x", "-t", "mmlu", ...args)).rejects.toThrow(message);
   });
 
-  it("wants tasks, protocols and permission that are there", async () => {
+  it("requires existing tasks, protocols and permission", async () => {
     await expect(run("eval", "x", "-t", "mgsm_sv")).rejects.toThrow(/mgsm_sv/);
     await expect(run("eval", "x", "-t", "mmlu", "--protocol", "layergraft/mmlo")).rejects.toThrow(
       /did you mean layergraft\/mmlu/,
@@ -104,7 +104,7 @@ describe("a server that gives the key back", () => {
       const said = `${request.headers.authorization} ${base64} ${percent}`;
       if (request.path === "/version") return { version: said };
       if (request.path !== "/v1/completions") return answer(request);
-      // Long, so that what is cut off an error could begin within the key.
+      // Long, so an error could be cut inside the key.
       if (refuses && request.body.max_tokens === 128) return { status: 400, json: `${"x".repeat(285)}${said}` };
       const reply = answer(request) as { choices: { text: string }[] };
       return { ...reply, choices: [{ ...reply.choices[0], text: said }] } as never;
@@ -116,7 +116,7 @@ describe("a server that gives the key back", () => {
   it.each([
     ["as its answer", false],
     ["as its error", true],
-  ])("%s: it is in no file and in no output", async (_, refuses) => {
+  ])("%s: the key is in no file and in no output", async (_, refuses) => {
     writeFileSync(join(root, "rows.jsonl"), '{"q": "the capital of", "a": "x"}\n{"q": "the capital", "a": "y"}\n');
     const task = 'task: t\ndata: rows.jsonl\nanswer: generate\nprompt: "{q}"\ngold: "{a}"\n';
     writeFileSync(join(root, "t.yaml"), task);
@@ -136,7 +136,7 @@ describe("a server that gives the key back", () => {
 });
 
 describe("compare", () => {
-  it("wants two folders of results", async () => {
+  it("requires two folders of results", async () => {
     await expect(run("compare", "nowhere", "there")).rejects.toThrow(/nowhere has no results of an evaluation/);
     await expect(run("compare", "one")).rejects.toThrow(/missing required argument/);
   });

@@ -1,4 +1,4 @@
-// The words of `layergraft experiment` that a person may get wrong, and what comes of a plan with problems.
+// Invalid arguments of `layergraft experiment`, and plans with problems.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -44,8 +44,8 @@ describe("actions", () => {
   });
 });
 
-describe("a plan that lacks its world", () => {
-  it("is outlined all the same, and then refused with every problem and its line", async () => {
+describe("a plan whose models and data are missing", () => {
+  it("is outlined, then rejected with every problem and its line", async () => {
     const { text, error } = await run(plan, "--dry-run");
     expect(text).toMatch(/^models known now: base\n/);
     expect(text).toMatch(/evaluation +0 +1\n/);

@@ -126,7 +126,7 @@ async function openServed(
       note(`waiting for the server, ${formatDuration(seconds)} so far${lastLine ? `: ${lastLine.slice(0, 120)}` : ""}`);
     },
   }).catch(async (error: unknown) => {
-    // Other errors name the log, which stays to be read.
+    // Other errors name the log, so it is kept.
     if (error instanceof CancelledError) await removeTemporary();
     throw error;
   });

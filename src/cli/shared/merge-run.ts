@@ -1,4 +1,4 @@
-// Plans, shows and executes the recipe of swap, soup, revert and merge.
+// Plans, shows and executes the recipe of a merging command.
 
 import { type Command, Option } from "commander";
 import { formatBytes, formatCount, formatPercent, groupBy, LayergraftError, plural } from "../../core/index.js";
@@ -57,7 +57,7 @@ export function withMergeOptions(command: Command): Command {
   );
 }
 
-/** The fields of a recipe that come from options; those not given are left to the recipe. */
+/** The recipe fields that options set. */
 export function outputFields(
   options: MergeOptions,
 ): Partial<Pick<RecipeInput, "dtype" | "shard_size" | "vocabulary" | "tokenizer_from">> {
@@ -69,7 +69,7 @@ export function outputFields(
   };
 }
 
-/** Plans a recipe, or makes the plan otherwise, and executes it as the options say. */
+/** Plans a merge and executes it according to the options. */
 export async function runMerge(
   recipe: RecipeInput | (() => Promise<OpenedPlan>),
   options: MergeOptions,
@@ -88,7 +88,7 @@ export async function runMerge(
     resume: options.resume,
     force: options.force,
   };
-  // Checked before the plan is shown, so that an impossible output is the first message.
+  // Checked before the plan is shown: an impossible output is the first message.
   if (options.out) await checkOutput(opened, execution);
   if (options.dryRun) {
     if (options.json) printJson({ plan: opened.plan, summary });
@@ -183,7 +183,7 @@ function describeMeasured(
   });
 }
 
-/** The ownership with sources as people know them. */
+/** The ownership with displayed names of sources. */
 function named(ownership: PlanSummary["ownership"], plan: OpenedPlan["plan"]): PlanSummary["ownership"] {
   const labels = sourceLabels(plan);
   const nameOf = (origin: string) => labels.get(origin) ?? origin;

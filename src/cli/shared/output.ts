@@ -28,7 +28,7 @@ export function paletteFor(stream: NodeJS.WriteStream): Palette {
   return pc.createColors(hasColors(stream));
 }
 
-/** Writes text for people, with control characters of names, answers and messages escaped. */
+/** Writes text with control characters escaped, as names, answers and messages may have them. */
 export function write(stream: NodeJS.WriteStream, text: string): void {
   stream.write(visible(text, { styles: true }));
 }
@@ -40,7 +40,7 @@ export function print(lines: readonly string[] | string): void {
 
 /** Prints a value as the one JSON document of `--json`. */
 export function printJson(value: unknown): void {
-  // Escaped as JSON, so that parsers read the exact text and a terminal shows no control characters.
+  // Escaped as JSON: parsers read the exact text, and a terminal shows no control characters.
   const text = JSON.stringify(value, null, 2).replace(
     /[\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,

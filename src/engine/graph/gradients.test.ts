@@ -1,5 +1,5 @@
 // Derivatives of graphs as a whole: what is derived and what is not, where several uses meet, rows apart from what is
-// dense. The rules of single operations are tested in operations/derivatives.test.ts.
+// dense.
 import { describe, expect, it } from "vitest";
 import { Random } from "../../core/random.js";
 import { buildDecoder, type Decoder, type DecoderSpec, FEEDS } from "../model/index.js";

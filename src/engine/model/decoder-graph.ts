@@ -1,6 +1,6 @@
 // Builds the graph of a decoder from its specification, for every family.
-// Letters in shapes: B rows of a batch, T new positions, P positions in the cache, N rows whose logits are computed; D, H, K,
-// E, F, V as in spec.ts.
+// Letters in shapes: B rows of a batch, T new positions, P positions in the cache, N rows whose logits are computed;
+// D, H, K, E, F, V as in DecoderSpec.
 import { Graph, type Node } from "../graph/index.js";
 import type { DecoderSpec, LayerSpec, LinearWeights, NormSpec, NormWeights, StoredWeight } from "./families/spec.js";
 

@@ -1,11 +1,11 @@
-// An analysis as what pictures need: tables of shares, and for the page the shares at every step of its slider.
+// Data for the heatmap and the interactive page of an analysis.
 
 import type { Heatmap } from "../../report/index.js";
 import { compareParts, type Part } from "../../weights/index.js";
 import { concatenate } from "../measurements/row-changes.js";
 import type { Analysis, AnalysisWithRows, DeltaFigures } from "./analysis.js";
 
-/** The columns of the paper's figure; fused matrices take the place of their parts. */
+/** Columns of the paper's figure, with fused matrices in place of their parts. */
 const COLUMNS: readonly Part[] = [
   "q_proj",
   "k_proj",
@@ -18,13 +18,13 @@ const COLUMNS: readonly Part[] = [
   "down_proj",
 ];
 
-/** Projections that the model has, in the order of the figure. */
+/** Projections of the model, in the order of the figure. */
 export function projectionColumns({ parts }: Analysis): Part[] {
   const present = new Set(parts.filter(({ layer }) => layer !== null).map(({ part }) => part));
   return COLUMNS.filter((part) => present.has(part)).sort(compareParts);
 }
 
-/** `q`, `gate_up`: how the figure calls a projection. */
+/** Short name of a projection in the figure: `q`, `gate_up`. */
 export function columnName(part: Part): string {
   return part.replace(/_proj$/, "");
 }
@@ -41,13 +41,12 @@ export function cellsOf<T>(analysis: Analysis, expert: number, pick: (figures: D
   );
 }
 
-// Enough that neighbouring steps differ by a few percent over the four decades that changes usually span.
+// Neighbouring steps differ by a few percent over the four decades that changes usually span.
 const STEPS = 200;
 
 /**
- * What the interactive page shows, as plain data: shares at thresholds spread evenly, in the logarithm, over the values
- * that rows have. `cells[expert][layer][column]` is null where the model has no such matrix, and `above` counts rows by
- * step of the slider.
+ * Data of the interactive page: shares at logarithmically spaced thresholds over the range of row values.
+ * `cells[expert][layer][column]` is null where the model has no such matrix; `above` counts rows per slider step.
  */
 export function pageData({ analysis, rows }: AnalysisWithRows) {
   const columns = projectionColumns(analysis);

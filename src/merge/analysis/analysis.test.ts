@@ -85,7 +85,7 @@ const moved =
 
 const given = (values: number[]) => values.map((value, i) => ({ name: `t${i}`, value }));
 
-describe("the figures are those of plain float64 arithmetic", () => {
+describe("figures match plain float64 arithmetic", () => {
   const extent = fc.integer({ min: 1, max: 21 });
   const dtype = fc.constantFrom<FloatDType>("BF16", "F16", "F32");
   const shapes = fc.record({
@@ -131,7 +131,7 @@ describe("matrices larger than a block and than a piece", { tags: ["slow"] }, ()
     [NORM]: [9],
   };
 
-  it("give the same figures, the same on 1, 2 and 3 threads, to the bit", async () => {
+  it("give the same figures, bit-identical on 1, 2 and 3 threads", async () => {
     const base = await write(large, "BF16", baseValues(5));
     const folders = [base, await write(large, "BF16", moved(6, 5)), await write(large, "BF16", moved(7, 5))];
     const experts = { e0: folders[1] as string, e1: folders[2] as string };
@@ -145,7 +145,7 @@ describe("matrices larger than a block and than a piece", { tags: ["slow"] }, ()
     }
   });
 
-  it("and so does a long vector, of mixed dtypes", async () => {
+  it("give the same figures for a long vector of mixed dtypes", async () => {
     const shapes = { [Q]: [2, 9], [BIAS]: [2 ** 21 + 5] };
     const base = await write(shapes, "BF16", baseValues(15));
     const e = await write(shapes, "F32", moved(16, 15));
@@ -178,7 +178,7 @@ describe("thresholds", () => {
   it("auto is the row of an expert's matrices in attention and feed-forward that one in eight exceeds", async () => {
     const shapes = { [Q]: [5, 30], [K]: [4, 21], [BIAS]: [7], [DOWN]: [6, 13], [NORM]: [40], [OTHER]: [9, 9] };
     const base = await write(shapes, "F32", baseValues(8));
-    // What is no such matrix moves most, and must not count.
+    // Other tensors move most and must not count.
     const more = (seed: number, size: number) => (name: string, n: number, i: number) =>
       moved(seed, 8, [BIAS, NORM, OTHER].includes(name) ? 1 : size)(name, n, i);
     const experts = { a: await write(shapes, "F32", more(9, 1e-3)), b: await write(shapes, "F32", more(10, 1e-5)) };
@@ -189,7 +189,7 @@ describe("thresholds", () => {
       const all = [Q, K, DOWN].flatMap((tensor) => [...(rows.get(`${name}/${tensor}`) as Float32Array)]);
       expect(all.length).toBe(64);
       expect(all).toContain(auto?.values[i]);
-      // One in eight, or one row fewer: how a rank between two rows is rounded is thresholds.test.ts's business.
+      // One in eight, or one row fewer, as a rank between two rows may be rounded down.
       expect([7, 8]).toContain(all.filter((row) => row > (auto?.values[i] as number)).length);
     });
     expect(auto?.values[0] as number).toBeGreaterThan(10 * (auto?.values[1] as number));
@@ -210,10 +210,10 @@ describe("thresholds", () => {
   it("the presets are the paper's", () => expect(THRESHOLD_PRESETS).toEqual({ paper: 1.9e-5, "paper-fine": 1e-5 }));
 });
 
-describe("experts that are no plain folder", () => {
+describe("experts that are adapters or recipes", () => {
   const lora = join(fixtures, "lora");
 
-  it("an adapter is what its merged checkpoint is", async () => {
+  it("an adapter equals its merged checkpoint", async () => {
     const source = `${join(lora, "base")}+${join(lora, "adapter")}`;
     const merged = (await bench.merge({ method: "soup", models: [source] })).out;
     for (const rows of ["input", "output"] as const) {
@@ -225,7 +225,7 @@ describe("experts that are no plain folder", () => {
     }
   });
 
-  it("a recipe is what it would write in float32, and nothing is written", async () => {
+  it("a recipe equals its float32 output, and nothing is written", async () => {
     const [base, ...models] = (await bench.models(4)) as [string, ...string[]];
     const recipe = { method: "soup" as const, weights: "magnitude" as const, base, models };
     const written = (await bench.merge({ ...recipe, dtype: "float32" })).out;
@@ -251,7 +251,7 @@ describe("values that are not finite", () => {
     return values;
   };
 
-  it("are counted, located, told, and in no other figure", async () => {
+  it("are counted, located, reported, and left out of other figures", async () => {
     const dtype = "BF16";
     const base = await write(shapes, dtype, baseValues(11));
     const folders = [base, await write(shapes, dtype, broken), await write(shapes, dtype, moved(13, 11))];
@@ -280,7 +280,7 @@ describe("values that are not finite", () => {
     expect(pageData(result).cells.map((layers) => layers[0]?.[0]?.rows)).toEqual([3098, 3100]);
   });
 
-  it("changes whose squares exceed float32 are finite all the same", async () => {
+  it("changes whose squares exceed float32 are still finite", async () => {
     const small = { [Q]: [4, 5] };
     const base = await write(small, "F32", baseValues(14));
     const e = await write(small, "F32", (_, n) => new Float32Array(n).fill(3e30));
@@ -291,8 +291,8 @@ describe("values that are not finite", () => {
   });
 });
 
-describe("what a person must know", () => {
-  it("an integer tensor is named and enters no figure", async () => {
+describe("warnings and errors", () => {
+  it("an integer tensor is listed as skipped", async () => {
     const ids: TensorData = { name: `${LAYER}ids`, dtype: "I64", shape: [2], data: new Uint8Array(16).fill(1) };
     const base = await write({ [Q]: [3, 4] }, "BF16", baseValues(1), [ids]);
     const e = await write({ [Q]: [3, 4] }, "BF16", moved(2, 1), [{ ...ids, data: new Uint8Array(16).fill(9) }]);
@@ -312,7 +312,7 @@ describe("what a person must know", () => {
     expect(analysis.thresholds[0]?.values[0]).toBe(0);
   });
 
-  it("what cannot be analysed", async () => {
+  it("experts that cannot be analysed are rejected", async () => {
     const [base, other] = (await bench.models(2)) as [string, string];
     const deep = await bench.model({ layers: 3 });
     const refused = async (
@@ -335,7 +335,7 @@ describe("what a person must know", () => {
   });
 });
 
-it("the page's counts are the analysis's shares, whatever the order of the tensors", async () => {
+it("the page's counts equal the analysis's shares in any order of tensors", async () => {
   const [base, a, b] = (await bench.models(3, { layers: 12, edit: (tensors) => tensors.reverse() })) as [
     string,
     string,

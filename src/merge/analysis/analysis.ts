@@ -1,5 +1,4 @@
-// Where experts changed: an analysis as a typed value, from a base and any number of experts, each of which may be a
-// recipe. Section 3.2 of Bandarkar et al., arXiv 2410.01335. Pictures are drawn from this by report/.
+// Measures where experts changed from their base (Bandarkar et al., arXiv 2410.01335, section 3.2).
 
 import { elementCount, groupBy, plural, RecipeError, type Shape } from "../../core/index.js";
 import { blockOf, compareParts, type Part, pairsOf, type RunOptions } from "../../weights/index.js";
@@ -22,13 +21,13 @@ import { autoThreshold, countRows, type ThresholdSpec } from "./thresholds.js";
 export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint" | "onPiece"> {
   /** The model that the experts were fine-tuned from: FOLDER, or FOLDER+ADAPTER. */
   readonly base: string;
-  /** The experts by name: folders, adapters on a folder, or recipes (a soup is analysed without being written). */
+  /** Experts by name: folders, adapters on a folder, or recipes, which are computed on the fly. */
   readonly experts: Readonly<Record<string, SourceRecipe | LocatedRecipe>>;
-  /** What a row is: an input feature (default, the paper's), or an output feature. */
+  /** Feature that makes a row: input (default, as in the paper) or output. */
   readonly rows?: RowAxis | undefined;
   /** Thresholds of the shares; `auto` by default. */
   readonly thresholds?: readonly ThresholdSpec[] | undefined;
-  /** Where vocabularies differ: `base`, `union`, or the name of an expert, by whose tokens rows are aligned. */
+  /** Vocabulary to align rows to if vocabularies differ: `base`, `union`, or an expert's name. */
   readonly vocabulary?: string | undefined;
   /** Folder that relative paths start from; the working folder by default. */
   readonly folder?: string | undefined;
@@ -50,13 +49,13 @@ export interface DeltaFigures {
   readonly maximum: number;
   /** Largest change of a single element. */
   readonly largest: number;
-  /** Share of elements that did not change at all; of a bfloat16 expert often most. */
+  /** Share of elements that did not change; often most elements of a bfloat16 expert. */
   readonly exactZeroShare: number;
   /** Frobenius norm of the change. */
   readonly norm: number;
-  /** That norm over the base's; null where the base is zero. */
+  /** `norm` divided by the base's norm; null if the base is zero. */
   readonly relativeNorm: number | null;
-  /** Elements whose change is infinite or NaN: left out of every figure, and their rows out of those of rows. */
+  /** Elements whose change is infinite or NaN. They are left out of all figures, and their rows out of row figures. */
   readonly nonFinite: number;
   /** Share of rows above each threshold, in the order of `Analysis.thresholds`. */
   readonly shares: readonly number[];
@@ -66,7 +65,7 @@ export interface DeltaFigures {
 export interface PairFigures {
   /** Cosine of the angle between the changes; null where one of them is zero. */
   readonly cosine: number | null;
-  /** Share of elements that both moved, in opposite directions. */
+  /** Share of elements that the experts moved in opposite directions. */
   readonly conflictShare: number;
 }
 
@@ -84,7 +83,7 @@ export interface TensorAnalysis extends Figures {
   readonly part: Part;
 }
 
-/** Where experts changed: by tensor, part, layer and in all. Plain data, as in analysis.json. */
+/** Where experts changed, by tensor, part, layer and model. The content of analysis.json. */
 export interface Analysis {
   readonly format: 1;
   readonly base: string;
@@ -92,20 +91,20 @@ export interface Analysis {
   readonly layers: number;
   readonly rowAxis: RowAxis;
   readonly experts: readonly string[];
-  /** One value per expert; all the same but for `auto`. */
+  /** One value per expert; they differ only for `auto`. */
   readonly thresholds: readonly { readonly name: string; readonly values: readonly number[] }[];
   readonly tensors: readonly TensorAnalysis[];
-  /** Every part of every layer, a matrix without its bias; `layer` null for tensors outside. */
+  /** Every part of every layer, without biases; `layer` is null outside the layers. */
   readonly parts: readonly ({ readonly layer: number | null; readonly part: Part } & Figures)[];
   readonly byLayer: readonly ({ readonly layer: number | null } & Figures)[];
   readonly total: Figures;
-  /** Tensors that are not floating point and so enter no figure. */
+  /** Tensors left out because they are not floating point. */
   readonly skipped: readonly string[];
-  /** What a person must know, such as experts equal to the base, or values that are not finite. */
+  /** Warnings, such as experts equal to the base or values that are not finite. */
   readonly warnings: readonly string[];
 }
 
-/** An analysis and the value of every row, from which other thresholds need no second pass. */
+/** An analysis with the value of every row; other thresholds need no second pass. */
 export interface AnalysisWithRows {
   readonly analysis: Analysis;
   /** Row MAVs by `EXPERT/TENSOR`. */
@@ -190,7 +189,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
       part: delta.part,
       ...figures([delta], names.length),
     })),
-    parts: grouped(counted.filter(isNoBias), ({ layer, part }) => `${layer} ${part}`).sort(
+    parts: grouped(counted.filter(isNotBias), ({ layer, part }) => `${layer} ${part}`).sort(
       (a, b) => (a.layer ?? root.layers) - (b.layer ?? root.layers) || compareParts(a.part, b.part),
     ),
     byLayer: grouped(counted, ({ layer }) => `${layer}`)
@@ -212,7 +211,7 @@ function isLocated(source: SourceRecipe | LocatedRecipe): source is LocatedRecip
   return typeof source === "object" && "recipe" in source;
 }
 
-/** Names are labels of sources, beside `base` and those of the sources within a recipe, such as `soup.models[0]`. */
+/** Expert names share a namespace with `base` and with sources inside recipes, such as `soup.models[0]`. */
 function requireDistinct(names: readonly string[]): void {
   const problems = names.flatMap((name) => {
     if (name === "base" || name === "") return [`${JSON.stringify(name)} is not a name for an expert`];
@@ -238,8 +237,8 @@ function resolveThresholds(
   }));
 }
 
-/** A bias is one row next to a matrix of thousands, and would count as much as any of them in a part's figures. */
-function isNoBias({ tensor, shape }: TensorDelta): boolean {
+/** A bias is a single row and would count as much as each of its matrix's thousands of rows. */
+function isNotBias({ tensor, shape }: TensorDelta): boolean {
   return shape.length > 1 || !tensor.endsWith(".bias");
 }
 
@@ -248,7 +247,7 @@ function isProjection({ layer, part, shape }: TensorDelta): boolean {
   return layer !== null && shape.length > 1 && blockOf(part) !== "other";
 }
 
-/** A tensor whose rows have been counted, once for all the groups that it is in. */
+/** A tensor with its row counts, computed once for all groups that include it. */
 interface CountedTensor extends TensorDelta {
   readonly counts: readonly ReturnType<typeof countRows>[];
 }

@@ -1,17 +1,17 @@
-// Tables of shares as CSV: the published heatmaps, or anyone's. First column the layer, then one per projection.
+// Reads tables of shares from CSV: one row per layer, one column per projection.
 
 import { basename } from "node:path";
 import { isSystemError, RecipeError, readBounded } from "../../core/index.js";
 
 export interface ShareTable {
-  /** The file's name without its ending. */
+  /** File name without extension. */
   readonly name: string;
   readonly columns: readonly string[];
   /** `cells[layer][column]` */
   readonly cells: readonly (readonly (number | null)[])[];
 }
 
-// A table of 10,000 layers is far beyond any model.
+// Room for more layers than any model has.
 const MAX_BYTES = 10_000_000;
 
 /**

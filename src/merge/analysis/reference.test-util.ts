@@ -1,5 +1,4 @@
-// What an analysis must say, in plain float64 arithmetic over the stored values: written from the definitions, element
-// by element, sharing no code with src/.
+// Reference analysis in plain float64 arithmetic, written from the definitions without code of src/.
 
 import { expect } from "vitest";
 import type { ReadTensor } from "../../../test/support/checkpoints.js";
@@ -204,7 +203,7 @@ export function thresholdsBetween({ experts }: Reference): number[] {
   return [1e-12, ...[0.25, 0.5, 0.9].flatMap((share) => middles[Math.floor(share * middles.length)] ?? [])];
 }
 
-/** Two analyses must be the same, to the bit. */
+/** Expects two analyses to be bit-identical. */
 export function expectSame(a: AnalysisWithRows, b: AnalysisWithRows): void {
   expect(a.analysis).toEqual(b.analysis);
   expect([...a.rows.keys()]).toEqual([...b.rows.keys()]);

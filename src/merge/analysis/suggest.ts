@@ -1,6 +1,4 @@
-// Configurations worth trying for a pair of experts, from the depth of the model and from where the experts changed. Each
-// is a recipe with its reason. None is a result: the size of a change is weak evidence of what it does, and only an
-// evaluation tells.
+// Suggests recipes for two experts from the model's depth and from where the experts changed.
 
 import { formatRanges, groupBy, RecipeError } from "../../core/index.js";
 import { blockOf } from "../../weights/index.js";
@@ -13,17 +11,17 @@ import type { Analysis } from "./analysis.js";
 export interface Suggestion {
   /** Short and unique, such as `paper-default`. */
   readonly name: string;
-  /** Why one might try it. */
+  /** Why to try it. */
   readonly reason: string;
-  /** Who did so first. */
+  /** Paper or model that used it first. */
   readonly reference: string;
-  /** Which layers come from where, for people. */
+  /** Source of each layer, in words. */
   readonly layers: string;
   readonly recipe: RecipeInput;
 }
 
 export interface SuggestOptions {
-  /** An analysis in which both experts are. */
+  /** An analysis that includes both experts. */
   readonly analysis: Analysis;
   /** Names of the experts in the analysis; `task` and `language` by default. */
   readonly names?: { readonly task: string; readonly language: string };
@@ -33,7 +31,7 @@ export interface SuggestOptions {
   readonly tau?: number | undefined;
   /** The task expert's weight where shares are about equal; default 0.5. */
   readonly alpha?: number | undefined;
-  /** For the recipes, where vocabularies differ. */
+  /** `vocabulary` of the recipes, if vocabularies differ. */
   readonly vocabulary?: string | undefined;
 }
 
@@ -41,7 +39,7 @@ const SWAP = "Bandarkar et al., arXiv 2410.01335";
 const SHARES = "Shin & Hwang, arXiv 2601.22620";
 
 /**
- * Suggests configurations, those without the analysis first.
+ * Suggests configurations; those that do not depend on the analysis come first.
  * @throws RecipeError if an expert is not in the analysis
  */
 export function suggestRecipes(options: SuggestOptions): Suggestion[] {
@@ -70,7 +68,7 @@ function withVocabulary(one: Suggestion, vocabulary: string): Suggestion {
   return { ...one, recipe: { ...one.recipe, vocabulary } };
 }
 
-/** Configurations that come to the same at a small depth are named once. */
+/** At a small depth several configurations may be the same; only the first is kept. */
 function isFirstOfItsKind({ recipe }: Suggestion, index: number, all: readonly Suggestion[]): boolean {
   const same = JSON.stringify(recipe);
   return all.findIndex((other) => JSON.stringify(other.recipe) === same) === index;
@@ -83,7 +81,7 @@ interface Counts {
   readonly top_transition: number;
 }
 
-/** The configurations that the paper found effective at 32 layers, in proportion to a depth. */
+/** Configurations the paper found effective at 32 layers, scaled to the depth. */
 function paperRange(depth: number, { sources }: SuggestOptions): Suggestion[] {
   const scaled = (count: number) => Math.round((count * depth) / PAPER_DEPTH);
   const fitting = (counts: Counts): Counts | undefined => {

@@ -1,4 +1,4 @@
-// Thresholds: what may be asked for, strictness of "above".
+// Thresholds: accepted values, and strictness of "above".
 import { expect, test } from "vitest";
 import { autoThreshold, countRows, parseThreshold } from "./thresholds.js";
 

@@ -11,7 +11,7 @@ const AUTO_SHARE = 1 / 8;
 export const AUTO_RULE =
   "the row MAV that one in eight of the expert's rows of attention and feed-forward matrices exceeds, as in the published tables";
 
-/** A threshold as asked for: a positive number, or one to be found from each expert's rows. */
+/** A requested threshold: a positive number, or `auto`, which is computed from each expert's rows. */
 export type ThresholdSpec = { readonly name: string; readonly value: number | "auto" };
 
 /**
@@ -31,7 +31,7 @@ export function parseThreshold(text: string): ThresholdSpec {
   return { name: text, value };
 }
 
-/** How many rows are finite, and how many exceed each threshold; rows that are NaN count nowhere. */
+/** Counts finite rows and rows above each threshold; NaN rows are not counted. */
 export function countRows(rows: Float32Array, thresholds: readonly number[]): { finite: number; above: number[] } {
   const above = thresholds.map(() => 0);
   let finite = 0;

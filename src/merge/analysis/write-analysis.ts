@@ -19,7 +19,7 @@ export interface AnalysisOutput {
 
 /**
  * Checks that an analysis can be written to a folder.
- * @param inputs models that are analysed, none of which may be the folder
+ * @param inputs analysed models; the folder must not be one of them
  * @throws OutputError if the folder is an input, or exists and may not be replaced
  */
 export async function checkAnalysisOutput({ out, force }: AnalysisOutput, inputs: readonly string[]): Promise<void> {

@@ -1,4 +1,4 @@
-/** Bytes that are 0 or 1 as bits, base64. */
+/** Packs bytes that are 0 or 1 into bits, as base64. */
 export function packBits(flags: Uint8Array): string {
   const bits = new Uint8Array(Math.ceil(flags.length / 8));
   flags.forEach((flag, i) => {

@@ -31,13 +31,13 @@ describe("flatten", () => {
     expect(flat(blend([0.2, b], [0.5, a], [-0.1, c]))).toEqual([["b", 0.2], ["a", 0.5], ["c", -0.1], 0.2 + 0.5 - 0.1]);
   });
 
-  it("makes a tensor alone that tensor, whatever its weight", () => {
+  it("reduces an average of one tensor to that tensor", () => {
     expect(flat(a)).toEqual([["a", 1], 1]);
     expect(flat(blend([-3, a]))).toEqual([["a", 1], 1]);
     expect(flat(blend([2, blend([0.1, a], [0, b])], [0, c]))).toEqual([["a", 1], 1]);
   });
 
-  it("makes equal weights 1, however large, and however deep", () => {
+  it("makes equal weights 1, at any size and depth", () => {
     expect(flat(blend([0.1, a], [0.1, b]))).toEqual([["a", 1], ["b", 1], 2]);
     expect(flat(blend([-7, a], [-7, b], [-7, c]))).toEqual([["a", 1], ["b", 1], ["c", 1], 3]);
     expect(flat(even(even(a, b), even(c, d)))).toEqual([["a", 1], ["b", 1], ["c", 1], ["d", 1], 4]);
@@ -47,7 +47,7 @@ describe("flatten", () => {
     expect(flat(even(soup("t"), soup("l"))).at(-1)).toBe(6);
   });
 
-  it("takes weights that only nearly are equal as they are", () => {
+  it("keeps weights that are only nearly equal", () => {
     expect(flat(blend([1, a], [1 + 1e-9, b]))).toEqual([["a", 1], ["b", 1 + 1e-9], 2 + 1e-9]);
     expect(flat(blend([1, a], [-1.5, b]))).toEqual([["a", 1], ["b", -1.5], -0.5]);
   });
@@ -58,7 +58,7 @@ describe("flatten", () => {
     expect(flat(blend([2, blend([-1, a], [3, b])], [1, c]))).toEqual([["a", -1], ["b", 3], ["c", 1], 3]);
   });
 
-  it("adds up the weights of a tensor that comes twice, and tells tensors of one source apart", () => {
+  it("sums the weights of a repeated tensor, and keeps different tensors of one source apart", () => {
     expect(flat(blend([1, a], [1, b], [2, a]))).toEqual([["a", 3], ["b", 1], 4]);
     expect(flat(even(even(a, b), even(a, c)))).toEqual([["a", 1], ["b", 0.5], ["c", 0.5], 2]);
     expect(flatten(even(leaf("a", "x"), leaf("a", "y"))).terms.map((term) => asLeaf(term).tensor)).toEqual(["x", "y"]);
@@ -66,13 +66,13 @@ describe("flatten", () => {
     expect(flatten(even(leaf("a", "b c"), leaf("a b", "c"))).terms).toHaveLength(2);
   });
 
-  it("drops what has no weight, and what cancels out", () => {
+  it("drops terms of weight zero and terms that cancel out", () => {
     expect(flat(blend([0, a], [2, b], [1, c]))).toEqual([["b", 2], ["c", 1], 3]);
     expect(flat(blend([1, a], [-1, a], [1, b], [3, c]))).toEqual([["b", 1], ["c", 3], 4]);
     expect(flat(blend([0, even(a, b)], [5, c]))).toEqual([["c", 1], 1]);
   });
 
-  it("refuses weights that sum to zero, inside too, and where only rounding is left", () => {
+  it("rejects weights that sum to zero, nested too, and sums of only rounding error", () => {
     const message = "the weights of an average sum to zero";
     expect(() => flatten(blend([1, a], [-1, b]))).toThrow(message);
     expect(() => flatten(blend([0, a]))).toThrow(message);
@@ -81,7 +81,7 @@ describe("flatten", () => {
     expect(() => flatten(blend([0.1, a], [0.2, b], [-0.3, c]))).toThrow(message);
   });
 
-  it("takes the inverse of what was measured, and needs it", () => {
+  it("uses the inverse of a measurement, and requires the measurement", () => {
     const value = blend([{ measured: "m", inverse: true }, a], [{ measured: "n", at: 1, inverse: true }, even(b, c)]);
     expect(
       flat(
@@ -106,7 +106,7 @@ describe("flatten", () => {
     expect(flat(sum([1, a], [-1, a]))).toEqual([["a", 0], 1]);
   });
 
-  it("takes an operation as one term, the same as the same", () => {
+  it("treats an operation as one term and merges equal operations", () => {
     expect(flat(sum([1, a], [0.5, subtract(b, a)], [0.25, subtract(b, a)]))).toEqual([["a", 1], ["subtract", 0.75], 1]);
     expect(flatten(sum([1, subtract(a, b)], [1, subtract(b, a)])).terms).toHaveLength(2);
     const select: Value = { op: "select", of: [a, sum([{ measured: "w" }, b])], mask: "m", axis: "rows", matrix: 1 };
@@ -114,7 +114,7 @@ describe("flatten", () => {
     expect(leavesOf(select)).toEqual([a, b]);
   });
 
-  it("means the same as the tree, for any tree", () => {
+  it("equals the value of any tree", () => {
     const weight = fc.double({ min: 0.1, max: 10, noNaN: true });
     const { tree } = fc.letrec<{ tree: Value }>((tie) => ({
       tree: fc.oneof(
@@ -148,7 +148,7 @@ describe("flatten", () => {
 });
 
 describe("sumOfWeights", () => {
-  it("is the sum, or 0 where that is rounding", () => {
+  it("is the sum, or 0 for rounding error", () => {
     expect(sumOfWeights([0.5, 0.25])).toBe(0.75);
     expect(sumOfWeights([1e9, -1e9, 1e-2])).toBe(1e-2);
     expect(sumOfWeights([0.1, 0.2, -0.3])).toBe(0);

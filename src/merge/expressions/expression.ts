@@ -1,6 +1,4 @@
-// What a tensor of a merge is made of, as a tree of plain data: tensors of sources, averages and sums of such, and the
-// operations that methods are composed of. A soup inside a swap is an average inside a copy or an average; nothing is
-// written in between.
+// The value of a merged tensor as a tree of plain data: source tensors, averages, sums and operations.
 import { mapOperation, type Operation } from "../../weights/index.js";
 
 /** A tensor of an opened checkpoint. */
@@ -10,7 +8,7 @@ export interface Leaf {
   readonly tensor: string;
 }
 
-/** A number, or one that a measurement of the plan finds: its `at`-th result (default 0), or 1 over it. */
+/** A number, or a measurement's `at`-th result (default 0), or the inverse of that. */
 export type Weight = number | MeasuredNumber;
 
 export interface MeasuredNumber {
@@ -34,7 +32,7 @@ export interface WeightedValue {
   readonly value: Value;
 }
 
-/** What operations of a plan are made of; a mask is the id of the measurement that finds it. */
+/** Field types of operations in a plan; a mask is the id of its measurement. */
 export interface PlanTerms {
   readonly number: Weight;
   readonly value: Value;
@@ -45,7 +43,7 @@ export type ValueOperation = Operation<PlanTerms>;
 
 export type Value = Leaf | Blend | Sum | ValueOperation;
 
-/** What measurements found, by id: numbers, or a mask of one byte per row, 1 where it marks. */
+/** Results of measurements by id: numbers, or a mask with one byte per row, 1 if the row is selected. */
 export type Measured = ReadonlyMap<string, MeasuredResult>;
 export type MeasuredResult = readonly number[] | Uint8Array;
 
@@ -66,7 +64,7 @@ export function isLeaf(value: Value | FlatTerm): value is Leaf {
   return "source" in value;
 }
 
-/** Every leaf of a value, repeated ones repeated. */
+/** Every leaf of a value, duplicates included. */
 export function leavesOf(value: Value): Leaf[] {
   const leaves: Leaf[] = [];
   const visit = (inner: Value): void => {
@@ -77,19 +75,19 @@ export function leavesOf(value: Value): Leaf[] {
   return leaves;
 }
 
-/** The values that a value is made of. */
+/** Direct operands of a value. */
 export function childrenOf(value: Exclude<Value, Leaf>): readonly Value[] {
   if ("blend" in value) return value.blend.map((term) => term.value);
   if ("sum" in value) return value.sum.map((term) => term.value);
   return value.of;
 }
 
-/** Whether a value has an operation, so that it is more than an average or a copy. */
+/** Whether a value contains an operation, not only averages and copies. */
 export function hasOperation(value: Value): boolean {
   return "op" in value || (!isLeaf(value) && childrenOf(value).some(hasOperation));
 }
 
-/** Ids of the measurements that a value waits for. */
+/** Ids of the measurements that a value depends on. */
 export function measurementsOf(value: Value): string[] {
   if (isLeaf(value)) return [];
   const ids: string[] = [];
@@ -105,22 +103,22 @@ export function measurementsOf(value: Value): string[] {
   return ids;
 }
 
-/** The sum of weights; 0 where all that is left is rounding, as of 0.1 + 0.2 - 0.3. */
+/** Sum of weights; exactly 0 if only rounding error is left, as in 0.1 + 0.2 - 0.3. */
 export function sumOfWeights(weights: readonly number[]): number {
   const sum = weights.reduce((total, weight) => total + weight, 0);
   const size = weights.reduce((total, weight) => total + Math.abs(weight), 0);
   return Math.abs(sum) <= ROUNDING * size ? 0 : sum;
 }
 
-// Well above the rounding of sums of a few hundred float64 weights, well below what a person writes.
+// Well above the rounding error of a few hundred float64 weights, well below any weight in a recipe.
 const ROUNDING = 1e-12;
 
 /**
- * Multiplies nested averages and sums out into one weighted sum over distinct tensors and operations.
+ * Flattens nested averages and sums into one weighted sum over distinct tensors and operations.
  *
- * An average of averages is one average with products of normalised weights, so nesting costs no rounding. Terms of
- * weight 0 are left out, and so are never read. A plain average keeps the weights it was given; where all weights are
- * equal they become 1, so that equal averages are sums divided by their count, whatever the nesting.
+ * Inner weights are normalised and multiplied by outer ones, so nesting adds no rounding. Terms of weight 0 are dropped
+ * and never read. A plain average keeps its weights; equal weights become 1, which makes a uniform average a sum
+ * divided by its count at any nesting.
  * @throws RangeError if the weights of an average sum to zero
  */
 export function flatten(value: Value, measured: Measured = new Map()): WeightedSum {
@@ -133,7 +131,7 @@ export function flatten(value: Value, measured: Measured = new Map()): WeightedS
   }
   let terms = [...merged.values()].filter((term) => term.weight !== 0);
   if (!expanded.isAverage) {
-    // A sum of nothing is zero, which only a tensor times zero can say.
+    // If all terms cancel, one tensor with weight 0 keeps the shape.
     return { terms: terms.length > 0 ? terms : [...merged.values()].slice(0, 1), divisor: 1 };
   }
   const [first] = terms;
@@ -141,11 +139,11 @@ export function flatten(value: Value, measured: Measured = new Map()): WeightedS
     terms = terms.map((term) => ({ ...term, weight: 1 }));
   }
   const divisor = requireSum(terms);
-  // One term is that tensor, whatever its weight.
+  // An average of one term is that tensor.
   return terms.length === 1 && first ? { terms: [{ ...first, weight: 1 }], divisor: 1 } : { terms, divisor };
 }
 
-/** Terms to be added up, and then, in an average, divided by the sum of their weights. */
+/** Terms of a sum; an average divides it by the sum of the weights. */
 interface Expansion {
   readonly terms: readonly FlatTerm[];
   readonly isAverage: boolean;
@@ -165,7 +163,7 @@ function expand(value: Value, measured: Measured): Expansion {
     return expanded.terms.map((term) => ({ ...term, weight: factor * (term.weight / divisor) }));
   });
   if (!isAverage || ofAverages) return { terms, isAverage };
-  // Weights of sums within an average need not sum to those of the average.
+  // Sums inside an average change the total weight of its terms.
   const divisor = requireSum(weighted.map(({ weight }) => ({ weight: numberOf(weight, measured) })));
   return { terms: terms.map((term) => ({ ...term, weight: term.weight / divisor })), isAverage: false };
 }
@@ -185,7 +183,7 @@ export function numberOf(weight: Weight, measured: Measured): number {
   return weight.inverse ? 1 / value : value;
 }
 
-/** A mask that was measured. */
+/** A measured mask. */
 export function maskOf(id: string, measured: Measured): Uint8Array {
   const mask = measured.get(id);
   if (!(mask instanceof Uint8Array)) throw new Error(`measurement ${id} has not been made`);

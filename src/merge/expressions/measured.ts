@@ -1,4 +1,4 @@
-// Results of measurements as stored in files: numbers as they are, infinity by its name, masks as packed bits.
+// Serializes results of measurements: numbers as they are, infinity by name, masks as packed bits.
 
 import { z } from "zod";
 import { recordOf } from "../../settings/index.js";

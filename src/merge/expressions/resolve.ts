@@ -1,5 +1,4 @@
-// From values to bytes: binds the tensors of an expression to files and offsets of opened checkpoints, for a streaming
-// program.
+// Binds the tensors of an expression to files and offsets for a streaming program.
 
 import { elementCount } from "../../core/index.js";
 import {
@@ -31,7 +30,7 @@ import {
   type Value,
 } from "./expression.js";
 
-/** Opened checkpoints by the ids that leaves name. */
+/** Opened checkpoints by source id. */
 export type Sources = ReadonlyMap<string, Checkpoint>;
 
 /** Collects the input files of a program while values are bound to them. */
@@ -46,19 +45,19 @@ export class Resolver {
     this.#measured = measured;
   }
 
-  /** The files that were named so far, for `Program.inputs`. */
+  /** Files added so far, for `Program.inputs`. */
   get inputs(): readonly InputFile[] {
     return this.#inputs;
   }
 
-  /** The tensor that a leaf names. */
+  /** The tensor of a leaf. */
   tensor(leaf: Leaf): CheckpointTensor {
     const tensor = this.#sources.get(leaf.source)?.tensors.get(leaf.tensor);
     if (!tensor) throw new Error(`source ${leaf.source} has no tensor ${leaf.tensor}`);
     return tensor;
   }
 
-  /** The one stored tensor that a value is, byte for byte, if it is one. */
+  /** The stored tensor that a value copies byte for byte; undefined if the value is computed. */
   stored(value: Value): CheckpointTensor | undefined {
     const { terms } = flatten(value, this.#measured);
     const [only] = terms;
@@ -132,7 +131,7 @@ export class Resolver {
   }
 }
 
-/** Numbers the stored terms that occur more than once, so that each is read once; the base of several deltas is one. */
+/** Numbers stored terms that occur more than once, such as the base of several deltas, to read each once. */
 function shareRepeated(combination: Combination): Combination {
   const keyOf = ({ file, offset, lowRank }: StoredTerm) =>
     `${file} ${offset} ${lowRank?.a.file} ${lowRank?.a.offset} ${lowRank?.b.offset}`;

@@ -8,7 +8,7 @@ const weight = z.union([
   z.object({ measured: z.string(), at: z.int().min(0).optional(), inverse: z.literal(true).optional() }),
 ]);
 
-/** What the fields of operations may contain. */
+/** Schemas of operation fields. */
 const FIELDS: Readonly<Record<FieldKind, z.ZodType>> = {
   number: weight,
   numberPerValue: z.array(weight),

@@ -22,13 +22,13 @@ export interface TensorComparison {
   readonly elements: number;
   /** Elements that differ. */
   readonly differing: number;
-  /** Mean of |b - a|; null for dtypes that are compared by their bytes only. */
+  /** Mean of |b - a|; null for dtypes compared byte by byte. */
   readonly meanAbsolute: number | null;
   /** Largest |b - a|. */
   readonly largest: number | null;
   /** ||b - a|| / ||a||, Frobenius; null as above, or where a is zero. */
   readonly relative: number | null;
-  /** Differences that are infinite or NaN; they enter no mean. */
+  /** Differences that are infinite or NaN; left out of the mean. */
   readonly nonFinite: number;
 }
 
@@ -36,7 +36,7 @@ export interface CheckpointComparison {
   readonly tensors: readonly TensorComparison[];
   readonly onlyInA: readonly string[];
   readonly onlyInB: readonly string[];
-  /** Tensors of the same name and another shape. */
+  /** Tensors with the same name but different shapes. */
   readonly reshaped: readonly string[];
 }
 
@@ -68,7 +68,7 @@ export async function compareCheckpoints(
   );
   const leaf = (source: string, tensor: CheckpointTensor) => ({ source, tensor: tensor.name });
   const jobs: Job[] = [];
-  // A tensor without a job differs in dtype and has no numbers to subtract: it differs as a whole.
+  // A tensor whose dtypes differ and cannot be subtracted has no job: it differs as a whole.
   const jobOf = common.map((tensor) => {
     const { name } = tensor;
     const other = b.tensors.get(name) as CheckpointTensor;

@@ -1,9 +1,9 @@
-// How far an expert moved from its base, as one number: the average, over all rows of all its deltas, of the rows' mean
-// absolute value (MAV). Its inverse is the expert's weight in a magnitude-adjusted average (arXiv 2410.01335, 3.4).
+// Magnitude of an expert's change: the average row MAV (mean absolute value) over all its deltas. Its inverse is the
+// expert's weight in a magnitude-adjusted average (arXiv 2410.01335, 3.4).
 //
-// A row is an input feature: on a weight [out, in], the mean over the out axis, so `in` rows. A vector is one row. The
-// paper does not say which tensors enter; here all floating-point tensors do, each row counted once. Summed that way
-// no single row's value is needed: the rows of a tensor sum to (sum of |delta|) / out.
+// A row is an input feature: a weight [out, in] has `in` rows, each a mean over `out`. A vector is one row. The paper
+// does not specify which tensors count; here all floating-point tensors do, each row once. Values of single rows are
+// not needed: the rows of a tensor sum to (sum of |delta|) / out.
 import { CheckpointError, isFloatDType, type Shape } from "../../core/index.js";
 import { type Job, totalStatistics } from "../../weights/index.js";
 import { leavesOf, type Value } from "../expressions/expression.js";
@@ -20,13 +20,13 @@ export interface MeasuredTensor {
 /** The average row MAV of an expert's change: [magnitude]. */
 export interface MagnitudeMeasurement extends Labelled {
   readonly kind: "magnitude";
-  /** The base, for people. */
+  /** Name of the base. */
   readonly against: string;
   readonly tensors: readonly MeasuredTensor[];
 }
 
 /**
- * Rows of a tensor and how many elements each has; matrices stacked along leading axes count as several matrices.
+ * Number of rows of a tensor and of elements per row; matrices stacked along leading axes count separately.
  * @param transposed whether the matrix is stored [in, out]
  */
 export function rowsOf(shape: Shape, transposed = false): { rows: number; length: number } {
@@ -55,7 +55,7 @@ export function* measureMagnitude({ label, tensors }: MagnitudeMeasurement, bind
     jobs: counted.map(({ tensor, value, base }): Job => {
       return { kind: "delta", name: tensor, value: binding.evaluation(value), minus: binding.evaluation(base) };
     }),
-    take: (job, total) => {
+    onTotal: (job, total) => {
       const { sumAbsolute, nonFinite } = totalStatistics(total as readonly Float64Array[]);
       if (nonFinite > 0) throw notFinite(counted[job]?.tensor ?? "", label, nonFinite);
       sums[job] = sumAbsolute;

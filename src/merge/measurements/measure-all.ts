@@ -1,4 +1,4 @@
-// Makes the measurements that a plan waits for: those that do not wait for each other together, in the same passes.
+// Runs the measurements of a plan; independent measurements share passes.
 
 import {
   type AnalyzedPiece,
@@ -31,7 +31,7 @@ import { joinAnalyzed } from "./row-changes.js";
 import { measureRows, type RowsMeasurement } from "./rows.js";
 import { type MajorityMeasurement, measureMajority, measureRescale, type RescaleMeasurement } from "./signs.js";
 
-/** Numbers that must be read from the weights before the steps of a plan can be executed. */
+/** Numbers computed from the weights before the steps of a plan can be executed. */
 export type Measurement =
   | MagnitudeMeasurement
   | OrderMeasurement
@@ -91,16 +91,16 @@ function passesOf({ kind }: Measurement): number {
 }
 
 export interface MeasureOptions extends Omit<RunOptions, "phase"> {
-  /** Values that an earlier run has found. */
+  /** Results of an interrupted run. */
   readonly known?: Measured | undefined;
-  /** Takes all values found so far, each time there are more. */
+  /** Called with all results so far after each new one. */
   readonly onMeasured?: ((values: Measured) => Promise<void>) | undefined;
 }
 
 /**
- * Measures.
+ * Runs measurements.
  * @returns results by measurement id
- * @throws CheckpointError if a quantity is undefined, such as the magnitude of no change
+ * @throws CheckpointError if a quantity is undefined, such as the magnitude of a zero change
  */
 export async function measureAll(
   measurements: readonly Measurement[],
@@ -111,7 +111,7 @@ export async function measureAll(
   const measured = new Map(known);
   for (;;) {
     const waiting = measurements.filter(({ id }) => !measured.has(id));
-    // In the order of the plan, whatever order they were made in.
+    // In the order of the plan, not of completion.
     if (waiting.length === 0) {
       return new Map(measurements.map(({ id }) => [id, measured.get(id) as MeasuredResult]));
     }
@@ -126,7 +126,7 @@ export async function measureAll(
   }
 }
 
-/** Measurements that wait for none of each other, one program per round of passes. */
+/** Runs independent measurements, one program per round of passes. */
 async function measureTogether(
   measurements: readonly Measurement[],
   sources: Sources,
@@ -152,7 +152,7 @@ async function measureTogether(
   return results;
 }
 
-/** What is measured, in a word. */
+/** Name for the progress display. */
 function nameOf(measurements: readonly Measurement[]): string {
   const labels = new Set(measurements.map(({ label }) => label));
   return labels.size <= 2 ? [...labels].join(", ") : `${measurements.length} quantities`;
@@ -175,7 +175,7 @@ async function runPasses(passes: readonly Pass[], resolver: Resolver, options: R
     (total, piece, job) => join(total, piece, jobs[job] as Job),
     (index, total) => {
       const { pass, job } = owners[index] as (typeof owners)[number];
-      pass.take(job, total);
+      pass.onTotal(job, total);
     },
   );
   const program = { inputs: resolver.inputs, outputs: [], jobs };
@@ -184,7 +184,7 @@ async function runPasses(passes: readonly Pass[], resolver: Resolver, options: R
     const kind = jobs[index]?.kind;
     if (kind === "analyze" || kind === "count" || kind === "gram") return;
     const { pass, job } = owners[index] as (typeof owners)[number];
-    pass.take(job, pieces);
+    pass.onTotal(job, pieces);
   });
 }
 
@@ -194,7 +194,7 @@ function join(total: Payload, piece: Payload, job: Job): Payload {
   return addUp(total as Float64Array, piece as Float64Array);
 }
 
-/** Bytes that measuring reads. */
+/** Bytes that measurements read. */
 export function measuringBytes(measurements: readonly Measurement[], sources: Sources, placeholders: Measured): number {
   const resolver = new Resolver(sources, placeholders);
   return measurements.reduce((sum, measurement) => {
@@ -210,7 +210,7 @@ export function measuredSources(measurements: readonly Measurement[]): Set<strin
   return new Set(measurements.flatMap(valuesOf).flatMap((value) => leavesOf(value).map(({ source }) => source)));
 }
 
-/** Results of the right kind for measurements not made yet; which bytes are read does not depend on them. */
+/** Placeholder results, to count bytes before measuring; the count does not depend on their values. */
 export function placeholders(measurements: readonly Measurement[]): Map<string, MeasuredResult> {
   const most = Math.max(1, ...measurements.map((one) => (one.kind === "ownership" ? one.groups.length * 64 : 64)));
   const numbers = Array.from({ length: most }, () => 1);

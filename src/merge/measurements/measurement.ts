@@ -1,43 +1,42 @@
-// What a measurement is made of: passes over the weights, each a set of jobs whose results it takes, until it knows its
-// numbers.
+// A measurement: passes over the weights whose results it combines into numbers or a mask.
 
 import { CheckpointError } from "../../core/index.js";
 import { type AnalyzedPiece, addUp, type CheckpointTensor, type Evaluation, type Job } from "../../weights/index.js";
 import type { Leaf, Value } from "../expressions/expression.js";
 
-/** What all measurements of a plan have. */
+/** Fields of every measurement. */
 export interface Labelled {
-  /** By which values refer to its result. */
+  /** Id by which values refer to the result. */
   readonly id: string;
-  /** What is measured, for people. */
+  /** Displayed name. */
   readonly label: string;
 }
 
-/** What a measurement needs to know of the sources. */
+/** Access of a measurement to the sources. */
 export interface Binding {
   readonly evaluation: (value: Value) => Evaluation;
   readonly tensor: (leaf: Leaf) => CheckpointTensor;
 }
 
-/** What a job reports, put together over its pieces: numbers per piece, or the sum of its payloads. */
+/** Combined results of a job: numbers per piece, or the sum of its payloads. */
 export type JobTotal = readonly Float64Array[] | Float64Array | Uint32Array | AnalyzedPiece;
 
 /** One pass over weights. */
 export interface Pass {
   readonly jobs: readonly Job[];
-  /** Takes the total of a job as soon as it is known; jobs end in any order. */
-  readonly take: (job: number, total: JobTotal) => void;
+  /** Called with the total of each job; jobs end in any order. */
+  readonly onTotal: (job: number, total: JobTotal) => void;
 }
 
 /** Yields passes and returns the numbers found, or a mask. */
 export type Measuring<Result> = Generator<Pass, Result, void>;
 
-/** Sums of squares and products of values with each other, as a matrix. */
+/** Matrix of dot products between values. */
 export function* products(name: string, values: readonly Value[], binding: Binding): Measuring<number[][]> {
   let packed: Float64Array = new Float64Array();
   yield {
     jobs: [{ kind: "gram", name, values: values.map(binding.evaluation) }],
-    take: (_, total) => {
+    onTotal: (_, total) => {
       packed = total as Float64Array;
     },
   };
@@ -54,14 +53,14 @@ export function* products(name: string, values: readonly Value[], binding: Bindi
   return matrix;
 }
 
-/** What is measured is undefined where a source is not finite. */
+/** Error for a quantity that is undefined because a source is not finite. */
 export function notFinite(what: string): CheckpointError {
   return new CheckpointError(
-    `${what} cannot be measured: a source holds values that are infinite or NaN there; layergraft analyze finds them`,
+    `${what} cannot be measured, as a source has infinite or NaN values there. Find them with layergraft analyze.`,
   );
 }
 
-/** The per-piece numbers of a job, added up. */
+/** Sums the per-piece numbers of a job. */
 export function added(total: JobTotal, count: number): Float64Array {
   return (total as readonly Float64Array[]).reduce((sum, piece) => addUp(sum, piece), new Float64Array(count));
 }

@@ -1,19 +1,19 @@
-// Order statistics of magnitudes, exact, by counting: the bits of |x| as float32 are in the order of the numbers, so one
-// pass counts the upper halves, and a second the lower halves of those in which a rank falls. Nothing is held but counts.
+// Exact order statistics of magnitudes by counting. The bits of |x| as float32 sort like the numbers: one pass counts
+// upper halves, a second the lower halves of those that contain a rank.
 
 import type { CountJob, Job } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
 import { added, type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
-/** The magnitudes of given ranks among all elements of some values, together. */
+/** Magnitudes at given ranks among all elements of several values. */
 export interface OrderMeasurement extends Labelled {
   readonly kind: "order";
   readonly values: readonly Value[];
-  /** Ranks counted from 0 at the smallest. One below 0 is 0; one beyond the last is infinity. */
+  /** Ranks from 0 at the smallest. A negative rank gives 0, a rank past the end infinity. */
   readonly ranks: readonly number[];
 }
 
-/** The smallest magnitude that is among the largest `share` of the non-zero elements, int(share * count) of them. */
+/** The smallest of the int(share * count) largest non-zero magnitudes. */
 export interface LargestMeasurement extends Labelled {
   readonly kind: "largest";
   readonly values: readonly Value[];
@@ -31,7 +31,7 @@ export function* measureLargest(measurement: LargestMeasurement, binding: Bindin
   const jobs = values.map((value): Job => ({ kind: "signs", name: label, value: binding.evaluation(value) }));
   yield {
     jobs,
-    take: (_, total) => {
+    onTotal: (_, total) => {
       const [positive = 0, negative = 0] = added(total, 2);
       nonZero += positive + negative;
     },
@@ -45,7 +45,7 @@ interface Counted {
   readonly values: readonly Value[];
 }
 
-/** How often each 16-bit key occurs, where it does. */
+/** Counts of the 16-bit keys that occur. */
 class Counts {
   readonly #counts = new Map<number, number>();
   total = 0;
@@ -59,7 +59,7 @@ class Counts {
     }
   }
 
-  /** The key in which a rank falls, and its rank there; undefined beyond the last. */
+  /** The key that contains a rank, and the rank within it; undefined past the end. */
   find(rank: number): { readonly key: number; readonly rest: number } | undefined {
     if (rank >= this.total) return undefined;
     let rest = Math.max(0, rank);
@@ -76,12 +76,12 @@ function* countUpper({ label, values }: Counted, binding: Binding): Measuring<Co
   const counts = new Counts();
   yield {
     jobs: values.map((value): CountJob => ({ kind: "count", name: label, value: binding.evaluation(value) })),
-    take: (_, total) => counts.add(total as Uint32Array),
+    onTotal: (_, total) => counts.add(total as Uint32Array),
   };
   return counts;
 }
 
-/** The magnitudes of ranks, given the counts of upper halves. */
+/** Magnitudes at ranks, from the counts of upper halves. */
 function* atRanks(
   { id, label, values }: Counted & { readonly id: string },
   binding: Binding,
@@ -94,7 +94,7 @@ function* atRanks(
   const jobs = wanted.flatMap((key) =>
     values.map((value): CountJob => ({ kind: "count", name: label, value: binding.evaluation(value), upper: key })),
   );
-  yield { jobs, take: (job, total) => lower.get(jobs[job]?.upper ?? 0)?.add(total as Uint32Array) };
+  yield { jobs, onTotal: (job, total) => lower.get(jobs[job]?.upper ?? 0)?.add(total as Uint32Array) };
   return found.map((half) => {
     if (!half) return Number.POSITIVE_INFINITY;
     const key = lower.get(half.key)?.find(half.rest)?.key ?? 0;

@@ -1,4 +1,4 @@
-// Who owns a layer or module, decided by how far each expert moved it from the base, relative to the base.
+// Decides which expert owns a layer or module, by its change relative to the base.
 
 import { type Job, totalStatistics } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
@@ -6,7 +6,7 @@ import { type Binding, type Labelled, type Measuring, notFinite } from "./measur
 
 /** The tensors of one layer or module: of the base and of every expert. */
 export interface OwnedGroup {
-  /** For people, such as `layer 3` or `layer 3 attention`. */
+  /** Displayed name, such as `layer 3` or `layer 3 attention`. */
   readonly name: string;
   readonly tensors: readonly { readonly base: Value; readonly experts: readonly Value[] }[];
 }
@@ -14,8 +14,8 @@ export interface OwnedGroup {
 /**
  * Weights of the experts in every group: `groups * experts` numbers, group by group.
  *
- * `share`: an expert's part in its own total change, per group; where the shares of two experts differ by more than tau
- * the larger owns the group, else they are blended (Shin & Hwang, arXiv 2601.22620). `dominant`: the expert with the
+ * `share`: the group's share of an expert's total change. If the shares of two experts differ by more than tau, the
+ * larger owns the group, else they are blended (Shin & Hwang, arXiv 2601.22620). `dominant`: the expert with the
  * largest share owns the group.
  */
 export interface OwnershipMeasurement extends Labelled {
@@ -24,7 +24,7 @@ export interface OwnershipMeasurement extends Labelled {
   readonly rule:
     | { readonly kind: "share"; readonly tau: number; readonly alpha: number }
     | { readonly kind: "dominant" };
-  /** How a group's change is made from those of its tensors: their sum, or the root of the sum of their squares. */
+  /** How a group's change combines its tensors' changes: sum, or root of the sum of squares. */
   readonly sum: "sum" | "root";
 }
 
@@ -32,7 +32,7 @@ export function* measureOwnership(measurement: OwnershipMeasurement, binding: Bi
   const { groups, rule, label } = measurement;
   const experts = groups[0]?.tensors[0]?.experts.length ?? 0;
   const changes = groups.map(() => Array.from({ length: experts }, () => [] as number[]));
-  /** Where each job's result goes: jobs end in any order, and sums should not depend on it. */
+  /** Place of each job's result: jobs end in any order, and sums must not depend on it. */
   const places: [group: number, expert: number, tensor: number][] = [];
   const jobs = groups.flatMap(({ name, tensors }, group) =>
     tensors.flatMap((tensor, at) =>
@@ -45,7 +45,7 @@ export function* measureOwnership(measurement: OwnershipMeasurement, binding: Bi
   );
   yield {
     jobs,
-    take: (job, total) => {
+    onTotal: (job, total) => {
       const [group, expert, at] = places[job] as [number, number, number];
       const { sumSquares, sumSquaresOfB, nonFinite } = totalStatistics(total as readonly Float64Array[]);
       if (nonFinite > 0) throw notFinite(`the change of ${jobs[job]?.name}`);
@@ -73,7 +73,7 @@ export function sharesOf(sizes: readonly (readonly number[])[]): number[][] {
   );
 }
 
-/** Of two experts: the first where its share exceeds the second's by more than tau, the second in turn, else a blend. */
+/** For two experts: the one whose share is larger by more than tau owns the group, else they are blended. */
 export function shareWeights(sizes: readonly (readonly number[])[], tau: number, alpha: number): number[] {
   return sharesOf(sizes).flatMap(([first = 0, second = 0]) => {
     const difference = first - second;
@@ -81,7 +81,7 @@ export function shareWeights(sizes: readonly (readonly number[])[], tau: number,
   });
 }
 
-/** The expert with the largest share owns the group; of equals the first. */
+/** The expert with the largest share owns the group; the first on a tie. */
 export function dominantWeights(sizes: readonly (readonly number[])[]): number[] {
   return sharesOf(sizes).flatMap((shares) => {
     const owner = shares.indexOf(Math.max(...shares));

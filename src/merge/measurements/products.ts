@@ -1,4 +1,4 @@
-// Numbers that follow from the lengths of values and the angles between them, per tensor.
+// Measurements from norms and angles: SLERP weights, Model Stock ratios, SCE weights.
 
 import { slerpWeights } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
@@ -9,11 +9,11 @@ export interface SlerpMeasurement extends Labelled {
   readonly kind: "slerp";
   readonly values: readonly [Value, Value];
   readonly t: number;
-  /** Cosine beyond which the interpolation is a straight line. */
+  /** Cosine above which the interpolation is linear. */
   readonly straight: number;
 }
 
-/** The share of the average in a Model Stock, from the mean cosine of the changes: [t]. arXiv 2403.19522, equation 1. */
+/** Interpolation ratio of Model Stock, from the mean cosine of the changes: [t]. arXiv 2403.19522, equation 1. */
 export interface StockMeasurement extends Labelled {
   readonly kind: "stock";
   readonly values: readonly Value[];
@@ -41,11 +41,11 @@ export function* measureStock({ id, values }: StockMeasurement, binding: Binding
       pairs++;
     }
   }
-  return [stockRatio(sum / pairs, values.length)];
+  return [interpolationRatio(sum / pairs, values.length)];
 }
 
-/** t = N cos / (1 + (N - 1) cos); 0 where the changes point away from each other and nothing is common to them. */
-export function stockRatio(cosine: number, count: number): number {
+/** t = N cos / (1 + (N - 1) cos); 0 if the changes point away from each other. */
+export function interpolationRatio(cosine: number, count: number): number {
   return cosine <= 0 ? 0 : (count * cosine) / (1 + (count - 1) * cosine);
 }
 

@@ -1,6 +1,6 @@
-// How experts differ from their base, tensor by tensor and row by row, in one streaming pass over all of them together.
-// Definitions: Bandarkar et al., arXiv 2410.01335, section 3.2. A row is an input feature (a column of the stored
-// [out, in] matrix) by default, which is what the paper's figures show, or an output feature; a vector is one row.
+// Compares experts with their base row by row in one streaming pass (Bandarkar et al., arXiv 2410.01335, section 3.2).
+// A row is an input feature (a column of the stored [out, in] matrix) by default, as in the paper, or an output
+// feature; a vector is one row.
 
 import { elementCount, isFloatDType, type Shape } from "../../core/index.js";
 import {
@@ -17,7 +17,7 @@ import {
 import type { Leaf, Measured, Value } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
 
-/** Which features the rows are: inputs of a matrix (the paper's), or its outputs. */
+/** Feature that makes a row: input (as in the paper) or output. */
 export type RowAxis = "input" | "output";
 
 /** A tensor of the base and of every expert. */
@@ -33,7 +33,7 @@ export interface TensorToAnalyze {
 
 /** How one tensor of one expert differs from the base. */
 export interface ExpertDelta {
-  /** Mean absolute value of each row's change, float32; NaN for a row that holds a non-finite difference. */
+  /** Mean absolute value of each row's change, float32; NaN for a row with a non-finite difference. */
   readonly rows: Float32Array;
   /** Mean of the finite rows. */
   readonly mean: number;
@@ -71,8 +71,8 @@ export interface TensorDelta extends Pick<TensorToAnalyze, "tensor" | "shape" | 
  * Analyses tensors of several experts against their base.
  *
  * Differences are float32, taken from the stored values; sums are float64 (in part float32 over at most eight
- * elements), formed in a fixed order: the same on any number of threads. Memory holds one value per row and the
- * buffers of the pass.
+ * elements), formed in a fixed order: the same on any number of threads. Memory: one value per row plus the buffers of
+ * the pass.
  * @param tensors floating-point tensors with at least one element
  */
 export async function analyzeTensors(
@@ -140,7 +140,7 @@ export function analyzeJobs(
   }));
 }
 
-/** The axis of the stored matrix, [out, in] unless transposed, that the features are on. */
+/** Axis of the features in the stored matrix, [out, in] unless transposed. */
 export function rowsAlong(rows: RowAxis, transposed: boolean): "rows" | "columns" {
   return (rows === "input") === transposed ? "rows" : "columns";
 }
@@ -155,7 +155,7 @@ export function rowMeans(jobs: readonly AnalyzeJob[], totals: readonly AnalyzedP
   return concatenate(lists, Float32Array);
 }
 
-/** Several lists of rows as one. */
+/** Concatenates typed arrays. */
 export function concatenate<Rows extends Float32Array | Float64Array>(
   lists: readonly Rows[],
   List: new (length: number) => Rows,
@@ -175,7 +175,7 @@ export function isAnalyzable(tensor: TensorToAnalyze, leaves: readonly Leaf[], s
   return elementCount(tensor.shape) > 0 && dtypes.every((dtype) => dtype !== undefined && isFloatDType(dtype));
 }
 
-/** The sums of two ranges of a tensor together. */
+/** Adds the sums of two ranges of a tensor. */
 export function joinAnalyzed(total: AnalyzedPiece, piece: AnalyzedPiece, { axis }: AnalyzeJob): AnalyzedPiece {
   return {
     experts: total.experts.map((x, i) => {

@@ -1,4 +1,4 @@
-// Which rows of a tensor an expert changed by more than a threshold, as a mask.
+// Mask of the rows that an expert changed by at least a threshold.
 import { isFloatDType, type Shape } from "../../core/index.js";
 import type { AnalyzedPiece } from "../../weights/index.js";
 import { type Leaf, leavesOf, type Value } from "../expressions/expression.js";
@@ -25,7 +25,7 @@ export function* measureRows(measurement: RowsMeasurement, binding: Binding): Me
   const totals: AnalyzedPiece[] = [];
   yield {
     jobs,
-    take: (job, total) => {
+    onTotal: (job, total) => {
       totals[job] = total as AnalyzedPiece;
     },
   };

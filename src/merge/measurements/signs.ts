@@ -1,16 +1,16 @@
-// Numbers that follow from sums over the elements of values.
+// Measurements from signs and L1 norms: majority sign, rescale factor.
 
 import { type Job, totalStatistics } from "../../weights/index.js";
 import type { Value } from "../expressions/expression.js";
 import { added, type Binding, type Labelled, type Measuring, notFinite } from "./measurement.js";
 
-/** The sign that most elements have, of several values together: 1, -1, or 0. */
+/** Majority sign over all elements of several values: 1, -1 or 0. */
 export interface MajorityMeasurement extends Labelled {
   readonly kind: "majority";
   readonly values: readonly Value[];
 }
 
-/** sum|before| / sum|after|: by what a sparser delta must be scaled to keep its L1 norm. */
+/** sum|before| / sum|after|: the factor that restores the L1 norm of a sparsified delta. */
 export interface RescaleMeasurement extends Labelled {
   readonly kind: "rescale";
   readonly before: Value;
@@ -22,7 +22,7 @@ export function* measureMajority({ label, values }: MajorityMeasurement, binding
   const jobs = values.map((value): Job => ({ kind: "signs", name: label, value: binding.evaluation(value) }));
   yield {
     jobs,
-    take: (_, total) => {
+    onTotal: (_, total) => {
       const [positive = 0, negative = 0] = added(total, 2);
       balance += positive - negative;
     },
@@ -38,7 +38,7 @@ export function* measureRescale(
   const jobs = [before, after].map((value): Job => ({ kind: "delta", name: label, value: binding.evaluation(value) }));
   yield {
     jobs,
-    take: (job, total) => {
+    onTotal: (job, total) => {
       const { sumAbsolute, nonFinite } = totalStatistics(total as readonly Float64Array[]);
       if (nonFinite > 0) throw notFinite(id);
       sums[job] = sumAbsolute;

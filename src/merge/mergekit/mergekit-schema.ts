@@ -1,5 +1,4 @@
-// A mergekit configuration as it may be written: its fields, and what a model and a number look like. What they mean is
-// not said here. Read from mergekit's documentation and behaviour at version 0.1.4; no code of it is used.
+// Schema of mergekit configurations, from mergekit 0.1.4's documentation and behaviour; none of its code is used.
 
 import { z } from "zod";
 import { didYouMean, isObject } from "../../core/index.js";
@@ -9,7 +8,7 @@ import { refusalOf } from "./method-translations.js";
 /** A place in the configuration. */
 export type Path = readonly PropertyKey[];
 
-// YAML 1.1, which mergekit reads, takes 1e-4 for a text; pydantic makes a number of it again, and of truth values.
+// YAML 1.1, which mergekit reads, parses 1e-4 as a string; pydantic converts it, and booleans, to numbers.
 const number = z.union([
   z.number(),
   z.boolean().transform(Number),
@@ -137,12 +136,12 @@ export type Configuration = z.output<typeof configuration>;
 export type ModelEntry = z.output<typeof model>;
 export type SliceEntry = z.output<typeof slice>;
 
-/** Whether a document is meant for mergekit. */
+/** Whether a document is a mergekit configuration. */
 export function isMergekit(value: unknown): value is { merge_method: unknown } {
   return typeof value === "object" && value !== null && "merge_method" in value && !("method" in value);
 }
 
-/** What a file for another program of mergekit's is; undefined if it is not one. */
+/** Why a mergekit-moe configuration cannot be merged; undefined for other documents. */
 export function mixtureOf(value: unknown): string | undefined {
   if (!isObject(value) || "method" in value || "merge_method" in value) return undefined;
   const { experts } = value;
@@ -156,7 +155,7 @@ export function readConfiguration(value: object): { config?: Configuration; prob
   const checked = checkSchema(configuration, value);
   const problems = [...checked.problems, ...refusals(value)];
   const notes: string[] = [];
-  for (const { path, field, known } of strays(value, configuration)) {
+  for (const { path, field, known } of unknownFields(value, configuration)) {
     const hint = didYouMean(field, known);
     if (hint !== "") problems.push({ path: [...path, field], message: `unknown field${hint}` });
     else notes.push(`${formatPath([...path, field])} is ignored: mergekit does not use it`);
@@ -168,7 +167,7 @@ const ROWS = "is not supported: embeddings are merged row by row. Bring the voca
 const TEMPLATE =
   "is not supported; the result has the template of its tokenizer. Remove the field, and put the template into the result's tokenizer_config.json";
 
-/** What is refused by name, whatever else is wrong. */
+/** Unsupported fields, reported along with other problems. */
 function refusals(value: object): Problem[] {
   const at = (...path: string[]) =>
     path.reduce<unknown>((found, field) => (found as Record<string, unknown> | null | undefined)?.[field], value);
@@ -187,26 +186,26 @@ function refusals(value: object): Problem[] {
   ];
 }
 
-interface Stray {
+interface UnknownField {
   readonly path: Path;
   readonly field: string;
   readonly known: readonly string[];
 }
 
-/** Fields that a schema does not have. */
-function* strays(value: unknown, schema: z.core.$ZodType, path: Path = []): Generator<Stray> {
-  if (schema instanceof z.ZodPipe) yield* strays(value, schema.in, path);
+/** Fields that a schema does not define. */
+function* unknownFields(value: unknown, schema: z.core.$ZodType, path: Path = []): Generator<UnknownField> {
+  if (schema instanceof z.ZodPipe) yield* unknownFields(value, schema.in, path);
   else if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable) {
-    yield* strays(value, schema.unwrap(), path);
+    yield* unknownFields(value, schema.unwrap(), path);
   } else if (schema instanceof z.ZodArray && Array.isArray(value)) {
-    for (const [i, entry] of value.entries()) yield* strays(entry, schema.element, [...path, i]);
+    for (const [i, entry] of value.entries()) yield* unknownFields(entry, schema.element, [...path, i]);
   } else if (typeof value !== "object" || value === null || Array.isArray(value)) return;
   else if (schema instanceof z.ZodRecord) {
-    for (const [key, entry] of Object.entries(value)) yield* strays(entry, schema.valueType, [...path, key]);
+    for (const [key, entry] of Object.entries(value)) yield* unknownFields(entry, schema.valueType, [...path, key]);
   } else if (schema instanceof z.ZodObject) {
     const known = Object.keys(schema.shape);
     for (const [field, inner] of Object.entries(value)) {
-      if (Object.hasOwn(schema.shape, field)) yield* strays(inner, schema.shape[field], [...path, field]);
+      if (Object.hasOwn(schema.shape, field)) yield* unknownFields(inner, schema.shape[field], [...path, field]);
       else yield { path, field, known };
     }
   }

@@ -1,5 +1,5 @@
-// What a parameter of mergekit comes to: looked up where mergekit looks, from the model to the whole configuration, and
-// written as a parameter of a recipe. A filter is a part of a tensor's name, the first that fits holds.
+// Looks up mergekit parameters, from the model up to the top level, and translates them to recipe parameters. A filter
+// matches part of a tensor name; the first match wins.
 import type { Problem } from "../../settings/index.js";
 import type { Parameter } from "../methods/parameter.js";
 import type { Parameters, Path, Setting, Spread } from "./mergekit-schema.js";
@@ -13,24 +13,24 @@ export interface Level {
 /** A parameter that a method asks for. */
 export interface Wanted {
   readonly name: string;
-  /** Where nothing is set; undefined if something must be. */
+  /** Default; undefined if the parameter is required. */
   readonly fallback?: number;
-  /** What the number must be, where not every number will do. */
+  /** Allowed values, if restricted. */
   readonly range?: Range;
 }
 
 export interface Range {
   readonly low: number;
   readonly high: number;
-  /** Whether more than that means the same. */
+  /** Whether values above the range are allowed and mean its upper bound. */
   readonly clamps?: boolean;
 }
 
-/** The layers that a parameter is for. */
-export interface Stretch {
-  /** Their number; undefined where only the models' files have it. */
+/** Layers that a parameter applies to. */
+export interface LayerSpan {
+  /** Number of layers; undefined if only the model files have it. */
   readonly layers: number | undefined;
-  /** By how much mergekit's numbers of these layers are above those in the recipe. */
+  /** Offset of mergekit's layer numbers from the recipe's. */
   readonly shift: number;
 }
 
@@ -40,7 +40,7 @@ interface Rule {
   readonly path: Path;
 }
 
-/** The rules of a parameter in the order in which mergekit tries them; `isComplete` if one is for all tensors. */
+/** The rules of a parameter in the order in which mergekit tries them; `isComplete` if one applies to all tensors. */
 function rulesOf(name: string, levels: readonly Level[]): { rules: Rule[]; isComplete: boolean } {
   const rules: Rule[] = [];
   for (const { parameters, path } of levels) {
@@ -66,18 +66,18 @@ function isSpread(setting: Exclude<Setting, number>): setting is number[] {
   return typeof setting[0] === "number";
 }
 
-/** A parameter of a recipe; undefined, with a problem, where something must be set and is not. */
+/** The parameter for a recipe; undefined, with a problem, if a required value is missing. */
 export function parameterOf(
   { name, fallback, range }: Wanted,
   levels: readonly Level[],
-  stretch: Stretch,
+  span: LayerSpan,
   problem: (problem: Problem) => void,
 ): Parameter | undefined {
   const { rules, isComplete } = rulesOf(name, levels);
   const written = rules.map(({ filter, value, path }) => {
     const problemHere = (message: string) => problem({ path, message });
-    if (filter !== undefined) checkFilter(filter, stretch.shift, problemHere);
-    const spread = spreadOf(bounded(value, name, range, problemHere), stretch.layers);
+    if (filter !== undefined) checkFilter(filter, span.shift, problemHere);
+    const spread = spreadOf(bounded(value, name, range, problemHere), span.layers);
     return { ...(filter === undefined ? {} : { tensors: `*${filter}*` }), value: spread };
   });
   if (!isComplete) {
@@ -112,11 +112,11 @@ function spreadOf(value: Spread, layers: number | undefined) {
   const [first = 0] = value;
   const last = value.at(-1) ?? first;
   if (value.length === 1) return first;
-  // mergekit gives a single layer the end of a gradient, and tensors outside the layers its beginning.
+  // In mergekit a single layer gets the end of a gradient, tensors outside the layers its beginning.
   return layers === 1 ? { gradient: [last], outside: first } : { gradient: [...value] };
 }
 
-// A number between dots, or at an end where a dot may follow or go before.
+// A number between dots or at either end of a name.
 const LAYER_NUMBER = /(^|\.)\d+(\.|$)/;
 
 function checkFilter(filter: string, shift: number, problem: (message: string) => void): void {
@@ -131,7 +131,7 @@ function checkFilter(filter: string, shift: number, problem: (message: string) =
   }
 }
 
-/** Whether a parameter is a gradient somewhere, and so depends on where its slice begins and ends. */
+/** Whether any value of a parameter is a gradient, which depends on the bounds of its slice. */
 export function hasGradient(name: string, levels: readonly Level[]): boolean {
   return rulesOf(name, levels).rules.some(({ value }) => Array.isArray(value) && value.length > 1);
 }

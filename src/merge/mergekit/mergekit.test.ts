@@ -78,7 +78,7 @@ describe("every method, on the command line", () => {
     expect(weightsOf(out)).toBe(weightsOf((await bench.merge(placed(recipe))).out));
   });
 
-  it("mergekit has, but for five that are refused", async () => {
+  it("mergekit has, except five that are rejected", async () => {
     const supported = new Set(methods.map(([method]) => method));
     expect(supported.size).toBe(15);
     for (const method of ["multislerp", "karcher", "arcee_fusion", "ram", "ramplus_tl"]) {
@@ -93,7 +93,7 @@ describe("every method, on the command line", () => {
 type Spread = number | number[];
 type Setting = Spread | { filter?: string; value: Spread }[];
 
-/** What settings come to for a tensor of a slice, the closest first. */
+/** Value of settings for a tensor of a slice; the closest setting wins. */
 function lookUp(settings: readonly (Setting | undefined)[], name: string, layers = LAYERS, first = 0): number {
   const layer = /layers\.(\d+)\./.exec(name)?.[1];
   const position = layer === undefined ? 0 : layers > 1 ? (Number(layer) - first) / (layers - 1) : 1;
@@ -143,7 +143,7 @@ parameters: { weight: ${yaml(whole)}, normalize: ${normalize ? "yes" : "no"} }
     },
   );
 
-  it("stand in module and slice, too, and a lone layer has the end of a gradient", async () => {
+  it("may be set in modules and slices; a single layer gets the end of a gradient", async () => {
     const [ofSlice, ofModule]: [Setting, Setting] = [[{ filter: "q_proj", value: 0.5 }], [1, 0.25]];
     const sources = (first: number, end: number, parameters: string) =>
       `      - sources: [{ model: a, layer_range: [${first}, ${end}], parameters: { weight: 1 } }, { model: b, layer_range: [${first}, ${end}] }]\n${parameters}`;
@@ -195,7 +195,7 @@ parameters: { lambda: [{ filter: lm_head, value: 2 }], normalize: [true] }
     }
   });
 
-  it("whose filter fits no tensor are an error, before any weight is read", async () => {
+  it("whose filter matches no tensor are an error before weights are read", async () => {
     const text =
       "merge_method: slerp\nbase_model: a\nmodels: [{ model: b }]\nparameters: { t: [{ filter: atn, value: 1 }, { value: 0 }] }";
     writeFileSync(at("filter.yml"), text);
@@ -233,7 +233,7 @@ describe("slices", () => {
     parameters: { t: 0.125 }
 `;
 
-  it("of several models are merged one by one; what is outside of layers comes from the first and the last", async () => {
+  it("of several models are merged one by one; tensors outside the layers come from the first and the last", async () => {
     const { tensors, out } = await merge(
       `merge_method: slerp\nbase_model: b\nparameters: { t: ${yaml(t)} }\ndtype: float32\nout_dtype: bfloat16\nslices:${slices}`,
     );
@@ -260,7 +260,7 @@ describe("slices", () => {
     }
   });
 
-  it("that cover all layers of all models are one merge, where the depth is known", async () => {
+  it("that cover all layers of all models are one merge if the depth is known", async () => {
     const text = (parameters: string) => `
 merge_method: slerp
 base_model: a
@@ -325,7 +325,7 @@ describe("models, dtype and tokenizer", () => {
     expect(weightsOf(out)).toBe(weightsOf((await bench.merge(adapted)).out));
   });
 
-  it("dtype and out_dtype; that arithmetic is in float32 is said once", async () => {
+  it("dtype and out_dtype; one note on float32 arithmetic", async () => {
     const text = (more: string) =>
       `merge_method: ties\n${experts("weight: 1, density: 0.5")}parameters: { int8_mask: true, t: 1 }\n${more}`;
     expect(await recipeOf(text("dtype: bfloat16"))).toMatchObject({ dtype: "bfloat16" });
@@ -341,7 +341,7 @@ describe("models, dtype and tokenizer", () => {
     expect((await parseMergekit(text("dtype: float32")))?.notes).toHaveLength(2);
   });
 
-  it("the base's tokenizer, where nothing else is asked for", async () => {
+  it("the base's tokenizer by default", async () => {
     const { out } = await merge(`merge_method: task_arithmetic\n${experts("weight: 1")}`);
     expect(readJson(out, "tokenizer.json")).toEqual({ made_for: 1 });
     const donor =
@@ -349,7 +349,7 @@ describe("models, dtype and tokenizer", () => {
     expect((await parseMergekit(donor))?.notes.join()).toMatch(/base_model c is not among the sources/);
   });
 
-  it("tokenizer_source: rows are put together by token", async () => {
+  it("tokenizer_source: rows are combined by token", async () => {
     const text = (more: string) => `merge_method: task_arithmetic\n${experts("weight: 1")}${more}`;
     const fields = { vocabulary: "base" };
     expect(await recipeOf(text("tokenizer_source: base"))).toMatchObject(fields);
@@ -396,7 +396,7 @@ describe("convert", () => {
     expect(json.stderr).toBe("");
   });
 
-  it("prints what its guide shows", async () => {
+  it("prints the recipe shown in the guide", async () => {
     const guide = readFileSync(join(import.meta.dirname, "../../../docs/mergekit.md"), "utf8");
     const [configuration = "", recipe] = [...guide.matchAll(/^```yaml\n(.*?)^```/gms)].map(
       (match) => match[1] as string,
@@ -409,7 +409,7 @@ describe("convert", () => {
     expect(tensors.get("model.norm.weight")?.dtype).toBe("BF16");
   });
 
-  it("of what is no mergekit configuration says so", async () => {
+  it("rejects other files", async () => {
     writeFileSync(at("recipe.yaml"), "method: soup\nmodels: [a, b]\n");
     await expectRefused(["convert", "recipe.yaml"], root, WRONG_USAGE, /recipe\.yaml is already a recipe/);
     await expectRefused(["convert", "none.yml"], root, WRONG_USAGE, /none\.yml does not exist/);
@@ -419,7 +419,7 @@ describe("convert", () => {
   });
 });
 
-describe("is refused, by name and line:", () => {
+describe("is rejected, by name and line:", () => {
   it.each(casesOf("refused.yml").map((text) => [/^# (.*)/.exec(text)?.[1] ?? "no message", text]))(
     "%s",
     async (message, text) => {
@@ -428,7 +428,7 @@ describe("is refused, by name and line:", () => {
     },
   );
 
-  it("all of it at once, before any model is looked for", async () => {
+  it("all problems at once, before models are opened", async () => {
     const text =
       "merge_method: ties\nmodels: [{ model: none }]\nchat_template: auto\nparameters: { rescale: yes, weight: 1 }\n";
     writeFileSync(at("bad.yml"), text);

@@ -1,11 +1,10 @@
-// Each of mergekit's methods as a recipe: which parameters it looks at, where, and with which defaults. What they do was
-// read from mergekit's documentation and behaviour; its defaults are written out even where a recipe has the same.
+// Translates each mergekit method to a recipe. Defaults are written out even if the recipe's are the same.
 import { didYouMean, shorten } from "../../core/index.js";
 import type { SourceRecipe } from "../methods/fields.js";
 import type { Parameter } from "../methods/parameter.js";
 import type { Range, Wanted } from "./mergekit-settings.js";
 
-/** A model of a slice: the layers that the slice takes of it. */
+/** A model of a slice, limited to the slice's layers. */
 export interface Operand {
   readonly recipe: SourceRecipe;
 }
@@ -13,11 +12,11 @@ export interface Operand {
 /** One slice of the result, as a method sees it. */
 export interface SliceMerge {
   readonly models: readonly Operand[];
-  /** The one that is base_model. */
+  /** The operand that is base_model. */
   readonly base: Operand | undefined;
   /** Whether a base_model is named that is not among the models. */
   readonly lacksBase: boolean;
-  /** Those that are not base_model. */
+  /** Operands that are not base_model. */
   readonly others: readonly Operand[];
   /** A parameter of the merge. */
   readonly common: (wanted: Wanted) => Parameter;
@@ -25,15 +24,15 @@ export interface SliceMerge {
   readonly own: (operand: Operand, wanted: Wanted) => Parameter;
   /** A parameter of the merge that is true or false. */
   readonly flag: (name: string, fallback: boolean) => boolean;
-  /** Adds a problem; `parameter` is the one with the problem. */
+  /** Reports a problem; `parameter` is the one that causes it. */
   readonly problem: (message: string, parameter?: string) => undefined;
   readonly note: (text: string) => void;
 }
 
 export interface Translation {
-  /** Parameters that a model has. */
+  /** Parameters set per model. */
   readonly own: readonly string[];
-  /** Parameters of the merge. */
+  /** Parameters set for the whole merge. */
   readonly common: readonly string[];
   /** Whether mergekit rounds more than once where its dtype is narrower than float32. */
   readonly isRounded: boolean;
@@ -75,7 +74,7 @@ export const TRANSLATIONS: Readonly<Record<string, Translation>> = {
   passthrough: { own: ["scale"], common: [], isRounded: false, make: passthrough },
 };
 
-/** Methods of mergekit that have no equal here. */
+/** mergekit methods without an equivalent. */
 const UNSUPPORTED = ["multislerp", "karcher", "arcee_fusion", "ram", "ramplus_tl"];
 
 /** Why a method cannot be translated; undefined if it can. */
@@ -87,7 +86,7 @@ export function refusalOf(method: string): string | undefined {
     : `mergekit has no method ${shorten(method)}; supported are ${known.join(", ")}${didYouMean(method, known)}`;
 }
 
-/** Parameters of methods that are refused. */
+/** Parameters of unsupported methods. */
 const OTHER_PARAMETERS = ["normalize_weights", "eps", "max_iter", "tol", "r", "alpha"];
 
 /** Every parameter that some method of mergekit has. */
@@ -121,7 +120,7 @@ function slerp(slice: SliceMerge): SourceRecipe | undefined {
 function nuslerp(slice: SliceMerge): SourceRecipe | undefined {
   const { models, base, others, own } = slice;
   const isFlat = slice.flag("nuslerp_flatten", true);
-  // Of a matrix [out, in], mergekit calls the interpolation along the outputs the one of rows.
+  // For a matrix [out, in], mergekit's row-wise mode interpolates along the outputs.
   if (slice.flag("nuslerp_row_wise", false) && !isFlat) {
     const message = "nuslerp_row_wise is not supported; remove it to interpolate each stored row";
     slice.problem(message, "nuslerp_row_wise");
@@ -146,9 +145,9 @@ interface TaskVectorMethod {
   readonly own?: Readonly<Record<string, number>>;
   /** Default of `normalize`. */
   readonly normalize?: boolean;
-  /** Fields that the recipe has in any case. */
+  /** Fields that are always set. */
   readonly fixed?: object;
-  /** What `rescale` comes to. */
+  /** Translates `rescale`. */
   readonly rescale?: (slice: SliceMerge, method: string) => object;
   readonly isRandom?: true;
 }
@@ -167,7 +166,7 @@ function taskVectors(
       if (!base) return slice.problem(`${method} needs base_model, among the sources of every slice`);
       const weights = others.map((model) => slice.own(model, WEIGHT));
       const parameters = Object.entries(own).map(([name, fallback]): [string, readonly Parameter[]] => {
-        // The share that is kept may be written as more than all.
+        // mergekit accepts a density above 1.
         const range: Range = name === "density" ? { ...SHARE, clamps: true } : SHARE;
         return [name, others.map((model) => slice.own(model, { name, fallback, range }))];
       });

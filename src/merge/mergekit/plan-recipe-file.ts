@@ -1,4 +1,4 @@
-// A plan from a file: a recipe, or a mergekit configuration.
+// Plans a recipe file or a mergekit configuration.
 import { RecipeError } from "../../core/index.js";
 import { type OpenedPlan, planRecipe } from "../plan/planner.js";
 import type { RecipeInput } from "../plan/recipe.js";
@@ -6,11 +6,11 @@ import { readRecipe } from "../plan/recipe-file.js";
 import { readMergekit } from "./read-mergekit.js";
 
 /**
- * Makes the plan of a recipe file or a mergekit configuration. Relative paths start from the recipe's folder; those of a
- * mergekit configuration from the working folder, as mergekit's do.
+ * Plans a recipe file or a mergekit configuration. Relative paths start from the recipe's folder, or for a mergekit
+ * configuration from the working folder, as in mergekit.
  * @param fields override those of the file
- * @returns the plan, and notes on how a mergekit configuration was understood
- * @throws RecipeError with the line with the problem, also where only the models show the error
+ * @returns the plan, and notes on the translation of a mergekit configuration
+ * @throws RecipeError with the line of each problem, including problems that only the models reveal
  * @throws see `planRecipe`
  */
 export async function planRecipeFile(

@@ -1,4 +1,4 @@
-// Reading mergekit configurations from text and files: problems all at once, with their lines.
+// Reads mergekit configurations and reports all problems with their lines.
 
 import type { DocumentOptions, SchemaOptions } from "yaml";
 import { RecipeError } from "../../core/index.js";
@@ -9,14 +9,14 @@ import { refusalOf } from "./method-translations.js";
 import { type MergekitRecipe, translate } from "./translate.js";
 
 export interface MergekitOptions {
-  /** What to call the text in messages; default "mergekit configuration". */
+  /** Name of the text in messages; default "mergekit configuration". */
   readonly file?: string;
-  /** How many layers the models have; slices that cover them all are then written as one merge. */
+  /** Number of layers of the models; if given, slices that cover all layers become one merge. */
   readonly layers?: number | undefined;
 }
 
 /**
- * The recipe that does what a mergekit configuration does.
+ * Translates a mergekit configuration to a recipe.
  * @returns undefined if the text is not a mergekit configuration, a YAML mapping with a merge_method
  * @throws RecipeError with every problem and all that is not supported, by line
  */
@@ -27,8 +27,8 @@ export async function parseMergekit(text: string, options: MergekitOptions = {})
 }
 
 /**
- * The recipe that does what the mergekit configuration in a file does. Of the models only the depth of the first is
- * looked up; relative paths start from the working folder, as mergekit's do.
+ * Translates a mergekit configuration file to a recipe. Reads only the depth of the first model. Relative paths start
+ * from the working folder, as in mergekit.
  * @returns undefined if the file is not a mergekit configuration
  * @throws RecipeError with every problem and all that is not supported, by line; or if it cannot be read
  */
@@ -40,7 +40,7 @@ export async function readMergekit(file: string): Promise<MergekitRecipe | undef
   return layers === undefined ? first.translated : opened.translate(layers).translated;
 }
 
-/** As PyYAML reads, which mergekit uses: `yes` is true and `<<` merges mappings, but `y` and `n` are texts. */
+/** The rules of PyYAML, which mergekit uses: `yes` is true, `<<` merges mappings, `y` and `n` are strings. */
 const AS_PYYAML: DocumentOptions & SchemaOptions = {
   version: "1.1",
   customTags: (tags) =>
@@ -56,11 +56,11 @@ interface Translated {
 }
 
 interface Opened {
-  /** @param layers how many the models have, where that is known */
+  /** @param layers number of layers of the models, if known */
   readonly translate: (layers: number | undefined) => Translated;
 }
 
-/** A text as a mergekit configuration; undefined if it is meant for something else. */
+/** Parses a mergekit configuration; undefined if the text is something else. */
 async function open(text: string, file: string): Promise<Opened | undefined> {
   const { openSettings } = await loadYaml();
   const { value, inLines } = openSettings(text, file, AS_PYYAML);
@@ -81,7 +81,7 @@ async function open(text: string, file: string): Promise<Opened | undefined> {
   };
 }
 
-/** How many layers a model has; undefined if its folder does not show it. */
+/** Number of layers of a model; undefined if unknown. */
 async function depthOf(model: string): Promise<number | undefined> {
   try {
     const { folder } = await locateSource(model);

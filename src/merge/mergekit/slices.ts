@@ -1,5 +1,4 @@
-// The slices that a configuration puts together, whichever way it lists them: which layers of which models, and where
-// their parameters are looked up.
+// The slices of a mergekit configuration: their models, layers and parameter levels.
 import type { Problem } from "../../settings/index.js";
 import type { Configuration, ModelEntry, Path, SliceEntry } from "./mergekit-schema.js";
 import { hasGradient, type Level } from "./mergekit-settings.js";
@@ -17,9 +16,9 @@ export interface OutputSlice {
   readonly base: string | undefined;
   /** Where parameters are set for all models, the closest place first. */
   readonly levels: readonly Level[];
-  /** How many layers of the result go before. */
+  /** Number of layers of the result before this slice. */
   readonly offset: number;
-  /** Its number of layers; undefined where only the models' files have it. */
+  /** Number of layers; undefined if only the model files have it. */
   readonly layers: number | undefined;
 }
 
@@ -28,7 +27,7 @@ interface Content {
   readonly slices?: readonly SliceEntry[] | null | undefined;
 }
 
-/** The slices of a configuration. `depth` is how many layers its models have, where that is known. */
+/** The slices of a configuration. `depth` is the number of layers of its models, if known. */
 export function slicesOf(
   config: Configuration,
   depth: number | undefined,
@@ -88,7 +87,7 @@ function contentSlices(
   return joined(written, depth) ?? written;
 }
 
-/** All layers of all models, and of the base, which need not be listed. */
+/** All layers of all models and of the base, listed or not. */
 function modelsSlice(
   models: readonly ModelEntry[],
   base: string | undefined,
@@ -115,7 +114,7 @@ function checkRepetition(sources: readonly SliceSource[], problem: (problem: Pro
   }
 }
 
-/** One slice of all layers, where that is what the slices come to. */
+/** Joins slices that together cover all layers into one. */
 function joined(slices: readonly OutputSlice[], depth: number | undefined): readonly OutputSlice[] | undefined {
   const [first] = slices;
   const end = slices.reduce((sum, { layers = 0 }) => sum + layers, 0);
@@ -140,7 +139,7 @@ function settingsOf({ sources, base, levels }: OutputSlice) {
   ];
 }
 
-/** Whether anything in a slice depends on where it begins and ends. */
+/** Whether any parameter of a slice depends on the slice's bounds. */
 function isGraded({ sources, levels }: OutputSlice): boolean {
   return [...sources.map(({ level }) => level), ...levels].some((level) =>
     Object.keys(level.parameters ?? {}).some((name) => hasGradient(name, [level])),

@@ -1,25 +1,24 @@
-// From a mergekit configuration to the recipe that does the same, and to what a person should know about the difference.
-// Reads nothing; problems are collected, not thrown.
+// Translates a mergekit configuration to a recipe, with notes on differences. Reads no files.
 import { didYouMean, formatSome } from "../../core/index.js";
 import { formatProblem, type Problem } from "../../settings/index.js";
 import type { NestedRecipe, SourceRecipe } from "../methods/fields.js";
 import type { Parameter } from "../methods/parameter.js";
 import { type RecipeInput, sourcesOf } from "../plan/recipe.js";
 import type { Configuration } from "./mergekit-schema.js";
-import { flagOf, type Level, parameterOf, type Stretch } from "./mergekit-settings.js";
+import { flagOf, type LayerSpan, type Level, parameterOf } from "./mergekit-settings.js";
 import { type Operand, PARAMETERS, type SliceMerge, TRANSLATIONS, type Translation } from "./method-translations.js";
 import { type OutputSlice, type SliceSource, slicesOf } from "./slices.js";
 
-/** A recipe that does what a mergekit configuration does. */
+/** A mergekit configuration translated to a recipe. */
 export interface MergekitRecipe {
   readonly recipe: RecipeInput;
-  /** What is ignored, and what differs on purpose. */
+  /** Ignored fields and deliberate differences. */
   readonly notes: readonly string[];
 }
 
 /**
  * Translates a configuration.
- * @param depth how many layers its models have, where that is known: slices that cover them all then become one
+ * @param depth number of layers of its models, if known: slices that cover all layers become one
  */
 export function translate(
   config: Configuration,
@@ -35,7 +34,7 @@ export function translate(
 
 class Translator {
   readonly models = new Set<string>();
-  /** By text: each is reported once, however many slices have it. */
+  /** By message: a problem in several slices is reported once. */
   readonly #problems = new Map<string, Problem>();
   readonly #config: Configuration;
   readonly #depth: number | undefined;
@@ -75,7 +74,7 @@ class Translator {
     this.#problems.set(formatProblem(problem), problem);
   };
 
-  /** Notes parameters that do nothing, and refuses those that are misspelt. */
+  /** Notes parameters without effect and rejects misspelled ones. */
   #checkParameters({ own, common }: Translation, slices: readonly OutputSlice[]): void {
     const { merge_method: method } = this.#config;
     const check = ({ parameters, path }: Level, used: readonly string[]) => {
@@ -114,7 +113,7 @@ class Translator {
     return out ?? dtype;
   }
 
-  /** Whose tokens the result has: one of the models, or `union`; undefined if not set. */
+  /** Tokenizer of the result: one of the models, or `union`; undefined if not set. */
   #tokenizerSource(): string | undefined {
     const { base_model: base, tokenizer, tokenizer_source: source } = this.#config;
     const [asked, path] =
@@ -130,7 +129,7 @@ class Translator {
     return model;
   }
 
-  /** The recipe's fields for that. If not set, mergekit merges rows by number, with the base's tokenizer. */
+  /** Recipe fields for the tokenizer. By default mergekit merges rows by number and keeps the base's tokenizer. */
   #tokenizer(source: string | undefined, recipe: NestedRecipe): Pick<RecipeInput, "vocabulary" | "tokenizer_from"> {
     const { base_model: base } = this.#config;
     if (source !== undefined) return { vocabulary: source === "union" ? source : (labelOf(recipe, source) ?? source) };
@@ -147,11 +146,8 @@ class Translator {
     const operands = sources.map((source): Operand => ({ recipe: operandOf(source) }));
     const levelOf = new Map(operands.map((operand, i) => [operand, sources[i] as SliceSource]));
     const isBase = (operand: Operand) => levelOf.get(operand)?.model === base;
-    const resolve = (
-      wanted: Parameters<SliceMerge["common"]>[0],
-      from: readonly Level[],
-      stretch: Stretch,
-    ): Parameter => parameterOf(wanted, from, stretch, this.#problem) ?? 1;
+    const resolve = (wanted: Parameters<SliceMerge["common"]>[0], from: readonly Level[], span: LayerSpan): Parameter =>
+      parameterOf(wanted, from, span, this.#problem) ?? 1;
     return {
       models: operands,
       base: operands.find(isBase),
@@ -174,7 +170,7 @@ class Translator {
   }
 }
 
-/** A model's label in a recipe: the path to its first place. */
+/** A model's label in a recipe: the path to its first use. */
 function labelOf(recipe: NestedRecipe, model: string, prefix = ""): string | undefined {
   for (const [name, source] of sourcesOf(recipe)) {
     const label = `${prefix}${name}`;
@@ -199,7 +195,7 @@ interface PassthroughSlice {
   readonly scale?: Parameter;
 }
 
-/** One recipe of what the slices came to, the slices put one after the other where there are several. */
+/** Combines translated slices into one recipe, stacked if there are several. */
 function assemble(pieces: readonly SourceRecipe[]): NestedRecipe {
   const [first] = pieces;
   if (pieces.length === 1 && typeof first === "object" && first.method !== "passthrough") return first;
@@ -211,7 +207,7 @@ function passthroughSlices(piece: SourceRecipe): readonly PassthroughSlice[] {
   return isPassthrough ? (piece.slices as readonly PassthroughSlice[]) : [{ model: piece }];
 }
 
-/** A scaled slice of a slice in one, unless the scale is a gradient over the layers of the inner one. */
+/** Merges a scaled slice of a slice into one, unless the scale is a gradient over the inner layers. */
 function inlined(slice: PassthroughSlice): PassthroughSlice {
   const { model, layers, scale } = slice;
   if (typeof model === "string" || layers !== undefined || JSON.stringify(scale ?? 1).includes("gradient"))

@@ -1,10 +1,10 @@
-// Breadcrumbs: drops the largest and the small changes of each tensor; adds the rest up, or elects signs.
+// Breadcrumbs: drops the largest and the smallest changes of each tensor; sums the rest, or elects signs.
 
 import { elementCount } from "../../core/index.js";
 import type { Value } from "../expressions/expression.js";
 import type { Sources } from "./method.js";
 import type { PlanContext } from "./operand.js";
-import { type Change, modelParameter, shareField, taskVectorFields, thinningMethod } from "./task-vectors.js";
+import { type Change, modelParameter, shareField, sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
 
 const density = shareField.describe("share of the changes to keep, if gamma leaves that many");
 const gamma = shareField.describe("share of the largest changes to drop");
@@ -21,10 +21,10 @@ const common = {
     gamma: gamma.default(0.01),
   },
   named: ["density", "gamma"],
-  thin: crumbs,
+  sparsify: dropByRank,
 };
 
-export const breadcrumbs = thinningMethod("added", {
+export const breadcrumbs = sparsifyingMethod("added", {
   ...common,
   name: "breadcrumbs",
   title: "Breadcrumbs",
@@ -32,7 +32,7 @@ export const breadcrumbs = thinningMethod("added", {
   example: { density: 0.9, gamma: 0.05 },
 });
 
-export const breadcrumbsTies = thinningMethod("elected", {
+export const breadcrumbsTies = sparsifyingMethod("elected", {
   ...common,
   name: "breadcrumbs_ties",
   title: "Breadcrumbs TIES",
@@ -40,17 +40,14 @@ export const breadcrumbsTies = thinningMethod("elected", {
   example: { density: 0.9 },
 });
 
-/**
- * How many of n changes are dropped at the bottom and at the top. Where gamma and density together ask for more than
- * there are, fewer are dropped at the top.
- */
-export function crumbCounts(n: number, density: number, gamma: number): { bottom: number; top: number } {
+/** How many of n changes to drop at the bottom and at the top. If gamma + density exceeds 1, the top gets fewer. */
+export function dropCounts(n: number, density: number, gamma: number): { bottom: number; top: number } {
   const kept = Math.floor(density * n);
   const top = Math.min(Math.floor(gamma * n), n - kept);
   return { bottom: n - kept - top, top };
 }
 
-function crumbs(
+function dropByRank(
   recipe: { readonly models: readonly (string | object)[] },
   { models }: Sources,
   context: PlanContext,
@@ -59,7 +56,7 @@ function crumbs(
   const gammas = models.map((expert, i) => modelParameter(recipe, i, "gamma", 0.01, expert));
   return ({ name, tensor, model, expert, delta }) => {
     const n = elementCount(tensor.shape);
-    const { bottom, top } = crumbCounts(n, densities[model]?.(name) ?? 1, gammas[model]?.(name) ?? 0);
+    const { bottom, top } = dropCounts(n, densities[model]?.(name) ?? 1, gammas[model]?.(name) ?? 0);
     if (bottom === 0 && top === 0) return delta;
     if (bottom + top >= n) return { sum: [{ weight: 0, value: delta }] };
     const { measured } = context.measure({

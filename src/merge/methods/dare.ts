@@ -1,10 +1,10 @@
-// DARE: drops changes at random and rescales the rest; then adds them up (DARE linear) or elects signs (DARE TIES).
+// DARE: drops changes at random and rescales the rest; then sums them (DARE linear) or elects signs (DARE TIES).
 import { z } from "zod";
 import type { Value } from "../expressions/expression.js";
 import { seedField } from "./fields.js";
 import type { Sources } from "./method.js";
 import { type PlanContext, seedOf } from "./operand.js";
-import { type Change, modelParameter, shareField, taskVectorFields, thinningMethod } from "./task-vectors.js";
+import { type Change, modelParameter, shareField, sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
 
 const density = shareField.describe("probability of keeping a change");
 
@@ -27,10 +27,10 @@ const common = {
     seed: seedField,
   },
   named: ["density"],
-  thin: dropAtRandom,
+  sparsify: dropAtRandom,
 };
 
-export const dareLinear = thinningMethod("added", {
+export const dareLinear = sparsifyingMethod("added", {
   ...common,
   name: "dare_linear",
   title: "DARE",
@@ -38,7 +38,7 @@ export const dareLinear = thinningMethod("added", {
   example: { density: 0.3, seed: 1 },
 });
 
-export const dareTies = thinningMethod("elected", {
+export const dareTies = sparsifyingMethod("elected", {
   ...common,
   name: "dare_ties",
   title: "DARE TIES",

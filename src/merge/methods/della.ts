@@ -1,12 +1,11 @@
-// DELLA: drops changes at random, the larger of a row less often, and rescales the rest; then adds them up (DELLA linear) or
-// elects signs (DELLA).
+// DELLA: drops changes at random, larger ones less often, and rescales the rest; sums them (linear) or elects signs.
 
 import { RecipeError } from "../../core/index.js";
 import type { Value } from "../expressions/expression.js";
 import { seedField } from "./fields.js";
 import type { Sources } from "./method.js";
 import { seedOf } from "./operand.js";
-import { type Change, modelParameter, shareField, taskVectorFields, thinningMethod } from "./task-vectors.js";
+import { type Change, modelParameter, shareField, sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
 
 const density = shareField.describe("mean probability of keeping a change");
 const epsilon = shareField.describe(
@@ -26,10 +25,10 @@ const common = {
     seed: seedField,
   },
   named: ["density", "epsilon"],
-  thin: dropSmall,
+  sparsify: dropSmall,
 };
 
-export const dellaLinear = thinningMethod("added", {
+export const dellaLinear = sparsifyingMethod("added", {
   ...common,
   name: "della_linear",
   title: "DELLA linear",
@@ -37,7 +36,7 @@ export const dellaLinear = thinningMethod("added", {
   example: { density: 0.4, epsilon: 0.1 },
 });
 
-export const della = thinningMethod("elected", {
+export const della = sparsifyingMethod("elected", {
   ...common,
   name: "della",
   title: "DELLA",

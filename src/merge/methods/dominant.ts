@@ -1,11 +1,10 @@
-// Dominant deltas: each layer from the expert for which it holds the largest share of its whole change; for two experts or
-// more. AraSwap, 2026.
+// Dominant deltas: takes each layer from the expert that changed it most in proportion (AraSwap, 2026).
 
 import { z } from "zod";
 import { plural } from "../../core/index.js";
 import { modelsField, sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { average, requireBase, take } from "./operand.js";
+import { average, copyTensor, requireBase } from "./operand.js";
 import { measureOwners } from "./weights-by-owner.js";
 
 const schema = z.strictObject({
@@ -40,7 +39,7 @@ export const dominant = defineMethod({
     return new Map(
       [...lead.tensors].map(([name, tensor]) => {
         const weights = weightsOf(tensor);
-        if (!weights && outside === "first") return [name, take(name, lead)];
+        if (!weights && outside === "first") return [name, copyTensor(name, lead)];
         const terms = models.map((operand, i) => ({ operand, weight: weights?.[i] ?? 1 }));
         return [name, average(name, terms, context)];
       }),

@@ -1,4 +1,4 @@
-// Sign election, the second half of TIES: per element, only changes of the sign that prevails are averaged.
+// Sign election of TIES: averages the changes that agree with each element's elected sign.
 import { z } from "zod";
 import type { Value, Weight } from "../expressions/expression.js";
 
@@ -16,7 +16,7 @@ export function elect(
   normalize: boolean,
   tie: Weight = 1,
 ): Value {
-  // What has no weight has no vote, and is not read.
+  // A change of weight 0 has no vote and is not read.
   const weighted = changes.filter(({ weight }) => weight !== 0);
   const used = weighted.length > 0 ? weighted : changes.slice(0, 1);
   return {

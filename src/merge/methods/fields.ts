@@ -1,4 +1,4 @@
-// Fields that recipes of several methods have.
+// Recipe fields shared by several methods.
 import { z } from "zod";
 import { writtenAs } from "../../settings/index.js";
 import { numbersIn, parameterField } from "./parameter.js";
@@ -14,10 +14,7 @@ export interface NestedRecipe {
 
 const SOURCE = "must be a folder, FOLDER+ADAPTER, or a recipe with a method";
 
-/**
- * A folder, FOLDER+ADAPTER, the name of a model in the hub's local cache, or a recipe. That a recipe is a valid one is
- * checked by recipe-file.ts, method by method.
- */
+/** A folder, FOLDER+ADAPTER, a model in the hub's local cache, or a recipe, which its method's schema checks later. */
 const source = writtenAs(z.custom<SourceRecipe>(isSource, { error: SOURCE }), () => ({
   title: "source",
   $ref: "#/$defs/source",
@@ -33,7 +30,7 @@ export function sourceField(description: string): typeof source {
   return source.describe(description);
 }
 
-// Weights are applied in float32, which ends at 1e38; far before that they leave no room for the values.
+// Weights are applied in float32 (maximum 3e38); these bounds leave room for the values.
 const WEIGHT = "must be 0, or of a size from 1e-9 to 1e9";
 
 function isWeight(w: number): boolean {
@@ -43,7 +40,7 @@ function isWeight(w: number): boolean {
 /** A weight that may differ by layer, part and tensor. */
 export const weightField = parameterField.refine((weight) => numbersIn(weight).every(isWeight), WEIGHT);
 
-/** Models or slices of one recipe. Every one is opened and is part of every tensor's plan; nobody merges so many. */
+/** Maximum models or slices of a recipe. Each is opened and is part of every tensor's plan. */
 export const MOST_SOURCES = 500;
 
 /** A model of a list, with parameters of its own. */
@@ -64,7 +61,7 @@ export function modelsField<Shape extends z.ZodRawShape>(description: string, pa
 
 /** The source of an entry of such a list. */
 export function modelOf(entry: SourceRecipe | { readonly model: SourceRecipe }): SourceRecipe {
-  // What is not checked yet may be null.
+  // An unchecked value may be null.
   return typeof entry === "object" && entry !== null && "model" in entry ? (entry.model as SourceRecipe) : entry;
 }
 

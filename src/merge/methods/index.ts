@@ -1,4 +1,4 @@
-// All merge methods, in the order in which they are listed.
+// All merge methods, in display order.
 import { breadcrumbs, breadcrumbsTies } from "./breadcrumbs.js";
 import { dareLinear, dareTies } from "./dare.js";
 import { della, dellaLinear } from "./della.js";
@@ -16,7 +16,6 @@ import { swap } from "./swap.js";
 import { taskArithmetic } from "./task-arithmetic.js";
 import { ties } from "./ties.js";
 
-// Greedy soup joins them when there is an evaluation to be greedy about, Fisher weights when there are gradients.
 export const METHODS = [
   swap,
   shareSwap,

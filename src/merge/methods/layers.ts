@@ -1,4 +1,4 @@
-// Lists of layers as people write them: `0-4,30-31`, `all`, a number, or a list of such.
+// Parses lists of layers: `0-4,30-31`, `all`, a number, or a list of these.
 
 import { z } from "zod";
 import { RecipeError } from "../../core/index.js";
@@ -18,14 +18,14 @@ export const layersField = z
 export type Layers = z.output<typeof layersField>;
 
 /**
- * The layers that are meant.
- * @throws RecipeError if one is beyond the model's, or a range runs backwards
+ * The distinct layers of a list.
+ * @throws RecipeError if a layer does not exist in the model, or a range is in the wrong order
  */
 export function parseLayers(written: Layers, layers: number, field: string): ReadonlySet<number> {
   return new Set(listLayers(written, layers, field));
 }
 
-/** The layers as they are written: in their order, repeated ones repeated. */
+/** The layers of a list in order, duplicates included. */
 export function listLayers(written: Layers, layers: number, field: string): number[] {
   const entries = Array.isArray(written) ? written : [written];
   return entries.flatMap((entry) => parseEntry(entry, layers, field));

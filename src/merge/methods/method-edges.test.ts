@@ -1,4 +1,4 @@
-// Where methods meet what they cannot compute, or each other: chance within chance, packed floats, NaN without weight.
+// Edge cases of methods: nested random methods, packed floats, NaN with weight 0.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -22,7 +22,7 @@ const constant = (value: number) =>
       })),
   });
 
-it("DARE within DARE draws anew: a quarter is kept, and its mean is the change's", async () => {
+it("DARE inside DARE draws independently: a quarter is kept, and its mean is the change's", async () => {
   const [base, expert] = [await constant(0), await constant(1)];
   const dare = { method: "dare_linear" as const, density: 0.5, base };
   const { tensors } = await bench.merge({ ...dare, models: [{ ...dare, models: [expert] }] });
@@ -37,7 +37,7 @@ it("DARE within DARE draws anew: a quarter is kept, and its mean is the change's
   expect(Math.abs(both.filter((x) => x === 0).length / both.length - 0.25)).toBeLessThan(5 * sigma);
 });
 
-it("packed floats are refused by every method that would compute with them", async () => {
+it("packed floats are rejected by every method that would compute with them", async () => {
   const packed: TensorData = { name: "model.layers.0.scales", dtype: "F8_E4M3", shape: [4], data: new Uint8Array(4) };
   const [base = "", a = "", b = ""] = await bench.models(3, { edit: (tensors) => [...tensors, packed] });
   const models = [a, b];
@@ -57,7 +57,7 @@ it("packed floats are refused by every method that would compute with them", asy
   expect(revert.plan.notes.join()).toMatch(/dtype F8_E4M3 have no rows to measure and are taken whole from base/);
 });
 
-it("an expert without weight is not read, and one that is not a number is not measured", async () => {
+it("an expert of weight 0 is not read, and NaN values are not measured", async () => {
   const [base = "", expert = ""] = await bench.models(2, { dtype: "F32" });
   const broken = await bench.model({
     dtype: "F32",
@@ -79,7 +79,7 @@ it("an expert without weight is not read, and one that is not a number is not me
   }
 });
 
-it("recipes that multiply are refused before they fill the memory", async () => {
+it("recipes that multiply are rejected before they exhaust memory", async () => {
   const [base = "", expert = ""] = await bench.models(2);
   let recipe: RecipeInput = { method: "task_arithmetic", models: [expert], base };
   for (let depth = 0; depth < 14; depth++)

@@ -1,4 +1,4 @@
-// What a merge method is: a name, fields, a formula, and how the tensors of its result are made of those of its sources.
+// The definition of a merge method: name, fields, formula, and the tensors of its result.
 import type { z } from "zod";
 import type { Operand, OperandTensor, PlanContext } from "./operand.js";
 
@@ -10,29 +10,29 @@ export interface Sources {
   readonly base: Operand | undefined;
 }
 
-/** A result with other layers than its sources. */
+/** A result whose layers differ from its sources'. */
 export interface Merged {
   readonly tensors: Map<string, OperandTensor>;
-  /** Which layer of the lead is at each place. */
+  /** Layer of the lead at each position. */
   readonly layerOrder: readonly number[];
 }
 
 export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   readonly name: string;
-  /** For people, such as "Layer swap". */
+  /** Displayed name, such as "Layer swap". */
   readonly title: string;
-  /** What it does, in a sentence. */
+  /** One-sentence description. */
   readonly summary: string;
-  /** In the symbols of the papers. */
+  /** Formula in the papers' symbols. */
   readonly formula: string;
-  /** Where it comes from. */
+  /** Paper or other source. */
   readonly reference: string;
-  /** What the hub calls it. */
+  /** Tag on the hub. */
   readonly tag: string;
   readonly schema: Schema;
-  /** A recipe as one may write it, for the documentation. */
+  /** Example recipe for the documentation. */
   readonly example: z.input<Schema>;
-  /** Fills in defaults that depend on the model's depth, so that the output records what was done. */
+  /** Fills in defaults that depend on the model's depth; the output records the result. */
   readonly complete?: (recipe: z.output<Schema>, layers: number) => z.output<Schema>;
   /** The merged model, tensor by tensor. */
   readonly tensors: (
@@ -42,13 +42,13 @@ export interface Method<Schema extends z.ZodObject = z.ZodObject> {
   ) => Merged | Map<string, OperandTensor>;
   /** The first line of a plan: the method and its main parameters. */
   readonly headline: (recipe: z.output<Schema>) => string;
-  /** For the model card: what was done, in sentences. `name` names a source. */
+  /** Text of the model card. `name` returns the name of a source. */
   readonly describe: (recipe: z.output<Schema>, name: (field: string) => string, layers: number) => string;
-  /** How averages are weighted, where the plan has any. */
+  /** How averages are weighted. */
   readonly weighting?: (recipe: z.output<Schema>) => string;
 }
 
-/** A method of a recipe whose type is not known; the recipe was checked against its schema. */
+/** A method of any type, for a recipe that was checked against its schema. */
 export interface AnyMethod extends Omit<Method, "complete" | "tensors" | "headline" | "describe" | "weighting"> {
   readonly complete?: (recipe: object, layers: number) => object;
   readonly tensors: (recipe: object, sources: Sources, context: PlanContext) => ReturnType<Method["tensors"]>;

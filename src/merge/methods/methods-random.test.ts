@@ -1,5 +1,5 @@
-// Methods that draw at random, methods inside methods, float64, and recipes that cannot be; see methods.test.ts. A draw is
-// checked as what it claims to be: so many kept, of whatever model, tensor and place; what is kept, to the last place.
+// Random methods, nested methods, float64 and impossible recipes. Draws are checked by their statistics, kept values
+// exactly.
 import { readdirSync } from "node:fs";
 import { basename } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -57,7 +57,7 @@ function expectUnrelated(what: string, a: readonly number[], b: readonly number[
   expectShare(what, count(a.map((x, i) => x === b[i])), a.length, p * p + (1 - p) * (1 - p));
 }
 
-/** What a random method does to changes of 1 everywhere, which shows what it draws: 0, or what 1 becomes. */
+/** Result of a random method on changes of 1 everywhere, which shows its draws. */
 async function drawn({ base, experts }: Family, model: number, more: object): Promise<Changes> {
   const models = experts.map((expert, i) => ({ model: expert, weight: i === model ? 1 : 0 }));
   const found = await merged({ method: "dare_linear", base, models, rescale: "none", ...more });
@@ -93,7 +93,7 @@ describe("DARE", { tags: ["slow"] }, () => {
     for (const lag of [1, 2, 3, 4, 8, 16, 1024]) expectUnrelated(`lag ${lag}`, values.slice(lag), values, density);
   });
 
-  it("draws anew for every tensor, model and seed, and the same for the same", async () => {
+  it("draws independently for every tensor, model and seed, and repeats a draw", async () => {
     for (const density of [0.5, 0.2]) {
       const [first, again] = [await drawn(tall, 0, { density, seed: 3 }), await drawn(tall, 0, { density, seed: 3 })];
       expect(again).toEqual(first);
@@ -254,7 +254,7 @@ describe("methods inside methods", () => {
     },
   );
 
-  it("TIES as the task side of a swap, and as layers to put together", async () => {
+  it("TIES as the task side of a swap, and as stacked layers", async () => {
     const { base, experts, origin, models, changes } = small;
     const trimmed = changes.map((one) => trim(one, 0.3, "model"));
     const ties = addChanges(origin, trimmed, { elect: { tie: majority(trimmed) } });
@@ -280,7 +280,7 @@ describe("methods inside methods", () => {
     await expect(planRecipe({ method: "soup", models: [turned, c] })).rejects.toThrow(LayergraftError);
   });
 
-  it("a revert inside a soup, a swap of merges of merges from a base that is one, weighted by magnitude", async () => {
+  it("a revert inside a soup, and a swap of nested merges weighted by magnitude against a merged base", async () => {
     const { base, experts, origin, models } = small;
     const [[a, b, c], [x, y, z]] = [experts, models];
     const revert = { method: "revert" as const, expert: a, base, parts: "mlp" };
@@ -303,7 +303,7 @@ describe("methods inside methods", () => {
   });
 });
 
-it("the bytes of a large model depend on no number of threads", { tags: ["slow"] }, async () => {
+it("the bytes of a large model do not depend on the number of threads", { tags: ["slow"] }, async () => {
   // Two pieces and dozens of blocks of coarse numbers, so that many sizes tie; the base is zero.
   const [EMBED, shape] = ["model.embed_tokens.weight", [2100, 1023]] as const;
   const tall = (patternOf: (i: number) => number) => {
@@ -346,7 +346,7 @@ it("the bytes of a large model depend on no number of threads", { tags: ["slow"]
   }
 });
 
-it("float64 is computed as the same values in float32, and written as float64", async () => {
+it("float64 is computed in float32 and written as float64", async () => {
   const double = (tensors: TensorData[]) =>
     tensors.map((tensor): TensorData => {
       const values = Float64Array.from(new Float32Array(tensor.data.slice().buffer));
@@ -379,7 +379,7 @@ it("float64 is computed as the same values in float32, and written as float64", 
   }
 });
 
-it.each(["model_stock", "sce"] as const)("%s of what is infinite verifies, or is refused", async (method) => {
+it.each(["model_stock", "sce"] as const)("%s of infinite values verifies, or is rejected", async (method) => {
   const change = (expert: number, i: number) => (expert === 1 && i === 3 ? Infinity : Math.sin(i + expert));
   const elementOf = (expert: number | "base", _: number, i: number) => (expert === "base" ? 0 : change(expert, i));
   const { base, experts } = await family(bench, [1, 1], { elementOf });
@@ -387,7 +387,7 @@ it.each(["model_stock", "sce"] as const)("%s of what is infinite verifies, or is
   if (outcome instanceof Error) expect(outcome).toBeInstanceOf(CheckpointError);
 });
 
-describe("recipes that cannot be are refused, naming the field:", () => {
+describe("impossible recipes are rejected, naming the field:", () => {
   const two = "models: [$a, $b], base: $base";
   it.each([
     [

@@ -1,6 +1,4 @@
-// Every merge method against plain float64 references of its definition (reference.test-util.ts): to the bit where
-// the result is a copy or an equal average, else as nearly as one rounding can be. Not here, but in methods-random.test.ts:
-// methods that draw at random, methods inside methods, and recipes that cannot be.
+// Merge methods against plain float64 references: bit for bit for copies and equal averages, else within one rounding.
 
 import { beforeAll, describe, expect, it } from "vitest";
 import { readJson } from "../../../test/support/checkpoints.js";
@@ -60,7 +58,7 @@ const both =
   (name) =>
     tests.every((test) => test(name));
 
-/** Parameters in all the ways in which they are written, and what they mean. */
+/** Parameters in every notation, with their meaning. */
 const PARAMETERS: readonly { written: Written; meant: Parameter }[] = [
   { written: 0.4, meant: 0.4 },
   { written: [0.2, 0.7], meant: [0.2, 0.7] },
@@ -169,7 +167,7 @@ describe.each(["BF16", "F16", "F32"] as const)("in %s", (dtype) => {
     await check({ ...nuslerp, base }, slerp([x, y], t, { rows, straight: 1, base: origin }));
   });
 
-  it.each([false, true])("nuslerp: a straight line where two point away from each other, by rows %s", async (rows) => {
+  it.each([false, true])("nuslerp: linear if two models point away from each other, by rows %s", async (rows) => {
     const elementOf = (expert: number | "base", _: number, i: number) =>
       expert === "base" ? 0 : ((((i * 37) % 11) - 5) / 8 + 0.0625) * (expert === 0 ? 1 : -2);
     const { experts, models } = await family(bench, [1, 1], { dtype, elementOf });
@@ -226,7 +224,7 @@ describe.each(["BF16", "F16", "F32"] as const)("in %s", (dtype) => {
     }
   });
 
-  it("ties: trimmed by tensor, each expert by a share of its own", async () => {
+  it("ties: trimmed by tensor, with a share for each expert", async () => {
     const { experts, base, origin, changes } = kin;
     const [a, b, c] = experts;
     const densities = [0.3, 0.6, { gradient: [0.1, 1], outside: 0 }] as const;
@@ -236,7 +234,7 @@ describe.each(["BF16", "F16", "F32"] as const)("in %s", (dtype) => {
     await check({ method: "ties", base, models, density: 0.3, trim: "tensor" }, wanted);
   });
 
-  it("ties, breadcrumbs and sce keep all elements that tie with the last that is kept", async () => {
+  it("ties, breadcrumbs and sce keep all elements tied with the last kept one", async () => {
     // Changes of sizes 1, 2, 3 and 4 in turn, whose signs cancel out in every third element.
     const sizeOf = (i: number) => ((i * 7) % 4) + 1;
     const elementOf = (expert: number | "base", _: number, i: number) =>
@@ -289,7 +287,7 @@ describe.each(["BF16", "F16", "F32"] as const)("in %s", (dtype) => {
     await check({ ...method, select: { gradient: [0.2, 0.6], outside: 0.4 } }, sce(models, origin, select));
   });
 
-  it("sce: elements that changed alike do not count among those that differ", async () => {
+  it("sce: elements with equal changes do not count as different", async () => {
     const elementOf = (expert: number | "base", t: number, i: number) => {
       if (expert === "base") return 0;
       return i % 4 ? (((97 * t + i) * 7919) % 104_729) / 104_729 : (((i % 29) + 1) / 32) * (0.25 - 0.5 * expert);
@@ -323,7 +321,7 @@ describe.each(["BF16", "F16", "F32"] as const)("in %s", (dtype) => {
       }
     });
 
-    it.each(["layer", "module"] as const)("share_swap: by %s, blended where the shares are near", async (by) => {
+    it.each(["layer", "module"] as const)("share_swap: by %s, blended if the shares are close", async (by) => {
       const { experts, models, origin, base } = two;
       const [task, language] = experts;
       const owned = shares(models, origin, by, by === "layer" ? "sum" : "root");
@@ -432,7 +430,7 @@ describe("passthrough", () => {
   });
 });
 
-it("a tied head takes no part in what is measured over the model", async () => {
+it("a tied head is not measured", async () => {
   const { experts, base, models, origin, changes } = await family(bench, [0.3, 0.2, 0.1], {
     dtype: "BF16",
     tied: true,

@@ -1,4 +1,4 @@
-// Model Stock: the average of the experts, drawn back to the base the more, the wider the angles between their changes.
+// Model Stock: averages the experts and moves the average towards the base, further for wider angles.
 
 import { z } from "zod";
 import { plural } from "../../core/index.js";

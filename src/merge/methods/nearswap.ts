@@ -1,4 +1,4 @@
-// NearSwap: each element of one model moved towards another model's by at most a step; where they are near, it becomes it.
+// NearSwap: moves each element of one model towards another model's by at most a step.
 import { z } from "zod";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";

@@ -1,4 +1,4 @@
-// Weights by magnitude and recipes inside recipes, against the definitions in float64, and to the bit where they are plain.
+// Weights by magnitude and nested recipes against float64 definitions, bit for bit for copies and equal averages.
 
 import { describe, expect, it } from "vitest";
 import type { FloatDType, ReadTensor } from "../../../test/support/checkpoints.js";
@@ -87,7 +87,7 @@ describe("weights by magnitude", () => {
     );
   });
 
-  it("weigh both experts of a swap, and are not measured where nothing is averaged", async () => {
+  it("weight both experts of a swap, and are not measured if nothing is averaged", async () => {
     const { base, experts } = await family([0.3, 0.06]);
     const [task = "", language = ""] = experts;
     const swap = { method: "swap", task, language, base, bottom: 1, top: 0, weights: "magnitude" } as const;
@@ -106,7 +106,7 @@ describe("weights by magnitude", () => {
     expect(copied.plan.measurements).toEqual([]);
   });
 
-  it("are refused without a base, against an identical base, with a NaN, and beside numbers", async () => {
+  it("are rejected without a base, with an identical base, with a NaN, and together with numbers", async () => {
     const { base, experts } = await family([0.3]);
     const [expert = ""] = experts;
     const nan = await bench.model({
@@ -140,7 +140,7 @@ describe("weights by magnitude", () => {
 describe("recipes inside recipes", () => {
   const owner = (name: string) => (/layers\.0/.test(name) ? "language" : /layers\.1/.test(name) ? "task" : "average");
 
-  it.each(["BF16", "F32"] as const)("swap a soup of three into a soup of three, to the bit (%s)", async (dtype) => {
+  it.each(["BF16", "F32"] as const)("swap a soup of three into a soup of three, bit for bit (%s)", async (dtype) => {
     const [math, language] = [await bench.models(3, { dtype }), await bench.models(3, { dtype })];
     const soup = (models: string[]) => ({ method: "soup" as const, models });
     const { tensors } = await bench.merge({
@@ -183,7 +183,7 @@ describe("recipes inside recipes", () => {
     expectClosely(tensors, await readFolders([a, b, c, d]), formula);
   });
 
-  it("nest soups in soups: equal ones are one soup, others keep the inner weights", async () => {
+  it("nest soups: equal ones become one soup, others keep the inner weights", async () => {
     const [a = "", b = "", c = "", d = ""] = await bench.models(4, { dtype: "F32" });
     const soup = (...models: string[]) => ({ model: { method: "soup" as const, models } });
     const sources = await readFolders([a, b, c, d]);

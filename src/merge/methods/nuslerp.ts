@@ -1,4 +1,4 @@
-// NuSLERP: SLERP by weights, of the changes where a base is given, of whole tensors or row by row.
+// NuSLERP: SLERP with weights, of two models or of their changes from a base, by tensor or by row.
 
 import { z } from "zod";
 import { RecipeError } from "../../core/index.js";
@@ -9,7 +9,7 @@ import { computed, deltaOf, isEmpty, type Operand, plus, tensorOf } from "./oper
 import { resolveParameter } from "./parameter.js";
 import { alongArc } from "./slerp.js";
 
-/** Cosine beyond which the arc is taken for a straight line: at a ten-thousandth of a radian they differ by 1e-8. */
+/** Cosine above which the interpolation is linear: at an angle of 1e-4 radians it differs from the arc by 1e-8. */
 const STRAIGHT = 1 - 5e-9;
 
 const schema = z.strictObject({

@@ -1,4 +1,4 @@
-// What a method takes and gives: a model whose tensors are values, be it a checkpoint on the disk or another merge.
+// Operands of merge methods: models whose tensors are values, from checkpoints or other merges.
 
 import { createHash } from "node:crypto";
 import {
@@ -21,7 +21,7 @@ export interface OperandTensor {
   readonly part: Part;
   /** Stored [in, out]. */
   readonly transposed?: true;
-  /** Names of the method's sources that it comes from. */
+  /** Names of the sources it comes from. */
   readonly origin: readonly string[];
   readonly value: Value;
 }
@@ -32,15 +32,15 @@ export interface Operand {
   /** Number of transformer layers. */
   readonly layers: number;
   readonly tensors: ReadonlyMap<string, OperandTensor>;
-  /** Which layer of the lead is at each place, where layers were repeated or left out. */
+  /** Layer of the lead at each position, if layers were repeated or left out. */
   readonly layerOrder?: readonly number[] | undefined;
-  /** The checkpoint that gives configuration and tokenizer: its own, or that of its first source. */
+  /** Checkpoint of the configuration and tokenizer: its own, or its first source's. */
   readonly lead: { readonly id: string; readonly checkpoint: Checkpoint };
 }
 
-/** What methods ask of the planner. */
+/** Planner functions for methods. */
 export interface PlanContext {
-  /** Makes a measurement part of the plan, once. */
+  /** Adds a measurement to the plan, once. */
   measure(measurement: Measurement): { readonly measured: string };
   /** Adds a note to the plan, once. */
   note(text: string): void;
@@ -58,7 +58,7 @@ export function inverseMagnitude(expert: Operand, base: Operand, context: PlanCo
   };
 }
 
-/** The same tensor of several operands, averaged; a tensor that cannot be averaged is taken from the first. */
+/** Averages a tensor over operands; a tensor that cannot be averaged is copied from the first. */
 export function average(
   name: string,
   terms: readonly { operand: Operand; weight: Weight }[],
@@ -69,7 +69,7 @@ export function average(
   const [first] = tensors;
   if (!first || used[0] === undefined) throw new RangeError("an average needs at least one weight that is not zero");
   if (used.length === 1) return { ...first, origin: [used[0].operand.label] };
-  if (!hasArithmetic(first.dtype)) return takeUncomputed(name, used[0].operand, context);
+  if (!hasArithmetic(first.dtype)) return copyWithNote(name, used[0].operand, context);
   return {
     ...first,
     origin: used.map(({ operand }) => operand.label),
@@ -77,15 +77,15 @@ export function average(
   };
 }
 
-/** A tensor of one operand, as it is. */
-export function take(name: string, operand: Operand): OperandTensor {
+/** Copies a tensor of one operand. */
+export function copyTensor(name: string, operand: Operand): OperandTensor {
   return { ...tensorOf(operand, name), origin: [operand.label] };
 }
 
-/** A tensor that has no arithmetic, from the first of several operands, with a note. */
-function takeUncomputed(name: string, operand: Operand, context: PlanContext): OperandTensor {
+/** Copies a tensor that has no arithmetic, and adds a note. */
+function copyWithNote(name: string, operand: Operand, context: PlanContext): OperandTensor {
   context.note(`integer tensors are not averaged but taken from ${operand.label}`);
-  return take(name, operand);
+  return copyTensor(name, operand);
 }
 
 export function tensorOf(operand: Operand, name: string): OperandTensor {
@@ -94,14 +94,14 @@ export function tensorOf(operand: Operand, name: string): OperandTensor {
   return tensor;
 }
 
-/** Integers and truth values (masks, position ids) have no average; packed floats have one, but no arithmetic here. */
+/** Integers and booleans (masks, position ids) have no average. Packed floats do, but merging them is an error. */
 function hasArithmetic(dtype: DType): boolean {
   return isFloatDType(dtype) || dtype.startsWith("F") || dtype.startsWith("C");
 }
 
 /**
- * A model like `lead`, whose tensors `compute` makes, with `origin`. Tensors that cannot be computed with are the lead's.
- * @param compute gives the value of a tensor, or undefined for the lead's own
+ * Computes the tensors of a model like `lead`. Tensors without arithmetic are copied from the lead.
+ * @param compute returns the value of a tensor, or undefined to copy the lead's
  */
 export function computed(
   lead: Operand,
@@ -111,9 +111,9 @@ export function computed(
 ): Map<string, OperandTensor> {
   return new Map(
     [...lead.tensors].map(([name, tensor]): [string, OperandTensor] => {
-      if (!hasArithmetic(tensor.dtype)) return [name, takeUncomputed(name, lead, context)];
+      if (!hasArithmetic(tensor.dtype)) return [name, copyWithNote(name, lead, context)];
       const value = compute(name, tensor);
-      if (value === undefined) return [name, take(name, lead)];
+      if (value === undefined) return [name, copyTensor(name, lead)];
       return [name, { ...tensor, origin: origin.map(({ label }) => label), value }];
     }),
   );
@@ -124,7 +124,7 @@ export function isMeasurable({ dtype, shape }: OperandTensor): boolean {
   return isFloatDType(dtype) && elementCount(shape) > 0;
 }
 
-/** Whether a tensor has no elements, and so nothing to compute. */
+/** Whether a tensor has no elements. */
 export function isEmpty({ shape }: OperandTensor): boolean {
   return elementCount(shape) === 0;
 }
@@ -140,8 +140,8 @@ export function plus(base: Value, changes: readonly WeightedValue[]): Value {
 }
 
 /**
- * The seed of one model's choice in one tensor, so that it depends on neither threads nor order.
- * @param model its path in the whole recipe, so that nested recipes choose independently
+ * Seed for one model and tensor, independent of threads and order.
+ * @param model path in the whole recipe, which makes nested recipes draw independently
  */
 export function seedOf(seed: number, model: string, tensor: string): Seed {
   const digest = createHash("sha256").update(`${seed} ${model} ${tensor}`).digest();
@@ -167,7 +167,7 @@ export function requireSameShape(operands: readonly Operand[]): void {
         `${first?.label} has ${first?.layers} layers, ${other.label} has ${other.layers}; sources of one merge need the same depth`,
       );
     }
-    // Checkpoints were compared; layers that were moved may meet others of another shape.
+    // Checkpoints were compared earlier, but moved layers may have other shapes.
     const differing = [...first.tensors].find(([name, { shape }]) => {
       const twin = other.tensors.get(name);
       return !twin || !sameShape(twin.shape, shape);

@@ -1,5 +1,4 @@
-// Numbers of a recipe that may differ by layer, by part, or by tensor: how they are written, and what they come to for
-// each tensor of a model. What matches nothing, or has the wrong length, is an error.
+// Recipe parameters that may differ by layer, part or tensor, and their value for each tensor.
 
 import { z } from "zod";
 import { closest, formatSome, RecipeError } from "../../core/index.js";
@@ -28,7 +27,7 @@ const rule = z.strictObject({
   value: simple,
 });
 
-/** A number, one per layer, a gradient over the layers, or rules of which the first that fits a tensor holds. */
+/** A number, one per layer, a gradient over the layers, or rules, where the first match wins. */
 export const parameterField = z
   .union([number, perLayer, gradient, z.array(rule).min(1), rule], {
     error:
@@ -45,7 +44,7 @@ export function boundedParameter(low: number, high: number): typeof parameterFie
   });
 }
 
-/** Every number that a parameter can come to; a gradient stays between its own. */
+/** All numbers in a parameter; a gradient's values stay between its numbers. */
 export function numbersIn(parameter: Parameter): number[] {
   if (typeof parameter === "number") return [parameter];
   if (Array.isArray(parameter)) {
@@ -55,14 +54,14 @@ export function numbersIn(parameter: Parameter): number[] {
   return [...parameter.gradient, ...(parameter.outside === undefined ? [] : [parameter.outside])];
 }
 
-/** What a parameter comes to, by tensor name. */
+/** Value of a parameter by tensor name. */
 export type Resolved = (tensor: string) => number;
 
 /**
  * Resolves a parameter for the tensors of a model.
  * @param field its path in the recipe, for errors
- * @param fallback its value where nothing is written, or no rule fits
- * @throws RecipeError if a list has not one number per layer, or a rule fits no tensor
+ * @param fallback value if the parameter is missing or no rule matches
+ * @throws RecipeError if a list does not have one number per layer, or a rule matches no tensor
  */
 export function resolveParameter(
   parameter: Parameter | undefined,
@@ -115,11 +114,11 @@ function spread(
       `${field} has ${parameter.length} numbers, but the model has ${layers} layers; give one per layer, or { gradient: [...] } to spread them`,
     );
   }
-  // Outside the layers: the number of the layer at the input, as merging tools have it.
+  // Tensors outside the layers get the first layer's number, as in other merging tools.
   return (layer) => parameter[layer ?? 0] ?? 0;
 }
 
-/** The value at a position from 0 to 1 along evenly spaced numbers, by linear interpolation. */
+/** Interpolates linearly between evenly spaced numbers at a position from 0 to 1. */
 export function interpolate(anchors: readonly number[], position: number): number {
   const at = position * (anchors.length - 1);
   const below = Math.min(Math.floor(at), anchors.length - 1);
@@ -131,13 +130,13 @@ export function interpolate(anchors: readonly number[], position: number): numbe
 export interface Selection {
   readonly layers?: z.output<typeof layersField> | undefined;
   readonly parts?: string | readonly string[] | undefined;
-  /** A name in which each * matches anything. */
+  /** Tensor name pattern; * matches anything. */
   readonly tensors?: string | undefined;
 }
 
 /**
- * Whether a tensor is of given layers, parts and name.
- * @throws RecipeError if no tensor is
+ * Makes a test for tensors of the given layers, parts and name.
+ * @throws RecipeError if no tensor matches
  */
 export function matcher(selection: Selection, field: string, operand: Operand): (tensor: string) => boolean {
   const { layers, parts, tensors } = selection;
@@ -186,7 +185,7 @@ export function requireParts(names: readonly string[], field: string, operand: O
   );
 }
 
-/** Whether a name matches a pattern in which each * matches anything; in linear time. */
+/** Whether a name matches a pattern with * wildcards, in linear time. */
 export function matchesPattern(name: string, pattern: string): boolean {
   const [head = "", ...rest] = pattern.split("*");
   if (rest.length === 0) return name === pattern;

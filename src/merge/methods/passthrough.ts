@@ -1,4 +1,4 @@
-// Passthrough: layers of one or several models put one after the other, repeated or left out; nothing is averaged.
+// Passthrough: stacks layers of one or more models in any order; averages nothing.
 
 import { z } from "zod";
 import { groupBy, plural, RecipeError } from "../../core/index.js";
@@ -79,10 +79,10 @@ export const passthrough = defineMethod({
       .join("; ")}.`,
 });
 
-/** A tensor's name with the number of another layer. */
+/** Replaces the layer number in a tensor's name. */
 function renumber(name: string, from: number, to: number, { lead, label }: Operand): string {
   const prefix = lead.checkpoint.layerPrefix;
   const start = `${prefix}${from}.`;
   if (name.startsWith(start)) return `${prefix}${to}.${name.slice(start.length)}`;
-  throw new RecipeError(`${name} of ${label} does not carry its layer's number after ${prefix}, so it cannot be moved`);
+  throw new RecipeError(`${name} of ${label} has no layer number after ${prefix}, so it cannot be moved`);
 }

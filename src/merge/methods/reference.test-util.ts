@@ -1,5 +1,4 @@
-// What every merge method must make, in float64 over whole models: written from the papers, the formulas of METHODS and the
-// table of definitions, sharing no code with src/. And families of tiny models that look like fine-tuned ones.
+// References of merge methods in float64, written from the papers without code of src/, and families of tiny models.
 //
 // Where a method selects by size, ranks are those of the exact changes; a case whose outcome would hang on rounding is no
 // test, and throws.
@@ -19,7 +18,7 @@ export interface Tensor {
 }
 export type Model = ReadonlyMap<string, Tensor>;
 
-/** What a tensor must come to, and how nearly. */
+/** Expected value and tolerance of a tensor. */
 export interface Expected extends Tensor {
   /** Sum of the magnitudes of what is added up to each element, which says how finely float32 can add it. */
   readonly sizes: readonly number[];
@@ -155,7 +154,7 @@ export const choose = (models: readonly Model[], weightsOf: (name: string, place
 
 // ---- interpolations ----
 
-/** Weights of two vectors on the arc between them, at t; on the straight line where |cos| is above `straight`. */
+/** Weights of two vectors on the arc between them at t; linear if |cos| is above `straight`. */
 function arc(a: readonly number[], b: readonly number[], t: number, straight: number): [number, number] {
   const norms = Math.sqrt(square(a)) * Math.sqrt(square(b));
   const cosine = norms > 0 ? Math.max(-1, Math.min(1, dot(a, b) / norms)) : 1;
@@ -205,7 +204,7 @@ export const nearswap = (task: Model, language: Model, tOf: (name: string) => nu
     return { ...tensor, values, sizes: tensor.values.map((a, i) => most([a, other[i] as number])), how: "near" };
   });
 
-// ---- changes, and how they are thinned out ----
+// ---- sparsified changes ----
 
 /** The change of every tensor of one expert. */
 export type Changes = ReadonlyMap<string, readonly number[]>;
@@ -264,7 +263,7 @@ export const crumbs = (changes: Changes, density: number, gamma: number): Change
     return values.map((x) => (low <= Math.abs(x) && Math.abs(x) <= high ? x : 0));
   });
 
-// ---- changes, and how they are put together ----
+// ---- combined changes ----
 
 export interface Adding {
   readonly weightOf?: WeightOf;
@@ -388,7 +387,7 @@ export interface Family {
 
 export interface FamilyOptions extends Pick<TinyOptions, "tied" | "layers" | "vocabulary" | "config"> {
   readonly dtype?: FloatDType;
-  /** What an expert's change of a tensor is multiplied by. */
+  /** Factor of an expert's change of a tensor. */
   readonly scaleOf?: (expert: number, name: string) => number;
   /** Other values: of the base's element of a tensor, or of an expert's. */
   readonly elementOf?: (expert: number | "base", tensor: number, element: number) => number;
@@ -469,7 +468,7 @@ export async function family(bench: Bench, sizes: readonly number[], options: Fa
 const wideUnits = (terms: number) => (terms + 4) / 2;
 
 /**
- * Every tensor must be what is expected: copies by their bytes, equal averages to the bit, all else nearly.
+ * Expects every tensor: copies and equal averages bit for bit, all else within rounding.
  *
  * In 16 bits that is half a unit in the last place, for the one rounding at the end, and what float32 lost before. In
  * float32 it is that loss: units of the sum of the magnitudes of all that is added up, as what is left of them

@@ -1,5 +1,5 @@
-// Reverting: part of an expert goes back to the base, chosen by layer, by part, or row by row where it changed little.
-// Bandarkar et al., arXiv 2410.01335, section 3.3; "train everything, then revert" of arXiv 2505.18356.
+// Revert: restores layers, parts or little-changed rows of an expert to the base. Bandarkar et al., arXiv 2410.01335,
+// section 3.3; "train everything, then revert" of arXiv 2505.18356.
 
 import { z } from "zod";
 import { RecipeError } from "../../core/index.js";
@@ -9,7 +9,7 @@ import { hasRows } from "../measurements/rows.js";
 import { sourceField } from "./fields.js";
 import { layersField } from "./layers.js";
 import { defineMethod } from "./method.js";
-import { type OperandTensor, take, tensorOf } from "./operand.js";
+import { copyTensor, type OperandTensor, tensorOf } from "./operand.js";
 import { matcher } from "./parameter.js";
 
 const schema = z.strictObject({
@@ -52,14 +52,14 @@ export const revert = defineMethod({
     const [chosenFrom, otherFrom] = keep ? [expert, base] : [base, expert];
 
     const selected = (name: string, tensor: OperandTensor): OperandTensor => {
-      // Without rows of its own (an integer tensor, an empty one) a tensor stays whole.
+      // A tensor without rows to measure (integer or empty) is taken whole.
       if (threshold === undefined || !hasRows(tensor.dtype, tensor.shape)) {
         if (threshold !== undefined && tensor.dtype.startsWith("F")) {
           context.note(
             `tensors of dtype ${tensor.dtype} have no rows to measure and are taken whole from ${chosenFrom.label}`,
           );
         }
-        return take(name, chosenFrom);
+        return copyTensor(name, chosenFrom);
       }
       const [value, from] = [tensor.value, tensorOf(base, name).value];
       const measurement = context.measure({
@@ -70,7 +70,7 @@ export const revert = defineMethod({
       });
       const select: Value = {
         op: "select",
-        // The mask marks rows that changed: those are the expert's, or with keep the base's.
+        // The mask selects changed rows: they stay the expert's, or with keep become the base's.
         of: keep ? [from, value] : [value, from],
         mask: measurement.measured,
         axis: tensor.shape.length < 2 ? "rows" : rowsAlong(rows, tensor.transposed === true),
@@ -81,7 +81,7 @@ export const revert = defineMethod({
     return new Map(
       [...expert.tensors].map(([name, tensor]) => [
         name,
-        isChosen(name) ? selected(name, tensor) : take(name, otherFrom),
+        isChosen(name) ? selected(name, tensor) : copyTensor(name, otherFrom),
       ]),
     );
   },

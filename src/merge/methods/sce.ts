@@ -1,4 +1,4 @@
-// SCE: select the elements on which the experts differ most, calculate weights from what is left, erase the minority's.
+// SCE: selects elements where experts differ most, calculates weights from them, erases minority signs.
 
 import { z } from "zod";
 import { plural } from "../../core/index.js";

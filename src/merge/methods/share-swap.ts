@@ -1,9 +1,9 @@
-// Share swap: layers or modules go to the expert for which they hold the larger share of its whole change; where the
-// shares are about equal, they are blended. Shin & Hwang, EACL 2026, arXiv 2601.22620.
+// Share swap: takes each layer or module from the expert with the larger share of change there, or blends the two. Shin
+// & Hwang, EACL 2026, arXiv 2601.22620.
 import { z } from "zod";
 import { sourceField } from "./fields.js";
 import { defineMethod } from "./method.js";
-import { average, requireBase, take } from "./operand.js";
+import { average, copyTensor, requireBase } from "./operand.js";
 import { measureOwners } from "./weights-by-owner.js";
 
 const schema = z.strictObject({
@@ -47,7 +47,7 @@ export const shareSwap = defineMethod({
     return new Map(
       [...task.tensors].map(([name, tensor]) => {
         const weights = weightsOf(tensor);
-        if (!weights && outside !== "average") return [name, take(name, sources.get(outside))];
+        if (!weights && outside !== "average") return [name, copyTensor(name, sources.get(outside))];
         const [ofTask = 0, ofLanguage = 0] = weights ?? [alpha, 1 - alpha];
         const terms = [
           { operand: task, weight: ofTask },

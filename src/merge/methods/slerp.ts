@@ -1,4 +1,4 @@
-// SLERP: two models, each tensor turned from the first towards the second along the arc between them.
+// SLERP: interpolates two models along the arc between their tensors.
 import { z } from "zod";
 import type { Value, WeightedValue } from "../expressions/expression.js";
 import { modelsField } from "./fields.js";
@@ -7,7 +7,7 @@ import { computed, isEmpty, type Operand, type PlanContext, tensorOf } from "./o
 import { resolveParameter } from "./parameter.js";
 import { shareField } from "./task-vectors.js";
 
-/** Above this cosine of the angle the arc is taken for a straight line. */
+/** Cosine above which the interpolation is linear. */
 const STRAIGHT = 0.9995;
 
 const schema = z.strictObject({
@@ -42,7 +42,7 @@ export const slerp = defineMethod({
   describe: (_, name, layers) => `SLERP of ${name("models[0]")} and ${name("models[1]")}, of ${layers} layers.`,
 });
 
-/** Two values with the weights of their interpolation at `t`, which are measured. */
+/** Two values with measured weights of their interpolation at `t`. */
 export function alongArc(
   id: string,
   values: readonly [Value, Value],

@@ -1,4 +1,4 @@
-// Soups against plain arithmetic on the numbers of the sources, and dtypes that are not averaged as the usual three are.
+// Soups against plain arithmetic, and dtypes other than the usual three.
 
 import { describe, expect, it } from "vitest";
 import type { ReadTensor } from "../../../test/support/checkpoints.js";
@@ -38,7 +38,7 @@ describe("soup", () => {
     },
   );
 
-  it("takes equal weights as 1, whatever their size, and counts a model as often as it is named", async () => {
+  it("treats equal weights of any size as 1, and counts a repeated model each time", async () => {
     const [a = "", b = ""] = await bench.models(2, { dtype: "F32" });
     const sources = await readFolders([a, b]);
     const half = await bench.merge({ method: "soup", models: [a, b].map((model) => ({ model, weight: 0.1 })) });
@@ -88,7 +88,7 @@ describe("soup", () => {
     expect(bytesRead).toBe(bytesWritten);
   });
 
-  it("refuses weights without a sum, even if rounding leaves a little", async () => {
+  it("rejects weights that sum to zero up to rounding", async () => {
     const folders = await bench.models(3);
     const plan = (weights: number[]) =>
       planSoup({ models: folders.map((model, i) => ({ model, weight: weights[i] ?? 0 })) });
@@ -103,13 +103,13 @@ describe("soup", () => {
   });
 });
 
-describe("dtypes apart from the usual three", () => {
+describe("other dtypes", () => {
   const extra =
     (dtype: TensorData["dtype"], data: Uint8Array, shape: number[]) =>
     (tensors: TensorData[]): TensorData[] => [...tensors, { name: "model.extra", dtype, shape, data }];
   const doubles = (...values: number[]) => new Uint8Array(Float64Array.from(values).buffer);
 
-  it("averages float64 in float32, with a note, and copies it as it is", async () => {
+  it("averages float64 in float32 with a note, and copies it unchanged", async () => {
     const [x, y] = [
       [0.1, 1, 1 / 3],
       [0.3, 2, 1e-20],
@@ -151,7 +151,7 @@ describe("dtypes apart from the usual three", () => {
     ).toEqual([]);
   });
 
-  it("copies float8, and refuses to compute with it", async () => {
+  it("copies float8 and refuses to average it", async () => {
     const edit = (fill: number) => (tensors: TensorData[]) =>
       tensors.map((tensor) =>
         /layers\.[01]\.mlp\.up/.test(tensor.name)

@@ -1,4 +1,4 @@
-// Soups: the average of several models, uniform, weighted, or weighted by the inverse magnitude of their change.
+// Soups: average models uniformly, with weights, or by the inverse magnitude of their change.
 
 import { z } from "zod";
 import { plural, RecipeError } from "../../core/index.js";
@@ -8,11 +8,11 @@ import { defineMethod } from "./method.js";
 import {
   average,
   computed,
+  copyTensor,
   inverseMagnitude,
   type Operand,
   type PlanContext,
   requireBase,
-  take,
   tensorOf,
 } from "./operand.js";
 import { resolveParameter } from "./parameter.js";
@@ -58,7 +58,7 @@ export const soup = defineMethod({
           const numbers = terms.map(({ weight }) => weight as number);
           if (sumOfWeights(numbers) === 0) throw zeroSum(name);
           const [only, ...others] = terms.filter(({ weight }) => weight !== 0);
-          if (only && others.length === 0) return [name, take(name, only.operand)];
+          if (only && others.length === 0) return [name, copyTensor(name, only.operand)];
         }
         return [name, average(name, terms, context)];
       }),

@@ -1,5 +1,4 @@
-// Algorithm 1 against a plain reference written from the paper, and what must hold of every output: copied bytes, files,
-// independence of threads, and that verification finds a single changed bit.
+// Algorithm 1 against a plain reference, and properties of every output: copied bytes, files, threads, verification.
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -147,7 +146,7 @@ describe("layer swapping", () => {
       parts: fc.constantFrom("all" as const, "all" as const, "attention" as const, "mlp" as const),
     })
     .map(({ cuts, ...rest }) => {
-      // The cuts in order divide the depth into five zones; what lies between the two inner ones is the task's.
+      // The sorted cuts divide the depth into five zones; the middle one is the task's.
       const [a = 0, b = 0, c = 0, d = 0] = cuts.map((cut) => Math.min(cut, rest.layers)).sort((x, y) => x - y);
       return { ...rest, bottom: a, bottom_transition: b - a, top_transition: d - c, top: rest.layers - d };
     });
@@ -164,7 +163,7 @@ describe("layer swapping", () => {
     seed: fc.integer({ min: 1, max: 1000 }),
   });
 
-  it("is algorithm 1 for every tensor, to the bit, whatever the depth, options, dtypes and shards", async () => {
+  it("is algorithm 1 for every tensor, bit for bit, for any depth, options, dtypes and shards", async () => {
     const root = newFolder();
     let run = 0;
     await fc.assert(
@@ -206,7 +205,7 @@ describe("layer swapping", () => {
     );
   });
 
-  it("takes the paper's 5 and 2 of 32 in proportion by default", async () => {
+  it("scales the paper's 5 and 2 of 32 by default", async () => {
     const root = newFolder();
     const table: Record<number, [number, number]> = {};
     for (const layers of [32, 28, 24, 16, 8, 3, 1]) {
@@ -239,7 +238,7 @@ describe("layer swapping", () => {
     );
   });
 
-  it("refuses weights without a sum, and of a size that float32 cannot hold", async () => {
+  it("rejects weights that sum to zero or exceed float32", async () => {
     const folder = await writeTiny(join(newFolder(), "m"));
     const plan = (weights: [number, number]) => planSwap({ task: folder, language: folder, weights });
     await expect(plan([1, -1])).rejects.toThrow(/weights sum to zero/);
@@ -248,7 +247,7 @@ describe("layer swapping", () => {
     await expect(plan([1e-46, 2e-46])).rejects.toThrow(/must be 0, or of a size from 1e-9 to 1e9/);
   });
 
-  it.each(["BF16", "F16", "F32"] as const)("copies %s to the last bit, whatever the bits mean", async (dtype) => {
+  it.each(["BF16", "F16", "F32"] as const)("copies any bit pattern of %s", async (dtype) => {
     const root = newFolder();
     // Every 16-bit pattern in some place: all NaN payloads, infinities, subnormals, both zeros.
     const edit = (start: number) => (tensors: TensorData[]) => {
@@ -272,7 +271,7 @@ describe("layer swapping", () => {
     expect(new Set(patterns).size).toBe(65_536);
   });
 
-  it("writes the same bytes on any number of threads, and when it is to resume what never began", {
+  it("writes the same bytes on any number of threads, and with --resume without an earlier run", {
     tags: ["slow"],
   }, async () => {
     const root = newFolder();
@@ -374,7 +373,7 @@ describe("verifying a swap", () => {
     }
   });
 
-  it("counts what differs and names the first", async () => {
+  it("counts differing elements and names the first", async () => {
     const out = await output("F32");
     await rewrite(out, (tensors) =>
       tensors.map((tensor) => {

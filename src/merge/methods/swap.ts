@@ -1,6 +1,5 @@
-// Layer swapping: bottom and top layers from the language expert, the middle from the task expert, averages between
-// and outside. Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1. Its variants: layers named one by one, parts
-// of layers only, weights that differ by layer.
+// Layer swapping: bottom and top layers from the language expert, the middle from the task expert, averages elsewhere.
+// Bandarkar et al., ICLR 2025, arXiv 2410.01335, algorithm 1.
 
 import { z } from "zod";
 import { formatRanges, RecipeError } from "../../core/index.js";
@@ -8,12 +7,12 @@ import { sumOfWeights, type Weight } from "../expressions/expression.js";
 import { sourceField, weightField } from "./fields.js";
 import { layersField, parseLayers } from "./layers.js";
 import { defineMethod, type Sources } from "./method.js";
-import { average, inverseMagnitude, type OperandTensor, type PlanContext, requireBase, take } from "./operand.js";
+import { average, copyTensor, inverseMagnitude, type OperandTensor, type PlanContext, requireBase } from "./operand.js";
 import { isOfPart, requireParts, resolveParameter } from "./parameter.js";
 
 const layerCount = z.int("must be a whole number").min(0, "must not be negative");
 
-/** Where tensors in no layer come from. */
+/** Sources of tensors outside the layers. */
 export const OUTSIDE = ["average", "task", "language"] as const;
 
 const schema = z.strictObject({
@@ -108,7 +107,7 @@ function describeLayers({ language, average: averaged }: NonNullable<SwapRecipe[
   return write(language) + (averaged === undefined ? "" : ` (averaged: ${write(averaged)})`);
 }
 
-/** How many layers go where, from the input to the output; what is left in the middle is the task expert's. */
+/** Numbers of layers from the input to the output; the rest in the middle is the task expert's. */
 export interface SwapLayers {
   readonly bottom: number;
   readonly top: number;
@@ -122,8 +121,8 @@ const PAPER_BOTTOM = 5;
 const PAPER_TOP = 2;
 
 /**
- * The paper's configuration in proportion to a depth: at least one bottom layer, so that something is swapped, and at
- * least one layer left to the task expert.
+ * The paper's configuration scaled to a depth, with at least one bottom layer and at least one layer of the task
+ * expert.
  */
 export function defaultSwapLayers(layers: number): { bottom: number; top: number } {
   const bottom = Math.min(Math.max(1, Math.round((PAPER_BOTTOM * layers) / PAPER_DEPTH)), layers - 1);
@@ -131,7 +130,7 @@ export function defaultSwapLayers(layers: number): { bottom: number; top: number
   return { bottom, top: Math.max(0, top) };
 }
 
-/** Fills in the defaults for a depth. */
+/** Fills in the defaults for a depth. @throws RecipeError if the counts exceed the depth */
 export function swapLayers(
   recipe: Pick<SwapRecipe, "bottom" | "top" | "bottom_transition" | "top_transition">,
   layers: number,
@@ -158,7 +157,7 @@ export function ownerOfLayer(layer: number, layers: number, counts: SwapLayers):
   return "average";
 }
 
-/** Who owns each layer. */
+/** Owner of each layer. */
 function owners(recipe: SwapRecipe, layers: number): ReturnType<typeof ownerOfLayer>[] {
   const { layers: named } = recipe;
   const all = Array.from({ length: layers }, (_, layer) => layer);
@@ -195,7 +194,7 @@ function swapTensors(recipe: SwapRecipe, sources: Sources, context: PlanContext)
 
   let weights: ((name: string) => readonly [Weight, Weight]) | undefined;
   const averaged = (name: string) => {
-    // Asked for only when something is averaged: a magnitude costs a pass over both experts.
+    // Requested only if something is averaged: a magnitude needs a pass over both experts.
     weights ??= swapWeights(recipe, sources, context);
     const [taskWeight, languageWeight] = weights(name);
     const terms = [
@@ -210,7 +209,7 @@ function swapTensors(recipe: SwapRecipe, sources: Sources, context: PlanContext)
     let owner: "task" | "language" | "average" = "task";
     if (layer === null) owner = recipe.outside;
     else if (isSwapped(tensor)) owner = ownerOf[layer] ?? "task";
-    tensors.set(name, owner === "average" ? averaged(name) : take(name, operands[owner]));
+    tensors.set(name, owner === "average" ? averaged(name) : copyTensor(name, operands[owner]));
   }
   return tensors;
 }

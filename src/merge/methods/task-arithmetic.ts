@@ -1,7 +1,7 @@
-// Task arithmetic: the experts' changes, added up and added to the base.
-import { taskVectorFields, thinningMethod } from "./task-vectors.js";
+// Task arithmetic: adds the experts' changes to the base.
+import { sparsifyingMethod, taskVectorFields } from "./task-vectors.js";
 
-export const taskArithmetic = thinningMethod("added", {
+export const taskArithmetic = sparsifyingMethod("added", {
   name: "task_arithmetic",
   title: "Task arithmetic",
   summary: "Adds the experts' changes to the base.",

@@ -1,5 +1,5 @@
-// What methods on task vectors have in common: each expert's change from the base is thinned out; then changes are
-// combined and added to the base. Task vectors: Ilharco et al., ICLR 2023, arXiv 2212.04089.
+// Shared code of methods on task vectors (Ilharco et al., ICLR 2023, arXiv 2212.04089): sparsify each expert's change,
+// combine the changes, add them to the base.
 
 import { z } from "zod";
 import { plural } from "../../core/index.js";
@@ -22,7 +22,7 @@ import { boundedParameter, type Parameter, type Resolved, resolveParameter } fro
 /** A share from 0 to 1, perhaps different by layer, part or tensor. */
 export const shareField = boundedParameter(0, 1);
 
-/** Fields that all of these methods have; `parameters` are those of a model, which the top level may set for all. */
+/** Fields of all these methods; `parameters` are set per model, or at the top level for all. */
 export function taskVectorFields<Shape extends z.ZodRawShape>(parameters: Shape) {
   return {
     models: modelsField("the experts", {
@@ -36,40 +36,37 @@ export function taskVectorFields<Shape extends z.ZodRawShape>(parameters: Shape)
 
 const normalizeSum = z.boolean().default(false).describe("divide the sum of the changes by the sum of the weights");
 
-/** What distinguishes thinning methods. */
-interface Thinning<Name extends string, Shape extends z.ZodRawShape> {
+/** Definition of a method that sparsifies changes. */
+interface SparsifyingMethod<Name extends string, Shape extends z.ZodRawShape> {
   readonly name: Name;
   readonly title: string;
   readonly summary: string;
-  /** What a thinned change is called in the formula, and its definition. */
+  /** Symbol of a sparsified change in the formula, and its definition. */
   readonly symbol: string;
   readonly definition: string;
   readonly reference: string;
   readonly tag: string;
   readonly fields: Shape;
-  /** Parameters that the first line of a plan names. */
+  /** Parameters in the headline. */
   readonly named?: readonly string[];
   readonly example: Readonly<Record<string, unknown>>;
-  readonly thin?: (
+  readonly sparsify?: (
     recipe: z.output<z.ZodObject<Shape>>,
     sources: Sources,
     context: PlanContext,
   ) => (change: Change) => Value;
 }
 
-type ThinningSchema<Name extends string, Shape extends z.ZodRawShape> = z.ZodObject<
+type SparsifyingSchema<Name extends string, Shape extends z.ZodRawShape> = z.ZodObject<
   { readonly method: z.ZodLiteral<Name> } & Shape & { readonly normalize: typeof normalizeSum },
   z.core.$strict
 >;
 
-/**
- * A method that thins each change out and then adds them up, or elects a sign per element and averages the changes that
- * have it.
- */
-export function thinningMethod<const Name extends string, Shape extends z.ZodRawShape>(
+/** A method that sparsifies each change, then sums the changes or elects signs as TIES does. */
+export function sparsifyingMethod<const Name extends string, Shape extends z.ZodRawShape>(
   how: "added" | "elected",
-  { symbol, definition, fields, named = [], example, thin, ...about }: Thinning<Name, Shape>,
-): Method<ThinningSchema<Name, Shape>> {
+  { symbol, definition, fields, named = [], example, sparsify, ...about }: SparsifyingMethod<Name, Shape>,
+): Method<SparsifyingSchema<Name, Shape>> {
   const isAdded = how === "added";
   const schema = z.strictObject({
     method: z.literal(about.name),
@@ -87,7 +84,7 @@ export function thinningMethod<const Name extends string, Shape extends z.ZodRaw
     tensors: (checked, sources, context) => {
       const recipe = checked as unknown as TaskVectorRecipe & { readonly normalize: boolean };
       return mergeTaskVectors(recipe, sources, context, {
-        ...(thin ? { thin: thin(checked as z.output<z.ZodObject<Shape>>, sources, context) } : {}),
+        ...(sparsify ? { sparsify: sparsify(checked as z.output<z.ZodObject<Shape>>, sources, context) } : {}),
         ...(isAdded ? { normalize: recipe.normalize } : { join: (changes) => elect(changes, recipe.normalize) }),
       });
     },
@@ -102,7 +99,7 @@ export function thinningMethod<const Name extends string, Shape extends z.ZodRaw
       return `${about.title} of ${how}${seedIn(checked, " with ")}.`;
     },
   };
-  return method as unknown as Method<ThinningSchema<Name, Shape>>;
+  return method as unknown as Method<SparsifyingSchema<Name, Shape>>;
 }
 
 function seedIn(recipe: object, before: string): string {
@@ -113,16 +110,16 @@ function seedIn(recipe: object, before: string): string {
 export interface Change {
   readonly name: string;
   readonly tensor: OperandTensor;
-  /** Place of the expert among the models. */
+  /** Index of the expert among the models. */
   readonly model: number;
   readonly expert: Operand;
   readonly delta: Value;
 }
 
 export interface TaskVectorMerge {
-  /** Thins a change out; by default it stays whole. */
-  readonly thin?: (change: Change) => Value;
-  /** Puts the changes of a tensor together; by default their weighted sum. */
+  /** Sparsifies a change; by default it is kept whole. */
+  readonly sparsify?: (change: Change) => Value;
+  /** Combines the changes of a tensor; by default their weighted sum. */
   readonly join?: (changes: readonly { readonly weight: Weight; readonly value: Value }[], name: string) => Value;
   /** Divides the weighted sum by the sum of the weights. */
   readonly normalize?: boolean;
@@ -133,12 +130,12 @@ interface TaskVectorRecipe {
   readonly lambda: Parameter;
 }
 
-/** base + lambda * join(thin(theta_i - base)), tensor by tensor. */
+/** base + lambda * join(sparsify(theta_i - base)), tensor by tensor. */
 export function mergeTaskVectors(
   recipe: TaskVectorRecipe,
   { models, base }: Sources,
   context: PlanContext,
-  { thin = ({ delta }) => delta, join, normalize = false }: TaskVectorMerge,
+  { sparsify = ({ delta }) => delta, join, normalize = false }: TaskVectorMerge,
 ): Map<string, OperandTensor> {
   const root = requireBase(base, "this method needs");
   const [lead = root] = models;
@@ -150,7 +147,7 @@ export function mergeTaskVectors(
     if (isEmpty(tensor)) return from;
     const terms = models.map((expert, model) => {
       const delta = deltaOf(name, expert, root);
-      return { weight: weights[model]?.(name) ?? 1, value: thin({ name, tensor, model, expert, delta }) };
+      return { weight: weights[model]?.(name) ?? 1, value: sparsify({ name, tensor, model, expert, delta }) };
     });
     return plus(from, [{ weight: lambda(name), value: add(terms, name) }]);
   });
@@ -159,13 +156,14 @@ export function mergeTaskVectors(
 function weightedSum(terms: readonly { readonly weight: Weight; readonly value: Value }[], normalize: boolean): Value {
   const used = terms.filter(({ weight }) => weight !== 0);
   const total = sumOfWeights(used.map(({ weight }) => weight as number));
-  // Weights that cancel out have no average; their sum is what it is.
+  // Weights that sum to zero have no average, only a sum.
   return normalize && total !== 0 ? { blend: used } : { sum: used.length > 0 ? used : terms };
 }
 
 /**
- * The first line of a plan, such as `DARE of 2 models: density 0.3, lambda 0.5`; a parameter that differs is said to.
- * @param fields parameters of the method to name, with the value that goes without saying
+ * The first line of a plan, such as `DARE of 2 models: density 0.3, lambda 0.5`; a parameter that models override is
+ * marked.
+ * @param fields parameters to include, each with a default that is omitted
  * @param how text after the number of models
  */
 export function headlineOf(
@@ -186,7 +184,7 @@ export function headlineOf(
   return `${title} of ${models}${how}${described.length > 0 ? `: ${described.join(", ")}` : ""}`;
 }
 
-/** A parameter of the i-th model: its own, or that at the top of the recipe, or the fallback. */
+/** A parameter of the i-th model: its own, the recipe's, or the fallback. */
 export function modelParameter(
   recipe: { readonly models: readonly (string | object)[] },
   model: number,

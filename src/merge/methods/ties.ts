@@ -1,4 +1,4 @@
-// TIES: trim small changes, elect a sign per element, average the changes that have it.
+// TIES: trims small changes, elects a sign per element, averages the changes that agree.
 
 import { z } from "zod";
 import { elementCount, RecipeError } from "../../core/index.js";
@@ -42,10 +42,11 @@ export const ties = defineMethod({
   schema,
   example: { method: "ties", models: ["math-expert", "swahili-expert"], base: "base", density: 0.2 },
   tensors: (recipe, sources, context) => {
-    const thin = recipe.trim === "model" ? trimModels(recipe, sources, context) : trimTensors(recipe, sources, context);
-    const tie = recipe.trim === "model" ? majority(recipe, sources, context, thin) : 1;
+    const sparsify =
+      recipe.trim === "model" ? trimModels(recipe, sources, context) : trimTensors(recipe, sources, context);
+    const tie = recipe.trim === "model" ? majority(recipe, sources, context, sparsify) : 1;
     return mergeTaskVectors(recipe, sources, context, {
-      thin,
+      sparsify,
       join: (changes) => elect(changes, recipe.normalize, tie),
     });
   },
@@ -54,7 +55,7 @@ export const ties = defineMethod({
     `TIES of ${models.length} models of ${layers} layers, trimmed per ${trim}, on ${name("base")}.`,
 });
 
-/** Trims by one threshold for all of a model. */
+/** Trims with one threshold per model. */
 function trimModels(recipe: TiesRecipe, { models, base }: Sources, context: PlanContext): (change: Change) => Value {
   const root = requireBase(base, "TIES needs");
   const thresholds = models.map((expert, i) => {
@@ -80,7 +81,7 @@ function trimModels(recipe: TiesRecipe, { models, base }: Sources, context: Plan
   return ({ model, delta }) => trimmed(delta, thresholds[model] ?? 0);
 }
 
-/** Trims by a threshold per tensor. */
+/** Trims with one threshold per tensor. */
 export function trimTensors(
   recipe: { readonly models: readonly (string | object)[] },
   { models }: Sources,
@@ -97,7 +98,7 @@ export function trimTensors(
 
 type Threshold = number | { readonly measured: string };
 
-/** The magnitude that the largest int(share * elements) changes reach; 0 if that is all of them. */
+/** The smallest magnitude among the largest int(share * elements) changes; 0 if all are kept. */
 function thresholdOf(
   id: string,
   label: string,
@@ -115,12 +116,12 @@ function trimmed(delta: Value, low: Threshold): Value {
   return low === 0 ? delta : { op: "trim", of: [delta], low, high: Number.MAX_VALUE };
 }
 
-/** The sign that most elements elect, which settles ties (the authors' code: resolve_zero_signs, "majority"). */
+/** The majority of the elected signs, which breaks ties (the authors' code: resolve_zero_signs, "majority"). */
 function majority(
   recipe: TiesRecipe,
   { models, base }: Sources,
   context: PlanContext,
-  thin: (change: Change) => Value,
+  sparsify: (change: Change) => Value,
 ): { readonly measured: string } | 1 {
   const root = requireBase(base, "TIES needs");
   const [lead] = models;
@@ -129,7 +130,7 @@ function majority(
   const sums = [...lead.tensors].flatMap(([name, tensor]): Value[] => {
     if (!isMeasurable(tensor)) return [];
     const change = (expert: Operand, model: number) =>
-      thin({ name, tensor, model, expert, delta: deltaOf(name, expert, root) });
+      sparsify({ name, tensor, model, expert, delta: deltaOf(name, expert, root) });
     return [{ sum: models.map((expert, i) => ({ weight: weights[i]?.(name) ?? 1, value: change(expert, i) })) }];
   });
   const id = `majority sign of ${models.map(({ label }) => label).join(", ")}`;

@@ -1,4 +1,4 @@
-// Layers or modules that are owned: who owns each is measured, and what it comes to is a weight per expert.
+// Measures which expert owns each layer or module, as weights of the experts.
 
 import { groupBy } from "../../core/index.js";
 import { blockOf } from "../../weights/index.js";
@@ -6,11 +6,11 @@ import type { Weight } from "../expressions/expression.js";
 import type { OwnershipMeasurement } from "../measurements/ownership.js";
 import { isMeasurable, type Operand, type OperandTensor, type PlanContext, tensorOf } from "./operand.js";
 
-/** What has one owner: a layer, or the attention and the feed-forward of each layer separately. */
+/** Unit of ownership: a layer, or its attention and its feed-forward separately. */
 export type OwnedBy = "layer" | "module";
 
 /**
- * Measures who owns what.
+ * Measures owners.
  * @returns the experts' weights in a tensor's layer or module; undefined for tensors in no layer
  */
 export function measureOwners(

@@ -1,4 +1,4 @@
-// From a plan to streaming programs: one that writes the output's files, one that compares them with what they should be.
+// Compiles a plan to streaming programs that write or verify its output.
 
 import type { DType } from "../../core/index.js";
 import type {
@@ -20,7 +20,7 @@ export function copied(step: Step, resolver: Resolver): CheckpointTensor | undef
   return stored?.dtype === step.dtype ? stored : undefined;
 }
 
-/** The program that writes a plan's tensors into files laid out like this. */
+/** The program that writes a plan's tensors into files of this layout. */
 export function compileWrite(
   plan: Plan,
   sources: Sources,

@@ -1,5 +1,4 @@
-// Executes a plan into a folder: measures what must be measured, streams the tensors, writes what goes with them, and
-// makes the folder appear under its name when all of it is on the disk.
+// Executes a plan: measures, streams tensors, writes companion files, renames the finished folder.
 
 import { open, stat, writeFile } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
@@ -46,7 +45,7 @@ export interface ExecuteOptions {
   readonly force?: boolean | undefined;
   /** Threads to use; by default the machine's cores, at most 8. The result does not depend on it. */
   readonly threads?: number | undefined;
-  /** Bound of all buffers together, in bytes; 256 MB by default. */
+  /** Limit for all buffers together, in bytes; 256 MB by default. */
   readonly memory?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
@@ -59,33 +58,33 @@ export interface ExecuteResult {
   readonly files: readonly string[];
   readonly bytesRead: number;
   readonly bytesWritten: number;
-  /** Measured numbers by measurement; of a mask how many rows it marks, and how many there are. */
+  /** Results by measurement; for a mask the number of selected rows and of all rows. */
   readonly measured: Readonly<Record<string, readonly number[]>>;
-  /** Share of the parameters that come from the expert where the rest went back to its base; of other methods null. */
+  /** For revert: share of the parameters that stay the expert's. Null for other methods. */
   readonly changedShare: number | null;
-  /** Bytes of tensors that an earlier, stopped run had written already. */
+  /** Whether an interrupted run was resumed. */
   readonly resumed: boolean;
-  /** Whether nothing was done because the folder was complete already. */
+  /** Whether nothing was done because the folder was already complete. */
   readonly alreadyComplete: boolean;
-  /** What a person should know of the result, such as values that exceeded float16. */
+  /** Warnings about the result, such as values that exceeded float16. */
   readonly warnings: readonly string[];
 }
 
 /**
  * Executes a plan into `out`.
  *
- * Memory is bounded by `memory`, whatever the size of the models. A run stopped by its signal, an error of the disk or
- * a kill leaves `OUT.partial`, from which `resume` reaches the same bytes.
+ * `memory` limits memory use for models of any size. A run stopped by its signal, a disk error or a kill leaves
+ * `OUT.partial`, which `resume` completes to the same bytes.
  * @throws OutputError if the output cannot be written there, or the disk fills up
  * @throws CancelledError if the signal fires
- * @throws LayergraftError if a source changes meanwhile, or a resumed run is not the one that was stopped
+ * @throws LayergraftError if a source changes during the run, or the run to resume had another plan
  */
 export async function executePlan(opened: OpenedPlan, options: ExecuteOptions): Promise<ExecuteResult> {
   return new Execution(opened, options).run();
 }
 
 /**
- * Checks, without writing anything, that a plan's output could be written: the folder, what is there, free space.
+ * Checks that a plan's output can be written: folder, existing content, free space. Writes nothing.
  * @throws OutputError if not
  */
 export async function checkOutput(opened: OpenedPlan, options: ExecuteOptions): Promise<void> {
@@ -112,7 +111,7 @@ class Execution {
       ...(recipe.shard_size === undefined ? {} : { shardBytes: recipe.shard_size }),
       metadata: lead?.files[0]?.metadata ?? {},
     });
-    // The path of a source counts: another model of its family has the same headers.
+    // Includes source paths, as models of one family have the same headers.
     const places = sources.map(({ id, folder, adapter, digest }) => [
       id,
       ...[folder, adapter].map((path) => path && relative(this.#folder.path, path)),
@@ -125,7 +124,7 @@ class Execution {
     const { earlier, isComplete } = await this.check();
     if (isComplete) return this.#result([], 0, 0, new Map(), false, true);
 
-    // As they were when their headers were read: a plan may be older than the files it is executed on.
+    // Times at which headers were read: files may have changed since planning.
     const inputs = this.#plannedTimes();
     await this.#checkInputs(inputs);
     await this.#folder.open({ resume: earlier !== undefined });
@@ -142,7 +141,7 @@ class Execution {
       const warnings = [...overflowWarnings(program, outcome), ...(await this.#finish(measured))];
       return this.#result(warnings, outcome.bytesRead, outcome.bytesWritten, measured, earlier !== undefined, false);
     } catch (error) {
-      // What was read of a file that changed is of no use, not even if the file changes back.
+      // Data read from a changed file is useless, even if the file changes back.
       const isUseless = error instanceof LayergraftError && error.code === "changed";
       throw this.#explain(error, await this.#folder.abandon(isUseless));
     }
@@ -194,10 +193,10 @@ class Execution {
     return state;
   }
 
-  /** Whether the output is there already, whole, and made by this very plan. */
+  /** Whether the output already exists, complete and made by this plan. */
   async #isComplete(): Promise<boolean> {
     if ((await this.#folder.planDigest()) !== this.#digest) return false;
-    // Sources that are newer may hold other values under the same headers.
+    // Newer sources may have other values under the same headers.
     const { mtimeMs } = await stat(join(this.#folder.path, PROVENANCE_FILE));
     return Object.values(this.#plannedTimes()).every((modified) => modified <= mtimeMs);
   }
@@ -208,7 +207,7 @@ class Execution {
     return Object.fromEntries(files.map(({ path, modified }) => [path, modified]));
   }
 
-  /** @throws LayergraftError if an input file is not the one it was */
+  /** @throws LayergraftError if an input file changed */
   async #checkInputs(then: Readonly<Record<string, number>>): Promise<void> {
     const changed: string[] = [];
     for (const path of Object.keys(this.#plannedTimes())) {
@@ -223,7 +222,7 @@ class Execution {
     );
   }
 
-  /** The caller's bounds of a pass. */
+  /** The caller's limits for a pass. */
   get #bounds(): Omit<RunOptions, "phase"> {
     const { threads, memory, signal, onProgress } = this.#options;
     return { threads, memory, signal, onProgress };
@@ -250,7 +249,7 @@ class Execution {
         ...this.#bounds,
         phase: "reading and writing",
         done: unpackBits(state.done, pieces),
-        // Data first, then the note that it is there: the note must never be ahead, not even after a power cut.
+        // Data before journal: the journal must never be ahead, even after a power cut.
         onCheckpoint: async (done) => {
           for (const handle of handles) await handle.datasync();
           await this.#folder.saveState({ ...state, done: packBits(done) });
@@ -298,7 +297,7 @@ class Execution {
     return { out, files, bytesRead, bytesWritten, measured, changedShare: share, resumed, alreadyComplete, warnings };
   }
 
-  /** The error with what is left on the disk and how to resume. */
+  /** Adds to an error what is on disk and how to resume. */
   #explain(error: unknown, isResumable: boolean): unknown {
     const { partial } = this.#folder;
     const left = isResumable
@@ -313,7 +312,7 @@ class Execution {
   }
 }
 
-/** Finite values that float16 cannot hold have become infinite; a person must know, as the model may be broken. */
+/** Warns about finite values that became infinite in float16; the model may be broken. */
 function overflowWarnings(program: Program, outcome: RunResult): string[] {
   const results = resultsByJob(outcome, program.jobs.length);
   const overflowed: string[] = [];

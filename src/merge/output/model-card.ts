@@ -1,4 +1,4 @@
-// The model card of an output: front matter that the hub reads, and the recipe for people.
+// The model card of an output: front matter for the hub, and the recipe.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { type Plan, PROVENANCE_FILE } from "../plan/plan.js";
 import { type MergeRecipe, mapSources, methodOf } from "../plan/recipe.js";
 
 export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpoint>, title: string): Promise<string> {
-  // An adapter is a model of its own on the hub, so it is named beside its base.
+  // On the hub an adapter is its own model, so it is listed beside its base.
   const entering = new Set(plan.steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
   const opened = plan.sources.flatMap(({ id }) => (entering.has(id) ? (sources.get(id) ?? []) : []));
   const names = [
@@ -46,14 +46,14 @@ ${recipe}
 `;
 }
 
-/** Text from names of folders, as Markdown shows it. */
+/** Escapes folder names for Markdown. */
 function escapeMarkdown(text: string): string {
   return visible(text)
     .replace(/\s*\n\s*/g, " ")
     .replace(/[\\`*_[\]<>|#~]/g, "\\$&");
 }
 
-/** A reference whose arXiv numbers are links. */
+/** Links the arXiv numbers in a reference. */
 function withLinks(reference: string): string {
   return reference.replace(/arXiv (\d+\.\d+)/g, "[arXiv $1](https://arxiv.org/abs/$1)");
 }
@@ -63,7 +63,7 @@ function describeMethod({ recipe, layers, sources }: Plan): string {
   return methodOf(recipe).describe(recipe, name, layers);
 }
 
-/** The recipe with names in place of local paths, which would mean nothing to others. */
+/** The recipe with model names in place of local paths. */
 function publicRecipe({ recipe, sources, tokenizerFrom }: Plan): unknown {
   const named = (inner: MergeRecipe, prefix: string): MergeRecipe =>
     mapSources(inner, (source, label) => {

@@ -1,4 +1,4 @@
-// The output folder of a merge: where it may be written, what it may replace, and the journal from which it resumes.
+// The output folder of a merge: checks before writing, and the journal for resuming.
 
 import { open, readdir, realpath, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
@@ -16,39 +16,39 @@ import type { ShardLayout } from "../../weights/index.js";
 import { type PackedMeasured, packedMeasured } from "../expressions/measured.js";
 import { PROVENANCE_FILE } from "../plan/plan.js";
 
-/** A plan of 70,000 tensors, as a mixture of experts may have, with an operation for each, takes some 300 MB. */
+/** A plan of 70,000 tensors (a mixture of experts) with an operation each takes about 300 MB. */
 export const MOST_PROVENANCE_BYTES = 500_000_000;
 
-/** What a stopped run leaves for the next. */
+/** State of an interrupted run. */
 export interface RunState {
-  /** Digest of what is being written; a run with another one cannot resume from here. */
+  /** Digest of the output; only a run with the same digest can resume. */
   readonly plan: string;
   /** Modification times of the input files. */
   readonly inputs: Readonly<Record<string, number>>;
   /** Measured values by measurement id. */
   readonly measured: PackedMeasured;
-  /** Pieces of the program that are on the disk, one bit each, base64; empty before the first. */
+  /** Finished pieces of the program, one bit each, base64; empty before the first. */
   readonly done: string;
 }
 
 const STATE_FILE = ".layergraft-run.json";
 
-/** The output folder of a merge: a run folder that knows what a merge may replace and what it can resume from. */
+/** A run folder that knows what a merge may replace and what it can resume from. */
 export class OutputFolder extends RunFolder {
-  /** Digest of the plan that made a folder, if it is a whole output of layergraft. */
+  /** Digest of the plan that made a folder, if it is a complete output of layergraft. */
   async planDigest(folder = this.path): Promise<unknown> {
     const json = await readJsonObject(join(folder, PROVENANCE_FILE), MOST_PROVENANCE_BYTES).catch(() => undefined);
     return json?.planDigest;
   }
 
   /**
-   * Whether an earlier run has left something to resume or to discard.
-   * @throws OutputError if what is there was not made by layergraft, and must not be touched
+   * Whether there is an interrupted run to resume or discard.
+   * @throws OutputError if the partial folder was not made by layergraft
    */
   async hasPartial(planDigest: string): Promise<boolean> {
     if (!(await exists(this.partial, { link: true }))) return false;
     const names = await readdir(this.partial).catch(() => undefined);
-    // A run that was killed just before it gave the folder its name has removed its own files from it already.
+    // A run killed just before the final rename has already removed its own files.
     const isOurs =
       names &&
       (names.length === 0 ||
@@ -80,7 +80,7 @@ export class OutputFolder extends RunFolder {
         file: this.path,
       });
     }
-    // The folder that is filled will be the output, and --force would empty it.
+    // The partial folder becomes the output, and --force would empty it.
     for (const output of [this.path, this.partial]) {
       const target = join(await realpath(parent), basename(output));
       for (const input of inputs) {
@@ -111,7 +111,7 @@ export class OutputFolder extends RunFolder {
     throw new OutputError(`${this.path} ${what}`, { file: this.path });
   }
 
-  /** What an earlier run has left, if anything that can be read. */
+  /** State of an interrupted run, if readable. */
   async state(): Promise<RunState | undefined> {
     const file = join(this.partial, STATE_FILE);
     if (!(await exists(file))) return undefined;
@@ -122,7 +122,7 @@ export class OutputFolder extends RunFolder {
   }
 
   /**
-   * Leaves what was written to a later run, or removes the folder if nothing worth keeping was.
+   * Keeps a partial output for a later run, or removes it if nothing in it is worth keeping.
    * @returns whether there is something to resume
    */
   async abandon(isUseless = false): Promise<boolean> {
@@ -139,8 +139,8 @@ export class OutputFolder extends RunFolder {
   }
 
   /**
-   * Refuses a run that the disk has no room for.
-   * @param bytes what the output needs in all; what is there of it already counts
+   * Checks that the disk has enough free space.
+   * @param bytes size of the output, including what is already written
    */
   async checkSpace(bytes: number): Promise<void> {
     const { bavail, bsize } = await statfs(dirname(this.path));
@@ -155,8 +155,8 @@ export class OutputFolder extends RunFolder {
   }
 
   /**
-   * Creates a weight file at its full size, its header written, or leaves one that is there as it is.
-   * @returns its path, and whether it was there at its full size; else nothing in it has been done
+   * Creates a weight file at its full size with its header, or keeps an existing one.
+   * @returns its path, and whether it already existed at full size; otherwise none of its pieces are done
    */
   async prepareShard(shard: ShardLayout): Promise<{ path: string; wasThere: boolean }> {
     const path = join(this.partial, shard.name);
@@ -175,7 +175,7 @@ export class OutputFolder extends RunFolder {
 async function allocatedBytes(folder: string): Promise<number> {
   let sum = 0;
   for (const name of await readdir(folder)) {
-    // Another run may be writing here; that is refused later, in better words.
+    // Another run may be writing here; the lock reports that later.
     sum += await stat(join(folder, name)).then(
       ({ blocks }) => blocks * 512,
       () => 0,

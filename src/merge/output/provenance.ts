@@ -1,4 +1,4 @@
-// layergraft.json: how an output was made, from which it can be verified.
+// Writes and reads layergraft.json, the record of how an output was made.
 
 import { join, relative, resolve } from "node:path";
 import { z } from "zod";
@@ -11,7 +11,7 @@ import { valueSchema } from "../expressions/value-schema.js";
 import { PLAN_FORMAT, type Plan, PROVENANCE_FILE } from "../plan/plan.js";
 import { MOST_PROVENANCE_BYTES } from "./output-folder.js";
 
-/** Characters from which the file is written without indentation: nobody reads it through any more. */
+/** Characters above which the file is written without indentation. */
 const LARGE = 5_000_000;
 /** The content of layergraft.json: the plan, with paths relative to the output, and the values measured for it. */
 export function provenanceOf(
@@ -27,7 +27,7 @@ export function provenanceOf(
     folder: path(source),
     ...(adapter === undefined ? {} : { adapter: path(adapter) }),
   }));
-  // What measurements were made of follows from the recipe; their values are enough.
+  // Inputs of measurements follow from the recipe; only results are stored.
   const measurements = plan.measurements.map(({ id, kind, label }) => {
     return { id, kind, label, result: packResult(measured.get(id) ?? []) };
   });
@@ -75,18 +75,18 @@ const provenanceSchema = z.object({
   companions: recordOf(z.string()),
 });
 
-/** The plan that a folder was made by, its sources' paths made absolute again, and the values measured for it. */
+/** The plan of a folder, with absolute source paths, and its measured values. */
 export interface Provenance {
   readonly plan: Plan;
   readonly measured: Measured;
-  /** SHA-256 of the files beside the weights, as they were written, by name. */
+  /** SHA-256 of the other files as written, by name. */
   readonly companions: ReadonlyMap<string, string>;
 }
 
 /**
  * Reads the provenance of a folder that layergraft made.
- * @param moved where sources are that are no longer where they were, by id: FOLDER, or FOLDER+ADAPTER
- * @throws LayergraftError if there is none, or it cannot be understood
+ * @param moved new places of moved sources by id: FOLDER, or FOLDER+ADAPTER
+ * @throws LayergraftError if it is missing or invalid
  */
 export async function readProvenance(
   folder: string,
@@ -140,7 +140,7 @@ function parse(json: Readonly<Record<string, unknown>>, file: string): z.output<
     if (value) return value;
     throw invalid(problems.slice(0, 3).map(formatProblem).join("; "));
   } catch (error) {
-    // The stack is exhausted.
+    // Deep nesting exhausts the stack.
     throw error instanceof RangeError ? invalid("it nests too deep") : error;
   }
 }

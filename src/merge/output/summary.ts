@@ -1,4 +1,4 @@
-// What a plan comes to, as numbers: tensors copied and computed, bytes to read and write, and who owns each layer.
+// Summarizes a plan: tensors copied and computed, bytes to read and write, and the source of each layer.
 import { DTYPE_BITS, elementCount, groupBy } from "../../core/index.js";
 import { countBytes, type Job } from "../../weights/index.js";
 import { flatten, hasOperation, isLeaf, type Measured, type Value } from "../expressions/expression.js";
@@ -13,12 +13,9 @@ import { copied } from "./compile.js";
 export interface Ownership {
   /** Layer number; null for the tensors outside the layers. */
   readonly layer: number | null;
-  /**
-   * The distinct origins of its tensors. One: all of it is that source's, or an average of those. Several: its tensors
-   * come from different sources.
-   */
+  /** The distinct origins of its tensors. One origin: all tensors are that source's, or an average of those sources. */
   readonly origins: readonly (readonly string[])[];
-  /** Whether what comes from several sources is put together by more than an average. */
+  /** Whether several sources are combined by more than an average. */
   readonly combined?: boolean;
 }
 
@@ -35,11 +32,11 @@ export interface PlanSummary {
   readonly bytesToMeasure: number;
   /** Bytes of the output's tensors. */
   readonly bytesToWrite: number;
-  /** One entry per layer, from the input, and last the one of the tensors outside. */
+  /** One entry per layer from the input, then one for the tensors outside. */
   readonly ownership: readonly Ownership[];
 }
 
-/** Sums a plan up; reads nothing. */
+/** Summarizes a plan. Reads no files. */
 export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
   const assumed = placeholders(plan.measurements);
   const resolver = new Resolver(sources, assumed);
@@ -68,8 +65,8 @@ export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
 }
 
 /**
- * What people call the recipe's sources, by id: models of a list by their names, with the first id of the model where
- * others have the same name; all others by their ids, such as `task`.
+ * Displayed names of sources, by id: listed models by name, with their first id if names collide; others by id, such as
+ * `task`.
  */
 export function sourceLabels({ recipe, sources }: Plan): ReadonlyMap<string, string> {
   const pathOf = ({ folder, adapter }: PlanSource) => `${folder}+${adapter ?? ""}`;
@@ -85,7 +82,7 @@ export function sourceLabels({ recipe, sources }: Plan): ReadonlyMap<string, str
   return new Map(labels);
 }
 
-/** Where layers come from once it is measured who owns them. */
+/** Source of each layer, once owners are measured. */
 export function measuredOwnership(plan: Plan, measured: Measured): Ownership[] {
   const steps = plan.steps.map((step) => {
     if (hasOperation(step.value)) return step;
@@ -113,7 +110,7 @@ function ownershipOf(plan: Plan): Ownership[] {
   });
 }
 
-/** Whether a value is a tensor or an average, and not an operation or a choice that is yet to be measured. */
+/** Whether a value is a tensor or an average, without operations or measured choices. */
 function isAverage(value: Value): boolean {
   if (isLeaf(value)) return true;
   if (!("blend" in value)) return false;
@@ -126,10 +123,7 @@ function compare(a = "", b = ""): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/**
- * Share of the parameters that are the expert's in a plan that gives part of it back to its base. Null for other methods,
- * and where rows have yet to be measured.
- */
+/** Share of the parameters that stay the expert's in a revert. Null for other methods, and before rows are measured. */
 export function changedShare({ recipe, steps }: Plan, measured: Measured): number | null {
   if (recipe.method !== "revert") return null;
   let [kept, all] = [0, 0];

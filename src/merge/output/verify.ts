@@ -20,7 +20,7 @@ import { readProvenance } from "./provenance.js";
 /** How one tensor of an output deviates from its plan. */
 export interface Deviation {
   readonly tensor: string;
-  /** In words. */
+  /** Description. */
   readonly what: string;
   /** Elements that differ, where dtype and shape are as planned. */
   readonly differing?: number;
@@ -34,12 +34,12 @@ export interface Verification {
   readonly bytesRead: number;
   /** Empty if the output is bit-identical to its plan. */
   readonly deviations: readonly Deviation[];
-  /** Other files (configuration, tokenizer, model card) that are not as they were written, each with what became of it. */
+  /** Other files (configuration, tokenizer, model card) that changed, each with how. */
   readonly files: readonly { readonly file: string; readonly what: "changed" | "missing" }[];
 }
 
 export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint"> {
-  /** New folders of sources that were moved since, by their id in layergraft.json. */
+  /** New folders of moved sources, by their id in layergraft.json. */
   readonly moved?: ReadonlyMap<string, string> | undefined;
 }
 
@@ -58,7 +58,7 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
       error,
     );
   });
-  requireSound(plan, sources, measured, folder);
+  requireComputable(plan, sources, measured, folder);
   const written = new Map<string, WrittenTensor & { shape: readonly number[] }>();
   for (const file of await openShards(folder)) {
     for (const tensor of file.tensors) written.set(tensor.name, { ...tensor, file });
@@ -92,7 +92,7 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
 }
 
 /** @throws LayergraftError if a step cannot be computed from the sources, which happens only in an edited file */
-function requireSound(plan: Plan, sources: Sources, measured: Measured, folder: string): void {
+function requireComputable(plan: Plan, sources: Sources, measured: Measured, folder: string): void {
   const broken = plan.steps.find(({ value, dtype, shape }) => {
     const stored = leavesOf(value).map(({ source, tensor }) => sources.get(source)?.tensors.get(tensor));
     if (stored.length === 0 || stored.some((tensor) => !tensor || !sameShape(tensor.shape, shape))) return true;
@@ -109,7 +109,7 @@ function requireSound(plan: Plan, sources: Sources, measured: Measured, folder: 
   );
 }
 
-/** Whether a value's weights have a sum to divide by, its numbers were measured, and its masks are as long as its rows. */
+/** Whether a value can be computed: nonzero weight sums, measured numbers, masks of the right length. */
 function isDefined(value: Value, sources: Sources, measured: Measured): boolean {
   let evaluation: Evaluation;
   try {

@@ -1,4 +1,4 @@
-// The configuration of an output, where it is not a copy of a source's.
+// Rewritten configurations of outputs.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

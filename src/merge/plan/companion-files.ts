@@ -1,4 +1,4 @@
-// The small files that make a folder of weights a model: configuration, tokenizer, templates, licences.
+// Copies and writes the files beside the weights: configuration, tokenizer, templates, licences.
 
 import { copyFile, lstat, readdir, readFile, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
@@ -6,7 +6,7 @@ import { digestOf, exists, isFile, readJsonObject, rewriteJson, type TorchDTypeN
 import type { AddedToken, Checkpoint } from "../../weights/index.js";
 import { type Plan, PROVENANCE_FILE } from "./plan.js";
 
-/** What makes a tokenizer, as transformers, sentencepiece and Mistral name it. */
+/** Tokenizer files of transformers, sentencepiece and Mistral. */
 const TOKENIZER_FILES = [
   "tokenizer.json",
   "tokenizer_config.json",
@@ -20,7 +20,7 @@ const TOKENIZER_FILES = [
   "tekken.json",
 ];
 
-/** What goes with it: templates, defaults of generation, processors of a multimodal model. */
+/** Templates, generation defaults, processors of multimodal models. */
 const PROMPTING_FILES = [
   "chat_template.jinja",
   "chat_template.json",
@@ -30,12 +30,12 @@ const PROMPTING_FILES = [
   "video_preprocessor_config.json",
 ];
 
-/** Files of the lead checkpoint that the result inherits whatever its tokenizer: terms of use, and code it names. */
+/** Files always copied from the lead checkpoint: terms of use, and custom code. */
 const INHERITED = /^(LICENSE|LICENCE|NOTICE|USE_POLICY)(\.(md|txt))?$/i;
 
 /**
  * Copies and writes the companions of a plan's output into a folder.
- * @returns what a person should know, such as that there was no tokenizer to copy
+ * @returns warnings, such as a missing tokenizer
  */
 export async function writeCompanions(
   plan: Plan,
@@ -46,13 +46,13 @@ export async function writeCompanions(
   const tokenizer = sources.get(plan.tokenizerFrom) as Checkpoint;
   await writeConfig(lead, plan, join(folder, basename(lead.config.file)));
   const copied = new Set<string>();
-  // PEFT saves the tokenizer that was trained with beside the adapter; it then goes before the base's.
+  // PEFT saves the tokenizer used in training beside the adapter; it overrides the base's.
   for (const home of [tokenizer.folder, ...(tokenizer.adapter ? [tokenizer.adapter.path] : [])]) {
     const isWanted = (name: string) => TOKENIZER_FILES.includes(name) || PROMPTING_FILES.includes(name);
     for (const name of await copyFiles(home, folder, isWanted)) copied.add(name);
   }
   if (plan.vocabulary && plan.vocabulary.added.length > 0) await addTokens(folder, plan.vocabulary.added);
-  // A model with code of its own (`auto_map`) cannot be opened without it. It is copied as text and never run here.
+  // A model with custom code (`auto_map`) cannot be opened without it. The code is copied and never run.
   const hasCode = "auto_map" in lead.config.json;
   await copyFiles(lead.folder, folder, (name) => INHERITED.test(name) || (hasCode && name.endsWith(".py")));
   if (TOKENIZER_FILES.some((name) => copied.has(name))) return [];
@@ -61,7 +61,7 @@ export async function writeCompanions(
   ];
 }
 
-/** What is wrong with a checkpoint's tokenizer files, for the plan's notes. */
+/** Problems with a checkpoint's tokenizer files, as notes of the plan. */
 export async function tokenizerNotes({ folder, name }: Pick<Checkpoint, "folder" | "name">): Promise<string[]> {
   const notes: string[] = [];
   for (const file of await readdir(folder)) {
@@ -91,7 +91,7 @@ async function leadsElsewhere(folder: string, name: string): Promise<boolean> {
   return !homes.some((allowed) => target.startsWith(join(allowed, sep)));
 }
 
-/** Copies the files of a folder whose names are wanted, and names them. */
+/** Copies the selected files of a folder and returns their names. */
 async function copyFiles(from: string, to: string, isWanted: (name: string) => boolean): Promise<string[]> {
   const wanted = (await readdir(from)).filter(isWanted);
   const copied: string[] = [];
@@ -103,7 +103,7 @@ async function copyFiles(from: string, to: string, isWanted: (name: string) => b
   return copied;
 }
 
-/** The lead's configuration: as it is, byte for byte, where nothing in it changes. */
+/** Writes the lead's configuration, byte for byte if nothing changes. */
 async function writeConfig({ config }: Checkpoint, plan: Plan, path: string): Promise<void> {
   if (outputConfig(plan, config) === config.json) return copyFile(config.file, path);
   await rewriteJson(config.file, path, (json) => outputConfig(plan, { ...config, json }));
@@ -120,10 +120,10 @@ export function outputConfig(
   return recipe.dtype === "keep" ? json : withDType(json, recipe.dtype);
 }
 
-/** Fields that count layers, as families call them. */
+/** Names of the layer count in different families. */
 const LAYER_COUNTS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 
-/** A configuration for other layers: their count, and every list that has an entry per layer. */
+/** Adapts the layer count and every per-layer list of a configuration. */
 function withLayers(
   json: Readonly<Record<string, unknown>>,
   layers: number,
@@ -140,7 +140,7 @@ function withLayers(
   );
 }
 
-/** Where a multimodal configuration holds that of its decoder. */
+/** Whether a field of a multimodal configuration is its decoder's configuration. */
 function isTextTower(key: string, value: unknown): boolean {
   return (key === "text_config" || key === "llm_config") && typeof value === "object" && value !== null;
 }
@@ -154,7 +154,7 @@ function withVocabulary(json: Readonly<Record<string, unknown>>, rows: number): 
   );
 }
 
-/** Adds tokens to the tokenizer files of a folder, in the rows that the weights have for them. */
+/** Adds tokens to the tokenizer files of a folder, at their rows in the weights. */
 async function addTokens(folder: string, added: readonly AddedToken[]): Promise<void> {
   const edit = async (name: string, change: (json: Record<string, unknown>) => Record<string, unknown>) => {
     const path = join(folder, name);
@@ -184,7 +184,7 @@ function withDType(json: Readonly<Record<string, unknown>>, dtype: TorchDTypeNam
   return Object.fromEntries(named || !("model_type" in json) ? changed : [...changed, ["torch_dtype", dtype]]);
 }
 
-/** The model card is for people to go on writing. */
+/** Users may edit the model card. */
 const UNCHECKED = [PROVENANCE_FILE, "README.md"];
 
 /** SHA-256 of every file of an output but its weights, its journal, layergraft.json itself and the model card, by name. */
@@ -195,7 +195,7 @@ export async function digestCompanions(folder: string, weights: readonly string[
   return digestFiles(folder, names.sort());
 }
 
-/** SHA-256 of files by name; those that are not there, or lead out of the folder, are left out. */
+/** SHA-256 of files by name; missing files and links out of the folder are left out. */
 export async function digestFiles(folder: string, names: readonly string[]): Promise<Record<string, string>> {
   const digests = new Map<string, string>();
   for (const name of names) {

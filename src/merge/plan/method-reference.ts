@@ -1,5 +1,4 @@
-// The fields of recipes as data: for `layergraft methods`, for docs/recipes.md, and as JSON Schema for editors. All of it
-// comes from the methods' own schemas.
+// Recipe fields as data for `layergraft methods`, docs/recipes.md and the JSON Schema, from the methods' schemas.
 import { z } from "zod";
 import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
 import { METHODS } from "../methods/index.js";
@@ -18,7 +17,7 @@ export interface MethodReference {
   readonly example: object;
 }
 
-/** All methods, in the order in which they are listed. */
+/** All methods, in display order. */
 export function methodReferences(): MethodReference[] {
   return METHODS.map(({ name, title, summary, formula, reference, schema, example }) => {
     const all = schemaFields(schema);

@@ -1,5 +1,4 @@
-// Opens the sources of recipes and makes operands of them: checkpoints as they are, recipes by their methods, the nested
-// ones first. Collects on the way what the methods ask to be measured, and what a person should know.
+// Opens the sources of recipes and builds operands from them. Collects measurements and notes on the way.
 
 import { groupBy, RecipeError } from "../../core/index.js";
 import {
@@ -18,7 +17,7 @@ import { type Operand, type OperandTensor, type PlanContext, requireSameShape } 
 import { isListField, type MergeRecipe, methodOf, sourcesOf } from "./recipe.js";
 import { pathOf } from "./relatedness.js";
 
-/** A recipe that was checked. */
+/** A checked recipe. */
 type AnyRecipe = MergeRecipe | NestedRecipe;
 
 /** The place of a source in the recipe. */
@@ -42,7 +41,7 @@ export class OperandBuilder implements PlanContext {
   readonly measurements = new Map<string, Measurement>();
   readonly notes: string[] = [];
   readonly folder: string;
-  /** Opened checkpoints by folder and name, so that slices of one model open it once. */
+  /** Opened checkpoints by folder and name; slices of one model open it once. */
   readonly #opened = new Map<string, Checkpoint>();
   readonly #places = new Map<string, Place>();
 
@@ -98,30 +97,30 @@ export class OperandBuilder implements PlanContext {
     }
   }
 
-  /** Whether a source only serves as a base: changes are measured from it, and it is not merged itself. */
+  /** Whether a source is only a base for changes and not merged itself. */
   isBase(label: string): boolean {
     return this.#places.get(label)?.isBase === true;
   }
 
-  /** Groups of sources of one recipe that are the same model, by label. Slices often are, so they do not count. */
+  /** Groups of labels in one recipe that are the same model. Slices do not count. */
   duplicates(): string[][] {
     const models = [...this.sources].filter(([label]) => this.#places.get(label)?.field !== "slices");
     const groups = groupBy(models, ([label, source]) => `${this.#places.get(label)?.recipe} ${pathOf(source)}`);
     return [...groups.values()].flatMap((group) => (group.length > 1 ? [group.map(([label]) => label)] : []));
   }
 
-  /** The operand that a recipe makes. */
+  /** Builds the operand of a recipe. */
   merge(recipe: AnyRecipe, prefix: string): Operand {
     const direct = sourcesOf(recipe);
     const operands = new Map(direct.map(([name, source]) => [name, this.operand(source, `${prefix}${name}`)] as const));
     const [lead] = operands.values();
     if (!lead) throw new Error("a recipe needs at least one source");
     const method = methodOf(recipe);
-    // Slices are put one after the other; all other sources are combined layer by layer.
+    // Slices are stacked; all other sources are combined layer by layer.
     if (!("slices" in recipe)) requireSameShape([...operands.values()]);
     const get = (field: string): Operand => operands.get(field) as Operand;
     const models = direct.flatMap(([name, , [field]]) => (isListField(field) ? [get(name)] : []));
-    const made = within(prefix, () => method.tensors(recipe, { get, models, base: operands.get("base") }, this));
+    const made = withPath(prefix, () => method.tensors(recipe, { get, models, base: operands.get("base") }, this));
     const { tensors, layerOrder } = made instanceof Map ? { tensors: made, layerOrder: lead.layerOrder } : made;
     const layers = layerOrder?.length ?? lead.layers;
     if (layers > MOST_LAYERS)
@@ -156,10 +155,10 @@ export class OperandBuilder implements PlanContext {
 const MOST_LAYERS = 10_000;
 const MOST_LEAVES = 10_000;
 
-/** Leaves by value: what several values share is counted once. */
+/** Leaf counts by value, to count shared values only once. */
 const COUNTED = new WeakMap<object, number>();
 
-/** How many tensors a value is made of, repeated ones repeated. */
+/** Number of leaves of a value, duplicates included. */
 function countLeaves(value: Value): number {
   const known = COUNTED.get(value);
   if (known !== undefined) return known;
@@ -168,13 +167,13 @@ function countLeaves(value: Value): number {
   return count;
 }
 
-/** Runs `make`; a problem of a nested recipe is reported with the path to it. */
-function within<T>(prefix: string, make: () => T): T {
+/** Runs `make` and adds the path of a nested recipe to its errors. */
+function withPath<T>(prefix: string, make: () => T): T {
   try {
     return make();
   } catch (error) {
-    const isTold = error instanceof RecipeError && error.where.field?.startsWith(prefix) === true;
-    if (!(error instanceof RecipeError) || isTold) throw error;
+    const hasPath = error instanceof RecipeError && error.where.field?.startsWith(prefix) === true;
+    if (!(error instanceof RecipeError) || hasPath) throw error;
     const path = prefix.replace(/\.$/, "");
     const field = error.where.field === undefined ? path : `${prefix}${error.where.field}`;
     throw RecipeError.at({ ...error.where, field }, `${path}: ${error.message}`);

@@ -1,5 +1,4 @@
-// The plan: a merge as a value. One step per output tensor: a copy, an average, or what a method composes of operations.
-// Made from recipes and headers alone; can be printed, counted, saved as JSON, executed, verified.
+// The plan of a merge as plain data, with one step per output tensor.
 
 import type { DType, Shape } from "../../core/index.js";
 import type { AddedToken, Part } from "../../weights/index.js";
@@ -21,7 +20,7 @@ export interface PlanSource {
   readonly folder: string;
   /** Absolute path of the adapter's folder. */
   readonly adapter?: string;
-  /** For people. */
+  /** Displayed name. */
   readonly name: string;
   /** See `Checkpoint.digest`: changes when the files' layout does. */
   readonly digest: string;
@@ -36,28 +35,28 @@ export interface Step {
   readonly shape: Shape;
   readonly layer: number | null;
   readonly part: Part;
-  /** Which of the recipe's own sources it comes from: one name for a copy, several for an average. */
+  /** Sources of the recipe it comes from: one for a copy, several for an average. */
   readonly origin: readonly string[];
   readonly value: Value;
 }
 
-/** A merge as plain data: what it reads and what each output tensor is made of. */
+/** A merge as plain data: its inputs and the value of each output tensor. */
 export interface Plan {
   readonly format: typeof PLAN_FORMAT;
   /** The recipe with every default filled in. */
   readonly recipe: Recipe;
   /** Number of transformer layers. */
   readonly layers: number;
-  /** Which layer of the sources is at each place, where layers were repeated or left out. */
+  /** Source layer at each position, if layers were repeated or left out. */
   readonly layerOrder?: readonly number[];
-  /** Family of the models, for people. */
+  /** Family of the models. */
   readonly architecture: string;
   readonly sources: readonly PlanSource[];
-  /** What must be read from the weights before the steps can be executed. */
+  /** Measurements needed before the steps can be executed. */
   readonly measurements: readonly Measurement[];
   /** In the order of the output's files. */
   readonly steps: readonly Step[];
-  /** The vocabulary that all sources were brought to, where they differ. */
+  /** The common vocabulary, if the sources' vocabularies differ. */
   readonly vocabulary?: {
     readonly rows: number;
     /** Changes when a token moves. */
@@ -65,12 +64,12 @@ export interface Plan {
     /** Tokens to add to the tokenizer. */
     readonly added: readonly AddedToken[];
   };
-  /** Source whose config.json the output has. */
+  /** Source of the output's config.json. */
   readonly configFrom: string;
-  /** Source whose tokenizer, template and generation configuration the output has. */
+  /** Source of the output's tokenizer, template and generation configuration. */
   readonly tokenizerFrom: string;
-  /** What a person should know before it is executed. */
+  /** Notes to read before executing. */
   readonly notes: readonly string[];
-  /** Why sources look unrelated, where they do; executing the plan then needs `force`. */
+  /** Why sources look unrelated; if set, executing the plan needs `force`. */
   readonly unrelated?: readonly string[];
 }

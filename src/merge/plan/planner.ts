@@ -1,5 +1,4 @@
-// From a recipe to a plan: opens the sources, checks that they fit together, lets the methods say what each tensor is
-// made of, nested recipes first. Reads headers and configurations, and of the weights a sample.
+// Turns a recipe into a plan. Reads headers, configurations and a sample of the weights.
 
 import { basename, resolve } from "node:path";
 import {
@@ -22,16 +21,16 @@ import { mapSources, methodOf, type Recipe, type RecipeInput } from "./recipe.js
 import { checkRecipe } from "./recipe-file.js";
 import { compareWeights } from "./relatedness.js";
 
-/** A plan together with the opened checkpoints that it names. */
+/** A plan with its opened checkpoints. */
 export interface OpenedPlan {
   readonly plan: Plan;
   readonly sources: ReadonlyMap<string, Checkpoint>;
 }
 
 /**
- * Makes the plan of a recipe.
+ * Plans a recipe.
  * @param options.folder folder that relative paths start from; the working folder by default
- * @throws RecipeError if the recipe asks for what cannot be
+ * @throws RecipeError if the recipe asks for something impossible
  * @throws MismatchError if the sources do not fit together, with every reason
  * @throws CheckpointError or FormatError if a source cannot be used
  */
@@ -97,7 +96,7 @@ class Planner {
     return { plan, sources: builder.sources };
   }
 
-  /** Says which sources are given and read by nothing. */
+  /** Notes sources that no step reads. */
   #noteUnused(steps: readonly Step[]): void {
     const used = sourcesRead(steps);
     for (const source of measuredSources([...this.#builder.measurements.values()])) used.add(source);
@@ -112,13 +111,13 @@ class Planner {
     return { tensor, dtype: convert ? DTYPE_BY_TORCH_NAME[asked] : dtype, shape, layer, part, origin, value };
   }
 
-  /** Refuses what the arithmetic cannot do, before anything is read. */
+  /** Rejects unsupported arithmetic before weights are read. */
   #checkArithmetic(steps: readonly Step[]): void {
     const problems = [...this.#mixedDTypes(steps), ...this.#uncomputable(steps)];
     if (problems.length > 0) throw new MismatchError("This merge cannot be computed:", problems);
   }
 
-  /** With `dtype: keep` there must be one dtype to keep: the same for a tensor in all sources, used in it or not. */
+  /** With `dtype: keep`, each tensor must have the same dtype in all sources. */
   #mixedDTypes(steps: readonly Step[]): string[] {
     if (this.#recipe.dtype !== "keep") return [];
     const entering = sourcesRead(steps);
@@ -139,8 +138,8 @@ class Planner {
       if (!example) return [];
       const [a, b] = dtypes(example.tensor);
       return [
-        `${plural(differing.length, "tensor")} of ${first[0]} and ${label} differ in dtype, such as ${example.tensor} (${a} against ${b}); ` +
-          "choose the dtype of the result with --dtype bfloat16, float16 or float32",
+        `${plural(differing.length, "tensor")} of ${first[0]} and ${label} differ in dtype, such as ${example.tensor} (${a} and ${b}); ` +
+          "choose the output dtype with --dtype bfloat16, float16 or float32",
       ];
     });
   }
@@ -189,7 +188,7 @@ class Planner {
         "tokenizer_from cannot be combined with vocabulary, which sets the tokenizer. Remove tokenizer_from.",
       );
     }
-    // A nested recipe means its own lead, whose label begins with the recipe's.
+    // A nested recipe refers to its own lead, whose label starts with the recipe's.
     const path = resolve(this.#builder.folder, asked);
     const found = [...this.#builder.sources].find(
       ([label, { source, folder }]) =>
@@ -210,7 +209,7 @@ function sourcesRead(steps: readonly Step[]): Set<string> {
   return sources;
 }
 
-/** The recipe, and the recipes inside it, with the defaults that a depth gives, so that the output records what was done. */
+/** Fills depth-dependent defaults into a recipe and its nested recipes, for the record in the output. */
 function withDefaults<R extends { readonly method: string }>(recipe: R, layers: number): R {
   const complete = (methodOf(recipe).complete?.(recipe, layers) ?? recipe) as R;
   return mapSources(complete, (source) => (typeof source === "string" ? source : withDefaults(source, layers)));
@@ -229,7 +228,7 @@ function describe(id: string, checkpoint: Checkpoint): PlanSource {
 
 /**
  * Opens the sources of a plan that was saved or sent.
- * @throws LayergraftError if a source's files are no longer those that the plan was made for
+ * @throws LayergraftError if a source's files changed since planning
  */
 export async function openPlan(plan: Plan): Promise<OpenedPlan> {
   const sources = new Map<string, Checkpoint>();

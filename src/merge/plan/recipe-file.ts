@@ -1,5 +1,4 @@
-// Reading recipes: from YAML or JSON text, or from a value of the library; all problems at once, with lines where there
-// are lines.
+// Reads recipes from YAML, JSON or values, and reports all problems with their lines.
 
 import { closest, didYouMean, shorten } from "../../core/index.js";
 import {
@@ -42,7 +41,7 @@ export function checkRecipe(value: unknown): Recipe {
   return checkSettings(value, KIND);
 }
 
-/** What is wrong with a recipe given as a value. */
+/** Problems of a recipe given as a value. */
 export function recipeProblems(value: unknown): readonly Problem[] {
   return validate(value).problems;
 }
@@ -68,7 +67,7 @@ function check(value: unknown, path: readonly PropertyKey[], problems: Problem[]
   const schema = path.length === 0 ? method.schema.extend(outputFields) : method.schema;
   const { value: parsed, problems: own } = checkSchema(schema, value, path);
   problems.push(...own);
-  // Of a recipe with problems too, the ones within it are looked at, so that all problems come at once.
+  // Nested recipes are checked even if this one has problems, to report all at once.
   const checked: object = parsed ?? value;
   const places = new Map(sourcesOf(checked).map(([label, , at]) => [label, at]));
   return mapSources(checked, (source, label) =>

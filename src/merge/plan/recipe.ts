@@ -1,4 +1,4 @@
-// The recipe: what to merge, as a person writes it. Its fields are those of its method (methods/) and of its output.
+// The recipe: fields of a method plus fields of the output.
 
 import { z } from "zod";
 import { parseBytes } from "../../core/index.js";
@@ -22,7 +22,7 @@ const byteSize = z.union([z.string(), z.int().positive()]).transform((size, cont
   return z.NEVER;
 });
 
-/** Top-level fields of a recipe, whatever its method. */
+/** Top-level fields of every recipe. */
 export const outputFields = {
   dtype: z
     .enum(OUTPUT_DTYPES)
@@ -49,24 +49,24 @@ type OutputFields = z.ZodObject<typeof outputFields>;
 
 /** A whole recipe, defaults filled in. */
 export type Recipe = MergeRecipe & Readonly<z.output<OutputFields>>;
-/** A recipe as it may be written. */
+/** A recipe as written, before defaults. */
 export type RecipeInput = MergeRecipeInput & Readonly<z.input<OutputFields>>;
 
 const BY_NAME: ReadonlyMap<string, AnyMethod> = new Map(
   METHODS.map((method) => [method.name, method as unknown as AnyMethod]),
 );
 
-/** The method of a name, if there is one. */
+/** Finds a method by name. */
 export function findMethod(name: string): AnyMethod | undefined {
   return BY_NAME.get(name);
 }
 
-/** The method of a recipe that was checked. */
+/** The method of a checked recipe. */
 export function methodOf(recipe: { readonly method: string }): AnyMethod {
   return BY_NAME.get(recipe.method) as AnyMethod;
 }
 
-/** Fields that name one source each, whatever the method. */
+/** Fields that name one source each, in any method. */
 export const SOURCE_FIELDS = ["task", "language", "expert", "base"] as const;
 /** Fields that list sources, bare or as `{ model, ... }`. */
 export const LIST_FIELDS = ["models", "slices"] as const;

@@ -1,4 +1,4 @@
-// Models that were not fine-tuned from one are refused until --force; others that hardly fit are noted.
+// Unrelated models are rejected without --force; distant ones are noted.
 import { cpSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -42,7 +42,7 @@ describe("unrelated models", () => {
     expect((await layergraft([...args, "--out", out, "--resume"])).status).toBe(0);
   });
 
-  it("a plan of the library says so, and needs force", async () => {
+  it("a plan of the library reports them and needs force", async () => {
     const opened = await planRecipe({ method: "soup", models: [math, random] });
     expect(opened.plan.unrelated).toEqual([expect.stringMatching(FIGURES)]);
     const out = join(root, "library");
@@ -61,13 +61,13 @@ describe("unrelated models", () => {
 describe("related models", () => {
   const notesOf = async (...models: string[]) => (await planRecipe({ method: "soup", models })).plan;
 
-  it("experts of one base need nothing", async () => {
+  it("experts of one base merge without notes", async () => {
     const plan = await notesOf(math, swahili, base);
     expect(plan.notes).toEqual([]);
     expect(plan.unrelated).toBeUndefined();
   });
 
-  it("a model further away than fine-tuning goes is noted, with figures", async () => {
+  it("a model further away than fine-tuning goes is noted with figures", async () => {
     const far = await writeTiny(join(root, "far"), {
       edit: (tensors) =>
         tensors.map((tensor, i) => {
@@ -99,7 +99,7 @@ describe("related models", () => {
     expect((await planRecipe({ method: "passthrough", slices })).plan.notes).toEqual([]);
   });
 
-  it("a model that stands in many places is opened once, and named in one short note", async () => {
+  it("a repeated model is opened once, and named in one short note", async () => {
     const models = Array.from({ length: 60 }, (_, i) => (i % 2 === 0 ? math : swahili));
     const { plan, sources } = await planRecipe({ method: "soup", models });
     expect(new Set(sources.values()).size).toBe(2);

@@ -1,11 +1,11 @@
-// Whether models were fine-tuned from one: their weights are sampled and compared while a merge is planned. Fine-tuning
-// moves weights little, so two experts of one base point the same way; models trained apart are at right angles.
+// Checks on sampled weights whether models look fine-tuned from one base. Fine-tuning moves weights little, so experts
+// of one base point the same way; models trained apart are orthogonal.
 
 import { closeSync, openSync, readSync } from "node:fs";
 import { DTYPE_BITS, type DType, elementCount, formatPercent, sameShape } from "../../core/index.js";
 import { type Checkpoint, type CheckpointTensor, Converter, type KernelDType } from "../../weights/index.js";
 
-/** At most this many matrices are sampled, spread over the model, each by one short range: at most 1 MB of a model. */
+/** Maximum sampled matrices, one short range each: at most 1 MB of a model. */
 const MATRICES = 256;
 const ELEMENTS = 1024;
 
@@ -16,15 +16,15 @@ const ELEMENTS = 1024;
 const UNRELATED = 0.2;
 
 /**
- * Mean cosine below which models are further apart than fine-tuning takes them: by three quarters of the weights' size.
- * Published experts change less than a tenth (cosine above 0.99); small models fine-tuned hard stay above 0.9.
+ * Mean cosine below which models are further apart than fine-tuning usually moves them (three quarters of the weights'
+ * size). Published experts change less than a tenth (cosine above 0.99); small models fine-tuned hard stay above 0.9.
  */
 const FAR = 0.8;
 
 export interface Relatedness {
   /** One sentence per model that looks unrelated to the others, with figures. */
   readonly unrelated: readonly string[];
-  /** What a person should know of the others. */
+  /** Notes on the other models. */
   readonly notes: readonly string[];
 }
 
@@ -87,7 +87,7 @@ class Sampler {
   readonly #converter = new Converter();
   readonly #descriptors = new Map<string, number>();
 
-  /** Undefined where the models have nothing that can be compared. */
+  /** Undefined if the models have nothing to compare. */
   compare(a: Checkpoint, b: Checkpoint): Comparison | undefined {
     const pairs = [...a.tensors.values()].flatMap((tensor) => {
       const twin = b.tensors.get(tensor.name);
@@ -102,7 +102,7 @@ class Sampler {
       const [xx, yy, xy] = [product(x, x), product(y, y), product(x, y)];
       equal &&= x.every((value, i) => value === y[i]);
       const cosine = xy / Math.sqrt(xx * yy);
-      // Of zeros, or of what is not finite, there is no angle.
+      // Zeros and non-finite values have no angle.
       if (!Number.isFinite(cosine)) continue;
       cosines.push(cosine);
       size += xx;

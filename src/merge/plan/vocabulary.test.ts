@@ -9,7 +9,7 @@ import { executePlan, planRecipe, verifyOutput } from "../index.js";
 
 const root = temporaryFolder();
 const HIDDEN = 8;
-/** What transformers writes where a tokenizer has no limit: `int(1e30)`. */
+/** Length limit that transformers writes for an unlimited tokenizer: `int(1e30)`. */
 const VERY_LARGE = "1000000000000000019884624838656";
 
 /** A tiny model whose embedding has `rows` rows, and a tokenizer of letters with added tokens after them. */
@@ -29,7 +29,7 @@ async function writeModel(name: string, rows: number, letters: string, added: re
 
 beforeAll(async () => {
   await writeModel("task", 10, "abcdefg", ["<pad>"], 1); // rows 8 and 9 are padding
-  await writeModel("language", 12, "abcdefg", ["<end>", "<pad>", "<sw>"], 2); // <pad> stands elsewhere
+  await writeModel("language", 12, "abcdefg", ["<end>", "<pad>", "<sw>"], 2); // <pad> has another row
   await writeModel("shuffled", 10, "gfedcba", ["<pad>"], 3);
   await writeModel("padded", 12, "abcdefg", ["<pad>"], 4);
   await writeModel("learned", 10, "abcdefgh", ["<pad>"], 5);
@@ -111,7 +111,7 @@ describe("aligned by token", () => {
     expect(await rowsOf("repadded")).toEqual(padded.map((row, i) => (i < 10 ? average(task[i], row) : row)));
   });
 
-  it("copies what is copied, and works for any method", async () => {
+  it("copies unchanged tensors, and works for any method", async () => {
     const recipe = {
       method: "ties" as const,
       ...{ models: ["task", "shuffled"], base: "padded", density: 0.5, trim: "tensor" as const, vocabulary: "base" },
@@ -119,7 +119,7 @@ describe("aligned by token", () => {
     const opened = await planRecipe(recipe, { folder: root });
     const { out } = await executePlan(opened, { out: join(root, "ties") });
     expect((await verifyOutput(out)).deviations).toEqual([]);
-    // Neither expert has rows 10 and 11: they stay the base's to the bit.
+    // Neither expert has rows 10 and 11: they stay the base's, bit for bit.
     expect((await rowsOf("ties")).slice(10)).toEqual((await rowsOf("padded")).slice(10));
   });
 
@@ -137,7 +137,7 @@ describe("aligned by token", () => {
 describe("refused by default", () => {
   const args = (task: string, language: string) => ["swap", "--task", task, "--language", language, "--out", "refused"];
 
-  it("other sizes, and the tokens that differ, with what to do", async () => {
+  it("different sizes, with the tokens that differ and what to do", async () => {
     await expectRefused(
       args("task", "language"),
       root,
@@ -148,7 +148,7 @@ describe("refused by default", () => {
     );
   });
 
-  it("rows of one number for different tokens, even where sizes agree", async () => {
+  it("different tokens in one row, even if sizes are equal", async () => {
     await expectRefused(
       args("task", "shuffled"),
       root,
@@ -160,7 +160,7 @@ describe("refused by default", () => {
     expect(outcome.status).toBe(0);
   });
 
-  it("what cannot be aligned", async () => {
+  it("vocabularies that cannot be aligned", async () => {
     await expectRefused(
       [...args("task", "learned"), "--vocabulary", "union"],
       root,

@@ -184,13 +184,13 @@ function matches(term: SelectionTerm, { tensors, layers, field }: Model): string
     const found = ofPart.filter(([, tensor]) => isInLayers(tensor));
     if (found.length === 0) {
       const ranges = formatTerm({ ...term, parts: [part] });
-      throw new RecipeError(`${field}: ${ranges} matches nothing; ${whereItIs(part, ofPart)}`, [], { field });
+      throw new RecipeError(`${field}: ${ranges} matches nothing; ${describePlaces(part, ofPart)}`, [], { field });
     }
     return found.map(([name]) => name);
   });
 }
 
-function whereItIs(part: string, found: readonly (readonly [string, Selectable])[]): string {
+function describePlaces(part: string, found: readonly (readonly [string, Selectable])[]): string {
   const layers = [...new Set(found.flatMap(([, { layer }]) => layer ?? []))].sort((a, b) => a - b);
   return layers.length > 0 ? `${part} is in layers ${formatRanges(layers)}` : `${part} is outside the layers`;
 }

@@ -1,6 +1,5 @@
-// A PEFT LoRA folder: which tensors of a base it changes, and how. Computes nothing; the product is added piece by
-// piece where a tensor is read. Formula: Hu et al., arXiv 2106.09685, section 4.1; rank-stabilised scale: Kalajdzievski,
-// arXiv 2312.03732. File layout: PEFT's `save_pretrained`.
+// Opens PEFT LoRA adapters and matches their factors to a base's tensors. Formula: Hu et al., arXiv 2106.09685, section
+// 4.1; rank-stabilised scale: Kalajdzievski, arXiv 2312.03732. File layout: PEFT's `save_pretrained`.
 
 import { basename, join } from "node:path";
 import {
@@ -57,8 +56,8 @@ const PREFIX = "base_model.model.";
 /**
  * Opens an adapter and fits it to the tensors of its base.
  * @param base shapes of the base's tensors by name
- * @throws CheckpointError if it is not a LoRA adapter, uses a variant that is not plain or rank-stabilised LoRA, or
- *   holds a tensor that fits nothing in the base: nothing of an adapter is ever left out silently
+ * @throws CheckpointError if it is not a LoRA adapter, uses a variant that is not plain or rank-stabilised LoRA, or has
+ *   a tensor that matches nothing in the base
  */
 export async function openAdapter(
   path: string,
@@ -68,7 +67,7 @@ export async function openAdapter(
   const weights = join(path, WEIGHTS);
   if (!(await exists(weights))) {
     const pickled = (await exists(join(path, "adapter_model.bin")))
-      ? "; its adapter_model.bin is pickled and never read here, so load it once in PEFT and save it again"
+      ? "; its adapter_model.bin is pickled and never read. Load it in PEFT and save it again."
       : "";
     throw new CheckpointError(`${path} has no ${WEIGHTS}${pickled}`, { file: path });
   }
@@ -99,7 +98,7 @@ function fitToBase(
   }
   if (unused.length > 0) {
     throw new CheckpointError(
-      `${file.path} holds ${formatSome(unused)}, which match no tensor of the base (or is a LoRA variant that is not supported, such as DoRA); merge the adapter in PEFT and give the merged checkpoint`,
+      `${file.path} has tensors that do not match the base: ${formatSome(unused)}. It may be an unsupported LoRA variant, such as DoRA. Merge the adapter in PEFT and pass the merged checkpoint.`,
       { file: file.path, tensor: unused[0] ?? "" },
     );
   }
@@ -175,7 +174,7 @@ function patternValue(
       if (matchesEnd(key, module)) return value;
     } catch {
       throw new CheckpointError(
-        `${config.file}: the pattern ${JSON.stringify(key)} is not one that layergraft reads; merge the adapter in PEFT and give the merged checkpoint`,
+        `${config.file}: the pattern ${JSON.stringify(key)} is not supported. Merge the adapter in PEFT and pass the merged checkpoint.`,
         { file: config.file, field: "rank_pattern, alpha_pattern", actual: key },
       );
     }
@@ -191,13 +190,13 @@ function matchesEnd(key: string, name: string): boolean {
   // JavaScript reads \A, \Z and {,n} as well, but not as Python does.
   if (/\\[AZ]|\{,/.test(key)) throw new SyntaxError("not a pattern of both languages");
   const pattern = `^(?:.*\\.)?(?:${key})$`;
-  // Without these it cannot backtrack; the guarded process takes longer to start than most commands run.
+  // A pattern without these cannot backtrack, so it skips the guarded process, which starts slowly.
   return /[*+?{|]/.test(key)
     ? guardedPatterns("test", [pattern, "", name], MATCH_SECONDS)
     : new RegExp(pattern).test(name);
 }
 
-/** Fields of adapter_config.json that change the arithmetic in ways we do not compute; refused unless empty or false. */
+/** Fields of adapter_config.json whose arithmetic is not supported; rejected unless empty or false. */
 const UNSUPPORTED: Readonly<Record<string, string>> = {
   use_dora: "DoRA",
   layer_replication: "layer replication",
@@ -245,7 +244,7 @@ async function readAdapterConfig(path: string): Promise<AdapterConfig> {
       );
     }
   }
-  // PEFT takes the starting point of these out of the base when it loads the adapter: W is not the base's any more.
+  // PEFT subtracts the initial factors of these from the base on load, so W is no longer the base's.
   if (typeof json.init_lora_weights === "string" && CHANGES_BASE.test(json.init_lora_weights)) {
     throw new CheckpointError(
       `${file}: init_lora_weights is ${JSON.stringify(json.init_lora_weights)}, which changes the base's weights too; merge the adapter in PEFT and give the merged checkpoint, or save it with path_initial_model_for_weight_conversion`,

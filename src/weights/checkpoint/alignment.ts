@@ -1,12 +1,11 @@
-// Checkpoints with different vocabularies brought to one: the rows of their embeddings and heads are put in the order of
-// one vocabulary, token by token. Nothing is read but tokenizers; which rows are taken is part of the description of a tensor.
+// Aligns embedding and head rows of checkpoints with different vocabularies, token by token. Reads only tokenizers.
 
 import { createHash } from "node:crypto";
 import { CheckpointError, formatSome, MismatchError, plural, sameShape } from "../../core/index.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { type AddedToken, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
-/** How the vocabularies of checkpoints were brought to one. */
+/** Checkpoints aligned to one vocabulary. */
 export interface Alignment {
   /** The checkpoints, their vocabulary tensors described in the common order. */
   readonly checkpoints: ReadonlyMap<string, Checkpoint>;
@@ -18,7 +17,7 @@ export interface Alignment {
   readonly added: readonly AddedToken[];
   /** Changes when a token moves. */
   readonly digest: string;
-  /** What a person should know. */
+  /** Notes for the user. */
   readonly notes: readonly string[];
 }
 
@@ -28,7 +27,7 @@ interface Member {
   readonly vocabulary: Vocabulary;
   /** Rows of its embedding. */
   readonly rows: number;
-  /** Rows that hold no token. */
+  /** Whether a row has no token. */
   readonly isPadding: (row: number) => boolean;
 }
 
@@ -38,9 +37,9 @@ const isVocabularyTensor = ({ part, shape }: CheckpointTensor) =>
 /**
  * Aligns checkpoints.
  *
- * A token that a checkpoint lacks takes the row of the first that has it, the leader before the others. Rows that hold no
- * token (padding) keep their place.
- * @param target `union`, or the label of a source whose vocabulary all get
+ * A missing token takes the row of the first checkpoint that has it, the leader first. Rows without a token (padding)
+ * keep their place.
+ * @param target `union`, or the label of the source whose vocabulary to use
  * @throws CheckpointError if a tokenizer is missing or cannot be understood
  * @throws MismatchError if rows cannot be exchanged
  */
@@ -68,7 +67,7 @@ export async function alignVocabularies(
   const aligned = new Map(members.map((member) => [member.label, alignOne(member, order, tokenAt, rows)] as const));
   const hash = createHash("sha256");
   for (let row = 0; row < rows; row++) hash.update(`${JSON.stringify(tokenAt.get(row) ?? null)}\n`);
-  // And where each checkpoint's rows come from: a tokenizer may change without the common order.
+  // The digest also covers each checkpoint's rows: a tokenizer may change while the common order does not.
   for (const checkpoint of aligned.values()) {
     const gathered = [...checkpoint.tensors.values()].find((tensor) => tensor.gathered)?.gathered;
     if (gathered) hash.update(gathered.part).update(gathered.row);
@@ -120,7 +119,7 @@ function unionTokens(leader: Member, others: readonly Member[]): AddedToken[] {
   return [...found.values()].map((token, i) => ({ ...token, id: first + i }));
 }
 
-/** Where a row of the common vocabulary is in a member; undefined if it lacks it. */
+/** A member's row for a row of the common vocabulary; undefined if it lacks the token. */
 function rowIn(member: Member, row: number, token: string | undefined): number | undefined {
   if (token !== undefined) return member.vocabulary.rows.get(token);
   return member.isPadding(row) ? row : undefined;
@@ -140,7 +139,7 @@ function alignOne(
     const token = tokenAt.get(at);
     const owner = from.findIndex((other) => rowIn(other, at, token) !== undefined);
     part[at] = Math.max(0, owner);
-    // A row that nobody has is padding beyond the others' own; it gets the first row's values.
+    // A row that no member has is padding beyond their own; it gets the first row's values.
     row[at] = owner < 0 ? 0 : (rowIn(from[owner] as Member, at, token) ?? 0);
     isIdentity &&= owner === 0 && row[at] === at;
   }

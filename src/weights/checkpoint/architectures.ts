@@ -1,7 +1,6 @@
-// Where the tensors of each decoder family are, as data: name patterns, no code. Adding a family is adding an entry.
-// Names follow what transformers writes to disk, in version 4 and 5 where they differ, and Meta's own files.
+// Tensor name patterns of each decoder family, as transformers 4 and 5 and Meta's own files have them.
 
-/** What a tensor is that belongs to no layer. */
+/** Parts outside the layers. */
 export type OutsidePart = "embed_tokens" | "position_embeddings" | "final_norm" | "lm_head" | "vision" | "other";
 
 export type Part = LayerPart | OutsidePart;
@@ -30,7 +29,7 @@ const BLOCKS = {
   other: "other",
 } as const satisfies Readonly<Record<string, Block>>;
 
-/** What a tensor is within its layer. Biases have the part of their weight; experts' matrices that of a dense layer. */
+/** Parts of a layer. A bias has its weight's part; experts' matrices have the dense layer's. */
 export type LayerPart = keyof typeof BLOCKS;
 
 /** The half of a layer that a part belongs to; "other" for tensors outside the layers too. */
@@ -54,11 +53,11 @@ export function compareParts(a: Part, b: Part): number {
 }
 
 export interface Architecture {
-  /** For people. */
+  /** Displayed name. */
   readonly name: string;
   /** Values of `model_type` in config.json. */
   readonly modelTypes: readonly string[];
-  /** Possible prefixes of the decoder's names; the first that matches the tensors is taken. */
+  /** Possible prefixes of the decoder's names; the first that matches the tensors is used. */
   readonly stems: readonly string[];
   /** The text between the stem and a layer's number. */
   readonly layers: string;
@@ -127,7 +126,7 @@ const EXPERTS: Readonly<Record<string, LayerPart>> = {
 
 export const ARCHITECTURES: readonly Architecture[] = [
   {
-    name: "Llama", // Llama 1 to 3, Falcon 3, Yi, SmolLM, TinyLlama and others that took its shape
+    name: "Llama", // Llama 1 to 3, Falcon 3, Yi, SmolLM, TinyLlama and others with its layout
     modelTypes: ["llama"],
     stems: STEMS,
     layers: "layers",

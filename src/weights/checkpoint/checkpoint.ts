@@ -1,5 +1,4 @@
-// An opened checkpoint: its configuration, and every tensor with its place and its bytes on the disk. Headers only are
-// read. An adapter's changes are part of the checkpoint, and still only described.
+// Opens checkpoints: configuration, and the place of every tensor in the model and on disk. Reads headers only.
 
 import { createHash } from "node:crypto";
 import { basename } from "node:path";
@@ -24,37 +23,37 @@ export interface CheckpointTensor extends Place, StoredTensor {
   readonly name: string;
   readonly dtype: DType;
   readonly shape: Shape;
-  /** What an adapter adds to the stored values; without it they are the tensor, byte for byte. */
+  /** Change that an adapter adds to the stored values. */
   readonly lowRank?: LowRankDelta & { readonly file: SafetensorsFile };
-  /** Rows taken one by one, where the vocabulary was brought into another order; the stored tensor is `parts[0]`. */
+  /** Rows gathered one by one after vocabulary alignment; the stored tensor is `parts[0]`. */
   readonly gathered?: GatheredRows;
 }
 
-/** Rows of a tensor taken from several stored tensors of its dtype and width. */
+/** Rows gathered from several stored tensors of the same dtype and width. */
 export interface GatheredRows {
   readonly parts: readonly { readonly file: SafetensorsFile; readonly offset: number }[];
-  /** By row: which of the parts it comes from. */
+  /** Index of the part, by row. */
   readonly part: Uint8Array;
-  /** By row: its number there. */
+  /** Row number in the part, by row. */
   readonly row: Int32Array;
 }
 
 /** An opened checkpoint: its headers and configuration. No value of its weights is in memory. */
 export interface Checkpoint {
-  /** As it was asked for. */
+  /** Source as given. */
   readonly source: string;
   /** Absolute path of the folder. */
   readonly folder: string;
-  /** For people and model cards: the folder's name, or `org/name` from the hub's cache. */
+  /** Displayed name: the folder's name, or `org/name` from the hub's cache. */
   readonly name: string;
   readonly config: CheckpointConfig;
-  /** The family's name; "unknown" where only layer numbers were understood. */
+  /** The family's name; "unknown" if only layer numbers were recognized. */
   readonly architecture: string;
   /** Number of transformer layers, L. */
   readonly layers: number;
   /** Prefix of a layer's number in tensor names, such as `model.layers.`. */
   readonly layerPrefix: string;
-  /** Whether the output head is the embedding; then no head tensor is listed, even if one is stored. */
+  /** Whether the output head is tied to the embedding; if so, no head tensor is listed, even if one is stored. */
   readonly tied: boolean;
   /** All tensors by name, in the order of the files. */
   readonly tensors: ReadonlyMap<string, CheckpointTensor>;
@@ -63,7 +62,7 @@ export interface Checkpoint {
   readonly adapter?: Adapter;
   /** SHA-256 over the files' names, sizes and headers: changes when layout, shapes or names do. */
   readonly digest: string;
-  /** What a person should know of how the folder was understood; usually empty. */
+  /** Notes on how the folder was interpreted; usually empty. */
   readonly notes: readonly string[];
 }
 
@@ -116,7 +115,7 @@ export async function openCheckpoint(source: string, options: { base?: string } 
   };
 }
 
-/** Removes a head that is stored although it is the embedding. @returns whether the checkpoint is tied */
+/** Removes a stored head that is tied to the embedding. @returns whether the checkpoint is tied */
 function dropTiedHead(
   tensors: Map<string, CheckpointTensor>,
   config: CheckpointConfig,
@@ -142,7 +141,7 @@ function applyAdapter(tensors: Map<string, CheckpointTensor>, adapter: Adapter):
   }
 }
 
-/** What may show that an adapter was trained on another base, though all its shapes fit. */
+/** Signs that an adapter was trained on another base, although all shapes match. */
 function adapterNotes(
   adapter: Adapter,
   tensors: ReadonlyMap<string, CheckpointTensor>,

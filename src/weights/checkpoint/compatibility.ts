@@ -1,15 +1,15 @@
-// Whether checkpoints can be combined tensor by tensor, and every reason if not.
+// Checks whether checkpoints can be combined tensor by tensor, and reports every reason if not.
 import { formatShape, formatSome, MismatchError, plural, sameShape } from "../../core/index.js";
 import type { Checkpoint, CheckpointTensor } from "./checkpoint.js";
 import { conflicts, missing, parseVocabulary, tokenizerBytes, type Vocabulary } from "./vocabulary.js";
 
-/** A checkpoint with the name it goes by in messages, such as `task`. */
+/** A checkpoint with its label in messages, such as `task`. */
 export interface Labelled {
   readonly label: string;
   readonly checkpoint: Checkpoint;
 }
 
-/** The first of those that name the same opened checkpoint. */
+/** Removes repeated labels of the same opened checkpoint. */
 function distinct(checkpoints: readonly Labelled[]): Labelled[] {
   const seen = new Set<Checkpoint>();
   return checkpoints.filter(({ checkpoint }) => !seen.has(checkpoint) && seen.add(checkpoint));
@@ -19,8 +19,8 @@ const called = ({ label, checkpoint }: Labelled) => `${label} (${checkpoint.name
 
 /**
  * Checks that every checkpoint has the family, depth, tensors and shapes of the first.
- * @param more problems found elsewhere, to be reported together with these
- * @param purpose what they are to be, for the message
+ * @param more problems found elsewhere, to report together with these
+ * @param purpose participle for the message, such as `merged`
  * @throws MismatchError with all problems of all checkpoints
  */
 export function requireCompatible(
@@ -37,8 +37,8 @@ export function requireCompatible(
 }
 
 /**
- * How the tokenizers of checkpoints differ from that of the first, where both have one that lists its tokens: tokens that
- * share a row are a problem, as rows are averaged by their number; tokens that one lacks are worth a note.
+ * Compares the tokenizers of checkpoints with the first's, if both list their tokens. Different tokens in one row are a
+ * problem, as rows are averaged by number; missing tokens are a note.
  */
 export async function compareVocabularies(
   checkpoints: readonly Labelled[],
@@ -90,7 +90,7 @@ function compare(a: Labelled, b: Labelled): string[] {
   if (left.layers !== right.layers) {
     problems.push(`${called(a)} has ${plural(left.layers, "layer")}, ${called(b)} has ${right.layers}`);
   }
-  // Families or depths that differ make every tensor differ; saying so once is enough.
+  // Different families or depths make every tensor differ; one problem is enough.
   if (problems.length > 0) return problems;
 
   if (left.tied !== right.tied) {
@@ -123,11 +123,11 @@ function compareShapes(a: Labelled, b: Labelled): string[] {
   const vocabulary: CheckpointTensor[] = [];
   const others: string[] = [];
   for (const tensor of a.checkpoint.tensors.values()) {
-    const twin = b.checkpoint.tensors.get(tensor.name);
-    if (!twin || sameShape(tensor.shape, twin.shape)) continue;
-    const rowsOnly = sameShape(tensor.shape.slice(1), twin.shape.slice(1));
+    const counterpart = b.checkpoint.tensors.get(tensor.name);
+    if (!counterpart || sameShape(tensor.shape, counterpart.shape)) continue;
+    const rowsOnly = sameShape(tensor.shape.slice(1), counterpart.shape.slice(1));
     if (rowsOnly && (tensor.part === "embed_tokens" || tensor.part === "lm_head")) vocabulary.push(tensor);
-    else others.push(`${tensor.name} ${formatShape(tensor.shape)} against ${formatShape(twin.shape)}`);
+    else others.push(`${tensor.name} ${formatShape(tensor.shape)} against ${formatShape(counterpart.shape)}`);
   }
   const [row] = vocabulary;
   if (row) {

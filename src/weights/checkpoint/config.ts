@@ -1,4 +1,4 @@
-// What layergraft needs of a checkpoint's configuration: family, depth, tying, vocabulary. The rest is kept as it is.
+// Reads a checkpoint's configuration: family, depth, tying, vocabulary.
 
 import { basename, join } from "node:path";
 import { CheckpointError, exists, isObject, readJsonObject } from "../../core/index.js";
@@ -12,15 +12,15 @@ export interface CheckpointConfig {
   readonly modelType: string;
   /** Number of transformer layers of the decoder, L. */
   readonly layers: number;
-  /** The field that said so. */
+  /** Field that `layers` was read from. */
   readonly layersField: string;
   /** Layers after the L-th that predict further tokens (DeepSeek, GLM); not part of the decoder. */
   readonly predictionLayers: number;
-  /** `tie_word_embeddings`; undefined if the file does not have it. */
+  /** `tie_word_embeddings`; undefined if missing. */
   readonly tied: boolean | undefined;
   readonly vocabularySize: number | undefined;
   readonly hiddenSize: number | undefined;
-  /** Whether weights are quantised (GPTQ, AWQ, bitsandbytes ...), which no arithmetic here understands. */
+  /** Whether weights are quantised (GPTQ, AWQ, bitsandbytes ...), which cannot be merged. */
   readonly quantized: boolean;
 }
 
@@ -30,7 +30,7 @@ const LAYER_FIELDS = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"];
 
 /**
  * Reads config.json, or params.json where a folder has only Meta's.
- * @throws CheckpointError if neither is there or the number of layers is not given
+ * @throws CheckpointError if neither exists or the number of layers is missing
  */
 export async function readConfig(folder: string): Promise<CheckpointConfig> {
   const hfFile = join(folder, "config.json");
@@ -39,7 +39,7 @@ export async function readConfig(folder: string): Promise<CheckpointConfig> {
   const file = meta ? metaFile : hfFile;
   if (!meta && !(await exists(hfFile))) {
     throw new CheckpointError(
-      `${folder} has no config.json; give the folder of a whole checkpoint, with its configuration beside its weights`,
+      `${folder} has no config.json. Pass the folder of a complete checkpoint, with configuration and weights.`,
       { file: folder },
     );
   }
@@ -48,7 +48,7 @@ export async function readConfig(folder: string): Promise<CheckpointConfig> {
 
 /**
  * Reads a configuration that is in memory.
- * @param file the path that errors name; a params.json is known by its name
+ * @param file path for errors; a params.json is recognized by its name
  * @throws CheckpointError if the number of layers is not given
  */
 export function parseConfig(json: Readonly<Record<string, unknown>>, file: string): CheckpointConfig {
@@ -74,7 +74,7 @@ export function parseConfig(json: Readonly<Record<string, unknown>>, file: strin
   };
 }
 
-// Far above any model there is; a hostile number must not size an allocation.
+// Far above any model; a hostile number must not size an allocation.
 const MAX_LAYERS = 10_000;
 
 function pick(config: Record<string, unknown>, fields: readonly string[], file: string): [string, number] {

@@ -1,9 +1,9 @@
-// What a checkpoint is, as plain values, from its headers and configuration.
+// Describes a checkpoint from its headers and configuration.
 import { type DType, elementCount, formatShape, groupBy, type Shape } from "../../core/index.js";
 import { compareParts, type Part } from "./architectures.js";
 import { type Checkpoint, parameterCount } from "./checkpoint.js";
 
-/** Tensors of one part of a checkpoint; those in layers apart from those outside. */
+/** Tensors of one part of a checkpoint, inside or outside the layers. */
 export interface PartInspection {
   readonly part: Part;
   /** Layers that have it; empty for tensors outside the layers. */
@@ -27,13 +27,13 @@ export interface TensorInspection {
   readonly adapted: boolean;
 }
 
-/** What a checkpoint is, read from its headers and configuration. */
+/** Description of a checkpoint, read from its headers and configuration. */
 export interface Inspection {
   /** The folder's name, or `org/name` from the hub's cache. */
   readonly name: string;
   /** Absolute path. */
   readonly folder: string;
-  /** Family, such as `Llama`; `unknown` where only layer numbers were understood. */
+  /** Family, such as `Llama`; `unknown` if only layer numbers were recognized. */
   readonly architecture: string;
   /** `model_type` of config.json. */
   readonly modelType: string;
@@ -42,7 +42,7 @@ export interface Inspection {
   readonly parameters: number;
   readonly vocabularySize: number | undefined;
   readonly hiddenSize: number | undefined;
-  /** Whether the output head is the embedding. */
+  /** Whether the output head is tied to the embedding. */
   readonly tied: boolean;
   /** Parameters by dtype. */
   readonly dtypes: Readonly<Record<string, number>>;
@@ -53,11 +53,11 @@ export interface Inspection {
   /** The adapter, where there is one: its folder, and how many tensors it adapts and replaces. */
   readonly adapter?: { readonly path: string; readonly adapted: number; readonly replaced: number };
   readonly parts: readonly PartInspection[];
-  /** How the folder was understood, where that may surprise; usually empty. */
+  /** Notes on how the folder was interpreted; usually empty. */
   readonly notes: readonly string[];
 }
 
-/** Says what an opened checkpoint is; reads nothing more. */
+/** Describes an opened checkpoint. Reads no files. */
 export function inspectCheckpoint(checkpoint: Checkpoint): Inspection {
   const { name, folder, architecture, config, layers, tied, digest, files, adapter, notes } = checkpoint;
   const dtypes = new Map<string, number>();

@@ -1,5 +1,4 @@
-// From what a person wrote to folders on the disk: FOLDER, FOLDER+ADAPTER, or the name of a model that the hub's own
-// tools have already fetched into their cache. Fetches nothing.
+// Finds the folders of a source: FOLDER, FOLDER+ADAPTER, or a model in the hub's local cache. Fetches nothing.
 
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
@@ -21,7 +20,7 @@ export interface SourceLocation {
 export async function locateSource(source: string, base = "."): Promise<SourceLocation> {
   const whole = await locateFolder(source, base);
   if (whole) return { folder: whole };
-  // A folder's name may hold a '+' itself, so every way to split is tried, the longest folder first.
+  // A folder name may contain '+', so every split is tried, the longest folder first.
   for (let plus = source.lastIndexOf("+"); plus > 0; plus = source.lastIndexOf("+", plus - 1)) {
     const folder = await locateFolder(source.slice(0, plus), base);
     if (!folder) continue;
@@ -60,13 +59,10 @@ async function findInHubCache(name: string): Promise<string | undefined> {
   return (await exists(snapshot)) ? snapshot : undefined;
 }
 
-// Folders that training runs write: names that mean nothing without that of the run.
+// Folder names that training runs write; meaningless without the run's name.
 const WITHIN_RUN = /^(last|best|merged|reverted|checkpoint-\d+)$/;
 
-/**
- * What to call a folder: `org/name` for a snapshot in the hub's cache, `run/last` within a run of training, else its own
- * name.
- */
+/** Displayed name of a folder: `org/name` for a hub snapshot, `run/last` inside a training run, else its own name. */
 export function folderName(folder: string): string {
   const cached = /models--([^/\\]+?)--([^/\\]+)[/\\]snapshots[/\\][0-9a-f]+$/.exec(folder);
   if (cached) return `${cached[1]}/${cached[2]}`;

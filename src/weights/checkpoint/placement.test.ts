@@ -1,4 +1,4 @@
-// Every family's tensors are placed as the fixtures say, which were labelled by hand from what transformers writes.
+// Placement of every family's tensors, against fixtures labelled by hand from files of transformers.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -58,7 +58,7 @@ describe("known families", () => {
   });
 });
 
-describe("a family that the table does not know", () => {
+describe("an unknown family", () => {
   test.each(fixtures)("%s: the layers are found by their numbers", (_name, fixture) => {
     const config = configOf(fixture, "never-heard-of");
     const names = Object.keys(fixture.tensors).filter((name) => fixture.parts[name] !== "vision");
@@ -76,7 +76,7 @@ describe("a family that the table does not know", () => {
     }
   });
 
-  test("numbers that do not fit the configuration are an error that names both", () => {
+  test("layer numbers that contradict the configuration are an error that names both", () => {
     const config = { ...configOf({ family: "", config: { n_layer: 4 }, tensors: {}, parts: {} }), modelType: "new" };
     expect(() => placeTensors(["a.0.w", "a.1.w", "a.2.w"], config)).toThrow(
       /says 4 layers, but no tensor names count 0 to 3; the closest, a\.N, counts 3/,

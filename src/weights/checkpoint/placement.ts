@@ -1,5 +1,4 @@
-// Places every tensor of a checkpoint: which layer, which part. By the table of architectures.ts where it knows the
-// family, else by the layer numbers that the names carry.
+// Assigns each tensor a layer and a part, by its family's names or else by the layer numbers in names.
 import { CheckpointError, formatSome, own } from "../../core/index.js";
 import { type Architecture, findArchitecture, type LayerPart, type OutsidePart, type Part } from "./architectures.js";
 import type { CheckpointConfig } from "./config.js";
@@ -9,12 +8,12 @@ export interface Place {
   /** Layer, counted from 0 at the input; null for tensors outside the layers. */
   readonly layer: number | null;
   readonly part: Part;
-  /** A weight matrix that is stored [in, out], as GPT-2's, and not [out, in]. */
+  /** Whether a matrix is stored [in, out], as in GPT-2, instead of [out, in]. */
   readonly transposed?: true;
 }
 
 export interface Placement {
-  /** Name of the architecture for people; "unknown" where only the layer numbers were understood. */
+  /** Displayed name of the architecture; "unknown" if only layer numbers were recognized. */
   readonly architecture: string;
   readonly tiedByDefault: boolean;
   readonly places: ReadonlyMap<string, Place>;
@@ -30,7 +29,7 @@ interface Rule {
 
 /**
  * Places tensors by their names.
- * @throws CheckpointError if the names carry no layer numbers, or not exactly those of the configuration's layers
+ * @throws CheckpointError if the names have no layer numbers, or not exactly the configuration's
  */
 export function placeTensors(names: readonly string[], config: CheckpointConfig): Placement {
   const known = findArchitecture(config.modelType);
@@ -73,7 +72,7 @@ function findGenericRule(names: readonly string[], config: CheckpointConfig): Ru
   }
   if (outermost.length > 1) {
     throw new CheckpointError(
-      `${config.file} is of the unknown family "${config.modelType}", and its tensors count ${config.layers} layers in more than one place (${formatSome(outermost)}), so which are the decoder's is unclear`,
+      `${config.file} is of the unknown family "${config.modelType}", and its tensors count ${config.layers} layers in more than one place (${formatSome(outermost)}), so the decoder's layers are unclear`,
       { file: config.file, field: "model_type", actual: config.modelType },
     );
   }
@@ -116,7 +115,7 @@ function outsidePart(name: string, stem: string, architecture: Architecture | un
   if (VISION.test(name)) return "vision";
   const module = moduleName(name);
   if (architecture) {
-    // The head is often next to the decoder, not inside it: `lm_head` next to `model.`, or one folder further out.
+    // The head is often next to the decoder, not inside it: `lm_head` next to `model.`, or one level up.
     const under = module.startsWith(stem) ? module.slice(stem.length) : module;
     const last = module.slice(module.lastIndexOf(".") + 1);
     const head = own(architecture.outside, last) === "lm_head" ? "lm_head" : undefined;
@@ -129,7 +128,7 @@ function outsidePart(name: string, stem: string, architecture: Architecture | un
   return /norm|(^|\.)ln_?f$/.test(module) ? "final_norm" : "other";
 }
 
-/** Parts by the words that families use, most specific first; for families that the table does not know. */
+/** Guesses for unknown families, by common words, most specific first. */
 const GUESSES: readonly (readonly [RegExp, LayerPart])[] = [
   [/(^|[._])q(uery)?_?(layer)?norm$/, "q_norm"],
   [/(^|[._])k(ey)?_?(layer)?norm$/, "k_norm"],
@@ -172,7 +171,7 @@ function checkLayers(places: ReadonlyMap<string, Place>, rule: Rule, config: Che
   );
 }
 
-/** Multi-token-prediction layers follow the last layer by number but are no layers of the decoder. */
+/** Multi-token-prediction layers follow the last layer by number but are not part of the decoder. */
 function moveExtraLayersOutside(places: Map<string, Place>, config: CheckpointConfig): Map<string, Place> {
   for (const [name, { layer }] of places) {
     if (layer !== null && layer >= config.layers) places.set(name, { layer: null, part: "other" });

@@ -1,4 +1,4 @@
-// The tokens of a checkpoint by their rows in its embedding, read from its tokenizer files.
+// Reads a checkpoint's tokens and their embedding rows from its tokenizer files.
 
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,15 +15,15 @@ export interface AddedToken {
 export interface Vocabulary {
   /** Row by token. */
   readonly rows: ReadonlyMap<string, number>;
-  /** Those that were added, by token. */
+  /** Added tokens, by token. */
   readonly added: ReadonlyMap<string, AddedToken>;
 }
 
-// Of the largest vocabularies there are, a quarter of a million tokens, the file takes 35 MB.
+// The largest vocabularies (250,000 tokens) take 35 MB.
 const MOST_BYTES = 300_000_000;
 const MOST_ROWS = 10_000_000;
 
-/** The folders that may hold a checkpoint's tokenizer: PEFT saves the one that was trained with beside the adapter. */
+/** Folders that may have the tokenizer: PEFT saves the one used in training beside the adapter. */
 function homesOf({ folder, adapter }: Checkpoint): string[] {
   return adapter ? [adapter.path, folder] : [folder];
 }

@@ -1,12 +1,11 @@
-// One step of AdamW in plain TypeScript: what the kernels of assembly/adamw.ts compute, bit for bit, and what they are
-// tested against. Not the optimizer, which knows parameters by name and is in train/.
+// One step of AdamW in plain TypeScript, bit-identical to the SIMD kernel.
 //
 // Loshchilov & Hutter, arXiv 1711.05101, algorithm 2, in the order of operations of torch.optim.AdamW (2.x, CPU, one
 // tensor at a time): decay first, then
 //   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
 //   w = w - lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 
-/** What one step is made with. */
+/** Hyperparameters of one step. */
 export interface AdamWSettings {
   readonly learningRate: number;
   readonly beta1: number;
@@ -14,13 +13,13 @@ export interface AdamWSettings {
   readonly epsilon: number;
   /** Weight decay, decoupled: the weights lose `learningRate * decay` of themselves. */
   readonly decay: number;
-  /** How many steps these weights will have made after this one, counted from 1. */
+  /** Step number of these weights, from 1. */
   readonly step: number;
-  /** What the gradient is multiplied by first: clipping, and the mean over accumulated batches. */
+  /** Factor for the gradient: clipping, and the mean over accumulated batches. */
   readonly scale: number;
 }
 
-/** The numbers that the inner loop multiplies by, each rounded to float32 once. */
+/** Factors of the inner loop, each rounded to float32 once. */
 export interface AdamWCoefficients {
   readonly scale: number;
   readonly keep: number;
@@ -34,7 +33,7 @@ export interface AdamWCoefficients {
 
 const f = Math.fround;
 
-/** Coefficients of a step; powers and roots are taken in float64. */
+/** Coefficients of a step; powers and roots are computed in float64. */
 export function adamwCoefficients(settings: AdamWSettings): AdamWCoefficients {
   const { learningRate, beta1, beta2, epsilon, decay, step, scale } = settings;
   return {
@@ -73,7 +72,7 @@ export function adamw(arrays: AdamWArrays, coefficients: AdamWCoefficients, begi
   }
 }
 
-/** Elements that are summed up together; the order of a sum must not depend on how much memory there is. */
+/** Elements per partial sum; fixed, so the order of a sum does not depend on memory. */
 export const SUM_BLOCK = 32_768;
 
 /** a = a + b in float32, from `begin`. */
@@ -82,9 +81,9 @@ export function add(a: Float32Array, b: Float32Array, begin = 0): void {
 }
 
 /**
- * Adds rows [N, D] to the rows of a matrix [V, D] that `ids` name, one after the other; the same row may be named often.
- * Plain loops only: a batch names few rows, and they are far apart.
- * @throws RangeError if a row is named that the matrix does not have
+ * Adds rows [N, D] to the rows `ids` of a matrix [V, D], in order; ids may repeat. Plain loops suffice: a batch has few
+ * rows, far apart.
+ * @throws RangeError if an id is not a row of the matrix
  */
 export function addRows(dense: Float32Array, ids: ArrayLike<number>, rows: Float32Array, width: number): void {
   for (let n = 0; n < ids.length; n++) {

@@ -1,4 +1,4 @@
-// Whole arrays there and back, against plain codecs.
+// Round trips of whole arrays, against plain codecs.
 import { describe, expect, it } from "vitest";
 import { Converter } from "./convert.js";
 import { decode, encode } from "./plain-kernels.test-util.js";
@@ -22,7 +22,7 @@ describe("Converter", () => {
     expect(Buffer.from(into.buffer).equals(Buffer.from(back.buffer))).toBe(true);
   });
 
-  it("counts what float16 cannot hold", () => {
+  it("counts values beyond float16", () => {
     expect(new Converter().encode("F16", Float32Array.of(1, 70000, -1e9, Infinity)).overflowed).toBe(2);
   });
 });

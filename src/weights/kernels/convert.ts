@@ -1,11 +1,10 @@
-// Whole arrays from stored bytes to float32 and back, through the SIMD kernels, for programs that hold their tensors in
-// memory. Merges do not come this way: they stream (streaming/).
+// Converts whole arrays between stored bytes and float32 with the SIMD kernels.
 import { type KernelDType, Kernels } from "./kernels.js";
 
-// As many as a second-level cache holds in both forms.
+// Elements that fit in a second-level cache in both forms.
 const BLOCK = 32_768;
 
-/** The SIMD kernels and two blocks to work in. */
+/** The SIMD kernels with two work buffers. */
 export class Converter {
   readonly #kernels = new Kernels();
   readonly #floats = this.#kernels.allocate(BLOCK * 4);

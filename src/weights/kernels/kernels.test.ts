@@ -1,4 +1,4 @@
-// The SIMD kernels against their plain twins: to the bit, over every bit pattern or random ones.
+// SIMD kernels, bit for bit against plain references, over every bit pattern or random ones.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { totalStatistics } from "../streaming/results.js";
@@ -33,7 +33,7 @@ function take(kernels: Kernels, dtype: KernelDType, address: number, n: number):
 }
 
 describe("decode and encode", () => {
-  test.each(["BF16", "F16"] as const)("every %s pattern survives the way to float32 and back", (dtype) => {
+  test.each(["BF16", "F16"] as const)("every %s pattern survives a round trip through float32", (dtype) => {
     const kernels = new Kernels();
     const all = Array.from({ length: 65536 }, (_, i) => i);
     const src = put(kernels, dtype, all);
@@ -54,7 +54,7 @@ describe("decode and encode", () => {
     }
   });
 
-  test.each(DTYPES)("float32 rounds to %s as the plain twin does", (dtype) => {
+  test.each(DTYPES)("float32 rounds to %s like the plain reference", (dtype) => {
     fc.assert(
       fc.property(fc.array(pattern("F32"), { minLength: 1, maxLength: 70 }), (patterns) => {
         const kernels = new Kernels();
@@ -94,7 +94,7 @@ describe("decode and encode", () => {
 });
 
 describe("blend", () => {
-  test.each(DTYPES)("a weighted average of %s equals the plain twin's, to the bit", (dtype) => {
+  test.each(DTYPES)("a weighted average of %s equals the plain reference, bit for bit", (dtype) => {
     const operands = fc.integer({ min: 1, max: 40 }).chain((n) =>
       fc.array(
         fc.record({
@@ -141,7 +141,7 @@ describe("blend", () => {
   });
 });
 
-test("a low-rank product equals the plain twin's, to the bit", () => {
+test("a low-rank product equals the plain reference, bit for bit", () => {
   const size = fc.integer({ min: 1, max: 37 });
   fc.assert(
     fc.property(size, size, fc.integer({ min: 1, max: 6 }), fc.integer(), (rows, columns, rank, seed) => {
@@ -190,7 +190,7 @@ test("delta statistics: counts and the largest are exact, sums agree to float64 
 describe("rows of a delta", () => {
   const matrices = (dtype: KernelDType) =>
     fc.tuple(fc.integer({ min: 1, max: 11 }), fc.integer({ min: 1, max: 21 })).chain(([rows, columns]) => {
-      // Finite patterns only; what is not finite takes another way (see `columns` in kernels.ts).
+      // Finite patterns only; non-finite values take a slower path.
       const finite = pattern(dtype).filter((p) => Number.isFinite(reference.decode(dtype, p)));
       const small = finite.filter((p) => Math.abs(reference.decode(dtype, p)) < 1e15);
       const list = fc.array(small, { minLength: rows * columns, maxLength: rows * columns });

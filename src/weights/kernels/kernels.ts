@@ -12,7 +12,7 @@ type Encode = (acc: number, dst: number, n: number) => number | undefined;
 type MatrixStatistics = (a: number, b: number, rows: number, columns: number, sums: number, totals: number) => void;
 type PairStatistics = (x: number, y: number, b: number, n: number, totals: number) => void;
 
-/** What the module exports, in assembly/: arguments that name buffers are addresses, `n` counts elements. */
+/** Exports of the WebAssembly module. Buffer arguments are addresses; `n` counts elements. */
 interface Exports
   // acc[i] = weight * src[i] in float32; exact for weight 1.
   extends Record<`scale${KernelDType}`, Scale>,
@@ -21,8 +21,8 @@ interface Exports
     // Rounds; float16 returns how many finite values became infinite. bfloat16 has the range of float32.
     Record<`encode${KernelDType}`, Encode>,
     // Adds to `sums` [columns] the sums of |a - b| down each column of two stored matrices, and to `totals` [sum of
-    // (a - b)^2, sum of b^2, elements where a equals b, largest |a - b|], all float64. Values must be finite; a sum that
-    // is not shows that some were not.
+    // (a - b)^2, sum of b^2, elements where a equals b, largest |a - b|], all float64. Values must be finite; a
+    // non-finite sum means that some were not.
     Record<`columns${KernelDType}`, MatrixStatistics>,
     // As columns, with `sums` [rows] along each stored row; a vector is a matrix of one row.
     Record<`rows${KernelDType}`, MatrixStatistics>,
@@ -64,7 +64,7 @@ interface Exports
   approach(a: number, b: number, n: number, step: number): void;
   /** `mask` has an int32 per column, -1 or 0. */
   selectColumns(a: number, b: number, rows: number, columns: number, mask: number): void;
-  /** `counts` and `spare` have 65536 u32 each; what was counted is their sum. */
+  /** `counts` and `spare` have 65536 u32 each; the counts are their sum. */
   countUpper(a: number, n: number, counts: number, spare: number): void;
   /** Adds to `totals`, two float64, how many elements are positive and how many negative. */
   countSigns(a: number, n: number, totals: number): void;
@@ -102,7 +102,7 @@ export function instantiate(): Readonly<Record<string, unknown>> {
  * SIMD kernels (`wasm`) over buffers in one WebAssembly memory.
  *
  * Buffers come from `allocate` and are padded to 32 bytes; kernels run over the padding. The bytes of a buffer after
- * its last element must be zero when it is read (`clearPadding`), so that the padding counts nowhere.
+ * its last element must be zero when it is read (`clearPadding`), so the padding does not count.
  */
 export class Kernels {
   readonly wasm: Exports;

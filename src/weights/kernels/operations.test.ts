@@ -1,5 +1,4 @@
-// The kernels of merge methods against their plain twins, to the bit, over values rich in what is special; and that the
-// random numbers are random.
+// Kernels of merge methods, bit for bit against plain references on special values, and tests of their random numbers.
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -13,7 +12,7 @@ function ofBits(pattern: number): number {
   return new Float32Array(Uint32Array.of(pattern).buffer)[0] as number;
 }
 
-/** Any float32: all patterns, and again and again those that are special, or small numbers that make ties. */
+/** Any float32, with many special values and small numbers that make ties. */
 const anything = fc.oneof(
   fc.integer({ min: 0, max: 0xffffffff }).map(ofBits),
   fc.constantFrom(0, -0, 1, -1, Infinity, -Infinity, Number.NaN, ofBits(1), ofBits(0x807fffff), ofBits(0x00800000)),
@@ -55,14 +54,14 @@ class Memory {
     return address;
   }
 
-  /** Addresses, as kernels over many buffers want them. */
+  /** Addresses for kernels over many buffers. */
   table(addresses: readonly number[]): number {
     const table = this.allocate(addresses.length * 4);
     this.kernels.counters(table, addresses.length).set(addresses);
     return table;
   }
 
-  /** A buffer must hold these values to the bit, but for the payload of NaN, which WebAssembly leaves to the machine. */
+  /** Expects these values bit for bit, except for NaN payloads, which WebAssembly leaves to the machine. */
   expect(address: number, wanted: Float32Array): void {
     expect(bitsOf(this.kernels.floats(address, wanted.length))).toEqual(bitsOf(wanted));
     for (const guard of this.#guards) expect([...this.kernels.counters(guard, 8)]).toEqual(Array(8).fill(GUARD));
@@ -74,7 +73,7 @@ function bitsOf(values: Float32Array): number[] {
   return Array.from(patterns, (pattern, i) => (Number.isNaN(values[i]) ? 0x7fc00000 : pattern));
 }
 
-describe("the kernel equals its plain twin, to the bit:", () => {
+describe("the kernel equals the plain reference, bit for bit:", () => {
   test("subtract", () => {
     fc.assert(
       fc.property(lists(2), ([a, b]) => {
@@ -89,7 +88,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
     );
   });
 
-  test("trimBy, by the values themselves or by others, with bounds that some values equal", () => {
+  test("trimBy, by the values or by others, with values that equal the bounds", () => {
     const cases = lists(2).chain(([a, by]) =>
       fc.record({
         ...{ a: fc.constant(a as Float32Array), by: fc.constant(by as Float32Array), itself: fc.boolean() },
@@ -145,7 +144,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
     );
   });
 
-  test("consensus, with ties, negative weights and weights of zero", () => {
+  test("consensus, with ties, negative and zero weights", () => {
     const cases = fc.integer({ min: 1, max: 5 }).chain((count) =>
       fc.record({
         arrays: lists(count),
@@ -190,7 +189,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
     );
   });
 
-  test("variances that are equal stay equal in any order of the values", () => {
+  test("equal variances stay equal in any order of the values", () => {
     // In float32 the means of these round differently.
     const arrays = [
       [0.1, 0.3, 0.7],
@@ -242,7 +241,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
     );
   });
 
-  test("countUpper, in two tables that are added up, and countLower", () => {
+  test("countUpper, as the sum of two tables, and countLower", () => {
     const memory = new Memory();
     const [counts, spare] = [memory.allocate(65_536 * 4), memory.allocate(65_536 * 4)];
     const address = memory.allocate(200 * 4);
@@ -250,7 +249,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
       fc.property(lists(1), fc.nat(), ([a], pick) => {
         const values = a as Float32Array;
         memory.kernels.floats(address, values.length).set(values);
-        // By the bits as they lie there: a NaN may have changed its payload on the way.
+        // By the stored bits: a NaN may have changed its payload.
         const stored = memory.kernels.floats(address, values.length).slice();
         const patterns = new Uint32Array(stored.buffer);
         const upper = ((patterns[pick % patterns.length] as number) & 0x7fffffff) >>> 16;
@@ -277,7 +276,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
     );
   });
 
-  test("countSigns, added to what was counted before", () => {
+  test("countSigns, added to earlier counts", () => {
     fc.assert(
       fc.property(lists(1), ([a]) => {
         const values = a as Float32Array;
@@ -360,7 +359,7 @@ describe("random numbers", () => {
     const found = deviation(bins, count);
     if (!(Math.abs(found) < FAR)) expect.fail(`${what}: ${found} standard deviations from uniform`);
   };
-  /** Neither the numbers' sizes nor any of their bits go together. */
+  /** Neither the numbers nor any of their bits are correlated. */
   const expectUnrelated = (what: string, a: Uint32Array, b: Uint32Array) => {
     const [x, y] = [a, b].map((list) => Float64Array.from(list, (u) => (u + 0.5) / 2 ** 32 - 0.5));
     const product = (x as Float64Array).reduce((sum, value, i) => sum + value * ((y as Float64Array)[i] as number), 0);
@@ -378,7 +377,7 @@ describe("random numbers", () => {
     }
   };
 
-  test.each(SEEDS)("are uniform in each of their bytes, from any index on (seed %i, %i)", (...seed) => {
+  test.each(SEEDS)("are uniform in each byte, from any index on (seed %i, %i)", (...seed) => {
     for (const first of [0, 1, 65_537, 2 ** 31 - N / 2, 2 ** 32 - N]) {
       const drawn = draw(seed, first);
       for (const shift of [0, 8, 16, 24]) {
@@ -391,7 +390,7 @@ describe("random numbers", () => {
     }
   });
 
-  test("of neighbours, in a row or in a column, do not go together", { tags: ["slow"] }, () => {
+  test("of neighbours in a row or column are uncorrelated", { tags: ["slow"] }, () => {
     for (const seed of SEEDS) {
       const drawn = draw(seed);
       for (const lag of [1, 2, 3, 4, 8, 64, 4096]) {
@@ -405,7 +404,7 @@ describe("random numbers", () => {
 
   // Of neighbours only: first halves that differ by a bit permute the indices, and the highest bit of the second half mixes
   // little, so seeds are to be hashes (`uniform` says so).
-  test("of neighbouring seeds do not go together", { tags: ["slow"] }, () => {
+  test("of neighbouring seeds are uncorrelated", { tags: ["slow"] }, () => {
     for (const [a, b] of SEEDS) {
       const others = [
         [a + 1, b],
@@ -422,7 +421,7 @@ describe("random numbers", () => {
     }
   });
 
-  test("of seeds that are hashes do not go together a step or more aside either", { tags: ["slow"] }, () => {
+  test("of hashed seeds are uncorrelated at any distance", { tags: ["slow"] }, () => {
     const hashes = ["a", "b", "c", "d"].map((text) => {
       const digest = createHash("sha256").update(text).digest();
       return [digest.readInt32LE(0), digest.readInt32LE(4)] as const;
@@ -436,7 +435,7 @@ describe("random numbers", () => {
     }
   });
 
-  test("keep the share that is asked for, whatever the density", () => {
+  test("keep the requested share at any density", () => {
     for (const density of [0.001, 0.1, 0.5, 0.9, 0.999]) {
       const bound = Math.round(density * 2 ** 32);
       const kept = draw([7, 11]).reduce((sum, u) => sum + Number(u < bound), 0);

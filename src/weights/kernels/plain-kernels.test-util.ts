@@ -1,4 +1,4 @@
-// A plain TypeScript twin of every kernel: slow, obvious, and what the SIMD kernels are tested against.
+// Plain TypeScript references for the SIMD kernels.
 
 import type { DeltaStatistics } from "../streaming/results.js";
 import { SUM_BLOCK } from "./adamw.js";

@@ -1,4 +1,4 @@
-// Plain twins of assembly/operations.ts: what the kernels compute, and what they are tested against.
+// Plain references for the kernels of merge methods.
 
 const round = Math.fround;
 
@@ -63,8 +63,8 @@ export function consensus(
 }
 
 /**
- * The population variance of arrays, element by element, to the first of them; computed in float64, rounded once. Taken of
- * the differences from the first, so that equal elements have none, whatever rounding does to their mean.
+ * The population variance of arrays, element by element, to the first of them; computed in float64, rounded once.
+ * Computed on differences from the first, so equal elements have variance 0.
  */
 export function variance(arrays: readonly Float32Array[]): void {
   const [first] = arrays;

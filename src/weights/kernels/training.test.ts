@@ -1,5 +1,4 @@
-// The kernels of training against their plain twins, to the bit, wherever arrays live; and AdamW against PyTorch, whose
-// steps lie in a fixture. Not a test of how clipping and schedules are put together: train/optimizer.test.ts.
+// Training kernels, bit for bit against plain references for any array memory, and AdamW against PyTorch's steps.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -38,7 +37,7 @@ const anything = fc.oneof(
 const lengths = fc.oneof(fc.integer({ min: 0, max: 41 }), fc.constantFrom(64, 127, 129));
 const listOf = (n: number) => fc.array(anything, { minLength: n, maxLength: n }).map((list) => Float32Array.from(list));
 const lists = (count: number) => lengths.chain((n) => fc.tuple(...Array.from({ length: count }, () => listOf(n))));
-/** Where each of four arrays lives: in the kernels' memory or not. */
+/** Whether each of four arrays is in the kernels' memory. */
 const homes = fc.tuple(fc.boolean(), fc.boolean(), fc.boolean(), fc.boolean());
 const settings = fc.record({
   learningRate: fc.constantFrom(0, 2e-8, 1e-3, 1),
@@ -86,7 +85,7 @@ function copies(arrays: readonly Float32Array[]): plain.AdamWArrays {
   return { weights, gradient, first, second };
 }
 
-describe("the kernel equals its plain twin, to the bit:", () => {
+describe("the kernel equals the plain reference, bit for bit:", () => {
   test("adamw", () => {
     fc.assert(
       fc.property(lists(4), homes, settings, (arrays, here, options) => {
@@ -132,7 +131,7 @@ describe("the kernel equals its plain twin, to the bit:", () => {
     );
   });
 
-  test("over several blocks, whose bounds no result depends on", () => {
+  test("over several blocks, without effect on results", () => {
     const n = 2 * plain.SUM_BLOCK + 13;
     const kernels = new TrainingKernels({ bytes: TrainingKernels.bytesFor([n, n]) });
     const values = Float32Array.from({ length: n }, (_, i) => Math.fround(Math.sin(i) * 10 ** ((i % 7) - 3)));
@@ -186,7 +185,7 @@ function expectClose(found: Float32Array, wanted: readonly number[]): void {
   });
 }
 
-/** How many float32 numbers lie between the elements that are furthest apart. */
+/** Number of float32 values between the two elements that are furthest apart. */
 function spacingsApart(found: Float32Array, wanted: readonly number[]): number {
   const bits = new Int32Array(found.slice().buffer);
   const others = new Int32Array(Float32Array.from(wanted).buffer);
@@ -194,7 +193,7 @@ function spacingsApart(found: Float32Array, wanted: readonly number[]): number {
 }
 
 describe("memory", () => {
-  test("arrays beyond the room are ordinary ones; those in it never move", () => {
+  test("arrays beyond the memory are ordinary ones; those in it never move", () => {
     const kernels = new TrainingKernels({ bytes: TrainingKernels.bytesFor([100, 3]) });
     const page = 65_536; // memory comes in whole pages
     const arrays = [kernels.array(100), kernels.array(3), kernels.array(page)] as const;
@@ -217,7 +216,7 @@ describe("memory", () => {
     expect(kernels.sumSquares(a)).toBe(500);
   });
 
-  test("rows are added where they belong, again and again", () => {
+  test("rows are added at their ids, which may repeat", () => {
     const dense = Float32Array.of(1, 1, 1, 1, 1, 1);
     plain.addRows(dense, [2, 0, 2], Float32Array.of(1, 2, 3, 4, 5, 6), 2);
     expect([...dense]).toEqual([4, 5, 1, 1, 7, 9]);

@@ -1,5 +1,4 @@
-// The kernels of training on Float32Arrays: AdamW, sums of squares, accumulation. What they compute is said by adamw.ts.
-// Knows no parameter names, schedules or graphs.
+// Training kernels on Float32Arrays: AdamW, sums of squares, accumulation.
 import * as plain from "./adamw.js";
 import { instantiate } from "./kernels.js";
 
@@ -12,21 +11,20 @@ interface Exports {
 }
 
 const PAGE = 65_536;
-const ALIGNMENT = 64; // a cache line, so that no two arrays share one
+const ALIGNMENT = 64; // cache line; arrays must not share one
 const LANES = 8;
 // Four of these stay in a second-level cache of 512 kB or more; of 4k to 64k elements, 16k to 32k were fastest.
 const BLOCK = plain.SUM_BLOCK;
 const STAGES = 4;
-/** What WebAssembly with 32-bit addresses can hold, less the last page, whose end no address reaches. */
+/** Limit of 32-bit WebAssembly memory, less the last page, whose end has no address. */
 export const MOST_TRAINING_BYTES = (65_536 - 1) * PAGE;
 
 /**
- * Kernels of training, and the memory in which the arrays that they work on can live.
+ * Training kernels with their own memory for arrays.
  *
- * Any Float32Array will do: what does not live in this memory is copied in and out by blocks, at half the speed. Arrays
- * from `array` live in it while there is room, and are ordinary ones from then on, so that no model is too large. They
- * can be given to onnxruntime as inputs and as outputs to write to. The memory is taken once, by the constructor, because
- * growing it would detach every array.
+ * Any Float32Array works; arrays outside this memory are copied in blocks, at half the speed. `array` allocates in this
+ * memory while there is room, then ordinary arrays, so models of any size fit. ONNX Runtime accepts these arrays as
+ * inputs and outputs. The constructor allocates the memory once, because growing it would detach every array.
  */
 export class TrainingKernels {
   readonly #wasm: Exports;
@@ -35,8 +33,8 @@ export class TrainingKernels {
   #end: number;
 
   /**
-   * @param options.bytes room for arrays, in bytes; default 0, at most about 4 GiB (MOST_TRAINING_BYTES), beyond which
-   *   arrays are ordinary ones. See `bytesFor`.
+   * @param options.bytes memory for arrays, in bytes; default 0, at most about 4 GiB (MOST_TRAINING_BYTES). See
+   *   `bytesFor`.
    */
   constructor(options: { bytes?: number } = {}) {
     this.#wasm = instantiate() as unknown as Exports;
@@ -47,7 +45,7 @@ export class TrainingKernels {
     try {
       reserve(memory, Math.min(this.#end + align(options.bytes ?? 0), MOST_TRAINING_BYTES));
     } catch (error) {
-      // The machine has no such address space: everything goes by blocks.
+      // Not enough address space: all arrays go through blocks.
       if (!(error instanceof RangeError)) throw error;
     }
     this.#buffer = memory.buffer;
@@ -57,14 +55,14 @@ export class TrainingKernels {
     });
   }
 
-  /** The room that arrays of these lengths take. */
+  /** Memory that arrays of these lengths need, in bytes. */
   static bytesFor(lengths: Iterable<number>): number {
     let bytes = 0;
     for (const length of lengths) bytes += align(length * 4);
     return bytes;
   }
 
-  /** A new array of zeros: in this memory if there is room, else an ordinary one. */
+  /** A new array of zeros, in this memory if there is room. */
   array(length: number): Float32Array {
     const bytes = align(length * 4);
     if (this.#end + bytes > this.#buffer.byteLength) return new Float32Array(length);
@@ -73,7 +71,7 @@ export class TrainingKernels {
     return array;
   }
 
-  /** Whether an array lives in this memory. */
+  /** Whether an array is in this memory. */
   holds(array: Float32Array): boolean {
     return array.buffer === this.#buffer;
   }
@@ -95,7 +93,7 @@ export class TrainingKernels {
     );
   }
 
-  /** The sum of a[i]^2 in float64, in an order that depends on nothing but the length. */
+  /** The sum of a[i]^2 in float64, in an order that depends only on the length. */
   sumSquares(a: Float32Array): number {
     let total = 0;
     for (let begin = 0; begin < a.length; begin += BLOCK) {
@@ -127,7 +125,7 @@ export class TrainingKernels {
     );
   }
 
-  /** Runs a kernel over whole vectors, in one go where all arrays live here, and the plain twin over the last few. */
+  /** Runs a kernel over whole vectors, at once if all arrays are in this memory, and plain code over the rest. */
   #run(
     arrays: readonly Float32Array[],
     writes: readonly boolean[],

@@ -1,5 +1,4 @@
-// The few parts of the WebAssembly interface that kernels.ts uses. TypeScript declares it in its DOM library only,
-// which would let browser globals into the whole project.
+// Parts of the WebAssembly interface. TypeScript declares it only in its DOM library, which would add browser globals.
 declare namespace WebAssembly {
   class Module {
     constructor(bytes: Uint8Array);

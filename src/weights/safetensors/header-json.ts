@@ -1,5 +1,5 @@
-// A strict parser for the JSON of a safetensors header. JSON.parse would do but for four things a header from a
-// stranger must not get away with: duplicate keys, integers beyond 2^53, half characters, and deep nesting.
+// A strict parser for the JSON of a safetensors header. Unlike JSON.parse, it rejects duplicate keys, integers beyond
+// 2^53, lone surrogates and deep nesting.
 import { FormatError } from "../../core/index.js";
 
 export type HeaderJson = string | number | boolean | null | HeaderJson[] | Map<string, HeaderJson>;
@@ -13,14 +13,14 @@ const SPACE = " \t\n\r";
 const LONE_SURROGATE = /\p{Surrogate}/u;
 const INVISIBLE = /[\p{Control}\p{Format}\p{Zl}\p{Zp}]/gu;
 
-/** Whether a text can be written as UTF-8. Half of a surrogate pair cannot; the reference crate refuses it too. */
+/** Whether a string can be encoded as UTF-8, which a lone surrogate cannot; the reference crate rejects it too. */
 export function isUnicode(text: string): boolean {
   return !LONE_SURROGATE.test(text);
 }
 
 /**
- * A name out of a file as messages show it: in quotes, without characters that steer a terminal, and cut short, for
- * a damaged file can hold one of a hundred megabytes.
+ * A name from a file for messages: quoted, without control characters, and cut short, as a damaged file may have a name
+ * of a hundred megabytes.
  */
 export function quote(name: string): string {
   const shown = JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
@@ -28,8 +28,8 @@ export function quote(name: string): string {
 }
 
 /**
- * Parses the text of a header. A number that is not a whole one within 2^53 becomes NaN: no field that counts allows
- * it, and the rest, as in the reference crate, is none of our business.
+ * Parses the text of a header. A number that is not an integer within 2^53 becomes NaN, which known fields reject;
+ * unknown fields are ignored, as in the reference crate.
  * @throws FormatError naming `file` and the position, if it is not JSON, repeats a key, or nests too deep.
  */
 export function parseHeaderJson(text: string, file: string): HeaderJson {

@@ -1,4 +1,4 @@
-// The header against everything a damaged or hostile file can hold, then against itself: what we write, we read.
+// Headers of damaged and hostile files, and round trips of written headers.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DTYPE_BITS } from "../../core/dtype.js";
@@ -56,7 +56,7 @@ describe("the length of the header", () => {
     });
   });
 
-  test("is read as unsigned little-endian, from the middle of a buffer too, up to the very end of the file", () => {
+  test("is read as unsigned little-endian, also inside a larger buffer, up to the end of the file", () => {
     const buffer = Buffer.concat([Buffer.alloc(3, 0xff), Buffer.from([2, 1, 0, 0, 0, 0, 0, 0])]);
     expect(parseHeaderLength(buffer.subarray(3), 8 + 258, "x")).toBe(258);
     expect(parseHeaderLength(withLength(100_000_000n).subarray(0, 8), 100_000_008, "x")).toBe(MAX_HEADER_BYTES);
@@ -138,7 +138,7 @@ describe("text that is not the JSON of a header", () => {
   });
 });
 
-describe("tensors that cannot be", () => {
+describe("impossible tensors", () => {
   const whole = /shape that is not a list of whole numbers from 0 to 2\^53 - 1;/;
   const offsets = /data_offsets that are not two whole numbers from 0 to 2\^53 - 1;/;
   const one = (fields: string) => `{"t":{${fields}}}`;
@@ -224,14 +224,14 @@ describe("data that does not fit", () => {
   });
 });
 
-describe("headers that are fine", () => {
+describe("valid headers", () => {
   test("no tensor at all, with or without metadata", () => {
     expect(parseFile(fileOf("{}"))).toEqual({ tensors: [], metadata: {} });
     expect(parseFile(fileOf('{"__metadata__":null}  \n\t\r'))).toEqual({ tensors: [], metadata: {} });
     expect(parseFile(fileOf('{"__metadata__":{"format":"pt"}}')).metadata).toEqual({ format: "pt" });
   });
 
-  test("tensors come in the order of their data, empty ones at the begin, in the middle, together and at the end", () => {
+  test("tensors are in the order of their data, empty ones at the start, in the middle, together and at the end", () => {
     const header = `{${[
       entry("scalar", "F32", [], 4, 8),
       entry("end", "F64", [3, 0], 9, 9),
@@ -261,7 +261,7 @@ describe("headers that are fine", () => {
     expect(tensor).toMatchObject({ name: "t", dtype, shape: [2, 4], bytes });
   });
 
-  test("names out of Object.prototype are names like others", () => {
+  test("names of Object.prototype are ordinary names", () => {
     const header = `{"__metadata__":{"__proto__":"p","constructor":"c"},${entry("constructor", "U8", [1], 1, 2)},"__proto__":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`;
     const { tensors, metadata } = parseFile(fileOf(header, 2));
     expect(tensors.map(({ name }) => name)).toEqual(["__proto__", "constructor"]);
@@ -272,13 +272,13 @@ describe("headers that are fine", () => {
     expect(Object.getPrototypeOf(metadata)).toBe(Object.prototype);
   });
 
-  test("fields that the format does not know are passed over, as in the reference crate", () => {
+  test("unknown fields are ignored, as in the reference crate", () => {
     const more = '"scale":-0.5e-3,"big":99999999999999999999,"deep":[[{"x":[true,false,null,1.5]}]]';
     const header = `{"t":{"dtype":"U8","shape":[1],${more},"data_offsets":[0,1]}}`;
     expect(parseFile(fileOf(header, 1)).tensors).toHaveLength(1);
   });
 
-  test("escapes stand for their characters", () => {
+  test("escapes are decoded", () => {
     const header = '{"\\u0061\\n\\ud83d\\ude00\\/":{"dtype":"\\u0055\\u0038","sh\\u0061pe":[1],"data_offsets":[0,1]}}';
     expect(parseFile(fileOf(header, 1)).tensors[0]).toMatchObject({ name: "a\n😀/", dtype: "U8" });
   });
@@ -331,7 +331,7 @@ describe("serializeHeader", () => {
     expect(await problemOf(run)).toMatchObject({ name: "FormatError", message: expect.stringMatching(what), where });
   });
 
-  test("what it writes, parseHeader reads, whatever the names, shapes and dtypes", () => {
+  test("parseHeader reads what it writes, for any names, shapes and dtypes", () => {
     fc.assert(
       fc.property(tensorLists, metadatas, (declared, metadata) => {
         const { bytes, tensors } = serializeHeader(declared, metadata);

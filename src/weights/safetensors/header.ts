@@ -1,9 +1,8 @@
-// The header of a safetensors file: parsing, every check that the reference crate makes, and writing.
-// Knows bytes only; files are in reader.ts and layout.ts.
+// Parses, checks and writes safetensors headers, with all checks of the reference crate.
 import { DTYPE_BITS, type DType, FormatError, formatShape, isDType, type Shape } from "../../core/index.js";
 import { type HeaderJson, isUnicode, parseHeaderJson, quote } from "./header-json.js";
 
-/** Headers beyond this are refused; the limit of the reference crate (`MAX_HEADER_SIZE`), some million tensors. */
+/** Maximum header size, as in the reference crate (`MAX_HEADER_SIZE`); about a million tensors. */
 export const MAX_HEADER_BYTES = 100_000_000;
 
 /** One tensor as a header declares it. Offsets are bytes from the start of the *file*, not of the data section. */
@@ -24,7 +23,7 @@ export interface Header {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** What `serializeHeader` needs to know of a tensor; data follows in the order given, without gaps. */
+/** A tensor to declare in a header; data follows in this order, without gaps. */
 export interface TensorDeclaration {
   readonly name: string;
   readonly dtype: DType;
@@ -66,13 +65,13 @@ export function parseHeaderLength(start: Uint8Array, fileBytes: number, file: st
 /**
  * Parses and checks a header.
  *
- * Refuses all that the reference crate refuses: unknown dtypes, ranges that do not match dtype and shape, overlap,
- * hole or rest in the data, metadata that is not text. Refuses further what the format forbids but the crate lets
- * pass: duplicate keys, space before the '{', a list in place of a tensor's object.
+ * Rejects everything the reference crate rejects: unknown dtypes, ranges that do not match dtype and shape, overlaps,
+ * gaps or trailing bytes in the data, metadata that is not text. Also rejects what the format forbids but the crate
+ * accepts: duplicate keys, space before the '{', a list in place of a tensor's object.
  * @param json the header's bytes, without the eight of its length
  * @param fileBytes size of the whole file
  * @param file name for error messages
- * @throws FormatError on the first break of the format
+ * @throws FormatError on the first violation of the format
  */
 export function parseHeader(json: Uint8Array, fileBytes: number, file: string): Header {
   let text: string;
@@ -197,8 +196,8 @@ function checkCoverage(tensors: readonly TensorInfo[], dataStart: number, fileBy
 /**
  * The first bytes of a file with these tensors, data to follow in the same order without gaps.
  *
- * The header is padded with spaces to a multiple of eight, so that data is aligned as long as wider dtypes come first.
- * @throws FormatError if the format cannot hold these tensors or this metadata: what is written here can be read
+ * The header is padded with spaces to a multiple of eight, which aligns the data if wider dtypes come first.
+ * @throws FormatError if the format cannot store these tensors or this metadata
  */
 export function serializeHeader(
   tensors: readonly TensorDeclaration[],

@@ -1,4 +1,4 @@
-// What the tests of this folder share: files from header texts, folders that go away, errors as values.
+// Shared test helpers: files from header texts, temporary folders, errors as values.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ export function entry(name: string, dtype: string, shape: readonly number[], beg
   return `${JSON.stringify(name)}:${JSON.stringify({ dtype, shape, data_offsets: [begin, end] })}`;
 }
 
-/** A whole file: length, this header as it stands, and `data` (or as many zeros). */
+/** A whole file: length, this header unchanged, and `data` (or as many zeros). */
 export function fileOf(header: string | Uint8Array, data: number | Uint8Array = 0): Buffer {
   const json = Buffer.from(header);
   const length = Buffer.alloc(8);
@@ -23,7 +23,7 @@ export function fileOf(header: string | Uint8Array, data: number | Uint8Array = 
   return Buffer.concat([length, json, typeof data === "number" ? Buffer.alloc(data) : data]);
 }
 
-/** What `openSafetensors` does, on bytes. */
+/** Like `openSafetensors`, for bytes. */
 export function parseFile(file: Uint8Array): Header {
   const length = parseHeaderLength(file.subarray(0, 8), file.byteLength, "x.safetensors");
   return parseHeader(file.subarray(8, 8 + length), file.byteLength, "x.safetensors");

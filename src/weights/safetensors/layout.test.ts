@@ -35,7 +35,7 @@ describe("shards", () => {
     expect(layout.shards[0]?.bytes).toBe(layout.shards[0]?.header.byteLength);
   });
 
-  test("a shard is filled to the limit, to the byte; a tensor over the limit stands alone", () => {
+  test("a shard is filled exactly to the limit; a tensor over the limit has its own shard", () => {
     const sizes = { a: 6, b: 4, c: 1, big: 11, none: 0, d: 10, e: 9, f: 2 };
     const tensors = Object.entries(sizes).map(([name, bytes]) => t(name, bytes));
     const layout = layoutFolder(tensors, { shardBytes: 10 });
@@ -120,11 +120,11 @@ describe("what cannot be laid out", () => {
   test.each([0, -1, Number.NaN])("a limit of %d bytes", async (shardBytes) => {
     expect(await problemOf(() => layoutFolder([t("a", 1)], { shardBytes }))).toMatchObject({
       name: "RecipeError",
-      message: `shards cannot be of at most ${shardBytes} bytes; give a positive size`,
+      message: `the shard size is ${shardBytes} bytes; it must be positive`,
     });
   });
 
-  test("more shards than we would open again", async () => {
+  test("more shards than can be opened again", async () => {
     const tensors = Array.from({ length: 10_001 }, (_, i) => t(`t${i}`, 1));
     expect((await problemOf(() => layoutFolder(tensors, { shardBytes: 1 }))).message).toBe(
       "shards of at most 1 B would be 10001 files, over the limit of 10000; allow larger shards",

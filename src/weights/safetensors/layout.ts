@@ -1,10 +1,10 @@
-// The layout of a checkpoint to be written: shards, headers, offsets, index. Writes nothing.
+// Lays out a checkpoint to write: shards, headers, offsets, index. Writes nothing.
 import { DTYPE_BITS, elementCount, FormatError, formatBytes, RecipeError } from "../../core/index.js";
 import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { quote } from "./header-json.js";
 import { INDEX_FILE, MAX_SHARDS, SINGLE_FILE, shardName } from "./sharded.js";
 
-/** Default limit of a shard: 5 GB, as the hub's tools wrote for years; large files fail more often to travel. */
+/** Default limit of a shard: 5 GB, as the hub's tools wrote for years; large files fail more often in transfer. */
 export const DEFAULT_SHARD_BYTES = 5_000_000_000;
 
 export interface ShardLayout {
@@ -29,8 +29,8 @@ export interface FolderLayout {
 const bytesOf = ({ dtype, shape }: TensorDeclaration) => (elementCount(shape) * DTYPE_BITS[dtype]) / 8;
 
 /**
- * Lays tensors out over shards of at most `shardBytes` of data each, in the order given; a larger tensor gets a
- * shard of its own. Within a shard wider dtypes come first, so that every tensor is aligned.
+ * Lays tensors out over shards of at most `shardBytes` of data each, in the order given; a larger tensor gets its own
+ * shard. Within a shard wider dtypes come first, which aligns every tensor.
  * @throws FormatError if a tensor or the metadata cannot be stored in a safetensors file
  * @throws RecipeError if `shardBytes` is not positive, or so small that the shards are too many to open
  * @param metadata `__metadata__` of every shard; `format: "pt"` is added, without which transformers refuses a file
@@ -40,7 +40,7 @@ export function layoutFolder(
   options: { shardBytes?: number; metadata?: Readonly<Record<string, string>> } = {},
 ): FolderLayout {
   const { shardBytes = DEFAULT_SHARD_BYTES, metadata = {} } = options;
-  if (!(shardBytes > 0)) throw new RecipeError(`shards cannot be of at most ${shardBytes} bytes; give a positive size`);
+  if (!(shardBytes > 0)) throw new RecipeError(`the shard size is ${shardBytes} bytes; it must be positive`);
   const groups: TensorDeclaration[][] = [[]];
   let filled = 0;
   for (const tensor of tensors) {
@@ -52,7 +52,7 @@ export function layoutFolder(
     groups.at(-1)?.push(tensor);
     filled += bytes;
   }
-  // More could be written, but not be opened again.
+  // More could be written but not opened again.
   if (groups.length > MAX_SHARDS) {
     throw new RecipeError(
       `shards of at most ${formatBytes(shardBytes)} would be ${groups.length} files, over the limit of ${MAX_SHARDS}; allow larger shards`,

@@ -1,4 +1,4 @@
-// Real files: what was written comes back, and what is not a file is told apart from a damaged one.
+// Round trips of real files, and distinct errors for missing, damaged and other files.
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, symlink, truncate, utimes, writeFile } from "node:fs/promises";
@@ -38,7 +38,7 @@ test("any tensors and data written to a file come back", async () => {
   );
 });
 
-test("the digest tells headers apart, not values; the time of the last change is given", async () => {
+test("the digest depends on the header, not on values; the modification time is given", async () => {
   const folder = await temporaryFolder();
   const open = async (header: string, data: number[]) => {
     const path = join(folder, "x.safetensors");
@@ -70,7 +70,7 @@ test("a file cut anywhere is refused", async () => {
   }
 });
 
-test("what is missing or not a file is said to be so", async () => {
+test("a missing path and one that is not a file are reported", async () => {
   const folder = await temporaryFolder();
   const path = join(folder, "x.safetensors");
   const problem = () => problemOf(() => openSafetensors(path));
@@ -84,13 +84,13 @@ test("what is missing or not a file is said to be so", async () => {
   expect(await problem()).toEqual(refused("is not a file"));
 });
 
-test.skipIf(process.platform === "win32")("a named pipe is refused, not waited for", async () => {
+test.skipIf(process.platform === "win32")("a named pipe is rejected without waiting", async () => {
   const path = join(await temporaryFolder(), "x.safetensors");
   await promisify(execFile)("mkfifo", [path]);
   expect((await problemOf(() => openSafetensors(path))).message).toBe(`${path} is not a file`);
 });
 
-test("a Git LFS pointer is called that, not damaged", async () => {
+test("a Git LFS pointer is reported as one, not as damaged", async () => {
   const path = join(await temporaryFolder(), "model.safetensors");
   await writeFile(path, "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 4976698672\n");
   await expect(openSafetensors(path)).rejects.toThrow(

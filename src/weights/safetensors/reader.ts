@@ -1,4 +1,4 @@
-// Opening safetensors files: headers only. Data stays on the disk; whoever needs it reads the ranges given here.
+// Opens safetensors files: reads and checks headers.
 
 import { createHash } from "node:crypto";
 import { constants, open } from "node:fs/promises";
@@ -7,13 +7,13 @@ import { parseHeader, parseHeaderLength, type TensorInfo } from "./header.js";
 
 /** An opened safetensors file: its header, checked. */
 export interface SafetensorsFile {
-  /** The path it was opened by. */
+  /** Path as given. */
   readonly path: string;
   /** Size of the whole file in bytes. */
   readonly bytes: number;
   /** Modification time in milliseconds since 1970, to notice a change between two passes. */
   readonly modified: number;
-  /** SHA-256 of the length and the header, hexadecimal: what the file holds and where, not its values. */
+  /** SHA-256 of the length and the header, hexadecimal: covers the layout, not the values. */
   readonly headerDigest: string;
   /** Tensors in the order of their data. */
   readonly tensors: readonly TensorInfo[];

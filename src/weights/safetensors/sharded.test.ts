@@ -1,4 +1,4 @@
-// Folders as people have them: indexed, numbered, single, adapters, pickles, half fetched, and hostile.
+// Folders of weights: indexed, numbered, single, adapters, pickled, incomplete and hostile.
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -23,7 +23,7 @@ async function folderOf(files: Readonly<Record<string, string | Uint8Array>>): P
   return folder;
 }
 
-/** What `openShards` finds: file names and their tensors. */
+/** File names and tensors that `openShards` finds. */
 async function found(folder: string): Promise<[string, string[]][]> {
   const files = await openShards(folder);
   return files.map(({ path, tensors }) => [path.slice(folder.length + 1), tensors.map(({ name }) => name)]);
@@ -43,7 +43,7 @@ async function refused(
 }
 
 describe("without an index", () => {
-  test("model.safetensors comes before all else", async () => {
+  test("model.safetensors takes precedence", async () => {
     const folder = await folderOf({
       [SINGLE_FILE]: holding("a"),
       "consolidated.safetensors": holding("b"),
@@ -81,15 +81,11 @@ describe("without an index", () => {
     [
       "of two saves",
       [shardName(1, 2), shardName(1, 3)],
-      /holds model-00001-of-00003\.safetensors beside model-00001-of-00002/,
+      /has model-00001-of-00003\.safetensors and model-00001-of-00002/,
     ],
-    [
-      "with a number over the count",
-      [shardName(1, 2), shardName(3, 2)],
-      /holds model-00003-of-00002\.safetensors beside/,
-    ],
-    ["numbered from zero", [shardName(0, 2), shardName(1, 2)], /holds model-00000-of-00002\.safetensors beside/],
-    ["none of none", [shardName(1, 0)], /holds model-00001-of-00000\.safetensors beside/],
+    ["with a number over the count", [shardName(1, 2), shardName(3, 2)], /has model-00003-of-00002\.safetensors and/],
+    ["numbered from zero", [shardName(0, 2), shardName(1, 2)], /has model-00000-of-00002\.safetensors and/],
+    ["none of none", [shardName(1, 0)], /has model-00001-of-00000\.safetensors and/],
   ])("shards %s are refused, though their count is right", async (_, names, what) => {
     const folder = await folderOf(Object.fromEntries(names.map((name, i) => [name, holding(String(i))])));
     await refused(folder, "CheckpointError", what);
@@ -104,7 +100,7 @@ describe("without an index", () => {
     });
   });
 
-  test("a single file of another name is taken, an adapter's weights beside it are not", async () => {
+  test("a single file of another name is opened; adapter weights beside it are not", async () => {
     const folder = await folderOf({
       "consolidated.safetensors": holding("a"),
       "adapter_model.safetensors": holding("b"),
@@ -117,7 +113,7 @@ describe("without an index", () => {
     [
       "two others",
       { "a.safetensors": "", "b.safetensors": "" },
-      /holds a\.safetensors, b\.safetensors but neither .* unclear/,
+      /has a\.safetensors, b\.safetensors but neither .* unclear/,
     ],
     [
       "an adapter",

@@ -19,7 +19,7 @@ export function shardName(number: number, count: number): string {
 }
 const PICKLE = /\.(bin|pt|pth|ckpt)$/;
 
-/** More shards than any published model has, by far; bounds how many files a hostile index makes us open. */
+/** Far more shards than any published model has; limits how many files a hostile index can open. */
 export const MAX_SHARDS = 10_000;
 
 /**
@@ -41,7 +41,7 @@ export async function openShards(folder: string): Promise<SafetensorsFile[]> {
     }
     throw error;
   }
-  // A folder with both is read as transformers reads it: the single file goes before the index.
+  // As in transformers, the single file takes precedence over the index.
   if (names.includes(INDEX_FILE) && !names.includes(SINGLE_FILE)) return openIndexed(folder);
   const files: SafetensorsFile[] = [];
   for (const name of weightFiles(folder, names)) files.push(await openSafetensors(join(folder, name)));
@@ -58,7 +58,7 @@ function weightFiles(folder: string, names: readonly string[]): string[] {
     const stray = shards.find((name) => !set.has(name));
     if (stray !== undefined) {
       throw new CheckpointError(
-        `${folder} holds ${stray} beside ${first} and no ${INDEX_FILE}, so which shards are the model is unclear; remove those of the other save`,
+        `${folder} has ${stray} and ${first} but no ${INDEX_FILE}, so the shards of the model are unclear. Remove those of the other save.`,
         { file: folder },
       );
     }
@@ -74,7 +74,7 @@ function weightFiles(folder: string, names: readonly string[]): string[] {
   if (others.length === 1) return others;
   if (others.length > 1) {
     throw new CheckpointError(
-      `${folder} holds ${formatSome(others)} but neither ${SINGLE_FILE} nor ${INDEX_FILE}, so which of them are the model is unclear; rename the one to use to ${SINGLE_FILE}`,
+      `${folder} has ${formatSome(others)} but neither ${SINGLE_FILE} nor ${INDEX_FILE}, so the file of the model is unclear. Rename it to ${SINGLE_FILE}.`,
       { file: folder },
     );
   }
@@ -87,7 +87,7 @@ function weightFiles(folder: string, names: readonly string[]): string[] {
   const pickles = names.filter((name) => PICKLE.test(name));
   if (pickles.length > 0) {
     throw new CheckpointError(
-      `${folder} holds pickled weights (${formatSome(pickles)}), which can run code when opened and are never read here; ` +
+      `${folder} has pickled weights (${formatSome(pickles)}). They can run code when opened, so they are never read; ` +
         `convert them once in Python: AutoModelForCausalLM.from_pretrained("${folder}").save_pretrained("NEW_FOLDER", safe_serialization=True)`,
       { file: folder },
     );
@@ -180,7 +180,7 @@ function checkFileName(file: unknown, tensor: string, index: string): string {
       where,
     );
   }
-  // Linux, macOS and Windows allow 255 units in a name; beyond, the system's own error would be all a person gets.
+  // Linux, macOS and Windows limit names to 255 units; the system's own error would be unclear.
   if (parts.some((part) => part.length > 255)) {
     throw new FormatError(`${index} names ${quote(file)}, which is too long for a file name`, where);
   }

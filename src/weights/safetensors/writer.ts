@@ -1,5 +1,4 @@
-// Writing a whole small checkpoint, and reading single tensors, for programs that hold their tensors in memory.
-// Merges do not come this way: they stream (streaming/).
+// Writes small checkpoints from memory and reads single tensors.
 
 import { type FileHandle, open, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -9,8 +8,8 @@ import { layoutFolder } from "./layout.js";
 import type { SafetensorsFile } from "./reader.js";
 
 /**
- * A tensor with its values: the bytes of its elements, little-endian, row-major. They are asked for once, when it is
- * written, so `data` may be a getter that makes them then.
+ * A tensor with its values: the bytes of its elements, little-endian, row-major. `data` is read once, when the tensor
+ * is written, so it may be a getter.
  */
 export interface TensorData extends TensorDeclaration {
   readonly data: Uint8Array;
@@ -18,7 +17,7 @@ export interface TensorData extends TensorDeclaration {
 
 /**
  * Writes one safetensors file; it appears whole or not at all.
- * @throws FormatError if a tensor's data has not the length that its dtype and shape ask for
+ * @throws FormatError if the length of a tensor's data does not match its dtype and shape
  */
 export async function writeSafetensors(
   path: string,

@@ -1,5 +1,5 @@
-// Computes one block of an evaluation: reads its terms, adds them up, rounds once. One evaluator per thread, with
-// buffers allocated once for the largest block of the program.
+// Computes blocks of evaluations: reads terms, sums them, rounds once. Each thread has one evaluator, with buffers for
+// the program's largest block.
 import { bytesPerElement, type FloatDType } from "../../core/index.js";
 import { type KernelDType, Kernels } from "../kernels/kernels.js";
 import type { InputFiles } from "./files.js";
@@ -82,18 +82,18 @@ function largestBlock(program: Program): Sizes {
   return largest;
 }
 
-/** Buffers of the pool in use at most while a combination is computed, `depth` of them being in use before. */
+/** Maximum pool buffers in use while a combination is computed, with `depth` already in use. */
 function poolNeeded({ terms }: Combination, depth: number): number {
   const needs = terms.map((term, index) => {
     if (isStored(term)) return depth;
-    const inner = depth + (goesStraight(index, term.weight) ? 0 : 1) + Math.max(0, term.operation.of.length - 1);
+    const inner = depth + (sharesBuffer(index, term.weight) ? 0 : 1) + Math.max(0, term.operation.of.length - 1);
     return Math.max(inner, ...term.operation.of.map((input) => poolNeeded(input, inner)));
   });
   return Math.max(depth, ...needs);
 }
 
-/** Whether an operation's result is the first term of its sum, and so needs no buffer of its own. */
-function goesStraight(index: number, weight: number): boolean {
+/** Whether an operation can write into its sum's buffer: it is the first term and has weight 1. */
+function sharesBuffer(index: number, weight: number): boolean {
   return index === 0 && weight === 1;
 }
 
@@ -111,7 +111,7 @@ export class Evaluator {
   readonly #workspace: Workspace;
   /** The low-rank factor that `right` holds now; factors are read once per tensor and thread. */
   #loaded: LowRankTerm | undefined;
-  /** What each shared buffer holds now. */
+  /** Current content of each shared buffer. */
   readonly #held: string[] = [];
 
   constructor(program: Program, files: InputFiles) {
@@ -161,8 +161,8 @@ export class Evaluator {
   }
 
   /**
-   * Elements [begin, end) of several evaluations, in one dtype, each in a slot of its own. They stay as they are stored
-   * where each is one stored tensor and all have the same dtype; else they are float32.
+   * Elements [begin, end) of several evaluations, in one dtype, each in its own slot. If each is one stored tensor and
+   * all have the same dtype, they keep it; else they are float32.
    */
   load(evaluations: readonly Evaluation[], begin: number, end: number): { dtype: KernelDType; addresses: number[] } {
     const stored = evaluations.map(storedDType);
@@ -209,7 +209,7 @@ export class Evaluator {
     terms.forEach((term, index) => {
       if (isStored(term)) {
         this.#addStored(term, block, target, index === 0);
-      } else if (goesStraight(index, term.weight)) {
+      } else if (sharesBuffer(index, term.weight)) {
         this.#operate(term.operation, block, target, depth);
       } else {
         const result = this.#at.pool[depth] ?? 0;
@@ -262,7 +262,7 @@ export class Evaluator {
     this.#readStored(term, begin, columns, width, this.kernels.bytes(this.#at.raw, n * width));
     this.kernels.clearPadding(this.#at.raw, n * width);
     if (dtype !== "F64") return dtype;
-    // All arithmetic is float32; tensors stored as float64 are too rare to deserve kernels of their own.
+    // All arithmetic is float32; tensors stored as float64 are too rare for their own kernels.
     const doubles = new Float64Array(this.kernels.bytes(this.#at.raw, n * 8).slice().buffer);
     this.kernels.floats(this.#at.raw, n).set(doubles);
     this.kernels.clearPadding(this.#at.raw, n * 4);
@@ -368,7 +368,6 @@ function blockOf({ columns, first = 0 }: Evaluation, begin: number, end: number)
   return { begin, index: first + begin, length: end - begin, columns };
 }
 
-/** A shared term without its sharing. */
 function unshared({ shared: _, ...term }: StoredTerm): StoredTerm {
   return { ...term, weight: 1 };
 }

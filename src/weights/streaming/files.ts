@@ -1,5 +1,4 @@
-// Positioned reads and writes of whole ranges, synchronous: each thread of a streaming pass waits for its own bytes
-// while the others work. Files are opened when first needed.
+// Synchronous reads and writes at file positions, for one thread of a streaming pass.
 
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
 import { FormatError, isSystemError } from "../../core/index.js";

@@ -46,7 +46,7 @@ describe("cutIntoPieces", () => {
     ]);
   });
 
-  it("has none for what is empty", () => {
+  it("has none for empty jobs", () => {
     expect(cutIntoPieces([])).toEqual([]);
     expect(cutIntoPieces([copy(0), copy(1), write(values(0, 8, term())), compareCopy(0)])).toEqual([
       { job: 1, begin: 0, end: 1 },
@@ -68,7 +68,7 @@ describe("cutIntoPieces", () => {
     ]);
   });
 
-  it("minds the rows of both sides of a difference", () => {
+  it("respects the rows of both sides of a difference", () => {
     const [plain, product] = [values(70_000, 100, term()), values(70_000, 100, term("BF16", lowRank(2, 100, 70_000)))];
     for (const [value, minus] of [
       [plain, product],
@@ -150,7 +150,7 @@ describe("countBytes", () => {
 });
 
 describe("requireFloat", () => {
-  it("lets through what can be computed with", () => {
+  it("accepts dtypes that support arithmetic", () => {
     expect(["F32", "F16", "BF16", "F64"].map((dtype) => requireFloat(dtype as StoredTerm["dtype"]))).toHaveLength(4);
     for (const dtype of ["I64", "BOOL", "F8_E4M3"] as const) {
       expect(() => requireFloat(dtype)).toThrow(`${dtype} does not support arithmetic`);

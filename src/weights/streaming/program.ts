@@ -1,5 +1,4 @@
-// What a streaming pass does, as plain data that can be sent to a thread: where bytes are, how they are combined, and
-// what becomes of the result. Resolved to files and offsets; knows nothing of checkpoints, layers or recipes.
+// A streaming pass as plain data: where bytes are, how they are combined, and where results go.
 import { bytesPerElement, type DType, type FloatDType, isFloatDType } from "../../core/index.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
@@ -31,7 +30,7 @@ export interface LowRankTerm {
 export interface StoredTerm extends Stored {
   readonly weight: number;
   readonly lowRank?: LowRankTerm;
-  /** Values that occur more than once are read once, into the buffer of this number. */
+  /** Number of the shared buffer, for values that occur more than once and are read once. */
   readonly shared?: number;
   /** Rows taken one by one from stored tensors of this dtype. */
   readonly gathered?: GatheredTerm;
@@ -40,12 +39,12 @@ export interface StoredTerm extends Stored {
 export interface GatheredTerm {
   /** Where row 0 of each stored tensor is. */
   readonly parts: readonly { readonly file: number; readonly offset: number }[];
-  /** By row: which of the parts it comes from, and its number there. */
+  /** By row: index of the part, and row number in it. */
   readonly part: Uint8Array;
   readonly row: Int32Array;
 }
 
-/** What an operation makes of other values, times a weight. */
+/** The result of an operation, times a weight. */
 export interface OperationTerm {
   readonly weight: number;
   readonly operation: BoundOperation;
@@ -59,7 +58,7 @@ export interface Combination {
   readonly divisor: number;
 }
 
-/** What operations are made of here. A mask holds one byte per row or column: 1 where it marks. */
+/** Field types of operations in a program. A mask has one byte per row or column, 1 if selected. */
 export interface BoundTerms {
   readonly number: number;
   readonly value: Combination;
@@ -68,7 +67,7 @@ export interface BoundTerms {
 
 export type BoundOperation = Operation<BoundTerms>;
 
-/** A tensor's values, rounded by whoever takes them. */
+/** A tensor's values before rounding. */
 export interface Evaluation extends Combination {
   readonly elements: number;
   /** Elements in a stored row; a whole number of rows is computed at once where rows matter. */
@@ -101,7 +100,7 @@ export function isStored(term: Term): term is StoredTerm {
   return "file" in term;
 }
 
-/** Every stored term of a combination, those within operations too. */
+/** Every stored term of a combination, including those inside operations. */
 export function storedTerms({ terms }: Combination): StoredTerm[] {
   return terms.flatMap((term) => (isStored(term) ? [term] : term.operation.of.flatMap(storedTerms)));
 }
@@ -162,7 +161,7 @@ export interface SignsJob {
 
 /**
  * Counts magnitudes by their bits: the upper 16 of |x| as float32, or the lower 16 of those with the given upper ones.
- * Reports a Uint32Array per piece: key, count, key, count, ..., by ascending key, without what does not occur.
+ * Reports a Uint32Array per piece: key, count, key, count, ..., by ascending key, for keys that occur.
  */
 export interface CountJob {
   readonly kind: "count";
@@ -178,7 +177,7 @@ export interface GramJob {
   readonly values: readonly Evaluation[];
 }
 
-/** What a piece reports beside numbers, or instead of them. */
+/** Data that a piece reports in addition to numbers. */
 export type Payload = AnalyzedPiece | Float64Array | Uint32Array;
 
 /**
@@ -216,16 +215,16 @@ export interface InputFile {
 
 export interface Program {
   readonly inputs: readonly InputFile[];
-  /** Paths of files that exist already, at their full size. */
+  /** Paths of files that already exist at their full size. */
   readonly outputs: readonly string[];
   readonly jobs: readonly Job[];
 }
 
-/** Numbers that each piece can report; what they are depends on the kind of its job. */
+/** Numbers that each piece can report; their meaning depends on the kind of job. */
 export const RESULTS_PER_PIECE = 6;
 
-// A piece is what one thread takes at a time and what the journal of a run can tick off. Fixed, not tuned to threads or
-// memory, because sums are formed piece by piece and must not depend on either.
+// A piece is the unit of work of a thread and of the journal. Its size is fixed, as sums are formed per piece and must
+// not depend on threads or memory.
 const PIECE_BYTES = 8 * 2 ** 20;
 const PIECE_ELEMENTS = 2 ** 21;
 

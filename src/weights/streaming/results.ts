@@ -1,5 +1,4 @@
-// What pieces report, put together per job. Sums are formed in the order of the pieces, so that they are the same on any
-// number of threads.
+// Combines reports of pieces per job, in the order of the pieces, for the same sums on any number of threads.
 import { cutIntoPieces, type Job, type Payload, type Piece, RESULTS_PER_PIECE } from "./program.js";
 
 export interface PieceResults {
@@ -23,7 +22,7 @@ export interface DeltaStatistics {
   readonly sumAbsolute: number;
   /** Sum of (a - b)^2 over the finite differences. */
   readonly sumSquares: number;
-  /** Sum of b^2 where the difference is finite, to put the other sums in proportion. */
+  /** Sum of b^2 over the finite differences, to normalise the other sums. */
   readonly sumSquaresOfB: number;
   /** Largest finite |a - b|. */
   readonly largest: number;
@@ -56,9 +55,9 @@ export function totalDifferences(pieces: readonly Float64Array[]): { differing: 
 }
 
 /**
- * Puts the payloads of each job's pieces together, in the order of the pieces, whatever order they come in.
+ * Combines the payloads of each job's pieces in the order of the pieces, independent of arrival.
  *
- * A job's total is handed over, and forgotten, as soon as its last piece is there.
+ * A job's total is passed on and dropped when its last piece arrives.
  */
 export class Collector<P extends Payload> {
   readonly #join: (total: P, piece: P, job: number) => P;
@@ -103,7 +102,7 @@ export class Collector<P extends Payload> {
   }
 }
 
-/** Counts of two ranges together; both, and the result, are key, count, ... by ascending key. */
+/** Merges the counts of two ranges; both, and the result, are key, count, ... by ascending key. */
 export function addCounts(a: Uint32Array, b: Uint32Array): Uint32Array {
   const sum = new Uint32Array(a.length + b.length);
   let [i, j, at] = [0, 0, 0];

@@ -1,5 +1,4 @@
-// One piece of an analysis: how each expert differs from the base, per row and as a whole, and each pair of experts
-// from one another, as sums.
+// Computes the sums of one piece of an analysis: differences of experts from the base, per row, in total and in pairs.
 import type { Evaluator } from "./evaluate-block.js";
 import { type AnalyzeJob, eachBlock } from "./program.js";
 
@@ -13,7 +12,7 @@ export interface ExpertSums {
   equal: number;
   /** Largest absolute difference. */
   largest: number;
-  /** Elements whose difference is infinite or NaN; they enter no other sum, and make their row's NaN. */
+  /** Elements whose difference is infinite or NaN; other sums leave them out, and their row is NaN. */
   nonFinite: number;
   /** Index of the first of them in the tensor, or -1. */
   firstNonFinite: number;
@@ -97,8 +96,8 @@ export class Analyzer {
   }
 
   /**
-   * The same sums, element by element, leaving out what is not finite. Taken when a sum shows that the piece holds such
-   * an element, or one whose square is beyond float32.
+   * The same sums, element by element, without non-finite elements. Used if a sum shows that the piece has such an
+   * element, or one whose square exceeds float32.
    */
   #analyzeCarefully(job: AnalyzeJob, begin: number, end: number, rows: number): AnalyzedPiece {
     const { columns } = job.base;

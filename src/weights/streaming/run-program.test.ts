@@ -1,4 +1,4 @@
-// Runs of small programs on this thread: checkpoints tell all that was done, and only that.
+// Small programs on the main thread: checkpoints report exactly the finished pieces.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ function copyProgram(): Program {
   };
 }
 
-test("the last checkpoint knows of every piece, even when the work ends during a slow flush", async () => {
+test("the last checkpoint has every piece, even if the work ends during a slow flush", async () => {
   const saved: number[] = [];
   await runProgram(copyProgram(), {
     phase: "copying",
@@ -55,7 +55,7 @@ test("pieces done before are not done again", async () => {
   expect(readFileSync(join(folder, "to")).indexOf(7)).toBe(16 * 2 ** 20);
 });
 
-test("a signal stops the work, and what was asked to be saved is", async () => {
+test("a signal stops the work after saving finished pieces", async () => {
   const stop = new AbortController();
   stop.abort();
   let checkpoints = 0;

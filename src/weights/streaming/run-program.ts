@@ -1,5 +1,5 @@
-// Runs a program over threads: shares out pieces, reports progress, stops when asked. The result does not depend on
-// the number of threads: each piece goes to its own place, and sums are formed in the order of the pieces.
+// Runs a program on threads: distributes pieces, reports progress, stops on request. Results do not depend on threads:
+// each piece has its own place, and sums are formed in the order of the pieces.
 
 import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
@@ -30,7 +30,7 @@ import type { ThreadReport } from "./worker.js";
 
 /** How far a pass has come, in bytes read and written together. */
 export interface Progress {
-  /** What is being done, such as "writing". */
+  /** Current phase, such as "writing". */
   readonly phase: string;
   readonly doneBytes: number;
   readonly totalBytes: number;
@@ -39,19 +39,19 @@ export interface Progress {
 export interface RunOptions {
   /** Name of the phase for progress. */
   readonly phase: string;
-  /** Threads to use; by default as many as the machine has cores, at most 8, and fewer if memory asks for it. */
+  /** Threads to use; default: the number of cores, at most 8, fewer if `memory` is small. */
   readonly threads?: number | undefined;
-  /** Bound of all buffers together, in bytes; 256 MB by default. Node.js itself takes some 60 MB more. */
+  /** Limit for all buffers together, in bytes; 256 MB by default. Node.js itself needs about 60 MB more. */
   readonly memory?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
-  /** Pieces that an earlier run has done: one byte each, 1 for done. */
+  /** Pieces done by an earlier run: one byte each, 1 for done. */
   readonly done?: Uint8Array | undefined;
-  /** Takes what pieces report beyond numbers, in any order; `index` is the piece's place in `RunResult.pieces`. */
+  /** Called with the payloads of pieces, in any order; `index` is the piece's place in `RunResult.pieces`. */
   readonly onPiece?: ((index: number, payload: Payload) => void) | undefined;
-  /** Called every now and then with the pieces done so far, and waited for before the next call. */
+  /** Called every `checkpointMs` with the pieces done so far; awaited before the next call. */
   readonly onCheckpoint?: ((done: Uint8Array) => Promise<void>) | undefined;
-  /** Milliseconds between one checkpoint and the next; 1000 by default. */
+  /** Milliseconds between checkpoints; 1000 by default. */
   readonly checkpointMs?: number | undefined;
 }
 
@@ -62,18 +62,18 @@ export interface RunResult extends PieceResults {
 
 export const DEFAULT_MEMORY = 256_000_000;
 
-// More threads than this wait for the disk or for each other's writes to one file.
-const MOST_THREADS = 8;
+// More threads would wait for the disk or for each other's writes to one file.
+const DEFAULT_THREADS = 8;
 // Below this a thread's start costs more than it saves.
 const WORTH_THREADS_BYTES = 64e6;
-// How often progress is reported; the eye follows ten a second.
+// Interval of progress reports: ten a second.
 const PROGRESS_MS = 100;
 
 /**
  * Runs all jobs of a program.
  * @throws CancelledError if the signal fires; what was done so far stays done
  * @throws OutputError if a write fails, such as on a full disk
- * @throws FormatError if an input changes under the pass
+ * @throws FormatError if an input changes during the pass
  */
 export async function runProgram(program: Program, options: RunOptions): Promise<RunResult> {
   const { signal } = options;
@@ -100,7 +100,7 @@ export async function runProgram(program: Program, options: RunOptions): Promise
   try {
     const work =
       threads === 0 ? runHere(program, shared, options.onPiece) : runThreads(program, shared, threads, options.onPiece);
-    // Both are waited for even if one fails, so that nothing is still writing when the error is thrown.
+    // Wait for both even if one fails: nothing may still be writing when the error is thrown.
     const outcomes = await Promise.allSettled([work.finally(() => checkpoints.end()), checkpoints.run(stop)]);
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
   } finally {
@@ -125,7 +125,7 @@ function share(pieces: number, done: Uint8Array | undefined): Shared {
   return shared;
 }
 
-/** Threads to start; 0 means that the pass is so small that it runs on this one. */
+/** Threads to start; 0 runs a small pass on the main thread. */
 function chooseThreads(program: Program, options: RunOptions, totalBytes: number): number {
   const memory = options.memory ?? DEFAULT_MEMORY;
   const each = workspaceBytes(program) + 2 * COPY_BLOCK_BYTES;
@@ -138,7 +138,7 @@ function chooseThreads(program: Program, options: RunOptions, totalBytes: number
     );
   }
   if (options.threads === undefined && totalBytes < WORTH_THREADS_BYTES) return 0;
-  const wanted = options.threads ?? Math.min(availableParallelism(), MOST_THREADS);
+  const wanted = options.threads ?? Math.min(availableParallelism(), DEFAULT_THREADS);
   return Math.max(1, Math.min(wanted, fitting));
 }
 
@@ -150,7 +150,7 @@ async function runHere(program: Program, shared: Shared, onPiece: RunOptions["on
     Atomics.store(shared.control, STOP, 1);
     const where = error instanceof LayergraftError ? error.where : {};
     const { message, code } = error as NodeJS.ErrnoException;
-    throw revive({ message, code, where });
+    throw restoreError({ message, code, where });
   } finally {
     worker.close();
   }
@@ -176,7 +176,7 @@ function runThread(entry: string, program: Program, shared: Shared, onPiece: Run
     let failure: Error | undefined;
     thread.on("message", ({ error, piece }: ThreadReport) => {
       if (piece) onPiece?.(piece.index, piece.payload);
-      if (error) failure = revive(error);
+      if (error) failure = restoreError(error);
     });
     thread.on("error", (error) => {
       failure = error;
@@ -191,14 +191,14 @@ function runThread(entry: string, program: Program, shared: Shared, onPiece: Run
   });
 }
 
-/** An error that crossed a thread, or came from the file system, as one of ours. */
-function revive({ message, code, where }: NonNullable<ThreadReport["error"]>): Error {
+/** Restores the class of an error from a thread or the file system. */
+function restoreError({ message, code, where }: NonNullable<ThreadReport["error"]>): Error {
   if (code === "format") return new FormatError(message, where);
   if (code === "ENOSPC" || code === "EDQUOT") return new DiskFullError(undefined, where);
   return code === undefined ? new Error(message) : new OutputError(`the file system reports: ${message}`, where);
 }
 
-/** Bytes of the pieces that were done before the start, so that a resumed run's bar starts where it stopped. */
+/** Bytes of the pieces done by an earlier run, where a resumed progress bar starts. */
 function bytesOfPieces(program: Program, pieces: readonly Piece[], done: Uint8Array): number {
   let sum = 0;
   pieces.forEach((piece, index) => {
@@ -211,10 +211,10 @@ function bytesOfPieces(program: Program, pieces: readonly Piece[], done: Uint8Ar
   return Math.round(sum);
 }
 
-// Often enough that a kill loses little, seldom enough that flushing does not disturb the writing.
+// Short enough that a kill loses little, long enough that flushing does not slow writing.
 const CHECKPOINT_MS = 1000;
 
-/** Calls `onCheckpoint` again and again, never twice at once, until the work ends. */
+/** Calls `onCheckpoint` repeatedly, never concurrently, until the work ends. */
 class Checkpoints {
   readonly #done: Uint8Array;
   readonly #save: RunOptions["onCheckpoint"];

@@ -1,5 +1,5 @@
-// What each thread of a pass does: take the next piece, do it, tick it off, until none is left or the pass is stopped.
-// The same code runs on the main thread when a pass is too small to be worth threads.
+// The work of one thread: take the next piece, do it, mark it done, until none is left or the pass is stopped. Small
+// passes run it on the main thread.
 import { bytesPerElement } from "../../core/index.js";
 import { Evaluator } from "./evaluate-block.js";
 import { InputFiles, OutputFiles, type Traffic } from "./files.js";
@@ -41,7 +41,7 @@ const COUNTERS = 65_536;
 export const NEXT = 0;
 export const STOP = 1;
 
-/** Takes what a piece reports beyond its numbers in `Shared.results`. */
+/** Receives the payload of a piece. */
 export type Emit = (piece: number, payload: Payload) => void;
 
 /** One thread's state: open files and buffers. */
@@ -55,7 +55,7 @@ export class Worker {
   readonly #emit: Emit;
   #evaluator: Evaluator | undefined;
   #analyzer: Analyzer | undefined;
-  /** Addresses of what counting and multiplying sum up in. */
+  /** Addresses of accumulators for counts and products. */
   #counters: number | undefined;
   #products: number | undefined;
   #copyBuffers: readonly [Uint8Array, Uint8Array] | undefined;
@@ -69,7 +69,7 @@ export class Worker {
     this.#outputs = new OutputFiles(program.outputs, this.#traffic);
   }
 
-  /** Does the next piece that nobody has done; false when there is none or the pass is to stop. */
+  /** Does the next open piece; returns false if there is none or the pass is stopped. */
   step(): boolean {
     const { control, done, traffic, results } = this.#shared;
     if (Atomics.load(control, STOP) !== 0) return false;
@@ -236,7 +236,7 @@ export class Worker {
   }
 }
 
-/** What occurs, as key, count, key, count, ... */
+/** Nonzero counts as key, count, key, count, ... */
 function pairsOfCounts(counts: Uint32Array): Uint32Array {
   let occurring = 0;
   for (const count of counts) if (count > 0) occurring++;

@@ -1,15 +1,13 @@
-// Operations on values besides adding them up, one declaration each: its fields, and how a thread computes it. Merge
-// methods are composed of these.
+// The operations that merge methods are composed of: their fields, and how a thread computes them.
 import type { Kernels } from "../kernels/kernels.js";
 
 /**
- * What an operation is made of: tensors of sources and numbers yet to be measured in a plan, bytes of files and known
- * numbers in a thread.
+ * Field types of operations: source tensors and measured numbers in a plan, file bytes and known numbers on a thread.
  */
 export interface Terms {
   readonly number: unknown;
   readonly value: unknown;
-  /** Marks rows or columns. */
+  /** Selects rows or columns. */
   readonly mask: unknown;
 }
 
@@ -38,7 +36,7 @@ export type FieldKind = keyof FieldTypes<Terms>;
 type Fields = Readonly<Record<string, FieldKind>>;
 type FieldsOf<F extends Fields, T extends Terms> = { readonly [Name in keyof F]: FieldTypes<T>[F[Name]] };
 
-/** Terms as a thread has them. A mask holds one byte per row or column: 1 where it marks. */
+/** Terms on a thread. A mask has one byte per row or column, 1 if selected. */
 interface BoundTerms extends Terms {
   readonly number: number;
   readonly mask: Uint8Array;
@@ -46,16 +44,16 @@ interface BoundTerms extends Terms {
 
 /** Elements of a tensor that are computed at once. */
 export interface Block {
-  /** Index of the first of them among the elements that are evaluated. */
+  /** First element, counted among the evaluated elements. */
   readonly begin: number;
-  /** Its index in the whole tensor, which is another one where a part of a tensor is evaluated. */
+  /** First element, counted in the whole tensor; differs from `begin` if only a part is evaluated. */
   readonly index: number;
   readonly length: number;
   /** Elements in a stored row. */
   readonly columns: number;
 }
 
-/** Where operations are computed: addresses of memory that they may use. */
+/** Memory that operations may use. */
 export interface Workspace {
   readonly kernels: Kernels;
   /** Space for an address of each value. */
@@ -66,7 +64,7 @@ export interface Workspace {
 }
 
 interface Declaration<F extends Fields> {
-  /** How many values it takes, all of one shape; any number from 1 where not given. */
+  /** Number of values, all of one shape; any number from 1 if not given. */
   readonly values?: number;
   readonly fields: F;
   /** Whether it needs whole stored rows at once. */
@@ -86,9 +84,9 @@ function declare<const F extends Fields>(declaration: Declaration<F>): Declarati
   return declaration;
 }
 
-/** Numbers of 32 bits, one of which is drawn for an element. */
+/** Number of values of a 32-bit draw. */
 const DRAWS = 2 ** 32;
-/** Counters that ranking a row takes. */
+/** Counters for ranking a row. */
 const COUNTS_BYTES = 6144 * 4;
 
 /** Every operation by name. `of` are its values. */
@@ -114,7 +112,7 @@ export const OPERATIONS = {
     apply: ([a = 0, b = 0], { low }, { length }, { kernels }) => kernels.wasm.trimBy(a, b, length, low, Infinity),
   }),
 
-  /** Each element of of[0] with probability `density`, times `scale`, else 0. The choice depends on seed and index alone. */
+  /** Each element of of[0] with probability `density`, times `scale`, else 0. Depends only on seed and index. */
   drop: declare({
     values: 1,
     fields: { density: "share", scale: "number", seed: "seed" },
@@ -182,8 +180,8 @@ export const OPERATIONS = {
   }),
 
   /**
-   * Rows or columns of of[0] that a mask marks, the others of of[1]. In a stack of matrices, of `matrix` elements each,
-   * every matrix has marks of its own.
+   * Rows or columns of of[0] where the mask selects them, else of[1]. In a stack, each matrix of `matrix` elements has
+   * its own mask.
    */
   select: declare({
     values: 2,
@@ -238,7 +236,7 @@ type OperationOf<Name extends OperationName, T extends Terms> = {
 /** An operation over terms. */
 export type Operation<T extends Terms> = { [Name in OperationName]: OperationOf<Name, T> }[OperationName];
 
-/** The declaration of an operation, whatever its fields. */
+/** The declaration of an operation. */
 export function declarationOf({ op }: { readonly op: OperationName }): Declaration<Fields> {
   return OPERATIONS[op] as unknown as Declaration<Fields>;
 }

@@ -1,4 +1,4 @@
-// Entry of a worker thread. Everything it does is in work.ts.
+// Entry point of a worker thread.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { LayergraftError } from "../../core/index.js";
@@ -6,8 +6,8 @@ import type { Payload, Program } from "./program.js";
 import { type Shared, Worker } from "./thread-work.js";
 
 /**
- * What a thread reports: payloads of pieces, and at its end whether it failed. Errors travel as plain data because
- * classes do not survive the way.
+ * Message of a thread: payloads of pieces, and finally whether it failed. Errors are plain data because messages do not
+ * keep classes.
  */
 export interface ThreadReport {
   readonly piece?: { readonly index: number; readonly payload: Payload };

@@ -1,8 +1,8 @@
-// One step of AdamW in place, and what the gradients need before it. Plain twins, and the formula: ../adamw.ts.
+// One step of AdamW in place, sums of squares, and accumulation of gradients.
 
 /**
- * w, m and v after one step on the gradient g, all float32. The order of the operations is PyTorch's, so that results
- * differ from it by roundings of the last bit only.
+ * w, m and v after one step on the gradient g, all float32. The order of the operations is PyTorch's, so results differ
+ * from it only in the last bit.
  */
 export function adamw(
   w: usize,

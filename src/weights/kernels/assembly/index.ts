@@ -1,5 +1,5 @@
-// Everything the WebAssembly module exports. Pointers are byte addresses into its memory; see ../kernels.ts
-// for the contract of the buffers (16-byte aligned, padded with zeros to a multiple of 32 bytes).
+// Exports of the WebAssembly module. Pointers are byte addresses into its memory; buffers are 16-byte aligned and
+// zero-padded to a multiple of 32 bytes.
 export { adamw, add, sumSquares } from "./adamw";
 export { addScaledBF16, addScaledF16, addScaledF32, divide, scaleBF16, scaleF16, scaleF32 } from "./blend";
 export { deltaStatistics } from "./delta";

@@ -1,5 +1,5 @@
-// The product of a low-rank adapter, added to rows of a weight: acc[i, j] += scale * sum_k left[i, k] right[k, j].
-// The sum runs over k in order, in float32, so that the result does not depend on how rows are cut into pieces.
+// The product of a low-rank adapter, added to rows of a weight: acc[i, j] += scale * sum_k left[i, k] right[k, j]. The
+// sum runs over k in order, in float32, so the result does not depend on how rows are cut into pieces.
 
 // @ts-ignore: decorator
 @inline

@@ -71,7 +71,7 @@ export function consensus(
   weighted: i32,
   normalize: i32,
 ): void {
-  // Two vectors at a time, so that each look at the table of buffers serves eight elements.
+  // Two vectors at a time, so each table lookup serves eight elements.
   const zero = f32x4.splat(0);
   const one = f32x4.splat(1);
   const ofTie = f32x4.splat(tie);
@@ -99,7 +99,7 @@ export function consensus(
     for (let entry = buffers; entry < tableEnd; entry += 4) {
       const from = <usize>load<u32>(entry) + at;
       const weight = v128.load32_splat(w);
-      // A negative weight turns a change around, and so its vote.
+      // A negative weight reverses a change and its vote.
       const turn = weighted ? weight : one;
       const x0 = v128.load(from);
       const x1 = v128.load(from, 16);
@@ -150,9 +150,9 @@ export function addProducts(a: usize, b: usize, n: i32, total: usize): void {
 }
 
 /**
- * The population variance of `count` buffers, element by element, to the first of them; computed in float64, rounded once,
- * so that variances that are equal stay equal in whatever order the values come. Taken of the differences from the first,
- * so that equal elements have none.
+ * The population variance of `count` buffers, element by element, into the first. Computed in float64 and rounded once,
+ * so equal variances stay equal in any order of values; on differences from the first, so equal elements have variance
+ * 0.
  */
 export function variance(buffers: usize, count: i32, n: i32): void {
   const first = <usize>load<u32>(buffers);
@@ -208,8 +208,8 @@ export function selectColumns(a: usize, b: usize, rows: i32, columns: i32, mask:
 }
 
 /**
- * Adds the counts of |a|'s upper 16 bits to 65536 counters. Neighbours often have the same, and would wait for each other
- * at one counter; so two tables take turns, whose sum is what was counted.
+ * Adds the counts of |a|'s upper 16 bits to 65536 counters. Neighbours often share a key and would wait for one
+ * counter, so two tables alternate; the counts are their sum.
  */
 export function countUpper(a: usize, n: i32, counts: usize, spare: usize): void {
   let i = 0;
@@ -330,7 +330,7 @@ function increment(counts: usize, key: u32): void {
   store<u32>(at, load<u32>(at) + 1);
 }
 
-/** What `uniform` gives for one index. */
+/** `uniform` for one index. */
 // @ts-ignore: decorator
 @inline
 function single(index: i32, seed0: i32, seed1: i32): u32 {
