@@ -91,7 +91,7 @@ async function benchmarkServer(latency) {
     const answers = await backend.generate(requests);
     const rate = (1000 * count) / (performance.now() - start);
     await backend.close();
-    if (answers.some((answer) => "fault" in answer)) throw new Error("the server's answers were not taken");
+    if (answers.some((answer) => "error" in answer)) throw new Error("the server's answers were not taken");
     const share = (100 * rate * latency) / (1000 * concurrency);
     console.log(
       `${String(concurrency).padStart(2)} at once: ${rate.toFixed(1)} items/s, ${share.toFixed(0)}% of what the latency allows`,
