@@ -44,7 +44,7 @@ export interface TableFigure extends Captioned {
 export interface BarFigure extends Captioned {
   readonly kind: "bars";
   /** Conclusion, in a sentence or two. */
-  readonly said: string;
+  readonly conclusion: string;
   readonly ticks: readonly string[];
   readonly rows: readonly {
     readonly label: string;

@@ -130,7 +130,7 @@ function barFigure(overview: Overview): BarFigure {
   return {
     ...{ kind: "bars", id, title },
     caption: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.${lines.join("")}`,
-    said: [choice, verdict, missing].filter((sentence) => sentence !== "").join(" "),
+    conclusion: [choice, verdict, missing].filter((sentence) => sentence !== "").join(" "),
     ticks: [0, 0.25, 0.5, 0.75, 1].map((share) => formatNumber({ value: share * end, scale }).replace(/\.0$/, "")),
     rows: bars.map(({ label, kind, mean, low, high, detail, interval, isBest, ...bar }) => ({
       ...{ label, kind, width: at(mean), value: pageCell({ value: mean, scale, isBest }) },
