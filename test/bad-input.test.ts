@@ -114,11 +114,7 @@ describe("checkpoints that do not fit together", () => {
 
   it("of mixed dtypes, until the result's is given", async () => {
     await variant("wide", { dtype: "F32" });
-    await refused(
-      swap("task", "wide"),
-      FAILED,
-      /task and language differ in dtype.*BF16 and F32.*--dtype bfloat16/,
-    );
+    await refused(swap("task", "wide"), FAILED, /task and language differ in dtype.*BF16 and F32.*--dtype bfloat16/);
     const outcome = await layergraft(swap("task", "wide", "--dtype", "bfloat16"), { cwd: root });
     expect(outcome.status).toBe(DONE);
     const tensors = await readAll(at("out"), ["model.safetensors"]);

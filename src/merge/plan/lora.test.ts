@@ -310,7 +310,11 @@ describe("refused adapters", () => {
       { alpha_pattern: { "([a-z_.0-9]+)+!": 1 } },
       /the pattern "\(\[a-z_\.0-9\]\+\)\+!" is not supported/,
     ],
-    ["endless matching", { rank_pattern: { [`${".*".repeat(40)}!`]: 1 } }, /the pattern "(\.\*){40}!" is not supported/],
+    [
+      "endless matching",
+      { rank_pattern: { [`${".*".repeat(40)}!`]: 1 } },
+      /the pattern "(\.\*){40}!" is not supported/,
+    ],
     ["no pattern", { alpha_pattern: { "q_(proj": 1 } }, /the pattern "q_\(proj" is not supported/],
     ["Python's end", { alpha_pattern: { "q_proj\\Z": 1 } }, /the pattern "q_proj\\\\Z" is not supported/],
     ["Python's count", { alpha_pattern: { "q_proj{,2}": 1 } }, /the pattern "q_proj\{,2\}" is not supported/],
