@@ -42,15 +42,15 @@ function describeSearch(search: Omit<SearchRow, "summary">): string {
   const isOpen = rounds.length < plannedRounds;
   const open = isOpen ? ` (${rounds.length === 0 ? "none" : rounds.length} of them done)` : "";
   const parts = [
-    `${how === "halving" ? `Successive halving of ${many} in ${plural(plannedRounds, "round")}${open}` : `All of ${many}`}, on ${where}; ${rest}.`,
+    `${how === "halving" ? `Successive halving of ${many} in ${plural(plannedRounds, "round")}${open}` : `Grid search over ${many}`}, on ${where}; ${rest}.`,
     chosen === undefined ? "Nothing is chosen yet." : `Chosen: ${chosen}.`,
   ];
   if (ties.length > 0) {
     const names = ties.filter((label) => label !== chosen);
     const shown = names.length > 4 ? `${names.slice(0, 3).join("; ")} and ${names.length - 3} more` : names.join("; ");
     const isDefault = configurations.some((one) => one.isDefault && one.label === chosen);
-    const preferred = isDefault ? "; the default is preferred" : "";
-    parts.push(`Tied: ${shown} did exactly as well${preferred}. The choice among them is arbitrary.`);
+    const why = isDefault ? "The default wins a tie." : "The choice among them is arbitrary.";
+    parts.push(`Tied: ${shown} scored the same. ${why}`);
   }
   if (chosenOnTest !== undefined && chooseOn !== "test") {
     parts.push(
