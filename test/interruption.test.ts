@@ -289,7 +289,7 @@ describe("Ctrl-C and a polite kill", () => {
       const { status, stderr, stdout } = await ended;
       expect(status).toBe(INTERRUPTED);
       expect(stderr).toMatch(
-        /^interrupted: stopped; what was written so far is in .*out\.partial; pass --resume to continue$/m,
+        /^interrupted: stopped; what was written so far is in .*out\.partial; repeat the command with --resume to continue$/m,
       );
       expectReadable(stderr);
       expect(stdout).toBe("");

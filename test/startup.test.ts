@@ -1,5 +1,6 @@
 // What a command loads before it does anything, which is most of the time that a short one takes.
-import { statSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, MAIN, start } from "./support/command.js";
@@ -15,6 +16,7 @@ const LISTING = [
   asUrl(`import { register } from "node:module"; register(${JSON.stringify(asUrl(HOOK))});`),
 ];
 
+const ROOT = join(import.meta.dirname, "..");
 const root = temporaryFolder();
 
 /** The modules that a command line loads: packages by their names, files of dist/ by theirs. */
@@ -25,6 +27,23 @@ async function loaded(...args: string[]) {
   const files = [...stderr.matchAll(/\/dist\/(?:.*\/)?([^/]+)\.js$/gm)].map(([, name]) => name);
   return { packages: [...new Set(packages)], files };
 }
+
+it("the types name only packages that are installed with layergraft", () => {
+  const { dependencies, optionalDependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+  const types = readdirSync(join(ROOT, "dist"), { recursive: true, encoding: "utf8" })
+    // The types of the command line are not exported.
+    .filter((file) => file.endsWith(".d.ts") && !file.startsWith("cli/"));
+  const named = types.flatMap((file) =>
+    [...readFileSync(join(ROOT, "dist", file), "utf8").matchAll(/(?:from |import\()"([^".#][^"]*)"/g)].map(
+      ([, name = ""]) => name,
+    ),
+  );
+  const installed = Object.keys({ ...dependencies, ...optionalDependencies });
+  const missing = named.filter(
+    (name) => !name.startsWith("node:") && !installed.some((one) => name === one || name.startsWith(`${one}/`)),
+  );
+  expect([...new Set(missing)]).toEqual([]);
+});
 
 it("the built command can be executed, also by those who installed it before the last build", () => {
   expect(statSync(MAIN).mode & 0o111).toBe(0o111);

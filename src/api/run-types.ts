@@ -40,7 +40,7 @@ export interface TrainRun {
   })[] | undefined;
   /** Tokens per sequence; longer samples are cut and counted (default: 1024, or the model's positions if fewer). */
   readonly sequenceLength?: number | undefined;
-  /** Pack several samples into a sequence, hidden from each other; otherwise one per sequence, padded. Default: `false`. */
+  /** Pack several samples into a sequence; samples do not attend to each other; otherwise one per sequence, padded. Default: `false`. */
   readonly packing?: boolean | undefined;
   /** Learn responses only, or prompts too. Default: `"responses"`. */
   readonly lossOn?: "responses" | "all" | undefined;

@@ -67,6 +67,16 @@ class BoundedParser extends Parser {
 
 type ParsedDocument = Document.Parsed<ParsedNode>;
 
+/** The rules of PyYAML, which mergekit uses: `yes` is true, `<<` merges mappings, `y` and `n` are strings. */
+const PYYAML: DocumentOptions & SchemaOptions = {
+  version: "1.1",
+  customTags: (tags) =>
+    tags.map((tag) => {
+      if (typeof tag === "string" || tag.collection || tag.tag !== "tag:yaml.org,2002:bool" || !tag.test) return tag;
+      return { ...tag, test: new RegExp(`(?=..)${tag.test.source}`) };
+    }),
+};
+
 /** Parses a text, valid or not. @throws RecipeError if it is too deep or too large */
 function readDocument(text: string, file: string, options: DocumentOptions & SchemaOptions = {}) {
   const lines = new LineCounter();
@@ -77,11 +87,11 @@ function readDocument(text: string, file: string, options: DocumentOptions & Sch
 
 /**
  * Parses a text without checking its value.
- * @param options of the YAML parser; default YAML 1.2
+ * @param rules YAML 1.2, or those of PyYAML
  * @throws RecipeError if it is not valid YAML, too deep, or too large
  */
-export function openSettings(text: string, file: string, options: DocumentOptions & SchemaOptions = {}): SettingsText {
-  const { document, next, lineAt } = readDocument(text, file, options);
+export function openSettings(text: string, file: string, rules: "YAML 1.2" | "PyYAML" = "YAML 1.2"): SettingsText {
+  const { document, next, lineAt } = readDocument(text, file, rules === "PyYAML" ? PYYAML : {});
   if (document.errors.length > 0) {
     const problems = document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${syntaxProblem(error, text)}`);
     throw new RecipeError(`${file} is not valid YAML:`, [...new Set(problems)], { file });

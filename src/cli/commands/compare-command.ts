@@ -29,7 +29,7 @@ export function addCompareCommand(program: Command): void {
   const command = program
     .command("compare")
     .description(
-      "Compare two evaluations on the items they share: the difference, its bootstrap interval, the items that flipped, " +
+      "Compare two evaluations on the items they share: the difference, its 95% interval, the items that flipped, " +
         "and McNemar's exact test. Items are compared only if protocol, shots and prompts are the same.",
     )
     .argument("<first>", "folder that eval --out wrote")

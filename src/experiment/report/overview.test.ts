@@ -144,7 +144,9 @@ describe("significance", () => {
     // 18 of 20 against 16: two items more are no more than chance.
     const close = reportOf(HEAD + MERGES + TASKS, (step) => Math.min(9, strength(step))).report.overviews[0];
     expect(close?.bars.some(({ isBest }) => isBest)).toBe(false);
-    expect(close?.verdict).toMatch(/^No best is marked: swap any is highest, but not significantly above swap outside/);
+    expect(close?.verdict).toMatch(
+      /^No row is marked best: swap any is highest, but not significantly above swap outside/,
+    );
     // 20 of 20 against at most 4.
     const clear = reportOf(HEAD + MERGES + TASKS, (step) => (strength(step) === 8 ? 10 : strength(step) / 5));
     expect(clear.report.overviews[0]?.bars.filter(({ isBest }) => isBest).map(({ label }) => label)).toEqual([
@@ -155,7 +157,7 @@ describe("significance", () => {
 
   it("reports ties", () => {
     const alike = reportOf(HEAD + MERGES + TASKS, ({ model }) => (model === "id:m1" || model === "id:m2" ? 9 : 1));
-    expect(alike.report.overviews[0]?.verdict).toBe("No best is marked: math and other-math are tied.");
+    expect(alike.report.overviews[0]?.verdict).toBe("No row is marked best: math and other-math are tied.");
   });
 });
 

@@ -206,14 +206,14 @@ function compareRows(
   const ties = rest.filter(({ mean }) => Math.abs(mean - first.mean) < 1e-9);
   if (ties.length > 0) {
     const names = [label, ...ties.map(({ row }) => row.label)];
-    return { verdict: `No best is marked: ${listed(names)} are tied.` };
+    return { verdict: `No row is marked best: ${listed(names)} are tied.` };
   }
   const top = sheet.itemMeans(first.row.models, task, basis);
   if (!top || top.size === 0) {
     return { verdict: "Whether the highest score is significantly above the others is unknown." };
   }
   if (first.row.isChosen && basis === "all" && sheet.decidingTasks(task).includes(task)) {
-    return { verdict: `No best is marked: ${label} is highest, but it was chosen on these items.` };
+    return { verdict: `No row is marked best: ${label} is highest, but it was chosen on these items.` };
   }
   const unclear = rest.filter(({ row }) => {
     const own = sheet.itemMeans(row.models, task, basis) ?? new Map<string, number>();
@@ -225,7 +225,7 @@ function compareRows(
     return { best: first.row, verdict: `${label} is significantly above every other row (${how}).` };
   }
   const names = listed(unclear.map(({ row }) => row.label));
-  return { verdict: `No best is marked: ${label} is highest, but not significantly above ${names} (${how}).` };
+  return { verdict: `No row is marked best: ${label} is highest, but not significantly above ${names} (${how}).` };
 }
 
 /** `a, b and c`; if there are too many, the number of the others. Labels with commas are quoted. */

@@ -1,6 +1,5 @@
 // Reads mergekit configurations and reports all problems with their lines.
 
-import type { DocumentOptions, SchemaOptions } from "yaml";
 import { RecipeError } from "../../core/index.js";
 import { loadYaml, readSettingsText } from "../../settings/index.js";
 import { locateSource, readConfig } from "../../weights/index.js";
@@ -40,16 +39,6 @@ export async function readMergekit(file: string): Promise<MergekitRecipe | undef
   return layers === undefined ? first.translated : opened.translate(layers).translated;
 }
 
-/** The rules of PyYAML, which mergekit uses: `yes` is true, `<<` merges mappings, `y` and `n` are strings. */
-const AS_PYYAML: DocumentOptions & SchemaOptions = {
-  version: "1.1",
-  customTags: (tags) =>
-    tags.map((tag) => {
-      if (typeof tag === "string" || tag.collection || tag.tag !== "tag:yaml.org,2002:bool" || !tag.test) return tag;
-      return { ...tag, test: new RegExp(`(?=..)${tag.test.source}`) };
-    }),
-};
-
 interface Translated {
   readonly translated: MergekitRecipe;
   readonly models: readonly string[];
@@ -63,7 +52,7 @@ interface Opened {
 /** Parses a mergekit configuration; undefined if the text is something else. */
 async function open(text: string, file: string): Promise<Opened | undefined> {
   const { openSettings } = await loadYaml();
-  const { value, inLines } = openSettings(text, file, AS_PYYAML);
+  const { value, inLines } = openSettings(text, file, "PyYAML");
   const mixture = mixtureOf(value);
   if (mixture !== undefined) throw RecipeError.at({ file }, `${file} ${mixture}`);
   if (!isMergekit(value)) return undefined;

@@ -301,7 +301,7 @@ class Execution {
   #explain(error: unknown, isResumable: boolean): unknown {
     const { partial } = this.#folder;
     const left = isResumable
-      ? `what was written so far is in ${partial}; pass --resume to continue`
+      ? `what was written so far is in ${partial}; repeat the command with --resume to continue`
       : "nothing was written";
     if (error instanceof CancelledError) return new CancelledError(`stopped; ${left}`, { file: partial });
     if (error instanceof DiskFullError || DiskFullError.isMeantBy(error)) {

@@ -260,7 +260,9 @@ describe("a run that is stopped", () => {
   it.each([1, 4, 6, 11])("after step %i resumes to the same bytes", async (step) => {
     const stopped = await stopAfter(step, partition());
     expect(stopped).toBeInstanceOf(CancelledError);
-    expect((stopped as Error).message).toMatch(`stopped after step ${step} of 12; pass --resume to continue`);
+    expect((stopped as Error).message).toMatch(
+      `stopped after step ${step} of 12; repeat the command with --resume to continue`,
+    );
     if (step === 4) await stopAfter(7, { ...partition(), resume: true }); // and again
     const result = await go({ ...partition(), resume: true });
     expect(left()).toEqual(left(join(root, "whole-partition")));

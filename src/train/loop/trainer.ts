@@ -357,7 +357,7 @@ class Trainer {
     await this.#saveState();
     const { step } = this.#progress;
     throw new CancelledError(
-      `stopped after step ${step} of ${this.#parts.options.settings.steps}; pass --resume to continue`,
+      `stopped after step ${step} of ${this.#parts.options.settings.steps}; repeat the command with --resume to continue`,
       {
         file: this.#parts.options.out,
       },

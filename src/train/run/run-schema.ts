@@ -146,7 +146,9 @@ export const runSchema = z.strictObject({
   packing: z
     .boolean("must be true or false")
     .default(false)
-    .describe("pack several samples into a sequence, hidden from each other; otherwise one per sequence, padded"),
+    .describe(
+      "pack several samples into a sequence; samples do not attend to each other; otherwise one per sequence, padded",
+    ),
   loss_on: z.enum(["responses", "all"]).default("responses").describe("learn responses only, or prompts too"),
   batch: count.max(65_536).default(8).describe("sequences per batch"),
   accumulation: count
