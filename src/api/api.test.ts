@@ -172,6 +172,7 @@ describe("a model", () => {
   });
 
   test("is evaluated and stays open", async () => {
+    await expect(evaluate(model, { tasks: "quiz.yaml" as never })).rejects.toThrow(/tasks must be a list/);
     const { scores, samples } = await evaluate(model, { tasks: [at("quiz.yaml")], limit: 4 });
     const [score] = scores;
     expect(score).toMatchObject({ task: "quiz", items: 4 });

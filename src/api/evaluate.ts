@@ -1,4 +1,5 @@
 // Evaluates a model on benchmarks or your own tasks.
+import { RecipeError } from "../core/index.js";
 import {
   type Backend,
   type EvaluateOptions as EvaluateTasksOptions,
@@ -77,6 +78,7 @@ export interface EvaluateResult {
  * @throws CancelledError if the signal fires; `resume` continues
  */
 export async function evaluate(source: ModelInput | Model, options: EvaluateOptions): Promise<EvaluateResult> {
+  if (!Array.isArray(options?.tasks)) throw new RecipeError('tasks must be a list, such as ["mgsm_sw"]');
   const { data, out, resume, limit, protocols, shots, seed, resamples, signal, onProgress } = options;
   const tasks = await openTasks(options.tasks, { protocols, shots });
   const sandbox = await sandboxOf(tasks, options);

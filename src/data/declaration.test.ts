@@ -63,6 +63,10 @@ describe("declarations", () => {
     expect(problems([{ source: "x" }, { map: { response: "a" } }])).toEqual([
       expect.stringMatching(/^\[1\]\.source: is missing/),
     ]);
+    expect(problems([{ source: "x", map: { prompt: "{{ q }}", response: { template: "{{a}}" } } }])).toEqual([
+      "[0].map.prompt: {{ q }} does not insert a field; write {q}",
+      "[0].map.response.template: {{a}} does not insert a field; write {a}",
+    ]);
     expect(problems(7)).toHaveLength(1);
   });
 

@@ -1,12 +1,17 @@
 // A value of a row: a column, a template such as "{question}", or a constant.
 import { z } from "zod";
-import { parseTemplate, valueAt } from "../settings/index.js";
+import { parseTemplate, templateProblem, valueAt } from "../settings/index.js";
 import type { Row } from "./read/row.js";
 
+const text = z
+  .string()
+  .min(1)
+  .refine((one) => templateProblem(one) === undefined, { error: ({ input }) => templateProblem(String(input)) });
+
 export const fieldSchema = z.union([
-  z.string().min(1).describe("the name of a column, or a template with names of columns in braces"),
+  text.describe("the name of a column, or a template with names of columns in braces"),
   z.strictObject({ column: z.string().min(1).describe("a column, whatever its name looks like") }),
-  z.strictObject({ template: z.string().min(1).describe("a template; {{ and }} stand for braces") }),
+  z.strictObject({ template: text.describe("a template; {{ and }} stand for braces") }),
   z.strictObject({ constant: z.string().describe("the same text in every row") }),
 ]);
 

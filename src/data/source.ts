@@ -24,6 +24,9 @@ export interface SourceOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** A name that is a missing file rather than a data set. */
+const DATA_FILE = /\.(jsonl?|csv|tsv|parquet|txt|gz)$/;
+
 /** Files sorted by name, and their commit on the Hub. */
 export interface FoundSource {
   readonly files: readonly string[];
@@ -51,7 +54,7 @@ export async function findSource(declaration: SourceDeclaration, options: Source
     );
   }
   const name = source.replace(HUB_PREFIX, "");
-  if (!isHubName(name)) {
+  if (!isHubName(name) || (name === source && DATA_FILE.test(name))) {
     throw new DataError(
       `${path} does not exist. Pass a file, a folder, a data set of the Hub (org/name), or one of ${READY_NAMES.join(", ")}${didYouMean(source, READY_NAMES)}`,
       { file: path, field: "source" },

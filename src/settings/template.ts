@@ -11,6 +11,13 @@ export function parseTemplate(template: string): TemplatePart[] {
   );
 }
 
+/** What is wrong with a template that inserts no field but has a name in doubled braces, as other tools write fields. */
+export function templateProblem(template: string): string | undefined {
+  if (parseTemplate(template).some((part) => typeof part !== "string")) return undefined;
+  const [found, name] = /\{\{\s*([\w.[\]]+)\s*\}+/.exec(template) ?? [];
+  return found === undefined ? undefined : `${found} does not insert a field; write {${name}}`;
+}
+
 /** The text of a template. */
 export function fillTemplate(parts: readonly TemplatePart[], textOf: (name: string) => string): string {
   return parts.map((part) => (typeof part === "string" ? part : textOf(part.name))).join("");

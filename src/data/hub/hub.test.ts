@@ -391,6 +391,7 @@ describe("a source", () => {
     expect((await findSource({ source: `hub:${NAME}`, split: "train" }, options)).commit).toBe(COMMIT);
     expect((await findSource({ source: NAME }, { folder: root, environment: environment() })).commit).toBe(COMMIT);
     await expect(findSource({ source: "./absent.json" }, options)).rejects.toThrow(/absent\.json does not exist/);
+    await expect(findSource({ source: "folder/absent.jsonl" }, options)).rejects.toThrow(/does not exist/);
     mkdirSync(join(folder, "data"));
     writeFileSync(join(folder, "data/c.jsonl"), "{}");
     expect((await findSource({ source: "data" }, options)).files).toEqual([join(folder, "data/c.jsonl")]);

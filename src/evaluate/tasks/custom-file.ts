@@ -9,29 +9,18 @@ import {
   jsonSchemaOf,
   type Problem,
   parseSettings,
-  parseTemplate,
   readSettings,
   type SchemaField,
   type SettingsKind,
   schemaFields,
+  templateProblem,
 } from "../../settings/index.js";
 import { BLEU_TOKENIZERS } from "../metrics/bleu-tokenizers.js";
 
 const template = z
   .string()
   .min(1)
-  .refine((text) => doubled(text) === undefined, {
-    error: ({ input }) => {
-      const [found, name] = doubled(String(input)) ?? [];
-      return `${found} does not insert a field; write {${name}}`;
-    },
-  });
-
-/** A name in doubled braces, as fields were once written, in a template that inserts no field. */
-function doubled(text: string): RegExpExecArray | undefined {
-  const insertsFields = parseTemplate(text).some((part) => typeof part !== "string");
-  return insertsFields ? undefined : (/\{\{\s*([\w.[\]]+)\s*\}+/.exec(text) ?? undefined);
-}
+  .refine((text) => templateProblem(text) === undefined, { error: ({ input }) => templateProblem(String(input)) });
 
 const common = {
   task: z

@@ -55,6 +55,22 @@ test("pieces done before are not done again", async () => {
   expect(readFileSync(join(folder, "to")).indexOf(7)).toBe(16 * 2 ** 20);
 });
 
+test("an error of onProgress ends the call, whenever it is thrown, and not the process", async () => {
+  for (const first of [1, 2]) {
+    let calls = 0;
+    const run = runProgram(copyProgram(), {
+      phase: "copying",
+      threads: 1,
+      checkpointMs: 1,
+      onCheckpoint: async () => sleep(300), // long enough for a report by the timer
+      onProgress: () => {
+        if (++calls >= first) throw new Error("mine");
+      },
+    });
+    await expect(run).rejects.toThrow("mine");
+  }
+});
+
 test("a signal stops the work after saving finished pieces", async () => {
   const stop = new AbortController();
   stop.abort();

@@ -92,11 +92,20 @@ export async function runProgram(program: Program, options: RunOptions): Promise
     options.onProgress?.({ phase: options.phase, doneBytes, totalBytes });
   };
   const stop = () => Atomics.store(shared.control, STOP, 1);
+  report();
   signal?.addEventListener("abort", stop, { once: true });
   if (signal?.aborted) stop();
-  const timer = setInterval(report, PROGRESS_MS);
+  let failure: { readonly error: unknown } | undefined;
+  const timer = setInterval(() => {
+    try {
+      report();
+    } catch (error) {
+      // Thrown from a timer, an error of the caller's onProgress would end the process.
+      failure ??= { error };
+      stop();
+    }
+  }, PROGRESS_MS);
   const checkpoints = new Checkpoints(shared.done, options.onCheckpoint, options.checkpointMs);
-  report();
   try {
     const work =
       threads === 0 ? runHere(program, shared, options.onPiece) : runThreads(program, shared, threads, options.onPiece);
@@ -107,6 +116,7 @@ export async function runProgram(program: Program, options: RunOptions): Promise
     clearInterval(timer);
     signal?.removeEventListener("abort", stop);
   }
+  if (failure) throw failure.error;
   if (shared.done.some((done) => done === 0)) throw new CancelledError("stopped before the end");
   report();
   const [bytesRead, bytesWritten] = traffic();
