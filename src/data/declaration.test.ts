@@ -17,6 +17,7 @@ describe("declarations", () => {
     expect(checkData([set])).toEqual(whole);
     expect(checkData(set)).toEqual(whole);
     expect(checkData(whole)).toEqual(whole);
+    expect(checkData({ ...set, template: "plain" })).toEqual({ ...whole, template: "plain" });
     expect(checkData("orca-math").sets).toEqual([{ use: "orca-math" }]);
     expect(checkData(["data", "chat.jsonl", "org/name", "./rows", "*.csv"]).sets).toEqual([
       { source: "data" },
@@ -43,6 +44,10 @@ describe("declarations", () => {
       }
       return [];
     };
+    expect(problems({ source: "x", on_bad_row: "no", cap: 0 })).toEqual([
+      expect.stringMatching(/^cap: /),
+      expect.stringMatching(/^on_bad_row: /),
+    ]);
     expect(
       problems([{ source: "x", map: { prompt: "q" }, cap: 0 }, { use: "aya", wieght: 2 }, { use: "nllb" }]),
     ).toEqual([

@@ -94,26 +94,41 @@ export const mixtureFields = z.strictObject({
   ...encodingFields,
 });
 
+const { sets: _, ...mixtureOptions } = mixtureFields.shape;
+
 /**
- * The field `data` of a run: a mapping with `sets` and options for all of them, a list of sets, or a set. Problems have
- * the path as written.
+ * The field `data` of a run: a mapping with `sets` and options for all of them, a list of sets, or a set, with these
+ * options beside its own fields. Problems have the path as written.
  */
 const anyData = z.unknown().transform((value, context): z.output<typeof mixtureFields> => {
   const isMapping = typeof value === "object" && value !== null && !Array.isArray(value);
   const isSet = typeof value === "string" || (isMapping && !("sets" in value) && ("use" in value || "source" in value));
-  const whole = Array.isArray(value) ? { sets: value } : isSet ? { sets: [value] } : value;
+  const whole = Array.isArray(value) ? { sets: value } : isSet ? mixtureOf(value) : value;
   const parsed = parseInWords(mixtureFields, whole);
   if (parsed.success) return parsed.data;
   const written = Array.isArray(value) ? 1 : isSet ? 2 : 0;
-  for (const issue of parsed.error.issues) context.issues.push({ ...issue, path: issue.path.slice(written) } as never);
+  for (const issue of parsed.error.issues) {
+    const path = issue.path[0] === "sets" ? issue.path.slice(written) : issue.path;
+    context.issues.push({ ...issue, path } as never);
+  }
   return z.NEVER;
 });
 
+/** A single set as a mixture: the options of a mixture are taken out of its fields. */
+function mixtureOf(set: string | object) {
+  if (typeof set === "string") return { sets: [set] };
+  const [options, fields] = [true, false].map((isOption) =>
+    Object.fromEntries(Object.entries(set).filter(([key]) => Object.hasOwn(mixtureOptions, key) === isOption)),
+  );
+  return { ...options, sets: [fields] };
+}
+
 export const dataSchema = writtenAs(anyData, () => {
   const set = jsonSchemaOf(setSchema);
+  const alone = jsonSchemaOf(z.strictObject({ ...setFields.shape, ...mixtureOptions }));
   return {
     title: "set, list of sets, or mapping",
-    anyOf: [set, { type: "array", items: set }, jsonSchemaOf(mixtureFields)],
+    anyOf: [TEXT, alone, { type: "array", items: set }, jsonSchemaOf(mixtureFields)],
   };
 });
 
@@ -124,7 +139,8 @@ export type SetInput = z.input<typeof setFields> | string;
 export type DataInput =
   | (Omit<z.input<typeof mixtureFields>, "sets"> & { readonly sets: readonly SetInput[] })
   | readonly SetInput[]
-  | SetInput;
+  | (z.input<typeof setFields> & Omit<z.input<typeof mixtureFields>, "sets">)
+  | string;
 
 /** A set with everything filled in. */
 export interface SetPlan extends SetDeclaration {
