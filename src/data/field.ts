@@ -1,17 +1,12 @@
 // A value of a row: a column, a template such as "{question}", or a constant.
 import { z } from "zod";
-import { parseTemplate, templateProblem, valueAt } from "../settings/index.js";
+import { parseTemplate, scalarText, templateSchema, valueAt } from "../settings/index.js";
 import type { Row } from "./read/row.js";
 
-const text = z
-  .string()
-  .min(1)
-  .refine((one) => templateProblem(one) === undefined, { error: ({ input }) => templateProblem(String(input)) });
-
 export const fieldSchema = z.union([
-  text.describe("the name of a column, or a template with names of columns in braces"),
+  templateSchema.describe("the name of a column, or a template with names of columns in braces"),
   z.strictObject({ column: z.string().min(1).describe("a column, whatever its name looks like") }),
-  z.strictObject({ template: text.describe("a template; {{ and }} stand for braces") }),
+  z.strictObject({ template: templateSchema.describe("a template; {{ and }} stand for braces") }),
   z.strictObject({ constant: z.string().describe("the same text in every row") }),
 ]);
 
@@ -34,7 +29,7 @@ export function compileField(declaration: FieldDeclaration): Field {
 }
 
 function columnField(column: string): Field {
-  return { columns: [column], textOf: (row) => textOf(valueAt(row, column)) };
+  return { columns: [column], textOf: (row) => scalarText(valueAt(row, column)) };
 }
 
 function templateField(template: string): Field {
@@ -43,19 +38,13 @@ function templateField(template: string): Field {
   const textOfRow = (row: Row) => {
     let text = "";
     for (const part of parts) {
-      const value = typeof part === "string" ? part : textOf(valueAt(row, part.name));
+      const value = typeof part === "string" ? part : scalarText(valueAt(row, part.name));
       if (value === undefined) return undefined;
       text += value;
     }
     return text;
   };
   return { columns, textOf: textOfRow };
-}
-
-/** Text of a scalar; undefined for null, lists and objects. */
-export function textOf(value: unknown): string | undefined {
-  if (typeof value === "string") return value;
-  return typeof value === "number" || typeof value === "boolean" ? String(value) : undefined;
 }
 
 /** Whether a column of this name exists, or one that the path begins in. */

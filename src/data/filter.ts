@@ -1,8 +1,7 @@
 // Filters of rows by their columns, and of examples by their length. What they remove is counted by their names.
 import { z } from "zod";
-import { valueAt } from "../settings/index.js";
+import { scalarText, valueAt } from "../settings/index.js";
 import type { Example } from "./example.js";
-import { textOf } from "./field.js";
 import type { Row } from "./read/row.js";
 
 const scalar = z.union([z.string(), z.number(), z.boolean()]);
@@ -79,11 +78,11 @@ function columnFilters({ column, equals, at_least, at_most }: z.output<typeof co
   const filters: Named<Row>[] = [];
   if (equals !== undefined) {
     const allowed = new Set([equals].flat().map(String));
-    const passes = (row: Row) => allowed.has(textOf(valueAt(row, column)) ?? "");
+    const passes = (row: Row) => allowed.has(scalarText(valueAt(row, column)) ?? "");
     filters.push({ name: `${column} = ${[...allowed].join(" or ")}`, passes });
   }
   // A value that is not a number passes no bound.
-  const numberIn = (row: Row) => Number(textOf(valueAt(row, column))?.trim() || Number.NaN);
+  const numberIn = (row: Row) => Number(scalarText(valueAt(row, column))?.trim() || Number.NaN);
   return [...filters, ...rangeFilters(column, { min: at_least, max: at_most }, numberIn)];
 }
 

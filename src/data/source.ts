@@ -3,7 +3,7 @@ import { isAbsolute, join } from "node:path";
 import { didYouMean } from "../core/index.js";
 import { type Environment, hubDataset, isHubName } from "./hub/index.js";
 import { DataError } from "./read/data-error.js";
-import { localFiles } from "./read/files.js";
+import { formatOfName, localFiles } from "./read/files.js";
 import { isPattern, matcherOf } from "./read/glob.js";
 import { READY_NAMES } from "./ready-sets.js";
 
@@ -23,9 +23,6 @@ export interface SourceOptions {
   readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
-
-/** A name that is a missing file rather than a data set. */
-const DATA_FILE = /\.(jsonl?|csv|tsv|parquet|txt|gz)$/;
 
 /** Files sorted by name, and their commit on the Hub. */
 export interface FoundSource {
@@ -54,7 +51,9 @@ export async function findSource(declaration: SourceDeclaration, options: Source
     );
   }
   const name = source.replace(HUB_PREFIX, "");
-  if (!isHubName(name) || (name === source && DATA_FILE.test(name))) {
+  // A name such as rows/train.jsonl is a missing file rather than a data set.
+  const isFileName = formatOfName(name) !== undefined || name.endsWith(".gz");
+  if (!isHubName(name) || (name === source && isFileName)) {
     throw new DataError(
       `${path} does not exist. Pass a file, a folder, a data set of the Hub (org/name), or one of ${READY_NAMES.join(", ")}${didYouMean(source, READY_NAMES)}`,
       { file: path, field: "source" },

@@ -17,5 +17,5 @@ export {
   type SettingsKind,
   type SettingsText,
 } from "./settings-file.js";
-export { fillTemplate, parseTemplate, type TemplatePart, templateProblem, valueAt } from "./template.js";
+export { fillTemplate, parseTemplate, scalarText, type TemplatePart, templateSchema, valueAt } from "./template.js";
 export { openSettings, parseSettings } from "./yaml.js";

@@ -1,6 +1,8 @@
 // Templates such as "Q: {question}": text with fields of a row in braces.
 // A field is all that a template can insert; there is no other logic.
 
+import { z } from "zod";
+
 /** A part of a template: text, or the name of a field. */
 export type TemplatePart = string | { readonly name: string };
 
@@ -11,8 +13,13 @@ export function parseTemplate(template: string): TemplatePart[] {
   );
 }
 
-/** What is wrong with a template that inserts no field but has a name in doubled braces, as other tools write fields. */
-export function templateProblem(template: string): string | undefined {
+/** A template in a file. Doubled braces around a name, as other tools write fields, are refused if nothing is inserted. */
+export const templateSchema = z
+  .string()
+  .min(1)
+  .refine((text) => templateProblem(text) === undefined, { error: ({ input }) => templateProblem(String(input)) });
+
+function templateProblem(template: string): string | undefined {
   if (parseTemplate(template).some((part) => typeof part !== "string")) return undefined;
   const [found, name] = /\{\{\s*([\w.[\]]+)\s*\}+/.exec(template) ?? [];
   return found === undefined ? undefined : `${found} does not insert a field; write {${name}}`;
@@ -35,4 +42,10 @@ export function valueAt(row: Readonly<Record<string, unknown>>, path: string): u
     value = (value as Record<string, unknown>)[key];
   }
   return value;
+}
+
+/** The text of a field; undefined for null, lists and objects. */
+export function scalarText(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  return typeof value === "number" || typeof value === "boolean" ? String(value) : undefined;
 }

@@ -13,14 +13,9 @@ import {
   type SchemaField,
   type SettingsKind,
   schemaFields,
-  templateProblem,
+  templateSchema as template,
 } from "../../settings/index.js";
 import { BLEU_TOKENIZERS } from "../metrics/bleu-tokenizers.js";
-
-const template = z
-  .string()
-  .min(1)
-  .refine((text) => templateProblem(text) === undefined, { error: ({ input }) => templateProblem(String(input)) });
 
 const common = {
   task: z

@@ -11,7 +11,7 @@ import {
   plural,
   RecipeError,
 } from "../../core/index.js";
-import { fillTemplate, parseTemplate, valueAt } from "../../settings/index.js";
+import { fillTemplate, parseTemplate, scalarText, valueAt } from "../../settings/index.js";
 import { sameNumber } from "../answers/numbers.js";
 import { isMgsmLanguage, readMgsmAnswer } from "../answers/read-mgsm-answer.js";
 import { bleuStatistics } from "../metrics/bleu.js";
@@ -184,8 +184,8 @@ async function loadItems(declaration: Declaration, folder: string, data: DataAcc
 function fill(template: string, { row, where }: LocatedRow): string {
   return fillTemplate(parseTemplate(template), (name) => {
     const value = valueAt(row, name);
-    if (typeof value === "string") return value;
-    if (typeof value === "number" || typeof value === "boolean") return String(value);
+    const text = scalarText(value);
+    if (text !== undefined) return text;
     const found = value === undefined || value === null ? `has no field ${name}` : `has no text at ${name}`;
     const brace = /^[\w.[\]]+$/.test(name) ? "" : "; {{ and }} are literal braces";
     const names = Object.keys(row);
