@@ -29,6 +29,7 @@ import { parameterCount } from "../weights/index.js";
 import { factorNames, type LoraPlan, planLora } from "./loop/lora.js";
 import {
   type BatchSource,
+  type OnCheckpoint,
   type TrainingBatch,
   type TrainingStream,
   type TrainOptions,
@@ -56,6 +57,7 @@ export interface RunOptions {
   /** Once, before the first step. */
   readonly onReady?: ((ready: PreparedRun) => void) | undefined;
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
+  readonly onCheckpoint?: OnCheckpoint | undefined;
 }
 
 /** A run whose base and data are open. */
@@ -96,14 +98,15 @@ export interface RunResult extends TrainResult {
  * @throws as `train` does
  */
 export async function trainRun(options: RunOptions): Promise<RunResult> {
-  const { run, resume, force, signal, onProgress, onReady } = options;
+  const { run, resume, force, signal, onProgress, onCheckpoint, onReady } = options;
   // Fails here if it is missing, before base and data are read.
   await loadRuntime();
   const prepared = await prepareRun(options);
   try {
     onReady?.(prepared);
     const mergeBase = run.lora?.merge ? baseToMerge(prepared.base) : undefined;
-    const result = await train({ ...(await trainOptions(prepared, options)), signal, resume, force, onProgress });
+    const events = { onProgress, onCheckpoint };
+    const result = await train({ ...(await trainOptions(prepared, options)), signal, resume, force, ...events });
     return {
       ...result,
       merged: mergeBase === undefined ? null : await mergeAdapter(run, mergeBase, result.last, signal),
@@ -114,7 +117,7 @@ export async function trainRun(options: RunOptions): Promise<RunResult> {
   }
 }
 
-export interface HandOverOptions extends Omit<RunOptions, "resume" | "force" | "onProgress"> {
+export interface HandOverOptions extends Omit<RunOptions, "resume" | "force" | "onProgress" | "onCheckpoint"> {
   readonly cluster?: TrlCluster | undefined;
   /** Called with steps. */
   readonly onWritten?: ((done: number, of: number) => void) | undefined;

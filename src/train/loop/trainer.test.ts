@@ -1,8 +1,18 @@
 // The training loop on a tiny Llama and batches of random tokens.
 import { createHash } from "node:crypto";
-import { cpSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { CancelledError, DiskFullError } from "../../core/errors.js";
 import { takeLock } from "../../core/lock.js";
@@ -204,6 +214,23 @@ describe("a run", () => {
       "checkpoint-24",
     ]);
     expect(readdirSync(out).sort()).toEqual([...checkpoints(), "last", "log.jsonl", "state"].sort());
+  });
+
+  it("hands over each checkpoint that is due, and waits", async () => {
+    const seen: string[] = [];
+    const steps: number[] = [];
+    await go({
+      run: runOf({ checkpoints: { every_samples: 6, keep: "last" } }),
+      onProgress: ({ step }) => steps.push(step),
+      onCheckpoint: async (folder, { step, steps: all }) => {
+        await nextTurn();
+        seen.push(`${folder.slice(out.length + 1)} of step ${step} of ${all}, after ${steps.length} steps`);
+        expect(existsSync(join(folder, "model.safetensors"))).toBe(true);
+      },
+    });
+    expect(seen).toEqual(
+      [3, 6, 9, 12].map((step) => `checkpoint-${2 * step} of step ${step} of 12, after ${step} steps`),
+    );
   });
 
   it("leaves what is not trained as it was, to the bit, and what is reverted in a checkpoint of its own", async () => {

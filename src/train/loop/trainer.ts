@@ -69,7 +69,11 @@ export interface TrainOptions {
   readonly force?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: TrainProgress) => void) | undefined;
+  readonly onCheckpoint?: OnCheckpoint | undefined;
 }
+
+/** Takes the folder of each checkpoint that is due, and how far the run is. Training waits for it. */
+export type OnCheckpoint = (folder: string, at: Pick<TrainProgress, "step" | "steps">) => void | Promise<void>;
 
 interface Rates {
   readonly tokensPerSecond: number;
@@ -304,6 +308,9 @@ class Trainer {
     await this.#saveState();
     // After the state, as the one before it may need the checkpoints that are removed.
     await this.#removeOthers();
+    const { options, folder } = this.#parts;
+    const { step, samples } = this.#progress;
+    await options.onCheckpoint?.(folder.checkpoint(samples), { step, steps: options.settings.steps });
   }
 
   /** Removes the checkpoints that the rule does not keep, and links the last and the best. */
