@@ -37,6 +37,19 @@ test("layers have their owner's cell, and ranges in the legend", () => {
   ]);
 });
 
+test("the legend calls sources as it is asked to, in their own cells", () => {
+  const names = { task: "math expert", language: "Swahili expert" };
+  const layers = [layer(0, ["language"]), layer(1, ["task"]), layer(null, ["task", "language"])];
+  expect(layerStrip(layers, palette, names)).toEqual([
+    "    1",
+    "  ██░░",
+    "",
+    "  ██ Swahili expert                             layer 0",
+    "  ░░ math expert                                layer 1",
+    "  ▒▒ average of math expert and Swahili expert  tensors outside the layers",
+  ]);
+});
+
 test("sources of a passthrough have different cells, and a repeated source the same one", () => {
   const strip = layerStrip(
     [

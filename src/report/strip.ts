@@ -1,5 +1,5 @@
 // The layer strip of a plan: one cell per layer from the input to the output, and a legend.
-import { formatRanges } from "../core/index.js";
+import { formatRanges, own } from "../core/index.js";
 
 /** Colours to paint with; the identity for plain text. */
 export interface Palette {
@@ -71,20 +71,27 @@ function painterOf(kind: Exclude<Kind, "other">, palette: Palette): (text: strin
   }[kind];
 }
 
+/** Layers in a row; a deeper model has several rows. */
+const PER_ROW = 36;
+
 /**
  * Lines of the strip, ruler first, and its legend.
- * @param perRow layers in a row; a deeper model has several rows
+ * @param names what the legend calls sources; default: their own names
  */
-export function layerStrip(ownership: readonly StripLayer[], palette: Palette, perRow = 36): string[] {
+export function layerStrip(
+  ownership: readonly StripLayer[],
+  palette: Palette,
+  names: Readonly<Record<string, string>> = {},
+): string[] {
   const layers = ownership.filter((entry) => entry.layer !== null);
   const draw = drawingOf(ownership, palette);
   const lines: string[] = [];
-  for (let from = 0; from < layers.length; from += perRow) {
-    const row = layers.slice(from, from + perRow);
+  for (let from = 0; from < layers.length; from += PER_ROW) {
+    const row = layers.slice(from, from + PER_ROW);
     lines.push(palette.dim(`  ${ruler(row.map((entry) => entry.layer ?? 0))}`.trimEnd()));
     lines.push(`  ${row.map(draw).join("")}`);
   }
-  return [...lines, "", ...legend(ownership, draw)];
+  return [...lines, "", ...legend(ownership, draw, names)];
 }
 
 /** Numbers over the cells, every fourth and the last. */
@@ -99,11 +106,12 @@ function ruler(layers: readonly number[]): string {
   return text;
 }
 
-function legend(ownership: readonly StripLayer[], draw: Drawing): string[] {
+function legend(ownership: readonly StripLayer[], draw: Drawing, names: Readonly<Record<string, string>>): string[] {
   const groups = new Map<string, { cells: string; name: string; layers: number[]; outside: boolean }>();
   for (const entry of ownership) {
     if (entry.origins.length === 0) continue;
-    const name = describeOrigin(entry);
+    const origins = entry.origins.map((origin) => origin.map((source) => own(names, source) ?? source));
+    const name = describeOrigin({ ...entry, origins });
     const group = groups.get(name) ?? { cells: draw(entry), name, layers: [], outside: false };
     if (entry.layer === null) group.outside = true;
     else group.layers.push(entry.layer);

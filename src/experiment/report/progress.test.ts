@@ -38,6 +38,15 @@ it("prints a line for steps that end, stop or are retried", () => {
   expect(states.at(-1)?.detail).toBe("1 failed");
 });
 
+it("prints the lines that it is given, and none for an empty one", () => {
+  const notes: string[] = [];
+  const display = { update() {}, note: (text: string) => notes.push(text), clear() {}, stop() {} };
+  const show = progressOf(display, (event) => (event.label === "b" ? "" : `ended ${event.label}`));
+  show(done("a"), counts(1));
+  show(done("b"), counts(2));
+  expect(notes).toEqual(["ended a"]);
+});
+
 it("describes counts", () => {
   expect(describeCounts(counts(1, { failed: 1, left: 9, waiting: 20 }))).toBe(
     "1 of about 33 steps done, 2 running, 1 failed",

@@ -17,8 +17,14 @@ const openOf = ({ running, failed }: Counts) => [
   ...(failed > 0 ? [`${failed} failed`] : []),
 ];
 
-/** Shows the events of a run on a display. */
-export function progressOf(display: ProgressDisplay): (event: RunEvent, counts: Counts) => void {
+/**
+ * Shows the events of a run on a display.
+ * @param lineOf the line that an event leaves; none if it is empty
+ */
+export function progressOf(
+  display: ProgressDisplay,
+  lineOf: (event: EndEvent) => string = noteOf,
+): (event: RunEvent, counts: Counts) => void {
   const running = new Map<string, string>();
   return (event, counts) => {
     const { key, label } = event;
@@ -28,14 +34,19 @@ export function progressOf(display: ProgressDisplay): (event: RunEvent, counts: 
       running.set(key, `${Math.round(100 * event.share)}% ${label}${what}`);
     } else {
       running.delete(key);
-      display.note(noteOf(event));
+      const line = lineOf(event);
+      if (line !== "") display.note(line);
     }
     const detail = [openOf(counts).join(", "), ...running.values()].filter((part) => part !== "").join("  ");
     display.update({ phase: "steps", done: counts.done, total: totalOf(counts), detail });
   };
 }
 
-function noteOf(event: Exclude<RunEvent, { event: "started" | "progress" }>): string {
+/** The end of a step. */
+type EndEvent = Exclude<RunEvent, { event: "started" | "progress" }>;
+
+/** `done    train math-1 (1.5 s)` */
+export function noteOf(event: EndEvent): string {
   const { label } = event;
   if (event.event !== "done") {
     if (event.event === "failed") return `failed  ${label}: ${event.reason}`;
