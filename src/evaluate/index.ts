@@ -32,6 +32,7 @@ export {
   bootstrapInterval,
   type Interval,
   mcnemarExact,
+  meanWithError,
   passAtK,
   signFlipTest,
   wilsonInterval,

@@ -1,7 +1,10 @@
 // The door of experiment/: what other rooms use.
 
-export { analyzeDemo, demoAnswer, demoPageData, demoRows, QUICK_WARNING } from "./demo/demo-report.js";
+export { demoPage } from "./demo/demo-page.js";
+export { demoAnswer, demoRows, mainRows, QUICK_WARNING } from "./demo/demo-report.js";
+export { swapLayersOf } from "./demo/reported-swap.js";
 export { type DemoResult, runDemo } from "./demo/run-demo.js";
+export { type ShownAnswer, type ShownProblem, shownProblem } from "./demo/shown-answers.js";
 export {
   type Experiment,
   type ExperimentStatus,
@@ -21,7 +24,7 @@ export { planFields, planJsonSchema } from "./plan/plan-schema.js";
 export { adviceOnFailures, outlookLines, statusLines } from "./report/dry-run-and-status.js";
 export { writeReport } from "./report/files.js";
 export { gatherReport } from "./report/gather.js";
-export { progressOf } from "./report/progress.js";
+export { noteOf, progressOf } from "./report/progress.js";
 export type {
   ExperimentReport,
   Flips,

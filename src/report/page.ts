@@ -7,7 +7,7 @@ import { type Cell, columnsOf, formatNumber, formatSpan, type Table } from "./ta
 export interface Page {
   readonly title: string;
   readonly lead: string;
-  /** Progress of the work. */
+  /** How far the work is, or how it ended. */
   readonly state: { readonly text: string; readonly isOpen: boolean };
   readonly notes: readonly string[];
   readonly sections: readonly Section[];
@@ -30,7 +30,7 @@ interface Captioned {
   readonly caption?: string;
 }
 
-export type Figure = TableFigure | BarFigure | GridFigure;
+export type Figure = TableFigure | BarFigure | GridFigure | CommandsFigure;
 
 export interface TableFigure extends Captioned {
   readonly kind: "table";
@@ -64,11 +64,26 @@ export interface GridFigure extends Captioned {
   readonly rowTitle: string;
   readonly columnTitle: string;
   readonly columns: readonly string[];
-  /** Null if there is no number. `depth` of the colour is from 0 to 1. */
-  readonly rows: readonly {
-    readonly label: string;
-    readonly cells: readonly ({ text: string; marks: readonly string[]; depth: number } | null)[];
-  }[];
+  /** Small cells without marks. */
+  readonly isDense?: boolean;
+  /** Null if there is no number. */
+  readonly rows: readonly { readonly label: string; readonly cells: readonly (GridCell | null)[] }[];
+}
+
+export interface GridCell {
+  readonly text: string;
+  /** Words below the text. */
+  readonly marks?: readonly string[];
+  /** Strength of the colour, from 0 to 1. */
+  readonly depth?: number;
+  /** Another colour, such as that of the source of a layer. */
+  readonly kind?: string;
+}
+
+/** Commands to copy. */
+export interface CommandsFigure extends Captioned {
+  readonly kind: "commands";
+  readonly commands: readonly { readonly what: string; readonly command: string }[];
 }
 
 export interface PageCell {

@@ -1,20 +1,24 @@
 import { join, relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { writeFileAtomically } from "../../core/index.js";
+import { formatPercent, writeFileAtomically } from "../../core/index.js";
 import {
-  analyzeDemo,
   type DemoResult,
   demoAnswer,
-  demoPageData,
+  demoPage,
   demoRows,
+  mainRows,
+  noteOf,
   progressOf,
   QUICK_WARNING,
   runDemo,
+  type ShownAnswer,
+  type ShownProblem,
+  shownProblem,
+  swapLayersOf,
 } from "../../experiment/index.js";
-import { heatmapOf } from "../../merge/index.js";
 import {
   formatSpan,
-  heatmapSvg,
+  layerStrip,
   pageWithData,
   right,
   SILENT,
@@ -70,20 +74,28 @@ export function addDemoCommand(program: Command): void {
   withCommonOptions(command).action(async (flags: DemoFlags) => {
     const start = performance.now();
     const signal = interruptSignal();
+    if (!flags.json) info(flags, INTRODUCTION);
     const result = await runWithProgress(flags, signal);
     const page = await writePage(result, signal);
     const rows = demoRows(result.report);
     if (flags.json) return printJson({ seed: flags.seed, pairs: flags.pairs, rows, answer: demoAnswer(result), page });
     if (flags.quick) warn(QUICK_WARNING);
-    print([...tableLines(result), "", demoAnswer(result)]);
-    info(flags, `Finished in ${elapsed(start)}; open ${page}`);
+    print([
+      ...(await resultLines(result)),
+      `All methods and controls, problems with answers, and the experts' changes: ${page}`,
+    ]);
     info(
       flags,
-      `Change the comparison: npx layergraft experiment ${join(flags.out, "plan.yaml")} run\n` +
-        `Prompt the merge: npx layergraft generate ${join(flags.out, "swap.yaml")} --prompt "musa alikuwa na vitabu 12 . musa alibeba vitabu 6 . musa ana vitabu vingapi sasa ? [solve] :"`,
+      `Finished in ${elapsed(start)}. Change the comparison, or prompt the swap:\n` +
+        `  npx layergraft experiment ${join(flags.out, "plan.yaml")} run\n` +
+        `  npx layergraft generate ${join(flags.out, "swap.yaml")} --prompt ${JSON.stringify((await shownProblem(flags.out)).prompt)}`,
     );
   });
 }
+
+const INTRODUCTION =
+  "Trains a small model, then two copies of it: a math expert on mathematics in English, and a Swahili expert on Swahili " +
+  "without word problems. A layer swap joins layers of both. Each model is asked word problems in Swahili.\n";
 
 function parsePairs(text: string): number {
   const value = parseCount(text);
@@ -92,39 +104,69 @@ function parsePairs(text: string): number {
 }
 
 async function runWithProgress(flags: DemoFlags, signal: AbortSignal): Promise<DemoResult> {
-  const display = flags.quiet ? SILENT : showProgress();
+  const display = flags.quiet || flags.json ? SILENT : showProgress();
+  let isShown = false;
   try {
     return await runDemo({
       ...flags,
       signal,
       onTrainBase: ({ step, steps, loss }) =>
         display.update({ phase: "training the base", done: step, total: steps, detail: `loss ${loss.toFixed(3)}` }),
-      onEvent: progressOf(display),
+      // Of evaluations, answers are shown instead.
+      onEvent: progressOf(display, (event) => (event.event === "done" && event.kind !== "train" ? "" : noteOf(event))),
+      onAnswer: (answer, problem) => {
+        if (!isShown) display.note(describeProblem(problem));
+        isShown = true;
+        display.note(describeAnswer(answer));
+      },
     });
   } finally {
     display.stop();
   }
 }
 
-function tableLines({ report, seed, pairs }: DemoResult): string[] {
-  const isOne = pairs === 1;
-  const share = (value: number | undefined) => (value === undefined ? "" : ({ value, scale: "share" } as const));
-  const rows = demoRows(report).map(({ label, detail, mean, low, high, interval, english }) => [
-    detail === "" ? label : `${label} (${detail})`,
-    share(mean),
-    ...(isOne ? [formatSpan(interval, { scale: "share" })] : [share(low), share(high)]),
-    share(english),
-  ]);
-  const columns = isOne ? ["Swahili", "95% interval", "English"] : ["Swahili mean", "min", "max", "English"];
-  const title = `Word problems solved, in percent (seed ${seed}${isOne ? "" : `, ${pairs ** 2} pairs of experts`})`;
-  return [paletteFor(process.stdout).bold(title), "", ...terminalLines({ columns: ["", ...columns.map(right)], rows })];
+function describeProblem({ swahili, english, gold }: ShownProblem): string {
+  return `One of the Swahili problems, and how the models answer it. No model is trained on it.
+  Swahili: ${swahili}
+  English: ${english}
+  Answer:  ${gold}
+`;
 }
+
+/** `math expert: 12 + 0 = 12 . 12 - 5 = 7 . the answer is 7 . (right; 38.4% of all problems)` */
+function describeAnswer({ model, trained, text, isRight, score }: ShownAnswer): string {
+  const who = trained === undefined ? model : `${model}, ${Math.round(100 * trained)}% trained`;
+  const all = score === undefined ? "" : `; ${formatPercent(score)} of all problems`;
+  return `${who}: ${text || "no answer"} (${isRight ? "right" : "wrong"}${all})`;
+}
+
+/** The sentence, the table and the strip of layers. */
+async function resultLines(result: DemoResult): Promise<string[]> {
+  const { seed, pairs, status, out } = result;
+  const palette = paletteFor(process.stdout);
+  const share = (value: number | undefined) => (value === undefined ? "" : ({ value, scale: "share" } as const));
+  const rows = mainRows(result).map(({ name, about, bar, english }) => [
+    ...[name, about, share(bar.mean), formatSpan(bar.interval, { scale: "share" }), share(english)],
+  ]);
+  const columns = ["", "", ...["Swahili", "95% interval", "English"].map(right)];
+  const of = pairs === 1 ? "" : `, mean of ${pairs ** 2} pairs of experts`;
+  const layers = await swapLayersOf(status, out);
+  return [
+    ...[palette.bold(demoAnswer(result)), ""],
+    ...[`Word problems solved, in percent (seed ${seed}${of}):`, ""],
+    ...[...terminalLines({ columns, rows }), ""],
+    ...(layers
+      ? ["The layer swap, from its input to its output:", "", ...layerStrip(layers, palette, SOURCES), ""]
+      : []),
+  ];
+}
+
+/** What the strip calls the sources of the swap. */
+const SOURCES = { task: "math expert", language: "Swahili expert" };
 
 /** Writes the page. @returns its path from the working folder */
 async function writePage(result: DemoResult, signal: AbortSignal): Promise<string> {
-  const heatmap = heatmapOf(await analyzeDemo(result, signal));
   const page = join(resolve(result.out), "index.html");
-  const data = { ...(await demoPageData(result)), heatmap: await heatmapSvg({ ...heatmap, title: "" }) };
-  await writeFileAtomically(page, await pageWithData("#demo-page", data));
+  await writeFileAtomically(page, await pageWithData("#report-page", await demoPage(result, signal)));
   return relative(process.cwd(), page);
 }

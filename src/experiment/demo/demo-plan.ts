@@ -28,6 +28,9 @@ function data(kind: "base" | "math" | "language" | "joint", number: number): str
   return sets.length === 1 ? (sets[0] ?? "") : `[${sets.join(", ")}]`;
 }
 
+// A step has eight sequences of four or five samples each, so the base has about four checkpoints.
+const SAMPLES_PER_CHECKPOINT = 8;
+
 function baseRun(settings: DemoSettings): string {
   return `# How the demo trains its base.
 base: base-untrained
@@ -38,7 +41,7 @@ sequence_length: ${SEQUENCE_LENGTH}
 packing: true
 optimizer: { lr: 3.0e-3, betas: [0.9, 0.98] }
 schedule: { kind: cosine, warmup: 30, floor: 0.05 }
-checkpoints: { every_samples: 1000000000, keep: last }
+checkpoints: { every_samples: ${SAMPLES_PER_CHECKPOINT * stepsOf("base", settings)}, keep: last }
 seed: ${seedOf(settings, 0)}
 threads: ${settings.threads}
 `;

@@ -1,18 +1,45 @@
-// The demo's results: rows of its table, a summary, and the data of its page. Scores and tests are the experiment's.
+// The demo's results: rows of its tables, what the layer swap is compared with, and what the models answered.
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { plural } from "../../core/index.js";
+import { compareItems, type JudgedItem, meanWithError, signFlipTest } from "../../evaluate/index.js";
 import { type Analysis, analyzeExperts } from "../../merge/index.js";
-import type { MergeModel } from "../plan/plan-models.js";
+import { formatNumber, type Span } from "../../report/index.js";
 import type { ExperimentReport, Overview, OverviewBar } from "../report/report-data.js";
+import { Sheet } from "../report/score-sheet.js";
 import { EVALUATION } from "../steps/run-evaluation.js";
 import { NAMES } from "./demo-plan.js";
+import { reportedSwaps } from "./reported-swap.js";
 import { type DemoResult, folderOf } from "./run-demo.js";
 
-/** A row of the table; scores from 0 to 1. */
+/** A row of all methods; scores from 0 to 1. */
 export interface DemoRow extends Pick<OverviewBar, "label" | "detail" | "kind" | "mean" | "low" | "high" | "interval"> {
   /** Mean score on the same problems in English. */
   readonly english: number | undefined;
+}
+
+/** A row of the main table. */
+export interface MainRow {
+  readonly name: "base" | "math expert" | "Swahili expert" | "best average" | "layer swap";
+  /** What the model is, in a few words. */
+  readonly about: string;
+  /** Its row on the Swahili problems. */
+  readonly bar: OverviewBar;
+  /** Mean score on the same problems in English. */
+  readonly english: number | undefined;
+}
+
+/** The layer swap against another row, on the same Swahili problems. With several pairs, each problem is their mean. */
+export interface Lead {
+  readonly against: MainRow;
+  /** From -1 to 1; positive if the swap is better. */
+  readonly difference: number;
+  readonly standardError: number;
+  /** 95% interval of the difference. */
+  readonly interval: Span | undefined;
+  /** Two-sided sign-flip test. */
+  readonly pValue: number;
 }
 
 /** A problem with answers of some models. */
@@ -23,71 +50,145 @@ export interface AskedProblem {
   readonly answers: readonly { readonly name: string; readonly text: string; readonly isRight: boolean }[];
 }
 
-const percent = (share: number) => `${(100 * share).toFixed(1)}%`;
+type Results = Pick<DemoResult, "report" | "status" | "experiment">;
 
-function overviewOf({ overviews }: ExperimentReport, language: "sw" | "en"): Overview | undefined {
-  return overviews.find(({ task }) => task === `problems_${language}.yaml`);
+/** Names of tasks in the plan. */
+export const TASKS = { sw: "problems_sw.yaml", en: "problems_en.yaml" } as const;
+const AVERAGES: readonly string[] = ["soup", "soup by magnitude"];
+
+export function overviewOf({ overviews }: ExperimentReport, language: "sw" | "en"): Overview | undefined {
+  return overviews.find(({ task }) => task === TASKS[language]);
 }
 
-/** Rows in the order of the plan. */
+function englishOf(report: ExperimentReport): ReadonlyMap<string, number> {
+  return new Map(overviewOf(report, "en")?.bars.map(({ label, mean }) => [label, mean]));
+}
+
+/** All rows, in the order of the plan. */
 export function demoRows(report: ExperimentReport): DemoRow[] {
-  const english = new Map(overviewOf(report, "en")?.bars.map(({ label, mean }) => [label, mean]));
+  const english = englishOf(report);
   return (overviewOf(report, "sw")?.bars ?? []).map(({ label, detail, kind, mean, low, high, interval }) => ({
     ...{ label, detail, kind, mean, low, high, interval, english: english.get(label) },
   }));
 }
 
-/** The swap's score beside the base's and the experts', and which differences are significant. */
-export function demoAnswer({ report, status }: Pick<DemoResult, "report" | "status">): string {
+/** The main table. A row that the plan no longer has is left out. */
+export function mainRows({ report, status }: Pick<Results, "report" | "status">): MainRow[] {
   const bars = overviewOf(report, "sw")?.bars ?? [];
-  const name = swapModel(status)?.name ?? "";
-  const swap = bars.find(({ models }) => models.includes(name));
-  const others = bars.filter(({ kind }) => kind === "base" || kind === "expert");
-  if (!swap) return "";
-  const scores = others.map(({ label, mean }) => `${label} ${percent(mean)}`).join(", ");
-  const means = swap.count > 1 ? `Over ${swap.count} pairs of experts, taking` : "Taking";
-  const first = `${means} the two bottom layers from the language expert solves ${percent(swap.mean)} of the Swahili problems (${scores}).`;
-  // The tests compare two models, not means over pairs.
-  if (swap.count > 1) return first;
-  const title = overviewOf(report, "sw")?.title;
-  const flips = report.flips.filter(({ model, task }) => task === title && model === name);
-  const sentence = (text: string, holds: (difference: number, p: number) => boolean) => {
-    const names = flips.filter(({ difference, pValue = 1 }) => holds(difference, pValue)).map(({ against }) => against);
-    return names.length === 0 ? [] : [`${text} ${names.join(", ")}.`];
-  };
+  const english = englishOf(report);
+  const swaps = reportedSwaps(status).map(({ name }) => name);
+  const [average] = bars.filter(({ label }) => AVERAGES.includes(label)).toSorted((a, b) => b.mean - a.mean);
+  const row = (name: MainRow["name"], about: string, bar: OverviewBar | undefined): MainRow[] =>
+    bar ? [{ name, about, bar, english: english.get(bar.label) }] : [];
   return [
-    first,
-    ...sentence("Beyond chance, that is better than", (difference, p) => difference > 0 && p < 0.05),
-    ...sentence("Too close to call:", (_, p) => p >= 0.05),
-    ...sentence("Beyond chance, that is worse than", (difference, p) => difference < 0 && p < 0.05),
-  ].join(" ");
+    ...row(
+      "base",
+      "both experts start from it",
+      bars.find(({ kind }) => kind === "base"),
+    ),
+    ...row(
+      "math expert",
+      "learned mathematics, in English only",
+      bars.find(({ label }) => label === NAMES.math),
+    ),
+    ...row(
+      "Swahili expert",
+      "learned Swahili, no word problems",
+      bars.find(({ label }) => label === NAMES.language),
+    ),
+    ...row("best average", `${average?.label}: a mean of all weights`, average),
+    ...row(
+      "layer swap",
+      "layers of both experts, not trained",
+      bars.find(({ models }) => models.length === swaps.length && models.every((name) => swaps.includes(name))),
+    ),
+  ];
 }
 
-/** The default swap of the first pair. */
-function swapModel({ expansion }: DemoResult["status"]): MergeModel | undefined {
-  return expansion.models
-    .map(({ model }) => model)
-    .find(
-      (model): model is MergeModel =>
-        "merge" in model && model.merge.name === NAMES.swap && model.configuration.isDefault,
-    );
+/** The swap against the other rows of the main table, in their order. */
+export function leads({ experiment, ...result }: Results): Lead[] {
+  const rows = mainRows(result);
+  const sheet = new Sheet(result.status.expansion, experiment.world.facts, result.status.store);
+  const itemsOf = ({ bar }: MainRow): JudgedItem[] =>
+    [...(sheet.itemMeans(bar.models, TASKS.sw, "all") ?? [])].map(([id, value]) => ({ id, verdict: { value } }));
+  const swap = rows.find(({ name }) => name === "layer swap");
+  if (!swap) return [];
+  const own = itemsOf(swap);
+  const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
+  return rows.flatMap((against): Lead[] => {
+    if (against === swap) return [];
+    const others = itemsOf(against);
+    const before = new Map(others.map(({ id, verdict }) => [id, Number(verdict?.value)]));
+    const differences = own.flatMap(({ id, verdict }) => Number(verdict?.value) - (before.get(id) ?? Number.NaN));
+    const known = differences.filter(Number.isFinite);
+    if (known.length === 0) return [];
+    const { mean: difference, standardError } = meanWithError(known);
+    const { interval } = compareItems(metric, others, own);
+    return [{ against, difference, standardError, interval, pValue: signFlipTest(known) }];
+  });
+}
+
+const percent = (value: number) => `${formatNumber({ value, scale: "share" })}%`;
+
+/** Whether a lead could be chance. */
+export function isClear({ pValue }: Pick<Lead, "pValue">): boolean {
+  return pValue < 0.05;
+}
+
+/** `7.3 points more than the math expert, which is beyond chance (standard error 2.1, p < 0.001)` */
+export function describeLead({ against, difference, standardError, pValue }: Omit<Lead, "interval">, name: string) {
+  const points = formatNumber({ value: Math.abs(difference), scale: "share" });
+  const amount = difference === 0 ? "as many as" : `${points} points ${difference > 0 ? "more" : "fewer"} than`;
+  const verdict = isClear({ pValue }) ? "beyond chance" : "too close to tell";
+  const p = formatNumber({ value: pValue, scale: "probability" });
+  const error = formatNumber({ value: standardError, scale: "share" });
+  const who = name === "" ? `the ${against.name}` : name;
+  return `${amount} ${who}, which is ${verdict} (standard error ${error}, p ${p.startsWith("<") ? p : `= ${p}`})`;
+}
+
+/** What happened and how sure it is, in a sentence; empty if the plan no longer has the swap. */
+export function demoAnswer(result: Results): string {
+  const rows = mainRows(result);
+  const swap = rows.find(({ name }) => name === "layer swap");
+  if (!swap) return "";
+  const { count, mean } = swap.bar;
+  const best = (name: string, ...of: MainRow["name"][]) => {
+    const [row] = rows.filter((one) => of.includes(one.name)).toSorted((a, b) => b.bar.mean - a.bar.mean);
+    return row ? [{ name, row }] : [];
+  };
+  const rivals = [
+    ...best("the base", "base"),
+    ...best("the best expert", "math expert", "Swahili expert"),
+    ...best("the best average", "best average"),
+  ];
+  const [rival] = rivals.toSorted((a, b) => b.row.bar.mean - a.row.bar.mean);
+  const lead = leads(result).find(({ against }) => against.name === rival?.row.name);
+  const scores = rivals.map(({ name, row }) => `${name.replace("the ", "")} ${percent(row.bar.mean)}`).join(", ");
+  const over = count > 1 ? ` averaged over ${plural(count, "pair")},` : "";
+  return (
+    `A swap of layers between the two experts, without further training,${over} solves ${percent(mean)} of the Swahili problems` +
+    ` (${scores})${lead && rival ? `: ${describeLead(lead, rival.name)}` : ""}.`
+  );
 }
 
 /** All problems in Swahili, with the answers of the models of the first pair: base, experts, swap. */
 export async function askedProblems({ out, status }: DemoResult): Promise<AskedProblem[]> {
   const rows = await readLines(join(out, "data", "problems.jsonl"));
   const { store, expansion } = status;
-  const swap = swapModel(status)?.name ?? "";
-  const names = ["base", `${NAMES.math}-1`, `${NAMES.language}-1`, swap];
+  const asked: readonly (readonly [name: string, model: string | undefined])[] = [
+    ["base", "base"],
+    ["math expert", `${NAMES.math}-1`],
+    ["Swahili expert", `${NAMES.language}-1`],
+    ["layer swap", reportedSwaps(status)[0]?.name],
+  ];
   const answers = await Promise.all(
-    names.map(async (name) => {
-      const asked = expansion.models.find(({ model }) => model.name === name);
-      const [step] = asked?.tasks.find(({ request }) => request.task === "problems_sw.yaml")?.steps ?? [];
+    asked.map(async ([name, model]) => {
+      const tasks = expansion.models.find((one) => one.model.name === model)?.tasks;
+      const [step] = tasks?.find(({ request }) => request.task === TASKS.sw)?.steps ?? [];
       if (!step) return [];
-      const samples = await readLines(join(store.stepFolder(step.key), EVALUATION, "samples-problems_sw.jsonl"));
+      const samples = await readLines(samplesFile(store.stepFolder(step.key)));
       return (store.evaluated(step.key)?.items ?? []).map(({ value }, i) => ({
-        ...{ name: name === swap ? NAMES.swap : name, isRight: value === 1 },
-        text: String(samples[i]?.output ?? ""),
+        ...{ name, isRight: value === 1, text: String(samples[i]?.output ?? "") },
       }));
     }),
   );
@@ -97,40 +198,26 @@ export async function askedProblems({ out, status }: DemoResult): Promise<AskedP
   }));
 }
 
+/** The answers of an evaluation of the Swahili problems, a line each. */
+export function samplesFile(stepFolder: string): string {
+  return join(stepFolder, EVALUATION, `samples-${TASKS.sw.replace(".yaml", "")}.jsonl`);
+}
+
 async function readLines(file: string): Promise<Record<string, unknown>[]> {
   const lines = (await readFile(file, "utf8")).trimEnd().split("\n");
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Problems that one model solves and another does not, and vice versa. */
-export function gainsAndLosses(
+/** Problems that some models solve and others do not. */
+export function solvedBy(
   problems: readonly AskedProblem[],
-  name: string,
-  against: string,
-): { readonly gained: readonly AskedProblem[]; readonly lost: readonly AskedProblem[] } {
-  const pairs = problems.map((problem) => {
-    const of = (who: string) => problem.answers.filter((answer) => answer.name === who);
-    return { ...problem, answers: [...of(name), ...of(against)] };
+  { right, wrong }: { readonly right: readonly string[]; readonly wrong: readonly string[] },
+): AskedProblem[] {
+  return problems.filter(({ answers }) => {
+    const all = (names: readonly string[], isRight: boolean) =>
+      names.every((name) => answers.some((one) => one.name === name && one.isRight === isRight));
+    return all(right, true) && all(wrong, false);
   });
-  const flipped = (right: boolean) =>
-    pairs.filter(({ answers: [one, other] }) => one?.isRight === right && other?.isRight === !right);
-  return { gained: flipped(true), lost: flipped(false) };
-}
-
-/** Data of the page without its heatmap. */
-export async function demoPageData(result: DemoResult): Promise<Record<string, unknown>> {
-  const { report, pairs, seed, quick, experiment } = result;
-  const problems = await askedProblems(result);
-  const { gained, lost } = gainsAndLosses(problems, NAMES.swap, `${NAMES.math}-1`);
-  const first = gained[0]?.swahili;
-  const of = pairs > 1 ? `, ${pairs ** 2} pairs of experts` : "";
-  return {
-    ...{ rows: demoRows(report), pairs, gained, lost, answer: demoAnswer(result) },
-    example: problems.find(({ swahili }) => swahili === first) ?? problems[0],
-    parameters: experiment.world.base?.parameters,
-    warning: quick ? QUICK_WARNING : "",
-    about: `${problems.length} held-out problems, greedy answers, last number compared; seed ${seed}${of}.`,
-  };
 }
 
 export const QUICK_WARNING =
@@ -139,8 +226,8 @@ export const QUICK_WARNING =
 /** Analyzes where the experts of the first pair changed. */
 export async function analyzeDemo({ out, status }: DemoResult, signal?: AbortSignal): Promise<Analysis> {
   const experts = {
-    math: folderOf(`${NAMES.math}-1`, status),
-    language: folderOf(`${NAMES.language}-1`, status),
+    "math expert": folderOf(`${NAMES.math}-1`, status),
+    "Swahili expert": folderOf(`${NAMES.language}-1`, status),
   };
   return (await analyzeExperts({ base: join(out, "base", "last"), experts, ...(signal ? { signal } : {}) })).analysis;
 }

@@ -5,10 +5,8 @@ import { afterAll, describe, expect, it } from "vitest";
 import { readRun } from "../../train/index.js";
 import { configurationsOf } from "../plan/configurations.js";
 import { readPlan } from "../plan/plan-file.js";
-import type { ExperimentReport, Flips, OverviewBar } from "../report/report-data.js";
 import { writePlan } from "./demo-plan.js";
-import { type AskedProblem, demoAnswer, demoRows, gainsAndLosses } from "./demo-report.js";
-import { type DemoResult, runDemo } from "./run-demo.js";
+import { runDemo } from "./run-demo.js";
 import { writeWorld } from "./world/world-files.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-demo-"));
@@ -56,73 +54,6 @@ describe("the demo's files", () => {
       ["bottom 2, top 1", false],
       ["bottom 2, top 0", true],
     ]);
-  });
-});
-
-describe("the demo's report", () => {
-  const bar = (label: string, kind: OverviewBar["kind"], mean: number, count = 1): OverviewBar => ({
-    ...{ label, kind, mean, low: mean, high: mean, count, detail: "", models: [`model of ${label}`], isBest: false },
-  });
-  const flip = (against: string, difference: number, pValue: number): Flips => ({
-    ...{ model: "model of layer swap, default", against, task: "word problems (sw)" },
-    ...{ scale: "share", difference, gained: [], lost: [], pValue },
-  });
-  const report = (count: number) =>
-    ({
-      overviews: [
-        {
-          task: "problems_sw.yaml",
-          title: "word problems (sw)",
-          bars: [
-            bar("base", "base", 0.352),
-            bar("math", "expert", 0.384, count),
-            bar("layer swap, default", "swap", 0.408, count),
-          ],
-        },
-        { task: "problems_en.yaml", title: "word problems (en)", bars: [bar("base", "base", 0.856)] },
-      ],
-      flips: [flip("base", 0.056, 0.003), flip("math-1", 0.024, 0.2), { ...flip("base", -0.1, 0.001), task: "other" }],
-    }) as unknown as ExperimentReport;
-
-  const merge = { name: "layer swap" };
-  const models = [false, true].map((isDefault) => ({
-    model: { name: `model of layer swap, ${isDefault ? "default" : "other"}`, merge, configuration: { isDefault } },
-  }));
-  const status = { expansion: { models } } as unknown as DemoResult["status"];
-
-  it("reports which differences are significant", () => {
-    expect(demoAnswer({ report: report(1), status })).toBe(
-      "Taking the two bottom layers from the language expert solves 40.8% of the Swahili problems (base 35.2%, math 38.4%). " +
-        "Beyond chance, that is better than base. Too close to call: math-1.",
-    );
-    expect(demoAnswer({ report: report(9), status })).toBe(
-      "Over 9 pairs of experts, taking the two bottom layers from the language expert solves 40.8% of the Swahili problems (base 35.2%, math 38.4%).",
-    );
-  });
-
-  it("has English and Swahili scores", () => {
-    expect(demoRows(report(1)).map(({ label, mean, english }) => [label, mean, english])).toEqual([
-      ["base", 0.352, 0.856],
-      ["math", 0.384, undefined],
-      ["layer swap, default", 0.408, undefined],
-    ]);
-  });
-
-  it("shows what a merge gained and lost", () => {
-    const problem = (swap: boolean, math: boolean, gold: number): AskedProblem => ({
-      ...{ swahili: "", english: "", gold },
-      answers: [
-        { name: "base", text: "", isRight: true },
-        { name: "math-1", text: "", isRight: math },
-        { name: "layer swap", text: "", isRight: swap },
-      ],
-    });
-    const problems = [problem(true, false, 1), problem(false, true, 2), problem(true, true, 3)];
-    const { gained, lost } = gainsAndLosses(problems, "layer swap", "math-1");
-    expect(gained.map(({ gold, answers }) => [gold, ...answers.map(({ name }) => name)])).toEqual([
-      [1, "layer swap", "math-1"],
-    ]);
-    expect(lost.map(({ gold }) => gold)).toEqual([2]);
   });
 });
 

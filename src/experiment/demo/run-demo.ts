@@ -1,14 +1,17 @@
 // Runs the demo: writes its data and its plan, trains the base, and runs the plan as an experiment.
 
 import { mkdir, readdir, rm } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { join } from "node:path";
 import { exists, LayergraftError, OutputError, plural, readJsonObject, writeFileAtomically } from "../../core/index.js";
 import { readRun, type TrainProgress, trainRun } from "../../train/index.js";
 import { type Experiment, type ExperimentStatus, openExperiment, runOpened, statusOf } from "../experiment.js";
 import { gatherReport } from "../report/gather.js";
 import type { ExperimentReport } from "../report/report-data.js";
 import type { Counts, RunEvent } from "../run/run-experiment.js";
-import { NAMES, PLAN_FILES, writePlan } from "./demo-plan.js";
+import { Store } from "../run/store.js";
+import { PLAN_FILES, writePlan } from "./demo-plan.js";
+import { recipeText, swapRecipe } from "./reported-swap.js";
+import { answerOf, evaluatedAnswer, type ShownAnswer, type ShownProblem, shownProblem } from "./shown-answers.js";
 import { WORLD_FILES, writeWorld } from "./world/world-files.js";
 
 export interface DemoOptions {
@@ -27,6 +30,8 @@ export interface DemoOptions {
   /** Replace an earlier demo. */
   readonly force?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Takes answers to one of the problems: the base's while it is trained, and each model's once it is evaluated. */
+  readonly onAnswer?: ((answer: ShownAnswer, problem: ShownProblem) => void) | undefined;
   readonly onTrainBase?: ((progress: TrainProgress) => void) | undefined;
   readonly onEvent?: ((event: RunEvent, counts: Counts) => void) | undefined;
 }
@@ -49,18 +54,6 @@ export function folderOf(name: string, { expansion, store }: ExperimentStatus): 
   return store.locate(location, model.locations);
 }
 
-/** The swap of the demo as a recipe. */
-function swapRecipe(out: string, status: ExperimentStatus): string {
-  const at = (family: string) => relative(out, folderOf(`${family}-1`, status));
-  return `# The bottom two layers of the language expert, all others of the math expert.
-method: swap
-task: ${at(NAMES.math)}
-language: ${at(NAMES.language)}
-bottom: 2
-top: 0
-`;
-}
-
 const SETTINGS = "demo.json";
 /** Files of a demo, which `--force` removes. */
 const OWN_FILES = [SETTINGS, ...WORLD_FILES, ...PLAN_FILES, "base", "experiment", "swap.yaml", "index.html"];
@@ -80,18 +73,33 @@ export async function runDemo(options: DemoOptions): Promise<DemoResult> {
     await writePlan(out, { seed, pairs, quick, threads });
   }
   const { run } = await readRun(join(out, "base.yaml"));
+  const problem = await shownProblem(out);
+  const { onAnswer } = options;
   await trainRun({
     ...{ run: { ...run, out: join(out, "base") }, folder: out, resume: true, signal },
     onProgress: options.onTrainBase,
+    onCheckpoint: async (folder, { step, steps }) => {
+      // After the last step, the evaluation has the answer.
+      if (onAnswer && step < steps) onAnswer({ ...(await answerOf(folder, problem)), trained: step / steps }, problem);
+    },
   });
   const experiment = await openExperiment(join(out, "plan.yaml"), { signal });
-  const { failures } = await runOpened(experiment, { signal, onEvent: options.onEvent });
+  const store = new Store(experiment.out);
+  const { failures } = await runOpened(experiment, {
+    signal,
+    onEvent: (event, counts) => {
+      const answer = onAnswer && evaluatedAnswer(event, store, pairs);
+      if (answer) onAnswer(answer, problem);
+      options.onEvent?.(event, counts);
+    },
+  });
   if (failures.length > 0) {
     const reasons = failures.map(({ label, reason }) => `  - ${label}: ${reason}`).join("\n");
     throw new LayergraftError("demo", `${plural(failures.length, "step")} of the demo failed:\n${reasons}`);
   }
   const status = await statusOf(experiment);
-  await writeFileAtomically(join(out, "swap.yaml"), swapRecipe(out, status));
+  const recipe = swapRecipe(status, out);
+  if (recipe) await writeFileAtomically(join(out, "swap.yaml"), recipeText(recipe));
   return { out, seed, pairs, quick, experiment, status, report: gatherReport(experiment, status) };
 }
 

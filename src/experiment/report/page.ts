@@ -104,7 +104,7 @@ const KINDS: Readonly<Record<OverviewBar["kind"], string>> = {
   swap: "layer swap",
 };
 
-function legendOf(overviews: readonly Overview[]) {
+export function legendOf(overviews: readonly Overview[]) {
   const kinds = new Set<string>(overviews.flatMap(({ bars }) => bars.map(({ kind }) => kind)));
   return Object.entries(KINDS).flatMap(([kind, label]) => (kinds.has(kind) ? [{ kind, label }] : []));
 }
@@ -117,7 +117,7 @@ function axisEnd({ scale, bars }: Overview): number {
   return Math.ceil(most / step) * step;
 }
 
-function barFigure(overview: Overview): BarFigure {
+export function barFigure(overview: Overview): BarFigure {
   const { id, title, protocol, items, choice, verdict, missing, bars, scale } = overview;
   const end = axisEnd(overview);
   const at = (value: number) => Math.min(value, end) / end;

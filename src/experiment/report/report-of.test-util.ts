@@ -54,5 +54,5 @@ export function reportOf(
     waiting: isFinished ? 0 : 7,
   };
   const status = { expansion, steps, counts, store: world.results } as unknown as ExperimentStatus;
-  return { report: gatherReport(experiment, status), expansion };
+  return { report: gatherReport(experiment, status), expansion, experiment, status };
 }

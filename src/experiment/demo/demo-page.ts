@@ -1,0 +1,370 @@
+// The page of the demo: its story in order, from the question to the reader's own models.
+
+import { join } from "node:path";
+import { formatPercent, formatRanges, plural } from "../../core/index.js";
+import { type Analysis, heatmapOf, type PlanSummary } from "../../merge/index.js";
+import {
+  type BarFigure,
+  type Figure,
+  formatNumber,
+  formatSpan,
+  type GridFigure,
+  type Page,
+  type PageCell,
+  pageCell,
+  right,
+  type Section,
+  type Table,
+  type TableFigure,
+  tableFigure,
+} from "../../report/index.js";
+import { readRun } from "../../train/index.js";
+import type { Experiment } from "../experiment.js";
+import { barFigure, legendOf } from "../report/page.js";
+import type { ExperimentReport, Overview, OverviewBar } from "../report/report-data.js";
+import { NAMES } from "./demo-plan.js";
+import {
+  type AskedProblem,
+  analyzeDemo,
+  askedProblems,
+  demoAnswer,
+  isClear,
+  type Lead,
+  leads,
+  type MainRow,
+  mainRows,
+  overviewOf,
+  QUICK_WARNING,
+  solvedBy,
+} from "./demo-report.js";
+import { swapLayersOf } from "./reported-swap.js";
+import type { DemoResult } from "./run-demo.js";
+
+/** Problems that are shown of each kind. */
+const SHOWN = 2;
+
+/** What the rows of the plan are, by their names in it. */
+const ABOUT: Readonly<Record<string, string>> = {
+  base: "both experts start from it",
+  [NAMES.math]: "the math expert, trained in English only",
+  [NAMES.language]: "the Swahili expert, trained without word problems",
+  both: "trained on the data of both experts",
+  soup: "the mean of both experts' weights",
+  "soup by magnitude": "a mean with more weight for the expert that changed less",
+  TIES: "both experts' changes, trimmed and with one sign for each weight",
+  "task arithmetic": "both experts' changes, added to the base",
+  "reverse swap": "control: the same layers, with the experts exchanged",
+  "swap into the base": "control: the Swahili expert's layers in the base",
+  "base middle": "control: the Swahili expert's layers in the base",
+  "random layers": "control: as many layers, drawn at random",
+};
+
+/** What the page is made of. */
+export interface DemoStory extends Pick<DemoResult, "report" | "seed" | "pairs" | "quick">, Pick<Experiment, "plan"> {
+  readonly answer: string;
+  readonly rows: readonly MainRow[];
+  readonly leads: readonly Lead[];
+  readonly problems: readonly AskedProblem[];
+  /** Where each layer of the swap comes from; undefined if the plan no longer has it. */
+  readonly layers: PlanSummary["ownership"] | undefined;
+  readonly analysis: Analysis;
+  /** Optimizer steps of the base. */
+  readonly baseSteps: number;
+}
+
+/** The page of a finished demo. @throws CancelledError if the signal fires */
+export async function demoPage(result: DemoResult, signal?: AbortSignal): Promise<Page> {
+  const { report, experiment, status, seed, pairs, quick, out } = result;
+  const { run } = await readRun(join(out, "base.yaml"));
+  return storyPage({
+    ...{ report, seed, pairs, quick, plan: experiment.plan, baseSteps: run.steps ?? 0 },
+    ...{ answer: demoAnswer(result), rows: mainRows(result), leads: leads(result) },
+    problems: await askedProblems(result),
+    layers: await swapLayersOf(status, out),
+    analysis: await analyzeDemo(result, signal),
+  });
+}
+
+export function storyPage(story: DemoStory): Page {
+  const { report, seed, pairs, quick, problems, answer } = story;
+  const { parameters = 0, layers = 0 } = report.base;
+  const several = `Scores are means over ${pairs ** 2} pairs of experts. Answers, layers and changes are of the first pair.`;
+  const sections: Section[] = [
+    {
+      ...{ id: "question", title: "The question" },
+      lead:
+        `A small language model (${parameters.toLocaleString("en-US")} parameters, ${layers} layers) was trained on a made-up world ` +
+        "in English and some Swahili. One copy then learned mathematics, in English only. Another learned Swahili, without word " +
+        "problems. Solving a Swahili problem takes both: reading it and calculating.",
+      figures: problems.slice(0, 1).map((problem) => problemFigure(problem, ["base"])),
+    },
+    expertsSection(story),
+    pictureSection(story),
+    resultSection(story),
+    changesSection(story),
+    methodsSection(story),
+    madeSection(story),
+    START,
+  ];
+  return {
+    title: "Layer swapping in miniature",
+    lead:
+      "One model learned mathematics in English. Another learned Swahili. Can their layers be put together, without training, " +
+      "into a model that solves word problems in Swahili?",
+    state: { text: answer, isOpen: false },
+    notes: [...(quick ? [QUICK_WARNING] : []), ...(pairs > 1 ? [several] : [])],
+    sections: sections.filter(({ figures }) => figures.length > 0),
+    footer: `Made by layergraft ${report.layergraft} with seed ${seed}. The idea: Bandarkar et al., Layer Swapping for Zero-Shot Cross-Lingual Transfer, arXiv 2410.01335.`,
+  };
+}
+
+const percent = (value: number | undefined) => (value === undefined ? "–" : formatPercent(value));
+
+/** A problem with the answers of some models. */
+function problemFigure({ swahili, english, gold, answers }: AskedProblem, names: readonly string[]): TableFigure {
+  const rows = answers
+    .filter(({ name }) => names.includes(name))
+    .map(({ name, text, isRight }) => [
+      { text: name, small: isRight ? "✓ right" : "✗ wrong" },
+      { text: text.trim() || "no answer" },
+    ]);
+  const caption = `In English: ${english} The answer is ${gold}.`;
+  return { ...tableFigure({ columns: ["model", "answer"], rows: [] }, "model", { title: swahili, caption }), rows };
+}
+
+function expertsSection({ rows, problems }: DemoStory): Section {
+  const sentences = rows
+    .filter(({ name }) => name.endsWith("expert"))
+    .map(
+      ({ name, bar, english }) =>
+        `The ${name} solves ${percent(english)} of the problems in English and ${percent(bar.mean)} of them in Swahili.`,
+    );
+  const experts = ["math expert", "Swahili expert"];
+  const bothFail = solvedBy(problems, { right: [], wrong: experts });
+  const composed = solvedBy(problems, { right: ["layer swap"], wrong: experts });
+  const counted = `Both experts fail at ${bothFail.length} of the ${plural(problems.length, "problem")}; the layer swap solves ${composed.length} of these.`;
+  const chosen = composed.length > 0 ? composed : bothFail;
+  const shown = chosen.slice(0, SHOWN);
+  const which = shown.length === 0 ? "" : ` Here are the first ${composed.length > 0 ? "that it solves" : "of them"}:`;
+  return {
+    ...{ id: "experts", title: "What each expert gets wrong" },
+    lead: `${sentences.join(" ")} ${counted}${which}`,
+    figures: shown.map((problem) => problemFigure(problem, [...experts, "layer swap"])),
+  };
+}
+
+const SOURCES: Readonly<Record<string, string>> = { task: "math", language: "Swahili", base: "base" };
+
+/** The three models side by side, the output at the top. */
+function pictureSection({ layers: ownership = [] }: DemoStory): Section {
+  const of = (source: string) => ({ text: SOURCES[source] ?? source, kind: source });
+  const cell = (origins: readonly (readonly string[])[]) => {
+    const [first = []] = origins;
+    if (origins.length > 1) return { text: "parts of both", kind: "merge" };
+    return first.length > 1 ? { text: "average", kind: "average" } : of(first[0] ?? "");
+  };
+  const rows = ownership.map(({ layer, origins }) => ({
+    label: layer === null ? "embeddings, output" : `layer ${layer}`,
+    cells: [of("task"), cell(origins), of("language")],
+  }));
+  const layers = rows.slice(0, -1).toReversed();
+  const from = (source: string) => {
+    const own = ownership.flatMap(({ layer, origins }) =>
+      layer !== null && origins.length === 1 && origins[0]?.length === 1 && origins[0][0] === source ? [layer] : [],
+    );
+    return own.length === 0 ? "no layer" : `${own.length === 1 ? "layer" : "layers"} ${formatRanges(own)}`;
+  };
+  const grid: GridFigure = {
+    ...{ kind: "grid", title: "", rowTitle: "", columnTitle: "" },
+    columns: ["math expert", "layer swap", "Swahili expert"],
+    rows: [...layers, ...rows.slice(-1)],
+  };
+  return {
+    ...{ id: "swap", title: "The swap" },
+    lead:
+      `The swap has ${from("language")} of the Swahili expert and ${from("task")} of the math expert. Text enters at layer 0, the ` +
+      "bottom, and the answer leaves at the top. The layers are copied, and nothing is trained.",
+    figures: ownership.length > 0 ? [grid] : [],
+  };
+}
+
+function resultSection({ report, rows, problems, leads: all }: DemoStory): Section {
+  const overview = overviewOf(report, "sw");
+  const gained = solvedBy(problems, { right: ["layer swap"], wrong: ["math expert"] });
+  const lost = solvedBy(problems, { right: ["math expert"], wrong: ["layer swap"] });
+  const shown = lost.slice(0, SHOWN).map((problem) => problemFigure(problem, ["math expert", "layer swap"]));
+  const bars: readonly OverviewBar[] = rows.map(({ name, about, bar, english }) => ({
+    ...{ ...bar, label: name, detail: `${about}; in English ${percent(english)}`, isBest: false },
+  }));
+  const main: BarFigure[] = overview
+    ? [
+        {
+          ...barFigure({ ...told(overview, report), bars, verdict: "" }),
+          id: "main",
+          title: "Swahili problems solved",
+        },
+      ]
+    : [];
+  return {
+    ...{ id: "result", title: "The result" },
+    lead:
+      `The swap solves ${plural(gained.length, "problem")} that the math expert does not, and fails at ${lost.length} that it does solve.` +
+      (shown.length > 0 ? " The first of these are below." : ""),
+    legend: legendOf(overview ? [{ ...overview, bars }] : []),
+    figures: [...main, ...leadsFigures(all), ...shown],
+  };
+}
+
+/** An overview in the words of the demo. */
+function told(overview: Overview, { searches }: ExperimentReport): Overview {
+  const [search] = searches.flatMap(({ tasks }) => tasks);
+  const choice = search ? `The layers of the chosen swap were chosen on ${plural(search.all, "other problem")}.` : "";
+  return { ...overview, choice, protocol: "answered greedily" };
+}
+
+function leadsFigures(all: readonly Lead[]): Figure[] {
+  if (all.length === 0) return [];
+  const share = { scale: "share", isSigned: true } as const;
+  const rows = all.map((lead): PageCell[] => [
+    { text: lead.against.name, small: isClear(lead) ? "beyond chance" : "too close to tell" },
+    { text: formatNumber({ value: lead.difference, ...share }), small: formatSpan(lead.interval, share) },
+    pageCell({ value: lead.standardError, scale: "share" }),
+    pageCell({ value: lead.pValue, scale: "probability" }),
+  ]);
+  const columns = ["against", right("points, 95% interval"), right("standard error"), right("p")];
+  const caption =
+    "Both models answered the same problems, so their difference is more certain than the intervals above. p: sign-flip test.";
+  const title = "How far the swap is ahead";
+  return [{ ...tableFigure({ columns, rows: [] }, "comparison", { title, caption }), rows }];
+}
+
+function changesSection({ analysis }: DemoStory): Section {
+  const { columns, panels } = heatmapOf(analysis);
+  const most = Math.max(0.01, ...panels.flatMap(({ cells }) => cells.flat().map((cell) => cell ?? 0)));
+  const figures = panels.map(
+    ({ title, subtitle, cells }): GridFigure => ({
+      ...{ kind: "grid", title, caption: subtitle ?? "", isDense: true, rowTitle: "layer", columnTitle: "" },
+      columns,
+      rows: cells
+        .map((row, layer) => ({
+          label: String(layer),
+          cells: row.map((value) =>
+            value === null ? null : { text: formatNumber({ value, scale: "share", digits: 0 }), depth: value / most },
+          ),
+        }))
+        .toReversed(),
+    }),
+  );
+  return {
+    ...{ id: "changes", title: "Where the experts changed" },
+    lead:
+      `${describeLeaning(analysis)} A cell is the percentage of a weight matrix's rows that changed by more than a threshold, ` +
+      "in attention (q, k, v, o) and feed-forward (gate, up, down). The output is at the top.",
+    figures,
+  };
+}
+
+// Smaller differences between two groups of layers are called even.
+const LEAN = 1.1;
+
+/** Whether the changes lean as in the paper's figure: mathematics above the bottom layers, language in them. */
+export function describeLeaning(analysis: Analysis): string {
+  const bottom = Math.ceil(analysis.layers / 4);
+  const { panels } = heatmapOf(analysis);
+  const found = panels.map(({ title, cells }) => {
+    const mean = (layers: typeof cells) => {
+      const values = layers.flat().filter((value) => value !== null);
+      return values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
+    };
+    const [low, high] = [mean(cells.slice(0, bottom)), mean(cells.slice(bottom))];
+    const lean = low > LEAN * high ? "bottom" : high > LEAN * low ? "upper" : "even";
+    const where = bottom === 1 ? "bottom layer" : `bottom ${bottom} layers`;
+    return {
+      lean,
+      text: `The ${title} changed ${percent(low)} of the rows in the ${where}, and ${percent(high)} above.`,
+    };
+  });
+  const [math, language] = found.map(({ lean }) => lean);
+  const [isMath, isLanguage] = [math === "upper", language === "bottom"];
+  const verdict =
+    isMath && isLanguage
+      ? "The changes lean as in the paper: mathematics in the middle and upper layers, language at the bottom"
+      : isMath
+        ? "Mathematics leans to the middle and upper layers, as in the paper; language does not lean to the bottom"
+        : isLanguage
+          ? "Language leans to the bottom, as in the paper; mathematics does not lean to the middle and upper layers"
+          : "The changes do not lean as in the paper, which finds mathematics in the middle and upper layers and language at the bottom";
+  return [`${verdict}.`, ...found.map(({ text }) => text)].join(" ");
+}
+
+function methodsSection({ report }: DemoStory): Section {
+  const overview = overviewOf(report, "sw");
+  const english = new Map(overviewOf(report, "en")?.bars.map(({ label, mean }) => [label, mean]));
+  const bars = (overview?.bars ?? []).map((bar) => ({
+    ...bar,
+    detail: `${ABOUT[bar.label] ?? bar.detail}; in English ${percent(english.get(bar.label))}`,
+  }));
+  return {
+    ...{ id: "methods", title: "All methods and controls" },
+    lead:
+      "Averages and task vectors merge the same two experts in other ways. The controls ask whether any exchange of layers would " +
+      "do. Training one model on both data sets needs all the data at once, which merging does not.",
+    legend: overview ? legendOf([overview]) : [],
+    figures: overview ? [{ ...barFigure({ ...told(overview, report), bars }), id: "all", title: "" }] : [],
+  };
+}
+
+const LEARNED: Readonly<Record<string, string>> = {
+  [NAMES.math]: "mathematics in English",
+  [NAMES.language]: "Swahili without word problems",
+  both: "the data of both experts",
+};
+
+function madeSection({ plan, report, baseSteps }: DemoStory): Section {
+  const families = Object.entries(plan.experts).flatMap(([family, { train }]) =>
+    train ? [{ family, steps: Number(train.run.steps ?? 0) }] : [],
+  );
+  const count = (value: number) => ({ value, scale: "count" }) as const;
+  const table: Table = {
+    columns: ["model", "learned from", right("steps")],
+    rows: [
+      ["base", "English and some Swahili", count(baseSteps)],
+      ...families.map(({ family, steps }) => [family, LEARNED[family] ?? "", count(steps)]),
+    ],
+  };
+  const overview = overviewOf(report, "sw");
+  return {
+    ...{ id: "made", title: "How it was made" },
+    lead:
+      "Texts come from templates: names, things, verbs that add, take away or do neither, places and times. The base never saw some of the " +
+      `verbs in Swahili. No model was trained on the problems: ${overview?.items ?? ""}, answered greedily and graded on the last number. ` +
+      "Everything ran on this computer, and the same seed gives the same numbers.",
+    figures: [tableFigure(table, "model")],
+  };
+}
+
+const START: Section = {
+  ...{ id: "start", title: "Start with your own models" },
+  lead:
+    "You need two models that were fine-tuned from the same base: one on the task, one on the language. Pass their folders, or " +
+    "their names in the Hugging Face cache.",
+  figures: [
+    {
+      kind: "commands",
+      commands: [
+        {
+          what: "See which layers would come from which expert",
+          command: "npx layergraft swap --task math-expert --language swahili-expert --dry-run",
+        },
+        {
+          what: "Write the merged model",
+          command: "npx layergraft swap --task math-expert --language swahili-expert --out merged",
+        },
+        {
+          what: "Compare methods and layers on your tasks: copy plan.yaml from this folder, name your models in it, and run it",
+          command: "npx layergraft experiment plan.yaml run",
+        },
+      ],
+    },
+  ],
+};
