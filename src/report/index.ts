@@ -1,6 +1,6 @@
 // Exports of report/ for other rooms.
 export { svgToPng } from "./draw.js";
-export { type Heatmap, heatmapSvg } from "./heatmap.js";
+export { GREENS, type Heatmap, heatmapSvg } from "./heatmap.js";
 export { heatmapLines } from "./heatmap-terminal.js";
 export { type LogEntry, lossCurveSvg } from "./loss-curve.js";
 export {

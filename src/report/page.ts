@@ -27,6 +27,8 @@ export interface Section {
 interface Captioned {
   readonly id?: string;
   readonly title?: string;
+  /** Language of the title, such as `sw`. Default: English. */
+  readonly lang?: string;
   readonly caption?: string;
 }
 
@@ -121,13 +123,14 @@ export function tableFigure(table: Table, what: string, captioned: Captioned = {
 }
 
 /**
- * Puts data into the template of a page.
+ * Puts data and the colours that all pages share into the template of a page.
  * @param template an import of package.json, such as `#analysis-page`
  * @param data plain JSON
  */
 export async function pageWithData(template: string, data: unknown): Promise<string> {
-  const text = await readFile(createRequire(import.meta.url).resolve(template), "utf8");
+  const { resolve } = createRequire(import.meta.url);
+  const [text, tokens] = await Promise.all([template, "#page-tokens"].map((name) => readFile(resolve(name), "utf8")));
   // Only "<" can end a script element early; JSON allows it as an escape.
   const json = JSON.stringify(data).replaceAll("<", "\\u003c");
-  return text.replace('"__DATA__"', () => json);
+  return (text ?? "").replace("/* __TOKENS__ */", () => tokens ?? "").replace('"__DATA__"', () => json);
 }

@@ -28,6 +28,7 @@ import {
   analyzeDemo,
   askedProblems,
   demoAnswer,
+  describeP,
   isClear,
   type Lead,
   leads,
@@ -129,7 +130,10 @@ function problemFigure({ swahili, english, gold, answers }: AskedProblem, names:
       { text: text.trim() || "no answer" },
     ]);
   const caption = `In English: ${english} The answer is ${gold}.`;
-  return { ...tableFigure({ columns: ["model", "answer"], rows: [] }, "model", { title: swahili, caption }), rows };
+  return {
+    ...tableFigure({ columns: ["model", "answer"], rows: [] }, "model", { title: swahili, lang: "sw", caption }),
+    rows,
+  };
 }
 
 function expertsSection({ rows, problems }: DemoStory): Section {
@@ -226,12 +230,11 @@ function leadsFigures(all: readonly Lead[]): Figure[] {
   if (all.length === 0) return [];
   const share = { scale: "share", isSigned: true } as const;
   const rows = all.map((lead): PageCell[] => [
-    { text: lead.against.name, small: isClear(lead) ? "beyond chance" : "too close to tell" },
+    { text: lead.against.name, small: `${isClear(lead) ? "beyond chance" : "too close to tell"}, ${describeP(lead)}` },
     { text: formatNumber({ value: lead.difference, ...share }), small: formatSpan(lead.interval, share) },
     pageCell({ value: lead.standardError, scale: "share" }),
-    pageCell({ value: lead.pValue, scale: "probability" }),
   ]);
-  const columns = ["against", right("points, 95% interval"), right("standard error"), right("p")];
+  const columns = ["against", right("points, 95% interval"), right("standard error")];
   const caption =
     "Both models answered the same problems, so their difference is more certain than the intervals above. p: sign-flip test.";
   const title = "How far the swap is ahead";

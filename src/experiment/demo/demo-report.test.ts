@@ -248,6 +248,7 @@ describe("where the experts changed", () => {
     it("data are text, never markup", async () => {
       const page = await drawnPage(storyPage(story));
       expect(page).toContain("moja &lt;script&gt;alert(1)&lt;/script&gt;");
+      expect(page).toContain('<h3 lang="sw">mbili</h3>');
       expect(page).toContain("it is &lt;b&gt;9&lt;/b&gt; .");
       expect(page).not.toMatch(/<script|<b>/);
     });
@@ -275,7 +276,7 @@ describe("where the experts changed", () => {
 
     it("differences have their intervals", async () => {
       const page = await drawnPage(storyPage(story));
-      expect(page).toContain('<th scope="row">best average<small>beyond chance</small></th>');
+      expect(page).toContain('<th scope="row">best average<small>beyond chance, p = 0.002</small></th>');
       expect(page).toMatch(/\+50\.0<small>\+\d\d\.\d to \+\d\d\.\d<\/small>/);
       expect(page).toContain("The layers of the chosen swap were chosen on 20 other problems.");
     });

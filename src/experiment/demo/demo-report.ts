@@ -135,15 +135,20 @@ export function isClear({ pValue }: Pick<Lead, "pValue">): boolean {
   return pValue < 0.05;
 }
 
-/** `7.3 points more than the math expert, which is beyond chance (standard error 2.1, p < 0.001)` */
-export function describeLead({ against, difference, standardError, pValue }: Omit<Lead, "interval">, name: string) {
-  const points = formatNumber({ value: Math.abs(difference), scale: "share" });
-  const amount = difference === 0 ? "as many as" : `${points} points ${difference > 0 ? "more" : "fewer"} than`;
-  const verdict = isClear({ pValue }) ? "beyond chance" : "too close to tell";
+/** `p = 0.359`, `p < 0.001` */
+export function describeP({ pValue }: Pick<Lead, "pValue">): string {
   const p = formatNumber({ value: pValue, scale: "probability" });
+  return `p ${p.startsWith("<") ? p : `= ${p}`}`;
+}
+
+/** `7.3 points more than the best expert, which is beyond chance (standard error 2.1, p < 0.001)` */
+function describeLead({ difference, standardError, pValue }: Lead, name: string): string {
+  const points = formatNumber({ value: Math.abs(difference), scale: "share" });
+  const amount =
+    Math.abs(difference) < 1e-9 ? "as many as" : `${points} points ${difference > 0 ? "more" : "fewer"} than`;
+  const verdict = isClear({ pValue }) ? "beyond chance" : "too close to tell";
   const error = formatNumber({ value: standardError, scale: "share" });
-  const who = name === "" ? `the ${against.name}` : name;
-  return `${amount} ${who}, which is ${verdict} (standard error ${error}, p ${p.startsWith("<") ? p : `= ${p}`})`;
+  return `${amount} ${name}, which is ${verdict} (standard error ${error}, ${describeP({ pValue })})`;
 }
 
 /** What happened and how sure it is, in a sentence; empty if the plan no longer has the swap. */

@@ -1,6 +1,6 @@
 // Data for the heatmap and the interactive page of an analysis.
 
-import type { Heatmap } from "../../report/index.js";
+import { GREENS, type Heatmap } from "../../report/index.js";
 import { compareParts, type Part } from "../../weights/index.js";
 import { concatenate } from "../measurements/row-changes.js";
 import type { Analysis, AnalysisWithRows, DeltaFigures } from "./analysis.js";
@@ -46,7 +46,7 @@ const STEPS = 200;
 
 /**
  * Data of the interactive page: shares at logarithmically spaced thresholds over the range of row values.
- * `cells[expert][layer][column]` is null where the model has no such matrix; `above` counts rows per slider step.
+ * `greens` are the colours of the heatmap. `cells[expert][layer][column]` is null where the model has no such matrix; `above` counts rows per slider step.
  */
 export function pageData({ analysis, rows }: AnalysisWithRows) {
   const columns = projectionColumns(analysis);
@@ -89,7 +89,8 @@ export function pageData({ analysis, rows }: AnalysisWithRows) {
   const { base, architecture, layers, rowAxis, experts, warnings } = analysis;
   const names = columns.map(columnName);
   const start = marks[0]?.step ?? 0;
-  return { base, architecture, layers, rowAxis, experts, columns: names, steps, start, marks, cells, totals, warnings };
+  const figures = { steps, start, marks, cells, totals, greens: GREENS };
+  return { base, architecture, layers, rowAxis, experts, columns: names, ...figures, warnings };
 }
 
 /** Thresholds from just below the smallest changed row to the largest. */
