@@ -33,7 +33,7 @@ describe("the demo", { tags: ["slow"], timeout: 300_000 }, () => {
   it("ends with a sentence, five rows, the layers and the page", () => {
     const [sentence, ...lines] = first.stdout.split("\n");
     expect(sentence).toMatch(
-      /^A swap of layers between the two experts, without further training, solves \d+\.\d% of the Swahili problems \(base .*\): .* \(standard error \d+\.\d, p [=<] \d\.\d{3}\)\.$/,
+      /^A model made of layers from a math expert and a Swahili expert, without further training, solves \d+\.\d% of the Swahili word problems \(base .*\): .* \(standard error \d+\.\d, p [=<] \d\.\d{3}\)\.$/,
     );
     const rows = lines.filter((line) => /^(base|math expert|Swahili expert|best average|layer swap) {2,}/.test(line));
     expect(rows.map((row) => row.split(/ {2,}/).length)).toEqual([5, 5, 5, 5, 5]);

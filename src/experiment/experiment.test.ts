@@ -160,6 +160,11 @@ it("refuses a plan that is a pipe, whose read nothing could cancel", async () =>
   await expect(openExperiment(file("pipe.yaml"))).rejects.toThrow(/pipe\.yaml is not a regular file\. Save the plan/);
 });
 
+it("a plan whose check is interrupted is not an invalid one", async () => {
+  const opening = openExperiment(file("plan.yaml"), { signal: AbortSignal.abort() });
+  await expect(opening).rejects.toThrow(/^stopped while checking the plan; run it again to resume$/);
+});
+
 it("reports everything that is missing at once", async () => {
   mkdirSync(file("bad"), { recursive: true });
   const plan = PLAN.replace("folders: [language]", "folders: [nowhere]")

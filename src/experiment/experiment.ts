@@ -3,7 +3,7 @@
 import { createRequire } from "node:module";
 import { availableParallelism, hostname } from "node:os";
 import { basename, join, resolve } from "node:path";
-import { isAlive, isLocked } from "../core/index.js";
+import { CancelledError, isAlive, isLocked } from "../core/index.js";
 import type { Executor, ExecutorEvents } from "./execute/executor.js";
 import { LocalExecutor, workersOf } from "./execute/local.js";
 import { SlurmExecutor } from "./execute/slurm.js";
@@ -54,6 +54,7 @@ export interface Experiment {
  * @param source path of a plan, or a plan whose relative paths start from the working folder
  * @throws RecipeError if the plan is not valid, with every problem. Missing models, data and tasks of a valid plan are in
  *   `world.problems`.
+ * @throws CancelledError if the signal fires
  */
 export async function openExperiment(source: string | ExperimentInput, options: OpenOptions = {}): Promise<Experiment> {
   const inspected = await inspectPlan(source);
@@ -66,6 +67,8 @@ export async function openExperiment(source: string | ExperimentInput, options: 
   const planned = plan.evaluate.data && resolve(planFolder, plan.evaluate.data);
   const data = options.data ? resolve(options.data) : planned;
   const world = await checkWorld({ ...inspected, plan, folder: planFolder }, { out, data, signal: options.signal });
+  // Otherwise whatever was being read is reported as a problem of the plan.
+  if (options.signal?.aborted) throw new CancelledError("stopped while checking the plan; run it again to resume");
   if (inspected.problems.length > 0) refuseProblems(world.problems, file, "is not a valid plan");
   return { plan, file, planFolder, out, data, world };
 }

@@ -98,11 +98,11 @@ describe("the main table", () => {
 });
 
 describe("the sentence", () => {
-  const start = "A swap of layers between the two experts, without further training,";
+  const start = "A model made of layers from a math expert and a Swahili expert, without further training,";
 
   it("reports a lead that is clear", () => {
     expect(demoAnswer(resultsOf(CLEAR))).toBe(
-      `${start} solves 80.0% of the Swahili problems (base 0.0%, best expert 20.0%, best average 30.0%): ` +
+      `${start} solves 80.0% of the Swahili word problems (base 0.0%, best expert 20.0%, best average 30.0%): ` +
         "50.0 points more than the best average, which is beyond chance (standard error 11.5, p = 0.002).",
     );
   });
@@ -126,7 +126,7 @@ describe("the sentence", () => {
   it("has means over pairs of experts", () => {
     const result = resultsOf({ ...CLEAR, "layer swap, math-1": 6 }, "bottom 3", 2);
     expect(demoAnswer(result)).toContain(
-      `${start} averaged over 4 pairs, solves 70.0% of the Swahili problems (base 0.0%, best expert 20.0%, best average 30.0%): ` +
+      `${start} averaged over 4 pairs, solves 70.0% of the Swahili word problems (base 0.0%, best expert 20.0%, best average 30.0%): ` +
         "40.0 points more than the best average, which is beyond chance",
     );
     expect(mainRows(result)[4]?.bar).toMatchObject({ count: 4, low: 0.6, high: 0.8 });

@@ -171,8 +171,8 @@ export function demoAnswer(result: Results): string {
   const scores = rivals.map(({ name, row }) => `${name.replace("the ", "")} ${percent(row.bar.mean)}`).join(", ");
   const over = count > 1 ? ` averaged over ${plural(count, "pair")},` : "";
   return (
-    `A swap of layers between the two experts, without further training,${over} solves ${percent(mean)} of the Swahili problems` +
-    ` (${scores})${lead && rival ? `: ${describeLead(lead, rival.name)}` : ""}.`
+    "A model made of layers from a math expert and a Swahili expert, without further training," +
+    `${over} solves ${percent(mean)} of the Swahili word problems (${scores})${lead && rival ? `: ${describeLead(lead, rival.name)}` : ""}.`
   );
 }
 
