@@ -7,7 +7,7 @@ import { parse } from "yaml";
 import { RecipeError } from "../core/errors.js";
 import { takeLock } from "../core/lock.js";
 import { heldOutProblems, solveProblem, tellProblem } from "./demo/world/problems.js";
-import { speakerOf } from "./demo/world/sentences.js";
+import { ENGLISH, SWAHILI } from "./demo/world/sentences.js";
 import { writeInitialModel } from "./demo/world/untrained-model.js";
 import type { Executor, ExecutorEvents, ReadyStep } from "./execute/executor.js";
 import { openExperiment, previewExperiment, runOpened, statusOf } from "./experiment.js";
@@ -55,11 +55,11 @@ beforeAll(async () => {
     test.map((one) => `${JSON.stringify(of(one))}\n`).join("");
   writeFileSync(
     file("problems.jsonl"),
-    lines((one) => ({ prompt: `${tellProblem(one, speakerOf("en"))} [solve] :`, response: solveProblem(one) })),
+    lines((one) => ({ prompt: `${tellProblem(one, ENGLISH)} [solve] :`, response: solveProblem(one) })),
   );
   writeFileSync(
     file("items.jsonl"),
-    lines((one) => ({ text: tellProblem(one, speakerOf("sw")), answer: String(one.start) })),
+    lines((one) => ({ text: tellProblem(one, SWAHILI), answer: String(one.start) })),
   );
   const task = [
     "task: problems_sw",

@@ -6,6 +6,7 @@ import {
   demoAnswer,
   demoPage,
   demoRows,
+  leads,
   mainRows,
   noteOf,
   progressOf,
@@ -53,7 +54,7 @@ export function addDemoCommand(program: Command): void {
   const command = program
     .command("demo")
     .description(
-      "See layer swapping work on small models. Generates word problems in English and Swahili and trains a base of half a " +
+      "See layer swapping work on small models. Generates word problems in English and Swahili and trains a base of 0.8 " +
         "million parameters. Then trains a math expert and a Swahili expert, merges them with each method the papers " +
         "compare, and scores every model on held-out problems in Swahili. Needs no network and no GPU; takes a few minutes " +
         "on two cores.",
@@ -78,7 +79,10 @@ export function addDemoCommand(program: Command): void {
     const result = await runWithProgress(flags, signal);
     const page = await writePage(result, signal);
     const rows = demoRows(result.report);
-    if (flags.json) return printJson({ seed: flags.seed, pairs: flags.pairs, rows, answer: demoAnswer(result), page });
+    if (flags.json) {
+      const { seed, pairs } = flags;
+      return printJson({ seed, pairs, rows, leads: leads(result), answer: demoAnswer(result), page });
+    }
     if (flags.quick) warn(QUICK_WARNING);
     print([
       ...(await resultLines(result)),

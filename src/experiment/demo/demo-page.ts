@@ -36,6 +36,7 @@ import {
   mainRows,
   overviewOf,
   QUICK_WARNING,
+  scoresOf,
   solvedBy,
 } from "./demo-report.js";
 import { swapLayersOf } from "./reported-swap.js";
@@ -136,7 +137,18 @@ function problemFigure({ swahili, english, gold, answers }: AskedProblem, names:
   };
 }
 
-function expertsSection({ rows, problems }: DemoStory): Section {
+/** What reading alone takes: asked for a number that stands in a Swahili text. */
+function readingSentence(report: ExperimentReport): string[] {
+  const scores = scoresOf(report, "reading");
+  const [base, math, language] = ["base", NAMES.math, NAMES.language].map((label) => scores.get(label));
+  if (base === undefined || math === undefined || language === undefined) return [];
+  return [
+    `Asked only which number is in a Swahili text, the Swahili expert answers ${percent(language)} right, ` +
+      `the math expert ${percent(math)} and the base ${percent(base)}.`,
+  ];
+}
+
+function expertsSection({ report, rows, problems }: DemoStory): Section {
   const sentences = rows
     .filter(({ name }) => name.endsWith("expert"))
     .map(
@@ -152,7 +164,7 @@ function expertsSection({ rows, problems }: DemoStory): Section {
   const which = shown.length === 0 ? "" : ` Here are the first ${composed.length > 0 ? "that it solves" : "of them"}:`;
   return {
     ...{ id: "experts", title: "What each expert gets wrong" },
-    lead: `${sentences.join(" ")} ${counted}${which}`,
+    lead: [...sentences, ...readingSentence(report), counted + which].join(" "),
     figures: shown.map((problem) => problemFigure(problem, [...experts, "layer swap"])),
   };
 }
@@ -215,7 +227,7 @@ function resultSection({ report, rows, problems, leads: all }: DemoStory): Secti
       `The swap solves ${plural(gained.length, "problem")} that the math expert does not, and fails at ${lost.length} that it does solve.` +
       (shown.length > 0 ? " The first of these are below." : ""),
     legend: legendOf(overview ? [{ ...overview, bars }] : []),
-    figures: [...main, ...leadsFigures(all), ...shown],
+    figures: [...main, ...leadsFigures(all.filter(({ isMain }) => isMain)), ...shown],
   };
 }
 
@@ -230,7 +242,7 @@ function leadsFigures(all: readonly Lead[]): Figure[] {
   if (all.length === 0) return [];
   const share = { scale: "share", isSigned: true } as const;
   const rows = all.map((lead): PageCell[] => [
-    { text: lead.against.name, small: `${isClear(lead) ? "beyond chance" : "too close to tell"}, ${describeP(lead)}` },
+    { text: lead.against, small: `${isClear(lead) ? "beyond chance" : "too close to tell"}, ${describeP(lead)}` },
     { text: formatNumber({ value: lead.difference, ...share }), small: formatSpan(lead.interval, share) },
     pageCell({ value: lead.standardError, scale: "share" }),
   ]);
@@ -300,9 +312,9 @@ export function describeLeaning(analysis: Analysis): string {
   return [`${verdict}.`, ...found.map(({ text }) => text)].join(" ");
 }
 
-function methodsSection({ report }: DemoStory): Section {
+function methodsSection({ report, leads: all }: DemoStory): Section {
   const overview = overviewOf(report, "sw");
-  const english = new Map(overviewOf(report, "en")?.bars.map(({ label, mean }) => [label, mean]));
+  const english = scoresOf(report, "en");
   const bars = (overview?.bars ?? []).map((bar) => ({
     ...bar,
     detail: `${ABOUT[bar.label] ?? bar.detail}; in English ${percent(english.get(bar.label))}`,
@@ -313,7 +325,12 @@ function methodsSection({ report }: DemoStory): Section {
       "Averages and task vectors merge the same two experts in other ways. The controls ask whether any exchange of layers would " +
       "do. Training one model on both data sets needs all the data at once, which merging does not.",
     legend: overview ? legendOf([overview]) : [],
-    figures: overview ? [{ ...barFigure({ ...told(overview, report), bars }), id: "all", title: "" }] : [],
+    figures: overview
+      ? [
+          { ...barFigure({ ...told(overview, report), bars }), id: "all", title: "" },
+          ...leadsFigures(all.filter(({ isMain }) => !isMain)),
+        ]
+      : [],
   };
 }
 
@@ -339,8 +356,9 @@ function madeSection({ plan, report, baseSteps }: DemoStory): Section {
   return {
     ...{ id: "made", title: "How it was made" },
     lead:
-      "Texts come from templates: names, things, verbs that add, take away or do neither, places and times. The base never saw some of the " +
-      `verbs in Swahili. No model was trained on the problems: ${overview?.items ?? ""}, answered greedily and graded on the last number. ` +
+      "Texts come from templates: names, things, verbs that add or take away, numbers and places. The base solves problems with 1 and 2 only, " +
+      "and larger numbers occur in bare equations. It never saw the Swahili words for 3, 5, 7 and 9 (tatu, tano, saba, tisa). Every problem " +
+      `asked here takes a larger number and one of these words. No model was trained on the problems: ${overview?.items ?? ""}, answered greedily and graded on the last number. ` +
       "Everything ran on this computer, and the same seed gives the same numbers.",
     figures: [tableFigure(table, "model")],
   };

@@ -1,8 +1,9 @@
 // The files of the demo: the run file of the base and the plan.
 
 import { join } from "node:path";
-import { writeFileAtomically } from "../../core/index.js";
-import { dataFiles, SEQUENCE_LENGTH, seedOf, stepsOf, type WorldSettings } from "./world/world-files.js";
+import { Random, writeFileAtomically } from "../../core/index.js";
+import { MINIATURE } from "./world/untrained-model.js";
+import { BATCH, dataFiles, SEQUENCE_LENGTH, seedOf, stepsOf, type WorldSettings } from "./world/world-files.js";
 
 export interface DemoSettings extends WorldSettings {
   /** Threads of each step. */
@@ -14,6 +15,9 @@ export const PLAN_FILES = ["base.yaml", "plan.yaml"] as const;
 
 /** Names in the plan that the demo's page uses. */
 export const NAMES = { swap: "layer swap", math: "math", language: "swahili" } as const;
+
+/** Peak learning rates. */
+const RATES = { math: "4.0e-4", language: "6.0e-4", joint: "6.0e-4" } as const;
 
 /** Writes the run file of the base and the plan of the experiment. */
 export async function writePlan(out: string, settings: DemoSettings): Promise<void> {
@@ -28,8 +32,8 @@ function data(kind: "base" | "math" | "language" | "joint", number: number): str
   return sets.length === 1 ? (sets[0] ?? "") : `[${sets.join(", ")}]`;
 }
 
-// A step has eight sequences of four or five samples each, so the base has about four checkpoints.
-const SAMPLES_PER_CHECKPOINT = 8;
+// A step has about 60 samples, so the base has about four checkpoints.
+const SAMPLES_PER_CHECKPOINT = 15;
 
 function baseRun(settings: DemoSettings): string {
   return `# How the demo trains its base.
@@ -38,6 +42,7 @@ out: base
 data: ${data("base", 0)}
 steps: ${stepsOf("base", settings)}
 sequence_length: ${SEQUENCE_LENGTH}
+batch: ${BATCH}
 packing: true
 optimizer: { lr: 3.0e-3, betas: [0.9, 0.98] }
 schedule: { kind: cosine, warmup: 30, floor: 0.05 }
@@ -45,6 +50,15 @@ checkpoints: { every_samples: ${SAMPLES_PER_CHECKPOINT * stepsOf("base", setting
 seed: ${seedOf(settings, 0)}
 threads: ${settings.threads}
 `;
+}
+
+/** As many layers as the default swap takes, such as "1,4,6". */
+function randomLayers(settings: DemoSettings): string {
+  const all = Array.from({ length: MINIATURE.layers }, (_, layer) => layer);
+  const drawn = Random.of(settings.seed, "random layers")
+    .sample(all, 3)
+    .sort((a, b) => a - b);
+  return `"${drawn.join(",")}"`;
 }
 
 function planText(settings: DemoSettings): string {
@@ -68,6 +82,7 @@ training:
   fine-tuning:
     run:
       sequence_length: ${SEQUENCE_LENGTH}
+      batch: ${BATCH}
       packing: true
       optimizer: { betas: [0.9, 0.98], decay: 0 }
       schedule: { kind: cosine, warmup: 15, floor: 0.05 }
@@ -75,30 +90,34 @@ training:
 experts:
   ${NAMES.math}:
     role: task
-${train("math", NAMES.math, "7.0e-4")}
+${train("math", NAMES.math, RATES.math)}
   ${NAMES.language}:
     role: language
     language: sw
-${train("language", NAMES.language, "5.0e-4")}
+${train("language", NAMES.language, RATES.language)}
   both:
     role: joint
-${train("joint", "both", "5.0e-4")}
+${train("joint", "both", RATES.joint)}
 merges:
   - name: ${NAMES.swap}
     recipe: { method: swap, task: math, language: swahili, bottom_transition: 0, top_transition: 0 }
-    configurations: [{ bottom: 1, top: 0 }, { bottom: 1, top: 1 }, { bottom: 3, top: 0 }, { bottom: 2, top: 1 }]
-    default: { bottom: 2, top: 0 }
+    grid: { bottom: [1, 2, 3, 4], top: [0, 1] }
+    default: { bottom: 3, top: 0 }
   - { name: soup, recipe: { method: soup, models: [math, swahili] } }
   - { name: soup by magnitude, recipe: { method: soup, models: [math, swahili], base: base, weights: magnitude } }
-  - { name: TIES, recipe: { method: ties, models: [math, swahili], base: base, density: 0.5 } }
+  - name: TIES
+    recipe: { method: ties, models: [math, swahili], base: base }
+    grid: { density: [0.2, 0.5, 0.8] }
+    default: { density: 0.2 }
   - { name: task arithmetic, recipe: { method: task_arithmetic, models: [math, swahili], base: base, lambda: 1 } }
-  # Controls: the same layers the other way round, and from the language expert into the base.
+  # Controls: the experts exchanged, layers drawn at random, and the layers of the language expert in the base.
   - name: reverse swap
-    recipe: { method: swap, task: swahili, language: math, bottom: 2, top: 0, bottom_transition: 0, top_transition: 0 }
+    recipe: { method: swap, task: swahili, language: math, bottom: 3, top: 0, bottom_transition: 0, top_transition: 0 }
+  - { name: random layers, recipe: { method: swap, task: math, language: swahili, layers: { language: ${randomLayers(settings)} } } }
   - name: swap into the base
-    recipe: { method: swap, task: base, language: swahili, bottom: 2, top: 0, bottom_transition: 0, top_transition: 0 }
+    recipe: { method: swap, task: base, language: swahili, bottom: 3, top: 0, bottom_transition: 0, top_transition: 0 }
 evaluate:
-  tasks: [problems_sw.yaml, problems_en.yaml, { task: choosing_sw.yaml, of: [merges] }]
+  tasks: [problems_sw.yaml, problems_en.yaml, reading_sw.yaml, { task: choosing_sw.yaml, of: [merges] }]
 search: { by: choosing_sw.yaml, choose_on: test }
 executor: { cores: ${settings.threads} }
 `;

@@ -141,11 +141,14 @@ describe("the sentence", () => {
 
 it("the swap's leads have the error of paired problems", () => {
   const all = leads(resultsOf(CLEAR));
-  expect(all.map(({ against, difference }) => [against.name, difference])).toEqual([
-    ["base", 0.8],
-    ["math expert", 0.6],
-    ["Swahili expert", 0.7],
-    ["best average", 0.5],
+  expect(all.map(({ against, difference, isMain }) => [against, difference, isMain])).toEqual([
+    ["base", 0.8, true],
+    ["math expert", 0.6, true],
+    ["Swahili expert", 0.7, true],
+    ["best average", 0.5, true],
+    ["layer swap, default", 0, false],
+    ["soup", 0.6, false],
+    ["reverse swap", 0.7, false],
   ]);
   const [, math] = all;
   // 12 of 20 problems gained, none lost.

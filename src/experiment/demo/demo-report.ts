@@ -32,7 +32,10 @@ export interface MainRow {
 
 /** The layer swap against another row, on the same Swahili problems. With several pairs, each problem is their mean. */
 export interface Lead {
-  readonly against: MainRow;
+  /** A row of the main table by its name there, otherwise its label. */
+  readonly against: string;
+  /** Whether it is a row of the main table. */
+  readonly isMain: boolean;
   /** From -1 to 1; positive if the swap is better. */
   readonly difference: number;
   readonly standardError: number;
@@ -53,20 +56,21 @@ export interface AskedProblem {
 type Results = Pick<DemoResult, "report" | "status" | "experiment">;
 
 /** Names of tasks in the plan. */
-export const TASKS = { sw: "problems_sw.yaml", en: "problems_en.yaml" } as const;
+export const TASKS = { sw: "problems_sw.yaml", en: "problems_en.yaml", reading: "reading_sw.yaml" } as const;
 const AVERAGES: readonly string[] = ["soup", "soup by magnitude"];
 
-export function overviewOf({ overviews }: ExperimentReport, language: "sw" | "en"): Overview | undefined {
-  return overviews.find(({ task }) => task === TASKS[language]);
+export function overviewOf({ overviews }: ExperimentReport, name: keyof typeof TASKS): Overview | undefined {
+  return overviews.find(({ task }) => task === TASKS[name]);
 }
 
-function englishOf(report: ExperimentReport): ReadonlyMap<string, number> {
-  return new Map(overviewOf(report, "en")?.bars.map(({ label, mean }) => [label, mean]));
+/** Mean scores of a task by the label of the row. */
+export function scoresOf(report: ExperimentReport, name: keyof typeof TASKS): ReadonlyMap<string, number> {
+  return new Map(overviewOf(report, name)?.bars.map(({ label, mean }) => [label, mean]));
 }
 
 /** All rows, in the order of the plan. */
 export function demoRows(report: ExperimentReport): DemoRow[] {
-  const english = englishOf(report);
+  const english = scoresOf(report, "en");
   return (overviewOf(report, "sw")?.bars ?? []).map(({ label, detail, kind, mean, low, high, interval }) => ({
     ...{ label, detail, kind, mean, low, high, interval, english: english.get(label) },
   }));
@@ -75,7 +79,7 @@ export function demoRows(report: ExperimentReport): DemoRow[] {
 /** The main table. A row that the plan no longer has is left out. */
 export function mainRows({ report, status }: Pick<Results, "report" | "status">): MainRow[] {
   const bars = overviewOf(report, "sw")?.bars ?? [];
-  const english = englishOf(report);
+  const english = scoresOf(report, "en");
   const swaps = reportedSwaps(status).map(({ name }) => name);
   const [average] = bars.filter(({ label }) => AVERAGES.includes(label)).toSorted((a, b) => b.mean - a.mean);
   const row = (name: MainRow["name"], about: string, bar: OverviewBar | undefined): MainRow[] =>
@@ -105,26 +109,31 @@ export function mainRows({ report, status }: Pick<Results, "report" | "status">)
   ];
 }
 
-/** The swap against the other rows of the main table, in their order. */
+/** The swap against each of the other rows, those of the main table first. */
 export function leads({ experiment, ...result }: Results): Lead[] {
   const rows = mainRows(result);
   const sheet = new Sheet(result.status.expansion, experiment.world.facts, result.status.store);
-  const itemsOf = ({ bar }: MainRow): JudgedItem[] =>
-    [...(sheet.itemMeans(bar.models, TASKS.sw, "all") ?? [])].map(([id, value]) => ({ id, verdict: { value } }));
-  const swap = rows.find(({ name }) => name === "layer swap");
+  const itemsOf = ({ models }: OverviewBar): JudgedItem[] =>
+    [...(sheet.itemMeans(models, TASKS.sw, "all") ?? [])].map(([id, value]) => ({ id, verdict: { value } }));
+  const swap = rows.find(({ name }) => name === "layer swap")?.bar;
   if (!swap) return [];
   const own = itemsOf(swap);
   const metric = { name: "value", title: "", of: "value", by: "mean", scale: "share" } as const;
-  return rows.flatMap((against): Lead[] => {
-    if (against === swap) return [];
-    const others = itemsOf(against);
+  const shown = new Set(rows.map(({ bar }) => bar));
+  const further = (overviewOf(result.report, "sw")?.bars ?? []).filter((bar) => !shown.has(bar));
+  return [
+    ...rows.map(({ name, bar }) => ({ against: name, bar, isMain: true })),
+    ...further.map((bar) => ({ against: bar.label, bar, isMain: false })),
+  ].flatMap(({ bar, ...row }): Lead[] => {
+    if (bar === swap) return [];
+    const others = itemsOf(bar);
     const before = new Map(others.map(({ id, verdict }) => [id, Number(verdict?.value)]));
     const differences = own.flatMap(({ id, verdict }) => Number(verdict?.value) - (before.get(id) ?? Number.NaN));
     const known = differences.filter(Number.isFinite);
     if (known.length === 0) return [];
     const { mean: difference, standardError } = meanWithError(known);
     const { interval } = compareItems(metric, others, own);
-    return [{ against, difference, standardError, interval, pValue: signFlipTest(known) }];
+    return [{ ...row, difference, standardError, interval, pValue: signFlipTest(known) }];
   });
 }
 
@@ -167,7 +176,7 @@ export function demoAnswer(result: Results): string {
     ...best("the best average", "best average"),
   ];
   const [rival] = rivals.toSorted((a, b) => b.row.bar.mean - a.row.bar.mean);
-  const lead = leads(result).find(({ against }) => against.name === rival?.row.name);
+  const lead = leads(result).find(({ against }) => against === rival?.row.name);
   const scores = rivals.map(({ name, row }) => `${name.replace("the ", "")} ${percent(row.bar.mean)}`).join(", ");
   const over = count > 1 ? ` averaged over ${plural(count, "pair")},` : "";
   return (

@@ -12,7 +12,7 @@ const file = (name: string) => join(root, name);
 
 beforeAll(async () => {
   await writeInitialModel(file("base"), 1, { layers: 3, width: 16, heads: 2, feedForward: 32 });
-  writeFileSync(file("one.jsonl"), '{"text":"asha had 3 mangoes .","answer":"3"}\n');
+  writeFileSync(file("one.jsonl"), '{"text":"asha had 3 bananas .","answer":"3"}\n');
   const task = ["task: one", "data: one.jsonl", 'prompt: "{text}"', "answer: generate", 'gold: "{answer}"'];
   writeFileSync(file("one.yaml"), [...task, "max_new_tokens: 4", "read: number", ""].join("\n"));
   const corpus = [...task.with(0, "task: other-name"), "max_new_tokens: 4", "read: line", "score: [bleu, exact]", ""];

@@ -32,7 +32,7 @@ const folder = at("experiment", "steps", KEY);
 const TASK = { task: "items.yaml" };
 const ITEMS = 40;
 
-const line = (i: number, text = `asha had ${i % 9} mangoes .`) => `${JSON.stringify({ text, answer: `${i % 9}` })}\n`;
+const line = (i: number, text = `asha had ${i % 9} bananas .`) => `${JSON.stringify({ text, answer: `${i % 9}` })}\n`;
 
 beforeAll(async () => {
   await writeInitialModel(at("first"), 1, { layers: 2, width: 16, heads: 2, feedForward: 32 });
@@ -169,7 +169,7 @@ describe("inputs of a step", () => {
 describe("a result", () => {
   it("counts items without a value", async () => {
     const before = readFileSync(at("items.jsonl"), "utf8");
-    writeFileSync(at("items.jsonl"), before.replace(line(3), line(3, "mangoes ".repeat(3000))));
+    writeFileSync(at("items.jsonl"), before.replace(line(3), line(3, "bananas ".repeat(3000))));
     try {
       await prepare("model", { items: [2, 3, 4] });
       const said: string[] = [];

@@ -13,7 +13,7 @@ afterAll(() => rmSync(root, { recursive: true }));
 const at = (...names: string[]) => join(root, ...names);
 const KEY = "train-000000000000000000000000000000";
 const folder = at("experiment", "steps", KEY);
-const ROWS = Array.from({ length: 8 }, (_, i) => `${JSON.stringify({ p: `asha had ${i} mangoes .`, r: `${i}` })}\n`);
+const ROWS = Array.from({ length: 8 }, (_, i) => `${JSON.stringify({ p: `asha had ${i} bananas .`, r: `${i}` })}\n`);
 
 beforeAll(() => writeInitialModel(at("base"), 1, { layers: 2, width: 16, heads: 2, feedForward: 32 }));
 

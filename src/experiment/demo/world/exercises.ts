@@ -1,165 +1,155 @@
 // What the miniature's models are trained on: kinds of tasks, and the mixtures of them that make the base, the math
 // expert and the language expert. Every example is a text, then a mark that says what is asked, then the answer.
 import { Random } from "../../../core/index.js";
-import {
-  LARGEST_NUMBER,
-  type Language,
-  type Mark,
-  NAMES,
-  NOUNS,
-  numberWords,
-  PLACES,
-  TIMES,
-  VERBS,
-} from "./lexicon.js";
-import { drawTrainingProblem, solveProblem, tellProblem } from "./problems.js";
+import { isNewInSwahili, LARGEST_NUMBER, type Mark, NAMES, NOUNS, swahiliNumber, VERBS } from "./lexicon.js";
+import { answerOf, BASE_COUNT, drawPlace, drawTrainingProblem, solveProblem, tellProblem } from "./problems.js";
 import {
   type Act,
-  answerAct,
-  answerMore,
-  askAct,
-  askMore,
-  aspectsOf,
-  drawActs,
-  MOST_AT_ONCE,
+  ENGLISH,
+  KNOWN_SWAHILI,
   mixedSpeaker,
   type Speaker,
-  speakerOf,
+  SWAHILI,
   tellAct,
+  tellFeeling,
   tellPossession,
 } from "./sentences.js";
 
 /** One example. The model learns to give the response; the prompt is given. */
 export interface Example {
-  /** Text, mark and colon, such as `asha bought 4 mangoes . [swahili] :`. */
+  /** Text, mark and colon, such as `asha bought 4 bananas . [swahili] :`. */
   readonly prompt: string;
   readonly response: string;
 }
-
-const KNOWN_VERBS = VERBS.filter(({ known }) => known);
 
 const example = (text: string, mark: Mark, response: string): Example => ({
   prompt: `${text === "" ? "" : `${text} `}${mark} :`,
   response,
 });
 
-const tell = (acts: readonly Act[], speaker: Speaker) => acts.map((act) => tellAct(act, speaker)).join(" ");
-
-/** Two acts, told without being asked for anything. */
-function story(random: Random, speaker: Speaker, verbs = VERBS): Example {
-  const mark = speaker.frame === "en" ? "[story]" : "[hadithi]";
-  return example("", mark, tell(drawActs(random, 2, verbs), speaker));
+function drawAct(random: Random, who = random.pick(NAMES)): Act {
+  const [verb, count, noun] = [random.pick(VERBS), random.between(1, 12), random.pick(NOUNS)];
+  return { who, verb, count, noun, ...drawPlace(random, 0.4) };
 }
 
-/** A question about one of two acts; asked and answered in `asked`, by default in the text's own language. */
-function question(random: Random, speaker: Speaker, verbs = VERBS, asked: Speaker = speaker): Example {
-  const acts = drawActs(random, 2, verbs);
-  const act = random.pick(acts);
-  const aspect = random.pick(aspectsOf(act));
-  const text = `${tell(acts, speaker)} ${askAct(act, aspect, asked)}`;
-  return example(text, "[answer]", answerAct(act, aspect, asked.frame));
+/** One to three acts, and how one feels about most of them. */
+function story(random: Random, speaker: Speaker): Example {
+  const sentences = Array.from({ length: random.between(1, 3) }, () => {
+    const act = drawAct(random);
+    return [tellAct(act, speaker), ...(random.chance(0.7) ? [tellFeeling(act, speaker)] : [])];
+  });
+  return example("", speaker.frame === "en" ? "[story]" : "[hadithi]", sentences.flat().join(" "));
 }
 
-/** Whether someone has more after an act; the text may be in one language and the question in another. */
-function moreOrFewer(random: Random, speaker: Speaker, verbs = VERBS, asked: Speaker = speaker): Example {
-  const [act] = drawActs(random, 1, verbs) as [Act];
-  const first = random.chance(0.5)
-    ? `${tellPossession(act.who, random.between(MOST_AT_ONCE, 15), act.noun, speaker)} `
-    : "";
-  const { place: _, time: __, ...plain } = act;
-  const text = `${first}${tellAct(random.chance(0.5) ? act : plain, speaker)} ${askMore(act.who, act.noun, asked)}`;
-  return example(text, "[answer]", answerMore(act.verb, asked.frame));
+/** How many it is that someone bought or sold, after an act or two. */
+export function howMany(random: Random, speaker: Speaker, act = drawAct(random)): Example {
+  const other = random.pick(NAMES.filter((name) => name !== act.who));
+  const acts = random.chance(0.5) ? [act] : random.sample([act, drawAct(random, other)], 2);
+  const asked = acts.length > 1 ? [act.who] : [];
+  const text = [...acts.map((one) => tellAct(one, speaker)), ...asked].join(" ");
+  return example(text, "[number]", String(act.count));
 }
 
-function problem(random: Random, speaker: Speaker, verbs = VERBS): Example {
-  const drawn = drawTrainingProblem(random, verbs);
-  return example(tellProblem(drawn, speaker), "[solve]", solveProblem(drawn));
+/** Whether someone has more or less after an act. */
+function moreOrLess(random: Random, speaker: Speaker): Example {
+  const act = drawAct(random);
+  return example(tellAct(act, speaker), "[more]", act.verb.sign > 0 ? "more" : "less");
 }
 
-/** A sum within the numbers of the world. */
-function drawSum(random: Random): { text: string; result: number } {
-  const left = random.between(0, LARGEST_NUMBER - 8);
-  const right = random.between(0, 8);
-  const minus = left >= right && random.chance(0.5);
-  return { text: `${left} ${minus ? "-" : "+"} ${right}`, result: minus ? left - right : left + right };
+/** Who of two has more. */
+function whoHasMore(random: Random, speaker: Speaker): Example {
+  const [one, other] = random.sample(NAMES, 2) as [string, string];
+  const noun = random.pick(NOUNS);
+  const mine = random.between(1, 20);
+  let theirs = mine;
+  while (theirs === mine) theirs = random.between(1, 20);
+  const text = `${tellPossession(one, mine, noun, speaker)} ${tellPossession(other, theirs, noun, speaker)}`;
+  return example(text, "[who]", mine > theirs ? one : other);
 }
 
+function solve(random: Random, speaker: Speaker, most?: number): Example {
+  const problem = drawTrainingProblem(random, most);
+  return example(tellProblem(problem, speaker), "[solve]", solveProblem(problem));
+}
+
+/** The number alone, without the way to it. */
+function answer(random: Random, speaker: Speaker): Example {
+  const problem = drawTrainingProblem(random, BASE_COUNT);
+  return example(tellProblem(problem, speaker), "[answer]", String(answerOf(problem)));
+}
+
+/** Two to five bare equations, over all numbers of problems. */
 function sums(random: Random): Example {
-  const drawn = [drawSum(random), drawSum(random), drawSum(random)];
-  return example(
-    drawn.map(({ text }) => `${text} .`).join(" "),
-    "[sums]",
-    drawn.map(({ text, result }) => `${text} = ${result} .`).join(" "),
-  );
+  const equations: string[] = [];
+  for (let left = random.between(2, 5); left > 0; left--) {
+    const [first, second] = [random.between(1, 15), random.between(1, 9)];
+    const minus = first >= second && random.chance(0.5);
+    const result = minus ? first - second : first + second;
+    equations.push(`${first} ${minus ? "-" : "+"} ${second} = ${result} .`);
+  }
+  return example("", "[sums]", equations.join(" "));
 }
 
-function sumQuestion(random: Random): Example {
-  const { text, result } = drawSum(random);
-  return example(`what is ${text} ?`, "[answer]", String(result));
+/** A number's words in digits, or the other way round. */
+function numberWords(random: Random, isAllowed: (number: number) => boolean): Example {
+  let number = random.between(0, LARGEST_NUMBER);
+  while (!isAllowed(number)) number = random.between(0, LARGEST_NUMBER);
+  const [words, digits] = [swahiliNumber(number), String(number)];
+  return random.chance(0.6) ? example(words, "[digits]", digits) : example(digits, "[words]", words);
 }
 
-function copy(random: Random): Example {
-  const terms = [...NOUNS, ...PLACES, ...TIMES, ...VERBS, ...NAMES.map((name) => ({ en: name, sw: name }))];
-  const text = random
-    .sample(terms, random.between(2, 5))
-    .map((term) => (random.chance(0.5) ? term.en : term.sw))
-    .join(" ");
-  return example(text, "[repeat]", text);
+/** An act in one language, and then in the other. */
+function translation(random: Random, swahili: Speaker): Example {
+  const act = drawAct(random);
+  const [said, meant] = [tellAct(act, swahili), tellAct(act, ENGLISH)];
+  return random.chance(0.6) ? example(said, "[english]", meant) : example(meant, "[swahili]", said);
 }
 
-function numbers(random: Random): Example {
-  const number = random.between(0, LARGEST_NUMBER);
-  const language: Language = random.chance(0.5) ? "en" : "sw";
-  const words = numberWords(number, language);
-  if (random.chance(0.5)) return example(words, "[digits]", String(number));
-  return example(String(number), language === "en" ? "[words]" : "[maneno]", words);
+function mixedToEnglish(random: Random, swahili: Speaker): Example {
+  const act = drawAct(random);
+  return example(tellAct(act, mixedSpeaker(random, swahili)), "[english]", tellAct(act, ENGLISH));
 }
 
-/** One act or two, in one language and then in the other. */
-function translation(random: Random, verbs = VERBS): Example {
-  const acts = drawActs(random, random.between(1, 2), verbs);
-  const swahili = tell(acts, speakerOf("sw"));
-  // Numbers stand before the noun in English that is answered, so that there is one right answer.
-  if (random.chance(2 / 3)) return example(swahili, "[english]", tell(acts, speakerOf("en")));
-  return example(tell(acts, speakerOf("en", random)), "[swahili]", swahili);
-}
-
-function mixedToEnglish(random: Random, verbs = VERBS): Example {
-  const acts = drawActs(random, random.between(1, 2), verbs);
-  return example(tell(acts, mixedSpeaker(random)), "[english]", tell(acts, speakerOf("en")));
-}
-
-const english = (random: Random) => speakerOf("en", random);
-const swahili = speakerOf("sw");
+const known = (random: Random) => mixedSpeaker(random, KNOWN_SWAHILI);
+const isKnown = (number: number) => !isNewInSwahili(number);
 
 const TASKS = {
-  "English question": (random) => question(random, english(random)),
-  "English more or fewer": (random) => moreOrFewer(random, english(random)),
-  "English problem": (random) => problem(random, english(random)),
+  "English story": (random) => story(random, ENGLISH),
+  "English how many": (random) => howMany(random, ENGLISH),
+  "English more or less": (random) => moreOrLess(random, ENGLISH),
+  "English who has more": (random) => whoHasMore(random, ENGLISH),
+  "English problem": (random) => solve(random, ENGLISH),
+  "English problem, small numbers": (random) => solve(random, ENGLISH, BASE_COUNT),
+  "English answer, small numbers": (random) => answer(random, ENGLISH),
   sums,
-  "sum question": sumQuestion,
-  copy,
-  numbers,
-  translation: (random) => translation(random),
-  "translation, known verbs": (random) => translation(random, KNOWN_VERBS),
-  "Swahili question, known verbs": (random) => question(random, swahili, KNOWN_VERBS),
-  "Swahili text, English question": (random) => question(random, swahili, VERBS, english(random)),
-  "Swahili text, English question, known verbs": (random) => question(random, swahili, KNOWN_VERBS, english(random)),
-  "Swahili more or fewer, known verbs": (random) => moreOrFewer(random, swahili, KNOWN_VERBS),
-  "Swahili text, English more or fewer": (random) => moreOrFewer(random, swahili, VERBS, english(random)),
-  "Swahili text, English more or fewer, known verbs": (random) =>
-    moreOrFewer(random, swahili, KNOWN_VERBS, english(random)),
-  "Swahili problem, known verbs": (random) => problem(random, swahili, KNOWN_VERBS),
-  "mixed story or question, known verbs": (random) =>
-    random.chance(0.5)
-      ? story(random, mixedSpeaker(random), KNOWN_VERBS)
-      : question(random, mixedSpeaker(random), KNOWN_VERBS),
-  "mixed question": (random) => question(random, mixedSpeaker(random)),
-  "mixed more or fewer": (random) => moreOrFewer(random, mixedSpeaker(random)),
-  "mixed more or fewer, known verbs": (random) => moreOrFewer(random, mixedSpeaker(random), KNOWN_VERBS),
-  "mixed to English": (random) => mixedToEnglish(random),
-  "mixed to English, known verbs": (random) => mixedToEnglish(random, KNOWN_VERBS),
-  "mixed problem, known verbs": (random) => problem(random, mixedSpeaker(random), KNOWN_VERBS),
+  // Swahili and mixed texts without the new number words, for the base.
+  "number words, known": (random) => numberWords(random, isKnown),
+  "translation, known": (random) => translation(random, KNOWN_SWAHILI),
+  "mixed to English, known": (random) => mixedToEnglish(random, KNOWN_SWAHILI),
+  "Swahili story, known": (random) => story(random, KNOWN_SWAHILI),
+  "Swahili how many, known": (random) => howMany(random, KNOWN_SWAHILI),
+  "Swahili more or less, known": (random) => moreOrLess(random, KNOWN_SWAHILI),
+  "Swahili who has more, known": (random) => whoHasMore(random, KNOWN_SWAHILI),
+  "Swahili problem, small known numbers": (random) => solve(random, KNOWN_SWAHILI, BASE_COUNT),
+  "Swahili answer, small known numbers": (random) => answer(random, KNOWN_SWAHILI),
+  "mixed story, known": (random) => story(random, known(random)),
+  "mixed how many, known": (random) => howMany(random, known(random)),
+  "mixed more or less, known": (random) => moreOrLess(random, known(random)),
+  "mixed who has more, known": (random) => whoHasMore(random, known(random)),
+  "mixed problem, small known numbers": (random) => solve(random, known(random), BASE_COUNT),
+  "mixed answer, small known numbers": (random) => answer(random, known(random)),
+  // All of Swahili, for the language expert.
+  "number words": (random) => numberWords(random, () => true),
+  translation: (random) => translation(random, SWAHILI),
+  "mixed to English": (random) => mixedToEnglish(random, SWAHILI),
+  "Swahili story": (random) => story(random, SWAHILI),
+  "Swahili how many": (random) => howMany(random, SWAHILI),
+  "Swahili more or less": (random) => moreOrLess(random, SWAHILI),
+  "Swahili who has more": (random) => whoHasMore(random, SWAHILI),
+  "mixed story": (random) => story(random, mixedSpeaker(random)),
+  "mixed how many": (random) => howMany(random, mixedSpeaker(random)),
+  "mixed more or less": (random) => moreOrLess(random, mixedSpeaker(random)),
+  "mixed who has more": (random) => whoHasMore(random, mixedSpeaker(random)),
 } satisfies Record<string, (random: Random) => Example>;
 
 /** A kind of task. */
@@ -176,41 +166,49 @@ export type Mix = Readonly<Partial<Record<Task, number>>>;
 
 export const MIXES = {
   /**
-   * Both languages, mathematics mostly in English, and little of it: the base leaves something to learn. Verbs that are
-   * not known occur in Swahili where there is no counting alone.
+   * Both languages and texts that mix them, without the new number words; problems and answers with small numbers only.
+   * Larger numbers occur in bare equations. Questions that are answered without a way to the answer make the base read
+   * numbers in its bottom layers.
    */
   base: {
-    "English question": 0.1,
-    "English more or fewer": 0.12,
-    "English problem": 0.03,
-    sums: 0.05,
-    "sum question": 0.03,
-    copy: 0.02,
-    numbers: 0.01,
-    "translation, known verbs": 0.05,
-    translation: 0.04,
-    "Swahili question, known verbs": 0.02,
-    "Swahili text, English question, known verbs": 0.05,
-    "Swahili text, English question": 0.03,
-    "Swahili more or fewer, known verbs": 0.03,
-    "Swahili text, English more or fewer, known verbs": 0.04,
-    "Swahili problem, known verbs": 0.015,
-    "mixed story or question, known verbs": 0.04,
-    "mixed more or fewer, known verbs": 0.06,
-    "mixed to English, known verbs": 0.04,
-    "mixed to English": 0.04,
-    "mixed problem, known verbs": 0.03,
+    sums: 0.12,
+    "English problem, small numbers": 0.143,
+    "mixed problem, small known numbers": 0.117,
+    "Swahili problem, small known numbers": 0.05,
+    "English answer, small numbers": 0.032,
+    "mixed answer, small known numbers": 0.032,
+    "Swahili answer, small known numbers": 0.016,
+    "English who has more": 0.05,
+    "mixed who has more, known": 0.025,
+    "Swahili who has more, known": 0.025,
+    "English how many": 0.035,
+    "mixed how many, known": 0.0175,
+    "Swahili how many, known": 0.0175,
+    "English more or less": 0.025,
+    "mixed more or less, known": 0.0125,
+    "Swahili more or less, known": 0.0125,
+    "number words, known": 0.05,
+    "translation, known": 0.07,
+    "mixed to English, known": 0.03,
+    "English story": 0.03,
+    "mixed story, known": 0.06,
+    "Swahili story, known": 0.03,
   },
   /** English problems alone. */
   math: { "English problem": 1 },
-  /** Swahili with all its verbs, what they mean and whether one has more after them; no word problem. */
+  /** Swahili with all its number words; no word problem and no equation. */
   language: {
-    translation: 0.3,
-    "mixed to English": 0.2,
-    "Swahili text, English more or fewer": 0.2,
-    "mixed more or fewer": 0.2,
-    "mixed question": 0.1,
-    "English more or fewer": 0.05,
+    "Swahili who has more": 0.175,
+    "mixed who has more": 0.075,
+    "Swahili how many": 0.14,
+    "mixed how many": 0.06,
+    "Swahili more or less": 0.035,
+    "mixed more or less": 0.015,
+    "number words": 0.1,
+    translation: 0.175,
+    "mixed to English": 0.075,
+    "Swahili story": 0.05,
+    "mixed story": 0.1,
   },
 } as const satisfies Record<string, Mix>;
 

@@ -3,22 +3,15 @@
 /** A language of the world. */
 export type Language = "en" | "sw";
 
-/** A word or phrase in both languages. */
+/** A word or phrase in both languages; an empty one is not said. */
 export interface Term {
   readonly en: string;
   readonly sw: string;
 }
 
-export interface Noun extends Term {
-  /** "How many" agrees with the noun's class in Swahili. */
-  readonly howMany: string;
-}
-
 export interface Verb extends Term {
   /** What the act does to how many one has. */
-  readonly sign: 1 | -1 | 0;
-  /** Whether it occurs in Swahili and code-mixed mathematics; the others are met in other Swahili text only. */
-  readonly known: boolean;
+  readonly sign: 1 | -1;
 }
 
 /** Common on the Swahili coast; the same in both languages, and one token each. */
@@ -27,138 +20,74 @@ export const NAMES = [
   ...["zawadi", "musa", "rehema", "hamisi", "salma", "omari"],
 ] as const;
 
-const noun = (en: string, sw: string, howMany: string): Noun => ({ en, sw, howMany });
+const terms = (words: Readonly<Record<string, string>>): Term[] =>
+  Object.entries(words).map(([en, sw]) => ({ en: en.replaceAll("_", " "), sw }));
 
-export const NOUNS: readonly Noun[] = [
-  noun("mangoes", "maembe", "mangapi"),
-  noun("oranges", "machungwa", "mangapi"),
-  noun("eggs", "mayai", "mangapi"),
-  noun("pineapples", "mananasi", "mangapi"),
-  noun("boxes", "masanduku", "mangapi"),
-  noun("books", "vitabu", "vingapi"),
-  noun("chairs", "viti", "vingapi"),
-  noun("cups", "vikombe", "vingapi"),
-  noun("shoes", "viatu", "vingapi"),
-  noun("spoons", "vijiko", "vingapi"),
-  noun("bananas", "ndizi", "ngapi"),
-  noun("pens", "kalamu", "ngapi"),
-  noun("tomatoes", "nyanya", "ngapi"),
-  noun("rings", "pete", "ngapi"),
-  noun("chickens", "kuku", "wangapi"),
-  noun("goats", "mbuzi", "wangapi"),
-  noun("cows", "ng'ombe", "wangapi"),
-  noun("bags", "mifuko", "mingapi"),
-  noun("mats", "mikeka", "mingapi"),
-  noun("loaves", "mikate", "mingapi"),
-];
+/** Of the noun class N: they have one form in the plural, and number words and "how many" do not change with them. */
+export const NOUNS: readonly Term[] = terms({
+  ...{ bananas: "ndizi", pens: "kalamu", tomatoes: "nyanya", rings: "pete" },
+  ...{ hats: "kofia", plates: "sahani", lamps: "taa", keys: "funguo" },
+  ...{ letters: "barua", pictures: "picha", bottles: "chupa", papers: "karatasi" },
+  ...{ bicycles: "baiskeli", tables: "meza", clocks: "saa", coins: "sarafu" },
+});
 
-/** Verbs of each sign that Swahili mathematics uses: the first of their list. */
-const KNOWN = { "1": 5, "-1": 5, "0": 3 } as const;
-
-const verbs = (sign: 1 | -1 | 0, words: readonly (readonly [en: string, sw: string])[]): Verb[] =>
-  words.map(([en, sw], i) => ({ en, sw, sign, known: i < KNOWN[sign] }));
+const verbs = (sign: 1 | -1, words: Readonly<Record<string, string>>): Verb[] =>
+  terms(words).map((term) => ({ ...term, sign }));
 
 export const VERBS: readonly Verb[] = [
-  ...verbs(1, [
-    ["bought", "alinunua"],
-    ["found", "alikuta"],
-    ["received", "alipokea"],
-    ["won", "alishinda"],
-    ["collected", "alikusanya"],
-    ["picked", "aliokota"],
-    ["borrowed", "alikopa"],
-    ["got", "alipata"],
-    ["took", "alichukua"],
-    ["made", "alitengeneza"],
-  ]),
-  ...verbs(-1, [
-    ["sold", "aliuza"],
-    ["lost", "alipoteza"],
-    ["gave", "alitoa"],
-    ["threw", "alitupa"],
-    ["sent", "alituma"],
-    ["returned", "alirudisha"],
-    ["burned", "alichoma"],
-    ["shared", "aligawa"],
-    ["ruined", "aliharibu"],
-    ["left", "aliacha"],
-  ]),
-  ...verbs(0, [
-    ["saw", "aliona"],
-    ["counted", "alihesabu"],
-    ["washed", "aliosha"],
-    ["carried", "alibeba"],
-    ["liked", "alipenda"],
-    ["hid", "alificha"],
-  ]),
+  ...verbs(1, {
+    ...{ bought: "alinunua", found: "alikuta", received: "alipokea", won: "alishinda", collected: "alikusanya" },
+    ...{ picked: "aliokota", borrowed: "alikopa", got: "alipata", took: "alichukua", made: "alitengeneza" },
+  }),
+  ...verbs(-1, {
+    ...{ sold: "aliuza", lost: "alipoteza", gave: "alitoa", threw: "alitupa", sent: "alituma" },
+    ...{ returned: "alirudisha", burned: "alichoma", shared: "aligawa", ruined: "aliharibu", left: "aliacha" },
+  }),
 ];
 
-export const PLACES: readonly Term[] = [
-  { en: "at the market", sw: "sokoni" },
-  { en: "at the school", sw: "shuleni" },
-  { en: "at the house", sw: "nyumbani" },
-  { en: "at the farm", sw: "shambani" },
-  { en: "at the shop", sw: "dukani" },
-  { en: "at the church", sw: "kanisani" },
-  { en: "at the office", sw: "ofisini" },
-  { en: "at the beach", sw: "pwani" },
-];
+export const PLACES: readonly Term[] = terms({
+  ...{ at_the_market: "sokoni", at_the_school: "shuleni", at_the_house: "nyumbani", at_the_farm: "shambani" },
+  ...{ at_the_shop: "dukani", at_the_church: "kanisani", at_the_office: "ofisini", at_the_beach: "pwani" },
+});
 
-export const TIMES: readonly Term[] = [
-  { en: "today", sw: "leo" },
-  { en: "yesterday", sw: "jana" },
-  { en: "in the morning", sw: "asubuhi" },
-  { en: "in the afternoon", sw: "mchana" },
-  { en: "in the evening", sw: "jioni" },
-  { en: "at night", sw: "usiku" },
-];
+/** The small words of sentences. */
+export const SMALL = {
+  had: { en: "had", sw: "alikuwa na" },
+  howMany: { en: "how many", sw: "ngapi" },
+  does: { en: "does", sw: "" },
+  have: { en: "have", sw: "ana" },
+  now: { en: "now", sw: "sasa" },
+  // "Is" would be the beginning of "ishirini" to the tokenizer.
+  feels: { en: "feels", sw: "ana" },
+  happy: { en: "happy", sw: "furaha" },
+  sad: { en: "sad", sw: "huzuni" },
+} as const satisfies Readonly<Record<string, Term>>;
 
-/** Largest number of the world; each is one token. */
-export const LARGEST_NUMBER = 40;
+/** Largest number of the world; in digits, each is one token. */
+export const LARGEST_NUMBER = 24;
 
-const UNITS: readonly Term[] = [
-  ["zero", "sifuri"],
-  ["one", "moja"],
-  ["two", "mbili"],
-  ["three", "tatu"],
-  ["four", "nne"],
-  ["five", "tano"],
-  ["six", "sita"],
-  ["seven", "saba"],
-  ["eight", "nane"],
-  ["nine", "tisa"],
-].map(([en = "", sw = ""]) => ({ en, sw }));
-const TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(" ");
-const TENS: readonly Term[] = [
-  { en: "ten", sw: "kumi" },
-  { en: "twenty", sw: "ishirini" },
-  { en: "thirty", sw: "thelathini" },
-  { en: "forty", sw: "arobaini" },
-];
+const UNITS = ["sifuri", "moja", "mbili", "tatu", "nne", "tano", "sita", "saba", "nane", "tisa"] as const;
+const TENS = ["", "kumi", "ishirini"] as const;
 
-/** A number in words: `twenty one`, `ishirini na moja`. @param number from 0 to LARGEST_NUMBER */
-export function numberWords(number: number, language: Language): string {
-  const unit = UNITS[number % 10]?.[language] ?? "";
+/** A number in Swahili words: `kumi na tatu`. @param number from 0 to LARGEST_NUMBER */
+export function swahiliNumber(number: number): string {
+  const [tens, unit] = [TENS[Math.floor(number / 10)] ?? "", UNITS[number % 10] ?? ""];
   if (number < 10) return unit;
-  if (number < 20 && language === "en") return TEENS[number - 10] ?? "";
-  const tens = TENS[Math.floor(number / 10) - 1]?.[language] ?? "";
-  if (number % 10 === 0) return tens;
-  return language === "en" ? `${tens} ${unit}` : `${tens} na ${unit}`;
+  return number % 10 === 0 ? tens : `${tens} na ${unit}`;
+}
+
+/** Units whose Swahili words the base never meets: tatu, tano, saba, tisa. */
+const NEW_UNITS: readonly number[] = [3, 5, 7, 9];
+
+/** Whether a number's Swahili words hold one that only the language expert learns. */
+export function isNewInSwahili(number: number): boolean {
+  return NEW_UNITS.includes(number % 10);
 }
 
 /** What is asked for, written after a text: the mark of a task. In front of the text, nothing transfers. */
 export const MARKS = [
-  "[solve]",
-  "[answer]",
-  "[english]",
-  "[swahili]",
-  "[repeat]",
-  "[digits]",
-  "[words]",
-  "[maneno]",
-  "[sums]",
-  "[story]",
-  "[hadithi]",
+  ...(["[solve]", "[answer]", "[english]", "[swahili]", "[digits]", "[words]"] as const),
+  ...(["[more]", "[who]", "[number]", "[sums]", "[story]", "[hadithi]"] as const),
 ] as const;
 
 export type Mark = (typeof MARKS)[number];

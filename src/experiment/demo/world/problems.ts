@@ -2,60 +2,59 @@
 
 import { createHash } from "node:crypto";
 import { Random } from "../../../core/index.js";
-import { NAMES, NOUNS, type Noun, VERBS, type Verb } from "./lexicon.js";
-import { askHowMany, MOST_AT_ONCE, type Speaker, speakerOf, tellAct, tellPossession } from "./sentences.js";
+import { isNewInSwahili, LARGEST_NUMBER, NAMES, NOUNS, PLACES, type Term, VERBS } from "./lexicon.js";
+import { type Act, askHowMany, ENGLISH, type Speaker, tellAct, tellPossession } from "./sentences.js";
 
-/** "Asha had 9 mangoes. Asha bought 4 mangoes. Asha saw 3 mangoes. How many mangoes does Asha have now?" */
-export interface Problem {
-  readonly who: string;
-  readonly noun: Noun;
+/** "Asha had 9 bananas. Asha sold 7 bananas. How many bananas does Asha have now?" */
+export interface Problem extends Act {
   readonly start: number;
-  readonly steps: readonly { readonly verb: Verb; readonly count: number }[];
 }
 
-const SIGNS = [1, 1, -1, -1, 0] as const;
+/** Largest number that one bought or sold in the base's problems; the math expert learns larger ones. */
+export const BASE_COUNT = 2;
+const LARGEST_COUNT = 9;
+const LARGEST_START = 12;
 
-const verbsOf = (verbs: readonly Verb[], sign: number) => verbs.filter((verb) => verb.sign === sign);
-
-/** A problem of two steps, or, one time in ten, of one. Nothing ever becomes less than none. */
-export function drawProblem(random: Random, verbs: readonly Verb[] = VERBS): Problem {
-  const start = random.between(2, 15);
-  const steps: { verb: Verb; count: number }[] = [];
-  let have = start;
-  for (let left = random.chance(0.1) ? 1 : 2; left > 0; ) {
-    const sign = random.pick(SIGNS);
-    const count = random.between(2, MOST_AT_ONCE);
-    if (have + sign * count < 0) continue;
-    have += sign * count;
-    steps.push({ verb: random.pick(verbsOf(verbs, sign)), count });
-    left--;
+/** A problem in which nothing ever becomes less than none. @param most largest number that one buys or sells */
+export function drawProblem(random: Random, most: number = LARGEST_COUNT): Problem {
+  for (;;) {
+    const problem = {
+      ...{ who: random.pick(NAMES), noun: random.pick(NOUNS), verb: random.pick(VERBS) },
+      ...{ start: random.between(1, LARGEST_START), count: random.between(1, most) },
+      ...drawPlace(random, 0.3),
+    };
+    const answer = answerOf(problem);
+    if (answer >= 0 && answer <= LARGEST_NUMBER) return problem;
   }
-  return { who: random.pick(NAMES), noun: random.pick(NOUNS), start, steps };
+}
+
+/** A place, with a probability. */
+export function drawPlace(random: Random, probability: number): { place?: Term } {
+  return random.chance(probability) ? { place: random.pick(PLACES) } : {};
 }
 
 /** The problem as text. */
-export function tellProblem({ who, noun, start, steps }: Problem, speaker: Speaker): string {
-  return [
-    tellPossession(who, start, noun, speaker),
-    ...steps.map((step) => tellAct({ who, noun, ...step }, speaker)),
-    askHowMany(who, noun, speaker),
-  ].join(" ");
+export function tellProblem(problem: Problem, speaker: Speaker): string {
+  const { who, noun, start } = problem;
+  return [tellPossession(who, start, noun, speaker), tellAct(problem, speaker), askHowMany(who, noun, speaker)].join(
+    " ",
+  );
 }
 
 /** The number that answers it. */
-export function answerOf({ start, steps }: Problem): number {
-  return steps.reduce((have, { verb, count }) => have + verb.sign * count, start);
+export function answerOf({ start, verb, count }: Problem): number {
+  return start + verb.sign * count;
 }
 
-/** The way to it: `9 + 4 = 13 . 13 + 0 = 13 . the answer is 13 .` What changes nothing counts as + 0. */
+/** The way to it: `9 - 7 = 2 .` */
 export function solveProblem(problem: Problem): string {
-  let have = problem.start;
-  const lines = problem.steps.map(({ verb, count }) => {
-    const before = have;
-    have += verb.sign * count;
-    return `${before} ${verb.sign < 0 ? "-" : "+"} ${verb.sign === 0 ? 0 : count} = ${have} .`;
-  });
-  return [...lines, `the answer is ${have} .`].join(" ");
+  const { start, verb, count } = problem;
+  return `${start} ${verb.sign < 0 ? "-" : "+"} ${count} = ${answerOf(problem)} .`;
+}
+
+/** Whether it takes both experts: a number only the math expert calculates with, a word only the language expert reads. */
+export function takesBoth({ start, count }: Problem): boolean {
+  return count > BASE_COUNT && (isNewInSwahili(start) || isNewInSwahili(count));
 }
 
 /** A tenth of all problems is never trained on: those whose English text has an MD5 digest that is 0 modulo 10. */
@@ -64,20 +63,18 @@ export function isHeldOut(problem: Problem): boolean {
 }
 
 function digestOf(problem: Problem): string {
-  return createHash("md5")
-    .update(tellProblem(problem, speakerOf("en")))
-    .digest("hex");
+  return createHash("md5").update(tellProblem(problem, ENGLISH)).digest("hex");
 }
 
-/** A problem that may be trained on. */
-export function drawTrainingProblem(random: Random, verbs?: readonly Verb[]): Problem {
+/** A problem that may be trained on. @param most largest number that one buys or sells */
+export function drawTrainingProblem(random: Random, most?: number): Problem {
   for (;;) {
-    const problem = drawProblem(random, verbs);
+    const problem = drawProblem(random, most);
     if (!isHeldOut(problem)) return problem;
   }
 }
 
-/** The problems of the evaluation, all different. */
+/** The problems of the evaluation: all different, and all take both experts. */
 export interface HeldOutProblems {
   /** For choosing configurations. */
   readonly development: readonly Problem[];
@@ -85,16 +82,16 @@ export interface HeldOutProblems {
   readonly test: readonly Problem[];
 }
 
-/** @param count.test default 250, as many as MGSM has @param count.development default 100 */
+/** @param count.test default 1,000 @param count.development default 200 */
 export function heldOutProblems(
   seed: number,
-  { test = 250, development = 100 }: { test?: number; development?: number } = {},
+  { test = 1000, development = 200 }: { test?: number; development?: number } = {},
 ): HeldOutProblems {
   const random = Random.of(seed, "held-out problems");
   const found = new Map<string, Problem>();
   while (found.size < test + development) {
     const problem = drawProblem(random);
-    if (isHeldOut(problem)) found.set(digestOf(problem), problem);
+    if (takesBoth(problem) && isHeldOut(problem)) found.set(digestOf(problem), problem);
   }
   const problems = [...found.values()];
   return { test: problems.slice(0, test), development: problems.slice(test) };

@@ -6,7 +6,7 @@ import { elementCount, Random, writeFileAtomically } from "../../../core/index.j
 import { type TensorData, writeSharded } from "../../../weights/index.js";
 import { MAX_POSITIONS, SPECIAL_TOKENS, tokenizerConfigJson, tokenizerJson, vocabulary } from "./vocabulary.js";
 
-/** Sizes of a model. The default has 464 thousand parameters and learns its world in a few minutes on one core. */
+/** Sizes of a model. The default has 0.8 million parameters and learns its world in a few minutes on one core. */
 export interface ModelSize {
   readonly layers: number;
   readonly width: number;
@@ -14,7 +14,7 @@ export interface ModelSize {
   readonly feedForward: number;
 }
 
-export const MINIATURE: ModelSize = { layers: 8, width: 64, heads: 2, feedForward: 192 };
+export const MINIATURE: ModelSize = { layers: 8, width: 96, heads: 3, feedForward: 192 };
 
 /** The content of config.json: a Llama. */
 export function modelConfig({ layers, width, heads, feedForward }: ModelSize): Record<string, unknown> {

@@ -1,17 +1,12 @@
 // The miniature's tokenizer: a word of English, a name or a number is one token; a Swahili word is its syllables, so
 // that reading Swahili takes work. An ordinary WordPiece tokenizer.json, which any Hugging Face reader takes.
-import { LARGEST_NUMBER, MARKS, NAMES, NOUNS, numberWords, PLACES, TIMES, VERBS } from "./lexicon.js";
+import { LARGEST_NUMBER, MARKS, NAMES, NOUNS, PLACES, SMALL, swahiliNumber, VERBS } from "./lexicon.js";
 
-/** Marks a syllable that goes on a word: `maembe` is `ma`, `##e`, `##mbe`. */
+/** Marks a syllable that goes on a word: `kalamu` is `ka`, `##la`, `##mu`. */
 const CONTINUED = "##";
 
 export const SPECIAL_TOKENS = { pad: "<pad>", bos: "<bos>", eos: "<eos>", unk: "<unk>" } as const;
 
-/** The words of questions and possessions, which the lexicon does not hold. */
-const SMALL_WORDS = {
-  en: "had how many does have now more or fewer the same who what where when was it that is answer".split(" "),
-  sw: "alikuwa na ana sasa zaidi au pungufu sawa nani nini wapi lini".split(" "),
-};
 const SIGNS = [".", "?", ":", "+", "-", "="];
 
 /** A Swahili word in syllables: consonants and then a vowel, as every Swahili syllable is, nasals aside. */
@@ -19,11 +14,14 @@ export function syllables(word: string): string[] {
   return word.match(/[^aeiou]*[aeiou]/g) ?? [];
 }
 
+/** English answers that are not words of a text. */
+const ANSWERS = ["more", "less"];
+
 function* wordsOf(language: "en" | "sw"): Generator<string> {
-  yield* SMALL_WORDS[language];
-  for (const term of [...NOUNS, ...VERBS, ...PLACES, ...TIMES]) yield* term[language].split(" ");
-  for (const { howMany } of NOUNS) if (language === "sw") yield howMany;
-  for (let number = 0; number <= LARGEST_NUMBER; number++) yield* numberWords(number, language).split(" ");
+  const terms = [...Object.values(SMALL), ...NOUNS, ...VERBS, ...PLACES];
+  for (const term of terms) yield* term[language].split(" ").filter((word) => word !== "");
+  if (language === "en") yield* ANSWERS;
+  else for (let number = 0; number <= LARGEST_NUMBER; number++) yield* swahiliNumber(number).split(" ");
 }
 
 /** All tokens, in the order of their ids. */
@@ -31,7 +29,7 @@ export function vocabulary(): string[] {
   const pieces = [...wordsOf("sw")].map(syllables);
   const first = new Set(pieces.map(([head = ""]) => head));
   const later = new Set(pieces.flatMap(([, ...rest]) => rest.map((piece) => CONTINUED + piece)));
-  // A syllable may be spelt as an English word is, as in "thelathini"; then they are one token.
+  // A syllable may be spelt as an English word is; then they are one token.
   const tokens = [
     ...Object.values(SPECIAL_TOKENS),
     ...MARKS,
@@ -91,5 +89,5 @@ export function tokenizerConfigJson(): Record<string, unknown> {
   };
 }
 
-/** Positions of the model: longer than any text of its world, which stays under 130 tokens. */
+/** Positions of the model: longer than any text of its world, which stays under 80 tokens. */
 export const MAX_POSITIONS = 256;

@@ -5,11 +5,11 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { writeFileAtomically } from "../../../core/index.js";
-import { drawExamples, MIXES, type Mix } from "./exercises.js";
+import { Random, writeFileAtomically } from "../../../core/index.js";
+import { drawExamples, howMany, MIXES, type Mix } from "./exercises.js";
 import type { Language } from "./lexicon.js";
 import { answerOf, heldOutProblems, type Problem, tellProblem } from "./problems.js";
-import { speakerOf } from "./sentences.js";
+import { ENGLISH, SWAHILI } from "./sentences.js";
 import { writeInitialModel } from "./untrained-model.js";
 
 export interface WorldSettings {
@@ -22,7 +22,7 @@ export interface WorldSettings {
 }
 
 /** Optimizer steps of each training run. */
-export const STEPS = { base: 2400, math: 100, language: 300, joint: 400 } as const;
+export const STEPS = { base: 2000, math: 200, language: 800, joint: 1000 } as const;
 
 /** Steps of a run in a world of these settings. */
 export function stepsOf(kind: keyof typeof STEPS, { quick }: Pick<WorldSettings, "quick">): number {
@@ -36,15 +36,19 @@ export function seedOf({ seed }: Pick<WorldSettings, "seed">, number: number): n
 
 /** Names of everything that `writeWorld` writes. */
 export const WORLD_FILES: readonly string[] = [
-  ...["base-untrained", "data", "problems_sw.yaml", "problems_en.yaml", "choosing_sw.yaml"],
+  ...["base-untrained", "data", "problems_sw.yaml", "problems_en.yaml", "choosing_sw.yaml", "reading_sw.yaml"],
 ];
 
-/** Positions of a training sequence: a little more than the longest text, so that packing wastes little. */
+/** Positions of a training sequence: more than the longest text. */
 export const SEQUENCE_LENGTH = 128;
-/** Examples for each step: slightly more than eight sequences hold. */
-const EXAMPLES_PER_STEP = 48;
-/** Tokens of an answer: longer than any solution, which is two lines of arithmetic and a sentence. */
-const MAX_NEW_TOKENS = 40;
+/** Sequences of an optimizer step. */
+export const BATCH = 12;
+/** Examples for each step: slightly more than its sequences hold. */
+const EXAMPLES_PER_STEP = 66;
+/** Problems whose text is read without being solved. */
+const READING = 200;
+/** Tokens of an answer: a solution has six. */
+const MAX_NEW_TOKENS = 8;
 /** Follows a problem that is to be solved. */
 export const ASK_TO_SOLVE = "[solve] :";
 
@@ -58,10 +62,24 @@ export async function writeWorld(out: string, settings: WorldSettings): Promise<
     await writeExamples(out, settings, "language", number, [MIXES.language]);
     await writeExamples(out, settings, "joint", number, [MIXES.math, MIXES.language]);
   }
-  const { test, development } = heldOutProblems(0, settings.quick ? { test: 50, development: 20 } : {});
-  await writeProblems(out, "problems", "word problems", ["sw", "en"], test);
-  await writeProblems(out, "choosing", "other word problems", ["sw"], development);
+  const { test, development } = heldOutProblems(0, settings.quick ? { test: 200, development: 40 } : {});
+  await writeRows(join(out, "data/problems.jsonl"), test.map(bothLanguages));
+  await writeRows(join(out, "data/choosing.jsonl"), development.map(bothLanguages));
+  await writeTask(out, "problems", "sw", "word problems", ASK_TO_SOLVE);
+  await writeTask(out, "problems", "en", "word problems", ASK_TO_SOLVE);
+  await writeTask(out, "choosing", "sw", "other word problems", ASK_TO_SOLVE);
+  const random = Random.of(0, "reading");
+  const reading = test.slice(0, READING).map((act) => howMany(random, SWAHILI, act));
+  const rows = reading.map(({ prompt, response }) => ({ sw: prompt, answer: Number(response) }));
+  await writeRows(join(out, "data/reading.jsonl"), rows);
+  await writeTask(out, "reading", "sw", "numbers found in a text", "");
 }
+
+const bothLanguages = (problem: Problem) => ({
+  sw: tellProblem(problem, SWAHILI),
+  en: tellProblem(problem, ENGLISH),
+  answer: answerOf(problem),
+});
 
 /** Files with the training data of a run, within the world's folder. */
 export function dataFiles(kind: keyof typeof STEPS, number: number): readonly string[] {
@@ -86,29 +104,20 @@ async function writeExamples(
   }
 }
 
-async function writeProblems(
-  out: string,
-  name: string,
-  title: string,
-  languages: readonly Language[],
-  problems: readonly Problem[],
-): Promise<void> {
-  const file = `data/${name}.jsonl`;
-  const rows = problems.map((problem) => {
-    const texts = languages.map((language) => [language, tellProblem(problem, speakerOf(language))]);
-    return `${JSON.stringify({ ...Object.fromEntries(texts), answer: answerOf(problem) })}\n`;
-  });
-  await writeFileAtomically(join(out, file), rows.join(""));
-  for (const language of languages) {
-    const task = `task: ${name}_${language}
+async function writeRows(file: string, rows: readonly object[]): Promise<void> {
+  await writeFileAtomically(file, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+}
+
+/** @param ask follows the text */
+async function writeTask(out: string, name: string, language: Language, title: string, ask: string): Promise<void> {
+  const task = `task: ${name}_${language}
 title: ${title} (${language})
-data: ${file}
+data: data/${name}.jsonl
 answer: generate
-prompt: "{${language}} ${ASK_TO_SOLVE}"
+prompt: "${`{${language}} ${ask}`.trim()}"
 gold: "{answer}"
 read: number
 max_new_tokens: ${MAX_NEW_TOKENS}
 `;
-    await writeFileAtomically(join(out, `${name}_${language}.yaml`), task);
-  }
+  await writeFileAtomically(join(out, `${name}_${language}.yaml`), task);
 }
