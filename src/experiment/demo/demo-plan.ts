@@ -17,7 +17,7 @@ export const PLAN_FILES = ["base.yaml", "plan.yaml"] as const;
 export const NAMES = { swap: "layer swap", math: "math", language: "swahili" } as const;
 
 /** Peak learning rates. */
-const RATES = { math: "4.0e-4", language: "6.0e-4", joint: "6.0e-4" } as const;
+const RATES = { math: "4.0e-4", language: "1.0e-3", joint: "1.0e-3" } as const;
 
 /** Writes the run file of the base and the plan of the experiment. */
 export async function writePlan(out: string, settings: DemoSettings): Promise<void> {
@@ -101,8 +101,8 @@ ${train("joint", "both", RATES.joint)}
 merges:
   - name: ${NAMES.swap}
     recipe: { method: swap, task: math, language: swahili, bottom_transition: 0, top_transition: 0 }
-    grid: { bottom: [1, 2, 3, 4], top: [0, 1] }
-    default: { bottom: 3, top: 0 }
+    grid: { bottom: [1, 2, 3], top: [0, 1, 2] }
+    default: { bottom: 2, top: 1 }
   - { name: soup, recipe: { method: soup, models: [math, swahili] } }
   - { name: soup by magnitude, recipe: { method: soup, models: [math, swahili], base: base, weights: magnitude } }
   - name: TIES
@@ -112,10 +112,10 @@ merges:
   - { name: task arithmetic, recipe: { method: task_arithmetic, models: [math, swahili], base: base, lambda: 1 } }
   # Controls: the experts exchanged, layers drawn at random, and the layers of the language expert in the base.
   - name: reverse swap
-    recipe: { method: swap, task: swahili, language: math, bottom: 3, top: 0, bottom_transition: 0, top_transition: 0 }
+    recipe: { method: swap, task: swahili, language: math, bottom: 2, top: 1, bottom_transition: 0, top_transition: 0 }
   - { name: random layers, recipe: { method: swap, task: math, language: swahili, layers: { language: ${randomLayers(settings)} } } }
   - name: swap into the base
-    recipe: { method: swap, task: base, language: swahili, bottom: 3, top: 0, bottom_transition: 0, top_transition: 0 }
+    recipe: { method: swap, task: base, language: swahili, bottom: 2, top: 1, bottom_transition: 0, top_transition: 0 }
 evaluate:
   tasks: [problems_sw.yaml, problems_en.yaml, reading_sw.yaml, { task: choosing_sw.yaml, of: [merges] }]
 search: { by: choosing_sw.yaml, choose_on: test }
