@@ -46,6 +46,7 @@ interface DemoFlags extends CommonOptions {
   readonly pairs: number;
   readonly threads?: number;
   readonly quick?: boolean;
+  readonly frozen?: boolean;
   readonly resume?: boolean;
   readonly force?: boolean;
 }
@@ -68,6 +69,7 @@ export function addDemoCommand(program: Command): void {
         parseThreads,
       ),
     )
+    .option("--frozen", "train each expert only in the layers that it gives to the swap (arXiv 2505.18356)")
     .option("--quick", "train for a twentieth of the steps, to check that it runs")
     .optionsGroup("Output:")
     .option("--resume", "resume an interrupted demo")

@@ -342,14 +342,18 @@ const LEARNED: Readonly<Record<string, string>> = {
 
 function madeSection({ plan, report, baseSteps }: DemoStory): Section {
   const families = Object.entries(plan.experts).flatMap(([family, { train }]) =>
-    train ? [{ family, steps: Number(train.run.steps ?? 0) }] : [],
+    train ? [{ family, steps: Number(train.run.steps ?? 0), part: train.run.train }] : [],
   );
   const count = (value: number) => ({ value, scale: "count" }) as const;
   const table: Table = {
     columns: ["model", "learned from", right("steps")],
     rows: [
       ["base", "English and some Swahili", count(baseSteps)],
-      ...families.map(({ family, steps }) => [family, LEARNED[family] ?? "", count(steps)]),
+      ...families.map(({ family, steps, part }) => [
+        family,
+        `${LEARNED[family] ?? ""}${part ? `, in ${part} only` : ""}`,
+        count(steps),
+      ]),
     ],
   };
   const overview = overviewOf(report, "sw");
