@@ -117,7 +117,7 @@ async function prepare({
   const settings = { seed, pairs, quick, frozen };
   const file = join(out, SETTINGS);
   const saved = (await exists(file)) ? await readJsonObject(file) : undefined;
-  const isDemo = saved !== undefined && Object.keys(settings).every((name) => name in saved);
+  const isDemo = saved !== undefined && "seed" in saved && "pairs" in saved;
   if (isDemo && !force) {
     if (!resume) {
       throw new OutputError(
