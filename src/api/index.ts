@@ -13,6 +13,7 @@ export {
   VERSION,
 } from "../core/index.js";
 export type { ChatMessage } from "../engine/index.js";
+export type { ExtractedModule, ExtractedPart, Extraction } from "../merge/index.js";
 export { type AnalyzeOptions, analyze, type Suggestion, type SuggestOptions, suggest } from "./analyze.js";
 export {
   type DiffOptions,
@@ -37,6 +38,7 @@ export {
   type RunExperimentOptions,
   runExperiment,
 } from "./experiment.js";
+export { type ExtractOptions, extract } from "./extract.js";
 export {
   type Answer,
   type GenerateOptions,

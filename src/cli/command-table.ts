@@ -27,6 +27,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       "convert a mergekit configuration to a recipe",
       async () => (await import("./commands/convert-command.js")).addConvertCommand,
     ],
+    extract: [
+      "write a model's change from its base as a LoRA adapter",
+      async () => (await import("./commands/extract-command.js")).addExtractCommand,
+    ],
     verify: [
       "recompute a merge and list tensors that differ",
       async () => (await import("./commands/verify-command.js")).addVerifyCommand,

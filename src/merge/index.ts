@@ -18,6 +18,18 @@ export { type AnalysisOutput, checkAnalysisOutput, writeAnalysis, writeHeatmap }
 export type { Measured } from "./expressions/expression.js";
 export { Resolver, type Sources } from "./expressions/resolve.js";
 export {
+  checkExtractionOutput,
+  DEFAULT_RANK,
+  type ExtractedModule,
+  type ExtractedPart,
+  type Extraction,
+  type ExtractionOutput,
+  type ExtractionPlan,
+  type ExtractOptions,
+  extractAdapter,
+  planExtraction,
+} from "./extract/extract.js";
+export {
   type CheckpointComparison,
   compareCheckpoints,
   type TensorComparison,

@@ -25,8 +25,8 @@ import {
   type Tokenizer,
 } from "../engine/index.js";
 import { executePlan, type OpenedPlan, planSoup } from "../merge/index.js";
-import { parameterCount } from "../weights/index.js";
-import { factorNames, type LoraPlan, planLora } from "./loop/lora.js";
+import { factorNames, parameterCount } from "../weights/index.js";
+import { type LoraPlan, planLora } from "./loop/lora.js";
 import {
   type BatchSource,
   type OnCheckpoint,

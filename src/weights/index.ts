@@ -1,4 +1,12 @@
 // Exports of weights/ for other rooms.
+export {
+  type AdapterDescription,
+  adapterConfig,
+  factorNames,
+  type PeftTargets,
+  peftName,
+  peftTargets,
+} from "./checkpoint/adapter-files.js";
 export { type Alignment, alignVocabularies } from "./checkpoint/alignment.js";
 export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js";
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";

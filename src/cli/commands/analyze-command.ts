@@ -7,9 +7,7 @@ import {
   analyzeExperts,
   checkAnalysisOutput,
   heatmapOf,
-  type LocatedRecipe,
   parseThreshold,
-  readRecipe,
   readShareTable,
   THRESHOLD_PRESETS,
   type ThresholdSpec,
@@ -29,6 +27,7 @@ import {
   warn,
   withWorkOptions,
 } from "../shared/output.js";
+import { sourceOrRecipe } from "../shared/source.js";
 
 interface AnalyzeCommandOptions extends WorkOptions {
   readonly base?: string;
@@ -107,7 +106,7 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   }
   if (out !== undefined) await checkAnalysisOutput({ out, force }, [base, ...expert.values()]);
   const experts = Object.fromEntries(
-    await Promise.all([...expert].map(async ([name, source]) => [name, await expertSource(source)] as const)),
+    await Promise.all([...expert].map(async ([name, source]) => [name, await sourceOrRecipe(source)] as const)),
   );
   const result = await runWithProgress(options, (controls) =>
     analyzeExperts({
@@ -124,13 +123,6 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   else print(describe(analysis));
   if (analysis.thresholds.some(({ name }) => name === "auto")) info(options, `auto: ${AUTO_RULE}`);
   if (out !== undefined) info(options, `Wrote the analysis in ${elapsed(start)}; open ${join(out, "report.html")}`);
-}
-
-/** A source as given, or the recipe in the file that it names. */
-async function expertSource(source: string): Promise<string | LocatedRecipe> {
-  if (!/\.(ya?ml|json)$/.test(source)) return source;
-  const { recipe, folder } = await readRecipe(source);
-  return { recipe: { ...recipe }, folder };
 }
 
 function describe(analysis: Analysis): string[] {

@@ -207,7 +207,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
   return { analysis, rows };
 }
 
-function isLocated(source: SourceRecipe | LocatedRecipe): source is LocatedRecipe {
+export function isLocated(source: SourceRecipe | LocatedRecipe): source is LocatedRecipe {
   return typeof source === "object" && "recipe" in source;
 }
 

@@ -22,7 +22,19 @@ export interface AnalysisOutput {
  * @param inputs analysed models; the folder must not be one of them
  * @throws OutputError if the folder is an input, or exists and may not be replaced
  */
-export async function checkAnalysisOutput({ out, force }: AnalysisOutput, inputs: readonly string[]): Promise<void> {
+export function checkAnalysisOutput(output: AnalysisOutput, inputs: readonly string[]): Promise<void> {
+  return checkFolderOutput(output, inputs, FILES);
+}
+
+/**
+ * Checks that a folder of known files can be written.
+ * @param files names that an earlier folder may have
+ */
+export async function checkFolderOutput(
+  { out, force }: AnalysisOutput,
+  inputs: readonly string[],
+  files: readonly string[],
+): Promise<void> {
   const where = { file: out };
   if (inputs.some((input) => resolve(input) === resolve(out))) {
     throw new OutputError(`the output ${out} is one of the inputs; choose another --out`, where);
@@ -35,7 +47,7 @@ export async function checkAnalysisOutput({ out, force }: AnalysisOutput, inputs
     if (isSystemError(error, "ENOTDIR")) throw new OutputError(`${out} is not a folder; choose another --out`, where);
     throw error;
   });
-  const foreign = names.filter((name) => !FILES.includes(name));
+  const foreign = names.filter((name) => !files.includes(name));
   if (foreign.length > 0) {
     throw new OutputError(
       `${out} contains other files (${formatSome(foreign)}), so --force does not replace it; choose another --out`,
@@ -63,7 +75,8 @@ export async function writeHeatmap(output: AnalysisOutput, heatmap: Heatmap): Pr
   await writeFiles(output, (partial) => drawHeatmap(partial, heatmap));
 }
 
-async function drawHeatmap(folder: string, heatmap: Heatmap): Promise<void> {
+/** Writes heatmap.svg and heatmap.png into a folder. */
+export async function drawHeatmap(folder: string, heatmap: Heatmap): Promise<void> {
   const svg = await heatmapSvg(heatmap);
   await writeFile(join(folder, "heatmap.svg"), svg);
   await writeFile(join(folder, "heatmap.png"), await svgToPng(svg));

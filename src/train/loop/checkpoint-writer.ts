@@ -6,9 +6,16 @@ import { join } from "node:path";
 import { DTYPE_BY_TORCH_NAME, isFloatDType, plural, RecipeError, writeFolder } from "../../core/index.js";
 import { computeBlends } from "../../engine/index.js";
 import { type OpenedPlan, Resolver, type Step, writeCompanions } from "../../merge/index.js";
-import { Converter, type KernelDType, MAX_READ_BYTES, type TensorData, writeSharded } from "../../weights/index.js";
+import {
+  Converter,
+  factorNames,
+  type KernelDType,
+  MAX_READ_BYTES,
+  type TensorData,
+  writeSharded,
+} from "../../weights/index.js";
 import type { Run } from "../run/run-schema.js";
-import { factorNames, type LoraPlan, writeAdapter } from "./lora.js";
+import { type LoraPlan, writeAdapter } from "./lora.js";
 import type { Parameter } from "./optimizer.js";
 
 /** Steps, loss and configuration of a checkpoint. */

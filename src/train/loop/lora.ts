@@ -3,7 +3,17 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { formatSome, plural, Random, RecipeError } from "../../core/index.js";
-import { Converter, type KernelDType, type Part, type TensorData, writeSafetensors } from "../../weights/index.js";
+import {
+  Converter,
+  adapterConfig as describeAdapter,
+  factorNames,
+  type KernelDType,
+  type Part,
+  type PeftTargets,
+  peftTargets,
+  type TensorData,
+  writeSafetensors,
+} from "../../weights/index.js";
 import type { LoraSettings } from "../run/run-schema.js";
 
 /** A matrix [out, in] that gets factors A [rank, in] and B [out, rank]. */
@@ -26,12 +36,6 @@ export interface LoraPlan {
   readonly modules: readonly LoraModule[];
   /** The modules, as PEFT names them. */
   readonly targets: PeftTargets;
-}
-
-/** PEFT's `target_modules` and `layers_to_transform`. */
-export interface PeftTargets {
-  readonly targetModules: readonly string[];
-  readonly layersToTransform: readonly number[] | null;
 }
 
 /** What a plan reads of a tensor of the base. */
@@ -95,36 +99,12 @@ function moduleOf(name: string, { layer, part, shape, transposed }: LoraBaseTens
   return [{ tensor: name, module: name.replace(/\.weight$/, ""), layer, part, out, in: input }];
 }
 
-/** Last names and layers where PEFT finds exactly these modules by them, otherwise whole names. */
-function peftTargets(modules: readonly LoraModule[], tensors: ReadonlyMap<string, LoraBaseTensor>): PeftTargets {
-  const lastName = (module: string) => module.slice(module.lastIndexOf(".") + 1);
-  const names = new Set(modules.map(({ module }) => lastName(module)));
-  const layers = new Set(modules.map(({ layer }) => layer));
-  const named = [...tensors].flatMap(([name, { layer }]) => {
-    const module = name.replace(/\.weight$/, "");
-    return name.endsWith(".weight") && names.has(lastName(module)) ? [{ module, layer }] : [];
-  });
-  const own = new Set(modules.map(({ module }) => module));
-  if (named.every(({ module }) => own.has(module))) return { targetModules: [...names], layersToTransform: null };
-  const inLayers = named.filter(({ layer }) => layer !== null && layers.has(layer));
-  if (inLayers.every(({ module }) => own.has(module))) {
-    return { targetModules: [...names], layersToTransform: [...layers].sort((a, b) => a - b) };
-  }
-  return { targetModules: [...own], layersToTransform: null };
-}
-
 /** The factors of a module, float32, row-major. */
 export interface LoraFactors {
   /** [rank, in] */
   readonly a: Float32Array;
   /** [out, rank] */
   readonly b: Float32Array;
-}
-
-/** Names of the factors of a module, as in PEFT; also their names as parameters. */
-export function factorNames({ module }: Pick<LoraModule, "module">): { readonly a: string; readonly b: string } {
-  const prefix = `base_model.model.${module}`;
-  return { a: `${prefix}.lora_A.weight`, b: `${prefix}.lora_B.weight` };
 }
 
 /** Shapes of the factors of a module. */
@@ -183,23 +163,8 @@ export async function writeAdapter(folder: string, options: WriteAdapterOptions)
   await writeFile(join(folder, "adapter_config.json"), `${JSON.stringify(adapterConfig(plan, base), undefined, 2)}\n`);
 }
 
-/** adapter_config.json; other fields of PEFT have their defaults. */
+/** adapter_config.json of a plan. */
 export function adapterConfig({ settings, targets }: LoraPlan, base: string): Record<string, unknown> {
-  return {
-    peft_type: "LORA",
-    task_type: "CAUSAL_LM",
-    base_model_name_or_path: base,
-    r: settings.rank,
-    lora_alpha: settings.alpha,
-    lora_dropout: settings.dropout,
-    use_rslora: settings.rank_stabilised,
-    use_dora: false,
-    target_modules: targets.targetModules,
-    layers_to_transform: targets.layersToTransform,
-    modules_to_save: null,
-    bias: "none",
-    fan_in_fan_out: false,
-    init_lora_weights: true,
-    inference_mode: true,
-  };
+  const { rank, alpha, dropout, rank_stabilised: isRankStabilised } = settings;
+  return describeAdapter({ base, rank, alpha, dropout, isRankStabilised, targets });
 }

@@ -20,7 +20,8 @@ import {
   type TensorValue,
 } from "../../engine/index.js";
 import { measureAll } from "../../merge/index.js";
-import { factorNames, factorShapes, initialFactors, type LoraModule, type LoraPlan } from "./lora.js";
+import { factorNames } from "../../weights/index.js";
+import { factorShapes, initialFactors, type LoraModule, type LoraPlan } from "./lora.js";
 import type { Optimizer, ParameterShape } from "./optimizer.js";
 import { Sessions } from "./sessions.js";
 

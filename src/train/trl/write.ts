@@ -13,7 +13,8 @@ import {
   RecipeError,
   writeFolder,
 } from "../../core/index.js";
-import { factorNames, factorShapes, initialFactors, writeAdapter } from "../loop/lora.js";
+import { factorNames } from "../../weights/index.js";
+import { factorShapes, initialFactors, writeAdapter } from "../loop/lora.js";
 import type { TokenBatch } from "../loop/trainable.js";
 import type { TrainingStream, TrainOptions } from "../loop/trainer.js";
 import { decaySteps, learningRateFactor } from "../run/schedule.js";

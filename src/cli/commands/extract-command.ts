@@ -1,0 +1,129 @@
+import { type Command, InvalidArgumentError } from "commander";
+import { formatBytes, formatPercent, formatSome, LayergraftError, plural } from "../../core/index.js";
+import {
+  columnName,
+  DEFAULT_RANK,
+  type ExtractedPart,
+  type Extraction,
+  type ExtractionPlan,
+  extractAdapter,
+  planExtraction,
+} from "../../merge/index.js";
+import { right, terminalLines } from "../../report/index.js";
+import {
+  elapsed,
+  info,
+  parseCount,
+  print,
+  printJson,
+  runWithProgress,
+  type WorkOptions,
+  warn,
+  withWorkOptions,
+} from "../shared/output.js";
+import { sourceOrRecipe } from "../shared/source.js";
+
+interface ExtractCommandOptions extends WorkOptions {
+  readonly base: string;
+  readonly model: string;
+  readonly rank?: number;
+  readonly energy?: number;
+  readonly linearOnly?: boolean;
+  readonly seed?: number;
+  readonly out?: string;
+  readonly force?: boolean;
+  readonly dryRun?: boolean;
+}
+
+function parseRank(text: string): number {
+  const rank = parseCount(text);
+  if (rank < 1) throw new InvalidArgumentError("It must be a whole number from 1.");
+  return rank;
+}
+
+function parseEnergy(text: string): number {
+  const share = text.trim() === "" ? Number.NaN : Number(text);
+  if (!(share > 0 && share <= 1)) throw new InvalidArgumentError("It must be a number above 0 and at most 1.");
+  return share;
+}
+
+export function addExtractCommand(program: Command): void {
+  const command = program
+    .command("extract")
+    .description(
+      "Write the change of a fine-tune or merge as a PEFT LoRA adapter: the best low-rank approximation of each linear " +
+        "weight, by randomised singular value decomposition (arXiv 0909.4061). Prints the share of the squared change " +
+        "that each rank keeps. Norms and embeddings that changed are saved whole.",
+    )
+    .optionsGroup("Models:")
+    .requiredOption("--base <source>", "model to add the adapter to")
+    .requiredOption("--model <source>", "fine-tune or merge: a model or a recipe file (.yaml)")
+    .optionsGroup("Adapter:")
+    .option("--rank <n>", `largest rank (default: ${DEFAULT_RANK}, or no limit with --energy)`, parseRank)
+    .option("--energy <share>", "use the smallest ranks that keep this share of the squared change", parseEnergy)
+    .option("--linear-only", "leave norms, biases and embeddings at the base's")
+    .option("--seed <n>", "random seed (default: 0)", parseCount)
+    .optionsGroup("Output:")
+    .option("-o, --out <folder>", "folder to write; it appears when it is complete")
+    .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
+    .option("--force", "replace an existing adapter that extract wrote");
+  withWorkOptions(command).action(extract);
+}
+
+async function extract(options: ExtractCommandOptions): Promise<void> {
+  const start = performance.now();
+  const { base, rank, energy, linearOnly, seed, out, force } = options;
+  if (out === undefined && !options.dryRun) {
+    throw new LayergraftError(
+      "usage",
+      "Missing --out. Pass --out FOLDER to write the adapter, or --dry-run to print the plan.",
+    );
+  }
+  const model = await sourceOrRecipe(options.model);
+  const settings = { base, model, rank, energy, linearOnly, seed };
+  if (out === undefined || options.dryRun) {
+    const plan = await planExtraction(settings);
+    if (options.json) printJson(plan);
+    else print(describePlan(plan));
+    return;
+  }
+  const extraction = await runWithProgress(options, (controls) =>
+    extractAdapter({ ...settings, ...controls }, { out, force }),
+  );
+  for (const warning of extraction.warnings) warn(warning);
+  if (options.json) {
+    printJson({ ...extraction, seconds: (performance.now() - start) / 1000 });
+    return;
+  }
+  print(describe(extraction));
+  for (const note of notesOf(extraction)) info(options, `note: ${note}`);
+  info(options, `Wrote ${out}: ${formatBytes(extraction.bytes)}, ${elapsed(start)}. Use it as ${base}+${out}`);
+}
+
+function describePlan({ base, model, linear, others, bytes }: ExtractionPlan): string[] {
+  return [
+    `Extract ${model} as an adapter of ${base}`,
+    `${plural(linear.length, "linear weight")} can get factors; ${plural(others.length, "other tensor")} can be saved whole`,
+    bytes === null ? "the ranks, and so the size, follow from the change" : `factors: at most ${formatBytes(bytes)}`,
+  ];
+}
+
+function describe({ parts, total, ranks }: Extraction): string[] {
+  const row = (name: string, { weights, smallestRank, largestRank, shares }: Omit<ExtractedPart, "part">) => [
+    name,
+    String(weights),
+    smallestRank === largestRank ? String(largestRank) : `${smallestRank}-${largestRank}`,
+    ...shares.map(formatPercent),
+  ];
+  const columns = ["weights", "rank", ...ranks.map((rank) => `at ${rank}`)].map(right);
+  const rows = [...parts.map((part) => row(columnName(part.part), part)), row("all", total)];
+  return ["Share of the squared change kept, by rank:", "", ...terminalLines({ columns: ["part", ...columns], rows })];
+}
+
+function notesOf({ unchanged, saved, left }: Extraction): string[] {
+  return [
+    ...(unchanged > 0 ? [`${plural(unchanged, "linear weight")} equal to the base's got no factors`] : []),
+    ...(saved.length > 0 ? [`saved whole, as factors cannot hold them: ${formatSome(saved)}`] : []),
+    ...(left.length > 0 ? [`changed, but left at the base's (--linear-only): ${formatSome(left)}`] : []),
+  ];
+}

@@ -1,0 +1,85 @@
+// How PEFT names the factors and the modules of an adapter that is written.
+
+/** PEFT's `target_modules` and `layers_to_transform`. */
+export interface PeftTargets {
+  readonly targetModules: readonly string[];
+  readonly layersToTransform: readonly number[] | null;
+}
+
+/** PEFT's name for a tensor or module of the base. */
+export function peftName(name: string): string {
+  return `base_model.model.${name}`;
+}
+
+/** Names of the factors of a module, as in PEFT. */
+export function factorNames({ module }: { readonly module: string }): { readonly a: string; readonly b: string } {
+  return { a: `${peftName(module)}.lora_A.weight`, b: `${peftName(module)}.lora_B.weight` };
+}
+
+/**
+ * Last names and layers where PEFT finds exactly these modules by them, otherwise whole names.
+ * @param tensors all tensors of the base
+ */
+export function peftTargets(
+  modules: readonly { readonly module: string; readonly layer: number | null }[],
+  tensors: ReadonlyMap<string, { readonly layer: number | null }>,
+): PeftTargets {
+  const lastName = (module: string) => module.slice(module.lastIndexOf(".") + 1);
+  const names = new Set(modules.map(({ module }) => lastName(module)));
+  const layers = new Set(modules.flatMap(({ layer }) => (layer === null ? [] : [layer])));
+  const named = [...tensors].flatMap(([name, { layer }]) => {
+    const module = name.replace(/\.weight$/, "");
+    return name.endsWith(".weight") && names.has(lastName(module)) ? [{ module, layer }] : [];
+  });
+  const own = new Set(modules.map(({ module }) => module));
+  if (named.every(({ module }) => own.has(module))) return { targetModules: [...names], layersToTransform: null };
+  const inLayers = named.filter(({ layer }) => layer !== null && layers.has(layer));
+  const areInLayers = modules.every(({ layer }) => layer !== null);
+  if (areInLayers && inLayers.every(({ module }) => own.has(module))) {
+    return { targetModules: [...names], layersToTransform: [...layers].sort((a, b) => a - b) };
+  }
+  return { targetModules: [...own], layersToTransform: null };
+}
+
+/** What adapter_config.json says; other fields of PEFT have their defaults. */
+export interface AdapterDescription {
+  /** The base: a folder, or a name on the Hub. */
+  readonly base: string;
+  readonly rank: number;
+  readonly alpha: number;
+  readonly dropout?: number;
+  readonly isRankStabilised?: boolean;
+  readonly targets: PeftTargets;
+  /** Ranks that differ from `rank`, by module. */
+  readonly rankPattern?: Readonly<Record<string, number>>;
+  /** Alphas that differ from `alpha`, by module. */
+  readonly alphaPattern?: Readonly<Record<string, number>>;
+  readonly modulesToSave?: readonly string[] | null;
+  /** Whether biases of adapted modules are saved, too. */
+  readonly hasBiases?: boolean;
+  /** Whether the base stores its matrices [in, out], as GPT-2 does. */
+  readonly isTransposed?: boolean;
+}
+
+/** The content of adapter_config.json. */
+export function adapterConfig(adapter: AdapterDescription): Record<string, unknown> {
+  return {
+    peft_type: "LORA",
+    task_type: "CAUSAL_LM",
+    base_model_name_or_path: adapter.base,
+    r: adapter.rank,
+    lora_alpha: adapter.alpha,
+    ...(adapter.rankPattern ? { rank_pattern: adapter.rankPattern } : {}),
+    ...(adapter.alphaPattern ? { alpha_pattern: adapter.alphaPattern } : {}),
+    lora_dropout: adapter.dropout ?? 0,
+    use_rslora: adapter.isRankStabilised ?? false,
+    use_dora: false,
+    target_modules: adapter.targets.targetModules,
+    layers_to_transform: adapter.targets.layersToTransform,
+    modules_to_save: adapter.modulesToSave ?? null,
+    bias: adapter.hasBiases ? "lora_only" : "none",
+    fan_in_fan_out: adapter.isTransposed ?? false,
+    init_lora_weights: true,
+    inference_mode: true,
+  };
+}
