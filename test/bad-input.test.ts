@@ -182,7 +182,11 @@ describe("options that cannot be", () => {
 
   it("sources that are not there", async () => {
     await refused(swap("nowhere", "language"), FAILED, /nowhere does not exist; give the folder/);
-    await refused(swap("some/model", "language"), FAILED, /neither as a folder nor in the local cache.*fetch it first/);
+    await refused(
+      swap("some/model", "language"),
+      FAILED,
+      /neither as a folder nor in the local cache.*download it with: layergraft inspect some\/model --download/,
+    );
     await refused(
       swap("task+nowhere", "language"),
       FAILED,

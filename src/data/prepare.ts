@@ -1,5 +1,6 @@
 // From a declaration to examples: finds files, reads sets, and splits off held-out examples.
 import type { ChatTemplate, Tokenizer } from "../engine/index.js";
+import type { Environment } from "../hub/index.js";
 import { checkSchema, checkSettings } from "../settings/index.js";
 import type { ExampleList } from "./batches.js";
 import { type CollectedSet, collectSet } from "./collect.js";
@@ -7,7 +8,6 @@ import { readEvaluationFiles } from "./contamination.js";
 import type { SetCounts } from "./counts.js";
 import { type DataDeclaration, type DataInput, dataSchema, planSet } from "./declaration.js";
 import { Encoder } from "./encode.js";
-import type { Environment } from "./hub/index.js";
 import type { MappingDeclaration } from "./mapping.js";
 import { DataError } from "./read/data-error.js";
 import type { LossOn, PromptTemplate } from "./row-template.js";

@@ -1,7 +1,8 @@
 // The files of a set, on this machine or on the Hub.
 import { isAbsolute, join } from "node:path";
 import { didYouMean } from "../core/index.js";
-import { type Environment, hubDataset, isHubName } from "./hub/index.js";
+import { type Environment, isHubName } from "../hub/index.js";
+import { hubDataset } from "./hub/index.js";
 import { DataError } from "./read/data-error.js";
 import { formatOfName, localFiles } from "./read/files.js";
 import { isPattern, matcherOf } from "./read/glob.js";

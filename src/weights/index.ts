@@ -12,6 +12,7 @@ export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js"
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";
+export type { HubAccess } from "./checkpoint/hub-source.js";
 export {
   type Inspection,
   inspectCheckpoint,
@@ -19,7 +20,7 @@ export {
   type PartInspection,
   type TensorInspection,
 } from "./checkpoint/inspection.js";
-export { folderName, locateSource, type SourceLocation } from "./checkpoint/locate.js";
+export { folderName, locateOrFetch, locateSource, type SourceLocation } from "./checkpoint/locate.js";
 export type { AddedToken } from "./checkpoint/vocabulary.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";

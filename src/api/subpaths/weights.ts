@@ -6,6 +6,7 @@ export type { DType } from "../../core/index.js";
 export {
   type Checkpoint,
   type CheckpointTensor,
+  type HubAccess,
   openCheckpoint,
   openSafetensors,
   parameterCount,

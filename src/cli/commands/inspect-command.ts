@@ -2,9 +2,11 @@ import type { Command } from "commander";
 import { formatBytes, formatCount, formatRanges, formatShape, plural } from "../../core/index.js";
 import { right, terminalLines } from "../../report/index.js";
 import { type Checkpoint, inspectCheckpoint, inspectTensors, openCheckpoint } from "../../weights/index.js";
+import { DOWNLOAD_HELP, withHubAccess } from "../shared/hub-access.js";
 import { type CommonOptions, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
 
 interface InspectOptions extends CommonOptions {
+  readonly download?: boolean;
   readonly tensors?: boolean;
 }
 
@@ -12,13 +14,18 @@ export function addInspectCommand(program: Command): void {
   const command = program
     .command("inspect")
     .description(
-      "Show the architecture, layers, parameters, dtypes and shards of a checkpoint. Reads only headers and configuration.",
+      "Show the architecture, layers, parameters, dtypes and shards of a checkpoint. Reads only headers and configuration, " +
+        "also from the Hugging Face hub.",
     )
-    .argument("<source>", "FOLDER, FOLDER+ADAPTER, or a name in the Hugging Face cache")
+    .argument(
+      "<source>",
+      "FOLDER, FOLDER+ADAPTER, or a model on the Hugging Face hub: org/model[/subfolder][@revision]",
+    )
+    .option("--download", DOWNLOAD_HELP)
     .optionsGroup("Output:")
     .option("--tensors", "list every tensor");
   withCommonOptions(command).action(async (source: string, options: InspectOptions) => {
-    const checkpoint = await openCheckpoint(source);
+    const checkpoint = await withHubAccess(options, "headers", (hub) => openCheckpoint(source, { hub }));
     const tensors = options.tensors ? { tensors: inspectTensors(checkpoint) } : {};
     if (options.json) printJson({ ...inspectCheckpoint(checkpoint), ...tensors });
     else print(describe(checkpoint, options.tensors ?? false));

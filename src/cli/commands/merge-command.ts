@@ -13,8 +13,8 @@ export function addMergeCommand(program: Command): void {
     )
     .argument("<recipe>", "YAML file");
   withMergeOptions(command).action(async (file: string, options: MergeOptions) => {
-    await runMerge(async () => {
-      const { opened, notes } = await planRecipeFile(file, outputFields(options));
+    await runMerge(async (hub) => {
+      const { opened, notes } = await planRecipeFile(file, outputFields(options), hub);
       for (const note of notes) info(options, `note: ${note}`);
       return opened;
     }, options);

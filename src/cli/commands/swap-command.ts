@@ -35,7 +35,7 @@ export function addSwapCommand(program: Command): void {
     .description(
       "Take the bottom and top layers from the language expert and the middle layers from the task expert, and average " +
         "the tensors outside the layers (Bandarkar et al., arXiv 2410.01335). A source is a folder, FOLDER+ADAPTER with " +
-        "a PEFT LoRA adapter, or a name in the Hugging Face cache.",
+        "a PEFT LoRA adapter, or a model on the Hugging Face hub (org/model).",
     )
     .optionsGroup("Models:")
     .requiredOption("--task <source>", "task expert; gives the middle layers")

@@ -16,6 +16,8 @@ import {
   summarizePlan,
 } from "../../merge/index.js";
 import { layerStrip, type Palette } from "../../report/index.js";
+import type { HubAccess } from "../../weights/index.js";
+import { DOWNLOAD_HELP, withHubAccess } from "./hub-access.js";
 import {
   elapsed,
   info,
@@ -37,6 +39,7 @@ export interface MergeOptions extends WorkOptions {
   readonly vocabulary?: string;
   readonly tokenizerFrom?: string;
   readonly dryRun?: boolean;
+  readonly download?: boolean;
   readonly resume?: boolean;
   readonly force?: boolean;
 }
@@ -52,6 +55,7 @@ export function withMergeOptions(command: Command): Command {
       .option("--vocabulary <source>", "tokens to keep if vocabularies differ: a model's, such as task, or union")
       .option("--tokenizer-from <source>", "model whose tokenizer and chat template to copy")
       .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
+      .option("--download", DOWNLOAD_HELP)
       .option("--resume", "resume an interrupted run")
       .option("--force", "replace an existing output or interrupted run; merge unrelated models"),
   );
@@ -71,7 +75,7 @@ export function outputFields(
 
 /** Plans a merge and executes it according to the options. */
 export async function runMerge(
-  recipe: RecipeInput | (() => Promise<OpenedPlan>),
+  recipe: RecipeInput | ((hub: HubAccess | undefined) => Promise<OpenedPlan>),
   options: MergeOptions,
 ): Promise<void> {
   if (!options.out && !options.dryRun) {
@@ -81,7 +85,9 @@ export async function runMerge(
     );
   }
   const start = performance.now();
-  const opened = typeof recipe === "function" ? await recipe() : await planRecipe(recipe);
+  const opened = await withHubAccess(options, options.dryRun ? "plan" : undefined, (hub) =>
+    typeof recipe === "function" ? recipe(hub) : planRecipe(recipe, { hub }),
+  );
   const summary = summarizePlan(opened);
   const execution = {
     out: options.out ?? "",

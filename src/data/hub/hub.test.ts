@@ -15,9 +15,9 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { hubSettings } from "../../hub/index.js";
 import { findSource } from "../source.js";
 import { chooseFiles, missingShards } from "./choose.js";
-import { hubSettings } from "./hub-settings.js";
 import { type HubDatasetOptions, hubDataset } from "./index.js";
 
 const COMMIT = "0123456789abcdef0123456789abcdef01234567";
@@ -250,7 +250,7 @@ describe("downloads", () => {
     "refuse the path %s",
     async (path) => {
       files[path] = { content: Buffer.from("[]") };
-      await expect(fetchSet()).rejects.toThrow(/is not a path in a data set/);
+      await expect(fetchSet()).rejects.toThrow(/is not a path in a repository/);
     },
   );
 });

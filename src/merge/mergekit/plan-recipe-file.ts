@@ -1,5 +1,6 @@
 // Plans a recipe file or a mergekit configuration.
 import { RecipeError } from "../../core/index.js";
+import type { HubAccess } from "../../weights/index.js";
 import { type OpenedPlan, planRecipe } from "../plan/planner.js";
 import type { RecipeInput } from "../plan/recipe.js";
 import { readRecipe } from "../plan/recipe-file.js";
@@ -9,6 +10,7 @@ import { readMergekit } from "./read-mergekit.js";
  * Plans a recipe file or a mergekit configuration. Relative paths start from the recipe's folder, or for a mergekit
  * configuration from the working folder, as in mergekit.
  * @param fields override those of the file
+ * @param hub access to the hub for sources that are not on this machine; none by default
  * @returns the plan, and notes on the translation of a mergekit configuration
  * @throws RecipeError with the line of each problem, including problems that only the models reveal
  * @throws see `planRecipe`
@@ -16,15 +18,16 @@ import { readMergekit } from "./read-mergekit.js";
 export async function planRecipeFile(
   file: string,
   fields: Partial<RecipeInput> = {},
+  hub?: HubAccess,
 ): Promise<{ readonly opened: OpenedPlan; readonly notes: readonly string[] }> {
-  const converted = await readMergekit(file);
+  const converted = await readMergekit(file, hub);
   if (converted) {
     const recipe = { ...converted.recipe, ...fields } as RecipeInput;
-    return { opened: await planRecipe(recipe), notes: converted.notes };
+    return { opened: await planRecipe(recipe, { hub }), notes: converted.notes };
   }
   const { recipe, folder, lineOf } = await readRecipe(file);
   try {
-    return { opened: await planRecipe({ ...recipe, ...fields } as RecipeInput, { folder }), notes: [] };
+    return { opened: await planRecipe({ ...recipe, ...fields } as RecipeInput, { folder, hub }), notes: [] };
   } catch (error) {
     const line = error instanceof RecipeError && error.where.field ? lineOf(error.where.field) : undefined;
     if (!(error instanceof RecipeError) || line === undefined) throw error;

@@ -2,7 +2,7 @@
 
 import { RecipeError } from "../../core/index.js";
 import { loadYaml, readSettingsText } from "../../settings/index.js";
-import { locateSource, readConfig } from "../../weights/index.js";
+import { type HubAccess, locateOrFetch, readConfig } from "../../weights/index.js";
 import { isMergekit, mixtureOf, readConfiguration } from "./mergekit-schema.js";
 import { refusalOf } from "./method-translations.js";
 import { type MergekitRecipe, translate } from "./translate.js";
@@ -28,14 +28,15 @@ export async function parseMergekit(text: string, options: MergekitOptions = {})
 /**
  * Translates a mergekit configuration file to a recipe. Reads only the depth of the first model. Relative paths start
  * from the working folder, as in mergekit.
+ * @param hub access to the hub for models that are not on this machine; none by default
  * @returns undefined if the file is not a mergekit configuration
  * @throws RecipeError with every problem and all that is not supported, by line; or if it cannot be read
  */
-export async function readMergekit(file: string): Promise<MergekitRecipe | undefined> {
+export async function readMergekit(file: string, hub?: HubAccess): Promise<MergekitRecipe | undefined> {
   const opened = await open(await readSettingsText(file, "recipe"), file);
   if (!opened) return undefined;
   const first = opened.translate(undefined);
-  const layers = await depthOf(first.models[0] ?? "");
+  const layers = await depthOf(first.models[0] ?? "", hub);
   return layers === undefined ? first.translated : opened.translate(layers).translated;
 }
 
@@ -71,9 +72,9 @@ async function open(text: string, file: string): Promise<Opened | undefined> {
 }
 
 /** Number of layers of a model; undefined if unknown. */
-async function depthOf(model: string): Promise<number | undefined> {
+async function depthOf(model: string, hub: HubAccess | undefined): Promise<number | undefined> {
   try {
-    const { folder } = await locateSource(model);
+    const { folder } = await locateOrFetch(model, undefined, hub && { ...hub, fetch: "headers" });
     return (await readConfig(folder)).layers;
   } catch {
     return undefined; // the planner reports the problem

@@ -6,6 +6,7 @@ import {
   alignVocabularies,
   type Checkpoint,
   compareVocabularies,
+  type HubAccess,
   type Labelled,
   openCheckpoint,
   requireCompatible,
@@ -45,9 +46,12 @@ export class OperandBuilder implements PlanContext {
   readonly #opened = new Map<string, Checkpoint>();
   readonly #places = new Map<string, Place>();
 
+  readonly #hub: HubAccess | undefined;
+
   /** @param folder folder that relative paths start from */
-  constructor(folder: string) {
+  constructor(folder: string, hub?: HubAccess) {
     this.folder = folder;
+    this.#hub = hub;
   }
 
   note(text: string): void {
@@ -64,7 +68,7 @@ export class OperandBuilder implements PlanContext {
     if (typeof source !== "string") return this.openAll(source, `${label}.`, { folder, isBase: place.isBase });
     this.#places.set(label, place);
     const key = `${folder}\0${source}`;
-    const checkpoint = this.#opened.get(key) ?? (await openCheckpoint(source, { base: folder }));
+    const checkpoint = this.#opened.get(key) ?? (await openCheckpoint(source, { base: folder, hub: this.#hub }));
     this.#opened.set(key, checkpoint);
     this.sources.set(label, checkpoint);
   }

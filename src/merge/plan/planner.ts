@@ -10,7 +10,7 @@ import {
   plural,
   RecipeError,
 } from "../../core/index.js";
-import { alignVocabularies, type Checkpoint, openCheckpoint } from "../../weights/index.js";
+import { alignVocabularies, type Checkpoint, type HubAccess, openCheckpoint } from "../../weights/index.js";
 import { hasOperation, leavesOf } from "../expressions/expression.js";
 import { measuredSources } from "../measurements/measure-all.js";
 import type { OperandTensor } from "../methods/operand.js";
@@ -27,15 +27,22 @@ export interface OpenedPlan {
   readonly sources: ReadonlyMap<string, Checkpoint>;
 }
 
+export interface PlanOptions {
+  /** Folder that relative paths start from; the working folder by default. */
+  readonly folder?: string;
+  /** Access to the hub for sources that are not on this machine; none by default. Only `files` lets a plan be executed. */
+  readonly hub?: HubAccess | undefined;
+}
+
 /**
  * Plans a recipe.
- * @param options.folder folder that relative paths start from; the working folder by default
+ * @throws HubError if the hub refuses or cannot be reached
  * @throws RecipeError if the recipe asks for something impossible
  * @throws MismatchError if the sources do not fit together, with every reason
  * @throws CheckpointError or FormatError if a source cannot be used
  */
-export async function planRecipe(recipe: RecipeInput, options: { folder?: string } = {}): Promise<OpenedPlan> {
-  return new Planner(checkRecipe(recipe), options.folder ?? ".").plan();
+export async function planRecipe(recipe: RecipeInput, options: PlanOptions = {}): Promise<OpenedPlan> {
+  return new Planner(checkRecipe(recipe), options).plan();
 }
 
 /** Plans a soup; see `SoupRecipe` for the options and their defaults. */
@@ -50,9 +57,9 @@ class Planner {
   readonly #recipe: Recipe;
   readonly #builder: OperandBuilder;
 
-  constructor(recipe: Recipe, folder: string) {
+  constructor(recipe: Recipe, { folder = ".", hub }: PlanOptions) {
     this.#recipe = recipe;
-    this.#builder = new OperandBuilder(folder);
+    this.#builder = new OperandBuilder(folder, hub);
   }
 
   async plan(): Promise<OpenedPlan> {

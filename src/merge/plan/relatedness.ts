@@ -38,7 +38,8 @@ export function compareWeights(
   sources: ReadonlyMap<string, Checkpoint>,
   isBase: (label: string) => boolean,
 ): Relatedness {
-  const labelled = [...sources];
+  // The weights of the others are not on this machine.
+  const labelled = [...sources].filter(([, { files }]) => files.every(({ isRemote }) => !isRemote));
   const reference = labelled.find(([label]) => isBase(label)) ?? labelled[0];
   const unrelated: string[] = [];
   const notes: string[] = [];

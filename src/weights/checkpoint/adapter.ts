@@ -13,6 +13,7 @@ import {
 } from "../../core/index.js";
 import type { TensorInfo } from "../safetensors/header.js";
 import { openSafetensors, type SafetensorsFile } from "../safetensors/reader.js";
+import type { RemoteFolder } from "../safetensors/sharded.js";
 
 /** W + scale * (B A), or W + scale * (B A)^T where the base stores the weight as [in, out]. */
 export interface LowRankDelta {
@@ -49,29 +50,34 @@ interface AdapterConfig {
   readonly fanInFanOut: boolean;
 }
 
-const WEIGHTS = "adapter_model.safetensors";
-const CONFIG = "adapter_config.json";
+export const ADAPTER_WEIGHTS = "adapter_model.safetensors";
+export const ADAPTER_CONFIG = "adapter_config.json";
 const PREFIX = "base_model.model.";
 
 /**
  * Opens an adapter and fits it to the tensors of its base.
  * @param base shapes of the base's tensors by name
+ * @param remote files that are not on the disk
  * @throws CheckpointError if it is not a LoRA adapter, uses a variant that is not plain or rank-stabilised LoRA, or has
  *   a tensor that matches nothing in the base
  */
 export async function openAdapter(
   path: string,
   base: ReadonlyMap<string, { readonly shape: readonly number[] }>,
+  remote?: RemoteFolder,
 ): Promise<Adapter> {
   const config = await readAdapterConfig(path);
-  const weights = join(path, WEIGHTS);
-  if (!(await exists(weights))) {
-    const pickled = (await exists(join(path, "adapter_model.bin")))
-      ? "; its adapter_model.bin is pickled and never read. Load it in PEFT and save it again."
-      : "";
-    throw new CheckpointError(`${path} has no ${WEIGHTS}${pickled}`, { file: path });
+  const weights = join(path, ADAPTER_WEIGHTS);
+  const isRemote = remote?.names.has(ADAPTER_WEIGHTS) === true;
+  if (!isRemote && !(await exists(weights))) {
+    const pickle = "adapter_model.bin";
+    const pickled =
+      remote?.names.has(pickle) || (await exists(join(path, pickle)))
+        ? "; its adapter_model.bin is pickled and never read. Load it in PEFT and save it again."
+        : "";
+    throw new CheckpointError(`${path} has no ${ADAPTER_WEIGHTS}${pickled}`, { file: path });
   }
-  const file = await openSafetensors(weights);
+  const file = isRemote ? await remote.open(ADAPTER_WEIGHTS) : await openSafetensors(weights);
   return { path, name: basename(path), file, trainedOn: config.trainedOn, ...fitToBase(file, config, base) };
 }
 
@@ -215,11 +221,14 @@ const UNSUPPORTED: Readonly<Record<string, string>> = {
 const CHANGES_BASE = /^(pissa|olora|corda|loftq|lora_ga)/i;
 
 async function readAdapterConfig(path: string): Promise<AdapterConfig> {
-  const file = join(path, CONFIG);
+  const file = join(path, ADAPTER_CONFIG);
   if (!(await exists(file))) {
-    throw new CheckpointError(`${path} has no ${CONFIG}; give the folder of a PEFT LoRA adapter after the '+'`, {
-      file: path,
-    });
+    throw new CheckpointError(
+      `${path} has no ${ADAPTER_CONFIG}; give the folder of a PEFT LoRA adapter after the '+'`,
+      {
+        file: path,
+      },
+    );
   }
   const json = await readJsonObject(file);
   if (json.peft_type !== "LORA") {

@@ -2,12 +2,13 @@
 
 import { createHash } from "node:crypto";
 import { basename } from "node:path";
-import { type DType, elementCount, type Shape } from "../../core/index.js";
+import { type DType, elementCount, formatBytes, type Shape } from "../../core/index.js";
 import type { SafetensorsFile } from "../safetensors/reader.js";
 import { openShards } from "../safetensors/sharded.js";
 import { type Adapter, type LowRankDelta, openAdapter } from "./adapter.js";
 import { type CheckpointConfig, readConfig } from "./config.js";
-import { folderName, locateSource } from "./locate.js";
+import type { HubAccess } from "./hub-source.js";
+import { folderName, locateOrFetch } from "./locate.js";
 import { type Place, placeTensors } from "./placement.js";
 
 /** A tensor's values in a file. */
@@ -71,13 +72,19 @@ export interface Checkpoint {
  *
  * Reads configuration and headers, never values.
  * @param options.base folder that relative paths start from; the working folder by default
+ * @param options.hub access to the hub, for names such as `org/model` that are not in its cache; none by default. With
+ *   `headers` and `plan`, the values of the checkpoint cannot be read.
+ * @throws HubError if the hub refuses or cannot be reached
  * @throws CheckpointError if a folder is missing, or is not a checkpoint or adapter that can be used
  * @throws FormatError if a weight file or index breaks the format
  */
-export async function openCheckpoint(source: string, options: { base?: string } = {}): Promise<Checkpoint> {
-  const location = await locateSource(source, options.base);
+export async function openCheckpoint(
+  source: string,
+  options: { base?: string; hub?: HubAccess | undefined } = {},
+): Promise<Checkpoint> {
+  const location = await locateOrFetch(source, options.base, options.hub);
   const { folder } = location;
-  const files = await openShards(folder);
+  const files = await openShards(folder, location.remote);
   const config = await readConfig(folder);
   const stored = files.flatMap((file) => file.tensors.map((info) => ({ ...info, file })));
   const placement = placeTensors(
@@ -91,13 +98,20 @@ export async function openCheckpoint(source: string, options: { base?: string } 
     tensors.set(tensor.name, { ...tensor, ...(placement.places.get(tensor.name) as Place) });
   }
   const tied = dropTiedHead(tensors, config, placement.tiedByDefault, notes);
-  const adapter = location.adapter === undefined ? undefined : await openAdapter(location.adapter, tensors);
+  const adapter =
+    location.adapter === undefined ? undefined : await openAdapter(location.adapter, tensors, location.remoteAdapter);
   const name = folderName(folder);
   if (adapter) {
     applyAdapter(tensors, adapter);
     notes.push(...adapterNotes(adapter, tensors, config.layers, name));
   }
   const allFiles = adapter ? [...files, adapter.file] : files;
+  const remoteBytes = allFiles.reduce((sum, file) => sum + (file.isRemote ? file.bytes : 0), 0);
+  if (remoteBytes > 0) {
+    notes.push(
+      `${formatBytes(remoteBytes)} of weights are on the hub and were not read; pass --download to fetch them`,
+    );
+  }
   return {
     source,
     folder,

@@ -1,9 +1,10 @@
-// Finds the folders of a source: FOLDER, FOLDER+ADAPTER, or a model in the hub's local cache. Fetches nothing.
+// Finds the folders of a source: FOLDER, FOLDER+ADAPTER, or names on the hub in their place.
 
-import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { CheckpointError, exists } from "../../core/index.js";
+import type { RemoteFolder } from "../safetensors/sharded.js";
+import { type FoundFolder, findOnHub, type HubAccess, parseHubName, type Role } from "./hub-source.js";
 
 export interface SourceLocation {
   /** Absolute path of the checkpoint's folder. */
@@ -12,51 +13,58 @@ export interface SourceLocation {
   readonly adapter?: string;
 }
 
+/** A location with the files that are on the hub only. */
+export interface RemoteLocation extends SourceLocation {
+  readonly remote?: RemoteFolder | undefined;
+  readonly remoteAdapter?: RemoteFolder | undefined;
+}
+
 /**
- * Finds the folders that a source names.
+ * Finds the folders that a source names, on the disk or in the cache of the hub.
  * @param base folder that relative paths start from; the working folder by default
  * @throws CheckpointError if a folder is not there
  */
 export async function locateSource(source: string, base = "."): Promise<SourceLocation> {
-  const whole = await locateFolder(source, base);
-  if (whole) return { folder: whole };
+  const { folder, adapter } = await locateOrFetch(source, base);
+  return adapter === undefined ? { folder } : { folder, adapter };
+}
+
+/**
+ * Finds the folders that a source names, and fetches them from the hub where access is given.
+ * @throws CheckpointError if a folder is not there
+ * @throws HubError if the hub refuses or cannot be reached
+ */
+export async function locateOrFetch(source: string, base = ".", hub?: HubAccess): Promise<RemoteLocation> {
+  const whole = await locateFolder(source, base, "model", hub);
+  if (whole) return whole;
   // A folder name may contain '+', so every split is tried, the longest folder first.
   for (let plus = source.lastIndexOf("+"); plus > 0; plus = source.lastIndexOf("+", plus - 1)) {
-    const folder = await locateFolder(source.slice(0, plus), base);
-    if (!folder) continue;
-    const adapter = await locateFolder(source.slice(plus + 1), base);
-    if (adapter) return { folder, adapter };
+    const found = await locateFolder(source.slice(0, plus), base, "model", hub);
+    if (!found) continue;
+    const adapter = await locateFolder(source.slice(plus + 1), base, "adapter", hub);
+    if (adapter) return { ...found, adapter: adapter.folder, remoteAdapter: adapter.remote };
     throw new CheckpointError(
       `${source.slice(plus + 1)} does not exist; give the folder of a LoRA adapter after the '+'`,
       { file: source.slice(plus + 1) },
     );
   }
-  const hint = /^[\w.-]+\/[\w.-]+$/.test(source)
-    ? ", neither as a folder nor in the local cache of the hub; fetch it first"
-    : "; give the folder of a checkpoint, or FOLDER+ADAPTER";
+  const hint = parseHubName(source)
+    ? `, neither as a folder nor in the local cache of the hub; download it with: layergraft inspect ${source} --download`
+    : "; give the folder of a checkpoint, FOLDER+ADAPTER, or a name on the hub such as org/model";
   const where = base === "." || isAbsolute(source) ? "" : ` in ${base}, where relative paths start`;
   throw new CheckpointError(`${source} does not exist${where}${hint}`, { file: source });
 }
 
-async function locateFolder(path: string, base: string): Promise<string | undefined> {
+async function locateFolder(
+  path: string,
+  base: string,
+  role: Role,
+  hub: HubAccess | undefined,
+): Promise<FoundFolder | undefined> {
   if (path === "") return undefined;
   // The shell expands ~ only at the start of an argument: not in a recipe, and not after the '+' of an adapter.
   const folder = /^~(?=[/\\]|$)/.test(path) ? join(homedir(), path.slice(1)) : resolve(base, path);
-  if (await exists(folder)) return folder;
-  return /^[\w.-]+\/[\w.-]+$/.test(path) ? findInHubCache(path) : undefined;
-}
-
-/** The snapshot that `main` points at in the cache of huggingface_hub, if the model is there. */
-async function findInHubCache(name: string): Promise<string | undefined> {
-  const home = process.env.HF_HOME ?? join(process.env.XDG_CACHE_HOME ?? join(homedir(), ".cache"), "huggingface");
-  const cache = process.env.HF_HUB_CACHE ?? join(home, "hub");
-  const folder = join(cache, `models--${name.replace("/", "--")}`);
-  const ref = join(folder, "refs", "main");
-  if (!(await exists(ref))) return undefined;
-  const commit = (await readFile(ref, "utf8")).trim();
-  if (!/^[0-9a-f]+$/.test(commit)) return undefined;
-  const snapshot = join(folder, "snapshots", commit);
-  return (await exists(snapshot)) ? snapshot : undefined;
+  return (await exists(folder)) ? { folder } : findOnHub(path, role, hub);
 }
 
 // Folder names that training runs write; meaningless without the run's name.
@@ -64,8 +72,8 @@ const WITHIN_RUN = /^(last|best|merged|reverted|checkpoint-\d+)$/;
 
 /** Displayed name of a folder: `org/name` for a hub snapshot, `run/last` inside a training run, else its own name. */
 export function folderName(folder: string): string {
-  const cached = /models--([^/\\]+?)--([^/\\]+)[/\\]snapshots[/\\][0-9a-f]+$/.exec(folder);
-  if (cached) return `${cached[1]}/${cached[2]}`;
+  const cached = /models--([^/\\]+?)--([^/\\]+)[/\\]snapshots[/\\][0-9a-f]+([/\\].+)?$/.exec(folder);
+  if (cached) return `${cached[1]}/${cached[2]}${(cached[3] ?? "").replaceAll("\\", "/")}`;
   const name = basename(folder);
   return WITHIN_RUN.test(name) ? `${basename(dirname(folder))}/${name}` : name;
 }

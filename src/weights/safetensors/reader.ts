@@ -18,6 +18,8 @@ export interface SafetensorsFile {
   /** Tensors in the order of their data. */
   readonly tensors: readonly TensorInfo[];
   readonly metadata: Readonly<Record<string, string>>;
+  /** Whether only the header was fetched, so that `path` does not exist; false if missing. */
+  readonly isRemote?: boolean;
 }
 
 // Without O_NONBLOCK, opening a named pipe would wait for a writer forever. Windows has neither.
@@ -36,24 +38,39 @@ export async function openSafetensors(path: string): Promise<SafetensorsFile> {
   try {
     const stats = await handle.stat();
     if (!stats.isFile()) throw new FormatError(`${path} is not a file`, { file: path });
-    const start = new Uint8Array(8);
-    const { bytesRead } = await handle.read(start, 0, 8, 0);
-    if (new TextDecoder().decode(start) === "version ") {
-      throw new FormatError(`${path} is a Git LFS pointer, not the weights; fetch them with git lfs pull`, {
-        file: path,
-      });
-    }
-    const length = parseHeaderLength(start.subarray(0, bytesRead), stats.size, path);
-    const json = new Uint8Array(length);
-    for (let at = 0; at < length; ) {
-      const { bytesRead } = await handle.read(json, at, length - at, 8 + at);
-      if (bytesRead === 0) throw new FormatError(`${path} became shorter while it was read`, { file: path });
-      at += bytesRead;
-    }
-    const header = parseHeader(json, stats.size, path);
-    const headerDigest = createHash("sha256").update(start).update(json).digest("hex");
-    return { path, bytes: stats.size, modified: stats.mtimeMs, headerDigest, ...header };
+    const read = async (start: number, end: number) => {
+      const bytes = new Uint8Array(end - start);
+      for (let at = 0; at < bytes.length; ) {
+        const { bytesRead } = await handle.read(bytes, at, bytes.length - at, start + at);
+        if (bytesRead === 0) throw new FormatError(`${path} became shorter while it was read`, { file: path });
+        at += bytesRead;
+      }
+      return bytes;
+    };
+    const header = await readHeader(path, stats.size, read);
+    return { path, bytes: stats.size, modified: stats.mtimeMs, ...header };
   } finally {
     await handle.close();
   }
+}
+
+/**
+ * Reads and checks the header of a file of `size` bytes.
+ * @param read returns the bytes from `start` up to, not including, `end`
+ */
+export async function readHeader(
+  path: string,
+  size: number,
+  read: (start: number, end: number) => Promise<Uint8Array>,
+): Promise<Pick<SafetensorsFile, "headerDigest" | "tensors" | "metadata">> {
+  const start = await read(0, Math.min(8, size));
+  if (new TextDecoder().decode(start) === "version ") {
+    throw new FormatError(`${path} is a Git LFS pointer, not the weights; fetch them with git lfs pull`, {
+      file: path,
+    });
+  }
+  const length = parseHeaderLength(start, size, path);
+  const json = await read(8, 8 + length);
+  const header = parseHeader(json, size, path);
+  return { ...header, headerDigest: createHash("sha256").update(start).update(json).digest("hex") };
 }

@@ -22,18 +22,29 @@ const PICKLE = /\.(bin|pt|pth|ckpt)$/;
 /** Far more shards than any published model has; limits how many files a hostile index can open. */
 export const MAX_SHARDS = 10_000;
 
+/** Files of a folder that are on the hub only. */
+export interface RemoteFolder {
+  /** Name of the folder for messages, such as `org/model`. */
+  readonly source: string;
+  /** Names within the folder; the weights of its subfolders may be among them. */
+  readonly names: ReadonlySet<string>;
+  /** Reads the header of a weight file. */
+  open(name: string): Promise<SafetensorsFile>;
+}
+
 /**
  * Opens all weight files of a folder, headers only, in the order of their names.
  *
  * Looks for, in this order, as transformers does: `model.safetensors`; an index; a complete set of numbered shards without an index; a
  * single other `.safetensors` file (such as `consolidated.safetensors`).
+ * @param remote files that are not on the disk
  * @throws CheckpointError if there are none, or only pickled ones
  * @throws FormatError if a file breaks the format or an index does not fit its files
  */
-export async function openShards(folder: string): Promise<SafetensorsFile[]> {
+export async function openShards(folder: string, remote?: RemoteFolder): Promise<SafetensorsFile[]> {
   let names: string[];
   try {
-    names = (await readdir(folder)).sort();
+    names = [...new Set([...(await readdir(folder)), ...topLevel(remote)])].sort();
   } catch (error) {
     if (isSystemError(error, "ENOENT")) throw new CheckpointError(`${folder} does not exist`, { file: folder }, error);
     if (isSystemError(error, "ENOTDIR")) {
@@ -42,13 +53,23 @@ export async function openShards(folder: string): Promise<SafetensorsFile[]> {
     throw error;
   }
   // As in transformers, the single file takes precedence over the index.
-  if (names.includes(INDEX_FILE) && !names.includes(SINGLE_FILE)) return openIndexed(folder);
+  if (names.includes(INDEX_FILE) && !names.includes(SINGLE_FILE)) return openIndexed(folder, remote);
   const files: SafetensorsFile[] = [];
-  for (const name of weightFiles(folder, names)) files.push(await openSafetensors(join(folder, name)));
+  for (const name of weightFiles(folder, names, remote?.source ?? folder))
+    files.push(await openOne(folder, name, remote));
   return refuseDuplicates(files);
 }
 
-function weightFiles(folder: string, names: readonly string[]): string[] {
+function topLevel(remote: RemoteFolder | undefined): string[] {
+  return [...(remote?.names ?? [])].filter((name) => !name.includes("/"));
+}
+
+function openOne(folder: string, name: string, remote: RemoteFolder | undefined): Promise<SafetensorsFile> {
+  return remote?.names.has(name) ? remote.open(name) : openSafetensors(join(folder, name));
+}
+
+/** @param source name of the folder for messages */
+function weightFiles(folder: string, names: readonly string[], source: string): string[] {
   if (names.includes(SINGLE_FILE)) return [SINGLE_FILE];
   const shards = names.filter((name) => SHARD_NAME.test(name));
   const [first] = shards;
@@ -58,13 +79,13 @@ function weightFiles(folder: string, names: readonly string[]): string[] {
     const stray = shards.find((name) => !set.has(name));
     if (stray !== undefined) {
       throw new CheckpointError(
-        `${folder} has ${stray} and ${first} but no ${INDEX_FILE}, so the shards of the model are unclear. Remove those of the other save.`,
+        `${source} has ${stray} and ${first} but no ${INDEX_FILE}, so the shards of the model are unclear. Remove those of the other save.`,
         { file: folder },
       );
     }
     if (shards.length !== count) {
       throw new CheckpointError(
-        `${folder} has ${shards.length} of ${count} shards and no ${INDEX_FILE}; fetch the rest of the checkpoint`,
+        `${source} has ${shards.length} of ${count} shards and no ${INDEX_FILE}; fetch the rest of the checkpoint`,
         { file: folder, expected: `${count} shards`, actual: `${shards.length} shards` },
       );
     }
@@ -74,31 +95,31 @@ function weightFiles(folder: string, names: readonly string[]): string[] {
   if (others.length === 1) return others;
   if (others.length > 1) {
     throw new CheckpointError(
-      `${folder} has ${formatSome(others)} but neither ${SINGLE_FILE} nor ${INDEX_FILE}, so the file of the model is unclear. Rename it to ${SINGLE_FILE}.`,
+      `${source} has ${formatSome(others)} but neither ${SINGLE_FILE} nor ${INDEX_FILE}, so the file of the model is unclear. Rename it to ${SINGLE_FILE}.`,
       { file: folder },
     );
   }
   if (names.includes("adapter_config.json")) {
     throw new CheckpointError(
-      `${folder} is a LoRA adapter, not a whole checkpoint; write BASE+${folder}, with the folder of its base model in place of BASE`,
+      `${source} is a LoRA adapter, not a whole checkpoint; write BASE+${source}, with the folder of its base model in place of BASE`,
       { file: folder },
     );
   }
   const pickles = names.filter((name) => PICKLE.test(name));
   if (pickles.length > 0) {
     throw new CheckpointError(
-      `${folder} has pickled weights (${formatSome(pickles)}). They can run code when opened, so they are never read; ` +
-        `convert them once in Python: AutoModelForCausalLM.from_pretrained("${folder}").save_pretrained("NEW_FOLDER", safe_serialization=True)`,
+      `${source} has pickled weights (${formatSome(pickles)}). They can run code when opened, so they are never read; ` +
+        `convert them once in Python: AutoModelForCausalLM.from_pretrained("${source}").save_pretrained("NEW_FOLDER", safe_serialization=True)`,
       { file: folder },
     );
   }
   if (names.includes("last")) {
     throw new CheckpointError(
-      `${folder} is the folder of a run of training; give one of its checkpoints, ${join(folder, "last")}`,
+      `${source} is the folder of a run of training; give one of its checkpoints, ${join(folder, "last")}`,
       { file: folder },
     );
   }
-  throw new CheckpointError(`${folder} has no .safetensors file; give the folder of a checkpoint`, { file: folder });
+  throw new CheckpointError(`${source} has no .safetensors file; give the folder of a checkpoint`, { file: folder });
 }
 
 function refuseDuplicates(files: SafetensorsFile[]): SafetensorsFile[] {
@@ -119,7 +140,7 @@ function refuseDuplicates(files: SafetensorsFile[]): SafetensorsFile[] {
 }
 
 /** Opens the files that an index names and checks that each tensor is in the file that the index names. */
-async function openIndexed(folder: string): Promise<SafetensorsFile[]> {
+async function openIndexed(folder: string, remote: RemoteFolder | undefined): Promise<SafetensorsFile[]> {
   const path = join(folder, INDEX_FILE);
   const weightMap = (await readJsonObject(path)).weight_map;
   if (typeof weightMap !== "object" || weightMap === null || Array.isArray(weightMap)) {
@@ -141,7 +162,9 @@ async function openIndexed(folder: string): Promise<SafetensorsFile[]> {
   }
 
   const missing: string[] = [];
-  for (const name of tensorsOf.keys()) if (!(await exists(join(folder, name)))) missing.push(name);
+  for (const name of tensorsOf.keys()) {
+    if (!remote?.names.has(name) && !(await exists(join(folder, name)))) missing.push(name);
+  }
   if (missing.length > 0) {
     throw new CheckpointError(
       `${path} names ${formatSome(missing.sort().map(quote))}, which ${missing.length === 1 ? "is" : "are"} not there; fetch the rest of the checkpoint`,
@@ -150,7 +173,7 @@ async function openIndexed(folder: string): Promise<SafetensorsFile[]> {
   }
   const files: SafetensorsFile[] = [];
   for (const name of [...tensorsOf.keys()].sort()) {
-    const file = await openSafetensors(join(folder, name));
+    const file = await openOne(folder, name, remote);
     checkAgainstIndex(file, tensorsOf.get(name) ?? new Set(), path);
     files.push(file);
   }

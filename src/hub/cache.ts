@@ -3,8 +3,8 @@
 
 import { copyFile, mkdir, readdir, readFile, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
-import { exists, isSystemError, writeFileAtomically } from "../../core/index.js";
-import { DataError } from "../read/data-error.js";
+import { exists, isSystemError, writeFileAtomically } from "../core/index.js";
+import { HubError } from "./hub-error.js";
 
 const COMMIT = /^[0-9a-f]{40}$/;
 
@@ -12,13 +12,13 @@ export function isCommit(text: string): boolean {
   return COMMIT.test(text);
 }
 
-/** The cache of one data set. */
-export class DatasetCache {
+/** The cache of one repository. */
+export class RepositoryCache {
   readonly folder: string;
 
   /** @param name `organisation/name` */
-  constructor(cache: string, name: string) {
-    this.folder = join(cache, `datasets--${name.replaceAll("/", "--")}`);
+  constructor(cache: string, type: "model" | "dataset", name: string) {
+    this.folder = join(cache, `${type}s--${name.replaceAll("/", "--")}`);
   }
 
   /** The file with the content of this hash (git's or SHA-256). */
@@ -93,10 +93,10 @@ export async function sizeOf(file: string): Promise<number | undefined> {
   }
 }
 
-/** @throws DataError if a path of the Hub might lead out of the folder that it is joined to, on any system */
+/** @throws HubError if a path of the Hub might lead out of the folder that it is joined to, on any system */
 export function checkedPath(path: string): string {
   const parts = path.split("/");
   const isSafe = parts.every((part) => part !== "" && part !== "." && part !== ".." && !/[\\:\0]/.test(part));
   if (isSafe) return path;
-  throw new DataError(`${JSON.stringify(path)} is not a path in a data set, but the Hub lists it`);
+  throw new HubError(`${JSON.stringify(path)} is not a path in a repository, but the Hub lists it`);
 }

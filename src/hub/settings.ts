@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { isSystemError } from "../../core/index.js";
+import { isSystemError } from "../core/index.js";
 
 export interface HubSettings {
   /** Without a trailing slash. */

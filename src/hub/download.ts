@@ -1,4 +1,4 @@
-// Downloads files of a data set into the cache. An interrupted download resumes, and a file gets its name only when its size
+// Downloads files of a repository into the cache. An interrupted download resumes, and a file gets its name only when its size
 // and hash are right.
 
 import { createHash, type Hash } from "node:crypto";
@@ -6,16 +6,10 @@ import { constants, createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  CancelledError,
-  DiskFullError,
-  formatBytes,
-  isAnySystemError,
-  isSystemError,
-  syncFolder,
-} from "../../core/index.js";
-import { DataError } from "../read/data-error.js";
-import { type DatasetCache, sizeOf } from "./hub-cache.js";
+import { CancelledError, DiskFullError, formatBytes, isSystemError, syncFolder } from "../core/index.js";
+import { type RepositoryCache, sizeOf } from "./cache.js";
+import { HubError } from "./hub-error.js";
+import { isBrokenStream, MAX_RETRIES } from "./requests.js";
 
 /** A file as the Hub lists it. */
 export interface HubFile {
@@ -27,10 +21,10 @@ export interface HubFile {
 }
 
 export interface DownloadOptions {
-  readonly cache: DatasetCache;
+  readonly cache: RepositoryCache;
   readonly commit: string;
   /** Opens a file's content from a byte on. */
-  readonly openFrom: (path: string, start: number) => Promise<AsyncIterable<Uint8Array>>;
+  readonly openFrom: (file: HubFile, start: number) => Promise<AsyncIterable<Uint8Array>>;
   /** Called with the bytes of all files. */
   readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -38,13 +32,10 @@ export interface DownloadOptions {
   readonly retryDelay?: number | undefined;
 }
 
-/** Retries in a row that receive nothing. */
-const MAX_RETRIES = 4;
-
 /**
  * Downloads the files that are not in the cache yet.
  * @returns their paths in the snapshot, in order
- * @throws DataError if the content of a file is not what the Hub announced
+ * @throws HubError if the content of a file is not what the Hub announced
  */
 export async function downloadFiles(files: readonly HubFile[], options: DownloadOptions): Promise<string[]> {
   const total = files.reduce((sum, { size }) => sum + size, 0);
@@ -103,7 +94,7 @@ async function receive(
   let at = start;
   for (let failures = 0; at < file.size; ) {
     try {
-      for await (const chunk of await openFrom(file.path, at)) {
+      for await (const chunk of await openFrom(file, at)) {
         if (at + chunk.length > file.size) throw changed(file, `has more than the ${file.size} bytes announced`);
         await handle.write(chunk, 0, chunk.length, at);
         hash.update(chunk);
@@ -114,7 +105,7 @@ async function receive(
       }
     } catch (error) {
       if (signal?.aborted) throw stopped(file);
-      if (!isTransient(error) || failures >= MAX_RETRIES) throw error;
+      if (!isBrokenStream(error) || failures >= MAX_RETRIES) throw error;
       await sleep(retryDelay * 2 ** failures++);
       continue;
     }
@@ -122,13 +113,6 @@ async function receive(
     // A stream that ends early is a broken connection, too.
     if (at < file.size && failures++ >= MAX_RETRIES) throw changed(file, `ended after ${at} of ${file.size} bytes`);
   }
-}
-
-/** Whether a retry may help: not after an error of this machine, or a refusal of the Hub. */
-function isTransient(error: unknown): boolean {
-  if (error instanceof DataError || isAnySystemError(error)) return false;
-  const status = error instanceof Error && "statusCode" in error ? Number(error.statusCode) : 500;
-  return status >= 500 || status === 429;
 }
 
 /** Git's hash of a blob covers a header with its size. */
@@ -144,8 +128,8 @@ async function checkContent(file: HubFile, handle: FileHandle, hash: Hash, incom
   throw changed(file, `has the hash ${actual} where ${file.hash} was announced; it is removed, so run again`);
 }
 
-function changed(file: HubFile, what: string): DataError {
-  return new DataError(`${file.path} of the Hub ${what}`, { file: file.path });
+function changed(file: HubFile, what: string): HubError {
+  return new HubError(`${file.path} of the Hub ${what}`, { file: file.path });
 }
 
 function stopped(file: HubFile): CancelledError {

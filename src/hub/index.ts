@@ -1,0 +1,6 @@
+// Exports of hub/ for other rooms.
+export { isCommit, RepositoryCache } from "./cache.js";
+export type { HubFile } from "./download.js";
+export { HubError } from "./hub-error.js";
+export { isHubName, openRepository, type Repository, type RepositoryOptions } from "./repository.js";
+export { type Environment, type HubSettings, hubSettings } from "./settings.js";

@@ -1,0 +1,154 @@
+// Sources on the hub: ORG/MODEL[/SUBFOLDER][@REVISION], from the cache or from the hub.
+
+import { mkdir, readdir } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { exists, LayergraftError } from "../../core/index.js";
+import { HubError, type HubFile, hubSettings, isHubName, openRepository, RepositoryCache } from "../../hub/index.js";
+import { readHeader, type SafetensorsFile } from "../safetensors/reader.js";
+import { INDEX_FILE, openShards, type RemoteFolder } from "../safetensors/sharded.js";
+import { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from "./adapter.js";
+
+/** Leave to ask the hub for sources that are not on this machine. */
+export interface HubAccess {
+  /**
+   * What to fetch. `headers`: configuration and the headers of weight files. `plan`: also tokenizers and other small
+   * files. `files`: also the weight files. All but headers stay in the cache of huggingface_hub.
+   */
+  readonly fetch: "headers" | "plan" | "files";
+  /** Called with bytes while weight files are downloaded. */
+  readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds before the first retry, doubled each time. Default 500. */
+  readonly retryDelay?: number | undefined;
+}
+
+/** The folder of a source, and what is missing of it here. */
+export interface FoundFolder {
+  readonly folder: string;
+  readonly remote?: RemoteFolder;
+}
+
+interface HubName {
+  readonly name: string;
+  /** Without slashes at its ends; empty for the whole repository. */
+  readonly subfolder: string;
+  readonly revision: string;
+}
+
+export type Role = "model" | "adapter";
+
+/** Parts of a name on the hub; undefined if the text cannot be one. */
+export function parseHubName(text: string): HubName | undefined {
+  const parts = /^([\w.-]+\/[\w.-]+)((?:\/[\w.-]+)*)(?:@([\w.-]+(?:\/[\w.-]+)*))?$/.exec(text);
+  if (!parts || text.includes("..") || !isHubName(parts[1] ?? "")) return undefined;
+  return { name: parts[1] ?? "", subfolder: (parts[2] ?? "").slice(1), revision: parts[3] ?? "main" };
+}
+
+/** Weight files of any format; a cached folder without one was fetched for its configuration only. */
+const WEIGHTS = /\.(safetensors|bin|pt|pth|ckpt)$/;
+
+/**
+ * Finds a source in the cache of huggingface_hub, or on the hub where access is given and the cache lacks its weights.
+ * @throws HubError if the hub refuses, cannot be reached, or may not be asked (HF_HUB_OFFLINE)
+ */
+export async function findOnHub(
+  text: string,
+  role: Role,
+  access: HubAccess | undefined,
+): Promise<FoundFolder | undefined> {
+  const parsed = parseHubName(text);
+  if (!parsed) return undefined;
+  const { name, subfolder, revision } = parsed;
+  const settings = await hubSettings();
+  const cache = new RepositoryCache(settings.cache, "model", name);
+  const folderOf = (commit: string) => join(cache.folder, "snapshots", commit, subfolder);
+  const commit = await cache.commitOf(revision);
+  const cached = commit === undefined ? undefined : folderOf(commit);
+  if (cached !== undefined && (await exists(cached))) {
+    const isUsable = access
+      ? await isComplete(cached, role)
+      : (await readdir(cached)).some((file) => WEIGHTS.test(file));
+    if (isUsable) return { folder: cached };
+  }
+  if (!access) return undefined;
+  if (settings.offline) {
+    throw new HubError(
+      `${text} is neither a folder nor complete in the cache ${cache.folder}, and HF_HUB_OFFLINE is set. Unset it once to download the model.`,
+      { file: cache.folder },
+    );
+  }
+
+  const repository = await openRepository(settings, { ...access, type: "model", name, revision });
+  const prefix = subfolder === "" ? "" : `${subfolder}/`;
+  const files = new Map(
+    [...repository.files.values()]
+      .filter(({ path }) => path.startsWith(prefix))
+      .map((file) => [file.path.slice(prefix.length), file]),
+  );
+  if (files.size === 0) throw new HubError(`${name} (${revision}) has no folder ${subfolder || "with files"}`);
+  const folder = folderOf(repository.commit);
+  await mkdir(folder, { recursive: true });
+  const isNeeded = access.fetch === "headers" ? isConfiguration : isCompanion;
+  const fetchFiles = (names: readonly string[], onProgress?: HubAccess["onProgress"]) =>
+    repository.download(
+      names.flatMap((one) => files.get(one) ?? []),
+      onProgress,
+    );
+  await fetchFiles([...files.keys()].filter(isNeeded));
+
+  const missing = new Set<string>();
+  for (const one of files.keys()) if (!(await exists(join(folder, one)))) missing.add(one);
+  const read = (file: HubFile, start: number, end: number) => repository.read(file, start, end);
+  const remote: RemoteFolder = {
+    source: name + subfolder.replace(/^(?=.)/, "/"),
+    names: missing,
+    open: (one) => openRemote(files.get(one) as HubFile, join(folder, one), read),
+  };
+  if (access.fetch !== "files") return { folder, remote };
+  const weights =
+    role === "adapter"
+      ? [ADAPTER_WEIGHTS]
+      : (await openShards(folder, remote)).map(({ path }) => relative(folder, path).replaceAll("\\", "/"));
+  await fetchFiles(weights, access.onProgress);
+  await repository.remember();
+  return { folder };
+}
+
+/** Whether a folder has configuration and all weight files. */
+async function isComplete(folder: string, role: Role): Promise<boolean> {
+  const has = (name: string) => exists(join(folder, name));
+  if (role === "adapter") return (await has(ADAPTER_CONFIG)) && (await has(ADAPTER_WEIGHTS));
+  if (!(await has("config.json")) && !(await has("params.json"))) return false;
+  try {
+    await openShards(folder);
+    return true;
+  } catch (error) {
+    if (error instanceof LayergraftError) return false;
+    throw error;
+  }
+}
+
+function isConfiguration(name: string): boolean {
+  return ["config.json", "params.json", INDEX_FILE, ADAPTER_CONFIG].includes(name);
+}
+
+/** Files beside the weights that a plan or its output may need: configuration, tokenizer, templates, code, terms. */
+function isCompanion(name: string): boolean {
+  return /^[^/]+\.(json|jinja|model|txt|tiktoken|py|md)$|^(LICENSE|LICENCE|NOTICE|USE_POLICY)$/i.test(name);
+}
+
+/** The headers of most files are smaller, so one request is enough. */
+const FIRST_BYTES = 32_768;
+
+async function openRemote(
+  file: HubFile,
+  path: string,
+  read: (file: HubFile, start: number, end: number) => Promise<Uint8Array>,
+): Promise<SafetensorsFile> {
+  const first = await read(file, 0, Math.min(FIRST_BYTES, file.size));
+  const header = await readHeader(path, file.size, async (start, end) => {
+    if (end <= first.length) return first.slice(start, end);
+    return Buffer.concat([first.subarray(start), await read(file, first.length, end)]);
+  });
+  return { path, bytes: file.size, modified: 0, isRemote: true, ...header };
+}
