@@ -203,7 +203,7 @@ describe("refusals", () => {
 
   it.each([
     [429, /limits how often it answers and refused org\/task \(main\)\. Wait some minutes, then run again/],
-    [503, /org\/task \(main\) could not be downloaded from http:\/\/127\.0\.0\.1:\d+: /],
+    [503, /org\/task \(main\) is not a folder here, and could not be downloaded from http:\/\/127\.0\.0\.1:\d+: /],
   ])("of status %i are retried, then explained", async (status, message) => {
     hub.refusals = Array(4).fill({ status });
     expect((await open()).layers).toBe(6);

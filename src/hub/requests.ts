@@ -106,5 +106,9 @@ export function explain(
   const cause = error instanceof Error && error.cause instanceof Error ? ` (${error.cause.message})` : "";
   const reason = redactor([token])(`${error instanceof Error ? error.message : error}${cause}`).slice(0, MAX_REASON);
   const advice = isCached ? "; HF_HUB_OFFLINE=1 uses what is in the cache" : "";
-  return new HubError(`${what} could not be downloaded from ${endpoint}: ${reason}${advice}`, {}, error);
+  return new HubError(
+    `${what} is not a folder here, and could not be downloaded from ${endpoint}: ${reason}${advice}`,
+    {},
+    error,
+  );
 }

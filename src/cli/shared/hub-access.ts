@@ -3,7 +3,7 @@
 import type { HubAccess } from "../../weights/index.js";
 import { runWithProgress, type WorkOptions } from "./output.js";
 
-export const DOWNLOAD_HELP = "download models from the hub into its cache first";
+export const DOWNLOAD_HELP = "download models on the hub into the local cache first";
 
 /**
  * Runs `work` with access to the hub, and shows downloads.
