@@ -46,7 +46,7 @@ interface DemoFlags extends CommonOptions {
   readonly pairs: number;
   readonly threads?: number;
   readonly quick?: boolean;
-  readonly frozen?: boolean;
+  readonly full?: boolean;
   readonly resume?: boolean;
   readonly force?: boolean;
 }
@@ -69,7 +69,7 @@ export function addDemoCommand(program: Command): void {
         parseThreads,
       ),
     )
-    .option("--frozen", "train each expert only in the layers that it gives to the swap (arXiv 2505.18356)")
+    .option("--full", "train all layers of each expert, not only those meant for the swap")
     .option("--quick", "train for a twentieth of the steps, to check that it runs")
     .optionsGroup("Output:")
     .option("--resume", "resume an interrupted demo")
@@ -101,7 +101,7 @@ export function addDemoCommand(program: Command): void {
 
 const INTRODUCTION =
   "Trains a small model, then two copies of it: a math expert on mathematics in English, and a Swahili expert on Swahili " +
-  "without word problems. A layer swap joins layers of both. Each model is asked word problems in Swahili.\n";
+  "without word problems, each in other layers. A layer swap joins layers of both. Each model is asked word problems in Swahili.\n";
 
 function parsePairs(text: string): number {
   const value = parseCount(text);

@@ -253,7 +253,8 @@ function leadsFigures(all: readonly Lead[]): Figure[] {
   return [{ ...tableFigure({ columns, rows: [] }, "comparison", { title, caption }), rows }];
 }
 
-function changesSection({ analysis }: DemoStory): Section {
+function changesSection({ analysis, plan }: DemoStory): Section {
+  const isPart = Object.values(plan.experts).some(({ train }) => train?.run.train !== undefined);
   const { columns, panels } = heatmapOf(analysis);
   const most = Math.max(0.01, ...panels.flatMap(({ cells }) => cells.flat().map((cell) => cell ?? 0)));
   const figures = panels.map(
@@ -273,6 +274,7 @@ function changesSection({ analysis }: DemoStory): Section {
   return {
     ...{ id: "changes", title: "Where the experts changed" },
     lead:
+      `${isPart ? "Each expert was trained in some of the layers only, so where it changed was decided before. " : ""}` +
       `${describeLeaning(analysis)} A cell is the percentage of a weight matrix's rows that changed by more than a threshold, ` +
       "in attention (q, k, v, o) and feed-forward (gate, up, down). The output is at the top.",
     figures,

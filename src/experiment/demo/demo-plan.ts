@@ -6,8 +6,8 @@ import { MINIATURE } from "./world/untrained-model.js";
 import { BATCH, dataFiles, SEQUENCE_LENGTH, seedOf, stepsOf, type WorldSettings } from "./world/world-files.js";
 
 export interface DemoSettings extends WorldSettings {
-  /** Train each expert only in the layers that it gives to the swap (arXiv 2505.18356). */
-  readonly frozen: boolean;
+  /** Train all layers of each expert (arXiv 2410.01335), not only those meant for the swap (arXiv 2505.18356). */
+  readonly full: boolean;
   /** Threads of each step. */
   readonly threads: number;
 }
@@ -21,7 +21,7 @@ export const NAMES = { swap: "layer swap", math: "math", language: "swahili" } a
 /** Peak learning rates. */
 const RATES = { math: "4.0e-4", language: "1.0e-3", joint: "1.0e-3" } as const;
 
-/** What an expert trains in the demo of frozen layers. */
+/** What an expert trains, unless it trains all layers. */
 const PARTS = { math: "layers 3-7", language: "embeddings, layers 0-2" } as const;
 
 /** Writes the run file of the base and the plan of the experiment. */
@@ -71,7 +71,7 @@ function planText(settings: DemoSettings): string {
   const train = (kind: "math" | "language" | "joint", family: string, rate: string) => {
     const run = (number: number) =>
       `        - { name: ${family}-${number}, seed: ${seedOf(settings, number)}, data: ${data(kind, number)} }`;
-    const part = settings.frozen && kind !== "joint" ? `, train: "${PARTS[kind]}"` : "";
+    const part = !settings.full && kind !== "joint" ? `, train: "${PARTS[kind]}"` : "";
     return `    train:
       like: fine-tuning
       run: { steps: ${stepsOf(kind, settings)}, optimizer: { lr: ${rate} }${part} }

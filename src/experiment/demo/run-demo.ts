@@ -23,8 +23,8 @@ export interface DemoOptions {
   readonly pairs?: number | undefined;
   /** Train a twentieth of the steps and evaluate a fifth of the problems, to check that it runs. Default: false. */
   readonly quick?: boolean | undefined;
-  /** Train each expert only in the layers that it gives to the swap. Default: false. */
-  readonly frozen?: boolean | undefined;
+  /** Train all layers of each expert, not only those meant for the swap. Default: false. */
+  readonly full?: boolean | undefined;
   /** Threads of each step. Default: 1, fastest for models this small. */
   readonly threads?: number | undefined;
   /** Resume an interrupted demo. */
@@ -61,18 +61,18 @@ const SETTINGS = "demo.json";
 const OWN_FILES = [SETTINGS, ...WORLD_FILES, ...PLAN_FILES, "base", "experiment", "swap.yaml", "index.html"];
 
 /**
- * Runs the demo. The result depends only on seed, pairs, quick and frozen.
+ * Runs the demo. The result depends only on seed, pairs, quick and full.
  * @throws OutputError if the folder has other files, or a demo with other settings
  * @throws CancelledError if the signal fires; pass `resume` to continue
  * @throws LayergraftError code `demo` if a step fails
  */
 export async function runDemo(options: DemoOptions): Promise<DemoResult> {
-  const { out, seed = 0, pairs = 1, quick = false, frozen = false, threads = 1, signal } = options;
+  const { out, seed = 0, pairs = 1, quick = false, full = false, threads = 1, signal } = options;
   await prepare(options);
   // The plan is written last, so it means that all is there. It may have been changed since.
   if (!(await exists(join(out, "plan.yaml")))) {
     await writeWorld(out, { seed, pairs, quick });
-    await writePlan(out, { seed, pairs, quick, frozen, threads });
+    await writePlan(out, { seed, pairs, quick, full, threads });
   }
   const { run } = await readRun(join(out, "base.yaml"));
   const problem = await shownProblem(out);
@@ -110,11 +110,11 @@ async function prepare({
   seed = 0,
   pairs = 1,
   quick = false,
-  frozen = false,
+  full = false,
   resume,
   force,
 }: DemoOptions): Promise<void> {
-  const settings = { seed, pairs, quick, frozen };
+  const settings = { seed, pairs, quick, full };
   const file = join(out, SETTINGS);
   const saved = (await exists(file)) ? await readJsonObject(file) : undefined;
   const isDemo = saved !== undefined && "seed" in saved && "pairs" in saved;
