@@ -128,14 +128,18 @@ async function writeModel(folder, change, seed = 0) {
   json("tokenizer_config.json", { eos_token: "<end>", unk_token: "<unk>", chat_template: CHAT_TEMPLATE });
 }
 
-/** Writes a LoRA adapter of the base, as PEFT does. @param {string} folder */
-async function writeAdapter(folder) {
+/**
+ * Writes a LoRA adapter of the base, as PEFT does.
+ * @param {string} folder
+ * @param {number} first seed
+ */
+async function writeAdapter(folder, first) {
   const [rank, targets] = [4, ["q_proj", "v_proj"]];
   mkdirSync(folder, { recursive: true });
   const tensors = Array.from({ length: LAYERS }, (_, layer) =>
     targets.flatMap((target, i) => {
       const at = `base_model.model.model.layers.${layer}.self_attn.${target}`;
-      const seed = 90_000 + layer * 10 + i * 2;
+      const seed = first + layer * 10 + i * 2;
       return [
         tensor(`${at}.lora_A.weight`, [rank, HIDDEN], values(rank * HIDDEN, 0.05, seed)),
         tensor(`${at}.lora_B.weight`, [HIDDEN, rank], values(HIDDEN * rank, 0.05, seed + 1)),
@@ -169,7 +173,8 @@ export async function writeWorld(folder) {
     await writeModel(join(folder, `${name}-expert`), change, 2 * i + 1);
     await writeModel(join(folder, `${name}-expert-2`), change, 2 * i + 2);
   }
-  await writeAdapter(join(folder, "math-adapter"));
+  await writeAdapter(join(folder, "math-adapter"), 90_000);
+  await writeAdapter(join(folder, "swahili-adapter"), 91_000);
   cpSync(FILES, folder, { recursive: true });
   const all = problems();
   const lines = (/** @type {object[]} */ rows) => rows.map((row) => `${JSON.stringify(row)}\n`).join("");

@@ -38,6 +38,8 @@ export type Parameter = number | readonly number[] | Gradient | ParameterRule | 
 export interface OutputFields {
   /** Dtype of the result; `keep` leaves each tensor as it is in the sources. Default: `"keep"`. */
   readonly dtype?: "keep" | "bfloat16" | "float16" | "float32" | undefined;
+  /** Form of the result: a whole `model`, or a PEFT `adapter` of the base that all sources share; default `model`. */
+  readonly as?: "model" | "adapter" | undefined;
   /** Size limit of a weight file; default 5GB. */
   readonly shardSize?: string | number | undefined;
   /** If vocabularies differ: the source that gives the tokens and rows, such as `task`, or `union`; default an error. */

@@ -63,5 +63,13 @@ export {
 export { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan/plan.js";
 export { type OpenedPlan, openPlan, planRecipe, planSoup } from "./plan/planner.js";
 export type { MergeRecipe, MergeRecipeInput, Recipe, RecipeInput } from "./plan/recipe.js";
-export { LIST_FIELDS, mapSources, methodOf, OUTPUT_DTYPES, SOURCE_FIELDS, sourcesOf } from "./plan/recipe.js";
+export {
+  LIST_FIELDS,
+  mapSources,
+  methodOf,
+  OUTPUT_DTYPES,
+  OUTPUT_FORMS,
+  SOURCE_FIELDS,
+  sourcesOf,
+} from "./plan/recipe.js";
 export { checkRecipe, parseRecipe, readRecipe, recipeProblems } from "./plan/recipe-file.js";

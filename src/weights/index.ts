@@ -7,6 +7,7 @@ export {
   peftName,
   peftTargets,
 } from "./checkpoint/adapter-files.js";
+export { ADAPTER_CONFIG, ADAPTER_PREFIX, ADAPTER_WEIGHTS } from "./checkpoint/adapter.js";
 export { type Alignment, alignVocabularies } from "./checkpoint/alignment.js";
 export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js";
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";

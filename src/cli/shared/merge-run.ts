@@ -9,6 +9,7 @@ import {
   methodOf,
   type OpenedPlan,
   OUTPUT_DTYPES,
+  OUTPUT_FORMS,
   type PlanSummary,
   planRecipe,
   type RecipeInput,
@@ -34,6 +35,7 @@ import {
 /** Options of every merging command. */
 export interface MergeOptions extends WorkOptions {
   readonly out?: string;
+  readonly as?: (typeof OUTPUT_FORMS)[number];
   readonly dtype?: (typeof OUTPUT_DTYPES)[number];
   readonly shardSize?: number;
   readonly vocabulary?: string;
@@ -50,6 +52,11 @@ export function withMergeOptions(command: Command): Command {
     command
       .optionsGroup("Output:")
       .option("-o, --out <folder>", "folder to write; it appears when it is complete")
+      .addOption(
+        new Option("--as <form>", "write a model, or a PEFT adapter of the sources' common base")
+          .choices(OUTPUT_FORMS)
+          .default(undefined, "model"),
+      )
       .addOption(new Option("--dtype <dtype>", "dtype of the output").choices(OUTPUT_DTYPES).default(undefined, "keep"))
       .addOption(new Option("--shard-size <size>", "maximum size of a weight file (default: 5GB)").argParser(parseSize))
       .option("--vocabulary <source>", "tokens to keep if vocabularies differ: a model's, such as task, or union")
@@ -64,8 +71,9 @@ export function withMergeOptions(command: Command): Command {
 /** The recipe fields that options set. */
 export function outputFields(
   options: MergeOptions,
-): Partial<Pick<RecipeInput, "dtype" | "shard_size" | "vocabulary" | "tokenizer_from">> {
+): Partial<Pick<RecipeInput, "as" | "dtype" | "shard_size" | "vocabulary" | "tokenizer_from">> {
   return {
+    ...(options.as === undefined ? {} : { as: options.as }),
     ...(options.dtype === undefined ? {} : { dtype: options.dtype }),
     ...(options.shardSize === undefined ? {} : { shard_size: options.shardSize }),
     ...(options.vocabulary === undefined ? {} : { vocabulary: options.vocabulary }),
@@ -123,7 +131,7 @@ export async function runMerge(
   else {
     print(
       `${result.resumed ? "Resumed and wrote" : "Wrote"} ${options.out}: ${plural(summary.tensors, "tensor")}, ` +
-        `${formatBytes(summary.bytesToWrite)} in ${plural(result.files.length, "file")}, ${elapsed(start)}`,
+        `${formatBytes(summary.adapter ? result.bytesWritten : summary.bytesToWrite)} in ${plural(result.files.length, "file")}, ${elapsed(start)}`,
     );
   }
   info(options, `Verify it with: layergraft verify ${options.out ?? ""}`);
@@ -147,12 +155,24 @@ export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette
     "",
     ...(averaged && weights ? [`averages weighted ${weights}`] : []),
     ...describeMeasurements(plan.measurements),
-    `${plural(summary.copied, "tensor")} copied, ${summary.computed} computed; tokenizer from ${plan.tokenizerFrom}`,
+    ...describeAdapter(summary, plan.measurements.length > 0),
+    `${plural(summary.copied, "tensor")} copied, ${summary.computed} computed${
+      summary.adapter ? "" : `; tokenizer from ${plan.tokenizerFrom}`
+    }`,
     `read ${formatBytes(summary.bytesToRead)}${measuring}; write ${formatBytes(summary.bytesToWrite)}`,
     ...plan.notes.map((note) => `note: ${note}`),
     ...(isCopy ? ["note: the output is a copy of the only model"] : []),
     ...(plan.unrelated ?? []).map((sentence) => `${palette.yellow("warning:")} ${sentence}`),
   ];
+}
+
+function describeAdapter({ adapter }: PlanSummary, isBound: boolean): string[] {
+  if (!adapter) return [];
+  const { matrices, whole } = adapter;
+  const [lowest, highest] = adapter.ranks;
+  const rank = isBound ? `at most ${highest}` : lowest === highest ? `${highest}` : `${lowest} to ${highest}`;
+  const saved = whole > 0 ? `, and ${plural(whole, "tensor")} saved whole` : "";
+  return [`adapter of rank ${rank} for ${matrices === 1 ? "1 matrix" : `${formatCount(matrices)} matrices`}${saved}`];
 }
 
 /** Magnitudes one by one; measurements per tensor by their number. */

@@ -152,7 +152,8 @@ async function asFolder(source: ModelSource, { folder, threads, signal }: OpenMo
   if (typeof source === "string" && !source.includes("+")) return source;
   const recipe = typeof source === "string" ? { method: "soup", models: [source] } : source;
   const out = join(folder, "model");
-  await executePlan(await planRecipe(recipe as RecipeInput), {
+  // A server opens whole models, whatever the recipe would write.
+  await executePlan(await planRecipe({ ...recipe, as: "model" } as RecipeInput), {
     ...{ out, force: true },
     ...(threads === undefined ? {} : { threads }),
     ...(signal ? { signal } : {}),

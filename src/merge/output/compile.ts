@@ -12,7 +12,7 @@ import type {
 } from "../../weights/index.js";
 import type { Measured } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
-import type { Plan, Step } from "../plan/plan.js";
+import type { Step } from "../plan/plan.js";
 
 /** The stored tensor that a step copies byte for byte; undefined where it is computed. */
 export function copied(step: Step, resolver: Resolver): CheckpointTensor | undefined {
@@ -20,25 +20,26 @@ export function copied(step: Step, resolver: Resolver): CheckpointTensor | undef
   return stored?.dtype === step.dtype ? stored : undefined;
 }
 
-/** The program that writes a plan's tensors into files of this layout. */
+/** The program that writes steps into files of this layout; tensors without a step are left as they are. */
 export function compileWrite(
-  plan: Plan,
+  steps: readonly Step[],
   sources: Sources,
   measured: Measured,
   layout: FolderLayout,
   paths: readonly string[],
 ): Program {
   const resolver = new Resolver(sources, measured);
-  const stepOf = new Map(plan.steps.map((step) => [step.tensor, step]));
+  const stepOf = new Map(steps.map((step) => [step.tensor, step]));
   const jobs = layout.shards.flatMap((shard, file) =>
-    shard.tensors.map((tensor): Job => {
-      const step = stepOf.get(tensor.name) as Step;
+    shard.tensors.flatMap((tensor): Job[] => {
+      const step = stepOf.get(tensor.name);
+      if (!step) return [];
       const to: Target = { file, offset: tensor.offset, dtype: tensor.dtype };
       const stored = copied(step, resolver);
       if (stored) {
-        return { kind: "copy", name: step.tensor, bytes: stored.bytes, from: resolver.place(stored), to };
+        return [{ kind: "copy", name: step.tensor, bytes: stored.bytes, from: resolver.place(stored), to }];
       }
-      return { kind: "write", name: step.tensor, value: resolver.evaluation(step.value), to };
+      return [{ kind: "write", name: step.tensor, value: resolver.evaluation(step.value), to }];
     }),
   );
   return { inputs: resolver.inputs, outputs: paths, jobs };

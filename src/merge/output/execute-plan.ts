@@ -13,6 +13,7 @@ import {
   plural,
 } from "../../core/index.js";
 import {
+  ADAPTER_WEIGHTS,
   cutIntoPieces,
   type FolderLayout,
   layoutFolder,
@@ -26,10 +27,12 @@ import {
 import { packBits, unpackBits } from "../expressions/bits.js";
 import type { Measured } from "../expressions/expression.js";
 import { packMeasured, unpackMeasured } from "../expressions/measured.js";
-import { measureAll } from "../measurements/measure-all.js";
-import { digestCompanions, writeCompanions } from "../plan/companion-files.js";
-import { type Plan, PROVENANCE_FILE } from "../plan/plan.js";
+import { measureAll, placeholders } from "../measurements/measure-all.js";
+import { type AdapterPlan, type FactorStep, planAdapter } from "../plan/adapter-plan.js";
+import { digestCompanions, writeAdapterCompanions, writeCompanions } from "../plan/companion-files.js";
+import { type Plan, PROVENANCE_FILE, type Step } from "../plan/plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
+import { factorBytes, tensorBytes, writeFactors } from "./adapter-factors.js";
 import { compileWrite } from "./compile.js";
 import { modelCard } from "./model-card.js";
 import { OutputFolder, type RunState } from "./output-folder.js";
@@ -96,7 +99,9 @@ class Execution {
   readonly #plan: Plan;
   readonly #options: ExecuteOptions;
   readonly #folder: OutputFolder;
-  readonly #layout: FolderLayout;
+  /** For an adapter with measured weights, an upper bound until they are measured. */
+  #layout: FolderLayout;
+  #adapter: AdapterPlan | undefined;
   readonly #digest: string;
 
   constructor(opened: OpenedPlan, options: ExecuteOptions) {
@@ -105,12 +110,10 @@ class Execution {
     this.#options = options;
     this.#folder = new OutputFolder(options.out);
     const { recipe, sources, steps } = this.#plan;
-    const lead = opened.sources.get(this.#plan.configFrom);
-    const declarations = steps.map(({ tensor, dtype, shape }) => ({ name: tensor, dtype, shape }));
-    this.#layout = layoutFolder(declarations, {
-      ...(recipe.shard_size === undefined ? {} : { shardBytes: recipe.shard_size }),
-      metadata: lead?.files[0]?.metadata ?? {},
-    });
+    if (recipe.as === "adapter") {
+      this.#adapter = planAdapter(opened, placeholders(this.#plan.measurements), { assumed: true });
+    }
+    this.#layout = this.#layOut();
     // Includes source paths, as models of one family have the same headers.
     const places = sources.map(({ id, folder, adapter, digest }) => [
       id,
@@ -118,6 +121,22 @@ class Execution {
       digest,
     ]);
     this.#digest = digestOfJson([recipe, places, steps, this.#plan.vocabulary?.digest]);
+  }
+
+  /** Places of the tensors: of the plan, or of the adapter, which is one file. */
+  #layOut(): FolderLayout {
+    const { recipe, steps, configFrom } = this.#plan;
+    const named = ({ tensor, dtype, shape }: Step | FactorStep) => ({ name: tensor, dtype, shape });
+    if (this.#adapter) {
+      const { factors, whole } = this.#adapter;
+      const { shards, totalSize } = layoutFolder([...factors, ...whole].map(named), { shardBytes: Infinity });
+      return { shards: shards.map((shard) => ({ ...shard, name: ADAPTER_WEIGHTS })), totalSize };
+    }
+    const lead = this.#opened.sources.get(configFrom);
+    return layoutFolder(steps.map(named), {
+      ...(recipe.shard_size === undefined ? {} : { shardBytes: recipe.shard_size }),
+      metadata: lead?.files[0]?.metadata ?? {},
+    });
   }
 
   async run(): Promise<ExecuteResult> {
@@ -132,17 +151,26 @@ class Execution {
       const measured = await this.#measure(earlier, (values) =>
         this.#folder.saveState({ plan: this.#digest, inputs, measured: packMeasured(values), done: "" }),
       );
+      if (this.#adapter) {
+        this.#adapter = planAdapter(this.#opened, measured, { assumed: false });
+        this.#layout = this.#layOut();
+      }
       const { program, wasThere } = await this.#prepare(measured);
       const done = (wasThere && earlier?.done) || "";
       const state: RunState = { plan: this.#digest, inputs, measured: packMeasured(measured), done };
       await this.#folder.saveState(state);
       const outcome = await this.#write(program, state);
+      const overflows = overflowsOf(program, outcome);
+      for (const [tensor, count] of await this.#writeFactors()) overflows.set(tensor, count);
       await this.#checkInputs(inputs);
-      const warnings = [...overflowWarnings(program, outcome), ...(await this.#finish(measured))];
-      return this.#result(warnings, outcome.bytesRead, outcome.bytesWritten, measured, earlier !== undefined, false);
+      const warnings = [...overflowWarnings(overflows), ...(await this.#finish(measured))];
+      const { factors = [] } = this.#adapter ?? {};
+      const bytesRead = factors.reduce((sum, step) => sum + factorBytes(step), outcome.bytesRead);
+      const bytesWritten = factors.reduce((sum, step) => sum + tensorBytes(step), outcome.bytesWritten);
+      return this.#result(warnings, bytesRead, bytesWritten, measured, earlier !== undefined, false);
     } catch (error) {
-      // Data read from a changed file is useless, even if the file changes back.
-      const isUseless = error instanceof LayergraftError && error.code === "changed";
+      // Data read from a changed file is useless, even if the file changes back; a mismatch would be found again.
+      const isUseless = error instanceof LayergraftError && ["changed", "mismatch"].includes(error.code);
       throw this.#explain(error, await this.#folder.abandon(isUseless));
     }
   }
@@ -237,7 +265,13 @@ class Execution {
     const shards: { path: string; wasThere: boolean }[] = [];
     for (const shard of this.#layout.shards) shards.push(await this.#folder.prepareShard(shard));
     const paths = shards.map(({ path }) => path);
-    const program = compileWrite(this.#plan, this.#opened.sources, measured, this.#layout, paths);
+    const program = compileWrite(
+      this.#adapter?.whole ?? this.#plan.steps,
+      this.#opened.sources,
+      measured,
+      this.#layout,
+      paths,
+    );
     return { program, wasThere: shards.every(({ wasThere }) => wasThere) };
   }
 
@@ -260,12 +294,22 @@ class Execution {
     }
   }
 
+  /** Writes the factors of an adapter, which are few; a resumed run writes them again. */
+  async #writeFactors(): Promise<Map<string, number>> {
+    const [shard] = this.#layout.shards;
+    if (!this.#adapter || !shard) return new Map();
+    const path = join(this.#folder.partial, shard.name);
+    return writeFactors(path, this.#adapter.factors, shard.tensors, this.#options.signal);
+  }
+
   async #finish(measured: Measured): Promise<string[]> {
     const { partial, path } = this.#folder;
     const { sources } = this.#opened;
     const { index } = this.#layout;
     if (index) await writeFile(join(partial, index.name), index.content);
-    const warnings = await writeCompanions(this.#plan, sources, partial);
+    const warnings = this.#adapter
+      ? await writeAdapterCompanions(this.#plan, sources, this.#adapter.config, partial)
+      : await writeCompanions(this.#plan, sources, partial);
     await writeFile(join(partial, "README.md"), await modelCard(this.#plan, sources, basename(path)));
     const companions = await digestCompanions(
       partial,
@@ -312,16 +356,21 @@ class Execution {
   }
 }
 
-/** Warns about finite values that became infinite in float16; the model may be broken. */
-function overflowWarnings(program: Program, outcome: RunResult): string[] {
+/** Finite values that became infinite in float16, by tensor that has any. */
+function overflowsOf(program: Program, outcome: RunResult): Map<string, number> {
   const results = resultsByJob(outcome, program.jobs.length);
-  const overflowed: string[] = [];
-  let values = 0;
+  const overflows = new Map<string, number>();
   program.jobs.forEach((job, i) => {
     const count = job.kind === "write" ? (results[i] ?? []).reduce((sum, piece) => sum + (piece[0] ?? 0), 0) : 0;
-    if (count > 0) overflowed.push(job.name);
-    values += count;
+    if (count > 0) overflows.set(job.name, count);
   });
+  return overflows;
+}
+
+/** Warns about overflows; the model may be broken. */
+function overflowWarnings(overflows: ReadonlyMap<string, number>): string[] {
+  const overflowed = [...overflows.keys()];
+  const values = [...overflows.values()].reduce((sum, count) => sum + count, 0);
   if (values === 0) return [];
   return [
     `${plural(values, "value")} in ${plural(overflowed.length, "tensor")} (${formatSome(overflowed)}) exceed the range of float16 and became infinite. Use --dtype bfloat16.`,

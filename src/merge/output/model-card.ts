@@ -17,13 +17,14 @@ export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpo
   ];
   const lead = sources.get(plan.configFrom);
   const license = lead ? await licenseOf(lead.folder) : undefined;
+  const isAdapter = plan.recipe.as === "adapter";
   const front = {
     ...(license === undefined ? {} : { license }),
-    base_model: names,
-    base_model_relation: "merge",
-    library_name: "transformers",
+    base_model: isAdapter && lead ? [folderName(lead.folder)] : names,
+    base_model_relation: isAdapter ? "adapter" : "merge",
+    library_name: isAdapter ? "peft" : "transformers",
     pipeline_tag: "text-generation",
-    tags: ["merge", "layergraft", methodOf(plan.recipe).tag],
+    tags: ["merge", "layergraft", methodOf(plan.recipe).tag, ...(isAdapter ? ["lora"] : [])],
   };
   const { stringify } = await import("yaml"); // loads slowly, and plans do not need it
   const recipe = stringify(publicRecipe(plan)).trimEnd();

@@ -4,9 +4,11 @@ import { countBytes, type Job } from "../../weights/index.js";
 import { flatten, hasOperation, isLeaf, type Measured, type Value } from "../expressions/expression.js";
 import { Resolver } from "../expressions/resolve.js";
 import { measuringBytes, placeholders } from "../measurements/measure-all.js";
+import { planAdapter } from "../plan/adapter-plan.js";
 import type { Plan, PlanSource } from "../plan/plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
 import { sourcesOf } from "../plan/recipe.js";
+import { factorBytes, isCopied, tensorBytes } from "./adapter-factors.js";
 import { copied } from "./compile.js";
 
 /** Where the tensors of one layer, or those outside all layers, come from. */
@@ -32,6 +34,12 @@ export interface PlanSummary {
   readonly bytesToMeasure: number;
   /** Bytes of the output's tensors. */
   readonly bytesToWrite: number;
+  /** For an adapter: its matrices, lowest and highest rank, and tensors saved whole. Upper bounds before weights are measured. */
+  readonly adapter?: {
+    readonly matrices: number;
+    readonly ranks: readonly [lowest: number, highest: number];
+    readonly whole: number;
+  };
   /** One entry per layer from the input, then one for the tensors outside. */
   readonly ownership: readonly Ownership[];
 }
@@ -43,7 +51,9 @@ export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
   let copies = 0;
   let bytesToRead = 0;
   let bytesToWrite = 0;
-  for (const step of plan.steps) {
+  const adapter = plan.recipe.as === "adapter" ? planAdapter({ plan, sources }, assumed, { assumed: true }) : undefined;
+  const { factors, whole, ranks } = adapter ?? { factors: [], whole: plan.steps, ranks: [] };
+  for (const step of whole) {
     const bytes = (elementCount(step.shape) * DTYPE_BITS[step.dtype]) / 8;
     const stored = copied(step, resolver);
     if (stored) copies++;
@@ -51,15 +61,24 @@ export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
     bytesToRead += stored ? stored.bytes : countBytes(read).read;
     bytesToWrite += bytes;
   }
+  for (const step of factors) {
+    if (isCopied(step)) copies++;
+    bytesToRead += factorBytes(step);
+    bytesToWrite += tensorBytes(step);
+  }
+  const tensors = factors.length + whole.length;
   const bytesToMeasure = measuringBytes(plan.measurements, sources, assumed);
   return {
-    tensors: plan.steps.length,
+    tensors,
     parameters: plan.steps.reduce((sum, step) => sum + elementCount(step.shape), 0),
     copied: copies,
-    computed: plan.steps.length - copies,
+    computed: tensors - copies,
     bytesToRead: bytesToRead + bytesToMeasure,
     bytesToMeasure,
     bytesToWrite,
+    ...(adapter
+      ? { adapter: { matrices: ranks.length, ranks: [Math.min(...ranks), Math.max(...ranks)], whole: whole.length } }
+      : {}),
     ownership: ownershipOf(plan),
   };
 }

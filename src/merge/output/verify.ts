@@ -1,19 +1,33 @@
 // Recomputes an output from its sources and compares it, byte for byte, with what is on the disk.
-import { CheckpointError, formatShape, isFloatDType, LayergraftError, plural, sameShape } from "../../core/index.js";
+import { join } from "node:path";
 import {
+  CancelledError,
+  CheckpointError,
+  formatShape,
+  isFloatDType,
+  LayergraftError,
+  plural,
+  sameShape,
+} from "../../core/index.js";
+import {
+  ADAPTER_WEIGHTS,
   type Evaluation,
+  openSafetensors,
   openShards,
   operationsOf,
   type RunOptions,
   resultsByJob,
   runProgram,
+  type TensorInfo,
   totalDifferences,
 } from "../../weights/index.js";
 import { hasOperation, leavesOf, type Measured, measurementsOf, type Value } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
+import { type FactorStep, planAdapter } from "../plan/adapter-plan.js";
 import { digestFiles } from "../plan/companion-files.js";
-import { type Plan, PROVENANCE_FILE } from "../plan/plan.js";
+import { type Plan, PROVENANCE_FILE, type Step } from "../plan/plan.js";
 import { openPlan } from "../plan/planner.js";
+import { compareFactor, factorBytes, tensorBytes } from "./adapter-factors.js";
 import { compileCompare, type WrittenTensor } from "./compile.js";
 import { readProvenance } from "./provenance.js";
 
@@ -59,13 +73,15 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
     );
   });
   requireComputable(plan, sources, measured, folder);
-  const written = new Map<string, WrittenTensor & { shape: readonly number[] }>();
-  for (const file of await openShards(folder)) {
+  const adapter =
+    plan.recipe.as === "adapter" ? planAdapter({ plan, sources }, measured, { assumed: false }) : undefined;
+  const written = new Map<string, WrittenTensor & TensorInfo>();
+  for (const file of adapter ? [await openSafetensors(join(folder, ADAPTER_WEIGHTS))] : await openShards(folder)) {
     for (const tensor of file.tensors) written.set(tensor.name, { ...tensor, file });
   }
 
   const deviations: Deviation[] = [];
-  const steps = plan.steps.filter((step) => {
+  const isAsPlanned = (step: Step | FactorStep) => {
     const found = written.get(step.tensor);
     if (!found) deviations.push({ tensor: step.tensor, what: "is missing" });
     else if (found.dtype !== step.dtype || !sameShape(found.shape, step.shape)) {
@@ -73,22 +89,32 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
       deviations.push({ tensor: step.tensor, what });
     } else return true;
     return false;
-  });
-  const planned = new Set(plan.steps.map((step) => step.tensor));
+  };
+  const { factors, whole } = adapter ?? { factors: [], whole: plan.steps };
+  const steps = whole.filter(isAsPlanned);
+  const planned = new Set([...whole, ...factors].map((step) => step.tensor));
   for (const name of written.keys())
     if (!planned.has(name)) deviations.push({ tensor: name, what: "is not in the plan" });
 
   const program = compileCompare(steps, sources, measured, written);
   const { moved: _, ...runOptions } = options;
   const outcome = await runProgram(program, { ...runOptions, phase: "verifying" });
-  resultsByJob(outcome, program.jobs.length).forEach((pieces, i) => {
-    const { differing, first } = totalDifferences(pieces);
+  const report = (tensor: string, { differing, first }: { differing: number; first: number }) => {
     if (differing === 0) return;
     const what = `differs in ${plural(differing, "element")}, the first at index ${first}`;
-    deviations.push({ tensor: steps[i]?.tensor ?? "", what, differing, first });
+    deviations.push({ tensor, what, differing, first });
+  };
+  resultsByJob(outcome, program.jobs.length).forEach((pieces, i) => {
+    report(steps[i]?.tensor ?? "", totalDifferences(pieces));
   });
+  let { bytesRead } = outcome;
+  for (const step of factors.filter(isAsPlanned)) {
+    if (options.signal?.aborted) throw new CancelledError("stopped before the end");
+    report(step.tensor, await compareFactor(step, written.get(step.tensor) as WrittenTensor & TensorInfo));
+    bytesRead += factorBytes(step) + tensorBytes(step);
+  }
   const files = await compareCompanions(folder, companions);
-  return { tensors: plan.steps.length, bytesRead: outcome.bytesRead, deviations, files };
+  return { tensors: planned.size, bytesRead, deviations, files };
 }
 
 /** @throws LayergraftError if a step cannot be computed from the sources, which happens only in an edited file */

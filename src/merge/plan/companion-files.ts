@@ -1,9 +1,9 @@
 // Copies and writes the files beside the weights: configuration, tokenizer, templates, licences.
 
-import { copyFile, lstat, readdir, readFile, realpath, stat } from "node:fs/promises";
+import { copyFile, lstat, readdir, readFile, realpath, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 import { digestOf, exists, isFile, readJsonObject, rewriteJson, type TorchDTypeName } from "../../core/index.js";
-import type { AddedToken, Checkpoint } from "../../weights/index.js";
+import { ADAPTER_CONFIG, type AddedToken, type Checkpoint } from "../../weights/index.js";
 import { type Plan, PROVENANCE_FILE } from "./plan.js";
 
 /** Tokenizer files of transformers, sentencepiece and Mistral. */
@@ -59,6 +59,20 @@ export async function writeCompanions(
   return [
     `${tokenizer.name} has no tokenizer files, so the result has none; copy those of its model into it, or name another source with --tokenizer-from`,
   ];
+}
+
+/** Writes the companions of an adapter: its configuration, and the tokenizer files that its experts were saved with. */
+export async function writeAdapterCompanions(
+  plan: Plan,
+  sources: ReadonlyMap<string, Checkpoint>,
+  config: object,
+  folder: string,
+): Promise<string[]> {
+  await writeFile(join(folder, ADAPTER_CONFIG), `${JSON.stringify(config, undefined, 2)}\n`);
+  const { adapter } = sources.get(plan.tokenizerFrom) as Checkpoint;
+  const isWanted = (name: string) => TOKENIZER_FILES.includes(name) || PROMPTING_FILES.includes(name);
+  if (adapter) await copyFiles(adapter.path, folder, isWanted);
+  return [];
 }
 
 /** Problems with a checkpoint's tokenizer files, as notes of the plan. */

@@ -12,8 +12,9 @@ import {
 } from "../../core/index.js";
 import { alignVocabularies, type Checkpoint, type HubAccess, openCheckpoint } from "../../weights/index.js";
 import { hasOperation, leavesOf } from "../expressions/expression.js";
-import { measuredSources } from "../measurements/measure-all.js";
+import { measuredSources, placeholders } from "../measurements/measure-all.js";
 import type { OperandTensor } from "../methods/operand.js";
+import { planAdapter } from "./adapter-plan.js";
 import { tokenizerNotes } from "./companion-files.js";
 import { OperandBuilder } from "./operand-builder.js";
 import { PLAN_FORMAT, type Plan, type PlanSource, type Step } from "./plan.js";
@@ -100,7 +101,9 @@ class Planner {
       notes: builder.notes,
       ...(unrelated.length > 0 ? { unrelated } : {}),
     };
-    return { plan, sources: builder.sources };
+    const opened = { plan, sources: builder.sources };
+    if (recipe.as === "adapter") planAdapter(opened, placeholders(plan.measurements), { assumed: true });
+    return opened;
   }
 
   /** Notes sources that no step reads. */

@@ -15,6 +15,9 @@ export type MergeRecipeInput = z.input<Schemas>;
 /** Element type of the output: as the sources have it, or converted. */
 export const OUTPUT_DTYPES = ["keep", "bfloat16", "float16", "float32"] as const;
 
+/** What a merge writes: a whole model, or a LoRA adapter of the base that all sources share. */
+export const OUTPUT_FORMS = ["model", "adapter"] as const;
+
 const byteSize = z.union([z.string(), z.int().positive()]).transform((size, context): number => {
   const bytes = typeof size === "number" ? size : parseBytes(size);
   if (bytes !== undefined) return bytes;
@@ -28,6 +31,12 @@ export const outputFields = {
     .enum(OUTPUT_DTYPES)
     .default("keep")
     .describe("dtype of the result; `keep` leaves each tensor as it is in the sources"),
+  as: z
+    .enum(OUTPUT_FORMS)
+    .optional()
+    .describe(
+      "form of the result: a whole `model`, or a PEFT `adapter` of the base that all sources share; default `model`",
+    ),
   shard_size: byteSize.optional().describe("size limit of a weight file; default 5GB"),
   vocabulary: z
     .string()

@@ -1,0 +1,93 @@
+// Computes the factors of an adapter, one at a time: those of the experts, scaled and joined along the rank.
+
+import { open } from "node:fs/promises";
+import { CancelledError, DTYPE_BITS, elementCount } from "../../core/index.js";
+import { Converter, type KernelDType, readTensor, type TensorInfo } from "../../weights/index.js";
+import type { FactorStep } from "../plan/adapter-plan.js";
+
+/** Bytes of an expert's factors that a step reads. */
+export function factorBytes({ parts }: Pick<FactorStep, "parts">): number {
+  return parts.reduce((sum, { tensor }) => sum + tensor.bytes, 0);
+}
+
+/** Bytes of the factor that a step makes. */
+export function tensorBytes({ shape, dtype }: FactorStep): number {
+  return (elementCount(shape) * DTYPE_BITS[dtype]) / 8;
+}
+
+/** Whether a step is one expert's factor, byte for byte. */
+export function isCopied({ parts: [only, ...others], dtype }: FactorStep): boolean {
+  return others.length === 0 && only?.factor === 1 && only.tensor.dtype === dtype;
+}
+
+/**
+ * Writes factors into their places in a file.
+ * @param placed where the file holds each tensor
+ * @returns the number of float16 overflows, by tensor that has any
+ * @throws CancelledError if the signal fires
+ */
+export async function writeFactors(
+  path: string,
+  factors: readonly FactorStep[],
+  placed: readonly TensorInfo[],
+  signal: AbortSignal | undefined,
+): Promise<Map<string, number>> {
+  const places = new Map(placed.map((tensor) => [tensor.name, tensor]));
+  const overflows = new Map<string, number>();
+  const converter = new Converter();
+  const handle = await open(path, "r+");
+  try {
+    for (const step of factors) {
+      if (signal?.aborted) throw new CancelledError("stopped before the end");
+      const { bytes, overflowed } = await compute(step, converter);
+      if (overflowed > 0) overflows.set(step.tensor, overflowed);
+      const offset = places.get(step.tensor)?.offset ?? 0;
+      for (let at = 0; at < bytes.byteLength; ) {
+        at += (await handle.write(bytes, at, bytes.byteLength - at, offset + at)).bytesWritten;
+      }
+    }
+    await handle.datasync();
+  } finally {
+    await handle.close();
+  }
+  return overflows;
+}
+
+/** Elements of a written factor that differ from the step's: how many, and the first; -1 if none do. */
+export async function compareFactor(
+  step: FactorStep,
+  written: TensorInfo & { readonly file: { readonly path: string } },
+): Promise<{ differing: number; first: number }> {
+  const { bytes } = await compute(step, new Converter());
+  const found = await readTensor(written.file, written);
+  const width = DTYPE_BITS[step.dtype] / 8;
+  let [differing, first] = [0, -1];
+  for (let at = 0; at < bytes.byteLength; at += width) {
+    if (bytes.subarray(at, at + width).every((byte, i) => byte === found[at + i])) continue;
+    differing++;
+    if (first < 0) first = at / width;
+  }
+  return { differing, first };
+}
+
+async function compute(step: FactorStep, converter: Converter): Promise<{ bytes: Uint8Array; overflowed: number }> {
+  const [only] = step.parts;
+  if (only && isCopied(step)) return { bytes: await readTensor(only.file, only.tensor), overflowed: 0 };
+  const { shape, joined, parts } = step;
+  const [rows, columns] = shape;
+  const values = new Float32Array(rows * columns);
+  let begun = 0;
+  for (const { tensor, file, factor } of parts) {
+    const part = converter.decode(tensor.dtype as KernelDType, await readTensor(file, tensor));
+    if (factor !== 1) for (let i = 0; i < part.length; i++) part[i] = (part[i] ?? 0) * factor;
+    if (joined === "rows") values.set(part, begun * columns);
+    else {
+      const width = tensor.shape[1] ?? 0;
+      for (let row = 0; row < rows; row++) {
+        values.set(part.subarray(row * width, (row + 1) * width), row * columns + begun);
+      }
+    }
+    begun += tensor.shape[joined === "rows" ? 0 : 1] ?? 0;
+  }
+  return converter.encode(step.dtype, values);
+}
