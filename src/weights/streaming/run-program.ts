@@ -86,6 +86,7 @@ export async function runProgram(program: Program, options: RunOptions): Promise
 
   const traffic = () => [Number(Atomics.load(shared.traffic, 0)), Number(Atomics.load(shared.traffic, 1))] as const;
   const report = () => {
+    if (totalBytes === 0) return;
     const [read, written] = traffic();
     // Factors of adapters are read once per thread, which the total does not count.
     const doneBytes = Math.min(totalBytes, doneBefore + read + written);
