@@ -1,4 +1,6 @@
 // Exports of weights/ for other rooms.
+
+export { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from "./checkpoint/adapter.js";
 export {
   type AdapterDescription,
   adapterConfig,
@@ -7,7 +9,6 @@ export {
   peftName,
   peftTargets,
 } from "./checkpoint/adapter-files.js";
-export { ADAPTER_CONFIG, ADAPTER_PREFIX, ADAPTER_WEIGHTS } from "./checkpoint/adapter.js";
 export { type Alignment, alignVocabularies } from "./checkpoint/alignment.js";
 export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js";
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";

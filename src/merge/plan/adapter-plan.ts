@@ -2,10 +2,12 @@
 
 import { formatSome, groupBy, MismatchError, RecipeError } from "../../core/index.js";
 import {
-  ADAPTER_PREFIX,
+  adapterConfig,
   type Checkpoint,
   type CheckpointTensor,
   folderName,
+  peftName,
+  peftTargets,
   type SafetensorsFile,
   type TensorInfo,
 } from "../../weights/index.js";
@@ -53,6 +55,7 @@ export interface AdapterPlan {
 /** A matrix of the base and the experts' changes to it. */
 interface Module {
   readonly name: string;
+  readonly layer: number | null;
   readonly changes: readonly Change[];
   readonly rank: number;
   readonly isEmbedding: boolean;
@@ -101,7 +104,7 @@ export function planAdapter(opened: Opened, measured: Measured, options: { assum
     const isKnown = !options.assumed || measurementsOf(step.value).length === 0;
     if (isReplaced) whole.push(step);
     else if (isKnown && Math.abs(total - 1) > ROUNDING) scaled.push(step.tensor);
-    else if (changes.length > 0) modules.push(moduleOf(step.tensor, changes));
+    else if (changes.length > 0) modules.push(moduleOf(step, changes));
   }
   if (scaled.length > 0) {
     problems.push(`the weights of ${formatSome(scaled)} do not sum to 1, so the base would be scaled; ${FULL_MODEL}`);
@@ -168,7 +171,7 @@ function withoutSubtractions(value: Value): Value {
   };
 }
 
-function moduleOf(tensor: string, changes: readonly Change[]): Module {
+function moduleOf({ tensor, layer }: Step, changes: readonly Change[]): Module {
   // One adapter under two names is one change.
   const distinct = [...groupBy(changes, ({ delta: { a, b, file } }) => `${file.path} ${a.offset} ${b.offset}`).values()]
     .flatMap((same) => {
@@ -178,6 +181,7 @@ function moduleOf(tensor: string, changes: readonly Change[]): Module {
     .filter(({ factor }) => factor !== 0);
   return {
     name: tensor.replace(/\.weight$/, ""),
+    layer,
     changes: distinct,
     rank: distinct.reduce((sum, { delta }) => sum + delta.rank, 0),
     isEmbedding: changes.some(({ delta }) => /\.lora_embedding_A\b/.test(delta.a.name)),
@@ -226,7 +230,7 @@ function assemble(
   const dtype = asked[plan.recipe.dtype];
   const factors = kept.flatMap(({ name, changes, rank, isEmbedding }): FactorStep[] => {
     const nameOf = (side: "A" | "B") =>
-      `${ADAPTER_PREFIX}${name}.lora_${isEmbedding ? `embedding_${side}` : `${side}.weight`}`;
+      `${peftName(name)}.lora_${isEmbedding ? `embedding_${side}` : `${side}.weight`}`;
     const parts = (side: "a" | "b"): FactorPart[] =>
       changes.map(({ delta, factor }) => {
         return { tensor: delta[side], file: delta.file, factor: side === "a" ? 1 : factor / scale };
@@ -242,7 +246,7 @@ function assemble(
   });
   return {
     factors,
-    whole: whole.map((step) => ({ ...step, tensor: `${ADAPTER_PREFIX}${step.tensor}` })),
+    whole: whole.map((step) => ({ ...step, tensor: peftName(step.tensor) })),
     ranks: kept.map(({ rank }) => rank),
     config: configOf(kept, whole, scale, base, baseName(base, sources)),
   };
@@ -286,31 +290,17 @@ function configOf(
   const rank = Math.max(...modules.map((module) => module.rank));
   const others = modules.filter((module) => module.rank !== rank);
   const saved = [...new Set(whole.map(({ tensor }) => moduleName(tensor)))];
-  return {
-    peft_type: "LORA",
-    task_type: "CAUSAL_LM",
-    base_model_name_or_path: baseModel,
-    r: rank,
-    lora_alpha: scale * rank,
-    rank_pattern: Object.fromEntries(others.map((module) => [module.name, module.rank])),
-    alpha_pattern: Object.fromEntries(others.map((module) => [module.name, scale * module.rank])),
-    lora_dropout: 0,
-    use_rslora: false,
-    use_dora: false,
-    target_modules: targetModules(modules, base),
-    modules_to_save: saved.length > 0 ? saved : null,
-    bias: "none",
-    fan_in_fan_out: modules.some((module) => !module.isEmbedding && directions(module).includes(true)),
-    init_lora_weights: true,
-    inference_mode: true,
-  };
-}
-
-/** Last names where PEFT finds exactly these modules by them, otherwise whole names. */
-function targetModules(modules: readonly Module[], base: Checkpoint): string[] {
-  const lastName = (module: string) => module.slice(module.lastIndexOf(".") + 1);
-  const own = new Set(modules.map(({ name }) => name));
-  const last = new Set([...own].map(lastName));
-  const isExact = [...base.tensors.keys()].map(moduleName).every((name) => own.has(name) || !last.has(lastName(name)));
-  return isExact ? [...last] : [...own];
+  return adapterConfig({
+    base: baseModel,
+    rank,
+    alpha: scale * rank,
+    rankPattern: Object.fromEntries(others.map((module) => [module.name, module.rank])),
+    alphaPattern: Object.fromEntries(others.map((module) => [module.name, scale * module.rank])),
+    targets: peftTargets(
+      modules.map(({ name, layer }) => ({ module: name, layer })),
+      base.tensors,
+    ),
+    modulesToSave: saved.length > 0 ? saved : null,
+    isTransposed: modules.some((module) => !module.isEmbedding && directions(module).includes(true)),
+  });
 }
