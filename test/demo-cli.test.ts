@@ -47,9 +47,10 @@ describe("the demo", { tags: ["slow"], timeout: 300_000 }, () => {
     const page = readFileSync(join(cwd, "demo/index.html"), "utf8");
     const again = await demo("--resume", "--json");
     expect([again.status, again.stderr]).toEqual([DONE, ""]);
-    const { rows, answer, ...rest } = JSON.parse(again.stdout);
+    const { rows, leads, answer, ...rest } = JSON.parse(again.stdout);
     expect(rest).toEqual({ seed: 0, pairs: 1, page: "demo/index.html" });
     expect(rows.length).toBeGreaterThan(7);
+    expect(leads.map(({ against }: { against: string }) => against)).toContain("task arithmetic");
     expect(`${answer}\n`).toBe(first.stdout.slice(0, answer.length + 1));
     expect(readFileSync(join(cwd, "demo/index.html"), "utf8")).toBe(page);
   });
