@@ -101,7 +101,7 @@ export function addDemoCommand(program: Command): void {
 
 const INTRODUCTION =
   "Trains a small model, then two copies of it: a math expert on mathematics in English, and a Swahili expert on Swahili " +
-  "without word problems, each in other layers. A layer swap joins layers of both. Each model is asked word problems in Swahili.\n";
+  "without word problems. A layer swap joins layers of both. Each model is asked word problems in Swahili.\n";
 
 function parsePairs(text: string): number {
   const value = parseCount(text);

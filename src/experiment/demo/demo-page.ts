@@ -57,7 +57,6 @@ const ABOUT: Readonly<Record<string, string>> = {
   "task arithmetic": "both experts' changes, added to the base",
   "reverse swap": "control: the same layers, with the experts exchanged",
   "swap into the base": "control: the Swahili expert's layers in the base",
-  "base middle": "control: the Swahili expert's layers in the base",
   "random layers": "control: as many layers, drawn at random",
 };
 

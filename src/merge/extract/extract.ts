@@ -203,6 +203,8 @@ function isLinear({ tensor, shape, layer, part }: Pair): boolean {
   return tensor.endsWith(".weight") && shape.length === 2 && (layer !== null || part === "lm_head") && !isRouter;
 }
 
+const mostRank = ({ rank, energy }: ExtractOptions) => rank ?? (energy === undefined ? DEFAULT_RANK : undefined);
+
 const moduleOf = (tensor: string) => tensor.replace(/\.weight$/, "");
 
 /**
@@ -212,7 +214,8 @@ const moduleOf = (tensor: string) => tensor.replace(/\.weight$/, "");
  */
 export async function planExtraction(options: ExtractOptions): Promise<ExtractionPlan> {
   const { base, model, linear, others } = await openModels(options);
-  const { energy, rank = energy === undefined ? DEFAULT_RANK : undefined } = options;
+  const { energy } = options;
+  const rank = mostRank(options);
   const planned = linear.map(({ tensor, shape }) => ({
     module: moduleOf(tensor),
     shape,
@@ -278,7 +281,8 @@ async function extractInto(
   options: ExtractOptions,
 ): Promise<Extraction> {
   const { linear, others, base } = opened;
-  const { energy, rank = energy === undefined ? DEFAULT_RANK : undefined, seed = 0, signal, onProgress } = options;
+  const { energy, seed = 0, signal, onProgress } = options;
+  const rank = mostRank(options);
   const reader = new ChangeReader([...linear, ...others], opened, measured);
   const bytesOf = ({ shape }: Pair) => 4 * elementCount(shape);
   const totalBytes = [...linear, ...others].reduce((sum, pair) => sum + bytesOf(pair), 0);
