@@ -96,13 +96,13 @@ async function decompose(
     Float64Array.from(new QrDecomposition(asMatrix(values)).orthogonalMatrix.to1DArray());
   const random = Random.of(seed, `extract ${label}`);
   const start = Float64Array.from({ length: columns * size }, () => random.normal());
-  let basis = orthonormal(await times(matrix, { rows, columns }, start, size, onTurn));
-  let across = await transposedTimes(matrix, { rows, columns }, basis, size, onTurn);
+  let basis = orthonormal(await product(multiply, matrix, { rows, columns }, start, size, onTurn));
+  let across = await product(multiplyTransposed, matrix, { rows, columns }, basis, size, onTurn);
   let captured = squaredNorm(across);
   // A sketch of full width spans the whole matrix.
   for (let pass = 0; size < smaller && pass < MOST_ITERATIONS; pass++) {
-    basis = orthonormal(await times(matrix, { rows, columns }, orthonormal(across), size, onTurn));
-    across = await transposedTimes(matrix, { rows, columns }, basis, size, onTurn);
+    basis = orthonormal(await product(multiply, matrix, { rows, columns }, orthonormal(across), size, onTurn));
+    across = await product(multiplyTransposed, matrix, { rows, columns }, basis, size, onTurn);
     const before = captured;
     captured = squaredNorm(across);
     if (captured - before <= GAIN * total) break;
@@ -133,32 +133,18 @@ function squaredNorm(values: Float64Array): number {
   return values.reduce((sum, x) => sum + x * x, 0);
 }
 
-/** matrix [rows, columns] times other [columns, size]. */
-async function times(
+/** matrix [rows, columns] times other [columns, size] with `multiply`; of matrix^T with `multiplyTransposed`. */
+async function product(
+  kernel: typeof multiply,
   matrix: Float32Array,
   { rows, columns }: Sides,
   other: Float64Array,
   size: number,
   onTurn?: () => void,
 ): Promise<Float64Array> {
-  const product = new Float64Array(rows * size);
-  await inTurns(rows, columns * size, onTurn, (from, to) => multiply(matrix, columns, other, product, size, from, to));
-  return product;
-}
-
-/** matrix^T [columns, rows] times other [rows, size]. */
-async function transposedTimes(
-  matrix: Float32Array,
-  { rows, columns }: Sides,
-  other: Float64Array,
-  size: number,
-  onTurn?: () => void,
-): Promise<Float64Array> {
-  const product = new Float64Array(columns * size);
-  await inTurns(rows, columns * size, onTurn, (from, to) =>
-    multiplyTransposed(matrix, columns, other, product, size, from, to),
-  );
-  return product;
+  const result = new Float64Array((kernel === multiply ? rows : columns) * size);
+  await inTurns(rows, columns * size, onTurn, (from, to) => kernel(matrix, columns, other, result, size, from, to));
+  return result;
 }
 
 /** Calls `work` on ranges of rows, with turns of the event loop between them. */
