@@ -1,38 +1,62 @@
-// The Hugging Face hub, faked on loopback: models from folders, with large files on a second origin, as the hub does it.
+// The Hugging Face hub, faked on loopback: repositories from folders, with large files on a second origin, as the hub does
+// it. test/reference/check_fake_hub.py compares it with Python's huggingface_hub.
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { afterAll } from "vitest";
+import { answerUpload, receiveUpload } from "./fake-hub-uploads.js";
 
 export interface FakeRequest {
   readonly origin: "hub" | "storage";
+  readonly method: string;
   readonly path: string;
   /** All headers as JSON. */
   readonly headers: string;
   readonly range: string | undefined;
   /** Bytes of the answer's body. */
   readonly bytes: number;
+  /** Bytes of the request's body. */
+  readonly sent: number;
 }
 
 /** An answer in place of the right one. */
 export interface Refusal {
   readonly status: number;
   readonly retryAfter?: string;
+  /** Path of the request to refuse. Default: the next request's. */
+  readonly path?: RegExp;
 }
 
-interface FakeFile {
+export interface FakeFile {
   readonly content: Buffer;
   readonly oid: string;
   /** Of files that are stored elsewhere. */
   readonly sha256: string | undefined;
 }
 
+export type FakeFiles = ReadonlyMap<string, FakeFile>;
+
+export interface FakeRepository {
+  readonly commits: Map<string, FakeFiles>;
+  /** Commits of branches and tags. */
+  readonly refs: Map<string, string>;
+  readonly gated: boolean;
+  readonly private: boolean;
+}
+
 /** Files of a page of a listing. */
 const PAGE = 3;
 
 const sha256 = (content: Buffer) => createHash("sha256").update(content).digest("hex");
+
+/** A file as the hub keeps it: what is not text is stored elsewhere. */
+export function fakeFile(path: string, content: Buffer): FakeFile {
+  const oid = createHash("sha1").update(`blob ${content.length}\0`).update(content).digest("hex");
+  return { content, oid, sha256: isLarge(path) ? sha256(content) : undefined };
+}
+
+export const isLarge = (path: string) => /\.(safetensors|bin|parquet|gguf|png)$/.test(path);
 
 export class FakeHub {
   /** Requests so far, oldest first. */
@@ -41,48 +65,74 @@ export class FakeHub {
   refusals: Refusal[] = [];
   /** Bytes after which the connections of the next contents are cut. */
   cuts: number[] = [];
-  /** Token without which gated models are refused. */
+  /** Bytes after which the connections of the next uploads are cut. */
+  uploadCuts: number[] = [];
+  /** Token of `tester`, a member of `org`, without which gated and private repositories are refused. */
   token = "hf_token_of_the_test";
+  /** Token of the same user that may not write. */
+  readToken = "hf_token_that_only_reads";
+  /** Bytes of a part of an upload in parts; larger files are uploaded so. */
+  partBytes = 5_000_000;
   endpoint = "";
-  readonly #models = new Map<string, { commits: Map<string, Map<string, FakeFile>>; gated: boolean }>();
-  readonly #refs = new Map<string, string>();
-  #storage = "";
+  storage = "";
+  /** By name; those of data sets begin with `datasets/`. */
+  readonly repositories = new Map<string, FakeRepository>();
+  /** Uploaded contents by SHA-256. */
+  readonly objects = new Map<string, Buffer>();
 
-  /** Starts both servers, which stop with the test file. */
+  /** Starts both servers, which do not keep the process alive. */
   static async start(): Promise<FakeHub> {
     const hub = new FakeHub();
     hub.endpoint = await listen((request, response) => hub.#answer(request, response));
-    hub.#storage = await listen((request, response) => hub.#answerStorage(request, response));
+    hub.storage = await listen((request, response) => hub.#answerStorage(request, response));
     return hub;
   }
 
   /**
-   * Commits the files of a folder to a model.
+   * Commits the files of a folder to a repository.
    * @returns the commit
    */
-  push(name: string, folder: string, options: { revision?: string; gated?: boolean; at?: string } = {}): string {
+  push(
+    name: string,
+    folder: string,
+    options: { revision?: string; gated?: boolean; private?: boolean; at?: string } = {},
+  ): string {
     const { revision = "main", gated = false, at = "" } = options;
-    const model = this.#models.get(name) ?? { commits: new Map(), gated };
     const files = new Map(
       readdirSync(folder, { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile())
         .map((entry): [string, FakeFile] => {
           const path = join(entry.parentPath, entry.name);
-          const content = readFileSync(path);
-          const oid = createHash("sha1").update(`blob ${content.length}\0`).update(content).digest("hex");
-          const isLarge = /\.(safetensors|bin)$/.test(path);
-          return [
-            join(at, path.slice(folder.length + 1)),
-            { content, oid, sha256: isLarge ? sha256(content) : undefined },
-          ];
+          return [join(at, path.slice(folder.length + 1)), fakeFile(path, readFileSync(path))];
         }),
     );
+    this.create(name, { gated, private: options.private ?? false });
+    return this.commit(name, revision, files);
+  }
+
+  /** Makes a repository without commits, unless there is one. */
+  create(name: string, options: Pick<FakeRepository, "gated" | "private">): FakeRepository {
+    const repository = this.repositories.get(name) ?? { commits: new Map(), refs: new Map(), ...options };
+    this.repositories.set(name, repository);
+    return repository;
+  }
+
+  /** Sets the files of a branch. */
+  commit(name: string, branch: string, files: FakeFiles): string {
+    const { commits, refs } = this.repositories.get(name) as FakeRepository;
     const digest = createHash("sha1").update([...files].map(([path, { oid }]) => `${path} ${oid}`).join("\n"));
     const commit = digest.digest("hex");
-    model.commits.set(commit, files);
-    this.#models.set(name, model);
-    this.#refs.set(`${name}@${revision}`, commit);
+    for (const { content, sha256: hash } of files.values()) if (hash !== undefined) this.objects.set(hash, content);
+    commits.set(commit, files);
+    refs.set(branch, commit);
     return commit;
+  }
+
+  /** The account of a request's token. */
+  roleOf(request: IncomingMessage): "write" | "read" | undefined {
+    const { authorization } = request.headers;
+    if (authorization === `Bearer ${this.token}`) return "write";
+    return authorization === `Bearer ${this.readToken}` ? "read" : undefined;
   }
 
   /** Bytes of all answers. */
@@ -90,41 +140,66 @@ export class FakeHub {
     return this.requests.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  #note(origin: FakeRequest["origin"], request: IncomingMessage, bytes: number): void {
-    const { headers, url = "" } = request;
+  note(origin: FakeRequest["origin"], request: IncomingMessage, bytes: number, sent = 0): void {
+    const { headers, url = "", method = "" } = request;
     const path = decodeURIComponent(url);
-    this.requests.push({ origin, path, headers: JSON.stringify(headers), range: headers.range, bytes });
+    this.requests.push({ origin, method, path, headers: JSON.stringify(headers), range: headers.range, bytes, sent });
   }
 
-  #answer(request: IncomingMessage, response: ServerResponse): unknown {
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<unknown> {
     const url = new URL(request.url ?? "", this.endpoint);
+    const path = decodeURIComponent(url.pathname);
+    const body = await bodyOf(request);
     const json = (status: number, value: unknown, headers: Record<string, string> = {}): unknown => {
       const text = JSON.stringify(value);
-      this.#note("hub", request, text.length);
+      this.note("hub", request, text.length, body.length);
       return response.writeHead(status, { "content-type": "application/json", ...headers }).end(text);
     };
-    const refusal = this.refusals.shift();
-    if (refusal) {
-      const { status, retryAfter } = refusal;
+    const refused = this.refusals.findIndex((one) => one.path?.test(path) ?? true);
+    if (refused >= 0) {
+      const [{ status, retryAfter }] = this.refusals.splice(refused, 1) as [Refusal];
       return json(status, { error: "refused" }, retryAfter === undefined ? {} : { "retry-after": retryAfter });
     }
-    const path = decodeURIComponent(url.pathname);
-    const [, api, name = "", verb, rest = ""] =
-      /^\/(api\/models\/)?([^/]+\/[^/]+)\/(revision|tree|resolve)\/(.+)$/.exec(path) ?? [];
-    const model = this.#models.get(name);
-    const isAllowed = !model?.gated || request.headers.authorization === `Bearer ${this.token}`;
-    // The hub does not say which models exist to those who may not read them.
-    if (!model || !isAllowed) return json(model ? 403 : 401, { error: "Repository not found" });
-    if (api !== undefined && verb === "revision") {
-      const commit = model.commits.has(rest) ? rest : this.#refs.get(`${name}@${rest}`);
-      return commit === undefined
-        ? json(404, { error: `Invalid rev id: ${rest}` }, { "x-error-code": "RevisionNotFound" })
-        : json(200, { _id: "1", id: name, sha: commit, lastModified: "2025-01-01T00:00:00.000Z", siblings: [] });
+    if (answerUpload(this, request, url, body, json)) return;
+    const [, kind, dataset, own, verb, rest = "main"] =
+      /^\/(?:api\/(model|dataset)s\/|(datasets)\/)?([^/]+\/[^/]+)(?:\/(revision|tree|resolve)\/(.+))?$/.exec(path) ??
+      [];
+    const isApi = kind !== undefined;
+    const name = kind === "dataset" || dataset ? `datasets/${own}` : (own ?? "");
+    const repository = this.repositories.get(name);
+    const isKnown = this.roleOf(request) !== undefined;
+    // The hub does not say which repositories exist to those who may not read them.
+    if (!repository || (repository.private && !isKnown)) {
+      const headers = { "x-error-code": "RepoNotFound", "x-error-message": "Repository not found" };
+      return json(isKnown ? 404 : 401, { error: "Repository not found" }, headers);
     }
-    const [commit = "", ...parts] = rest.split("/");
-    const files = model.commits.get(commit);
-    if (!files) return json(404, { error: "Revision not found" }, { "x-error-code": "RevisionNotFound" });
-    if (api !== undefined && verb === "tree") {
+    const { commits, refs } = repository;
+    const commitOf = (revision: string) =>
+      commits.has(revision) ? revision : refs.get(revision === "HEAD" ? "main" : revision);
+    const noRevision = (revision: string) =>
+      json(404, { error: `Invalid rev id: ${revision}` }, { "x-error-code": "RevisionNotFound" });
+    if (isApi && (verb === undefined || verb === "revision")) {
+      const commit = commitOf(rest);
+      if (commit === undefined) return noRevision(rest);
+      const siblings = [...(commits.get(commit)?.keys() ?? [])].map((rfilename) => ({ rfilename }));
+      const { gated, private: isPrivate } = repository;
+      const info = { _id: "1", id: own, modelId: own, sha: commit, lastModified: "2025-01-01T00:00:00.000Z", siblings };
+      return json(200, {
+        ...info,
+        private: isPrivate,
+        gated: gated ? "manual" : false,
+        tags: [],
+        downloads: 0,
+        likes: 0,
+      });
+    }
+    // A branch may have a slash in its name; its commit has none.
+    const revision = [...refs.keys()].find((ref) => rest.startsWith(`${ref}/`)) ?? rest.split("/")[0] ?? "";
+    const inside = rest.slice(revision.length + 1);
+    const commit = commitOf(refs.has(rest) ? rest : revision);
+    const files = commit === undefined ? undefined : commits.get(commit);
+    if (commit === undefined || !files) return noRevision(revision);
+    if (isApi && verb === "tree") {
       const entries = [...files].map(([path, { content, oid, sha256: hash }]) => ({
         ...{ type: "file", path, size: content.length, oid },
         ...(hash ? { lfs: { oid: hash, size: content.length, pointerSize: 130 } } : {}),
@@ -133,32 +208,36 @@ export class FakeHub {
       const next = `<${this.endpoint}${url.pathname}?recursive=true&cursor=${from + PAGE}>; rel="next"`;
       return json(200, entries.slice(from, from + PAGE), from + PAGE < entries.length ? { link: next } : {});
     }
-    const file = files.get(parts.join("/"));
-    if (!file) return json(404, { error: "Entry not found" }, { "x-error-code": "EntryNotFound" });
+    if (repository.gated && !isKnown) {
+      return json(401, { error: `Access to model ${name} is restricted.` }, { "x-error-code": "GatedRepo" });
+    }
+    const file = files.get(inside);
+    if (!file)
+      return json(404, { error: "Entry not found" }, { "x-error-code": "EntryNotFound", "x-repo-commit": commit });
+    response.setHeader("x-repo-commit", commit);
     if (file.sha256 === undefined) return this.#send("hub", request, response, file, file.oid);
-    this.#note("hub", request, 0);
+    this.note("hub", request, 0);
     response.writeHead(302, {
-      location: `${this.#storage}/${name}/${commit}/${parts.join("/")}?signature=abc`,
+      location: `${this.storage}/${file.sha256}?signature=abc`,
       "x-linked-size": String(file.content.length),
       "x-linked-etag": `"${file.sha256}"`,
-      "x-repo-commit": commit,
     });
     return response.end();
   }
 
-  #answerStorage(request: IncomingMessage, response: ServerResponse): void {
-    const url = new URL(request.url ?? "", this.#storage);
-    const [, name = "", commit = "", path = ""] = /^\/([^/]+\/[^/]+)\/(\w+)\/(.+)$/.exec(url.pathname) ?? [];
-    const file = this.#models.get(name)?.commits.get(commit)?.get(path);
-    if (file) this.#send("storage", request, response, file, "an-etag-of-the-storage");
-    else response.writeHead(404).end();
+  async #answerStorage(request: IncomingMessage, response: ServerResponse): Promise<unknown> {
+    const url = new URL(request.url ?? "", this.storage);
+    if (request.method === "PUT") return receiveUpload(this, request, url, response);
+    const content = this.objects.get(url.pathname.slice(1));
+    if (!content) return response.writeHead(404).end();
+    return this.#send("storage", request, response, { content }, "an-etag-of-the-storage");
   }
 
   #send(
     origin: FakeRequest["origin"],
     request: IncomingMessage,
     response: ServerResponse,
-    { content }: FakeFile,
+    { content }: Pick<FakeFile, "content">,
     etag: string,
   ): unknown {
     const [, from, to] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "") ?? [];
@@ -169,17 +248,32 @@ export class FakeHub {
       ...{ etag: `"${etag}"`, "accept-ranges": "bytes", "content-length": part.length },
       ...range,
     });
+    if (request.method === "HEAD") {
+      this.note(origin, request, 0);
+      return response.end();
+    }
     const cut = this.cuts.shift();
-    this.#note(origin, request, Math.min(cut ?? part.length, part.length));
+    this.note(origin, request, Math.min(cut ?? part.length, part.length));
     if (cut === undefined || cut >= part.length) return response.end(part);
     // Late enough that the other side has read what came: an error discards what it has not.
     return response.write(part.subarray(0, cut), () => setTimeout(() => response.destroy(), 50));
   }
 }
 
-async function listen(answer: (request: IncomingMessage, response: ServerResponse) => unknown): Promise<string> {
-  const server: Server = createServer(answer);
+async function bodyOf(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+async function listen(
+  answer: (request: IncomingMessage, response: ServerResponse) => Promise<unknown>,
+): Promise<string> {
+  const server: Server = createServer((request, response) => {
+    // A connection that was cut ends its answer.
+    answer(request, response).catch(() => response.destroy());
+  });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  afterAll(() => server.close());
+  server.unref();
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
