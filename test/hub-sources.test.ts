@@ -117,7 +117,7 @@ describe("--download", () => {
     expect(readdirSync(snapshot).sort()).toEqual(readdirSync(at("task")).sort());
     for (const name of readdirSync(snapshot)) expect(sha256(join(snapshot, name))).toBe(sha256(at("task", name)));
     const text = JSON.stringify(readJson(at("merged"), "layergraft.json").sources);
-    expect(text).toContain(`snapshots/${commit}`);
+    expect(text).toContain(`"folder":"org/task@${commit}"`);
     expect(text).toContain('"name":"org/task"');
 
     hub.requests = [];

@@ -13,7 +13,7 @@ export {
   VERSION,
 } from "../core/index.js";
 export type { ChatMessage } from "../engine/index.js";
-export type { ExtractedModule, ExtractedPart, Extraction } from "../merge/index.js";
+export type { ExtractedModule, ExtractedPart, Extraction, PushResult } from "../merge/index.js";
 export { type AnalyzeOptions, analyze, type Suggestion, type SuggestOptions, suggest } from "./analyze.js";
 export {
   type DiffOptions,
@@ -58,6 +58,7 @@ export {
   type WriteOptions,
   type WriteResult,
 } from "./plan-merge.js";
+export { type PushOptions, push } from "./push.js";
 export type { MergeRecipe, Source } from "./recipe-types.js";
 export type { TrainRun } from "./run-types.js";
 export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";

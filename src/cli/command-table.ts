@@ -35,6 +35,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       "recompute a merge and list tensors that differ",
       async () => (await import("./commands/verify-command.js")).addVerifyCommand,
     ],
+    push: [
+      "push a model or adapter to the Hugging Face hub",
+      async () => (await import("./commands/push-command.js")).addPushCommand,
+    ],
     methods: [
       "list the merge methods, or explain one",
       async () => (await import("./commands/methods-command.js")).addMethodsCommand,

@@ -138,21 +138,29 @@ export async function readJsonObject(
 }
 
 /**
- * Rewrites a JSON object. Unchanged numbers keep their source text: transformers refuses `30` in a field that is declared
+ * The text of a rewritten JSON object. Unchanged numbers keep their source text: transformers refuses `30` in a field that is declared
  * as a float, and `1e30` would become an integer.
  * @param change gets numbers that JavaScript would print differently as objects; `Number()` reads them
  * @throws CheckpointError as `readJsonObject` does
  */
-export async function rewriteJson(
+export async function rewrittenJson(
   from: string,
-  to: string,
   change: (json: Record<string, unknown>) => Readonly<Record<string, unknown>>,
-): Promise<void> {
+): Promise<string> {
   const { LosslessNumber, parse, stringify } = await import("lossless-json");
   const sourceNumber = (text: string) => (String(Number(text)) === text ? Number(text) : new LosslessNumber(text));
   const json = await readJsonObject(from, MAX_JSON_BYTES, (text) =>
     // The last value of a repeated key counts, as in JSON.parse.
     parse(text, null, { parseNumber: sourceNumber, onDuplicateKey: ({ newValue }) => newValue }),
   );
-  await writeFile(to, `${stringify(change(json), null, 2)}\n`);
+  return `${stringify(change(json), null, 2)}\n`;
+}
+
+/** Writes the text of `rewrittenJson` to a file. */
+export async function rewriteJson(
+  from: string,
+  to: string,
+  change: (json: Record<string, unknown>) => Readonly<Record<string, unknown>>,
+): Promise<void> {
+  await writeFile(to, await rewrittenJson(from, change));
 }

@@ -30,6 +30,7 @@ export {
   readBounded,
   readJsonObject,
   rewriteJson,
+  rewrittenJson,
   stampOf,
   syncFolder,
   writeFileAtomically,

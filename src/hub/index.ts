@@ -4,3 +4,4 @@ export type { HubFile } from "./download.js";
 export { HubError } from "./hub-error.js";
 export { isHubName, openRepository, type Repository, type RepositoryOptions } from "./repository.js";
 export { type Environment, type HubSettings, hubSettings } from "./settings.js";
+export { checkUploadAccess, type UploadFile, type UploadResult, uploadFiles } from "./upload.js";

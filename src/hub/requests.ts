@@ -30,7 +30,7 @@ export function hubFetch(
     for (let failures = 0; ; failures++) {
       const pause = retryDelay * 2 ** failures;
       try {
-        const response = await fetch(input, { ...init, headers, ...(signal ? { signal } : {}) });
+        const response = await fetch(input, { ...init, headers, ...eitherSignal(signal, init?.signal) });
         const { status } = response;
         const asked = Number(response.headers.get("retry-after") ?? 0) || 0;
         const isTransient = status === 429 || status >= 500;
@@ -44,6 +44,11 @@ export function hubFetch(
       }
     }
   };
+}
+
+function eitherSignal(...signals: readonly (AbortSignal | null | undefined)[]): { signal?: AbortSignal } {
+  const given = signals.filter((signal) => signal !== undefined && signal !== null);
+  return given.length === 0 ? {} : { signal: AbortSignal.any(given) };
 }
 
 function codeOf(error: unknown): string {
@@ -76,11 +81,12 @@ const MAX_REASON = 300;
  */
 export function explain(
   error: unknown,
-  { endpoint, token }: HubSettings,
+  settings: HubSettings,
   { what, kind, isCached }: { readonly what: string; readonly kind: string; readonly isCached: boolean },
 ): unknown {
   if (error instanceof LayergraftError) return error;
-  const status = error instanceof Error && "statusCode" in error ? Number(error.statusCode) : undefined;
+  const { endpoint, token } = settings;
+  const status = statusOf(error);
   if (status === 401 || status === 403) {
     const advice = token === undefined ? "Set HF_TOKEN" : "HF_TOKEN is not enough; set it";
     return new HubError(
@@ -99,16 +105,31 @@ export function explain(
       error,
     );
   }
-  // fetch throws a TypeError with a cause; a broken stream of @huggingface/hub throws a text.
-  const isNetwork =
-    typeof error === "string" || (error instanceof TypeError && /fetch failed|terminated|network/i.test(error.message));
-  if (status === undefined && !isNetwork) return error;
-  const cause = error instanceof Error && error.cause instanceof Error ? ` (${error.cause.message})` : "";
-  const reason = redactor([token])(`${error instanceof Error ? error.message : error}${cause}`).slice(0, MAX_REASON);
+  const reason = status === undefined ? networkReason(error, settings) : reasonOf(error, settings);
+  if (reason === undefined) return error;
   const advice = isCached ? "; HF_HUB_OFFLINE=1 uses what is in the cache" : "";
   return new HubError(
     `${what} is not a folder here, and could not be downloaded from ${endpoint}: ${reason}${advice}`,
     {},
     error,
   );
+}
+
+/** The status of a refusal. */
+export function statusOf(error: unknown): number | undefined {
+  return error instanceof Error && "statusCode" in error ? Number(error.statusCode) : undefined;
+}
+
+/** What a server or the network says, without the token and not too long. */
+export function reasonOf(error: unknown, { token }: HubSettings): string {
+  const cause = error instanceof Error && error.cause instanceof Error ? ` (${error.cause.message})` : "";
+  return redactor([token])(`${error instanceof Error ? error.message : error}${cause}`).slice(0, MAX_REASON);
+}
+
+/** What the network says, if the error is its. */
+export function networkReason(error: unknown, settings: HubSettings): string | undefined {
+  // fetch throws a TypeError with a cause; a broken stream of @huggingface/hub throws a text.
+  const isNetwork =
+    typeof error === "string" || (error instanceof TypeError && /fetch failed|terminated|network/i.test(error.message));
+  return isNetwork ? reasonOf(error, settings) : undefined;
 }

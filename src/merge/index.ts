@@ -51,6 +51,7 @@ export {
 } from "./methods/swap.js";
 export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute-plan.js";
 export { type Provenance, readProvenance } from "./output/provenance.js";
+export { checkPush, type PushOptions, type PushResult, type PushTarget, pushFolder } from "./output/push.js";
 export { measuredOwnership, type Ownership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";
 export { type Deviation, type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
 export { outputConfig, writeCompanions } from "./plan/companion-files.js";

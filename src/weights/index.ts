@@ -22,7 +22,7 @@ export {
   type PartInspection,
   type TensorInspection,
 } from "./checkpoint/inspection.js";
-export { folderName, locateOrFetch, locateSource, type SourceLocation } from "./checkpoint/locate.js";
+export { folderName, hubPlace, locateOrFetch, locateSource, type SourceLocation } from "./checkpoint/locate.js";
 export type { AddedToken } from "./checkpoint/vocabulary.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";
@@ -31,7 +31,7 @@ export { TrainingKernels } from "./kernels/training.js";
 export type { TensorInfo } from "./safetensors/header.js";
 export { type FolderLayout, layoutFolder, type ShardLayout } from "./safetensors/layout.js";
 export { openSafetensors, type SafetensorsFile } from "./safetensors/reader.js";
-export { openShards } from "./safetensors/sharded.js";
+export { INDEX_FILE, openShards } from "./safetensors/sharded.js";
 export { MAX_READ_BYTES, readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
 export { Evaluator } from "./streaming/evaluate-block.js";
 export { InputFiles } from "./streaming/files.js";

@@ -17,13 +17,13 @@ import {
   print,
   printJson,
   runWithProgress,
-  type WorkOptions,
   warn,
   withWorkOptions,
 } from "../shared/output.js";
+import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
 import { sourceOrRecipe } from "../shared/source.js";
 
-interface ExtractCommandOptions extends WorkOptions {
+interface ExtractCommandOptions extends PushFlags {
   readonly base: string;
   readonly model: string;
   readonly rank?: number;
@@ -67,7 +67,7 @@ export function addExtractCommand(program: Command): void {
     .option("-o, --out <folder>", "folder to write; it appears when it is complete")
     .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
     .option("--force", "replace an existing adapter that extract wrote");
-  withWorkOptions(command).action(extract);
+  withWorkOptions(withPushOptions(command)).action(extract);
 }
 
 async function extract(options: ExtractCommandOptions): Promise<void> {
@@ -87,17 +87,22 @@ async function extract(options: ExtractCommandOptions): Promise<void> {
     else print(describePlan(plan));
     return;
   }
+  await checkPushFlags(options);
   const extraction = await runWithProgress(options, (controls) =>
     extractAdapter({ ...settings, ...controls }, { out, force }),
   );
   for (const warning of extraction.warnings) warn(warning);
   if (options.json) {
-    printJson({ ...extraction, seconds: (performance.now() - start) / 1000 });
+    const seconds = (performance.now() - start) / 1000;
+    const push = await pushResult(out, options);
+    printJson({ ...extraction, seconds, ...(push ? { push } : {}) });
     return;
   }
   print(describe(extraction));
   for (const note of notesOf(extraction)) info(options, `note: ${note}`);
   info(options, `Wrote ${out}: ${formatBytes(extraction.bytes)}, ${elapsed(start)}. Use it as ${base}+${out}`);
+  const push = await pushResult(out, options);
+  if (push) printPush(push);
 }
 
 function describePlan({ base, model, linear, others, bytes }: ExtractionPlan): string[] {

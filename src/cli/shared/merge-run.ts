@@ -27,13 +27,13 @@ import {
   print,
   printJson,
   runWithProgress,
-  type WorkOptions,
   warn,
   withWorkOptions,
 } from "./output.js";
+import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "./push.js";
 
 /** Options of every merging command. */
-export interface MergeOptions extends WorkOptions {
+export interface MergeOptions extends PushFlags {
   readonly out?: string;
   readonly as?: (typeof OUTPUT_FORMS)[number];
   readonly dtype?: (typeof OUTPUT_DTYPES)[number];
@@ -49,22 +49,28 @@ export interface MergeOptions extends WorkOptions {
 /** Adds the options of `MergeOptions`. */
 export function withMergeOptions(command: Command): Command {
   return withWorkOptions(
-    command
-      .optionsGroup("Output:")
-      .option("-o, --out <folder>", "folder to write; it appears when it is complete")
-      .addOption(
-        new Option("--as <form>", "write a model, or a PEFT adapter of the sources' common base")
-          .choices(OUTPUT_FORMS)
-          .default(undefined, "model"),
-      )
-      .addOption(new Option("--dtype <dtype>", "dtype of the output").choices(OUTPUT_DTYPES).default(undefined, "keep"))
-      .addOption(new Option("--shard-size <size>", "maximum size of a weight file (default: 5GB)").argParser(parseSize))
-      .option("--vocabulary <source>", "tokens to keep if vocabularies differ: a model's, such as task, or union")
-      .option("--tokenizer-from <source>", "model whose tokenizer and chat template to copy")
-      .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
-      .option("--download", DOWNLOAD_HELP)
-      .option("--resume", "resume an interrupted run")
-      .option("--force", "replace an existing output or interrupted run; merge unrelated models"),
+    withPushOptions(
+      command
+        .optionsGroup("Output:")
+        .option("-o, --out <folder>", "folder to write; it appears when it is complete")
+        .addOption(
+          new Option("--as <form>", "write a model, or a PEFT adapter of the sources' common base")
+            .choices(OUTPUT_FORMS)
+            .default(undefined, "model"),
+        )
+        .addOption(
+          new Option("--dtype <dtype>", "dtype of the output").choices(OUTPUT_DTYPES).default(undefined, "keep"),
+        )
+        .addOption(
+          new Option("--shard-size <size>", "maximum size of a weight file (default: 5GB)").argParser(parseSize),
+        )
+        .option("--vocabulary <source>", "tokens to keep if vocabularies differ: a model's, such as task, or union")
+        .option("--tokenizer-from <source>", "model whose tokenizer and chat template to copy")
+        .option("--dry-run", "print the plan and exit; reads headers and a sample of weights")
+        .option("--download", DOWNLOAD_HELP)
+        .option("--resume", "resume an interrupted run")
+        .option("--force", "replace an existing output or interrupted run; merge unrelated models"),
+    ),
   );
 }
 
@@ -93,6 +99,7 @@ export async function runMerge(
     );
   }
   const start = performance.now();
+  if (!options.dryRun) await checkPushFlags(options);
   const opened = await withHubAccess(options, options.dryRun ? "plan" : undefined, (hub) =>
     typeof recipe === "function" ? recipe(hub) : planRecipe(recipe, { hub }),
   );
@@ -113,7 +120,9 @@ export async function runMerge(
   const result = await runWithProgress(options, (controls) => executePlan(opened, { ...execution, ...controls }));
   for (const warning of result.warnings) warn(warning);
   if (options.json) {
-    printJson({ ...result, seconds: (performance.now() - start) / 1000, summary });
+    const seconds = (performance.now() - start) / 1000;
+    const push = await pushResult(options.out ?? "", options);
+    printJson({ ...result, seconds, summary, ...(push ? { push } : {}) });
     return;
   }
   for (const line of describeMeasured(opened.plan.measurements, result.measured)) info(options, line);
@@ -135,6 +144,8 @@ export async function runMerge(
     );
   }
   info(options, `Verify it with: layergraft verify ${options.out ?? ""}`);
+  const push = await pushResult(options.out ?? "", options);
+  if (push) printPush(push);
 }
 
 export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette: Palette): string[] {

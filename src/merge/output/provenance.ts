@@ -4,16 +4,31 @@ import { join, relative, resolve } from "node:path";
 import { z } from "zod";
 import { isDType, LayergraftError, readJsonObject, VERSION } from "../../core/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
-import { locateSource, type SourceLocation } from "../../weights/index.js";
+import { folderName, hubPlace, locateSource } from "../../weights/index.js";
 import type { Measured } from "../expressions/expression.js";
 import { packedResult, packResult, unpackResult } from "../expressions/measured.js";
 import { valueSchema } from "../expressions/value-schema.js";
 import { PLAN_FORMAT, type Plan, PROVENANCE_FILE } from "../plan/plan.js";
+import { publicRecipe } from "./model-card.js";
 import { MOST_PROVENANCE_BYTES } from "./output-folder.js";
 
 /** Characters above which the file is written without indentation. */
 const LARGE = 5_000_000;
-/** The content of layergraft.json: the plan, with paths relative to the output, and the values measured for it. */
+
+/** A folder of the hub's cache, as a source that names it on any machine. */
+const HUB_SOURCE = /^(?!\.)[\w.-]+\/[\w./-]+@[0-9a-f]{40}$/;
+
+/** A folder as layergraft.json names it: as a source on the hub, or by its path from the output. */
+function placeOf(path: string, folder: string): string {
+  const onHub = hubPlace(path);
+  const source = `${onHub?.name}@${onHub?.commit}`;
+  return HUB_SOURCE.test(source) ? source : relative(folder, path);
+}
+
+/**
+ * The content of layergraft.json: the plan, with sources by their names on the hub or by paths from the output, and the
+ * values measured for it.
+ */
 export function provenanceOf(
   plan: Plan,
   planDigest: string,
@@ -21,7 +36,7 @@ export function provenanceOf(
   companions: Readonly<Record<string, string>>,
   folder: string,
 ): string {
-  const path = (absolute: string) => relative(folder, absolute);
+  const path = (absolute: string) => placeOf(absolute, folder);
   const sources = plan.sources.map(({ folder: source, adapter, ...rest }) => ({
     ...rest,
     folder: path(source),
@@ -32,12 +47,39 @@ export function provenanceOf(
     return { id, kind, label, result: packResult(measured.get(id) ?? []) };
   });
   const document = { layergraft: VERSION, planDigest, ...plan, sources, measurements, companions };
+  return format(document);
+}
+
+function format(document: object): string {
   const compact = JSON.stringify(document);
   return `${compact.length > LARGE ? compact : JSON.stringify(document, null, 1)}\n`;
 }
 
+/**
+ * The content of a folder's layergraft.json for other machines: sources that are not on the hub have a name and a digest,
+ * and no path.
+ * @param rewritten SHA-256 of files that are published with another content, by name
+ * @throws LayergraftError if it is missing or invalid
+ */
+export async function publicProvenance(folder: string, rewritten: Readonly<Record<string, string>>): Promise<string> {
+  const { planDigest, ...document } = await readDocument(folder);
+  const name = (path: string) => {
+    const place = HUB_SOURCE.test(path) ? path : placeOf(resolve(folder, path), folder);
+    return HUB_SOURCE.test(place) ? place : folderName(resolve(folder, path));
+  };
+  const sources = document.sources.map((source) => ({
+    ...source,
+    folder: name(source.folder),
+    ...(source.adapter === undefined ? {} : { adapter: name(source.adapter) }),
+  }));
+  const recipe = publicRecipe(document as unknown as Plan, name);
+  const { layergraft, ...plan } = document;
+  return format({ layergraft, planDigest, ...plan, recipe, sources, companions: { ...plan.companions, ...rewritten } });
+}
+
 const provenanceSchema = z.object({
   layergraft: z.string(),
+  planDigest: z.string().optional(),
   format: z.literal(PLAN_FORMAT),
   recipe: z.record(z.string(), z.unknown()),
   layers: z.int(),
@@ -83,15 +125,7 @@ export interface Provenance {
   readonly companions: ReadonlyMap<string, string>;
 }
 
-/**
- * Reads the provenance of a folder that layergraft made.
- * @param moved new places of moved sources by id: FOLDER, or FOLDER+ADAPTER
- * @throws LayergraftError if it is missing or invalid
- */
-export async function readProvenance(
-  folder: string,
-  moved: ReadonlyMap<string, string> = new Map(),
-): Promise<Provenance> {
+async function readDocument(folder: string): Promise<z.output<typeof provenanceSchema>> {
   const file = join(folder, PROVENANCE_FILE);
   const json = await readJsonObject(file, MOST_PROVENANCE_BYTES).catch((error: unknown) => {
     throw new LayergraftError(
@@ -101,27 +135,36 @@ export async function readProvenance(
       error,
     );
   });
-  const { sources, measurements, companions, ...rest } = parse(json, file);
+  return parse(json, file);
+}
+
+/**
+ * Reads the provenance of a folder that layergraft made.
+ * @param moved new places of moved sources by id: FOLDER, or FOLDER+ADAPTER
+ * @throws LayergraftError if it is missing or invalid
+ * @throws CheckpointError if a source on the hub is not in its cache
+ */
+export async function readProvenance(
+  folder: string,
+  moved: ReadonlyMap<string, string> = new Map(),
+): Promise<Provenance> {
+  const { sources, measurements, companions, planDigest: _, ...rest } = await readDocument(folder);
   const unknown = [...moved.keys()].filter((id) => !sources.some((source) => source.id === id));
   if (unknown.length > 0) {
     throw new LayergraftError(
       "provenance",
       `${folder} has no source ${unknown.join(", ")}; it has ${sources.map(({ id }) => id).join(", ")}`,
-      { file },
+      { file: join(folder, PROVENANCE_FILE) },
     );
   }
-  const places = new Map<string, SourceLocation>();
-  for (const [id, source] of moved) places.set(id, await locateSource(source));
-  const plan = {
-    ...rest,
-    measurements: [],
-    sources: sources.map((source) => ({
-      ...source,
-      folder: resolve(folder, source.folder),
-      ...(source.adapter === undefined ? {} : { adapter: resolve(folder, source.adapter) }),
-      ...places.get(source.id),
-    })),
-  } as unknown as Plan;
+  const find = async (path: string) =>
+    HUB_SOURCE.test(path) ? (await locateSource(path)).folder : resolve(folder, path);
+  const located = sources.map(async ({ folder: home, adapter, ...source }) => {
+    const place = moved.get(source.id);
+    const own = adapter === undefined ? {} : { adapter: await find(adapter) };
+    return { ...source, ...own, ...(place === undefined ? { folder: await find(home) } : await locateSource(place)) };
+  });
+  const plan = { ...rest, measurements: [], sources: await Promise.all(located) } as unknown as Plan;
   return {
     plan,
     measured: new Map(measurements.map(({ id, result }) => [id, unpackResult(result)])),

@@ -96,8 +96,13 @@ export async function tokenizerNotes({ folder, name }: Pick<Checkpoint, "folder"
   return notes;
 }
 
+/** Whether a name is that of a file that models have beside their weights and configuration. */
+export function isCompanionName(name: string): boolean {
+  return TOKENIZER_FILES.includes(name) || PROMPTING_FILES.includes(name) || INHERITED.test(name);
+}
+
 /** Whether a file is a symbolic link out of its model. Snapshots in a hub cache link to the blobs beside them. */
-async function leadsElsewhere(folder: string, name: string): Promise<boolean> {
+export async function leadsElsewhere(folder: string, name: string): Promise<boolean> {
   if (!(await lstat(join(folder, name))).isSymbolicLink()) return false;
   const [home, target] = await Promise.all([realpath(folder), realpath(join(folder, name))]);
   const snapshots = dirname(home);

@@ -72,8 +72,16 @@ const WITHIN_RUN = /^(last|best|merged|reverted|checkpoint-\d+)$/;
 
 /** Displayed name of a folder: `org/name` for a hub snapshot, `run/last` inside a training run, else its own name. */
 export function folderName(folder: string): string {
-  const cached = /models--([^/\\]+?)--([^/\\]+)[/\\]snapshots[/\\][0-9a-f]+([/\\].+)?$/.exec(folder);
-  if (cached) return `${cached[1]}/${cached[2]}${(cached[3] ?? "").replaceAll("\\", "/")}`;
+  const onHub = hubPlace(folder);
+  if (onHub) return onHub.name;
   const name = basename(folder);
   return WITHIN_RUN.test(name) ? `${basename(dirname(folder))}/${name}` : name;
+}
+
+/** The model on the hub that a folder of the hub's cache holds: `org/name`, or `org/name/subfolder`. */
+export function hubPlace(folder: string): { readonly name: string; readonly commit: string } | undefined {
+  const parts = /models--([^/\\]+?)--([^/\\]+)[/\\]snapshots[/\\]([0-9a-f]+)([/\\].+)?$/.exec(folder);
+  if (!parts) return undefined;
+  const [, organization, name, commit = "", inside = ""] = parts;
+  return { name: `${organization}/${name}${inside.replaceAll("\\", "/")}`, commit };
 }

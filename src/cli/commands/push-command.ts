@@ -1,0 +1,41 @@
+import type { Command } from "commander";
+import { info, print, printJson, type WorkOptions, withCommonOptions } from "../shared/output.js";
+import { printPush, runPush } from "../shared/push.js";
+
+interface PushCommandOptions extends WorkOptions {
+  readonly private?: boolean;
+  readonly branch?: string;
+  readonly message?: string;
+  readonly dryRun?: boolean;
+}
+
+export function addPushCommand(program: Command): void {
+  const command = program
+    .command("push")
+    .description(
+      "Push a model or adapter to the Hugging Face hub, as one commit. Creates the repository if it is missing. Files that " +
+        "are there already are not sent again, so repeat an interrupted push to finish it. Needs a token with write " +
+        "access: HF_TOKEN, or the one that hf auth login stores.",
+    )
+    .argument("<folder>", "folder of a model or adapter")
+    .argument("<org/name>", "repository on the hub")
+    .optionsGroup("Repository:")
+    .option("--private", "create the repository as private")
+    .option("--branch <name>", "branch to push to, created if missing (default: main)")
+    .option("--message <text>", "title of the commit")
+    .option("--dry-run", "list what would be sent, and exit");
+  withCommonOptions(command).action(push);
+}
+
+async function push(folder: string, name: string, options: PushCommandOptions): Promise<void> {
+  const { private: isPrivate, branch, message, dryRun } = options;
+  const result = await runPush(folder, { name, isPrivate, branch, message, dryRun }, options);
+  if (options.json) return printJson(result);
+  if (dryRun) {
+    if (result.created) info(options, `${name} does not exist yet and would be created`);
+    for (const path of result.sent) print(`send      ${path}`);
+    for (const path of result.unchanged) print(`unchanged ${path}`);
+    for (const path of result.removed) print(`remove    ${path}`);
+  }
+  printPush(result);
+}

@@ -1,0 +1,65 @@
+// Pushing a result to the hub, as a command or at the end of another.
+
+import type { Command } from "commander";
+import { CancelledError, formatBytes, LayergraftError, plural } from "../../core/index.js";
+import { checkPush, type PushOptions, type PushResult, pushFolder } from "../../merge/index.js";
+import { info, interruptSignal, print, runWithProgress, type WorkOptions } from "./output.js";
+
+/** Options of a command whose result can be pushed. */
+export interface PushFlags extends WorkOptions {
+  readonly push?: string;
+  readonly private?: boolean;
+}
+
+/** Adds `PushFlags`. */
+export function withPushOptions(command: Command): Command {
+  return command
+    .option("--push <org/name>", "push the result to this repository on the Hugging Face hub")
+    .option("--private", "create the repository as private; needs --push");
+}
+
+/** Checks before the work that its result can be pushed. */
+export async function checkPushFlags(flags: PushFlags): Promise<void> {
+  if (flags.push === undefined) {
+    if (flags.private) throw new LayergraftError("usage", "--private needs --push.");
+    return;
+  }
+  await checkPush({ name: flags.push, isPrivate: flags.private }, interruptSignal());
+}
+
+/** Pushes a result that is complete. An error says how to push it again. */
+export async function pushResult(out: string, flags: PushFlags): Promise<PushResult | undefined> {
+  if (flags.push === undefined) return undefined;
+  try {
+    return await runPush(out, { name: flags.push, isPrivate: flags.private }, flags);
+  } catch (error) {
+    if (!(error instanceof LayergraftError)) throw error;
+    const again = `layergraft push ${out} ${flags.push}${flags.private ? " --private" : ""}`;
+    const message = `${error.message}\n${out} is complete. Push it with: ${again}`;
+    if (error instanceof CancelledError) throw new CancelledError(message, error.where);
+    throw new LayergraftError(error.code, message, error.where, error);
+  }
+}
+
+export async function runPush(
+  folder: string,
+  options: Omit<PushOptions, "signal" | "onProgress">,
+  work: WorkOptions,
+): Promise<PushResult> {
+  const result = await runWithProgress(work, ({ signal, onProgress }) =>
+    pushFolder(folder, { ...options, signal, onProgress }),
+  );
+  if (result.leftOut.length > 0) info(work, `note: not part of the model, so not pushed: ${result.leftOut.join(", ")}`);
+  return result;
+}
+
+export function printPush({ url, sent, unchanged, removed, bytes, commit }: PushResult): void {
+  const others = [
+    ...(unchanged.length > 0 ? [`${plural(unchanged.length, "file")} unchanged`] : []),
+    ...(removed.length > 0 ? [`${plural(removed.length, "old weight file")} removed`] : []),
+  ];
+  const what = [`${plural(sent.length, "file")} (${formatBytes(bytes)})`, ...others].join(", ");
+  if (commit === null) print(`Would push to ${url}: ${what}`);
+  else if (sent.length + removed.length === 0) print(`${url} is already up to date`);
+  else print(`Pushed to ${url}: ${what}`);
+}

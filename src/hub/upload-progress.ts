@@ -1,0 +1,90 @@
+// Progress of the files of a commit, as bytes of all of them.
+
+import type { CommitProgressEvent } from "@huggingface/hub";
+
+/** Called with bytes of the files that are compared, hashed or sent. */
+export type OnUpload = (state: { readonly phase: string; readonly done: number; readonly total: number }) => void;
+
+/** What @huggingface/hub gives to fetch with the content of a large file. */
+interface ProgressHint {
+  /** The same one for all parts of a file. */
+  readonly progressCallback: (share: number) => void;
+  /** Index of a part; missing for a whole file. */
+  readonly part?: number;
+  readonly numParts?: number;
+}
+
+const PROGRESS_MS = 100;
+
+/** Passes on ten states a second, and the first and last of each phase. */
+export function seldom(report: OnUpload | undefined): OnUpload | undefined {
+  let [phase, next] = ["", 0];
+  return (
+    report &&
+    ((state) => {
+      const now = performance.now();
+      if (state.phase === phase && state.done < state.total && now < next) return;
+      [phase, next] = [state.phase, now + PROGRESS_MS];
+      report(state);
+    })
+  );
+}
+
+export class UploadProgress {
+  readonly #sizes: ReadonlyMap<string, number>;
+  readonly #report: OnUpload | undefined;
+  readonly #total: number;
+  #phase = "";
+  readonly #shares = new Map<string, number>();
+
+  constructor(files: readonly { readonly path: string; readonly bytes: number }[], report: OnUpload | undefined) {
+    this.#sizes = new Map(files.map(({ path, bytes }) => [path, bytes]));
+    this.#report = report;
+    this.#total = files.reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  take(event: CommitProgressEvent): void {
+    // The small files are in the commit itself.
+    if (event.event === "phase" && event.phase === "committing") {
+      this.#report?.({ phase: "uploading", done: this.#total, total: this.#total });
+    }
+    if (event.event !== "fileProgress" || event.state === "error") return;
+    if (event.state !== this.#phase) this.#shares.clear();
+    this.#phase = event.state;
+    this.#shares.set(event.path, event.progress);
+    const done = [...this.#shares].reduce((sum, [path, share]) => sum + share * (this.#sizes.get(path) ?? 0), 0);
+    this.#report?.({ phase: this.#phase, done: Math.round(done), total: this.#total });
+  }
+
+  /** A fetch that reports how much of a body is sent, which that of Node.js does not. */
+  counting(send: typeof fetch): typeof fetch {
+    const shares = new WeakMap<object, number[]>();
+    return (input, init) => {
+      const { progressHint: hint } = (init ?? {}) as { progressHint?: ProgressHint };
+      if (!hint || !(init?.body instanceof Blob)) return send(input, init);
+      const parts = shares.get(hint.progressCallback) ?? [];
+      shares.set(hint.progressCallback, parts);
+      const body = counted(init.body, (share) => {
+        parts[hint.part ?? 0] = share;
+        hint.progressCallback(parts.reduce((sum, one) => sum + one, 0) / (hint.numParts ?? 1));
+      });
+      return send(input, { ...init, body });
+    };
+  }
+}
+
+/** A blob that counts what is read of it; read again for a retry, it counts from the start. */
+function counted(blob: Blob, onShare: (share: number) => void): Blob {
+  const stream = () => {
+    let done = 0;
+    const count = new TransformStream<Uint8Array, Uint8Array>({
+      transform: (chunk, controller) => {
+        done += chunk.length;
+        onShare(done / blob.size);
+        controller.enqueue(chunk);
+      },
+    });
+    return blob.stream().pipeThrough(count);
+  };
+  return Object.defineProperties(new Blob([]), { size: { value: blob.size }, stream: { value: stream } });
+}

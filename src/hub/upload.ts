@@ -1,0 +1,302 @@
+// Uploads files to a repository of the hub as one commit. What is there already is not sent again.
+
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { pathToFileURL } from "node:url";
+import { CancelledError, LayergraftError } from "../core/index.js";
+import { HubError } from "./hub-error.js";
+import { hubFetch, networkReason, reasonOf, statusOf } from "./requests.js";
+import type { HubSettings } from "./settings.js";
+import { type OnUpload, seldom, UploadProgress } from "./upload-progress.js";
+
+/** A file to upload. */
+export interface UploadFile {
+  /** Path in the repository. */
+  readonly path: string;
+  /** Path of a file on this machine, or the bytes. */
+  readonly content: string | Uint8Array;
+  readonly bytes: number;
+}
+
+export interface UploadOptions {
+  /** `organisation/name`. */
+  readonly name: string;
+  /** Default `main`; created if missing. */
+  readonly branch?: string | undefined;
+  /** Create the repository as private. Default false. */
+  readonly isPrivate?: boolean | undefined;
+  /** Title of the commit. */
+  readonly message: string;
+  readonly files: readonly UploadFile[];
+  /** Whether a file of the repository that is not among `files` would be wrong beside them, so that it is removed. */
+  readonly isStale?: ((path: string) => boolean) | undefined;
+  /** Send nothing. Default false. */
+  readonly dryRun?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Called at most ten times a second, and at the start and end of each phase. */
+  readonly onProgress?: OnUpload | undefined;
+  /** Milliseconds before the first retry, doubled each time. Default 500. */
+  readonly retryDelay?: number | undefined;
+}
+
+export interface UploadResult {
+  /** Page of the repository, or of its branch. */
+  readonly url: string;
+  /** The commit; the branch's last one if nothing changed, null in a dry run. */
+  readonly commit: string | null;
+  /** Whether the repository was created, or would be. */
+  readonly created: boolean;
+  /** Paths of the files that were sent. */
+  readonly sent: readonly string[];
+  /** Paths of the files that were there already. */
+  readonly unchanged: readonly string[];
+  /** Paths of the stale files that were removed. */
+  readonly removed: readonly string[];
+  /** Size of the files in `sent`. */
+  readonly bytes: number;
+}
+
+/** A token, and the requests that send it. */
+interface Access {
+  readonly token: `hf_${string}`;
+  readonly request: { readonly hubUrl: string; readonly fetch: typeof fetch };
+}
+
+/**
+ * Checks that the token may write to a namespace.
+ * @throws HubError if there is no token, it may not write, or the namespace is someone else's
+ */
+export async function checkUploadAccess(
+  settings: HubSettings,
+  options: Pick<UploadOptions, "name" | "signal" | "retryDelay">,
+): Promise<void> {
+  await attempt(settings, options, () => openAccess(settings, options));
+}
+
+async function openAccess(
+  settings: HubSettings,
+  options: Pick<UploadOptions, "name" | "signal" | "retryDelay">,
+): Promise<Access> {
+  const { endpoint, token, offline } = settings;
+  const { name } = options;
+  const create = `Create a token with write access at ${endpoint}/settings/tokens and set HF_TOKEN to it.`;
+  if (offline) throw new HubError(`HF_HUB_OFFLINE is set, so ${name} cannot be pushed. Unset it.`);
+  if (token === undefined) throw new HubError(`Pushing to ${name} needs a token. ${create}`);
+  if (!isToken(token)) throw new HubError(`The token does not begin with hf_. ${create}`);
+  const { whoAmI } = await import("@huggingface/hub");
+  const request = { hubUrl: endpoint, fetch: hubFetch(settings, options) };
+  const account = await whoAmI({ ...request, accessToken: token }).catch((error: unknown) => {
+    if (statusOf(error) === 401) throw new HubError(`${endpoint} does not know the token. ${create}`, {}, error);
+    throw error;
+  });
+  if (account.auth.accessToken?.role === "read") throw new HubError(`The token can only read. ${create}`);
+  const [namespace = ""] = name.split("/");
+  const organizations = account.type === "user" ? account.orgs.map((org) => org.name) : [];
+  // An application's token names no account; the hub decides.
+  if (account.type !== "app" && account.name !== namespace && !organizations.includes(namespace)) {
+    const others = organizations.length > 0 ? `, nor one of your organizations (${organizations.join(", ")})` : "";
+    throw new HubError(
+      `${name} cannot be pushed: ${namespace} is not your account (${account.name})${others}. Choose another name, such as ${account.name}/${name.split("/")[1]}.`,
+    );
+  }
+  return { token, request };
+}
+
+function isToken(token: string): token is `hf_${string}` {
+  return token.startsWith("hf_");
+}
+
+/**
+ * Uploads files as one commit, and creates the repository and the branch where they are missing. Files are streamed.
+ * Large files that an earlier, interrupted upload sent are not sent again.
+ * @throws HubError if the hub refuses, cannot be reached, or the branch changes meanwhile
+ * @throws CancelledError when the signal fires
+ */
+export async function uploadFiles(settings: HubSettings, options: UploadOptions): Promise<UploadResult> {
+  return attempt(settings, options, async () => {
+    const access = await openAccess(settings, options);
+    return upload(settings, access, { ...options, onProgress: seldom(options.onProgress) });
+  });
+}
+
+async function upload({ endpoint }: HubSettings, access: Access, options: UploadOptions): Promise<UploadResult> {
+  const { createBranch, createRepo } = await import("@huggingface/hub");
+  const { name, branch = "main", isPrivate = false, files, isStale, dryRun = false } = options;
+  const { request } = access;
+  const repo = { type: "model" as const, name };
+  const visibility = await visibilityOf(access, name);
+  if (visibility === "public" && isPrivate) {
+    throw new HubError(
+      `${name} exists and is public, but should be private. Make it private at ${endpoint}/${name}/settings, or push without --private.`,
+    );
+  }
+  const created = visibility === undefined;
+  if (created && !dryRun) {
+    const visibility = isPrivate ? { visibility: "private" as const } : {};
+    // 409: another push was first, or the reply to the first attempt was lost.
+    await createRepo({ ...request, ...visibility, repo, accessToken: access.token }).catch(ignoreStatus(409));
+  }
+  let head = created && dryRun ? undefined : await headOf(access, name, branch);
+  if (head === undefined && !dryRun) {
+    await createBranch({ ...request, repo, branch }).catch(ignoreStatus(409));
+    head = await headOf(access, name, branch);
+  }
+  const there = head === undefined ? new Map<string, RemoteFile>() : await filesOf(access, name, head);
+  const unchanged = await unchangedFiles(files, there, options);
+  const sent = files.filter(({ path }) => !unchanged.has(path));
+  const paths = new Set(files.map(({ path }) => path));
+  const removed = [...there.keys()].filter((path) => !paths.has(path) && isStale?.(path));
+  const result = {
+    url: `${endpoint}/${name}${branch === "main" ? "" : `/tree/${branch}`}`,
+    created,
+    sent: sent.map(({ path }) => path),
+    unchanged: [...unchanged],
+    removed,
+    bytes: sent.reduce((sum, { bytes }) => sum + bytes, 0),
+  };
+  if (dryRun) return { ...result, commit: null };
+  if (sent.length + removed.length === 0) return { ...result, commit: head ?? null };
+  return { ...result, commit: await commit(access, options, sent, removed, head) };
+}
+
+const ignoreStatus = (status: number) => (error: unknown) => {
+  if (statusOf(error) !== status) throw error;
+};
+
+async function visibilityOf({ request }: Access, name: string): Promise<"public" | "private" | undefined> {
+  const { modelInfo } = await import("@huggingface/hub");
+  try {
+    return (await modelInfo({ ...request, name })).private ? "private" : "public";
+  } catch (error) {
+    if (statusOf(error) === 404) return undefined;
+    throw error;
+  }
+}
+
+/** The last commit of a branch. */
+async function headOf({ request }: Access, name: string, branch: string): Promise<string | undefined> {
+  const { modelInfo } = await import("@huggingface/hub");
+  try {
+    return (await modelInfo({ ...request, name, revision: branch, additionalFields: ["sha"] })).sha;
+  } catch (error) {
+    if (statusOf(error) === 404) return undefined;
+    throw error;
+  }
+}
+
+interface RemoteFile {
+  readonly size: number;
+  /** SHA-256 of a large file, git's hash of another. */
+  readonly hash: string;
+}
+
+async function filesOf({ request }: Access, name: string, revision: string): Promise<Map<string, RemoteFile>> {
+  const { listFiles } = await import("@huggingface/hub");
+  const files = new Map<string, RemoteFile>();
+  for await (const entry of listFiles({ ...request, repo: { type: "model", name }, recursive: true, revision })) {
+    if (entry.type !== "file") continue;
+    files.set(entry.path, { size: entry.lfs?.size ?? entry.size, hash: entry.lfs?.oid ?? entry.oid ?? "" });
+  }
+  return files;
+}
+
+/** Paths of the files whose size and hash are those of the repository. */
+async function unchangedFiles(
+  files: readonly UploadFile[],
+  there: ReadonlyMap<string, RemoteFile>,
+  { signal, onProgress }: UploadOptions,
+): Promise<Set<string>> {
+  const candidates = files.filter(({ path, bytes }) => there.get(path)?.size === bytes);
+  const total = candidates.reduce((sum, { bytes }) => sum + bytes, 0);
+  const unchanged = new Set<string>();
+  let done = 0;
+  for (const { path, content, bytes } of candidates) {
+    const { hash = "" } = there.get(path) ?? {};
+    const digest = hash.length === 64 ? createHash("sha256") : createHash("sha1").update(`blob ${bytes}\0`);
+    for await (const chunk of typeof content === "string" ? createReadStream(content) : [content]) {
+      signal?.throwIfAborted();
+      digest.update(chunk as Uint8Array);
+      done += (chunk as Uint8Array).length;
+      onProgress?.({ phase: "comparing", done, total });
+    }
+    if (digest.digest("hex") === hash) unchanged.add(path);
+  }
+  return unchanged;
+}
+
+/** @returns the commit */
+async function commit(
+  { request }: Access,
+  { name, branch = "main", message, signal, onProgress }: UploadOptions,
+  sent: readonly UploadFile[],
+  removed: readonly string[],
+  head: string | undefined,
+): Promise<string> {
+  const { commitIter } = await import("@huggingface/hub");
+  signal?.throwIfAborted();
+  const progress = new UploadProgress(sent, onProgress);
+  const steps = commitIter({
+    ...request,
+    fetch: progress.counting(request.fetch),
+    repo: { type: "model", name },
+    branch,
+    title: message,
+    // A push meanwhile would mix two models, as files that did not change are not sent.
+    ...(head === undefined ? {} : { parentCommit: head }),
+    ...(signal ? { abortSignal: signal } : {}),
+    operations: [
+      ...sent.map(({ path, content }) => ({
+        operation: "addOrUpdate" as const,
+        path,
+        content: typeof content === "string" ? pathToFileURL(content) : new Blob([content as Uint8Array<ArrayBuffer>]),
+      })),
+      ...removed.map((path) => ({ operation: "delete" as const, path })),
+    ],
+  });
+  for (;;) {
+    const step = await steps.next();
+    if (step.done) return step.value?.commit.oid ?? "";
+    progress.take(step.value);
+  }
+}
+
+/** Runs requests of an upload, and explains their errors. */
+async function attempt<T>(
+  settings: HubSettings,
+  { name, signal }: Pick<UploadOptions, "name" | "signal">,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (signal?.aborted) throw new CancelledError(`stopped while pushing ${name}; run again to push what is missing`);
+    throw explainUpload(error, settings, name);
+  }
+}
+
+function explainUpload(error: unknown, settings: HubSettings, name: string): unknown {
+  if (error instanceof LayergraftError) return error;
+  const { endpoint } = settings;
+  const status = statusOf(error);
+  const said = reasonOf(error, settings);
+  const because = (sentence: string) => new HubError(sentence, {}, error);
+  if (status === 401 || status === 403) {
+    return because(
+      `The token may not write to ${name}. Give it write access at ${endpoint}/settings/tokens; for a gated repository, ask its owner first. The Hub says: ${said}`,
+    );
+  }
+  if (status === 409 || status === 412) {
+    return because(`${name} was changed by someone else during the push. Push again.`);
+  }
+  if (status === 429) {
+    return because(
+      `${endpoint} limits how often it answers and refused to take ${name}. Wait some minutes, then push again.`,
+    );
+  }
+  if (status !== undefined && status < 500) return because(`${endpoint} refused ${name}: ${said}`);
+  const network = networkReason(error, settings);
+  if (status === undefined && network === undefined) return error;
+  return because(
+    `${name} could not be pushed to ${endpoint}: ${network ?? said}. Push again; what was sent is not sent again.`,
+  );
+}

@@ -1,0 +1,120 @@
+// The files of a folder that are published: a listed set, without paths of this machine.
+
+import { readdir, stat } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { CheckpointError, digestOf, exists, isFile, readJsonObject, rewrittenJson } from "../../core/index.js";
+import type { UploadFile } from "../../hub/index.js";
+import {
+  ADAPTER_CONFIG,
+  ADAPTER_WEIGHTS,
+  folderName,
+  INDEX_FILE,
+  openSafetensors,
+  openShards,
+} from "../../weights/index.js";
+import { isCompanionName, leadsElsewhere } from "../plan/companion-files.js";
+import { PROVENANCE_FILE } from "../plan/plan.js";
+import { publicProvenance } from "./provenance.js";
+
+export interface PublishedFiles {
+  readonly files: readonly UploadFile[];
+  /** Names of other files and folders, hidden ones not included. */
+  readonly leftOut: readonly string[];
+  /** Whether a file of an earlier model would be loaded instead of these weights. */
+  isStale(path: string): boolean;
+}
+
+const CONFIGS = ["config.json", "params.json", ADAPTER_CONFIG];
+/** What layergraft writes beside the weights. The log of a training run has paths, so it is not among them. */
+const OWN_FILES = ["README.md", PROVENANCE_FILE, "extraction.json", "heatmap.svg", "heatmap.png"];
+const MODEL_WEIGHTS = /^model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?$/;
+
+/** Fields in which transformers and PEFT store where a model was loaded from. */
+const PATH_FIELDS = ["_name_or_path", "name_or_path", "base_model_name_or_path"];
+const LOCAL_PATH = /^([/~.]|[A-Za-z]:[\\/])|\\/;
+
+/**
+ * Lists the files of a model or adapter to publish.
+ * @throws CheckpointError if the folder is neither, or not complete
+ * @throws FormatError if a weight file is broken
+ */
+export async function publishedFiles(folder: string): Promise<PublishedFiles> {
+  await requireFolder(folder);
+  const isAdapter = await exists(join(folder, ADAPTER_CONFIG));
+  const weights = isAdapter ? [await openSafetensors(join(folder, ADAPTER_WEIGHTS))] : await openShards(folder);
+  const weightNames = weights.map(({ path }) => relative(folder, path).replaceAll("\\", "/"));
+  // A model with custom code cannot be opened without it.
+  const config = join(folder, "config.json");
+  const hasCode = (await isFile(config)) && "auto_map" in (await readJsonObject(config));
+  const isSharded = weightNames.length > 1;
+  const isListed = (name: string) =>
+    CONFIGS.includes(name) ||
+    OWN_FILES.includes(name) ||
+    isCompanionName(name) ||
+    (isSharded && name === INDEX_FILE) ||
+    (hasCode && name.endsWith(".py"));
+
+  const files: UploadFile[] = [];
+  for (const path of weightNames) files.push(await onDisk(folder, path));
+  const leftOut: string[] = [];
+  const rewritten = new Map<string, string>();
+  for (const name of (await readdir(folder)).sort()) {
+    if (name.startsWith(".") || weightNames.some((path) => path.split("/")[0] === name)) continue;
+    if (!isListed(name) || !(await isFile(join(folder, name))) || (await leadsElsewhere(folder, name))) {
+      leftOut.push(name);
+    } else if (name !== PROVENANCE_FILE) {
+      const text = name.endsWith("config.json") ? await withoutPaths(join(folder, name)) : undefined;
+      if (text !== undefined) rewritten.set(name, text);
+      files.push(text === undefined ? await onDisk(folder, name) : fromText(name, text));
+    }
+  }
+  if (await exists(join(folder, PROVENANCE_FILE))) {
+    const digests = [...rewritten].map(([name, text]) => [name, digestOf(text)]);
+    files.push(fromText(PROVENANCE_FILE, await publicProvenance(folder, Object.fromEntries(digests))));
+  }
+  return { files, leftOut, isStale: (path) => !isAdapter && MODEL_WEIGHTS.test(path) };
+}
+
+async function requireFolder(folder: string): Promise<void> {
+  const has = (...names: string[]) => exists(join(folder, ...names));
+  const refusal = (text: string) => new CheckpointError(text, { file: folder });
+  if (!(await has())) {
+    if (await exists(`${folder}.partial`)) {
+      throw refusal(`${folder} is not complete: ${folder}.partial holds an interrupted run. Finish it with --resume.`);
+    }
+    throw refusal(`${folder} does not exist; give the folder of a model or adapter`);
+  }
+  if ((await Promise.all(CONFIGS.map((name) => has(name)))).includes(true)) return;
+  const run = (await has("best")) ? "best" : (await has("last")) ? "last" : undefined;
+  throw refusal(
+    run === undefined
+      ? `${folder} is not a model or adapter: it has neither config.json nor ${ADAPTER_CONFIG}`
+      : `${folder} is a training run, not a model. Push one of its checkpoints, such as ${join(folder, run)}.`,
+  );
+}
+
+async function onDisk(folder: string, path: string): Promise<UploadFile> {
+  const content = join(folder, path);
+  return { path, content, bytes: (await stat(content)).size };
+}
+
+function fromText(path: string, text: string): UploadFile {
+  const content = Buffer.from(text);
+  return { path, content, bytes: content.length };
+}
+
+/** The text of a configuration with names in place of local paths; undefined if it has none. */
+async function withoutPaths(file: string): Promise<string | undefined> {
+  let found = false;
+  const text = await rewrittenJson(file, (json) => {
+    const changed = { ...json };
+    for (const field of PATH_FIELDS) {
+      const value = json[field];
+      if (typeof value !== "string" || !LOCAL_PATH.test(value)) continue;
+      found = true;
+      changed[field] = folderName(value.replaceAll("\\", "/").replace(/\/+$/, ""));
+    }
+    return changed;
+  });
+  return found ? text : undefined;
+}
