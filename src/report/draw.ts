@@ -2,13 +2,23 @@
 import { createRequire } from "node:module";
 import type { TopLevelSpec } from "vega-lite";
 
-/** A specification as SVG. */
-export async function drawSpec(specification: TopLevelSpec): Promise<string> {
+let last: Promise<unknown> = Promise.resolve();
+
+/** A specification as SVG. The same one gives the same bytes. */
+export function drawSpec(specification: TopLevelSpec): Promise<string> {
+  // One after the other: Vega numbers the ids of gradients and clips by process, from the last reset on.
+  const drawn = last.then(() => draw(specification));
+  last = drawn.catch(() => undefined);
+  return drawn;
+}
+
+async function draw(specification: TopLevelSpec): Promise<string> {
   // Loaded on demand: drawing is rare, and these libraries are large.
   const [vega, { compile }] = await Promise.all([import("vega"), import("vega-lite")]);
   const { spec } = compile(specification);
   const view = new vega.View(vega.parse(spec), { renderer: "none", logLevel: vega.Error });
   try {
+    vega.resetSVGDefIds();
     return await view.toSVG();
   } finally {
     view.finalize();

@@ -14,3 +14,13 @@ it.each(["math", "toString", "__proto__"])("draws an expert called %s", async (t
   );
   expect(labels).toEqual(["q 0 10%", "k 0 20%", "q 1 30%", "k 1 null"]);
 });
+
+it("draws the same bytes again, also beside other drawings", async () => {
+  const draw = (title: string) =>
+    heatmapSvg({ title, legend: "share", columns: ["q"], panels: [{ title: "math", cells: [[0.1]] }] });
+  const first = await draw("one");
+  const [again, other, third] = await Promise.all([draw("one"), draw("two"), draw("one")]);
+  expect(first).toContain("url(#");
+  expect([again, third]).toEqual([first, first]);
+  expect(other).not.toBe(first);
+});
