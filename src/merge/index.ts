@@ -17,18 +17,10 @@ export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from
 export { type AnalysisOutput, checkAnalysisOutput, writeAnalysis, writeHeatmap } from "./analysis/write-analysis.js";
 export type { Measured } from "./expressions/expression.js";
 export { Resolver, type Sources } from "./expressions/resolve.js";
-export {
-  checkExtractionOutput,
-  DEFAULT_RANK,
-  type ExtractedModule,
-  type ExtractedPart,
-  type Extraction,
-  type ExtractionOutput,
-  type ExtractionPlan,
-  type ExtractOptions,
-  extractAdapter,
-  planExtraction,
-} from "./extract/extract.js";
+export { checkExtractionOutput, type ExtractionOutput, extractAdapter } from "./extract/extract.js";
+export type { ExtractedModule, ExtractedPart, Extraction } from "./extract/extraction.js";
+export type { ExtractOptions } from "./extract/open-models.js";
+export { DEFAULT_RANK, type ExtractionPlan, planExtraction } from "./extract/plan-extraction.js";
 export {
   type CheckpointComparison,
   compareCheckpoints,

@@ -35,6 +35,7 @@ export { INDEX_FILE, openShards } from "./safetensors/sharded.js";
 export { MAX_READ_BYTES, readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
 export { Evaluator } from "./streaming/evaluate-block.js";
 export { InputFiles } from "./streaming/files.js";
+export type { LowRankFactors } from "./streaming/low-rank.js";
 export {
   type AnalyzeJob,
   type BoundTerms,
@@ -45,8 +46,10 @@ export {
   type Evaluation,
   eachBlock,
   type InputFile,
+  isReporting,
   isStored,
   type Job,
+  type LowRankJob,
   type LowRankTerm,
   mapValues,
   operationsOf,
@@ -62,7 +65,13 @@ export {
 } from "./streaming/program.js";
 export { addCounts, addUp, Collector, resultsByJob, totalDifferences, totalStatistics } from "./streaming/results.js";
 export { type AnalyzedPiece, pairsOf } from "./streaming/row-statistics.js";
-export { type Progress, type RunOptions, type RunResult, runProgram } from "./streaming/run-program.js";
+export {
+  memoryPerThread,
+  type Progress,
+  type RunOptions,
+  type RunResult,
+  runProgram,
+} from "./streaming/run-program.js";
 export {
   type FieldKind,
   mapOperation,

@@ -15,7 +15,9 @@ import {
 import type { TensorData } from "../../weights/index.js";
 import { executePlan } from "../output/execute-plan.js";
 import { planRecipe } from "../plan/planner.js";
-import { type ExtractOptions, extractAdapter, planExtraction } from "./extract.js";
+import { extractAdapter } from "./extract.js";
+import type { ExtractOptions } from "./open-models.js";
+import { planExtraction } from "./plan-extraction.js";
 
 const folder = temporaryFolder();
 const at = (name: string) => join(folder, name);
@@ -203,7 +205,7 @@ describe("extractAdapter", () => {
     const controller = new AbortController();
     controller.abort();
     const stopped = fresh();
-    await expect(extract({ signal: controller.signal }, stopped)).rejects.toThrow("stopped while");
+    await expect(extract({ signal: controller.signal }, stopped)).rejects.toThrow("stopped before the end");
     expect(existsSync(stopped)).toBe(false);
     const broken = await writeTiny(at("broken"), {
       ...{ dtype: "F32", layers: 2 },

@@ -7,6 +7,7 @@ import {
   Collector,
   countBytes,
   type Evaluation,
+  isReporting,
   type Job,
   type Payload,
   type RunOptions,
@@ -181,8 +182,7 @@ async function runPasses(passes: readonly Pass[], resolver: Resolver, options: R
   const program = { inputs: resolver.inputs, outputs: [], jobs };
   const outcome = await runProgram(program, { ...options, onPiece: (index, payload) => collector.add(index, payload) });
   resultsByJob(outcome, jobs.length).forEach((pieces, index) => {
-    const kind = jobs[index]?.kind;
-    if (kind === "analyze" || kind === "count" || kind === "gram") return;
+    if (isReporting(jobs[index] as Job)) return;
     const { pass, job } = owners[index] as (typeof owners)[number];
     pass.onTotal(job, pieces);
   });

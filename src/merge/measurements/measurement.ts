@@ -1,7 +1,7 @@
 // A measurement: passes over the weights whose results it combines into numbers or a mask.
 
 import { CheckpointError } from "../../core/index.js";
-import { type AnalyzedPiece, addUp, type CheckpointTensor, type Evaluation, type Job } from "../../weights/index.js";
+import { addUp, type CheckpointTensor, type Evaluation, type Job, type Payload } from "../../weights/index.js";
 import type { Leaf, Value } from "../expressions/expression.js";
 
 /** Fields of every measurement. */
@@ -19,7 +19,7 @@ export interface Binding {
 }
 
 /** Combined results of a job: numbers per piece, or the sum of its payloads. */
-export type JobTotal = readonly Float64Array[] | Float64Array | Uint32Array | AnalyzedPiece;
+export type JobTotal = readonly Float64Array[] | Payload;
 
 /** One pass over weights. */
 export interface Pass {

@@ -14,15 +14,18 @@ import type { Measured } from "../expressions/expression.js";
 import { Resolver, type Sources } from "../expressions/resolve.js";
 import type { Step } from "../plan/plan.js";
 
+/** What writing needs to know of a step. */
+export type WrittenStep = Pick<Step, "tensor" | "dtype" | "value">;
+
 /** The stored tensor that a step copies byte for byte; undefined where it is computed. */
-export function copied(step: Step, resolver: Resolver): CheckpointTensor | undefined {
+export function copied(step: WrittenStep, resolver: Resolver): CheckpointTensor | undefined {
   const stored = resolver.stored(step.value);
   return stored?.dtype === step.dtype ? stored : undefined;
 }
 
 /** The program that writes steps into files of this layout; tensors without a step are left as they are. */
 export function compileWrite(
-  steps: readonly Step[],
+  steps: readonly WrittenStep[],
   sources: Sources,
   measured: Measured,
   layout: FolderLayout,

@@ -167,6 +167,85 @@ test("a low-rank product equals the plain reference, bit for bit", () => {
   );
 });
 
+describe("products of matrices", () => {
+  const sides = fc.tuple(
+    ...([1, 1, 1].map(() => fc.integer({ min: 1, max: 14 })) as [
+      fc.Arbitrary<number>,
+      fc.Arbitrary<number>,
+      fc.Arbitrary<number>,
+    ]),
+  );
+  // Whole numbers, whose products and sums are exact in any order.
+  const matrices = sides.chain(([m, n, k]) => {
+    const values = (length: number) =>
+      fc
+        .array(fc.integer({ min: -1000, max: 1000 }), { minLength: length, maxLength: length })
+        .map((list) => Float64Array.from(list));
+    return fc.record({
+      m: fc.constant(m),
+      n: fc.constant(n),
+      k: fc.constant(k),
+      a: values(m * k),
+      b: values(k * n),
+      c: values(m * n),
+    });
+  });
+  const place = (kernels: Kernels, values: Float64Array) => {
+    const address = kernels.allocate(values.byteLength);
+    kernels.doubles(address, values.length).set(values);
+    return address;
+  };
+
+  test("add to what is there, and to nothing beside it", () => {
+    fc.assert(
+      fc.property(matrices, ({ m, n, k, a, b, c }) => {
+        const kernels = new Kernels();
+        const wanted = reference.product(a, b, m, n, k).map((x, i) => x + (c[i] ?? 0));
+        for (const isTransposed of [false, true]) {
+          const [atC, atA] = [place(kernels, c), place(kernels, a)];
+          const atB = place(kernels, isTransposed ? reference.transpose(b, k, n) : b);
+          const before = kernels.bytes(atC + c.byteLength, atA - atC - c.byteLength).slice();
+          if (isTransposed) kernels.wasm.addDots(atC, atA, atB, m, n, k);
+          else kernels.wasm.addRows(atC, atA, atB, m, n, k);
+          expect(kernels.doubles(atC, m * n).slice()).toEqual(wanted);
+          expect(kernels.bytes(atC + c.byteLength, before.length).slice()).toEqual(before);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("float32 columns widen to dense float64 rows", () => {
+    fc.assert(
+      fc.property(sides, ([rows, columns, more]) => {
+        const kernels = new Kernels();
+        const stride = columns + more;
+        const values = Float32Array.from({ length: rows * stride }, (_, i) => Math.sin(i));
+        const from = kernels.allocate(values.byteLength);
+        kernels.floats(from, values.length).set(values);
+        const to = kernels.allocate(8 * rows * columns);
+        kernels.wasm.widen(from + 4 * more, to, rows, columns, stride);
+        const wanted = Float64Array.from({ length: rows * columns }, (_, at) => {
+          return values[Math.floor(at / columns) * stride + more + (at % columns)] ?? 0;
+        });
+        expect(kernels.doubles(to, wanted.length).slice()).toEqual(wanted);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+test("borrowed memory is given back, and zero when it is allocated again", () => {
+  const kernels = new Kernels();
+  const first = kernels.borrow(() => {
+    const address = kernels.allocate(100);
+    kernels.bytes(address, 100).fill(7);
+    return address;
+  });
+  expect(kernels.allocate(1000)).toBe(first);
+  expect(kernels.bytes(first, 1000).some((byte) => byte !== 0)).toBe(false);
+});
+
 test("delta statistics: counts and the largest are exact, sums agree to float64 rounding", () => {
   const patterns = fc.array(fc.tuple(pattern("F32"), fc.option(pattern("F32"))), { minLength: 1, maxLength: 60 });
   fc.assert(

@@ -42,6 +42,12 @@ interface Exports
     rank: number,
     scale: number,
   ): void;
+  /** c [m, n] += a [m, k] times b [n, k] transposed, all float64, row-major and dense. */
+  addDots(c: number, a: number, b: number, m: number, n: number, k: number): void;
+  /** c [m, n] += a [m, k] times b [k, n], all float64, row-major and dense. */
+  addRows(c: number, a: number, b: number, m: number, n: number, k: number): void;
+  /** Copies columns of float32 rows, `stride` elements apart, to float64: dst [rows, columns]. */
+  widen(src: number, dst: number, rows: number, columns: number, stride: number): void;
   deltaStatistics(a: number, b: number, n: number, out: number): void;
   /** a = a - b in float32. */
   subtract(a: number, b: number, n: number): void;
@@ -107,14 +113,17 @@ export function instantiate(): Readonly<Record<string, unknown>> {
 export class Kernels {
   readonly wasm: Exports;
   #end: number;
+  /** End of what was ever allocated; beyond it memory is zero. */
+  #used: number;
 
   constructor() {
     this.wasm = instantiate() as unknown as Exports;
     this.#end = align(this.wasm.heapBase());
+    this.#used = this.#end;
   }
 
   /**
-   * Reserves a buffer of at least `bytes` bytes, filled with zeros, for the life of this instance.
+   * Reserves a buffer of at least `bytes` bytes, filled with zeros, for the life of this instance or of `borrow`.
    * Views taken before a call to `allocate` are detached by it.
    * @returns its address, a multiple of 32.
    */
@@ -123,7 +132,19 @@ export class Kernels {
     this.#end = align(address + bytes + PADDING);
     const missing = this.#end - this.wasm.memory.buffer.byteLength;
     if (missing > 0) this.wasm.memory.grow(Math.ceil(missing / PAGE));
+    if (address < this.#used) this.bytes(address, this.#end - address).fill(0);
+    this.#used = Math.max(this.#used, this.#end);
     return address;
+  }
+
+  /** Gives back what was allocated while `work` ran. */
+  borrow<T>(work: () => T): T {
+    const end = this.#end;
+    try {
+      return work();
+    } finally {
+      this.#end = end;
+    }
   }
 
   /** A view of `length` bytes at `address`. */

@@ -89,6 +89,21 @@ export function addLowRank(
   }
 }
 
+/** a [m, k] times b [k, n], in float64, row-major. */
+export function product(a: Float64Array, b: Float64Array, m: number, n: number, k: number): Float64Array {
+  return Float64Array.from({ length: m * n }, (_, at) => {
+    const [i, j] = [Math.floor(at / n), at % n];
+    let sum = 0;
+    for (let l = 0; l < k; l++) sum += (a[i * k + l] ?? 0) * (b[l * n + j] ?? 0);
+    return sum;
+  });
+}
+
+/** [rows, columns] as [columns, rows]. */
+export function transpose(a: Float64Array, rows: number, columns: number): Float64Array {
+  return a.map((_, at) => a[(at % rows) * columns + Math.floor(at / rows)] ?? 0);
+}
+
 /** Statistics of a - b: the difference is rounded to float32, the sums are float64. */
 export function deltaStatistics(a: Float32Array, b: Float32Array): DeltaStatistics {
   const result = { sumAbsolute: 0, sumSquares: 0, sumSquaresOfB: 0, largest: 0, differing: 0, nonFinite: 0 };

@@ -3,6 +3,7 @@
 import { bytesPerElement, type FloatDType } from "../../core/index.js";
 import { type KernelDType, Kernels } from "../kernels/kernels.js";
 import type { InputFiles } from "./files.js";
+import { lowRankBytes } from "./low-rank.js";
 import {
   type BoundOperation,
   blockElements,
@@ -10,6 +11,7 @@ import {
   type Evaluation,
   evaluationsOf,
   isStored,
+  type LowRankJob,
   type LowRankTerm,
   operationsOf,
   type Program,
@@ -101,7 +103,13 @@ function sharesBuffer(index: number, weight: number): boolean {
 export function workspaceBytes(program: Program): number {
   const { block, slots, left, right, factor, shared, pool, operation } = largestBlock(program);
   const widest = 8; // raw and rounded elements may be float64
-  return block * (2 * widest + (slots + shared + pool + 1) * 4) + (left + right) * 4 + factor * 4 + operation;
+  const buffers = block * (2 * widest + (slots + shared + pool + 1) * 4) + (left + right) * 4 + factor * 4 + operation;
+  const approximations = program.jobs.map((job) => (job.kind === "low-rank" ? approximationBytes(job) : 0));
+  return buffers + approximations.reduce((most, bytes) => Math.max(most, bytes), 0);
+}
+
+function approximationBytes({ value: { elements, columns }, rank }: LowRankJob): number {
+  return lowRankBytes({ rows: elements / columns, columns }, rank);
 }
 
 export class Evaluator {

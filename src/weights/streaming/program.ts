@@ -1,5 +1,6 @@
 // A streaming pass as plain data: where bytes are, how they are combined, and where results go.
 import { bytesPerElement, type DType, type FloatDType, isFloatDType } from "../../core/index.js";
+import { type LowRankFactors, MOST_PASSES } from "./low-rank.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
 
@@ -177,8 +178,23 @@ export interface GramJob {
   readonly values: readonly Evaluation[];
 }
 
+/** The best low-rank approximation of a matrix. Its only piece is the whole matrix, and reports `LowRankFactors`. */
+export interface LowRankJob {
+  readonly kind: "low-rank";
+  readonly name: string;
+  readonly value: Evaluation;
+  /** Squared Frobenius norm of the values, which must be finite. */
+  readonly squares: number;
+  /** Largest rank. */
+  readonly rank: number;
+  /** Share of `squares` to keep with the smallest rank that does; 1 for all of `rank`. */
+  readonly energy: number;
+  /** Seed of the random start, which also depends on the name. */
+  readonly seed: number;
+}
+
 /** Data that a piece reports in addition to numbers. */
-export type Payload = AnalyzedPiece | Float64Array | Uint32Array;
+export type Payload = AnalyzedPiece | LowRankFactors | Float64Array | Uint32Array;
 
 /**
  * How several experts differ from one base, per row and as a whole. Reports a payload per piece, see `AnalyzedPiece`.
@@ -203,7 +219,12 @@ export interface Target {
 }
 
 /** Jobs whose pieces report a payload. */
-export type ReportingJob = AnalyzeJob | CountJob | GramJob;
+export type ReportingJob = AnalyzeJob | CountJob | GramJob | LowRankJob;
+
+/** Whether the pieces of a job report a payload. */
+export function isReporting(job: Job): job is ReportingJob {
+  return job.kind === "analyze" || job.kind === "count" || job.kind === "gram" || job.kind === "low-rank";
+}
 
 export type Job = CopyJob | WriteJob | CompareCopyJob | CompareJob | DeltaJob | SignsJob | ReportingJob;
 
@@ -267,7 +288,8 @@ export function blockElements(job: Job): number {
   const operated = evaluations.some((evaluation) =>
     operationsOf(evaluation).some((operation) => declarationOf(operation).wholeRows),
   );
-  const rowsMatter = adapted || operated || (job.kind === "analyze" && job.axis !== "vector");
+  const needsRows = job.kind === "low-rank" || (job.kind === "analyze" && job.axis !== "vector");
+  const rowsMatter = adapted || operated || needsRows;
   if (!first || !rowsMatter) return BLOCK_ELEMENTS;
   return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
 }
@@ -289,8 +311,9 @@ export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
   jobs.forEach((job, index) => {
     const isCopy = job.kind === "copy" || job.kind === "compare-copy";
     const block = isCopy ? COPY_BLOCK_BYTES : blockElements(job);
-    const step = Math.max(1, Math.floor((isCopy ? PIECE_BYTES : PIECE_ELEMENTS) / block)) * block;
     const length = lengthOf(job);
+    const whole = Math.max(1, Math.floor((isCopy ? PIECE_BYTES : PIECE_ELEMENTS) / block)) * block;
+    const step = job.kind === "low-rank" ? length : whole;
     for (let begin = 0; begin < length; begin += step) {
       pieces.push({ job: index, begin, end: Math.min(begin + step, length) });
     }
@@ -298,7 +321,10 @@ export function cutIntoPieces(jobs: readonly Job[]): Piece[] {
   return pieces;
 }
 
-/** Bytes that reading (and writing) the given jobs moves; low-rank factors counted once per job. */
+/**
+ * Bytes that reading (and writing) the given jobs moves; factors of adapters are counted once per job, and a low-rank
+ * approximation as its largest number of passes.
+ */
 export function countBytes(jobs: readonly Job[]): { read: number; written: number } {
   let read = 0;
   let written = 0;
@@ -313,7 +339,8 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
       for (const term of storedTerms(evaluation)) {
         if (term.shared !== undefined && shared.has(term.shared)) continue;
         if (term.shared !== undefined) shared.add(term.shared);
-        read += evaluation.elements * bytesPerElement(term.dtype) + factorBytes(term);
+        const passes = job.kind === "low-rank" ? MOST_PASSES : 1;
+        read += passes * (evaluation.elements * bytesPerElement(term.dtype) + factorBytes(term));
       }
     }
     if (job.kind === "write") written += job.value.elements * bytesPerElement(job.to.dtype);

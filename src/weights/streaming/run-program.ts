@@ -60,7 +60,7 @@ export interface RunResult extends PieceResults {
   readonly bytesWritten: number;
 }
 
-export const DEFAULT_MEMORY = 256_000_000;
+const DEFAULT_MEMORY = 256_000_000;
 
 // More threads would wait for the disk or for each other's writes to one file.
 const DEFAULT_THREADS = 8;
@@ -136,10 +136,15 @@ function share(pieces: number, done: Uint8Array | undefined): Shared {
   return shared;
 }
 
+/** Bytes of buffers that each thread needs for a program. */
+export function memoryPerThread(program: Program): number {
+  return workspaceBytes(program) + 2 * COPY_BLOCK_BYTES;
+}
+
 /** Threads to start; 0 runs a small pass on the main thread. */
 function chooseThreads(program: Program, options: RunOptions, totalBytes: number): number {
   const memory = options.memory ?? DEFAULT_MEMORY;
-  const each = workspaceBytes(program) + 2 * COPY_BLOCK_BYTES;
+  const each = memoryPerThread(program);
   const fitting = Math.floor(memory / each);
   if (fitting === 0) {
     throw new LayergraftError(

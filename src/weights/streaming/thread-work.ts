@@ -1,18 +1,22 @@
 // The work of one thread: take the next piece, do it, mark it done, until none is left or the pass is stopped. Small
 // passes run it on the main thread.
-import { bytesPerElement } from "../../core/index.js";
+import { bytesPerElement, Random } from "../../core/index.js";
 import { Evaluator } from "./evaluate-block.js";
 import { InputFiles, OutputFiles, type Traffic } from "./files.js";
+import { type LowRankFactors, lowRank } from "./low-rank.js";
 import {
   COPY_BLOCK_BYTES,
   type CompareJob,
   type CopyJob,
   type CountJob,
+  countBytes,
   cutIntoPieces,
   type DeltaJob,
   eachBlock,
   type GramJob,
+  isReporting,
   type Job,
+  type LowRankJob,
   type Payload,
   type Piece,
   type Program,
@@ -37,6 +41,9 @@ export interface Shared {
 }
 
 const COUNTERS = 65_536;
+
+/** Leaves a piece that takes long when the pass is stopped. */
+class Stopped extends Error {}
 
 export const NEXT = 0;
 export const STOP = 1;
@@ -71,22 +78,35 @@ export class Worker {
 
   /** Does the next open piece; returns false if there is none or the pass is stopped. */
   step(): boolean {
-    const { control, done, traffic, results } = this.#shared;
+    try {
+      return this.#step();
+    } catch (error) {
+      if (error instanceof Stopped) return false;
+      throw error;
+    }
+  }
+
+  #step(): boolean {
+    const { control, done, results } = this.#shared;
     if (Atomics.load(control, STOP) !== 0) return false;
     const index = Atomics.add(control, NEXT, 1);
     const piece = this.#pieces[index];
     if (!piece) return false;
     if (Atomics.load(done, index) !== 0) return true;
     const job = this.#program.jobs[piece.job] as Job;
-    if (job.kind === "analyze" || job.kind === "count" || job.kind === "gram") {
-      this.#emit(index, this.#report(job, piece));
-    } else results.set(this.#do(job, piece), index * RESULTS_PER_PIECE);
+    if (isReporting(job)) this.#emit(index, this.#report(job, piece));
+    else results.set(this.#do(job, piece), index * RESULTS_PER_PIECE);
     Atomics.store(done, index, 1);
+    this.#publishTraffic();
+    return true;
+  }
+
+  #publishTraffic(): void {
+    const { traffic } = this.#shared;
     Atomics.add(traffic, 0, BigInt(this.#traffic.read));
     Atomics.add(traffic, 1, BigInt(this.#traffic.written));
     this.#traffic.read = 0;
     this.#traffic.written = 0;
-    return true;
   }
 
   close(): void {
@@ -102,6 +122,8 @@ export class Worker {
         return this.#count(job, begin, end);
       case "gram":
         return this.#gram(job, begin, end);
+      case "low-rank":
+        return this.#lowRank(job);
     }
   }
 
@@ -211,6 +233,31 @@ export class Worker {
     const [sums, others] = [kernels.counters(counts, COUNTERS), kernels.counters(spare, COUNTERS)];
     if (job.upper === undefined) for (let i = 0; i < COUNTERS; i++) sums[i] = (sums[i] ?? 0) + (others[i] ?? 0);
     return pairsOfCounts(sums);
+  }
+
+  #lowRank(job: LowRankJob): LowRankFactors {
+    const { value, squares, rank, energy, seed, name } = job;
+    const { columns, elements } = value;
+    const evaluator = this.#evaluate();
+    // The number of passes is not known before. Progress counts bytes up to the largest number, and the rest at the end.
+    let uncounted = countBytes([job]).read;
+    const count = (bytes: number) => {
+      this.#traffic.read = Math.min(uncounted, bytes);
+      uncounted -= this.#traffic.read;
+      this.#publishTraffic();
+    };
+    const read = (from: number, to: number, each: (from: number, to: number, address: number) => void) => {
+      if (Atomics.load(this.#shared.control, STOP) !== 0) throw new Stopped();
+      eachBlock(job, from * columns, to * columns, (begin, end) => {
+        each(begin / columns, end / columns, evaluator.sum(value, begin, end, 0));
+      });
+      count(this.#traffic.read);
+    };
+    const matrix = { rows: elements / columns, columns, squares, read };
+    const random = Random.of(seed, `extract ${name}`);
+    const factors = lowRank(evaluator.kernels, matrix, { rank, energy, random });
+    count(uncounted);
+    return factors;
   }
 
   #gram(job: GramJob, begin: number, end: number): Float64Array {

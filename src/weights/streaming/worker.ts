@@ -18,13 +18,18 @@ export interface ThreadReport {
   };
 }
 
+/** The arrays of a payload, which are moved and not copied. */
+function arraysOf(payload: Payload): readonly (Float32Array | Float64Array | Uint32Array)[] {
+  if ("experts" in payload) return payload.experts.map(({ rows }) => rows);
+  return "rank" in payload ? [payload.left, payload.right, payload.gains] : [payload];
+}
+
 const { program, shared } = workerData as { program: Program; shared: Shared };
 const worker = new Worker(program, shared, (index, payload) => {
   const report: ThreadReport = { piece: { index, payload } };
-  const arrays = "experts" in payload ? payload.experts.map(({ rows }) => rows) : [payload];
   parentPort?.postMessage(
     report,
-    arrays.map(({ buffer }) => buffer as ArrayBuffer),
+    arraysOf(payload).map(({ buffer }) => buffer as ArrayBuffer),
   );
 });
 const report: { error?: ThreadReport["error"] } = {};

@@ -30,6 +30,7 @@ export {
 } from "./rows";
 export { encodeBF16, encodeF16, encodeF32 } from "./encode";
 export { addLowRank } from "./low-rank";
+export { addDots, addRows, widen } from "./products";
 
 /** First address that no static data of the module uses. */
 export function heapBase(): usize {

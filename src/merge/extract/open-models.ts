@@ -1,0 +1,110 @@
+// Opens a base and a model to extract, and pairs their tensors.
+
+import { elementCount, isFloatDType, MismatchError, RecipeError } from "../../core/index.js";
+import type { RunOptions } from "../../weights/index.js";
+import { isLocated, type LocatedRecipe } from "../analysis/analysis.js";
+import type { Value } from "../expressions/expression.js";
+import type { SourceRecipe } from "../methods/fields.js";
+import type { Operand, OperandTensor } from "../methods/operand.js";
+import { OperandBuilder } from "../plan/operand-builder.js";
+import { checkRecipe } from "../plan/recipe-file.js";
+import { compareWeights } from "../plan/relatedness.js";
+
+export interface ExtractOptions extends Pick<RunOptions, "signal" | "onProgress" | "threads"> {
+  /** The model that the adapter will be added to: a folder, or the name of a model in the hub's cache. */
+  readonly base: string;
+  /** The fine-tune or merge: a folder, FOLDER+ADAPTER, or a recipe, which is computed on the fly. */
+  readonly model: SourceRecipe | LocatedRecipe;
+  /** Largest rank of a weight; 64 by default, without a limit if `energy` is given. */
+  readonly rank?: number | undefined;
+  /** Share of each weight's squared change to keep with the smallest rank that does, between 0 and 1. */
+  readonly energy?: number | undefined;
+  /** Leave weights that factors cannot hold at the base's; by default changed ones are saved whole. */
+  readonly linearOnly?: boolean | undefined;
+  /** Seed of the decomposition; 0 by default. */
+  readonly seed?: number | undefined;
+  /** Limit for all buffers together, in bytes; by default 1 GB, or what the largest decomposition needs. */
+  readonly memory?: number | undefined;
+  /** Folder that relative paths start from; the working folder by default. */
+  readonly folder?: string | undefined;
+}
+
+/** A tensor of the base, and the model's value of it. */
+export interface Pair extends OperandTensor {
+  readonly tensor: string;
+  readonly model: OperandTensor;
+}
+
+export interface OpenedModels {
+  readonly builder: OperandBuilder;
+  readonly base: Operand;
+  /** Name of the model. */
+  readonly model: string;
+  readonly linear: readonly Pair[];
+  readonly others: readonly Pair[];
+  readonly warnings: readonly string[];
+}
+
+/**
+ * @throws RecipeError if rank or energy is out of range, or the base has an adapter
+ * @throws MismatchError if the models do not fit together
+ */
+export async function openModels(options: ExtractOptions): Promise<OpenedModels> {
+  const { base, model, folder = ".", rank, energy } = options;
+  if (rank !== undefined && !(Number.isSafeInteger(rank) && rank >= 1))
+    throw RecipeError.at({ field: "rank" }, "rank must be a whole number from 1");
+  if (energy !== undefined && !(energy > 0 && energy <= 1))
+    throw RecipeError.at({ field: "energy" }, "energy must be above 0 and at most 1");
+  const builder = new OperandBuilder(folder);
+  await builder.open(base, "base", { isBase: true });
+  const [value, from] = isLocated(model) ? [model.recipe, model.folder] : [model, folder];
+  const source: SourceRecipe = typeof value === "string" ? value : { ...checkRecipe(value) };
+  await builder.open(source, "model", { folder: from });
+  const root = builder.operand(base, "base");
+  if (root.lead.checkpoint.adapter) {
+    throw RecipeError.at(
+      { field: "base" },
+      `${base} is a base with an adapter, which no other adapter can be added to. Pass ${root.lead.checkpoint.folder} as the base, or write the sum to a folder first.`,
+    );
+  }
+  await builder.requireCompatible(undefined, "extracted");
+  const { unrelated } = compareWeights(builder.sources, (label) => builder.isBase(label));
+  const operand = builder.operand(source, "model");
+  if (operand.layerOrder?.some((from, to) => from !== to)) {
+    throw new MismatchError("an adapter cannot reorder layers:", [
+      "the recipe stacks or reorders layers of its sources",
+    ]);
+  }
+  const pairs = [...root.tensors].flatMap(([tensor, own]): Pair[] => {
+    const other = operand.tensors.get(tensor);
+    const isNumber = other && isFloatDType(own.dtype) && isFloatDType(other.dtype) && elementCount(own.shape) > 0;
+    return isNumber ? [{ ...own, tensor, model: other }] : [];
+  });
+  return {
+    ...{ builder, base: root, warnings: unrelated },
+    model: typeof source === "string" ? operand.lead.checkpoint.name : `a recipe (${source.method})`,
+    linear: pairs.filter(isLinear),
+    others: pairs.filter((pair) => !isLinear(pair)),
+  };
+}
+
+// PEFT's linear modules: a router is a parameter in transformers 5, and an embedding is looked up.
+function isLinear({ tensor, shape, layer, part }: Pair): boolean {
+  const isRouter = part === "router" || part === "shared_expert_gate";
+  return tensor.endsWith(".weight") && shape.length === 2 && (layer !== null || part === "lm_head") && !isRouter;
+}
+
+/** The model's value less the base's. */
+export function changeOf({ value, model }: Pair): Value {
+  return {
+    sum: [
+      { weight: 1, value: model.value },
+      { weight: -1, value },
+    ],
+  };
+}
+
+/** The module of a linear weight. */
+export function moduleOf(tensor: string): string {
+  return tensor.replace(/\.weight$/, "");
+}
