@@ -44,7 +44,7 @@ export function answerUpload(hub: FakeHub, request: IncomingMessage, url: URL, b
     return answered(json(403, { error: "Forbidden: you must use a write token to upload to a repository." }));
   }
   if (lfs === "batch")
-    return answered(json(200, batch(hub, read()), { "content-type": "application/vnd.git-lfs+json" }));
+    return answered(json(200, batch(hub, name, read()), { "content-type": "application/vnd.git-lfs+json" }));
   if (lfs === "verify") return answered(json(hub.objects.has(String(read().oid)) ? 200 : 404, {}));
   if (verb === "branch") {
     if (repository.refs.has(branch)) return answered(json(409, { error: "Reference already exists" }));
@@ -91,13 +91,13 @@ function createRepository(
 }
 
 /** Where to upload the large files that are not there yet. */
-function batch(hub: FakeHub, { objects }: Record<string, unknown>): unknown {
+function batch(hub: FakeHub, name: string, { objects }: Record<string, unknown>): unknown {
   const asked = objects as { oid: string; size: number }[];
   return {
     transfer: asked.some(({ size }) => size > hub.partBytes) ? "multipart" : "basic",
     objects: asked.map(({ oid, size }) => {
       if (hub.objects.has(oid)) return { oid, size };
-      const verify = { href: `${hub.endpoint}/org/any.git/info/lfs/objects/verify` };
+      const verify = { href: `${hub.endpoint}/${name}.git/info/lfs/objects/verify` };
       const at = `${hub.storage}/${oid}`;
       if (size <= hub.partBytes) return { oid, size, actions: { upload: { href: `${at}?signature=abc` }, verify } };
       const parts = Array.from({ length: Math.ceil(size / hub.partBytes) }, (_, i) => [

@@ -84,7 +84,9 @@ export class FakeHub {
   static async start(): Promise<FakeHub> {
     const hub = new FakeHub();
     hub.endpoint = await listen((request, response) => hub.#answer(request, response));
-    hub.storage = await listen((request, response) => hub.#answerStorage(request, response));
+    const storage = await listen((request, response) => hub.#answerStorage(request, response));
+    // Python's huggingface_hub follows redirects within a host when it asks for headers, whatever the port.
+    hub.storage = storage.replace("127.0.0.1", "localhost");
     return hub;
   }
 
