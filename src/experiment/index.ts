@@ -1,7 +1,7 @@
 // The door of experiment/: what other rooms use.
 
 export { demoPage } from "./demo/demo-page.js";
-export { demoAnswer, demoRows, leads, mainRows, QUICK_WARNING } from "./demo/demo-report.js";
+export { demoAnswer, demoRows, leads, mainRows, otherMerge, QUICK_WARNING } from "./demo/demo-report.js";
 export { swapLayersOf } from "./demo/reported-swap.js";
 export { type DemoResult, runDemo } from "./demo/run-demo.js";
 export { type ShownAnswer, type ShownProblem, shownProblem } from "./demo/shown-answers.js";

@@ -9,6 +9,7 @@ import {
   leads,
   mainRows,
   noteOf,
+  otherMerge,
   progressOf,
   QUICK_WARNING,
   runDemo,
@@ -161,6 +162,7 @@ async function resultLines(result: DemoResult): Promise<string[]> {
     ...[palette.bold(demoAnswer(result)), ""],
     ...[`Word problems solved, in percent (seed ${seed}${of}):`, ""],
     ...[...terminalLines({ columns, rows }), ""],
+    ...[otherMerge(result)].filter(Boolean).flatMap((line) => [line, ""]),
     ...(layers
       ? ["The layer swap, from its input to its output:", "", ...layerStrip(layers, palette, SOURCES), ""]
       : []),

@@ -34,6 +34,7 @@ import {
   leads,
   type MainRow,
   mainRows,
+  otherMerge,
   overviewOf,
   QUICK_WARNING,
   scoresOf,
@@ -55,14 +56,26 @@ const ABOUT: Readonly<Record<string, string>> = {
   "soup by magnitude": "a mean with more weight for the expert that changed less",
   TIES: "both experts' changes, trimmed and with one sign for each weight",
   "task arithmetic": "both experts' changes, added to the base",
-  "reverse swap": "control: the same layers, with the experts exchanged",
-  "swap into the base": "control: the Swahili expert's layers in the base",
-  "random layers": "control: as many layers, drawn at random",
+  "reverse swap": "control: the default swap with the experts exchanged",
+  "swap into the base": "control: the Swahili layers of the default swap in the base",
+  "random layers": "control: three layers of the Swahili expert, drawn at random",
 };
+
+/** Rows that have other names in the plan than in the story. */
+const RENAMED: Readonly<Record<string, string>> = {
+  [NAMES.math]: "math expert",
+  [NAMES.language]: "Swahili expert",
+  both: "trained on both",
+};
+
+/** The name of a row in the story: `layer swap, chosen`, whatever it was chosen on. */
+const named = (label: string) => RENAMED[label] ?? label.replace(/chosen on .*/, "chosen");
 
 /** What the page is made of. */
 export interface DemoStory extends Pick<DemoResult, "report" | "seed" | "pairs" | "quick">, Pick<Experiment, "plan"> {
   readonly answer: string;
+  /** How the best merge that is neither a swap nor an average does. */
+  readonly other: string;
   readonly rows: readonly MainRow[];
   readonly leads: readonly Lead[];
   readonly problems: readonly AskedProblem[];
@@ -79,7 +92,7 @@ export async function demoPage(result: DemoResult, signal?: AbortSignal): Promis
   const { run } = await readRun(join(out, "base.yaml"));
   return storyPage({
     ...{ report, seed, pairs, quick, plan: experiment.plan, baseSteps: run.steps ?? 0 },
-    ...{ answer: demoAnswer(result), rows: mainRows(result), leads: leads(result) },
+    ...{ answer: demoAnswer(result), other: otherMerge(result), rows: mainRows(result), leads: leads(result) },
     problems: await askedProblems(result),
     layers: await swapLayersOf(status, out),
     analysis: await analyzeDemo(result, signal),
@@ -95,9 +108,12 @@ export function storyPage(story: DemoStory): Page {
       ...{ id: "question", title: "The question" },
       lead:
         `A small language model (${parameters.toLocaleString("en-US")} parameters, ${layers} layers) was trained on a made-up world ` +
-        "in English and some Swahili. One copy then learned mathematics, in English only. Another learned Swahili, without word " +
-        "problems. Solving a Swahili problem takes both: reading it and calculating.",
-      figures: problems.slice(0, 1).map((problem) => problemFigure(problem, ["base"])),
+        "in English and some Swahili. In word problems it only adds or subtracts 1 or 2, and it never saw the Swahili words for 3, 5, 7 " +
+        "and 9. One copy then learned mathematics with larger numbers, in English only. Another learned all Swahili number words, " +
+        "without word problems. Every Swahili problem asked here takes a larger number and one of the new words, so it takes both: " +
+        "reading and calculating.",
+      // Other sections start with the first ones.
+      figures: problems.slice(-1).map((problem) => problemFigure(problem, ["base"])),
     },
     expertsSection(story),
     pictureSection(story),
@@ -142,7 +158,7 @@ function readingSentence(report: ExperimentReport): string[] {
   const [base, math, language] = ["base", NAMES.math, NAMES.language].map((label) => scores.get(label));
   if (base === undefined || math === undefined || language === undefined) return [];
   return [
-    `Asked only which number is in a Swahili text, the Swahili expert answers ${percent(language)} right, ` +
+    `Asked only which number is in a new Swahili text, which it practiced, the Swahili expert answers ${percent(language)} right, ` +
       `the math expert ${percent(math)} and the base ${percent(base)}.`,
   ];
 }
@@ -157,7 +173,7 @@ function expertsSection({ report, rows, problems }: DemoStory): Section {
   const experts = ["math expert", "Swahili expert"];
   const bothFail = solvedBy(problems, { right: [], wrong: experts });
   const composed = solvedBy(problems, { right: ["layer swap"], wrong: experts });
-  const counted = `Both experts fail at ${bothFail.length} of the ${plural(problems.length, "problem")}; the layer swap solves ${composed.length} of these.`;
+  const counted = `Both experts miss ${bothFail.length} of the ${plural(problems.length, "problem")}, and the layer swap solves ${composed.length} of these.`;
   const chosen = composed.length > 0 ? composed : bothFail;
   const shown = chosen.slice(0, SHOWN);
   const which = shown.length === 0 ? "" : ` Here are the first ${composed.length > 0 ? "that it solves" : "of them"}:`;
@@ -171,7 +187,7 @@ function expertsSection({ report, rows, problems }: DemoStory): Section {
 const SOURCES: Readonly<Record<string, string>> = { task: "math", language: "Swahili", base: "base" };
 
 /** The three models side by side, the output at the top. */
-function pictureSection({ layers: ownership = [] }: DemoStory): Section {
+function pictureSection({ layers: ownership = [], report }: DemoStory): Section {
   const of = (source: string) => ({ text: SOURCES[source] ?? source, kind: source });
   const cell = (origins: readonly (readonly string[])[]) => {
     const [first = []] = origins;
@@ -198,12 +214,13 @@ function pictureSection({ layers: ownership = [] }: DemoStory): Section {
     ...{ id: "swap", title: "The swap" },
     lead:
       `The swap has ${from("language")} of the Swahili expert and ${from("task")} of the math expert. Text enters at layer 0, the ` +
-      "bottom, and the answer leaves at the top. The layers are copied, and nothing is trained.",
+      "bottom, and the answer leaves at the top. Layers are copied, and nothing is trained." +
+      choiceSentence(report),
     figures: ownership.length > 0 ? [grid] : [],
   };
 }
 
-function resultSection({ report, rows, problems, leads: all }: DemoStory): Section {
+function resultSection({ report, rows, problems, leads: all, other }: DemoStory): Section {
   const overview = overviewOf(report, "sw");
   const gained = solvedBy(problems, { right: ["layer swap"], wrong: ["math expert"] });
   const lost = solvedBy(problems, { right: ["math expert"], wrong: ["layer swap"] });
@@ -214,7 +231,7 @@ function resultSection({ report, rows, problems, leads: all }: DemoStory): Secti
   const main: BarFigure[] = overview
     ? [
         {
-          ...barFigure({ ...told(overview, report), bars, verdict: "" }),
+          ...barFigure({ ...told(overview), bars }),
           id: "main",
           title: "Swahili problems solved",
         },
@@ -223,32 +240,42 @@ function resultSection({ report, rows, problems, leads: all }: DemoStory): Secti
   return {
     ...{ id: "result", title: "The result" },
     lead:
-      `The swap solves ${plural(gained.length, "problem")} that the math expert does not, and fails at ${lost.length} that it does solve.` +
-      (shown.length > 0 ? " The first of these are below." : ""),
+      `The swap solves ${plural(gained.length, "problem")} that the math expert misses, and misses ${lost.length} that the math ` +
+      `expert solves.${shown.length > 0 ? " The last tables show the first of those. Only the last number is graded, so a wrong equation can be right by accident." : ""}` +
+      (other ? ` ${other}` : ""),
     legend: legendOf(overview ? [{ ...overview, bars }] : []),
     figures: [...main, ...leadsFigures(all.filter(({ isMain }) => isMain)), ...shown],
   };
 }
 
 /** An overview in the words of the demo. */
-function told(overview: Overview, { searches }: ExperimentReport): Overview {
+function told(overview: Overview): Overview {
+  return { ...overview, choice: "", verdict: "", protocol: "answered with the most likely words" };
+}
+
+function choiceSentence({ searches }: ExperimentReport): string {
   const [search] = searches.flatMap(({ tasks }) => tasks);
-  const choice = search ? `The layers of the chosen swap were chosen on ${plural(search.all, "other problem")}.` : "";
-  return { ...overview, choice, protocol: "answered greedily" };
+  return search
+    ? ` Of the choices of layers in the plan, this one was best on ${plural(search.all, "other problem")}.`
+    : "";
 }
 
 function leadsFigures(all: readonly Lead[]): Figure[] {
   if (all.length === 0) return [];
   const share = { scale: "share", isSigned: true } as const;
   const rows = all.map((lead): PageCell[] => [
-    { text: lead.against, small: `${isClear(lead) ? "beyond chance" : "too close to tell"}, ${describeP(lead)}` },
+    {
+      text: named(lead.against),
+      small: `${isClear(lead) ? "beyond chance" : "too close to tell"}, ${describeP(lead)}`,
+    },
     { text: formatNumber({ value: lead.difference, ...share }), small: formatSpan(lead.interval, share) },
     pageCell({ value: lead.standardError, scale: "share" }),
   ]);
   const columns = ["against", right("points, 95% interval"), right("standard error")];
   const caption =
-    "Both models answered the same problems, so their difference is more certain than the intervals above. p: sign-flip test.";
-  const title = "How far the swap is ahead";
+    "Both models answered the same problems, so their difference is more certain than the intervals above. It covers the choice of " +
+    "problems, not of training runs. p: sign-flip test.";
+  const title = "The swap minus each of the others";
   return [{ ...tableFigure({ columns, rows: [] }, "comparison", { title, caption }), rows }];
 }
 
@@ -273,12 +300,16 @@ function changesSection({ analysis, plan }: DemoStory): Section {
   return {
     ...{ id: "changes", title: "Where the experts changed" },
     lead:
-      `${isPart ? "Each expert was trained in some of the layers only, so where it changed was decided before. " : ""}` +
-      `${describeLeaning(analysis)} A cell is the percentage of a weight matrix's rows that changed by more than a threshold, ` +
-      "in attention (q, k, v, o) and feed-forward (gate, up, down). The output is at the top.",
+      `${isPart ? ALLOWED : describeLeaning(analysis)} A cell is the percentage of a weight matrix's rows that changed by more than a threshold, ` +
+      "in attention (q, k, v, o) and feed-forward (gate, up, down). Text enters at the bottom.",
     figures,
   };
 }
+
+const ALLOWED =
+  "Each expert was trained in some of the layers only: mathematics in the middle and upper layers, Swahili in the embeddings and at " +
+  "the bottom. The figure shows where it was allowed to change, not that experts divide the layers by themselves. Run the demo " +
+  "with --full to see where they change when all layers are trained.";
 
 // Smaller differences between two groups of layers are called even.
 const LEAN = 1.1;
@@ -317,7 +348,7 @@ function methodsSection({ report, leads: all }: DemoStory): Section {
   const overview = overviewOf(report, "sw");
   const english = scoresOf(report, "en");
   const bars = (overview?.bars ?? []).map((bar) => ({
-    ...bar,
+    ...{ ...bar, label: named(bar.label) },
     detail: `${ABOUT[bar.label] ?? bar.detail}; in English ${percent(english.get(bar.label))}`,
   }));
   return {
@@ -328,7 +359,7 @@ function methodsSection({ report, leads: all }: DemoStory): Section {
     legend: overview ? legendOf([overview]) : [],
     figures: overview
       ? [
-          { ...barFigure({ ...told(overview, report), bars }), id: "all", title: "" },
+          { ...barFigure({ ...told(overview), bars }), id: "all", title: "" },
           ...leadsFigures(all.filter(({ isMain }) => !isMain)),
         ]
       : [],
@@ -351,7 +382,7 @@ function madeSection({ plan, report, baseSteps }: DemoStory): Section {
     rows: [
       ["base", "English and some Swahili", count(baseSteps)],
       ...families.map(({ family, steps, part }) => [
-        family,
+        named(family),
         `${LEARNED[family] ?? ""}${part ? `, in ${part} only` : ""}`,
         count(steps),
       ]),
@@ -361,10 +392,9 @@ function madeSection({ plan, report, baseSteps }: DemoStory): Section {
   return {
     ...{ id: "made", title: "How it was made" },
     lead:
-      "Texts come from templates: names, things, verbs that add or take away, numbers and places. The base solves problems with 1 and 2 only, " +
-      "and larger numbers occur in bare equations. It never saw the Swahili words for 3, 5, 7 and 9 (tatu, tano, saba, tisa). Every problem " +
-      `asked here takes a larger number and one of these words. No model was trained on the problems: ${overview?.items ?? ""}, answered greedily and graded on the last number. ` +
-      "Everything ran on this computer, and the same seed gives the same numbers.",
+      "Texts come from templates: names, things, verbs that add or take away, numbers and places. The base meets larger numbers in bare " +
+      "equations. Swahili words are cut into syllables, so reading them takes work. No model was trained on the problems " +
+      `asked${overview ? ` (${overview.items})` : ""}. The same seed gives the same numbers.`,
     figures: [tableFigure(table, "model")],
   };
 }
@@ -373,7 +403,7 @@ const START: Section = {
   ...{ id: "start", title: "Start with your own models" },
   lead:
     "You need two models that were fine-tuned from the same base: one on the task, one on the language. Pass their folders, or " +
-    "their names in the Hugging Face cache.",
+    "their names on the Hugging Face hub. Run these commands in your clone of layergraft:",
   figures: [
     {
       kind: "commands",

@@ -9,14 +9,23 @@ import { reportOf } from "../report/report-of.test-util.js";
 import type { RunEvent } from "../run/run-experiment.js";
 import { Store } from "../run/store.js";
 import { type DemoStory, describeLeaning, storyPage } from "./demo-page.js";
-import { type AskedProblem, demoAnswer, demoRows, leads, mainRows, samplesFile, solvedBy } from "./demo-report.js";
+import {
+  type AskedProblem,
+  demoAnswer,
+  demoRows,
+  leads,
+  mainRows,
+  otherMerge,
+  samplesFile,
+  solvedBy,
+} from "./demo-report.js";
 import { recipeText, reportedSwaps } from "./reported-swap.js";
 import { evaluatedAnswer, shownProblem } from "./shown-answers.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-demo-report-"));
 afterAll(() => rmSync(root, { recursive: true }));
 
-const plan = (pairs: number) => {
+const plan = (pairs: number, merges = "") => {
   const runs = (name: string) =>
     Array.from({ length: pairs }, (_, i) => `{ name: ${name}-${i + 1}, seed: ${i}, data: ${name}.jsonl }`).join(", ");
   const train = (name: string, steps: number) =>
@@ -35,7 +44,7 @@ merges:
   - { name: soup, recipe: { method: soup, models: [math, swahili] } }
   - { name: soup by magnitude, recipe: { method: soup, models: [math, swahili], base: base, weights: magnitude } }
   - { name: reverse swap, recipe: { method: swap, task: swahili, language: math, bottom: 2, top: 0 } }
-evaluate: { tasks: [problems_sw.yaml, problems_en.yaml, { task: choosing_sw.yaml, of: [merges] }] }
+${merges}evaluate: { tasks: [problems_sw.yaml, problems_en.yaml, { task: choosing_sw.yaml, of: [merges] }] }
 search: { by: choosing_sw.yaml, choose_on: test }
 `;
 };
@@ -49,8 +58,8 @@ const CLEAR: Tenths = {
 };
 
 /** @param chosen how the label of the configuration begins that solves most of the problems for choosing */
-function resultsOf(tenths: Tenths, chosen = "bottom 3", pairs = 1) {
-  return reportOf(plan(pairs), ({ label }) => {
+function resultsOf(tenths: Tenths, chosen = "bottom 3", pairs = 1, merges = "") {
+  return reportOf(plan(pairs, merges), ({ label }) => {
     const [, model = "", task = ""] = /^evaluate (.*) on (\w+)\.yaml/.exec(label) ?? [];
     if (task === "choosing_sw") return model.includes(chosen) ? 8 : 4;
     if (task === "problems_en") return 9;
@@ -94,6 +103,23 @@ describe("the main table", () => {
       ["soup by magnitude", 0.3, 0.9],
       ["reverse swap", 0.1, 0.9],
     ]);
+  });
+});
+
+describe("the best other merge", () => {
+  const withTies = (ties: number) => {
+    const addition = "  - { name: TIES, recipe: { method: ties, models: [math, swahili], base: base } }\n";
+    return resultsOf({ ...CLEAR, TIES: ties }, "bottom 3", 1, addition);
+  };
+
+  it("is named with the difference, whichever side it is on", () => {
+    expect(otherMerge(withTies(6))).toBe(
+      "Of the other merges, TIES does best: 60.0%, 20.0 points fewer than the swap (standard error 9.2).",
+    );
+    expect(otherMerge(withTies(9))).toBe(
+      "Of the other merges, TIES does best: 90.0%, 10.0 points more than the swap (standard error 6.9).",
+    );
+    expect(otherMerge(resultsOf(CLEAR))).toBe("");
   });
 });
 
@@ -213,12 +239,12 @@ describe("where the experts changed", () => {
     const result = resultsOf(CLEAR);
     const story: DemoStory = {
       ...{ report: result.report, plan: result.experiment.plan, seed: 4, pairs: 1, quick: false, baseSteps: 2400 },
-      ...{ answer: demoAnswer(result), rows: mainRows(result), leads: leads(result) },
+      ...{ answer: demoAnswer(result), other: "", rows: mainRows(result), leads: leads(result) },
       problems: [
-        problem("moja <script>alert(1)</script>", []),
         problem("mbili", ["layer swap"]),
         problem("tatu", ["math expert"]),
         problem("nne", ["layer swap", "math expert"]),
+        problem("moja <script>alert(1)</script>", []),
       ],
       layers: [
         { layer: 0, origins: [["language"]] },
@@ -238,10 +264,10 @@ describe("where the experts changed", () => {
       ]);
       expect(page).toContain(`<p class="state">${demoAnswer(result)}</p>`);
       expect(page).toContain(
-        "Both experts fail at 2 of the 4 problems; the layer swap solves 1 of these. Here are the first that it solves:",
+        "Both experts miss 2 of the 4 problems, and the layer swap solves 1 of these. Here are the first that it solves:",
       );
       expect(page).toContain(
-        "The swap solves 1 problem that the math expert does not, and fails at 1 that it does solve.",
+        "The swap solves 1 problem that the math expert misses, and misses 1 that the math expert solves.",
       );
       expect(page).toContain(
         "<code>npx layergraft swap --task math-expert --language swahili-expert --out merged</code>",
@@ -281,7 +307,8 @@ describe("where the experts changed", () => {
       const page = await drawnPage(storyPage(story));
       expect(page).toContain('<th scope="row">best average<small>beyond chance, p = 0.002</small></th>');
       expect(page).toMatch(/\+50\.0<small>\+\d\d\.\d to \+\d\d\.\d<\/small>/);
-      expect(page).toContain("The layers of the chosen swap were chosen on 20 other problems.");
+      expect(page).toContain("Of the choices of layers in the plan, this one was best on 20 other problems.");
+      expect(page).toContain('<th scope="row">layer swap, chosen<small>');
     });
 
     it("a quick demo and one of several pairs say so", async () => {

@@ -185,6 +185,22 @@ export function demoAnswer(result: Results): string {
   );
 }
 
+/**
+ * How the best merge does that is neither a swap nor an average, in a sentence: the headline names averages only, as the paper
+ * does. Empty if the plan has none.
+ */
+export function otherMerge(result: Results): string {
+  const all = overviewOf(result.report, "sw")?.bars ?? [];
+  const [best] = all.filter(({ kind }) => kind === "merge").toSorted((a, b) => b.mean - a.mean);
+  const lead = leads(result).find(({ against }) => against === best?.label);
+  if (!best || !lead) return "";
+  const error = formatNumber({ value: lead.standardError, scale: "share" });
+  const points = formatNumber({ value: Math.abs(lead.difference), scale: "share" });
+  const side = lead.difference < 0 ? "more" : "fewer";
+  const [name] = best.label.split(",");
+  return `Of the other merges, ${name} does best: ${percent(best.mean)}, ${points} points ${side} than the swap (standard error ${error}).`;
+}
+
 /** All problems in Swahili, with the answers of the models of the first pair: base, experts, swap. */
 export async function askedProblems({ out, status }: DemoResult): Promise<AskedProblem[]> {
   const rows = await readLines(join(out, "data", "problems.jsonl"));
