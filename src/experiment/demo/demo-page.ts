@@ -113,7 +113,9 @@ export function storyPage(story: DemoStory): Page {
         "without word problems. Every Swahili problem asked here takes a larger number and one of the new words, so it takes both: " +
         "reading and calculating.",
       // Other sections start with the first ones.
-      figures: problems.slice(-1).map((problem) => problemFigure(problem, ["base"])),
+      figures: solvedBy(problems, { right: [], wrong: ["base"] })
+        .slice(-1)
+        .map((problem) => problemFigure(problem, ["base"])),
     },
     expertsSection(story),
     pictureSection(story),
