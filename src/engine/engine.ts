@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { CheckpointError, exists, LayergraftError, readJsonObject } from "../core/index.js";
 import { BlendCache } from "./blends.js";
+import { DecodingBatch } from "./decoding-batch.js";
 import { generateTokens } from "./generate.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
 import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
@@ -10,13 +11,7 @@ import { loadRuntime } from "./runtime/index.js";
 import type { SamplingOptions } from "./sampling.js";
 import { type ScoreOptions, scoreTexts, topNext } from "./score.js";
 import { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
-import {
-  type ChatMessage,
-  type ChatTemplate,
-  type IncrementalDecoder,
-  promptEncoder,
-  type Tokenizer,
-} from "./text/index.js";
+import { type ChatMessage, type ChatTemplate, promptEncoder, StoppedText, type Tokenizer } from "./text/index.js";
 
 export interface OpenEngineOptions extends LoadOptions {
   /** Folder of relative paths; default the working folder. */
@@ -170,7 +165,7 @@ export class Engine {
   async generate(prompts: readonly (readonly number[])[], options: GenerateOptions): Promise<Generation[]> {
     const { stop = [], onText, onDone, stopIds, ...rest } = options;
     if (stop.some((text) => text === "")) throw usage("an empty stop text would end every answer; leave it out");
-    for (const [index, prompt] of prompts.entries()) this.#check(prompt, `prompt ${index + 1}`);
+    for (const [index, prompt] of prompts.entries()) this.check(prompt, `prompt ${index + 1}`);
     if (prompts.length === 0) return [];
     const tokenizer = await this.tokenizer().catch((error: unknown) => {
       // Without texts, no tokenizer is needed.
@@ -208,7 +203,7 @@ export class Engine {
    * @throws LayergraftError if a text is too long or has tokens outside the vocabulary
    */
   async score(texts: readonly (readonly number[])[], options: ScoreOptions = {}): Promise<number[][]> {
-    for (const [index, text] of texts.entries()) this.#check(text, `text ${index + 1}`, true);
+    for (const [index, text] of texts.entries()) this.check(text, `text ${index + 1}`, true);
     const scored = texts.flatMap((tokens, index) => (tokens.length > 1 ? [{ tokens, index }] : []));
     const logprobs: number[][] = texts.map(() => []);
     if (scored.length === 0) return logprobs;
@@ -237,7 +232,7 @@ export class Engine {
         );
       }
       const tokens = [...context, ...continuation];
-      this.#check(tokens, `text ${index + 1}`);
+      this.check(tokens, `text ${index + 1}`);
       return continuation.length === 0 ? [] : [{ index, tokens, from: context.length }];
     });
     if (scored.length === 0) return scores;
@@ -255,8 +250,16 @@ export class Engine {
     texts: readonly (readonly number[])[],
     options: ScoreOptions & { readonly count: number },
   ): Promise<{ id: number; logprob: number }[][]> {
-    for (const [index, text] of texts.entries()) this.#check(text, `text ${index + 1}`);
+    for (const [index, text] of texts.entries()) this.check(text, `text ${index + 1}`);
     return texts.length === 0 ? [] : topNext(this.#decoder, texts, options.count, options);
+  }
+
+  /**
+   * Opens a batch for answers that begin at any time.
+   * @param rows most answers computed at once; default 8
+   */
+  openBatch(rows = 8): DecodingBatch {
+    return new DecodingBatch(this.#decoder, { rows, eager: true });
   }
 
   /** Frees the model's memory. */
@@ -264,7 +267,12 @@ export class Engine {
     return this.#decoder.close();
   }
 
-  #check(tokens: readonly number[], what: string, mayBeEmpty = false): void {
+  /**
+   * Checks the tokens of a prompt.
+   * @param what its name in the error
+   * @throws LayergraftError code `usage` if it is empty, too long, or has tokens outside the vocabulary
+   */
+  check(tokens: readonly number[], what: string, mayBeEmpty = false): void {
     if (tokens.length === 0 && !mayBeEmpty) throw usage(`${what} is empty; give at least one token, such as BOS`);
     const unknown = tokens.find((id) => !Number.isInteger(id) || id < 0 || id >= this.vocabularySize);
     if (unknown !== undefined) {
@@ -302,61 +310,4 @@ export function brokenModel({ name }: Pick<Engine, "name">, where: string): Laye
 
 function usage(message: string): LayergraftError {
   return new LayergraftError("usage", message);
-}
-
-/** The final text of an answer: characters are whole, and no stop text begins in it. */
-class StoppedText {
-  readonly #decoder: IncrementalDecoder;
-  readonly #stop: readonly string[];
-  #text = "";
-  #emitted = 0;
-  isStopped = false;
-
-  constructor(tokenizer: Tokenizer, stop: readonly string[]) {
-    this.#decoder = tokenizer.incremental({ skipSpecialTokens: true });
-    this.#stop = stop;
-  }
-
-  get text(): string {
-    return this.#text;
-  }
-
-  /** @returns the text that is now final */
-  push(id: number): string {
-    return this.#add(this.#decoder.push(id), false);
-  }
-
-  end(): string {
-    return this.#add(this.isStopped ? "" : this.#decoder.end(), true);
-  }
-
-  #add(more: string, isLast: boolean): string {
-    if (!this.isStopped) {
-      const before = this.#text.length;
-      this.#text += more;
-      const found = this.#stop
-        // A stop text may have begun earlier.
-        .map((stop) => this.#text.indexOf(stop, Math.max(0, before - stop.length + 1)))
-        .filter((at) => at >= 0);
-      if (found.length > 0) {
-        this.isStopped = true;
-        this.#text = this.#text.slice(0, Math.min(...found));
-      }
-    }
-    const certain = isLast || this.isStopped ? this.#text.length : this.#text.length - this.#heldBack();
-    const text = this.#text.slice(this.#emitted, certain);
-    this.#emitted = Math.max(this.#emitted, certain);
-    return text;
-  }
-
-  /** Number of characters at the end that may begin a stop text. */
-  #heldBack(): number {
-    let held = 0;
-    for (const stop of this.#stop) {
-      for (let length = Math.min(stop.length - 1, this.#text.length); length > held; length--) {
-        if (this.#text.endsWith(stop.slice(0, length))) held = length;
-      }
-    }
-    return held;
-  }
 }

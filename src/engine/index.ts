@@ -1,9 +1,11 @@
 export { BlendCache, computeBlends } from "./blends.js";
+export type { BatchRequest, DecodingBatch, TokenAnswer } from "./decoding-batch.js";
 export {
   brokenModel,
   Engine,
   type GenerateOptions,
   type Generation,
+  type OpenEngineOptions,
   openEngine,
 } from "./engine.js";
 export { gradients, reachable, splitRows } from "./graph/gradients.js";
@@ -19,11 +21,13 @@ export { RopeTables } from "./rope-tables.js";
 export { loadRuntime } from "./runtime/load-runtime.js";
 export { lowerGraph, type Weight } from "./runtime/lower.js";
 export { openSession, type Session, type TensorValue } from "./runtime/session.js";
+export type { TokenScores } from "./sampling.js";
 export { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
-export type { ChatMessage, ChatTemplate } from "./text/chat-template.js";
+export { type ChatMessage, type ChatTemplate, TemplateError } from "./text/chat-template.js";
 export { loadChatTemplate } from "./text/load-template.js";
 export { loadTokenizer } from "./text/load-tokenizer.js";
 export { encodePair, type PromptTokenizer, promptEncoder } from "./text/prompt-tokens.js";
 export { renderWithSpans } from "./text/reply-spans.js";
+export { StoppedText } from "./text/stopped-text.js";
 export type { Tokenizer } from "./text/tokenizer.js";
 export { bindWeights } from "./weights.js";

@@ -3,7 +3,10 @@
 import { type DecoderSpec, FEEDS, pastKey, pastValue } from "./model/index.js";
 import type { TensorValue } from "./runtime/index.js";
 
-/** Width grows by an eighth, in steps of this many: attention over unused positions costs time, growing costs copies. */
+/**
+ * Width grows by an eighth, in steps of this many: attention over unused positions costs time, growing costs copies. The
+ * runtime adds this many or a divisor of it at once, so the width does not change sums.
+ */
 const GROWTH = 64;
 
 const PRESENT = 1n;
@@ -34,7 +37,7 @@ export class KeyValueCache {
     this.#capacity = rows;
     this.#keys = spec.layers.map(() => new Float32Array());
     this.#values = spec.layers.map(() => new Float32Array());
-    this.#widen(Math.max(1, width));
+    this.#widen(Math.ceil(Math.max(1, width) / GROWTH) * GROWTH);
   }
 
   get rows(): number {
@@ -105,10 +108,10 @@ export class KeyValueCache {
     for (const [row, count] of counts.entries()) this.#lengths[row] = this.length(row) + count;
   }
 
-  /** Feeds of a cached decoder. */
-  feeds(): Record<string, TensorValue> {
+  /** Feeds of a cached decoder. @param rows default those that are used; further ones are empty */
+  feeds(rows = this.rows): Record<string, TensorValue> {
     const { kvHeads, headDim } = this.#spec;
-    const [rows, width] = [this.rows, this.#width];
+    const width = this.#width;
     const tensor = (data: Float32Array): TensorValue => ({
       dtype: "f32",
       shape: [rows, kvHeads, width, headDim],

@@ -9,7 +9,7 @@ import type { LoadedDecoder, Output, PassResult, Wanted } from "./loaded-decoder
  * Tokens per pass: enough for fast matrix products, few enough for small scores and logits. Half of the scores among them
  * are masked, and such small exponentials are slow on some processors.
  */
-const PASS_TOKENS = 192;
+export const PASS_TOKENS = 192;
 /** Floats of a pass's logits; two copies take 128 MB. */
 const PASS_LOGITS = 2 ** 24;
 /** A shorter common prefix is computed with each text. */
@@ -60,11 +60,11 @@ export async function sharedBeginning(
   return cache;
 }
 
-export interface ExtendOptions {
+export interface ExtendOptions<W extends Wanted = Wanted> {
   /** The positions whose results are needed among the tokens [from, to) of each text; called for every pass. */
-  readonly select: (from: number, to: number) => readonly Wanted[];
+  readonly select: (from: number, to: number) => readonly W[];
   readonly outputs: readonly Output[];
-  readonly onPass?: (result: PassResult, wanted: readonly Wanted[]) => void;
+  readonly onPass?: (result: PassResult, wanted: readonly W[]) => void;
   /** Final length of the longest text. */
   readonly planned: number;
   readonly signal: AbortSignal | undefined;
@@ -79,6 +79,17 @@ export async function extend(
   texts: readonly (readonly number[])[],
   options: ExtendOptions,
 ): Promise<void> {
+  const reading = passes(decoder, cache, texts, options);
+  while ((await reading.next()).done !== true);
+}
+
+/** The same; yields between passes. */
+export async function* passes<W extends Wanted>(
+  decoder: LoadedDecoder,
+  cache: KeyValueCache,
+  texts: readonly (readonly number[])[],
+  options: ExtendOptions<W>,
+): AsyncGenerator<void, void> {
   const { select, outputs, onPass, planned, signal, allLogits = false } = options;
   const longest = longestOf(texts);
   cache.reserve(texts.reduce((most, { length }, row) => Math.max(most, cache.length(row) + length), 0));
@@ -92,5 +103,6 @@ export async function extend(
     const parts = texts.map((text) => text.slice(from, to));
     const result = await decoder.pass(cache, parts, positions, wanted.length > 0 ? outputs : [], planned);
     if (wanted.length > 0) onPass?.(result, wanted);
+    if (to < longest) yield;
   }
 }

@@ -38,6 +38,7 @@ export function sampleToken(
 
 /** Ids of the `count` largest logits, the largest first. */
 export function mostLikely(logits: Float32Array, count: number): number[] {
+  if (count === 0) return [];
   const values = new Float64Array(logits);
   // NaN is less likely than everything.
   for (let id = 0; id < values.length; id++) if (Number.isNaN(values[id])) values[id] = Number.NEGATIVE_INFINITY;
@@ -52,6 +53,23 @@ export function topLogprobs(logits: Float32Array, count: number): { id: number; 
   const most = logits[order[0] as number] as number;
   const mass = logits.reduce((sum, logit) => sum + Math.exp(logit - most), 0);
   return order.map((id) => ({ id, logprob: (logits[id] as number) - most - Math.log(mass) }));
+}
+
+/** How likely a token of a text is, and the most likely ones in its place; natural log-probabilities. */
+export interface TokenScores {
+  readonly logprob: number;
+  readonly top: readonly { readonly id: number; readonly logprob: number }[];
+}
+
+/** The scores of a token from its logits and its log-probability. @param count number of most likely tokens */
+export function scoresAt(logits: Float32Array, id: number, count: number, logprob: number): TokenScores {
+  const mass = (logits[id] as number) - logprob;
+  const top = mostLikely(logits, Math.min(count, logits.length)).map((other) => ({
+    id: other,
+    // Exactly the same, as a token is the most likely one where its number is the largest.
+    logprob: other === id ? logprob : (logits[other] as number) - mass,
+  }));
+  return { logprob, top };
 }
 
 /** Index of the largest logit, the first where several are equal; undefined if one is not a number. */

@@ -1,0 +1,74 @@
+// The text of an answer as it grows, up to the first stop text.
+import type { IncrementalDecoder, Tokenizer } from "./tokenizer.js";
+
+/** The final text of an answer: characters are whole, and no stop text begins in it. */
+export class StoppedText {
+  readonly #decoder: IncrementalDecoder;
+  readonly #stop: readonly string[];
+  #text = "";
+  #emitted = 0;
+  /** Text of the tokens before that the decoder still holds back. */
+  #owed = "";
+  isStopped = false;
+
+  /** @param before tokens that the answer continues; without them a tokenizer may drop a space that it begins with */
+  constructor(
+    tokenizer: Pick<Tokenizer, "incremental" | "decode">,
+    stop: readonly string[],
+    before: readonly number[] = [],
+  ) {
+    this.#decoder = tokenizer.incremental({ skipSpecialTokens: true });
+    this.#stop = stop;
+    const given = before.map((id) => this.#decoder.push(id)).join("");
+    this.#owed = tokenizer.decode(before, { skipSpecialTokens: true }).slice(given.length);
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+
+  /** @returns the text that is now final */
+  push(id: number): string {
+    return this.#add(this.#withoutOwed(this.#decoder.push(id)), false);
+  }
+
+  end(): string {
+    return this.#add(this.isStopped ? "" : this.#withoutOwed(this.#decoder.end()), true);
+  }
+
+  #withoutOwed(text: string): string {
+    const owed = this.#owed;
+    if (text !== "") this.#owed = "";
+    return text.startsWith(owed) ? text.slice(owed.length) : text;
+  }
+
+  #add(more: string, isLast: boolean): string {
+    if (!this.isStopped) {
+      const before = this.#text.length;
+      this.#text += more;
+      const found = this.#stop
+        // A stop text may have begun earlier.
+        .map((stop) => this.#text.indexOf(stop, Math.max(0, before - stop.length + 1)))
+        .filter((at) => at >= 0);
+      if (found.length > 0) {
+        this.isStopped = true;
+        this.#text = this.#text.slice(0, Math.min(...found));
+      }
+    }
+    const certain = isLast || this.isStopped ? this.#text.length : this.#text.length - this.#heldBack();
+    const text = this.#text.slice(this.#emitted, certain);
+    this.#emitted = Math.max(this.#emitted, certain);
+    return text;
+  }
+
+  /** Number of characters at the end that may begin a stop text. */
+  #heldBack(): number {
+    let held = 0;
+    for (const stop of this.#stop) {
+      for (let length = Math.min(stop.length - 1, this.#text.length); length > held; length--) {
+        if (this.#text.endsWith(stop.slice(0, length))) held = length;
+      }
+    }
+    return held;
+  }
+}
