@@ -4,7 +4,16 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { bytesPerElement, CancelledError, digestOf, digestOfJson, stampOf } from "../core/index.js";
 import { type Measured, Resolver, type Sources, type Step } from "../merge/index.js";
-import { Evaluator, eachBlock, InputFiles, type Job, type Program, requireFloat } from "../weights/index.js";
+import {
+  Converter,
+  Evaluator,
+  eachBlock,
+  InputFiles,
+  type Job,
+  type KernelDType,
+  type Program,
+  requireFloat,
+} from "../weights/index.js";
 
 /** Computed tensors by a digest of their computation. Evicts the least recently used beyond `mostBytes`. */
 export class BlendCache {
@@ -40,6 +49,8 @@ export class BlendCache {
 
 export interface BlendOptions {
   readonly cache?: BlendCache | undefined;
+  /** Whether tensors are returned as float32, which holds what was rounded to their own element type; default false. */
+  readonly asFloats?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Called for a tensor with values beyond float16, which become infinite. */
   readonly onOverflow?: ((tensor: string, values: number) => void) | undefined;
@@ -59,14 +70,17 @@ export async function computeBlends(
   measured: Measured,
   options: BlendOptions = {},
 ): Promise<Map<string, Uint8Array>> {
-  const { cache = new BlendCache(), signal, onProgress, onOverflow } = options;
+  const { cache = new BlendCache(), signal, onProgress, onOverflow, asFloats = false } = options;
+  const sizeOf = ({ value, to }: WriteJob) => value.elements * bytesPerElement(asFloats ? "F32" : to.dtype);
   const resolver = new Resolver(sources, measured);
-  const jobs = steps.map((step): Job & { kind: "write" } => ({
-    kind: "write",
-    name: step.tensor,
-    value: resolver.evaluation(step.value),
-    to: { file: 0, offset: 0, dtype: step.dtype },
-  }));
+  const jobs = steps.map(
+    (step): WriteJob => ({
+      kind: "write",
+      name: step.tensor,
+      value: resolver.evaluation(step.value),
+      to: { file: 0, offset: 0, dtype: step.dtype },
+    }),
+  );
   const totalBytes = jobs.reduce((sum, job) => sum + sizeOf(job), 0);
   onProgress?.(0, totalBytes);
   const program: Program = { inputs: resolver.inputs, outputs: [], jobs };
@@ -76,18 +90,20 @@ export async function computeBlends(
   const blends = new Map<string, Uint8Array>();
   let doneBytes = 0;
   let evaluator: Evaluator | undefined;
+  const converter = asFloats ? new Converter() : undefined;
   try {
     for (const job of jobs) {
-      const key = keyOf(job, versions);
+      const key = `${keyOf(job, versions)} ${asFloats}`;
       const bytes = cache.get(key) ?? new Uint8Array(sizeOf(job));
       if (!cache.get(key)) {
         evaluator ??= new Evaluator(program, files);
-        const dtype = requireFloat(job.to.dtype);
+        const dtype = requireFloat(job.to.dtype) as KernelDType;
         const worker = evaluator;
         let overflows = 0;
         eachBlock(job, 0, job.value.elements, (from, to) => {
           const rounded = worker.round(job.value, from, to, dtype);
-          bytes.set(rounded.bytes, from * bytesPerElement(dtype));
+          if (converter) converter.decode(dtype, rounded.bytes, new Float32Array(bytes.buffer).subarray(from, to));
+          else bytes.set(rounded.bytes, from * bytesPerElement(dtype));
           overflows += rounded.overflows;
         });
         if (overflows > 0) onOverflow?.(job.name, overflows);
@@ -105,18 +121,14 @@ export async function computeBlends(
   return blends;
 }
 
-function sizeOf({ value, to }: Job & { kind: "write" }): number {
-  return value.elements * bytesPerElement(to.dtype);
-}
+type WriteJob = Job & { readonly kind: "write" };
 
-/** Digest of a tensor's computation and of its files. */
-function keyOf({ value, to }: Job & { kind: "write" }, versions: readonly (readonly string[])[]): string {
-  const used = new Set<number>();
+/** Digest of a tensor's computation and of its files, whatever their numbers in this program. */
+function keyOf({ value, to }: WriteJob, versions: readonly (readonly string[])[]): string {
   const text = JSON.stringify(value, (field, part: unknown) => {
-    if (field === "file" && typeof part === "number") used.add(part);
+    if (field === "file" && typeof part === "number") return versions[part];
     if (part instanceof Uint8Array) return digestOf(part);
     return part instanceof Int32Array ? digestOf(new Uint8Array(part.buffer, part.byteOffset, part.byteLength)) : part;
   });
-  const files = [...used].sort((a, b) => a - b).map((file) => [file, versions[file]]);
-  return digestOfJson([text, to.dtype, files]);
+  return digestOfJson([text, to.dtype]);
 }

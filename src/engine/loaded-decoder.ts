@@ -2,12 +2,16 @@
 
 import type { BlendOptions } from "./blends.js";
 import { KeyValueCache, type NewPositions } from "./key-value-cache.js";
-import { buildDecoder, type DecoderSpec, FEEDS, readSpec } from "./model/index.js";
+import { buildDecoder, type DecoderSpec, FEEDS, readSpec, type StoredWeight } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
 import { RopeTables } from "./rope-tables.js";
 import { lowerGraph, openSession, type Session, type SessionOptions, type TensorValue } from "./runtime/index.js";
-import { bindWeights } from "./weights.js";
+import { type BoundWeights, bindWeights } from "./weights.js";
 
+/**
+ * With `asFloats`, weights stay in the memory of `cache` and are fed at each pass, so models share equal tensors. Otherwise
+ * the runtime packs them for itself, which is faster.
+ */
 export interface LoadOptions extends BlendOptions, Pick<SessionOptions, "threads" | "providers"> {}
 
 /** A position whose logits are used. */
@@ -44,11 +48,19 @@ export class LoadedDecoder {
   readonly notes: readonly string[];
   readonly #session: Session;
   readonly #ropes: RopeTables;
+  /** Weights that are not part of the session. */
+  readonly #fed: Readonly<Record<string, TensorValue>>;
 
-  private constructor(spec: DecoderSpec, notes: readonly string[], session: Session) {
+  private constructor(
+    spec: DecoderSpec,
+    notes: readonly string[],
+    session: Session,
+    fed: Readonly<Record<string, TensorValue>>,
+  ) {
     this.spec = spec;
     this.notes = notes;
     this.#session = session;
+    this.#fed = fed;
     this.#ropes = new RopeTables(spec.ropes);
   }
 
@@ -71,13 +83,22 @@ export class LoadedDecoder {
       ...Object.fromEntries(values.map((value, layer) => [newValue(layer), value])),
     };
     const bound = await bindWeights(decoder, source, options);
-    const model = lowerGraph(outputs, { weights: bound.weights });
+    const fed = options.asFloats ? feedsOf(bound.weights, decoder.weights) : {};
+    const model = lowerGraph(outputs, options.asFloats ? {} : { weights: bound.weights });
     const session = await openSession(model, { threads: options.threads, providers: options.providers });
-    return new LoadedDecoder(spec, bound.notes, session);
+    return new LoadedDecoder(spec, bound.notes, session, fed);
   }
 
   newCache(rows: number, width?: number): KeyValueCache {
-    return new KeyValueCache(this.spec, rows, width);
+    return new KeyValueCache(this.spec, Math.max(rows, this.#leastRows), width);
+  }
+
+  /**
+   * Rows of every pass, at least. Products of a single row with weights that are not packed are added up in another order
+   * than those of several rows, so an answer would depend on the others in its batch.
+   */
+  get #leastRows(): number {
+    return Object.keys(this.#fed).length > 0 ? 2 : 1;
   }
 
   /**
@@ -94,7 +115,10 @@ export class LoadedDecoder {
     outputs: readonly Output[],
     planned = 0,
   ): Promise<PassResult> {
-    const [batch, time] = [tokens.length, Math.max(...tokens.map(({ length }) => length))];
+    const least = this.#leastRows;
+    const [batch, time] = [Math.max(tokens.length, least), Math.max(...tokens.map(({ length }) => length))];
+    const rows = wanted.map(({ row, at }) => BigInt(row * time + at));
+    while (rows.length < least) rows.push(rows[0] ?? 0n);
     // Short rows are padded with their own tokens, as a NaN in another text must not spoil them, even times 0.
     const ids = BigInt64Array.from({ length: batch * time }, (_, i) => BigInt(tokens[Math.floor(i / time)]?.[0] ?? 0));
     const positions = new BigInt64Array(batch * time);
@@ -114,16 +138,14 @@ export class LoadedDecoder {
       [FEEDS.ids]: integers(ids, [batch, time]),
       [FEEDS.positions]: integers(positions, [batch, time]),
       [FEEDS.segments]: integers(segments, [batch, time]),
-      [FEEDS.rows]: integers(
-        BigInt64Array.from(wanted, ({ row, at }) => BigInt(row * time + at)),
-        [wanted.length],
-      ),
+      [FEEDS.rows]: integers(BigInt64Array.from(rows), [rows.length]),
       [LABELS]: integers(
-        BigInt64Array.from(wanted, ({ next = 0 }) => BigInt(next)),
-        [wanted.length],
+        BigInt64Array.from(rows, (_, i) => BigInt(wanted[i]?.next ?? 0)),
+        [rows.length],
       ),
       ...this.#ropes.feeds(longest),
-      ...cache.feeds(),
+      ...cache.feeds(batch),
+      ...this.#fed,
     };
     const layers = this.spec.layers.map((_, layer) => layer);
     const grown = layers.flatMap((layer) => [newKey(layer), newValue(layer)]);
@@ -152,6 +174,18 @@ export class LoadedDecoder {
   close(): Promise<void> {
     return this.#session.close();
   }
+}
+
+function feedsOf(
+  weights: BoundWeights["weights"],
+  stored: ReadonlyMap<string, StoredWeight>,
+): Record<string, TensorValue> {
+  const feeds = [...weights].map(([name, { values }]): [string, TensorValue] => {
+    const { buffer, byteOffset, byteLength } = values as Uint8Array<ArrayBuffer>;
+    const data = new Float32Array(buffer, byteOffset, byteLength / 4);
+    return [name, { dtype: "f32", shape: stored.get(name)?.shape ?? [], data }];
+  });
+  return Object.fromEntries(feeds);
 }
 
 function mostLikely(ids: BigInt64Array, totals: Float32Array): (number | undefined)[] {

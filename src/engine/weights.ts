@@ -35,7 +35,7 @@ export async function bindWeights(
   const measured = await measureAll(source.measurements, source.sources, { signal });
   const resolver = new Resolver(source.sources, measured);
   const inPlace = new Map<Step, NonNullable<ReturnType<Resolver["stored"]>>>();
-  for (const step of new Set(steps.values())) {
+  for (const step of options.asFloats ? [] : new Set(steps.values())) {
     const stored = resolver.stored(step.value);
     if (stored && stored.dtype === step.dtype && step.dtype in IN_PLACE) inPlace.set(step, stored);
   }
@@ -46,7 +46,7 @@ export async function bindWeights(
   const locations = new Map<string, string>();
   for (const [name, { rows }] of wanted) {
     const step = steps.get(name) as Step;
-    const { dtype } = inFloats(step);
+    const dtype = options.asFloats ? "F32" : inFloats(step).dtype;
     const total = sizeOf(step.shape, dtype);
     const length = rows ? (total / rows.of) * (wanted.get(name)?.shape[0] as number) : total;
     const begin = rows ? (total / rows.of) * rows.from : 0;
