@@ -68,8 +68,16 @@ beforeAll(() => writeWorld(world));
 function run(command: string, cwd: string): Promise<Outcome> {
   const [program, ...args] = argumentsOf(command);
   expect(program).toBe("layergraft");
+  if (args[0] === "serve") return runServer(args, cwd);
   // A chat reads its standard input, which this process shares with the test runner.
   return args[0] === "chat" ? start(args, { cwd }).ended : layergraft(args, { cwd });
+}
+
+/** Runs a server until it is ready, on a free port. */
+function runServer(args: readonly string[], cwd: string): Promise<Outcome> {
+  const { child, ended } = start([...args, "--port", "0"], { cwd });
+  child.stdout?.once("data", () => child.kill("SIGTERM"));
+  return ended;
 }
 
 /** The commands of the guides take a minute together; those of the README are run by default. */

@@ -32,7 +32,7 @@ test("the overview groups the commands and shows two examples", () => {
     Merge: ["swap", "soup", "revert", "merge", "convert", "extract", "verify", "push", "methods"],
     Look: ["inspect", "diff", "analyze", "suggest", "graph"],
     Train: ["train"],
-    Run: ["generate", "chat", "score"],
+    Run: ["generate", "chat", "serve", "score"],
     Evaluate: ["eval", "compare", "bleu"],
     Experiment: ["experiment", "demo"],
     Help: ["help"],

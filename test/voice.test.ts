@@ -66,6 +66,7 @@ const ROOMS = [
   "experiment",
   "merge",
   "report",
+  "serve",
   "settings",
   "train",
   "weights",

@@ -78,6 +78,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       async () => (await import("./commands/generate-command.js")).addGenerateCommand,
     ],
     chat: ["chat with a model or a recipe", async () => (await import("./commands/chat-command.js")).addChatCommand],
+    serve: [
+      "serve models and recipes over the OpenAI API",
+      async () => (await import("./commands/serve-command.js")).addServeCommand,
+    ],
     score: [
       "print log-probabilities of tokens or continuations",
       async () => (await import("./commands/score-command.js")).addScoreCommand,

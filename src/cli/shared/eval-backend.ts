@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { CancelledError, exists, formatDuration, LayergraftError, own } from "../../core/index.js";
+import { CancelledError, exists, formatDuration, LayergraftError } from "../../core/index.js";
 import { loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
 import {
   type Backend,
@@ -18,6 +18,7 @@ import {
 } from "../../evaluate/index.js";
 import { openCheckpoint } from "../../weights/index.js";
 import type { EngineOptions } from "./engine-run.js";
+import { readKey } from "./output.js";
 
 /** Options that choose the backend. */
 export interface BackendFlags extends EngineOptions {
@@ -164,14 +165,6 @@ async function serverOptions(flags: BackendFlags, folder: string | undefined): P
     tokenizer: hasTokenizer ? await loadTokenizer(folder) : undefined,
     renderChat: rendererOf(template),
   };
-}
-
-/** A key comes only from the environment: other users of the machine can see a command line. */
-function readKey(name: string | undefined): string | undefined {
-  if (name === undefined) return undefined;
-  const key = own(process.env, name);
-  if (key) return key;
-  throw usage(`--api-key-env ${name}: the environment variable is not set`);
 }
 
 async function isDirectory(path: string): Promise<boolean> {

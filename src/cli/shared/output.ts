@@ -2,7 +2,7 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import pc from "picocolors";
-import { formatDuration, MOST_THREADS, parseBytes, visible } from "../../core/index.js";
+import { formatDuration, LayergraftError, MOST_THREADS, own, parseBytes, visible } from "../../core/index.js";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
 import type { RunOptions } from "../../weights/index.js";
 
@@ -137,4 +137,12 @@ export function withWorkOptions(command: Command): Command {
       .addOption(new Option("--threads <n>", "threads to use (default: all cores, at most 8)").argParser(parseThreads))
       .addOption(new Option("--memory <size>", "memory limit for buffers (default: 256MB)").argParser(parseSize)),
   );
+}
+
+/** A key comes only from the environment: other users of the machine can see a command line. */
+export function readKey(name: string | undefined): string | undefined {
+  if (name === undefined) return undefined;
+  const key = own(process.env, name);
+  if (key) return key;
+  throw new LayergraftError("usage", `--api-key-env ${name}: the environment variable is not set`);
 }

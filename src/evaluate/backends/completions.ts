@@ -21,7 +21,7 @@ import { type HttpClient, ServerError } from "./http.js";
 const PATH = "/v1/completions";
 /** OpenAI's own limit of stop strings; servers that are known to take more get them all. */
 const MOST_STOPS = 4;
-const TAKES_MANY_STOPS = ["vllm", "sglang", "llamacpp"];
+const TAKES_MANY_STOPS = ["vllm", "sglang", "llamacpp", "layergraft"];
 /** Most next tokens that vLLM lists by default, and that OpenAI lists. */
 const TOP_COUNTS = [20, 5];
 

@@ -1,0 +1,144 @@
+import { basename } from "node:path";
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { formatSome, LayergraftError, plural, shorten, visible } from "../../core/index.js";
+import { BlendCache } from "../../engine/index.js";
+import {
+  type OpenedEngineModel,
+  openEngineModel,
+  type RequestRecord,
+  requireKey,
+  startApiServer,
+} from "../../serve/index.js";
+import { type EngineOptions, parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
+import { elapsed, info, interruptSignal, parseCount, print, readKey } from "../shared/output.js";
+
+interface ServeFlags extends EngineOptions {
+  readonly model?: string[];
+  readonly host: string;
+  readonly port: number;
+  readonly apiKeyEnv?: string;
+  readonly cors?: string[];
+  readonly parallel?: number;
+  readonly queue: number;
+  readonly context?: number;
+}
+
+export function addServeCommand(program: Command): void {
+  const command = program
+    .command("serve")
+    .description(
+      "Serve models over the OpenAI API: chat completions, completions and models. Recipes are merged in memory. " +
+        "Requests choose a model by its name; models of one server share the weights that they have in common. " +
+        "Ctrl-C finishes the answers under way and exits.",
+    )
+    .argument("[source]", `${SOURCE_ARGUMENT}; its name is that of the folder or file`)
+    .option("-m, --model <name=source...>", "further models by name")
+    .optionsGroup("Server:")
+    .option("--host <address>", "address to listen on", "127.0.0.1")
+    .addOption(new Option("-p, --port <n>", "port to listen on; 0 takes a free one").argParser(parsePort).default(8000))
+    .option("--api-key-env <name>", "environment variable with the key that clients must send")
+    .option("--cors <origin...>", "origins of web pages that may use the server; * for all")
+    .addOption(
+      new Option("--parallel <n>", "answers of a model computed at once (default: 8)").argParser(parsePositive),
+    )
+    .addOption(new Option("--queue <n>", "answers that may wait").argParser(parseCount).default(256))
+    .addOption(
+      new Option("--context <n>", "maximum tokens of prompt and answer (default: the model's, at most 8192)").argParser(
+        parsePositive,
+      ),
+    );
+  withEngineOptions(command).action(async (source: string | undefined, flags: ServeFlags) => {
+    const sources = sourcesOf(source, flags.model ?? []);
+    const apiKey = readKey(flags.apiKeyEnv);
+    // Before models are loaded, which may take long.
+    requireKey(flags.host, apiKey);
+    const signal = interruptSignal();
+    const models = new Map<string, OpenedEngineModel>();
+    try {
+      for (const [name, of] of sources) models.set(name, await open(name, of, sources.size > 1, flags, signal));
+      const { host, port, queue, cors: origins } = flags;
+      const server = await startApiServer({
+        ...{ models, host, port, apiKey, queue, origins },
+        onRequest: (record) => info(flags, describe(record)),
+      });
+      if (flags.json) print(JSON.stringify({ url: server.url, models: [...models.keys()] }));
+      else print(`Serving ${formatSome([...models.keys()])} at ${server.url}/v1`);
+      await new Promise<void>((resolve) => {
+        if (signal.aborted) resolve();
+        signal.addEventListener("abort", () => resolve());
+      });
+      info(flags, "Finishing the answers under way. Press Ctrl-C again to stop at once.");
+      await server.close();
+    } finally {
+      for (const model of models.values()) await model.close();
+    }
+  });
+}
+
+/** Sources by the names of their models. */
+function sourcesOf(source: string | undefined, named: readonly string[]): Map<string, string> {
+  const sources = new Map<string, string>();
+  const add = (name: string, of: string) => {
+    if (sources.has(name)) throw usage(`Two models are called ${name}. Name each with --model NAME=SOURCE.`);
+    sources.set(name, of);
+  };
+  if (source !== undefined) add(nameOf(source), source);
+  for (const pair of named) {
+    const [, name, of] = /^([^=]+)=(.+)$/s.exec(pair) ?? [];
+    if (name === undefined || of === undefined) throw usage(`--model ${shorten(pair)} is not NAME=SOURCE.`);
+    add(name, of);
+  }
+  if (sources.size === 0) throw usage("Missing a model. Pass SOURCE, or --model NAME=SOURCE.");
+  return sources;
+}
+
+/** The name of a folder or file without its ending; of a name on the hub, all of it. */
+function nameOf(source: string): string {
+  if (/^[\w.-]+\/[\w.-]+$/.test(source) && !/^\.|\.(ya?ml|json)$/i.test(source)) return source;
+  return source
+    .split("+")
+    .map((path) => basename(path).replace(/\.(ya?ml|json)$/i, ""))
+    .join("+");
+}
+
+async function open(
+  name: string,
+  source: string,
+  shared: boolean,
+  flags: ServeFlags,
+  signal: AbortSignal,
+): Promise<OpenedEngineModel> {
+  const start = performance.now();
+  const { parallel, context, threads, provider: providers } = flags;
+  const model = await openEngineModel(source, {
+    ...{ parallel, context, threads, signal },
+    ...(providers ? { providers } : {}),
+    ...(shared ? { asFloats: true, cache: sharedWeights } : {}),
+  });
+  for (const note of model.engine.notes) info(flags, `note: ${note}`);
+  info(flags, `${name}: ${model.engine.family}, ${source}, ready in ${elapsed(start)}`);
+  return model;
+}
+
+// Every tensor that models have in common is held once.
+const sharedWeights = new BlendCache(Number.POSITIVE_INFINITY);
+
+function describe({ method, path, status, seconds, model, usage: counts, error }: RequestRecord): string {
+  const facts = [
+    ...(model === undefined ? [] : [model]),
+    ...(counts ? [`${counts.promptTokens} + ${plural(counts.newTokens, "token")}`] : []),
+    `${seconds.toFixed(2)} s`,
+    ...(error === undefined ? [] : [error instanceof Error ? (error.stack ?? error.message) : String(error)]),
+  ];
+  return visible(`${method} ${shorten(path)} ${status} ${facts.join(", ")}`);
+}
+
+function parsePort(text: string): number {
+  const port = parseCount(text);
+  if (port > 65_535) throw new InvalidArgumentError("It must be at most 65535.");
+  return port;
+}
+
+function usage(message: string): LayergraftError {
+  return new LayergraftError("usage", message);
+}

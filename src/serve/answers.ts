@@ -1,0 +1,214 @@
+// Computes what a request asks for: prompts to tokens, tokens to text with stops, log-probabilities and counts.
+
+import { randomInt } from "node:crypto";
+import { plural } from "../core/index.js";
+import { StoppedText, type TokenScores } from "../engine/index.js";
+import { ApiError, badRequest } from "./api-error.js";
+import type { ChatRequest, CompletionRequest } from "./requests.js";
+import type { ServedModel } from "./served-model.js";
+import type { TokenTexts } from "./token-texts.js";
+
+/** A token with its log-probability, null for the first of a text. */
+export interface ScoredToken {
+  readonly text: string;
+  /** Place in the choice's text, in characters. */
+  readonly offset: number;
+  readonly logprob: number | null;
+  readonly top: readonly { readonly text: string; readonly logprob: number }[];
+}
+
+/** New text of a choice; its end has a reason. */
+export interface ChoicePart {
+  readonly index: number;
+  readonly text: string;
+  readonly tokens: readonly ScoredToken[];
+  readonly finish: "stop" | "length" | null;
+}
+
+export interface Usage {
+  readonly promptTokens: number;
+  readonly newTokens: number;
+}
+
+export interface AnswerOptions {
+  readonly signal: AbortSignal;
+  /** Called in the order of each choice's text. */
+  readonly onPart: (part: ChoicePart) => void;
+}
+
+/** More than the bytes of a character. */
+const CONTEXT_TOKENS = 8;
+/** Most seeds that a request without one may get. */
+const SEEDS = 2 ** 47;
+
+/** The tokens of a request's prompts, which fit the model. @throws ApiError if they do not */
+export async function encodePrompts(
+  model: ServedModel,
+  request: CompletionRequest | ChatRequest,
+): Promise<(readonly number[])[]> {
+  const prompts: (readonly number[])[] = [];
+  if (request.kind === "chat") prompts.push(await model.encode(request.messages));
+  else {
+    for (const prompt of request.prompts) {
+      prompts.push(typeof prompt === "string" ? await model.encode(prompt, { bos: request.bos }) : prompt);
+    }
+  }
+  const param = request.kind === "chat" ? "messages" : "prompt";
+  for (const [i, prompt] of prompts.entries()) {
+    // Without a limit, an answer takes what is left, at least one token.
+    const wanted = request.maxTokens ?? 1;
+    if (prompt.length + wanted > model.contextLength) {
+      throw badRequest(
+        `This model's maximum context length is ${model.contextLength} tokens. The prompt has ` +
+          `${plural(prompt.length, "token")}, and ${wanted} more are asked for. Shorten the prompt or lower max_tokens.`,
+        param,
+        "context_length_exceeded",
+      );
+    }
+    model.check(prompt, prompts.length === 1 ? "the prompt" : `prompt ${i + 1}`);
+  }
+  return prompts;
+}
+
+/**
+ * Computes the answers to prompts.
+ * @throws ApiError if the model's scores are not numbers
+ * @throws CancelledError if the signal fires
+ */
+export async function answerAll(
+  model: ServedModel,
+  texts: TokenTexts,
+  prompts: readonly (readonly number[])[],
+  request: CompletionRequest | ChatRequest,
+  { signal, onPart }: AnswerOptions,
+): Promise<Usage> {
+  const seed = request.seed ?? randomInt(SEEDS);
+  // An error in one answer ends the others.
+  const failure = new AbortController();
+  const either = AbortSignal.any([signal, failure.signal]);
+  const counts = prompts.flatMap((prompt, p) =>
+    Array.from({ length: request.n }, async (_, choice) => {
+      const index = p * request.n + choice;
+      const given = request.kind === "completion" && request.echo ? request.prompts[p] : undefined;
+      // A completion continues its prompt's text; a reply has its own.
+      const before = request.kind === "chat" ? [] : prompt.slice(-CONTEXT_TOKENS);
+      const text = new StoppedText(model.tokenizer, request.stop, before);
+      const writer = new ChoiceWriter(model, texts, text, index, onPart);
+      const { maxTokens, temperature, topP, topK, top } = request;
+      const scoresPrompt = given !== undefined && top !== undefined;
+      if (given !== undefined) writer.echo(typeof given === "string" ? given : undefined, prompt, scoresPrompt);
+      const finish = await model.generate({
+        ...{ prompt, temperature, topP, topK, top, seed, choice, signal: either },
+        maxNewTokens: Math.min(maxTokens ?? Number.POSITIVE_INFINITY, model.contextLength - prompt.length),
+        onPrompt: scoresPrompt ? (scores) => writer.scorePrompt(scores) : undefined,
+        onToken: (id, scores) => writer.add(id, scores),
+        onEnd: (id, scores) => writer.addEnd(id, scores),
+      });
+      if (finish === "invalid") {
+        throw new ApiError(
+          500,
+          "The model computed NaN or infinite scores. Find the broken weights with layergraft analyze.",
+        );
+      }
+      writer.finish(finish === "length" ? "length" : "stop");
+      return writer.count;
+    }),
+  );
+  const newTokens = await Promise.all(counts).catch((error: unknown) => {
+    failure.abort();
+    throw error;
+  });
+  return {
+    promptTokens: prompts.reduce((sum, { length }) => sum + length, 0),
+    newTokens: newTokens.reduce((sum, one) => sum + one, 0),
+  };
+}
+
+/** Turns the tokens of one choice into parts of its text. */
+class ChoiceWriter {
+  readonly #texts: TokenTexts;
+  readonly #text: StoppedText;
+  readonly #index: number;
+  readonly #onPart: (part: ChoicePart) => void;
+  readonly #tokenizer: ServedModel["tokenizer"];
+  /** The prompt's tokens, while their scores are awaited. */
+  #prompt: readonly number[] = [];
+  #scored = 0;
+  #echoed = "";
+  #offset = 0;
+  #held: ScoredToken[] = [];
+  /** Generated tokens, with the one that ends the answer. */
+  count = 0;
+
+  constructor(
+    { tokenizer }: ServedModel,
+    texts: TokenTexts,
+    text: StoppedText,
+    index: number,
+    onPart: (part: ChoicePart) => void,
+  ) {
+    this.#tokenizer = tokenizer;
+    this.#texts = texts;
+    this.#text = text;
+    this.#index = index;
+    this.#onPart = onPart;
+  }
+
+  /** Begins with the prompt. @param text if it was given as such */
+  echo(text: string | undefined, prompt: readonly number[], isScored: boolean): void {
+    const echoed = text ?? this.#tokenizer.decode(prompt, { skipSpecialTokens: true });
+    if (!isScored) {
+      this.#emit(echoed);
+      return;
+    }
+    this.#echoed = echoed;
+    this.#prompt = prompt;
+    this.#hold(prompt[0] as number, undefined);
+    this.#scored = 1;
+    this.#endEcho();
+  }
+
+  scorePrompt(scores: readonly TokenScores[]): void {
+    for (const score of scores) this.#hold(this.#prompt[this.#scored++] as number, score);
+    this.#endEcho();
+  }
+
+  add(id: number, scores: TokenScores | undefined): "stop" | undefined {
+    this.count++;
+    if (scores) this.#hold(id, scores);
+    this.#emit(this.#text.push(id));
+    return this.#text.isStopped ? "stop" : undefined;
+  }
+
+  addEnd(id: number, scores: TokenScores | undefined): void {
+    this.count++;
+    if (scores) this.#hold(id, scores);
+  }
+
+  finish(finish: "stop" | "length"): void {
+    const text = this.#text.end();
+    this.#emit(text, this.#text.isStopped ? "stop" : finish);
+  }
+
+  /** Writes the prompt when all of it is scored. */
+  #endEcho(): void {
+    if (this.#prompt.length === 0 || this.#scored < this.#prompt.length) return;
+    this.#prompt = [];
+    this.#emit(this.#echoed);
+  }
+
+  #hold(id: number, scores: TokenScores | undefined): void {
+    const { text, length } = this.#texts.of(id);
+    const top = (scores?.top ?? []).map((other) => ({ text: this.#texts.of(other.id).text, logprob: other.logprob }));
+    this.#held.push({ text, offset: this.#offset, logprob: scores?.logprob ?? null, top });
+    this.#offset += length;
+  }
+
+  #emit(text: string, finish: ChoicePart["finish"] = null): void {
+    const tokens = this.#held;
+    this.#held = [];
+    if (text !== "" || tokens.length > 0 || finish !== null) {
+      this.#onPart({ index: this.#index, text, tokens, finish });
+    }
+  }
+}

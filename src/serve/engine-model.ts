@@ -1,0 +1,54 @@
+// The embedded engine as a model to serve.
+
+import { Random } from "../core/index.js";
+import { type Engine, type EngineSource, type OpenEngineOptions, openEngine } from "../engine/index.js";
+import type { ServedModel } from "./served-model.js";
+
+export interface EngineModelOptions extends OpenEngineOptions {
+  /** Answers computed at once; default 8. */
+  readonly parallel?: number | undefined;
+  /** Most tokens of prompt and answer together; default the model's context, at most 8192. */
+  readonly context?: number | undefined;
+}
+
+export interface OpenedEngineModel extends ServedModel {
+  readonly engine: Pick<Engine, "name" | "family" | "notes">;
+}
+
+const PARALLEL = 8;
+/** The cache of keys and values takes memory for `parallel` texts of the longest one's length. */
+const MOST_CONTEXT = 8192;
+
+/**
+ * Opens a model in the embedded engine.
+ * @throws CheckpointError or FormatError or RecipeError or MismatchError if it cannot be used, or has no tokenizer
+ * @throws RuntimeMissingError if ONNX Runtime is not installed
+ */
+export async function openEngineModel(
+  source: EngineSource,
+  { parallel = PARALLEL, context = MOST_CONTEXT, ...options }: EngineModelOptions = {},
+): Promise<OpenedEngineModel> {
+  const engine = await openEngine(source, options);
+  try {
+    const tokenizer = await engine.tokenizer();
+    const stopIds = new Set(await engine.stopIds());
+    const batch = engine.openBatch(parallel);
+    return {
+      engine,
+      digest: engine.digest,
+      contextLength: Math.min(context, engine.contextLength),
+      parallel,
+      tokenizer,
+      encode: (prompt, encoding) => engine.encode(prompt, encoding),
+      check: (prompt, what) => engine.check(prompt, what),
+      generate: async ({ seed, choice, ...request }) => {
+        const random = Random.of(seed, `answer ${choice}`);
+        return (await batch.generate({ ...request, stopIds, random })).finish;
+      },
+      close: () => engine.close(),
+    };
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+}

@@ -1,0 +1,10 @@
+export { type EngineModelOptions, type OpenedEngineModel, openEngineModel } from "./engine-model.js";
+export type { AnswerRequest, Finish, ServedModel } from "./served-model.js";
+export {
+  type RequestRecord,
+  type RunningServer,
+  requireKey,
+  type ServeOptions,
+  type ServerLimits,
+  startApiServer,
+} from "./server.js";

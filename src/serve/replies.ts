@@ -1,0 +1,112 @@
+// Replies in the shapes of the OpenAI API, whole or as the chunks of a stream.
+
+import { randomUUID } from "node:crypto";
+import type { ChoicePart, ScoredToken, Usage } from "./answers.js";
+
+/** Writes the replies to one request. */
+export interface ReplyWriter {
+  /** Chunks that a stream begins with. */
+  opening(choices: number): object[];
+  chunk(part: ChoicePart): object;
+  /** The last chunk, if the usage is asked for. */
+  usage(usage: Usage): object;
+  /** The whole reply. @param parts of all choices, joined by choice */
+  whole(parts: readonly ChoicePart[], usage: Usage): object;
+}
+
+export interface ReplyOptions {
+  /** Name of the model. */
+  readonly model: string;
+  /** Digest of the model. */
+  readonly digest: string;
+  /** Whether log-probabilities are asked for. */
+  readonly hasScores: boolean;
+}
+
+export function completionReplies(options: ReplyOptions): ReplyWriter {
+  const head = headOf("cmpl", options);
+  const choice = ({ index, text, tokens, finish }: ChoicePart) => ({
+    index,
+    text,
+    logprobs: options.hasScores ? completionScores(tokens) : null,
+    finish_reason: finish,
+  });
+  const reply = (fields: object) => ({ ...head, object: "text_completion", ...fields });
+  return {
+    opening: () => [],
+    chunk: (part) => reply({ choices: [choice(part)] }),
+    usage: (usage) => reply({ choices: [], usage: usageOf(usage) }),
+    whole: (parts, usage) => reply({ choices: parts.map(choice), usage: usageOf(usage) }),
+  };
+}
+
+export function chatReplies(options: ReplyOptions): ReplyWriter {
+  const head = headOf("chatcmpl", options);
+  const scores = (tokens: readonly ScoredToken[]) =>
+    options.hasScores ? { content: tokens.map(chatScore), refusal: null } : null;
+  const chunk = (fields: object) => ({ ...head, object: "chat.completion.chunk", ...fields });
+  return {
+    opening: (choices) =>
+      Array.from({ length: choices }, (_, index) =>
+        chunk({
+          choices: [{ index, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null }],
+        }),
+      ),
+    chunk: ({ index, text, tokens, finish }) =>
+      chunk({
+        choices: [
+          { index, delta: text === "" ? {} : { content: text }, logprobs: scores(tokens), finish_reason: finish },
+        ],
+      }),
+    usage: (usage) => chunk({ choices: [], usage: usageOf(usage) }),
+    whole: (parts, usage) => ({
+      ...head,
+      object: "chat.completion",
+      choices: parts.map(({ index, text, tokens, finish }) => ({
+        index,
+        message: { role: "assistant", content: text, refusal: null },
+        logprobs: scores(tokens),
+        finish_reason: finish,
+      })),
+      usage: usageOf(usage),
+    }),
+  };
+}
+
+function headOf(prefix: string, { model, digest }: ReplyOptions) {
+  return {
+    id: `${prefix}-${randomUUID().replaceAll("-", "")}`,
+    created: Math.floor(Date.now() / 1000),
+    model,
+    system_fingerprint: `layergraft-${digest.slice(0, 12)}`,
+  };
+}
+
+function usageOf({ promptTokens, newTokens }: Usage) {
+  return { prompt_tokens: promptTokens, completion_tokens: newTokens, total_tokens: promptTokens + newTokens };
+}
+
+function completionScores(tokens: readonly ScoredToken[]) {
+  return {
+    tokens: tokens.map(({ text }) => text),
+    token_logprobs: tokens.map(({ logprob }) => logprob),
+    top_logprobs: tokens.map(({ text, logprob, top }) => {
+      if (logprob === null) return null;
+      // Several tokens may have the same text; the most likely one counts. The token itself is always listed.
+      const entries = new Map([[text, logprob]]);
+      for (const other of top.toReversed()) entries.set(other.text, other.logprob);
+      return Object.fromEntries(entries);
+    }),
+    text_offset: tokens.map(({ offset }) => offset),
+  };
+}
+
+function chatScore({ text, logprob, top }: ScoredToken) {
+  const entry = (token: string, value: number) => ({ token, logprob: value, bytes: bytesOf(token) });
+  return { ...entry(text, logprob ?? 0), top_logprobs: top.map((other) => entry(other.text, other.logprob)) };
+}
+
+/** UTF-8; null for a token that is a part of a character. */
+function bytesOf(text: string): number[] | null {
+  return text.includes("\ufffd") ? null : [...Buffer.from(text, "utf8")];
+}
