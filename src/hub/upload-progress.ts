@@ -68,7 +68,8 @@ export class UploadProgress {
         parts[hint.part ?? 0] = share;
         hint.progressCallback(parts.reduce((sum, one) => sum + one, 0) / (hint.numParts ?? 1));
       });
-      return send(input, { ...init, body });
+      // Otherwise fetch keeps the whole body, to send it again after a redirect.
+      return send(input, { ...init, body, redirect: "error", window: null });
     };
   }
 }

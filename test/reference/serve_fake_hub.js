@@ -25,6 +25,8 @@ console.log(JSON.stringify({ endpoint: hub.endpoint, token: hub.token, readToken
 for await (const line of createInterface({ input: process.stdin })) {
   const [name, path, gated] = line.split("\t");
   if (path) hub.push(name, path, { gated: gated === "gated" });
-  console.log(JSON.stringify(hub.requests.map(({ method, path: asked }) => `${method} ${asked}`)));
+  /** @type {{ method: string, path: string }[]} */
+  const requests = hub.requests;
+  console.log(JSON.stringify(requests.map((request) => `${request.method} ${request.path}`)));
   hub.requests = [];
 }
