@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { answerUpload, receiveUpload } from "./fake-hub-uploads.js";
 
 export interface FakeRequest {
@@ -160,7 +160,9 @@ export class FakeHub {
     const refused = this.refusals.findIndex((one) => one.path?.test(path) ?? true);
     if (refused >= 0) {
       const [{ status, retryAfter }] = this.refusals.splice(refused, 1) as [Refusal];
-      return json(status, { error: "refused" }, retryAfter === undefined ? {} : { "retry-after": retryAfter });
+      // An answer that says too much.
+      const error = `refused to ${request.headers.authorization}. ${"x".repeat(1000)}`;
+      return json(status, { error }, retryAfter === undefined ? {} : { "retry-after": retryAfter });
     }
     if (answerUpload(this, request, url, body, json)) return;
     const [, kind, dataset, own, verb, rest = "main"] =
@@ -202,10 +204,12 @@ export class FakeHub {
     const files = commit === undefined ? undefined : commits.get(commit);
     if (commit === undefined || !files) return noRevision(revision);
     if (isApi && verb === "tree") {
-      const entries = [...files].map(([path, { content, oid, sha256: hash }]) => ({
+      const folders = new Set([...files.keys()].map((path) => dirname(path)).filter((folder) => folder !== "."));
+      const listed = [...files].map(([path, { content, oid, sha256: hash }]) => ({
         ...{ type: "file", path, size: content.length, oid },
         ...(hash ? { lfs: { oid: hash, size: content.length, pointerSize: 130 } } : {}),
       }));
+      const entries = [...[...folders].map((path) => ({ type: "directory", path, size: 0, oid: "0" })), ...listed];
       const from = Number(url.searchParams.get("cursor") ?? 0);
       const next = `<${this.endpoint}${url.pathname}?recursive=true&cursor=${from + PAGE}>; rel="next"`;
       return json(200, entries.slice(from, from + PAGE), from + PAGE < entries.length ? { link: next } : {});

@@ -1,4 +1,4 @@
-// The Hub, faked by a local server.
+// Data sets of the fake hub.
 import { createHash } from "node:crypto";
 import {
   existsSync,
@@ -10,11 +10,10 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { type FakeFile, FakeHub, fakeFile } from "../../../test/support/fake-hub.js";
 import { hubSettings } from "../../hub/index.js";
 import { findSource } from "../source.js";
 import { chooseFiles, missingShards } from "./choose.js";
@@ -37,107 +36,54 @@ configs:
 # A card
 `;
 
-interface FakeFile {
-  content: Buffer;
-  large?: boolean;
-}
-
 const root = mkdtempSync(join(tmpdir(), "layergraft-hub-"));
-let server: Server;
-let endpoint: string;
+let hub: FakeHub;
 let cache: string;
 let tests = 0;
-let files: Record<string, FakeFile>;
-let requests: { path: string; range: string | undefined; authorization: string | undefined }[];
-/** Bytes after which the connection of each content request breaks. */
-let breakAfter: number[];
-let status: number;
+let files: Map<string, FakeFile>;
 
+const LARGE = Buffer.from('{"a":1}\n'.repeat(2000));
 const sha256 = (content: Buffer) => createHash("sha256").update(content).digest("hex");
 const gitHash = (content: Buffer) =>
   createHash("sha1").update(`blob ${content.length}\0`).update(content).digest("hex");
-const hashOf = ({ content, large }: FakeFile) => (large ? sha256(content) : gitHash(content));
 
 beforeAll(async () => {
-  server = createServer((request, response) => answer(request, response));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  hub = await FakeHub.start();
 });
-afterAll(() => {
-  server.close();
-  rmSync(root, { recursive: true });
-});
+afterAll(() => rmSync(root, { recursive: true }));
 beforeEach(() => {
   cache = join(root, String(tests++));
-  requests = [];
-  breakAfter = [];
-  status = 200;
-  files = {
-    "README.md": { content: Buffer.from(CARD) },
-    "sw/train-00000-of-00002.jsonl": { content: Buffer.from('{"a":1}\n'.repeat(2000)), large: true },
-    "sw/train-00001-of-00002.jsonl": { content: Buffer.from('{"a":2}\n') },
-    "sw/test.jsonl": { content: Buffer.from('{"a":3}\n') },
-    "te/b.jsonl": { content: Buffer.from('{"a":4}\n') },
-    "te/a b#1.jsonl": { content: Buffer.from('{"a":5}\n') },
+  hub.requests = [];
+  hub.cuts = [];
+  hub.refusals = [];
+  const small = {
+    "README.md": CARD,
+    "sw/train-00001-of-00002.jsonl": '{"a":2}\n',
+    "sw/test.jsonl": '{"a":3}\n',
+    "te/b.jsonl": '{"a":4}\n',
+    "te/a b#1.jsonl": '{"a":5}\n',
   };
+  const hash = sha256(LARGE);
+  files = new Map(Object.entries(small).map(([path, text]) => [path, fakeFile(path, Buffer.from(text))]));
+  files.set("sw/train-00000-of-00002.jsonl", { ...fakeFile("large", LARGE), sha256: hash });
+  hub.objects.set(hash, LARGE);
+  const refs = new Map(["main", "v1", "refs/convert/parquet"].map((ref) => [ref, COMMIT]));
+  const commits = new Map([[COMMIT, files]]);
+  hub.repositories.set(`datasets/${NAME}`, { commits, refs, gated: false, private: false });
 });
 
-function answer(request: IncomingMessage, response: ServerResponse) {
-  const url = new URL(request.url ?? "", endpoint);
-  const { range, authorization } = request.headers;
-  requests.push({ path: decodeURIComponent(url.pathname), range, authorization });
-  const json = (value: unknown) => response.setHeader("content-type", "application/json").end(JSON.stringify(value));
-  if (status !== 200) {
-    response.statusCode = status;
-    return json({ error: `refused to ${authorization}. ${"x".repeat(1000)}` });
-  }
-  const [, revision] = /^\/api\/datasets\/org\/data\.set\/revision\/(.+)$/.exec(decodeURIComponent(url.pathname)) ?? [];
-  if (revision !== undefined) {
-    if (!["main", "v1", "refs/convert/parquet"].includes(revision)) {
-      response.statusCode = 404;
-      return json({ error: "Revision not found" });
-    }
-    return json({ _id: "1", id: NAME, sha: COMMIT, lastModified: "2024-01-01T00:00:00.000Z", siblings: [] });
-  }
-  if (url.pathname === `/api/datasets/${NAME}/tree/${COMMIT}`) {
-    const all = Object.entries(files).map(([path, file]) => ({
-      ...{ type: "file", path, size: file.content.length, oid: gitHash(file.content) },
-      ...(file.large ? { lfs: { oid: sha256(file.content), size: file.content.length, pointerSize: 130 } } : {}),
-    }));
-    // Two pages, as large data sets have.
-    const second = url.searchParams.get("cursor") !== null;
-    if (!second) response.setHeader("link", `<${endpoint}${url.pathname}?recursive=true&cursor=x>; rel="next"`);
-    return json(second ? all.slice(2) : [{ type: "directory", path: "sw", size: 0, oid: "0" }, ...all.slice(0, 2)]);
-  }
-  const prefix = `/datasets/${NAME}/resolve/${COMMIT}/`;
-  const file = files[decodeURIComponent(url.pathname).slice(prefix.length)];
-  if (!file || !url.pathname.startsWith(prefix)) {
-    response.statusCode = 404;
-    return response.setHeader("x-error-code", "EntryNotFound").end();
-  }
-  const [, from = "0", to] = /^bytes=(\d+)-(\d*)$/.exec(range ?? "") ?? [];
-  const last = to ? Number(to) : file.content.length - 1;
-  const part = file.content.subarray(Number(from), last + 1);
-  response.setHeader("etag", `"${hashOf(file)}"`);
-  if (range !== undefined) {
-    response.statusCode = 206;
-    response.setHeader("content-range", `bytes ${from}-${last}/${file.content.length}`);
-  }
-  response.setHeader("content-length", part.length);
-  const most = range === "bytes=0-0" ? undefined : breakAfter.shift();
-  // A whole answer must not break: its connection may carry the next request by then.
-  if (most === undefined || most >= part.length) return response.end(part);
-  // Late enough that the other side has read what came: an error discards what it has not.
-  response.write(part.subarray(0, most), () => setTimeout(() => response.destroy(), most === 0 ? 5 : 100));
-}
-
 function fetchSet(options: Partial<HubDatasetOptions> = {}, environment: Record<string, string> = {}) {
-  const own = { HF_ENDPOINT: endpoint, HF_HOME: cache, HF_HUB_DISABLE_IMPLICIT_TOKEN: "1" };
+  const own = { HF_ENDPOINT: hub.endpoint, HF_HOME: cache, HF_HUB_DISABLE_IMPLICIT_TOKEN: "1" };
   return hubDataset({ name: NAME, environment: { ...own, ...environment }, retryDelay: 1, ...options });
 }
 
 const folderOf = () => join(cache, "hub/datasets--org--data.set");
-const contents = () => requests.filter(({ path, range }) => path.startsWith("/datasets/") && range !== "bytes=0-0");
+/** Requests that were answered with content, not with a redirect to it. */
+const contents = () =>
+  hub.requests.filter(
+    ({ path, origin, bytes }) => origin === "storage" || (path.startsWith("/datasets/") && bytes > 0),
+  );
+const authorizations = () => hub.requests.map(({ headers }) => JSON.parse(headers).authorization);
 
 describe("the cache", () => {
   it("has the layout of huggingface_hub", async () => {
@@ -146,10 +92,9 @@ describe("the cache", () => {
     const snapshot = join(folderOf(), "snapshots", COMMIT);
     expect(found).toEqual([0, 1].map((i) => join(snapshot, `sw/train-0000${i}-of-00002.jsonl`)));
     expect(found.map((file) => readFileSync(file))).toEqual(
-      [0, 1].map((i) => files[`sw/train-0000${i}-of-00002.jsonl`]?.content),
+      [0, 1].map((i) => files.get(`sw/train-0000${i}-of-00002.jsonl`)?.content),
     );
-    const large = files["sw/train-00000-of-00002.jsonl"] as FakeFile;
-    expect(readlinkSync(found[0] ?? "")).toBe(`../../../blobs/${sha256(large.content)}`);
+    expect(readlinkSync(found[0] ?? "")).toBe(`../../../blobs/${sha256(LARGE)}`);
     expect(readlinkSync(join(snapshot, "README.md"))).toBe(`../../blobs/${gitHash(Buffer.from(CARD))}`);
     expect(readFileSync(join(folderOf(), "refs/main"), "utf8")).toBe(COMMIT);
     expect(readdirSync(join(folderOf(), "blobs")).filter((name) => name.includes("incomplete"))).toEqual([]);
@@ -157,13 +102,13 @@ describe("the cache", () => {
 
   it("is used the second time, and alone when offline", async () => {
     const first = await fetchSet();
-    requests = [];
+    hub.requests = [];
     expect(await fetchSet()).toEqual(first);
     expect(contents()).toEqual([]);
-    requests = [];
+    hub.requests = [];
     expect(await fetchSet({}, { HF_HUB_OFFLINE: "1" })).toEqual(first);
     expect(await fetchSet({ revision: COMMIT }, { HF_HUB_OFFLINE: "yes" })).toEqual(first);
-    expect(requests).toEqual([]);
+    expect(hub.requests).toEqual([]);
     await expect(fetchSet({ split: "test" }, { HF_HUB_OFFLINE: "1" })).rejects.toThrow(/has no data files|no file/);
     await expect(fetchSet({ revision: "v1" }, { HF_HUB_OFFLINE: "1" })).rejects.toThrow(/v1\) is not in the cache/);
     rmSync(join(folderOf(), "snapshots", COMMIT, "sw/train-00001-of-00002.jsonl"));
@@ -189,10 +134,10 @@ describe("the cache", () => {
 describe("downloads", () => {
   it("resume where the connection broke", async () => {
     // The card arrives whole; then the large file breaks twice.
-    breakAfter = [1e6, 5000, 7000];
+    hub.cuts = [1e6, 5000, 7000];
     const states: { done: number; total: number }[] = [];
     const { files: found } = await fetchSet({ onProgress: (state) => states.push(state) });
-    expect(readFileSync(found[0] ?? "")).toEqual(files["sw/train-00000-of-00002.jsonl"]?.content);
+    expect(readFileSync(found[0] ?? "")).toEqual(LARGE);
     expect(contents().map(({ range }) => range)).toEqual([
       undefined,
       undefined,
@@ -205,23 +150,22 @@ describe("downloads", () => {
   });
 
   it("resume in a later run", async () => {
-    breakAfter = [1e6, 6000, 0, 0, 0, 0, 0];
+    hub.cuts = [1e6, 6000, 0, 0, 0, 0, 0];
     await expect(fetchSet()).rejects.toThrow(/could not be downloaded|ended after 6000 of 16000/);
-    const large = sha256((files["sw/train-00000-of-00002.jsonl"] as FakeFile).content);
+    const large = sha256(LARGE);
     expect(readdirSync(join(folderOf(), "blobs")).sort()).toEqual(
       [`${large}.incomplete`, gitHash(Buffer.from(CARD))].sort(),
     );
     expect(existsSync(join(folderOf(), "refs"))).toBe(false);
-    breakAfter = [];
-    requests = [];
+    hub.cuts = [];
+    hub.requests = [];
     const { files: found } = await fetchSet();
-    expect(readFileSync(found[0] ?? "")).toEqual(files["sw/train-00000-of-00002.jsonl"]?.content);
+    expect(readFileSync(found[0] ?? "")).toEqual(LARGE);
     expect(contents()[0]?.range).toBe("bytes=6000-15999");
   });
 
   it("never keep content with another hash", async () => {
-    const file = files["sw/train-00000-of-00002.jsonl"] as FakeFile;
-    const announced = sha256(file.content);
+    const announced = sha256(LARGE);
     mkdirSync(join(folderOf(), "blobs"), { recursive: true });
     writeFileSync(join(folderOf(), "blobs", `${announced}.incomplete`), "something else that was there");
     await expect(fetchSet()).rejects.toThrow(/has the hash [0-9a-f]{64} where [0-9a-f]{64} was announced/);
@@ -239,17 +183,15 @@ describe("downloads", () => {
   it("name files with any characters, and send the token to the hub", async () => {
     const { files: found } = await fetchSet({ config: "te" }, { HF_TOKEN: "a-token-of-a-mirror" });
     expect(found.map((file) => readFileSync(file, "utf8"))).toEqual(['{"a":5}\n', '{"a":4}\n']);
-    expect(new Set(requests.map(({ authorization }) => authorization))).toEqual(
-      new Set(["Bearer a-token-of-a-mirror"]),
-    );
+    expect(new Set(authorizations())).toEqual(new Set(["Bearer a-token-of-a-mirror"]));
     await fetchSet();
-    expect(requests.at(-1)?.authorization).toBeUndefined();
+    expect(authorizations().at(-1)).toBeUndefined();
   });
 
   it.each(["../../../evil.json", "/etc/evil.json", "a//b.json", "C:\\evil.json", "a/../../b.json"])(
     "refuse the path %s",
     async (path) => {
-      files[path] = { content: Buffer.from("[]") };
+      files.set(path, fakeFile(path, Buffer.from("[]")));
       await expect(fetchSet()).rejects.toThrow(/is not a path in a repository/);
     },
   );
@@ -262,12 +204,12 @@ describe("errors", () => {
     [404, /org\/data\.set \(main\) is not a data set on the Hub/],
     [500, /could not be downloaded from http/],
   ])("of status %i say what to do", async (code, message) => {
-    status = code;
+    hub.refusals = Array(9).fill({ status: code });
     await expect(fetchSet()).rejects.toThrow(message);
   });
 
   it("have no token, and few lines of the Hub's answer", async () => {
-    status = 500;
+    hub.refusals = Array(9).fill({ status: 500 });
     const error: unknown = await fetchSet({}, { HF_TOKEN: "hf_a-token" }).catch((caught: unknown) => caught);
     expect((error as Error).message).toMatch(/: refused to Bearer \[redacted\]\. x{200,300}/);
     expect((error as Error).message.length).toBeLessThan(400);
@@ -284,7 +226,7 @@ describe("errors", () => {
     for (const name of ["one", "../x/y", "a/b/c", "a/.b"])
       await expect(fetchSet({ name })).rejects.toThrow(/not the name/);
     await expect(fetchSet({ revision: "../../x" })).rejects.toThrow(/not a path/);
-    expect(requests).toEqual([]);
+    expect(hub.requests).toEqual([]);
   });
 });
 
@@ -371,7 +313,7 @@ describe("the choice of files", () => {
 });
 
 describe("a source", () => {
-  const environment = () => ({ HF_ENDPOINT: endpoint, HF_HOME: cache, HF_HUB_DISABLE_IMPLICIT_TOKEN: "1" });
+  const environment = () => ({ HF_ENDPOINT: hub.endpoint, HF_HOME: cache, HF_HUB_DISABLE_IMPLICIT_TOKEN: "1" });
 
   it("is what exists here, otherwise on the Hub", async () => {
     const folder = join(root, "source");
