@@ -99,7 +99,7 @@ describe("headers", () => {
     expect(missing.status).toBe(FAILED);
     expect(missing.stderr).toMatch(/org\/nested \(v1\.0\) has no folder experts\/two/);
     expect((await run(["inspect", `org/task@${commit}`])).status).toBe(DONE);
-    expect((await run(["inspect", "org/task@v9"])).stderr).toMatch(/org\/task \(v9\) is not a model on the Hub/);
+    expect((await run(["inspect", "org/task@v9"])).stderr).toMatch(/org\/task has no branch, tag or commit v9 on/);
   });
 });
 
@@ -220,7 +220,7 @@ describe("refusals", () => {
     expect(performance.now() - start).toBeGreaterThanOrEqual(990);
     hub.requests = [];
     hub.refusals = [{ status: 429, retryAfter: "3600" }];
-    await expect(open()).rejects.toThrow(/Wait some minutes/);
+    await expect(open()).rejects.toThrow(/Wait 1 h 00 min, then run again/);
     expect(hub.requests).toHaveLength(1);
   });
 

@@ -5,31 +5,19 @@ import { createHash, type Hash } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { CancelledError, DiskFullError, formatBytes, isSystemError, syncFolder } from "../core/index.js";
 import { type RepositoryCache, sizeOf } from "./cache.js";
+import type { HubFile } from "./contents.js";
 import { HubError } from "./hub-error.js";
-import { isBrokenStream, MAX_RETRIES } from "./requests.js";
-
-/** A file as the Hub lists it. */
-export interface HubFile {
-  readonly path: string;
-  /** Bytes. */
-  readonly size: number;
-  /** SHA-256 of a large file, git's hash of another: the ETag of the Hub, and the name of the blob in the cache. */
-  readonly hash: string;
-}
 
 export interface DownloadOptions {
   readonly cache: RepositoryCache;
   readonly commit: string;
-  /** Opens a file's content from a byte on. */
-  readonly openFrom: (file: HubFile, start: number) => Promise<AsyncIterable<Uint8Array>>;
+  /** A file's content from a byte on. */
+  readonly openFrom: (file: HubFile, start: number) => AsyncIterable<Uint8Array>;
   /** Called with the bytes of all files. */
   readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Milliseconds before the first retry of a broken connection, doubled each time. Default 500. */
-  readonly retryDelay?: number | undefined;
 }
 
 /**
@@ -88,31 +76,22 @@ async function receive(
   handle: FileHandle,
   hash: Hash,
   start: number,
-  { openFrom, signal, retryDelay = 500 }: DownloadOptions,
+  { openFrom, signal }: DownloadOptions,
   report: (bytes: number) => void,
 ): Promise<void> {
   let at = start;
-  for (let failures = 0; at < file.size; ) {
-    try {
-      for await (const chunk of await openFrom(file, at)) {
-        if (at + chunk.length > file.size) throw changed(file, `has more than the ${file.size} bytes announced`);
-        await handle.write(chunk, 0, chunk.length, at);
-        hash.update(chunk);
-        at += chunk.length;
-        failures = 0;
-        report(at);
-        if (signal?.aborted) break;
-      }
-    } catch (error) {
-      if (signal?.aborted) throw stopped(file);
-      if (!isBrokenStream(error) || failures >= MAX_RETRIES) throw error;
-      await sleep(retryDelay * 2 ** failures++);
-      continue;
+  try {
+    for await (const chunk of openFrom(file, at)) {
+      await handle.write(chunk, 0, chunk.length, at);
+      hash.update(chunk);
+      at += chunk.length;
+      report(at);
+      if (signal?.aborted) break;
     }
-    if (signal?.aborted) throw stopped(file);
-    // A stream that ends early is a broken connection, too.
-    if (at < file.size && failures++ >= MAX_RETRIES) throw changed(file, `ended after ${at} of ${file.size} bytes`);
+  } catch (error) {
+    if (!signal?.aborted) throw error;
   }
+  if (signal?.aborted) throw new CancelledError(`stopped while downloading ${file.path}; the next run resumes it`);
 }
 
 /** Git's hash of a blob covers a header with its size. */
@@ -130,8 +109,4 @@ async function checkContent(file: HubFile, handle: FileHandle, hash: Hash, incom
 
 function changed(file: HubFile, what: string): HubError {
   return new HubError(`${file.path} of the Hub ${what}`, { file: file.path });
-}
-
-function stopped(file: HubFile): CancelledError {
-  return new CancelledError(`stopped while downloading ${file.path}; the next run resumes it`);
 }

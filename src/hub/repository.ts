@@ -2,9 +2,10 @@
 
 import { CancelledError } from "../core/index.js";
 import { checkedPath, isCommit, RepositoryCache } from "./cache.js";
-import { downloadFiles, type HubFile } from "./download.js";
+import { Contents, type HubFile } from "./contents.js";
+import { downloadFiles } from "./download.js";
 import { HubError } from "./hub-error.js";
-import { explain, hubFetch, isBrokenStream, MAX_RETRIES, StatusError } from "./requests.js";
+import { explain, hubFetch, isExplained, StatusError } from "./requests.js";
 import type { HubSettings } from "./settings.js";
 
 export interface RepositoryOptions {
@@ -33,6 +34,8 @@ export interface Repository {
   remember(): Promise<void>;
   /** The bytes of a file from `start` up to, not including, `end`. */
   read(file: HubFile, start: number, end: number): Promise<Uint8Array>;
+  /** Streams the same bytes. `signal` ends this stream alone. */
+  stream(file: HubFile, start: number, end: number, signal?: AbortSignal): AsyncIterable<Uint8Array>;
 }
 
 const NAME = /^[A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*$/;
@@ -42,39 +45,66 @@ export function isHubName(name: string): boolean {
   return NAME.test(name) && !name.includes("..");
 }
 
+/** Requests about a repository, whose errors name it and say what to do. */
+function requestsOf(settings: HubSettings, options: RepositoryOptions) {
+  const { type, name, revision = "main", signal } = options;
+  const cache = new RepositoryCache(settings.cache, type, name);
+  const request = hubFetch(settings, options);
+  const fetchOk: typeof fetch = async (input, init) => {
+    const response = await request(input, init);
+    // Errors of @huggingface/hub have the server's text, but not its headers.
+    if (isExplained(response.status)) throw await StatusError.of(response);
+    return response;
+  };
+  const explained = async (error: unknown) => {
+    if (signal?.aborted) return new CancelledError(`stopped while downloading ${name}; what is here is kept`);
+    const isCached = (await cache.commitOf(revision)) !== undefined;
+    const kind = type === "dataset" ? "data set" : type;
+    return explain(error, settings, { name, revision, kind, isCached });
+  };
+  const attempt = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      throw await explained(error);
+    }
+  };
+  return { cache, request, fetchOk, attempt, explained };
+}
+
+/**
+ * Asks the hub for the commit of a branch, tag or commit.
+ * @throws as `openRepository`
+ */
+export async function commitOnHub(settings: HubSettings, options: RepositoryOptions): Promise<string> {
+  const { datasetInfo, modelInfo } = await import("@huggingface/hub");
+  const { type, name, revision = "main" } = options;
+  checkedPath(revision);
+  if (isCommit(revision)) return revision;
+  const { attempt, fetchOk } = requestsOf(settings, options);
+  return attempt(async () => {
+    const asked = { hubUrl: settings.endpoint, fetch: fetchOk, name, revision, additionalFields: ["sha" as const] };
+    const { sha } = type === "dataset" ? await datasetInfo(asked) : await modelInfo(asked);
+    if (!isCommit(String(sha))) throw new HubError(`the Hub does not name the commit of ${name} (${revision})`);
+    return String(sha);
+  });
+}
+
 /**
  * Asks the hub for the commit and the files of a repository.
  * @throws HubError if it does not exist, may not be read, or the hub cannot be reached; the methods throw the same
  * @throws CancelledError when the signal fires
  */
 export async function openRepository(settings: HubSettings, options: RepositoryOptions): Promise<Repository> {
-  const { datasetInfo, listFiles, modelInfo } = await import("@huggingface/hub");
+  const { listFiles } = await import("@huggingface/hub");
   const { endpoint } = settings;
   const { type, name, revision = "main", signal, retryDelay } = options;
-  const cache = new RepositoryCache(settings.cache, type, name);
-  const what = `${name} (${revision})`;
-  const request = { hubUrl: endpoint, fetch: hubFetch(settings, options) };
-  const attempt = async <T>(work: () => Promise<T>): Promise<T> => {
-    try {
-      return await work();
-    } catch (error) {
-      if (signal?.aborted) throw new CancelledError(`stopped while downloading ${name}; what is here is kept`);
-      const isCached = (await cache.commitOf(revision)) !== undefined;
-      throw explain(error, settings, { what, kind: type === "dataset" ? "data set" : type, isCached });
-    }
-  };
-
-  checkedPath(revision);
-  const commit = await attempt(async () => {
-    if (isCommit(revision)) return revision;
-    const asked = { ...request, name, revision, additionalFields: ["sha" as const] };
-    const { sha } = type === "dataset" ? await datasetInfo(asked) : await modelInfo(asked);
-    if (!isCommit(String(sha))) throw new HubError(`the Hub does not name the commit of ${what}`);
-    return String(sha);
-  });
+  const { cache, request, fetchOk, attempt, explained } = requestsOf(settings, options);
+  const commit = await commitOnHub(settings, options);
   const files = await attempt(async () => {
     const listed = new Map<string, HubFile>();
-    for await (const entry of listFiles({ ...request, repo: { type, name }, recursive: true, revision: commit })) {
+    const asked = { hubUrl: endpoint, fetch: fetchOk, repo: { type, name }, recursive: true, revision: commit };
+    for await (const entry of listFiles(asked)) {
       if (entry.type !== "file") continue;
       const hash = entry.lfs?.oid ?? entry.oid ?? "";
       const size = entry.lfs?.size ?? entry.size;
@@ -87,51 +117,23 @@ export async function openRepository(settings: HubSettings, options: RepositoryO
   });
 
   const root = `${endpoint}/${type === "dataset" ? "datasets/" : ""}${name}/resolve/${commit}`;
-  const open = async ({ path, size }: HubFile, start: number, end: number): Promise<AsyncIterable<Uint8Array>> => {
-    const isWhole = start === 0 && end === size;
-    // Compressed, a range would not be the bytes of the file.
-    const headers = { "Accept-Encoding": "identity", ...(isWhole ? {} : { Range: `bytes=${start}-${end - 1}` }) };
-    const url = `${root}/${path.split("/").map(encodeURIComponent).join("/")}`;
-    const response = await request.fetch(url, { headers });
-    if (!response.ok) throw new StatusError(response);
-    const range = response.headers.get("content-range");
-    if (!isWhole && (response.status !== 206 || range !== `bytes ${start}-${end - 1}/${size}`)) {
-      await response.body?.cancel();
-      throw new HubError(
-        `${path} of ${name}: ${endpoint} was asked for bytes ${start} to ${end - 1} of ${size} and sent ${range ?? "no range"}. Try again, or another HF_ENDPOINT.`,
-      );
-    }
-    return response.body as unknown as AsyncIterable<Uint8Array>;
-  };
-
+  const contents = new Contents({ root, name, fetch: request, signal, retryDelay });
   return {
     commit,
     files,
     download: (wanted, onProgress) =>
       attempt(async () => {
-        const openFrom = (file: HubFile, start: number) => open(file, start, file.size);
-        return await downloadFiles(wanted, { cache, commit, openFrom, onProgress, signal, retryDelay });
+        const openFrom = (file: HubFile, start: number) => contents.stream(file, start, file.size);
+        return await downloadFiles(wanted, { cache, commit, openFrom, onProgress, signal });
       }),
     remember: () => cache.remember(revision, commit),
-    read: (file, start, end) =>
-      attempt(async () => {
-        const bytes = new Uint8Array(end - start);
-        for (let at = 0, failures = 0; at < bytes.length; ) {
-          const before = at;
-          try {
-            for await (const chunk of await open(file, start + at, end)) {
-              if (at + chunk.length > bytes.length)
-                throw new HubError(`${file.path} of ${name} is longer than announced`);
-              bytes.set(chunk, at);
-              at += chunk.length;
-            }
-          } catch (error) {
-            if (!isBrokenStream(error) || failures >= MAX_RETRIES) throw error;
-          }
-          failures = at > before ? 0 : failures + 1;
-          if (failures > MAX_RETRIES) throw new HubError(`${file.path} of ${name} ended early; run again`);
-        }
-        return bytes;
-      }),
+    read: (file, start, end) => attempt(() => contents.read(file, start, end)),
+    stream: async function* (file, start, end, ended) {
+      try {
+        yield* contents.stream(file, start, end, ended);
+      } catch (error) {
+        throw await explained(error);
+      }
+    },
   };
 }

@@ -1,7 +1,7 @@
 // Requests to the hub: the token, retries, and what a refusal means.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { isObject, LayergraftError, redactor } from "../core/index.js";
+import { formatDuration, isObject, LayergraftError, redactor } from "../core/index.js";
 import { HubError } from "./hub-error.js";
 import type { HubSettings } from "./settings.js";
 
@@ -11,7 +11,13 @@ export const MAX_RETRIES = 4;
 /** A server that asks for a longer pause is reported instead. */
 const LONGEST_PAUSE_SECONDS = 60;
 
-const BROKEN_CONNECTION = ["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_CONNECT_TIMEOUT"];
+const BROKEN_CONNECTION = [
+  "ECONNRESET",
+  "EPIPE",
+  "UND_ERR_SOCKET",
+  "UND_ERR_CONNECT_TIMEOUT",
+  "UND_ERR_HEADERS_TIMEOUT",
+];
 
 /**
  * A fetch that sends the token to the endpoint only: fetch drops it when a request is redirected to another origin.
@@ -20,27 +26,29 @@ const BROKEN_CONNECTION = ["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_CON
  */
 export function hubFetch(
   { endpoint, token }: HubSettings,
-  { signal, retryDelay = 500 }: { readonly signal?: AbortSignal | undefined; readonly retryDelay?: number | undefined },
+  options: { readonly signal?: AbortSignal | undefined; readonly retryDelay?: number | undefined },
 ): typeof fetch {
   const { origin } = new URL(endpoint);
+  const { retryDelay = 500 } = options;
   return async (input, init) => {
     const headers = new Headers(init?.headers);
     const url = new URL(input instanceof Request ? input.url : input);
     if (token !== undefined && url.origin === origin) headers.set("Authorization", `Bearer ${token}`);
+    const either = eitherSignal(options.signal, init?.signal);
     for (let failures = 0; ; failures++) {
       const pause = retryDelay * 2 ** failures;
       try {
-        const response = await fetch(input, { ...init, headers, ...eitherSignal(signal, init?.signal) });
+        const response = await fetch(input, { ...init, headers, ...either });
         const { status } = response;
-        const asked = Number(response.headers.get("retry-after") ?? 0) || 0;
+        const asked = secondsToWait(response.headers);
         const isTransient = status === 429 || status >= 500;
         if (!isTransient || failures >= MAX_RETRIES || asked > LONGEST_PAUSE_SECONDS) return response;
         await response.body?.cancel();
-        await sleep(Math.max(pause, asked * 1000), undefined, signal ? { signal } : {});
+        await sleep(Math.max(pause, asked * 1000), undefined, either);
       } catch (error) {
         const isBroken = BROKEN_CONNECTION.includes(codeOf(error));
-        if (signal?.aborted || !isBroken || failures >= MAX_RETRIES) throw error;
-        await sleep(pause, undefined, signal ? { signal } : {});
+        if (either.signal?.aborted || !isBroken || failures >= MAX_RETRIES) throw error;
+        await sleep(pause, undefined, either);
       }
     }
   };
@@ -49,6 +57,13 @@ export function hubFetch(
 function eitherSignal(...signals: readonly (AbortSignal | null | undefined)[]): { signal?: AbortSignal } {
   const given = signals.filter((signal) => signal !== undefined && signal !== null);
   return given.length === 0 ? {} : { signal: AbortSignal.any(given) };
+}
+
+/** Retry-After in seconds, which is a number or a date; 0 if there is none. */
+function secondsToWait(headers: Headers): number {
+  const text = headers.get("retry-after") ?? "0";
+  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1000;
+  return Math.max(0, seconds) || 0;
 }
 
 function codeOf(error: unknown): string {
@@ -61,58 +76,81 @@ export function isBrokenStream(error: unknown): boolean {
   return error instanceof TypeError && error.message === "terminated";
 }
 
-/** A refusal by its status, for requests that do not go through @huggingface/hub. */
+/** A refusal by its status. */
 export class StatusError extends Error {
   readonly statusCode: number;
+  /** Reason as the hub's code, such as GatedRepo. */
+  readonly code: string | undefined;
+  /** Seconds that the server asks to wait. */
+  readonly wait: number;
 
-  constructor(response: Response) {
-    super(`status ${response.status} ${response.statusText}`.trimEnd());
-    this.statusCode = response.status;
+  private constructor({ status, statusText, headers }: Response) {
+    super(`status ${status} ${statusText}`.trimEnd());
+    this.statusCode = status;
+    this.code = headers.get("x-error-code") ?? undefined;
+    this.wait = secondsToWait(headers);
   }
+
+  /** The error of an answer, whose body is discarded. */
+  static async of(response: Response): Promise<StatusError> {
+    await response.body?.cancel();
+    return new StatusError(response);
+  }
+}
+
+/** Whether `explain` knows what a refusal means. */
+export function isExplained(status: number): boolean {
+  return [401, 403, 404, 429].includes(status);
 }
 
 /** Longest text of a server that is shown, in characters. */
 const MAX_REASON = 300;
 
-/**
- * An error of the hub or of the network, with what to do about it.
- * @param what the repository, with its revision
- * @param kind what the repository is, such as "data set"
- */
-export function explain(
-  error: unknown,
-  settings: HubSettings,
-  { what, kind, isCached }: { readonly what: string; readonly kind: string; readonly isCached: boolean },
-): unknown {
+/** What a request was about. */
+interface Asked {
+  readonly name: string;
+  readonly revision: string;
+  /** What the repository is, such as "data set". */
+  readonly kind: string;
+  readonly isCached: boolean;
+}
+
+/** An error of the hub or of the network, with what to do about it. */
+export function explain(error: unknown, settings: HubSettings, asked: Asked): unknown {
   if (error instanceof LayergraftError) return error;
   const { endpoint, token } = settings;
-  const status = statusOf(error);
-  if (status === 401 || status === 403) {
-    const advice = token === undefined ? "Set HF_TOKEN" : "HF_TOKEN is not enough; set it";
-    return new HubError(
-      `${what} cannot be read: it does not exist, is private, or its terms are not accepted yet. ${advice} to a token of an account with access.`,
-      {},
-      error,
-    );
+  const { name, kind } = asked;
+  const what = `${name} (${asked.revision})`;
+  const refusal = error instanceof StatusError ? error : undefined;
+  const of = (message: string) => new HubError(message, {}, error);
+  switch (refusal?.statusCode) {
+    case 401:
+    case 403: {
+      const advice = token === undefined ? "Set HF_TOKEN" : "HF_TOKEN is not enough; set it";
+      if (refusal.code === "GatedRepo") {
+        return of(
+          `${what} is gated. Accept its terms at ${endpoint}/${kind === "data set" ? "datasets/" : ""}${name}. ${advice} to a token of the account that accepted them.`,
+        );
+      }
+      return of(
+        `${what} cannot be read: it does not exist, is private, or its terms are not accepted yet. ${advice} to a token of an account with access.`,
+      );
+    }
+    case 404: {
+      if (refusal.code === "RevisionNotFound")
+        return of(`${name} has no branch, tag or commit ${asked.revision} on the Hub`);
+      return of(`${what} is not a ${kind} on the Hub, nor a file or folder here`);
+    }
+    case 429: {
+      const pause = refusal.wait > 0 ? formatDuration(refusal.wait) : "some minutes";
+      const advice = token === undefined ? " Requests with HF_TOKEN have higher limits." : "";
+      return of(`${endpoint} limits how often it answers and refused ${what}. Wait ${pause}, then run again.${advice}`);
+    }
   }
-  if (status === 404) {
-    return new HubError(`${what} is not a ${kind} on the Hub, nor a file or folder here`, {}, error);
-  }
-  if (status === 429) {
-    return new HubError(
-      `${endpoint} limits how often it answers and refused ${what}. Wait some minutes, then run again.`,
-      {},
-      error,
-    );
-  }
-  const reason = status === undefined ? networkReason(error, settings) : reasonOf(error, settings);
+  const reason = statusOf(error) === undefined ? networkReason(error, settings) : reasonOf(error, settings);
   if (reason === undefined) return error;
-  const advice = isCached ? "; HF_HUB_OFFLINE=1 uses what is in the cache" : "";
-  return new HubError(
-    `${what} is not a folder here, and could not be downloaded from ${endpoint}: ${reason}${advice}`,
-    {},
-    error,
-  );
+  const advice = asked.isCached ? "; HF_HUB_OFFLINE=1 uses what is in the cache" : "";
+  return of(`${what} is not a folder here, and could not be downloaded from ${endpoint}: ${reason}${advice}`);
 }
 
 /** The status of a refusal. */

@@ -1,0 +1,159 @@
+// The bytes of a repository's files, by range requests. A broken connection resumes where it ended.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { HubError } from "./hub-error.js";
+import { isBrokenStream, MAX_RETRIES, StatusError } from "./requests.js";
+
+/** A file as the Hub lists it. */
+export interface HubFile {
+  readonly path: string;
+  /** Bytes. */
+  readonly size: number;
+  /** SHA-256 of a large file, git's hash of another: the ETag of the Hub, and the name of the blob in the cache. */
+  readonly hash: string;
+}
+
+export interface ContentsOptions {
+  /** Address of the commit's files, without a trailing slash. */
+  readonly root: string;
+  /** Name of the repository for messages. */
+  readonly name: string;
+  readonly fetch: typeof fetch;
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds before the first retry, doubled each time. Default 500. */
+  readonly retryDelay?: number | undefined;
+}
+
+/** The Hub redirects once, and once more where a repository was renamed. */
+const MAX_REDIRECTS = 5;
+
+/** A connection without a byte for this long counts as broken. */
+const STALLED_MS = 30_000;
+
+/** What a storage answers when the signature of an address has expired, or it has moved the file. */
+const EXPIRED = [401, 403, 404, 410];
+
+/** The contents of files at one commit. */
+export class Contents {
+  readonly #options: ContentsOptions;
+  /** Where the storage of a file answered last, by path. Asking the Hub each time would meet its limits. */
+  readonly #storage = new Map<string, string>();
+
+  constructor(options: ContentsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Streams the bytes of a file from `start` up to, not including, `end`.
+   * @param signal ends this stream alone
+   * @throws HubError if the file is not what the Hub listed, or its connection breaks again and again
+   */
+  async *stream(file: HubFile, start: number, end: number, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+    const { name, retryDelay = 500 } = this.#options;
+    const ended = AbortSignal.any([this.#options.signal, signal].filter((one) => one !== undefined));
+    for (let [at, failures] = [start, 0]; at < end; ) {
+      const before = at;
+      try {
+        for await (const chunk of chunksOf(await this.#open(file, at, end, ended))) {
+          if (chunk.length > end - at) throw new HubError(`${file.path} of ${name} is longer than announced`);
+          at += chunk.length;
+          yield chunk;
+        }
+      } catch (error) {
+        if (ended.aborted || !isBrokenStream(error)) throw error;
+      }
+      if (at === end) return;
+      ended.throwIfAborted();
+      // A stream that ends early is a broken connection, too.
+      failures = at > before ? 0 : failures + 1;
+      if (failures > MAX_RETRIES) {
+        throw new HubError(
+          `${file.path} of ${name} ended after ${at} of ${file.size} bytes, ${failures} times in a row. Check the connection, then run again.`,
+          { file: file.path },
+        );
+      }
+      await sleep(retryDelay * 2 ** failures, undefined, { signal: ended });
+    }
+  }
+
+  /** The bytes of a file from `start` up to, not including, `end`. */
+  async read(file: HubFile, start: number, end: number): Promise<Uint8Array> {
+    const bytes = new Uint8Array(end - start);
+    let at = 0;
+    for await (const chunk of this.stream(file, start, end)) {
+      bytes.set(chunk, at);
+      at += chunk.length;
+    }
+    return bytes;
+  }
+
+  async #open(file: HubFile, start: number, end: number, signal: AbortSignal): Promise<Response> {
+    const { path, size } = file;
+    const isWhole = start === 0 && end === size;
+    // Compressed, a range would not be the bytes of the file.
+    const headers = { "Accept-Encoding": "identity", ...(isWhole ? {} : { Range: `bytes=${start}-${end - 1}` }) };
+    const known = this.#storage.get(path);
+    let response = known === undefined ? undefined : await this.#options.fetch(known, { headers, signal });
+    if (response && EXPIRED.includes(response.status)) {
+      await response.body?.cancel();
+      this.#storage.delete(path);
+      response = undefined;
+    }
+    response ??= await this.#resolve(file, { headers, signal });
+    if (!response.ok) throw await StatusError.of(response);
+    const range = response.headers.get("content-range");
+    if (!isWhole && (response.status !== 206 || range !== `bytes ${start}-${end - 1}/${size}`)) {
+      await response.body?.cancel();
+      throw new HubError(
+        `${path} of ${this.#options.name}: the hub was asked for bytes ${start} to ${end - 1} of ${size} and sent ${range ?? "no range"}. Try again, or another HF_ENDPOINT.`,
+      );
+    }
+    return response;
+  }
+
+  /** Asks the Hub for a file and follows it to its storage, whose address is kept. */
+  async #resolve(file: HubFile, init: RequestInit): Promise<Response> {
+    const { root, name, fetch } = this.#options;
+    let url = `${root}/${file.path.split("/").map(encodeURIComponent).join("/")}`;
+    for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
+      const response = await fetch(url, { ...init, redirect: "manual" });
+      this.#checkListed(file, response.headers);
+      const location = response.headers.get("location");
+      if (response.status < 300 || response.status >= 400 || location === null) {
+        if (response.ok && redirects > 0) this.#storage.set(file.path, url);
+        return response;
+      }
+      await response.body?.cancel();
+      url = new URL(location, url).href;
+    }
+    throw new HubError(`${file.path} of ${name}: the hub redirects more than ${MAX_REDIRECTS} times`);
+  }
+
+  /** @throws HubError if a file has another size or hash than in the listing of its commit */
+  #checkListed({ path, size, hash }: HubFile, headers: Headers): void {
+    const actual = [headers.get("x-linked-size"), headers.get("x-linked-etag")?.replace(/^W\/|"/g, "")];
+    const isListed = [String(size), hash].every((expected, i) => (actual[i] ?? expected) === expected);
+    if (isListed) return;
+    throw new HubError(
+      `${path} of ${this.#options.name} is another file than the hub lists for its commit (${actual.join(", ")} in place of ${size}, ${hash}). Try again, or another HF_ENDPOINT.`,
+      { file: path },
+    );
+  }
+}
+
+async function* chunksOf({ body }: Response): AsyncGenerator<Uint8Array> {
+  const reader = body?.getReader();
+  if (!reader) return;
+  // A stream that is cancelled ends early, and is resumed.
+  const cancel = () => reader.cancel().catch(() => undefined);
+  const timer = setTimeout(cancel, STALLED_MS);
+  try {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      yield next.value;
+      timer.refresh();
+    }
+  } finally {
+    clearTimeout(timer);
+    await cancel();
+  }
+}
