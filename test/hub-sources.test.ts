@@ -1,5 +1,5 @@
 // Sources on the hub, through the command line and a fake hub.
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { openCheckpoint } from "../src/weights/index.js";
@@ -83,7 +83,10 @@ describe("headers", () => {
     const local = await run(["swap", "--task", "task", "--language", "language", "--dry-run", "--json"]);
     const outcome = await run(swapOf("org/task", "--dry-run", "--json"));
     expect(outcome.status).toBe(DONE);
-    expect(JSON.parse(outcome.stdout).summary).toEqual(JSON.parse(local.stdout).summary);
+    const { bytesToFetch, bytesOnHub, ...summary } = JSON.parse(outcome.stdout).summary;
+    expect(JSON.parse(local.stdout).summary).toEqual({ ...summary, bytesToFetch: 0, bytesOnHub: 0 });
+    expect(bytesOnHub).toBe(bytesOf(at("task")) + bytesOf(at("language")));
+    expect(bytesToFetch).toBeLessThan(bytesOnHub);
     expect(JSON.parse(outcome.stdout).plan.sources[0]).toMatchObject({
       name: "org/task",
       folder: join(cacheOf("task"), "snapshots", commit),
@@ -117,8 +120,9 @@ describe("--download", () => {
     expect(readdirSync(snapshot).sort()).toEqual(readdirSync(at("task")).sort());
     for (const name of readdirSync(snapshot)) expect(sha256(join(snapshot, name))).toBe(sha256(at("task", name)));
     const text = JSON.stringify(readJson(at("merged"), "layergraft.json").sources);
+    expect(text).toContain(`"revision":"main","name":"org/task"`);
     expect(text).toContain(`"folder":"org/task@${commit}"`);
-    expect(text).toContain('"name":"org/task"');
+    expect(text).not.toContain("snapshots");
 
     hub.requests = [];
     expect((await run(["inspect", "org/task"])).status).toBe(DONE);
@@ -136,22 +140,16 @@ describe("--download", () => {
     expect(readdirSync(join(cacheOf("task"), "blobs")).filter((name) => name.endsWith("incomplete"))).toEqual([]);
   });
 
-  it("is asked for where values are needed, without a request", async () => {
-    const outcome = await run(swapOf("org/task", "--out", "never"));
-    expect(outcome.status).toBe(FAILED);
-    expect(outcome.stderr).toMatch(/download it with: layergraft inspect org\/task --download/);
-    expect(existsSync(at("never"))).toBe(false);
-    expect(hub.requests).toEqual([]);
-    // What a dry run left in the cache has no weights.
-    await run(swapOf("org/task", "--dry-run"));
-    expect((await run(swapOf("org/task", "--out", "never"))).stderr).toMatch(/inspect org\/task --download/);
-  });
-
-  it("reads a folder of that name first", async () => {
+  it("reads a folder of that name first, and says so when the cache has the model too", async () => {
+    await run(["inspect", "org/task"]);
     mkdirSync(at("org"));
     renameSync(at("language"), at("org/task"));
-    expect((await run(["inspect", "org/task"])).status).toBe(DONE);
+    hub.requests = [];
+    const outcome = await run(["inspect", "org/task"]);
+    expect(outcome.stdout).toMatch(/note +org\/task is read from the folder of that name; write hub:org\/task for the/);
     expect(hub.requests).toEqual([]);
+    expect((await run(["inspect", "hub:org/task"])).stdout).toMatch(/^org\/task\n/);
+    expect(hub.requests.length).toBeGreaterThan(0);
     renameSync(at("org/task"), at("language"));
     rmSync(at("org"), { recursive: true });
   });
@@ -160,7 +158,9 @@ describe("--download", () => {
 describe("the token", () => {
   it("opens gated models, is never printed or stored, and never reaches another origin", async () => {
     const refused = await run(["inspect", "org/gated"]);
-    expect(refused.stderr).toMatch(/org\/gated \(main\) cannot be read: .* Set HF_TOKEN to a token/);
+    expect(refused.stderr).toMatch(
+      /org\/gated \(main\) is gated\. Accept its terms at http.*\/org\/gated\. Set HF_TOKEN to a token/,
+    );
     const wrong = await run(["inspect", "org/gated"], { HF_TOKEN: "hf_wrong_wrong_wrong" });
     expect(wrong.stderr).toMatch(/HF_TOKEN is not enough/);
     hub.requests = [];

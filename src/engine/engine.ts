@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { CheckpointError, exists, LayergraftError, readJsonObject } from "../core/index.js";
+import type { HubAccess } from "../weights/index.js";
 import { BlendCache } from "./blends.js";
 import { DecodingBatch } from "./decoding-batch.js";
 import { generateTokens } from "./generate.js";
@@ -16,6 +17,8 @@ import { type ChatMessage, type ChatTemplate, promptEncoder, StoppedText, type T
 export interface OpenEngineOptions extends LoadOptions {
   /** Folder of relative paths; default the working folder. */
   readonly folder?: string;
+  /** Access to the hub for models that are not on this machine, which are downloaded; none by default. */
+  readonly hub?: HubAccess;
 }
 
 /** Options of `Engine.generate`. */
@@ -73,8 +76,10 @@ export interface ContinuationScore {
 export async function openEngine(source: EngineSource, options: OpenEngineOptions = {}): Promise<Engine> {
   // First, so that it is not missing only after everything is read.
   await loadRuntime();
-  const opened = await openModelSource(source, options.folder === undefined ? {} : { folder: options.folder });
-  const decoder = await LoadedDecoder.load(opened, { cache: sharedBlends, ...options });
+  const { folder, hub, ...load } = options;
+  // Weights are read in no order that streaming could follow, and most models are run again.
+  const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
+  const decoder = await LoadedDecoder.load(opened, { cache: sharedBlends, ...load });
   return new Engine(opened, decoder);
 }
 

@@ -18,6 +18,7 @@ import {
   type AddedToken,
   type Checkpoint,
   type CheckpointConfig,
+  type HubAccess,
   openCheckpoint,
   parseConfig,
 } from "../weights/index.js";
@@ -47,14 +48,19 @@ export type EngineSource = string | RecipeInput | OpenedPlan;
  * Opens a model.
  * @param options.folder folder of relative paths; default the working folder. Paths in a recipe file are relative to the
  *   file's folder, those in a mergekit configuration to the working folder, as in merges.
+ * @param options.hub access to the hub for models that are not on this machine; none by default
  * @throws CheckpointError or FormatError or RecipeError or MismatchError if it cannot be used
  */
-export async function openModelSource(source: EngineSource, options: { folder?: string } = {}): Promise<ModelSource> {
-  if (typeof source !== "string") return fromPlan("plan" in source ? source : await planRecipe(source, options));
-  const { folder = "." } = options;
+export async function openModelSource(
+  source: EngineSource,
+  options: { folder?: string | undefined; hub?: HubAccess | undefined } = {},
+): Promise<ModelSource> {
+  const { folder = ".", hub } = options;
+  if (typeof source !== "string")
+    return fromPlan("plan" in source ? source : await planRecipe(source, { folder, hub }));
   const file = isAbsolute(source) ? source : join(folder, source);
-  if (await isRecipeFile(file)) return fromFile(file);
-  return fromCheckpoint(await openCheckpoint(source, { base: folder }));
+  if (await isRecipeFile(file)) return fromFile(file, hub);
+  return fromCheckpoint(await openCheckpoint(source, { base: folder, hub }));
 }
 
 async function isRecipeFile(path: string): Promise<boolean> {
@@ -63,8 +69,8 @@ async function isRecipeFile(path: string): Promise<boolean> {
   return stats?.isFile() ?? false;
 }
 
-async function fromFile(file: string): Promise<ModelSource> {
-  const { opened, notes } = await planRecipeFile(file);
+async function fromFile(file: string, hub: HubAccess | undefined): Promise<ModelSource> {
+  const { opened, notes } = await planRecipeFile(file, {}, hub);
   const source = await fromPlan(opened);
   return { ...source, notes: [...notes, ...source.notes] };
 }
@@ -112,7 +118,8 @@ async function fromPlan({ plan, sources }: OpenedPlan): Promise<ModelSource> {
 async function versionOf(description: unknown, checkpoints: readonly Checkpoint[]): Promise<string> {
   const files = await Promise.all(
     checkpoints.flatMap(({ files: list }) =>
-      list.map(async ({ path, headerDigest }) => [headerDigest, await stampOf(path)]),
+      // A commit on the hub never changes.
+      list.map(async ({ path, headerDigest, remote }) => [headerDigest, remote ? path : await stampOf(path)]),
     ),
   );
   return digestOfJson([description, files]);

@@ -30,8 +30,8 @@ const MAX_REDIRECTS = 5;
 /** A connection without a byte for this long counts as broken. */
 const STALLED_MS = 30_000;
 
-/** What a storage answers when the signature of an address has expired, or it has moved the file. */
-const EXPIRED = [401, 403, 404, 410];
+/** A refusal of the storage to which the Hub redirects, such as that of an address that has expired. */
+class StorageError extends HubError {}
 
 /** The contents of files at one commit. */
 export class Contents {
@@ -53,6 +53,7 @@ export class Contents {
     const ended = AbortSignal.any([this.#options.signal, signal].filter((one) => one !== undefined));
     for (let [at, failures] = [start, 0]; at < end; ) {
       const before = at;
+      let refusal: StorageError | undefined;
       try {
         for await (const chunk of chunksOf(await this.#open(file, at, end, ended))) {
           if (chunk.length > end - at) throw new HubError(`${file.path} of ${name} is longer than announced`);
@@ -60,19 +61,21 @@ export class Contents {
           yield chunk;
         }
       } catch (error) {
-        if (ended.aborted || !isBrokenStream(error)) throw error;
+        if (error instanceof StorageError) refusal = error;
+        else if (ended.aborted || !isBrokenStream(error)) throw error;
       }
       if (at === end) return;
       ended.throwIfAborted();
       // A stream that ends early is a broken connection, too.
       failures = at > before ? 0 : failures + 1;
       if (failures > MAX_RETRIES) {
+        if (refusal) throw refusal;
         throw new HubError(
           `${file.path} of ${name} ended after ${at} of ${file.size} bytes, ${failures} times in a row. Check the connection, then run again.`,
           { file: file.path },
         );
       }
-      await sleep(retryDelay * 2 ** failures, undefined, { signal: ended });
+      if (failures > 0) await sleep(retryDelay * 2 ** (failures - 1), undefined, { signal: ended });
     }
   }
 
@@ -93,14 +96,22 @@ export class Contents {
     // Compressed, a range would not be the bytes of the file.
     const headers = { "Accept-Encoding": "identity", ...(isWhole ? {} : { Range: `bytes=${start}-${end - 1}` }) };
     const known = this.#storage.get(path);
-    let response = known === undefined ? undefined : await this.#options.fetch(known, { headers, signal });
-    if (response && EXPIRED.includes(response.status)) {
-      await response.body?.cancel();
-      this.#storage.delete(path);
-      response = undefined;
+    const init = { headers, signal };
+    const { response, storage } =
+      known === undefined
+        ? await this.#resolve(file, init)
+        : { response: await this.#options.fetch(known, init), storage: known };
+    if (!response.ok) {
+      const refusal = await StatusError.of(response);
+      if (storage === undefined) throw refusal;
+      // Asked again, the Hub signs a new address. Another request may have one already.
+      if (this.#storage.get(path) === storage) this.#storage.delete(path);
+      throw new StorageError(
+        `${path} of ${this.#options.name}: its storage ${new URL(storage).host} answers with ${refusal.message}. Run again; a proxy may block it.`,
+        { file: path },
+        refusal,
+      );
     }
-    response ??= await this.#resolve(file, { headers, signal });
-    if (!response.ok) throw await StatusError.of(response);
     const range = response.headers.get("content-range");
     if (!isWhole && (response.status !== 206 || range !== `bytes ${start}-${end - 1}/${size}`)) {
       await response.body?.cancel();
@@ -112,7 +123,7 @@ export class Contents {
   }
 
   /** Asks the Hub for a file and follows it to its storage, whose address is kept. */
-  async #resolve(file: HubFile, init: RequestInit): Promise<Response> {
+  async #resolve(file: HubFile, init: RequestInit): Promise<{ response: Response; storage: string | undefined }> {
     const { root, name, fetch } = this.#options;
     let url = `${root}/${file.path.split("/").map(encodeURIComponent).join("/")}`;
     for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
@@ -120,8 +131,9 @@ export class Contents {
       this.#checkListed(file, response.headers);
       const location = response.headers.get("location");
       if (response.status < 300 || response.status >= 400 || location === null) {
-        if (response.ok && redirects > 0) this.#storage.set(file.path, url);
-        return response;
+        const storage = new URL(url).origin === new URL(root).origin ? undefined : url;
+        if (storage !== undefined) this.#storage.set(file.path, storage);
+        return { response, storage };
       }
       await response.body?.cancel();
       url = new URL(location, url).href;

@@ -42,6 +42,7 @@ export {
   swapLayers,
 } from "./methods/swap.js";
 export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute-plan.js";
+export { pinsOfRun } from "./output/output-folder.js";
 export { type Provenance, readProvenance } from "./output/provenance.js";
 export { checkPush, type PushOptions, type PushResult, type PushTarget, pushFolder } from "./output/push.js";
 export { measuredOwnership, type Ownership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";

@@ -14,7 +14,7 @@ export { blockOf, compareParts, type Part } from "./checkpoint/architectures.js"
 export { type Checkpoint, type CheckpointTensor, openCheckpoint, parameterCount } from "./checkpoint/checkpoint.js";
 export { compareVocabularies, type Labelled, requireCompatible } from "./checkpoint/compatibility.js";
 export { type CheckpointConfig, parseConfig, readConfig } from "./checkpoint/config.js";
-export type { HubAccess } from "./checkpoint/hub-source.js";
+export { cachedFolder, HUB_PREFIX, type HubAccess, pinKey } from "./checkpoint/hub-source.js";
 export {
   type Inspection,
   inspectCheckpoint,
@@ -30,9 +30,15 @@ export type { KernelDType } from "./kernels/kernels.js";
 export { TrainingKernels } from "./kernels/training.js";
 export type { TensorInfo } from "./safetensors/header.js";
 export { type FolderLayout, layoutFolder, type ShardLayout } from "./safetensors/layout.js";
-export { openSafetensors, type SafetensorsFile } from "./safetensors/reader.js";
+export {
+  MAX_READ_BYTES,
+  openSafetensors,
+  type RemoteFile,
+  readRange,
+  type SafetensorsFile,
+} from "./safetensors/reader.js";
 export { INDEX_FILE, openShards } from "./safetensors/sharded.js";
-export { MAX_READ_BYTES, readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
+export { readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
 export { Evaluator } from "./streaming/evaluate-block.js";
 export { InputFiles } from "./streaming/files.js";
 export type { LowRankFactors } from "./streaming/low-rank.js";
@@ -63,6 +69,7 @@ export {
   type Target,
   type Term,
 } from "./streaming/program.js";
+export { countFetched } from "./streaming/remote-ranges.js";
 export { addCounts, addUp, Collector, resultsByJob, totalDifferences, totalStatistics } from "./streaming/results.js";
 export { type AnalyzedPiece, pairsOf } from "./streaming/row-statistics.js";
 export {

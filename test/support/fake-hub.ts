@@ -65,6 +65,10 @@ export class FakeHub {
   refusals: Refusal[] = [];
   /** Bytes after which the connections of the next contents are cut. */
   cuts: number[] = [];
+  /** Bytes and milliseconds between two parts of contents, where they come slowly. */
+  slow: { readonly bytes: number; readonly ms: number } | undefined;
+  /** In the addresses of the storage, which refuses those with an earlier one. */
+  signature = "abc";
   /** Bytes after which the connections of the next uploads are cut. */
   uploadCuts: number[] = [];
   /** Token of `tester`, a member of `org`, without which gated and private repositories are refused. */
@@ -77,6 +81,8 @@ export class FakeHub {
   storage = "";
   /** By name; those of data sets begin with `datasets/`. */
   readonly repositories = new Map<string, FakeRepository>();
+  /** New names of renamed repositories. */
+  readonly renamed = new Map<string, string>();
   /** Uploaded contents by SHA-256. */
   readonly objects = new Map<string, Buffer>();
 
@@ -169,6 +175,8 @@ export class FakeHub {
       /^\/(?:api\/(model|dataset)s\/|(datasets)\/)?([^/]+\/[^/]+)(?:\/(revision|tree|resolve)\/(.+))?$/.exec(path) ??
       [];
     const isApi = kind !== undefined;
+    const newName = this.renamed.get(own ?? "");
+    if (newName) return json(307, {}, { location: `${url.pathname.replace(own ?? "", newName)}${url.search}` });
     const name = kind === "dataset" || dataset ? `datasets/${own}` : (own ?? "");
     const repository = this.repositories.get(name);
     const isKnown = this.roleOf(request) !== undefined;
@@ -224,7 +232,7 @@ export class FakeHub {
     if (file.sha256 === undefined) return this.#send("hub", request, response, file, file.oid);
     this.note("hub", request, 0);
     response.writeHead(302, {
-      location: `${this.storage}/${file.sha256}?signature=abc`,
+      location: `${this.storage}/${file.sha256}?signature=${this.signature}`,
       "x-linked-size": String(file.content.length),
       "x-linked-etag": `"${file.sha256}"`,
     });
@@ -236,6 +244,7 @@ export class FakeHub {
     if (request.method === "PUT") return receiveUpload(this, request, url, response);
     const content = this.objects.get(url.pathname.slice(1));
     if (!content) return response.writeHead(404).end();
+    if (url.searchParams.get("signature") !== this.signature) return response.writeHead(403).end();
     return this.#send("storage", request, response, { content }, "an-etag-of-the-storage");
   }
 
@@ -260,9 +269,16 @@ export class FakeHub {
     }
     const cut = this.cuts.shift();
     this.note(origin, request, Math.min(cut ?? part.length, part.length));
-    if (cut === undefined || cut >= part.length) return response.end(part);
+    if (cut === undefined || cut >= part.length) return this.#pour(response, part);
     // Late enough that the other side has read what came: an error discards what it has not.
     return response.write(part.subarray(0, cut), () => setTimeout(() => response.destroy(), 50));
+  }
+
+  #pour(response: ServerResponse, part: Buffer): unknown {
+    const { slow } = this;
+    if (!slow || part.length <= slow.bytes) return response.end(part);
+    response.write(part.subarray(0, slow.bytes));
+    return setTimeout(() => this.#pour(response, part.subarray(slow.bytes)), slow.ms);
   }
 }
 

@@ -16,13 +16,13 @@ import {
 } from "../../merge/index.js";
 import { type Heatmap, heatmapLines, right, terminalLines } from "../../report/index.js";
 import { pairsOf } from "../../weights/index.js";
+import { runWithHub } from "../shared/hub-access.js";
 import {
   elapsed,
   hasColors,
   info,
   print,
   printJson,
-  runWithProgress,
   type WorkOptions,
   warn,
   withWorkOptions,
@@ -108,7 +108,7 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   const experts = Object.fromEntries(
     await Promise.all([...expert].map(async ([name, source]) => [name, await sourceOrRecipe(source)] as const)),
   );
-  const result = await runWithProgress(options, (controls) =>
+  const result = await runWithHub(options, (controls) =>
     analyzeExperts({
       ...{ base, experts, rows: options.rows, thresholds: options.threshold, vocabulary: options.vocabulary },
       ...controls,

@@ -3,7 +3,8 @@ import { formatPercent, formatRanges, formatSome, plural } from "../../core/inde
 import { type CheckpointComparison, columnName, compareCheckpoints, type TensorComparison } from "../../merge/index.js";
 import { type Palette, right, terminalLines } from "../../report/index.js";
 import { compareParts, openCheckpoint } from "../../weights/index.js";
-import { paletteFor, print, printJson, runWithProgress, type WorkOptions, withWorkOptions } from "../shared/output.js";
+import { runWithHub } from "../shared/hub-access.js";
+import { paletteFor, print, printJson, type WorkOptions, withWorkOptions } from "../shared/output.js";
 
 interface DiffOptions extends WorkOptions {
   readonly tensors?: boolean;
@@ -16,13 +17,15 @@ export function addDiffCommand(program: Command): void {
       "Compare two checkpoints tensor by tensor. Numbers are the relative change, ||B - A|| / ||A||; a dot means that " +
         "values are identical. The exit status is 0 if nothing differs, 1 if something does.",
     )
-    .argument("<a>", "first model: FOLDER or FOLDER+ADAPTER")
+    .argument("<a>", "first model: FOLDER, FOLDER+ADAPTER, or a name on the hub")
     .argument("<b>", "second model")
     .optionsGroup("Output:")
     .option("--tensors", "list every tensor that differs");
   withWorkOptions(command).action(async (a: string, b: string, options: DiffOptions) => {
-    const [left, right] = [await openCheckpoint(a), await openCheckpoint(b)];
-    const comparison = await runWithProgress(options, (controls) => compareCheckpoints(left, right, controls));
+    const { left, right, comparison } = await runWithHub(options, async ({ hub, ...controls }) => {
+      const [left, right] = [await openCheckpoint(a, { hub }), await openCheckpoint(b, { hub })];
+      return { left, right, comparison: await compareCheckpoints(left, right, controls) };
+    });
     if (options.json) printJson({ a: left.name, b: right.name, identical: isIdentical(comparison), ...comparison });
     else print(describe(comparison, options.tensors ?? false, paletteFor(process.stdout)));
     if (!isIdentical(comparison)) process.exitCode = 1;

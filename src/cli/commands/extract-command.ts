@@ -10,6 +10,7 @@ import {
   planExtraction,
 } from "../../merge/index.js";
 import { right, terminalLines } from "../../report/index.js";
+import { hubAccess } from "../shared/hub-access.js";
 import {
   elapsed,
   info,
@@ -82,14 +83,17 @@ async function extract(options: ExtractCommandOptions): Promise<void> {
   const model = await sourceOrRecipe(options.model);
   const settings = { base, model, rank, energy, linearOnly, seed };
   if (out === undefined || options.dryRun) {
-    const plan = await planExtraction(settings);
+    const plan = await runWithProgress(options, (controls) =>
+      planExtraction({ ...settings, hub: hubAccess("plan", controls) }),
+    );
     if (options.json) printJson(plan);
     else print(describePlan(plan));
     return;
   }
   await checkPushFlags(options);
   const extraction = await runWithProgress(options, (controls) =>
-    extractAdapter({ ...settings, ...controls }, { out, force }),
+    // Each weight is read several times, and not in the order of the files.
+    extractAdapter({ ...settings, ...controls, hub: hubAccess("files", controls) }, { out, force }),
   );
   for (const warning of extraction.warnings) warn(warning);
   if (options.json) {

@@ -1,7 +1,8 @@
 import type { Command } from "commander";
 import { buildDecoder, openModelSource, printGraph, reachable, readSpec } from "../../engine/index.js";
 import { SOURCE_ARGUMENT } from "../shared/engine-run.js";
-import { type CommonOptions, print, printJson, withCommonOptions } from "../shared/output.js";
+import { hubAccess } from "../shared/hub-access.js";
+import { type CommonOptions, print, printJson, runWithProgress, withCommonOptions } from "../shared/output.js";
 
 interface GraphFlags extends CommonOptions {
   readonly cached?: boolean;
@@ -17,7 +18,9 @@ export function addGraphCommand(program: Command): void {
     .optionsGroup("Output:")
     .option("--cached", "print the graph with a key-value cache, used to generate text");
   withCommonOptions(command).action(async (source: string, flags: GraphFlags) => {
-    const { config } = await openModelSource(source);
+    const { config } = await runWithProgress(flags, (controls) =>
+      openModelSource(source, { hub: hubAccess("plan", controls) }),
+    );
     const { logits, weights } = buildDecoder(readSpec(config), { cached: flags.cached ?? false });
     if (!flags.json) return print(printGraph({ logits }));
     printJson({

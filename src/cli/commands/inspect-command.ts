@@ -2,8 +2,15 @@ import type { Command } from "commander";
 import { formatBytes, formatCount, formatRanges, formatShape, plural } from "../../core/index.js";
 import { right, terminalLines } from "../../report/index.js";
 import { type Checkpoint, inspectCheckpoint, inspectTensors, openCheckpoint } from "../../weights/index.js";
-import { DOWNLOAD_HELP, withHubAccess } from "../shared/hub-access.js";
-import { type CommonOptions, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
+import { DOWNLOAD_HELP, hubAccess } from "../shared/hub-access.js";
+import {
+  type CommonOptions,
+  paletteFor,
+  print,
+  printJson,
+  runWithProgress,
+  withCommonOptions,
+} from "../shared/output.js";
 
 interface InspectOptions extends CommonOptions {
   readonly download?: boolean;
@@ -25,7 +32,9 @@ export function addInspectCommand(program: Command): void {
     .optionsGroup("Output:")
     .option("--tensors", "list every tensor");
   withCommonOptions(command).action(async (source: string, options: InspectOptions) => {
-    const checkpoint = await withHubAccess(options, "headers", (hub) => openCheckpoint(source, { hub }));
+    const checkpoint = await runWithProgress(options, (controls) =>
+      openCheckpoint(source, { hub: hubAccess(options.download ? "files" : "headers", controls) }),
+    );
     const tensors = options.tensors ? { tensors: inspectTensors(checkpoint) } : {};
     if (options.json) printJson({ ...inspectCheckpoint(checkpoint), ...tensors });
     else print(describe(checkpoint, options.tensors ?? false));

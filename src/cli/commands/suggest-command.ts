@@ -5,16 +5,8 @@ import { stringify } from "yaml";
 import { exists, OutputError, plural, writeFileAtomically } from "../../core/index.js";
 import { analyzeExperts, type Suggestion, suggestRecipes } from "../../merge/index.js";
 import { locateSource } from "../../weights/index.js";
-import {
-  info,
-  paletteFor,
-  print,
-  printJson,
-  runWithProgress,
-  type WorkOptions,
-  warn,
-  withWorkOptions,
-} from "../shared/output.js";
+import { runWithHub } from "../shared/hub-access.js";
+import { info, paletteFor, print, printJson, type WorkOptions, warn, withWorkOptions } from "../shared/output.js";
 
 interface SuggestCommandOptions extends WorkOptions {
   readonly base: string;
@@ -65,7 +57,7 @@ async function suggest(options: SuggestCommandOptions): Promise<void> {
   const { base, task, language, tau, alpha, vocabulary, out } = options;
   if (out !== undefined && !options.force) await requireEmpty(out);
   if (task === language) warn("task and language are the same source; swapping layers between them changes nothing");
-  const { analysis } = await runWithProgress(options, (controls) =>
+  const { analysis } = await runWithHub(options, (controls) =>
     analyzeExperts({ base, experts: { task, language }, vocabulary, ...controls }),
   );
   for (const warning of analysis.warnings) warn(warning);

@@ -1,15 +1,8 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes, plural } from "../../core/index.js";
 import { verifyOutput } from "../../merge/index.js";
-import {
-  elapsed,
-  paletteFor,
-  print,
-  printJson,
-  runWithProgress,
-  type WorkOptions,
-  withWorkOptions,
-} from "../shared/output.js";
+import { runWithHub } from "../shared/hub-access.js";
+import { elapsed, info, paletteFor, print, printJson, type WorkOptions, withWorkOptions } from "../shared/output.js";
 
 interface VerifyCommandOptions extends WorkOptions {
   readonly source?: ReadonlyMap<string, string>;
@@ -39,10 +32,11 @@ export function addVerifyCommand(program: Command): void {
     );
   withWorkOptions(command).action(async (folder: string, options: VerifyCommandOptions) => {
     const start = performance.now();
-    const verification = await runWithProgress(options, (controls) =>
+    const verification = await runWithHub(options, (controls) =>
       verifyOutput(folder, { moved: options.source, ...controls }),
     );
-    const { deviations, tensors, bytesRead, files } = verification;
+    const { deviations, tensors, bytesRead, files, moved } = verification;
+    for (const sentence of moved) info(options, `note: ${sentence}`);
     const isVerified = deviations.length === 0 && files.length === 0;
     if (options.json) printJson({ folder, verified: isVerified, ...verification });
     else if (isVerified) {

@@ -2,6 +2,7 @@ import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes, isSystemError, LayergraftError, readBounded } from "../../core/index.js";
 import { type Engine, type GenerateOptions, openEngine } from "../../engine/index.js";
+import { hubAccess } from "./hub-access.js";
 import {
   type CommonOptions,
   elapsed,
@@ -9,6 +10,7 @@ import {
   interruptSignal,
   parseCount,
   parseThreads,
+  runWithProgress,
   withCommonOptions,
 } from "./output.js";
 
@@ -18,7 +20,7 @@ export interface EngineOptions extends CommonOptions {
   readonly provider?: string[];
 }
 
-export const SOURCE_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe file, or a name in the Hugging Face cache";
+export const SOURCE_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe file, or a model on the hub";
 
 /** Adds the options of `EngineOptions`. */
 export function withEngineOptions(command: Command): Command {
@@ -43,14 +45,17 @@ export async function withEngine<T>(
   const start = performance.now();
   const signal = interruptSignal();
   let computed = 0;
-  const engine = await openEngine(source, {
-    signal,
-    onProgress: (_, total) => {
-      computed = total;
-    },
-    ...(options.threads === undefined ? {} : { threads: options.threads }),
-    ...(options.provider === undefined ? {} : { providers: options.provider }),
-  });
+  const engine = await runWithProgress(options, ({ onProgress }) =>
+    openEngine(source, {
+      signal,
+      hub: hubAccess("files", { signal, onProgress }),
+      onProgress: (_, total) => {
+        computed = total;
+      },
+      ...(options.threads === undefined ? {} : { threads: options.threads }),
+      ...(options.provider === undefined ? {} : { providers: options.provider }),
+    }),
+  );
   try {
     for (const note of engine.notes) info(options, `note: ${note}`);
     const blended = computed > 0 ? `, ${formatBytes(computed)} merged in memory` : "";

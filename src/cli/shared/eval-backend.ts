@@ -18,7 +18,8 @@ import {
 } from "../../evaluate/index.js";
 import { openCheckpoint } from "../../weights/index.js";
 import type { EngineOptions } from "./engine-run.js";
-import { readKey } from "./output.js";
+import { hubAccess } from "./hub-access.js";
+import { readKey, runWithProgress } from "./output.js";
 
 /** Options that choose the backend. */
 export interface BackendFlags extends EngineOptions {
@@ -83,11 +84,14 @@ async function openOwn(
   signal: AbortSignal,
   note: (text: string) => void,
 ): Promise<OpenedBackend> {
-  const engine = await openEngine(source, {
-    signal,
-    ...(flags.threads === undefined ? {} : { threads: flags.threads }),
-    ...(flags.provider === undefined ? {} : { providers: flags.provider }),
-  });
+  const engine = await runWithProgress(flags, ({ onProgress }) =>
+    openEngine(source, {
+      signal,
+      hub: hubAccess("files", { signal, onProgress }),
+      ...(flags.threads === undefined ? {} : { threads: flags.threads }),
+      ...(flags.provider === undefined ? {} : { providers: flags.provider }),
+    }),
+  );
   for (const text of engine.notes) note(`note: ${text}`);
   const backend = await modelBackend(engine, { batch: flags.batch });
   return { backend, url: undefined, close: () => backend.close() };

@@ -1,27 +1,26 @@
 // Access to the hub for sources that are not on this machine.
 
 import type { HubAccess } from "../../weights/index.js";
-import { runWithProgress, type WorkOptions } from "./output.js";
+import { runWithProgress, type WorkControls, type WorkOptions } from "./output.js";
 
 export const DOWNLOAD_HELP = "download models on the hub into the local cache first";
 
-/**
- * Runs `work` with access to the hub, and shows downloads.
- * @param options.download fetches weight files too
- * @param otherwise what to fetch without `download`; nothing if undefined
- */
-export function withHubAccess<T>(
-  options: WorkOptions & { readonly download?: boolean },
-  otherwise: "headers" | "plan" | undefined,
-  work: (hub: HubAccess | undefined) => Promise<T>,
+/** Access to the hub that shows downloads and stops with Ctrl-C. */
+export function hubAccess(
+  fetch: HubAccess["fetch"],
+  { signal, onProgress }: Pick<WorkControls, "signal" | "onProgress">,
+): HubAccess {
+  return {
+    fetch,
+    signal,
+    onProgress: ({ done, total }) => onProgress?.({ phase: "downloading", doneBytes: done, totalBytes: total }),
+  };
+}
+
+/** Runs a long operation with progress, and with access to the hub that streams weights. */
+export function runWithHub<T>(
+  options: WorkOptions,
+  work: (controls: WorkControls & { readonly hub: HubAccess }) => Promise<T>,
 ): Promise<T> {
-  const fetch = options.download ? "files" : otherwise;
-  if (fetch === undefined) return work(undefined);
-  return runWithProgress(options, ({ signal, onProgress }) =>
-    work({
-      fetch,
-      signal,
-      onProgress: ({ done, total }) => onProgress?.({ phase: "downloading", doneBytes: done, totalBytes: total }),
-    }),
-  );
+  return runWithProgress(options, (controls) => work({ ...controls, hub: hubAccess("stream", controls) }));
 }

@@ -11,6 +11,7 @@ import {
   OUTPUT_DTYPES,
   OUTPUT_FORMS,
   type PlanSummary,
+  pinsOfRun,
   planRecipe,
   type RecipeInput,
   sourceLabels,
@@ -18,7 +19,7 @@ import {
 } from "../../merge/index.js";
 import { layerStrip, type Palette } from "../../report/index.js";
 import type { HubAccess } from "../../weights/index.js";
-import { DOWNLOAD_HELP, withHubAccess } from "./hub-access.js";
+import { DOWNLOAD_HELP, hubAccess } from "./hub-access.js";
 import {
   elapsed,
   info,
@@ -89,7 +90,7 @@ export function outputFields(
 
 /** Plans a merge and executes it according to the options. */
 export async function runMerge(
-  recipe: RecipeInput | ((hub: HubAccess | undefined) => Promise<OpenedPlan>),
+  recipe: RecipeInput | ((hub: HubAccess) => Promise<OpenedPlan>),
   options: MergeOptions,
 ): Promise<void> {
   if (!options.out && !options.dryRun) {
@@ -100,9 +101,12 @@ export async function runMerge(
   }
   const start = performance.now();
   if (!options.dryRun) await checkPushFlags(options);
-  const opened = await withHubAccess(options, options.dryRun ? "plan" : undefined, (hub) =>
-    typeof recipe === "function" ? recipe(hub) : planRecipe(recipe, { hub }),
-  );
+  const fetch = options.download ? "files" : options.dryRun ? "plan" : "stream";
+  const pins = options.resume ? await pinsOfRun(options.out ?? "") : undefined;
+  const opened = await runWithProgress(options, (controls) => {
+    const hub = { ...hubAccess(fetch, controls), pins };
+    return typeof recipe === "function" ? recipe(hub) : planRecipe(recipe, { hub });
+  });
   const summary = summarizePlan(opened);
   const execution = {
     out: options.out ?? "",
@@ -140,7 +144,8 @@ export async function runMerge(
   else {
     print(
       `${result.resumed ? "Resumed and wrote" : "Wrote"} ${options.out}: ${plural(summary.tensors, "tensor")}, ` +
-        `${formatBytes(summary.adapter ? result.bytesWritten : summary.bytesToWrite)} in ${plural(result.files.length, "file")}, ${elapsed(start)}`,
+        `${formatBytes(summary.adapter ? result.bytesWritten : summary.bytesToWrite)} in ${plural(result.files.length, "file")}, ` +
+        `${result.bytesFetched > 0 ? `${formatBytes(result.bytesFetched)} fetched, ` : ""}${elapsed(start)}`,
     );
   }
   info(options, `Verify it with: layergraft verify ${options.out ?? ""}`);
@@ -171,9 +176,18 @@ export function describePlan({ plan }: OpenedPlan, summary: PlanSummary, palette
       summary.adapter ? "" : `; tokenizer from ${plan.tokenizerFrom}`
     }`,
     `read ${formatBytes(summary.bytesToRead)}${measuring}; write ${formatBytes(summary.bytesToWrite)}`,
+    ...describeFetch(summary),
     ...plan.notes.map((note) => `note: ${note}`),
     ...(isCopy ? ["note: the output is a copy of the only model"] : []),
     ...(plan.unrelated ?? []).map((sentence) => `${palette.yellow("warning:")} ${sentence}`),
+  ];
+}
+
+function describeFetch({ bytesToFetch, bytesOnHub }: PlanSummary): string[] {
+  if (bytesOnHub === 0) return [];
+  const share = formatPercent(bytesToFetch / bytesOnHub);
+  return [
+    `fetch ${formatBytes(bytesToFetch)} from the hub, ${share} of the ${formatBytes(bytesOnHub)} of a whole download`,
   ];
 }
 

@@ -1,7 +1,7 @@
 // Measures where experts changed from their base (Bandarkar et al., arXiv 2410.01335, section 3.2).
 
 import { elementCount, groupBy, plural, RecipeError, type Shape } from "../../core/index.js";
-import { blockOf, compareParts, type Part, pairsOf, type RunOptions } from "../../weights/index.js";
+import { blockOf, compareParts, type HubAccess, type Part, pairsOf, type RunOptions } from "../../weights/index.js";
 import { type Leaf, leavesOf } from "../expressions/expression.js";
 import { measureAll } from "../measurements/measure-all.js";
 import {
@@ -31,6 +31,8 @@ export interface AnalyzeOptions extends Omit<RunOptions, "phase" | "done" | "onC
   readonly vocabulary?: string | undefined;
   /** Folder that relative paths start from; the working folder by default. */
   readonly folder?: string | undefined;
+  /** Access to the hub for models that are not on this machine; none by default. */
+  readonly hub?: HubAccess | undefined;
 }
 
 /** A recipe whose relative paths start from a folder of its own. */
@@ -123,13 +125,14 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
     thresholds = [{ name: "auto", value: "auto" }],
     folder = ".",
     vocabulary,
+    hub,
     ...run
   } = options;
   const names = Object.keys(options.experts);
   if (names.length === 0) throw RecipeError.at({ field: "experts" }, "an analysis needs at least one expert");
   requireDistinct(names);
 
-  const builder = new OperandBuilder(folder);
+  const builder = new OperandBuilder(folder, hub);
   await builder.open(base, "base", { isBase: true });
   const located = names.map((name): [name: string, source: SourceRecipe, folder: string] => {
     const source = options.experts[name] as SourceRecipe | LocatedRecipe;
@@ -138,7 +141,7 @@ export async function analyzeExperts(options: AnalyzeOptions): Promise<AnalysisW
   });
   for (const [name, source, from] of located) await builder.open(source, name, { folder: from });
   await builder.requireCompatible(vocabulary, "compared");
-  const { unrelated } = compareWeights(builder.sources, (label) => builder.isBase(label));
+  const { unrelated } = await compareWeights(builder.sources, (label) => builder.isBase(label));
   const root = builder.operand(base, "base");
   const experts = located.map(([name, source]) => builder.operand(source, name));
   const measured = await measureAll([...builder.measurements.values()], builder.sources, run);

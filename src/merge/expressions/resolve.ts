@@ -97,10 +97,10 @@ export class Resolver {
   }
 
   /** Index of an input file. */
-  file({ path, bytes }: SafetensorsFile): number {
+  file({ path, bytes, remote }: SafetensorsFile): number {
     let index = this.#indexOf.get(path);
     if (index === undefined) {
-      index = this.#inputs.push({ path, bytes }) - 1;
+      index = this.#inputs.push({ path, bytes, ...(remote ? { remote } : {}) }) - 1;
       this.#indexOf.set(path, index);
     }
     return index;

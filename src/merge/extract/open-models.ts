@@ -1,7 +1,7 @@
 // Opens a base and a model to extract, and pairs their tensors.
 
 import { elementCount, isFloatDType, MismatchError, RecipeError } from "../../core/index.js";
-import type { RunOptions } from "../../weights/index.js";
+import type { HubAccess, RunOptions } from "../../weights/index.js";
 import { isLocated, type LocatedRecipe } from "../analysis/analysis.js";
 import type { Value } from "../expressions/expression.js";
 import type { SourceRecipe } from "../methods/fields.js";
@@ -27,6 +27,8 @@ export interface ExtractOptions extends Pick<RunOptions, "signal" | "onProgress"
   readonly memory?: number | undefined;
   /** Folder that relative paths start from; the working folder by default. */
   readonly folder?: string | undefined;
+  /** Access to the hub for models that are not on this machine; none by default. */
+  readonly hub?: HubAccess | undefined;
 }
 
 /** A tensor of the base, and the model's value of it. */
@@ -55,7 +57,7 @@ export async function openModels(options: ExtractOptions): Promise<OpenedModels>
     throw RecipeError.at({ field: "rank" }, "rank must be a whole number from 1");
   if (energy !== undefined && !(energy > 0 && energy <= 1))
     throw RecipeError.at({ field: "energy" }, "energy must be above 0 and at most 1");
-  const builder = new OperandBuilder(folder);
+  const builder = new OperandBuilder(folder, options.hub);
   await builder.open(base, "base", { isBase: true });
   const [value, from] = isLocated(model) ? [model.recipe, model.folder] : [model, folder];
   const source: SourceRecipe = typeof value === "string" ? value : { ...checkRecipe(value) };
@@ -68,7 +70,7 @@ export async function openModels(options: ExtractOptions): Promise<OpenedModels>
     );
   }
   await builder.requireCompatible(undefined, "extracted");
-  const { unrelated } = compareWeights(builder.sources, (label) => builder.isBase(label));
+  const { unrelated } = await compareWeights(builder.sources, (label) => builder.isBase(label));
   const operand = builder.operand(source, "model");
   if (operand.layerOrder?.some((from, to) => from !== to)) {
     throw new MismatchError("an adapter cannot reorder layers:", [

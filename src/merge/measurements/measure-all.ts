@@ -10,6 +10,7 @@ import {
   isReporting,
   type Job,
   type Payload,
+  type Program,
   type RunOptions,
   resultsByJob,
   runProgram,
@@ -194,15 +195,32 @@ function join(total: Payload, piece: Payload, job: Job): Payload {
   return addUp(total as Float64Array, piece as Float64Array);
 }
 
-/** Bytes that measurements read. */
-export function measuringBytes(measurements: readonly Measurement[], sources: Sources, placeholders: Measured): number {
-  const resolver = new Resolver(sources, placeholders);
-  return measurements.reduce((sum, measurement) => {
+/** A program that reads what a pass of a measurement reads. */
+export interface MeasuringProgram {
+  readonly program: Program;
+  /** Number of passes. */
+  readonly times: number;
+}
+
+/** A program for each measurement, to count bytes before measuring. */
+export function measuringPrograms(
+  measurements: readonly Measurement[],
+  sources: Sources,
+  placeholders: Measured,
+): MeasuringProgram[] {
+  return measurements.map((measurement) => {
+    const resolver = new Resolver(sources, placeholders);
     const jobs = valuesOf(measurement)
       .filter((value) => leavesOf(value).every((leaf) => resolver.tensor(leaf).shape.every((extent) => extent > 0)))
       .map((value): Job => ({ kind: "delta", name: "", value: resolver.evaluation(value) }));
-    return sum + passesOf(measurement) * countBytes(jobs).read;
-  }, 0);
+    return { program: { inputs: resolver.inputs, outputs: [], jobs }, times: passesOf(measurement) };
+  });
+}
+
+/** Bytes that measurements read. */
+export function measuringBytes(measurements: readonly Measurement[], sources: Sources, placeholders: Measured): number {
+  const programs = measuringPrograms(measurements, sources, placeholders);
+  return programs.reduce((sum, { program, times }) => sum + times * countBytes(program.jobs).read, 0);
 }
 
 /** Ids of the sources that measurements read. */

@@ -1,7 +1,7 @@
 // Executes a plan: measures, streams tensors, writes companion files, renames the finished folder.
 
 import { open, stat, writeFile } from "node:fs/promises";
-import { basename, join, relative } from "node:path";
+import { basename, join } from "node:path";
 import {
   CancelledError,
   DiskFullError,
@@ -31,12 +31,12 @@ import { measureAll, placeholders } from "../measurements/measure-all.js";
 import { type AdapterPlan, type FactorStep, planAdapter } from "../plan/adapter-plan.js";
 import { digestCompanions, writeAdapterCompanions, writeCompanions } from "../plan/companion-files.js";
 import { type Plan, PROVENANCE_FILE, type Step } from "../plan/plan.js";
-import type { OpenedPlan } from "../plan/planner.js";
+import { type OpenedPlan, pinsOf } from "../plan/planner.js";
 import { factorBytes, tensorBytes, writeFactors } from "./adapter-factors.js";
 import { compileWrite } from "./compile.js";
 import { modelCard } from "./model-card.js";
 import { OutputFolder, type RunState } from "./output-folder.js";
-import { provenanceOf } from "./provenance.js";
+import { placeOf, provenanceOf } from "./provenance.js";
 import { changedShare } from "./summary.js";
 
 export interface ExecuteOptions {
@@ -61,6 +61,8 @@ export interface ExecuteResult {
   readonly files: readonly string[];
   readonly bytesRead: number;
   readonly bytesWritten: number;
+  /** Bytes of weights that this run fetched from the hub. */
+  readonly bytesFetched: number;
   /** Results by measurement; for a mask the number of selected rows and of all rows. */
   readonly measured: Readonly<Record<string, readonly number[]>>;
   /** For revert: share of the parameters that stay the expert's. Null for other methods. */
@@ -103,12 +105,14 @@ class Execution {
   #layout: FolderLayout;
   #adapter: AdapterPlan | undefined;
   readonly #digest: string;
+  readonly #fetchedBefore: number;
 
   constructor(opened: OpenedPlan, options: ExecuteOptions) {
     this.#opened = opened;
     this.#plan = opened.plan;
     this.#options = options;
     this.#folder = new OutputFolder(options.out);
+    this.#fetchedBefore = this.#fetched();
     const { recipe, sources, steps } = this.#plan;
     if (recipe.as === "adapter") {
       this.#adapter = planAdapter(opened, placeholders(this.#plan.measurements), { assumed: true });
@@ -117,7 +121,7 @@ class Execution {
     // Includes source paths, as models of one family have the same headers.
     const places = sources.map(({ id, folder, adapter, digest }) => [
       id,
-      ...[folder, adapter].map((path) => path && relative(this.#folder.path, path)),
+      ...[folder, adapter].map((path) => path && placeOf(path, this.#folder.path)),
       digest,
     ]);
     this.#digest = digestOfJson([recipe, places, steps, this.#plan.vocabulary?.digest]);
@@ -147,9 +151,10 @@ class Execution {
     const inputs = this.#plannedTimes();
     await this.#checkInputs(inputs);
     await this.#folder.open({ resume: earlier !== undefined });
+    const begun = { plan: this.#digest, inputs, pins: Object.fromEntries(pinsOf(this.#plan)) };
     try {
       const measured = await this.#measure(earlier, (values) =>
-        this.#folder.saveState({ plan: this.#digest, inputs, measured: packMeasured(values), done: "" }),
+        this.#folder.saveState({ ...begun, measured: packMeasured(values), done: "" }),
       );
       if (this.#adapter) {
         this.#adapter = planAdapter(this.#opened, measured, { assumed: false });
@@ -157,7 +162,7 @@ class Execution {
       }
       const { program, wasThere } = await this.#prepare(measured);
       const done = (wasThere && earlier?.done) || "";
-      const state: RunState = { plan: this.#digest, inputs, measured: packMeasured(measured), done };
+      const state: RunState = { ...begun, measured: packMeasured(measured), done };
       await this.#folder.saveState(state);
       const outcome = await this.#write(program, state);
       const overflows = overflowsOf(program, outcome);
@@ -229,9 +234,9 @@ class Execution {
     return Object.values(this.#plannedTimes()).every((modified) => modified <= mtimeMs);
   }
 
-  /** Modification times of the input files when they were opened. */
+  /** Modification times of the input files on the disk when they were opened. A commit on the hub never changes. */
   #plannedTimes(): Record<string, number> {
-    const files = [...this.#opened.sources.values()].flatMap((checkpoint) => checkpoint.files);
+    const files = [...this.#opened.sources.values()].flatMap(({ files }) => files).filter(({ remote }) => !remote);
     return Object.fromEntries(files.map(({ path, modified }) => [path, modified]));
   }
 
@@ -248,6 +253,12 @@ class Execution {
       `${formatSome(changed)} changed since the run began, so its output would mix old and new. Pass --force to start again.`,
       { file: changed[0] ?? "" },
     );
+  }
+
+  /** Bytes fetched of all remote files so far. */
+  #fetched(): number {
+    const files = new Set([...this.#opened.sources.values()].flatMap(({ files }) => files));
+    return [...files].reduce((sum, { remote }) => sum + (remote?.fetched ?? 0), 0);
   }
 
   /** The caller's limits for a pass. */
@@ -338,7 +349,19 @@ class Execution {
     );
     const share = changedShare(this.#plan, found);
     const { path: out } = this.#folder;
-    return { out, files, bytesRead, bytesWritten, measured, changedShare: share, resumed, alreadyComplete, warnings };
+    const bytesFetched = this.#fetched() - this.#fetchedBefore;
+    return {
+      out,
+      files,
+      bytesRead,
+      bytesWritten,
+      bytesFetched,
+      measured,
+      changedShare: share,
+      resumed,
+      alreadyComplete,
+      warnings,
+    };
   }
 
   /** Adds to an error what is on disk and how to resume. */

@@ -5,6 +5,7 @@ import { basename, dirname, join, sep } from "node:path";
 import {
   exists,
   formatBytes,
+  isObject,
   isSystemError,
   LOCK_FILE,
   OutputError,
@@ -25,6 +26,8 @@ export interface RunState {
   readonly plan: string;
   /** Modification times of the input files. */
   readonly inputs: Readonly<Record<string, number>>;
+  /** Commits of the sources on the hub, as `HubAccess.pins`. */
+  readonly pins?: Readonly<Record<string, string>>;
   /** Measured values by measurement id. */
   readonly measured: PackedMeasured;
   /** Finished pieces of the program, one bit each, base64; empty before the first. */
@@ -118,6 +121,8 @@ export class OutputFolder extends RunFolder {
     const json = await readJsonObject(file);
     const strings = typeof json.plan === "string" && typeof json.done === "string";
     const objects = typeof json.inputs === "object" && packedMeasured.safeParse(json.measured).success;
+    const pins = json.pins ?? {};
+    if (!isObject(pins) || !Object.values(pins).every((commit) => typeof commit === "string")) return undefined;
     return strings && objects && json.inputs ? (json as unknown as RunState) : undefined;
   }
 
@@ -182,4 +187,13 @@ async function allocatedBytes(folder: string): Promise<number> {
     );
   }
   return sum;
+}
+
+/**
+ * The commits that an interrupted run read from the hub, for `HubAccess.pins`; none if there is no such run.
+ * @param out folder that the run was to write
+ */
+export async function pinsOfRun(out: string): Promise<Map<string, string>> {
+  const state = await new OutputFolder(out).state().catch(() => undefined);
+  return new Map(Object.entries(state?.pins ?? {}));
 }

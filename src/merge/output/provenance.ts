@@ -4,7 +4,7 @@ import { join, relative, resolve } from "node:path";
 import { z } from "zod";
 import { isDType, LayergraftError, readJsonObject, VERSION } from "../../core/index.js";
 import { checkSchema, formatProblem, recordOf } from "../../settings/index.js";
-import { folderName, hubPlace, locateSource } from "../../weights/index.js";
+import { cachedFolder, folderName, hubPlace, locateSource } from "../../weights/index.js";
 import type { Measured } from "../expressions/expression.js";
 import { packedResult, packResult, unpackResult } from "../expressions/measured.js";
 import { valueSchema } from "../expressions/value-schema.js";
@@ -19,7 +19,7 @@ const LARGE = 5_000_000;
 const HUB_SOURCE = /^(?!\.)[\w.-]+\/[\w./-]+@[0-9a-f]{40}$/;
 
 /** A folder as layergraft.json names it: as a source on the hub, or by its path from the output. */
-function placeOf(path: string, folder: string): string {
+export function placeOf(path: string, folder: string): string {
   const onHub = hubPlace(path);
   const source = `${onHub?.name}@${onHub?.commit}`;
   return HUB_SOURCE.test(source) ? source : relative(folder, path);
@@ -93,6 +93,8 @@ const provenanceSchema = z.object({
         .string()
         .refine((path) => !path.includes("\0"))
         .optional(),
+      revision: z.string().optional(),
+      adapterRevision: z.string().optional(),
       name: z.string(),
       digest: z.string(),
       files: z.array(z.object({ name: z.string(), bytes: z.number(), headerDigest: z.string() })),
@@ -142,7 +144,6 @@ async function readDocument(folder: string): Promise<z.output<typeof provenanceS
  * Reads the provenance of a folder that layergraft made.
  * @param moved new places of moved sources by id: FOLDER, or FOLDER+ADAPTER
  * @throws LayergraftError if it is missing or invalid
- * @throws CheckpointError if a source on the hub is not in its cache
  */
 export async function readProvenance(
   folder: string,
@@ -157,12 +158,21 @@ export async function readProvenance(
       { file: join(folder, PROVENANCE_FILE) },
     );
   }
-  const find = async (path: string) =>
-    HUB_SOURCE.test(path) ? (await locateSource(path)).folder : resolve(folder, path);
-  const located = sources.map(async ({ folder: home, adapter, ...source }) => {
+  const find = async (path: string) => (HUB_SOURCE.test(path) ? await cachedFolder(path) : resolve(folder, path));
+  // What has no branch or tag was given by its commit.
+  const asked = (path: string, revision: string | undefined) =>
+    revision ?? (HUB_SOURCE.test(path) ? path.slice(path.indexOf("@") + 1) : undefined);
+  const located = sources.map(async ({ folder: home, adapter, revision, adapterRevision, ...source }) => {
     const place = moved.get(source.id);
-    const own = adapter === undefined ? {} : { adapter: await find(adapter) };
-    return { ...source, ...own, ...(place === undefined ? { folder: await find(home) } : await locateSource(place)) };
+    return {
+      ...source,
+      ...(adapter === undefined
+        ? {}
+        : { adapter: await find(adapter), adapterRevision: asked(adapter, adapterRevision) }),
+      ...(place === undefined
+        ? { folder: await find(home), revision: asked(home, revision) }
+        : { adapterRevision: undefined, ...(await locateSource(place)) }),
+    };
   });
   const plan = { ...rest, measurements: [], sources: await Promise.all(located) } as unknown as Plan;
   return {

@@ -1,15 +1,15 @@
 // Summarizes a plan: tensors copied and computed, bytes to read and write, and the source of each layer.
 import { DTYPE_BITS, elementCount, groupBy } from "../../core/index.js";
-import { countBytes, type Job } from "../../weights/index.js";
+import { countBytes, countFetched, type Job, layoutFolder, type SafetensorsFile } from "../../weights/index.js";
 import { flatten, hasOperation, isLeaf, type Measured, type Value } from "../expressions/expression.js";
-import { Resolver } from "../expressions/resolve.js";
-import { measuringBytes, placeholders } from "../measurements/measure-all.js";
+import { Resolver, type Sources } from "../expressions/resolve.js";
+import { type MeasuringProgram, measuringBytes, measuringPrograms, placeholders } from "../measurements/measure-all.js";
 import { planAdapter } from "../plan/adapter-plan.js";
-import type { Plan, PlanSource } from "../plan/plan.js";
+import type { Plan, PlanSource, Step } from "../plan/plan.js";
 import type { OpenedPlan } from "../plan/planner.js";
 import { sourcesOf } from "../plan/recipe.js";
 import { factorBytes, isCopied, tensorBytes } from "./adapter-factors.js";
-import { copied } from "./compile.js";
+import { compileWrite, copied } from "./compile.js";
 
 /** Where the tensors of one layer, or those outside all layers, come from. */
 export interface Ownership {
@@ -34,6 +34,9 @@ export interface PlanSummary {
   readonly bytesToMeasure: number;
   /** Bytes of the output's tensors. */
   readonly bytesToWrite: number;
+  /** Bytes of weights to fetch from the hub, and what downloading its models whole would fetch; 0 if all are on the disk. */
+  readonly bytesToFetch: number;
+  readonly bytesOnHub: number;
   /** For an adapter: its matrices, lowest and highest rank, and tensors saved whole. Upper bounds before weights are measured. */
   readonly adapter?: {
     readonly matrices: number;
@@ -76,11 +79,43 @@ export function summarizePlan({ plan, sources }: OpenedPlan): PlanSummary {
     bytesToRead: bytesToRead + bytesToMeasure,
     bytesToMeasure,
     bytesToWrite,
+    ...bytesOfHub({ plan, sources }, assumed, whole),
     ...(adapter
       ? { adapter: { matrices: ranks.length, ranks: [Math.min(...ranks), Math.max(...ranks)], whole: whole.length } }
       : {}),
     ownership: ownershipOf(plan),
   };
+}
+
+/** What is fetched to execute steps: the ranges that they and the measurements read, and adapters as a whole. */
+function bytesOfHub(
+  { plan, sources }: OpenedPlan,
+  assumed: Measured,
+  steps: readonly Step[],
+): Pick<PlanSummary, "bytesToFetch" | "bytesOnHub"> {
+  const remote = new Set([...sources.values()].flatMap(({ files }) => files.filter((file) => file.remote)));
+  if (remote.size === 0) return { bytesToFetch: 0, bytesOnHub: 0 };
+  const adapters = new Set(
+    [...sources.values()].flatMap(({ adapter }) => (adapter?.file.remote ? [adapter.file] : [])),
+  );
+  const sizeOf = (files: Iterable<SafetensorsFile>) => [...files].reduce((sum, { bytes }) => sum + bytes, 0);
+  const adapterPaths = new Set([...adapters].map(({ path }) => path));
+  const fetched = [
+    ...measuringPrograms(plan.measurements, sources, assumed),
+    writeProgram(steps, sources, assumed),
+  ].map(({ program, times }) => {
+    const inputs = program.inputs.map(({ path, bytes, remote }) =>
+      remote && !adapterPaths.has(path) ? { path, bytes, remote } : { path, bytes },
+    );
+    return times * countFetched({ ...program, inputs });
+  });
+  return { bytesToFetch: fetched.reduce((sum, bytes) => sum + bytes, sizeOf(adapters)), bytesOnHub: sizeOf(remote) };
+}
+
+function writeProgram(steps: readonly Step[], sources: Sources, measured: Measured): MeasuringProgram {
+  // Places in the output do not matter.
+  const tensors = steps.map(({ tensor, dtype, shape }) => ({ name: tensor, dtype, shape }));
+  return { program: compileWrite(steps, sources, measured, layoutFolder(tensors), []), times: 1 };
 }
 
 /**

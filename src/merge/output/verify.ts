@@ -12,6 +12,7 @@ import {
 import {
   ADAPTER_WEIGHTS,
   type Evaluation,
+  type HubAccess,
   openSafetensors,
   openShards,
   operationsOf,
@@ -50,11 +51,15 @@ export interface Verification {
   readonly deviations: readonly Deviation[];
   /** Other files (configuration, tokenizer, model card) that changed, each with how. */
   readonly files: readonly { readonly file: string; readonly what: "changed" | "missing" }[];
+  /** A sentence for each branch or tag on the hub that is at another commit than the one that was merged. */
+  readonly moved: readonly string[];
 }
 
 export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCheckpoint"> {
   /** New folders of moved sources, by their id in layergraft.json. */
   readonly moved?: ReadonlyMap<string, string> | undefined;
+  /** Access to the hub for sources that are not on this machine; none by default. */
+  readonly hub?: HubAccess | undefined;
 }
 
 /**
@@ -63,7 +68,7 @@ export interface VerifyOptions extends Omit<RunOptions, "phase" | "done" | "onCh
  */
 export async function verifyOutput(folder: string, options: VerifyOptions = {}): Promise<Verification> {
   const { plan, measured, companions } = await readProvenance(folder, options.moved);
-  const { sources } = await openPlan(plan).catch((error: unknown) => {
+  const { sources, moved } = await openPlan(plan, options.hub).catch((error: unknown) => {
     if (!(error instanceof CheckpointError)) throw error;
     throw new LayergraftError(
       "moved",
@@ -97,7 +102,7 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
     if (!planned.has(name)) deviations.push({ tensor: name, what: "is not in the plan" });
 
   const program = compileCompare(steps, sources, measured, written);
-  const { moved: _, ...runOptions } = options;
+  const { moved: _, hub: __, ...runOptions } = options;
   const outcome = await runProgram(program, { ...runOptions, phase: "verifying" });
   const report = (tensor: string, { differing, first }: { differing: number; first: number }) => {
     if (differing === 0) return;
@@ -114,7 +119,7 @@ export async function verifyOutput(folder: string, options: VerifyOptions = {}):
     bytesRead += factorBytes(step) + tensorBytes(step);
   }
   const files = await compareCompanions(folder, companions);
-  return { tensors: planned.size, bytesRead, deviations, files };
+  return { tensors: planned.size, bytesRead, deviations, files, moved };
 }
 
 /** @throws LayergraftError if a step cannot be computed from the sources, which happens only in an edited file */

@@ -20,6 +20,10 @@ export interface PlanSource {
   readonly folder: string;
   /** Absolute path of the adapter's folder. */
   readonly adapter?: string;
+  /** Branch, tag or commit, if the model was given by its name on the hub; `folder` is then a commit in the cache. */
+  readonly revision?: string;
+  /** The same of the adapter. */
+  readonly adapterRevision?: string;
   /** Displayed name. */
   readonly name: string;
   /** See `Checkpoint.digest`: changes when the files' layout does. */

@@ -10,7 +10,15 @@ import {
   plural,
   RecipeError,
 } from "../../core/index.js";
-import { alignVocabularies, type Checkpoint, type HubAccess, openCheckpoint } from "../../weights/index.js";
+import {
+  alignVocabularies,
+  type Checkpoint,
+  HUB_PREFIX,
+  type HubAccess,
+  hubPlace,
+  openCheckpoint,
+  pinKey,
+} from "../../weights/index.js";
 import { hasOperation, leavesOf } from "../expressions/expression.js";
 import { measuredSources, placeholders } from "../measurements/measure-all.js";
 import type { OperandTensor } from "../methods/operand.js";
@@ -31,7 +39,7 @@ export interface OpenedPlan {
 export interface PlanOptions {
   /** Folder that relative paths start from; the working folder by default. */
   readonly folder?: string;
-  /** Access to the hub for sources that are not on this machine; none by default. Only `files` lets a plan be executed. */
+  /** Access to the hub for sources that are not on this machine; none by default. */
   readonly hub?: HubAccess | undefined;
 }
 
@@ -75,7 +83,7 @@ class Planner {
     for (const labels of builder.duplicates()) {
       builder.note(`${labels.length > 3 ? formatSome(labels) : labels.join(" and ")} are the same model`);
     }
-    const { unrelated, notes } = compareWeights(builder.sources, (label) => builder.isBase(label));
+    const { unrelated, notes } = await compareWeights(builder.sources, (label) => builder.isBase(label));
     for (const note of notes) builder.note(note);
     const packed = steps.filter((step) => recipe.dtype !== "keep" && /^F[468](_|$)/.test(step.dtype));
     if (packed.length > 0) {
@@ -230,6 +238,8 @@ function describe(id: string, checkpoint: Checkpoint): PlanSource {
     id,
     folder: checkpoint.folder,
     ...(checkpoint.adapter ? { adapter: checkpoint.adapter.path } : {}),
+    ...(checkpoint.revision === undefined ? {} : { revision: checkpoint.revision }),
+    ...(checkpoint.adapterRevision === undefined ? {} : { adapterRevision: checkpoint.adapterRevision }),
     name: checkpoint.name,
     digest: checkpoint.digest,
     files: checkpoint.files.map(({ path, bytes, headerDigest }) => ({ name: basename(path), bytes, headerDigest })),
@@ -237,13 +247,22 @@ function describe(id: string, checkpoint: Checkpoint): PlanSource {
 }
 
 /**
- * Opens the sources of a plan that was saved or sent.
+ * Opens the sources of a plan that was saved or sent, those on the hub at the same commits.
+ * @param hub access to the hub for sources that are not on this machine; none by default
+ * @returns the opened plan, with notes on branches that have moved
  * @throws LayergraftError if a source's files changed since planning
  */
-export async function openPlan(plan: Plan): Promise<OpenedPlan> {
+export async function openPlan(
+  plan: Plan,
+  hub?: HubAccess,
+): Promise<OpenedPlan & { readonly moved: readonly string[] }> {
   const sources = new Map<string, Checkpoint>();
-  for (const { id, folder, adapter, digest } of plan.sources) {
-    const checkpoint = await openCheckpoint(adapter === undefined ? folder : `${folder}+${adapter}`);
+  const moved = new Set<string>();
+  const access = hub && { ...hub, pins: pinsOf(plan) };
+  for (const source of plan.sources) {
+    const { id, folder, digest } = source;
+    const checkpoint = await openCheckpoint(sourceText(source, access !== undefined), { hub: access });
+    for (const sentence of checkpoint.moved) moved.add(sentence);
     if (checkpoint.digest !== digest) {
       throw new LayergraftError(
         "changed",
@@ -257,10 +276,35 @@ export async function openPlan(plan: Plan): Promise<OpenedPlan> {
     }
     sources.set(id, checkpoint);
   }
-  if (plan.recipe.vocabulary === undefined) return { plan, sources };
+  if (plan.recipe.vocabulary === undefined) return { plan, sources, moved: [...moved] };
   const alignment = await alignVocabularies(sources, plan.recipe.vocabulary);
   if (alignment.digest !== plan.vocabulary?.digest) {
     throw new LayergraftError("changed", "the tokenizers of the sources changed since the plan was made. Plan again.");
   }
-  return { plan, sources: alignment.checkpoints };
+  return { plan, sources: alignment.checkpoints, moved: [...moved] };
+}
+
+/**
+ * A source of a plan as `openCheckpoint` takes it.
+ * @param isPinned whether pins say which commits revisions are
+ */
+function sourceText({ folder, adapter, revision, adapterRevision }: PlanSource, isPinned: boolean): string {
+  const text = (path: string, asked: string | undefined) => {
+    const onHub = asked === undefined ? undefined : hubPlace(path);
+    return onHub ? `${HUB_PREFIX}${onHub.name}@${isPinned ? asked : onHub.commit}` : path;
+  };
+  return adapter === undefined ? text(folder, revision) : `${text(folder, revision)}+${text(adapter, adapterRevision)}`;
+}
+
+/** Commits of the sources on the hub, for `HubAccess.pins`. */
+export function pinsOf({ sources }: Pick<Plan, "sources">): Map<string, string> {
+  const places = sources.flatMap(({ folder, revision, adapter = "", adapterRevision }) => [
+    { onHub: hubPlace(folder), asked: revision },
+    { onHub: hubPlace(adapter), asked: adapterRevision },
+  ]);
+  return new Map(
+    places.flatMap(({ onHub, asked }) =>
+      onHub && asked !== undefined ? [[pinKey(onHub.name, asked), onHub.commit] as const] : [],
+    ),
+  );
 }

@@ -1,13 +1,17 @@
 // Checks on sampled weights whether models look fine-tuned from one base. Fine-tuning moves weights little, so experts
 // of one base point the same way; models trained apart are orthogonal.
 
-import { closeSync, openSync, readSync } from "node:fs";
+import pLimit from "p-limit";
 import { DTYPE_BITS, type DType, elementCount, formatPercent, sameShape } from "../../core/index.js";
-import { type Checkpoint, type CheckpointTensor, Converter, type KernelDType } from "../../weights/index.js";
+import { type Checkpoint, type CheckpointTensor, Converter, type KernelDType, readRange } from "../../weights/index.js";
 
 /** Maximum sampled matrices, one short range each: at most 1 MB of a model. */
 const MATRICES = 256;
+/** The same on the hub, where each is a request. */
+const REMOTE_MATRICES = 32;
 const ELEMENTS = 1024;
+/** Ranges that are read at once. */
+const READS = 8;
 
 /**
  * Mean cosine of weights below which models look unrelated. Models that were initialized or trained apart have 0.00; at
@@ -34,38 +38,33 @@ export interface Relatedness {
  * Only matrices of the layers count: norms are near 1 in every model, and embeddings may have other rows. The sample is
  * the same each time.
  */
-export function compareWeights(
+export async function compareWeights(
   sources: ReadonlyMap<string, Checkpoint>,
   isBase: (label: string) => boolean,
-): Relatedness {
-  // The weights of the others are not on this machine.
-  const labelled = [...sources].filter(([, { files }]) => files.every(({ isRemote }) => !isRemote));
+): Promise<Relatedness> {
+  const labelled = [...sources];
   const reference = labelled.find(([label]) => isBase(label)) ?? labelled[0];
   const unrelated: string[] = [];
   const notes: string[] = [];
   if (!reference) return { unrelated, notes };
   const sampler = new Sampler();
   const compared = new Map<string, Comparison | undefined>();
-  try {
-    for (const other of labelled) {
-      const path = pathOf(other[1]);
-      if (path === pathOf(reference[1])) continue;
-      if (!compared.has(path)) compared.set(path, sampler.compare(reference[1], other[1]));
-      const found = compared.get(path);
-      if (!found) continue;
-      const [a, b] = [reference, other].map(([label, { name }]) => `${label} (${name})`);
-      const figures = `mean cosine ${found.cosine.toFixed(2)}, difference ${formatPercent(found.difference)} of the weights' size`;
-      const expected = "experts of one base have a cosine above 0.9";
-      if (found.cosine < UNRELATED) {
-        unrelated.push(`the weights of ${b} and ${a} look unrelated: ${figures}; ${expected}`);
-      } else if (found.cosine < FAR) {
-        notes.push(`${b} and ${a} are further apart than fine-tuning usually moves them: ${figures}; ${expected}`);
-      } else if (found.equal && !reference[1].adapter && !other[1].adapter) {
-        notes.push(`${b} equals ${a} in every sampled weight; check that they are not the same model`);
-      }
+  for (const other of labelled) {
+    const path = pathOf(other[1]);
+    if (path === pathOf(reference[1])) continue;
+    if (!compared.has(path)) compared.set(path, await sampler.compare(reference[1], other[1]));
+    const found = compared.get(path);
+    if (!found) continue;
+    const [a, b] = [reference, other].map(([label, { name }]) => `${label} (${name})`);
+    const figures = `mean cosine ${found.cosine.toFixed(2)}, difference ${formatPercent(found.difference)} of the weights' size`;
+    const expected = "experts of one base have a cosine above 0.9";
+    if (found.cosine < UNRELATED) {
+      unrelated.push(`the weights of ${b} and ${a} look unrelated: ${figures}; ${expected}`);
+    } else if (found.cosine < FAR) {
+      notes.push(`${b} and ${a} are further apart than fine-tuning usually moves them: ${figures}; ${expected}`);
+    } else if (found.equal && !reference[1].adapter && !other[1].adapter) {
+      notes.push(`${b} equals ${a} in every sampled weight; check that they are not the same model`);
     }
-  } finally {
-    sampler.close();
   }
   return { unrelated, notes };
 }
@@ -83,22 +82,26 @@ interface Comparison {
   readonly equal: boolean;
 }
 
-/** Reads and compares samples; keeps files open until it is closed. */
+/** Reads and compares samples. */
 class Sampler {
   readonly #converter = new Converter();
-  readonly #descriptors = new Map<string, number>();
+  readonly #limit = pLimit(READS);
 
   /** Undefined if the models have nothing to compare. */
-  compare(a: Checkpoint, b: Checkpoint): Comparison | undefined {
+  async compare(a: Checkpoint, b: Checkpoint): Promise<Comparison | undefined> {
     const pairs = [...a.tensors.values()].flatMap((tensor) => {
       const twin = b.tensors.get(tensor.name);
       return twin && isMatrix(tensor) && isMatrix(twin) && sameShape(tensor.shape, twin.shape) ? [[tensor, twin]] : [];
     }) as [CheckpointTensor, CheckpointTensor][];
-    const step = Math.max(1, pairs.length / MATRICES);
+    const isRemote = [...a.files, ...b.files].some(({ remote }) => remote !== undefined);
+    const step = Math.max(1, pairs.length / (isRemote ? REMOTE_MATRICES : MATRICES));
+    const sampled: Promise<Float32Array[]>[] = [];
+    for (let at = 0; at < pairs.length; at += step) {
+      sampled.push(Promise.all((pairs[Math.floor(at)] ?? []).map((tensor) => this.#limit(() => this.#sample(tensor)))));
+    }
     const cosines: number[] = [];
     let [changed, size, equal] = [0, 0, true];
-    for (let at = 0; at < pairs.length; at += step) {
-      const [x, y] = (pairs[Math.floor(at)] ?? []).map((tensor) => this.#sample(tensor));
+    for (const [x, y] of await Promise.all(sampled)) {
       if (!x || !y) continue;
       const [xx, yy, xy] = [product(x, x), product(y, y), product(x, y)];
       equal &&= x.every((value, i) => value === y[i]);
@@ -115,24 +118,12 @@ class Sampler {
   }
 
   /** The values in the middle of a tensor. */
-  #sample({ file, offset, shape, dtype }: CheckpointTensor): Float32Array {
+  async #sample({ file, offset, shape, dtype }: CheckpointTensor): Promise<Float32Array> {
     const elements = elementCount(shape);
     const count = Math.min(elements, ELEMENTS);
     const width = DTYPE_BITS[dtype] / 8;
-    const bytes = new Uint8Array(count * width);
-    const from = Math.floor((elements - count) / 2) * width;
-    readSync(this.#descriptor(file.path), bytes, 0, bytes.length, offset + from);
-    return this.#converter.decode(dtype as KernelDType, bytes);
-  }
-
-  #descriptor(path: string): number {
-    const descriptor = this.#descriptors.get(path) ?? openSync(path, "r");
-    this.#descriptors.set(path, descriptor);
-    return descriptor;
-  }
-
-  close(): void {
-    for (const descriptor of this.#descriptors.values()) closeSync(descriptor);
+    const from = offset + Math.floor((elements - count) / 2) * width;
+    return this.#converter.decode(dtype as KernelDType, await readRange(file, from, from + count * width));
   }
 }
 

@@ -8,7 +8,7 @@ import { openShards } from "../safetensors/sharded.js";
 import { type Adapter, type LowRankDelta, openAdapter } from "./adapter.js";
 import { type CheckpointConfig, readConfig } from "./config.js";
 import type { HubAccess } from "./hub-source.js";
-import { folderName, locateOrFetch } from "./locate.js";
+import { folderName, locateOrFetch, type RemoteLocation } from "./locate.js";
 import { type Place, placeTensors } from "./placement.js";
 
 /** A tensor's values in a file. */
@@ -61,6 +61,12 @@ export interface Checkpoint {
   /** Weight files, the adapter's last. */
   readonly files: readonly SafetensorsFile[];
   readonly adapter?: Adapter;
+  /** Branch, tag or commit that was asked for, if the model was given by its name on the hub. */
+  readonly revision?: string;
+  /** The same of its adapter. */
+  readonly adapterRevision?: string;
+  /** A sentence for each branch or tag that is at another commit than the pinned one; also among the notes. */
+  readonly moved: readonly string[];
   /** SHA-256 over the files' names, sizes and headers: changes when layout, shapes or names do. */
   readonly digest: string;
   /** Notes on how the folder was interpreted; usually empty. */
@@ -72,8 +78,7 @@ export interface Checkpoint {
  *
  * Reads configuration and headers, never values.
  * @param options.base folder that relative paths start from; the working folder by default
- * @param options.hub access to the hub, for names such as `org/model` that are not in its cache; none by default. With
- *   `headers` and `plan`, the values of the checkpoint cannot be read.
+ * @param options.hub access to the hub, for names such as `org/model` that are not in its cache; none by default
  * @throws HubError if the hub refuses or cannot be reached
  * @throws CheckpointError if a folder is missing, or is not a checkpoint or adapter that can be used
  * @throws FormatError if a weight file or index breaks the format
@@ -92,22 +97,22 @@ export async function openCheckpoint(
     config,
   );
 
-  const notes: string[] = [];
+  const notes: string[] = [...(location.notes ?? []), ...(location.moved ?? [])];
   const tensors = new Map<string, CheckpointTensor>();
   for (const tensor of stored) {
     tensors.set(tensor.name, { ...tensor, ...(placement.places.get(tensor.name) as Place) });
   }
   const tied = dropTiedHead(tensors, config, placement.tiedByDefault, notes);
-  const adapter =
-    location.adapter === undefined ? undefined : await openAdapter(location.adapter, tensors, location.remoteAdapter);
+  const { revision, adapterRevision } = location;
+  const adapter = await openAdapterOf(location, tensors);
   const name = folderName(folder);
   if (adapter) {
     applyAdapter(tensors, adapter);
     notes.push(...adapterNotes(adapter, tensors, config.layers, name));
   }
   const allFiles = adapter ? [...files, adapter.file] : files;
-  const remoteBytes = allFiles.reduce((sum, file) => sum + (file.isRemote ? file.bytes : 0), 0);
-  if (remoteBytes > 0) {
+  const remoteBytes = allFiles.reduce((sum, file) => sum + (file.remote ? file.bytes : 0), 0);
+  if (remoteBytes > 0 && options.hub?.fetch === "headers") {
     notes.push(
       `${formatBytes(remoteBytes)} of weights are on the hub and were not read; pass --download to fetch them`,
     );
@@ -124,9 +129,22 @@ export async function openCheckpoint(
     tensors,
     files: allFiles,
     ...(adapter ? { adapter } : {}),
+    ...(revision === undefined ? {} : { revision }),
+    ...(adapterRevision === undefined ? {} : { adapterRevision }),
+    moved: location.moved ?? [],
     digest: digestOf(allFiles),
     notes,
   };
+}
+
+async function openAdapterOf(
+  { adapter: folder, remoteAdapter, adapterRevision }: RemoteLocation,
+  tensors: ReadonlyMap<string, CheckpointTensor>,
+): Promise<Adapter | undefined> {
+  if (folder === undefined) return undefined;
+  const adapter = await openAdapter(folder, tensors, remoteAdapter);
+  // A snapshot's folder is named by its commit.
+  return adapterRevision === undefined ? adapter : { ...adapter, name: folderName(folder) };
 }
 
 /** Removes a stored head that is tied to the embedding. @returns whether the checkpoint is tied */

@@ -3,18 +3,32 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { exists, LayergraftError } from "../../core/index.js";
-import { HubError, type HubFile, hubSettings, isHubName, openRepository, RepositoryCache } from "../../hub/index.js";
-import { readHeader, type SafetensorsFile } from "../safetensors/reader.js";
+import {
+  commitOnHub,
+  HubError,
+  type HubFile,
+  type HubSettings,
+  hubSettings,
+  isHubName,
+  openRepository,
+  type Repository,
+  RepositoryCache,
+  type RepositoryOptions,
+} from "../../hub/index.js";
+import { type RemoteFile, readHeader, type SafetensorsFile } from "../safetensors/reader.js";
 import { INDEX_FILE, openShards, type RemoteFolder } from "../safetensors/sharded.js";
 import { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from "./adapter.js";
 
 /** Leave to ask the hub for sources that are not on this machine. */
 export interface HubAccess {
   /**
-   * What to fetch. `headers`: configuration and the headers of weight files. `plan`: also tokenizers and other small
-   * files. `files`: also the weight files. All but headers stay in the cache of huggingface_hub.
+   * What to fetch at once. `headers`: configuration and the headers of weight files. `plan`: also tokenizers and other
+   * small files. `stream`: also adapters. `files`: also the weight files. All but headers stay in the cache of
+   * huggingface_hub. Weights that are not fetched at once are streamed when they are read, and not kept.
    */
-  readonly fetch: "headers" | "plan" | "files";
+  readonly fetch: "headers" | "plan" | "stream" | "files";
+  /** Commits to read in place of those that revisions have now, by `pinKey`. */
+  readonly pins?: ReadonlyMap<string, string> | undefined;
   /** Called with bytes while weight files are downloaded. */
   readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -26,6 +40,16 @@ export interface HubAccess {
 export interface FoundFolder {
   readonly folder: string;
   readonly remote?: RemoteFolder;
+  /** Branch, tag or commit that was asked for, if it was found by its name on the hub. */
+  readonly revision?: string;
+  /** A sentence if its branch or tag is at another commit now. */
+  readonly moved?: string | undefined;
+}
+
+/** Key of a revision in `HubAccess.pins`. */
+export function pinKey(name: string, revision: string): string {
+  const [organisation, model] = name.split("/");
+  return `${organisation}/${model}@${revision}`;
 }
 
 interface HubName {
@@ -37,11 +61,34 @@ interface HubName {
 
 export type Role = "model" | "adapter";
 
+/** Before a name, means the hub even if there is a folder of that name. */
+export const HUB_PREFIX = "hub:";
+
 /** Parts of a name on the hub; undefined if the text cannot be one. */
 export function parseHubName(text: string): HubName | undefined {
-  const parts = /^([\w.-]+\/[\w.-]+)((?:\/[\w.-]+)*)(?:@([\w.-]+(?:\/[\w.-]+)*))?$/.exec(text);
+  const parts = /^(?:hub:)?([\w.-]+\/[\w.-]+)((?:\/[\w.-]+)*)(?:@([\w.-]+(?:\/[\w.-]+)*))?$/.exec(text);
   if (!parts || text.includes("..") || !isHubName(parts[1] ?? "")) return undefined;
   return { name: parts[1] ?? "", subfolder: (parts[2] ?? "").slice(1), revision: parts[3] ?? "main" };
+}
+
+/**
+ * The folder of a source with a commit in the cache of huggingface_hub, whether or not it is there.
+ * @param source `org/model@COMMIT` or `org/model/subfolder@COMMIT`
+ */
+export async function cachedFolder(source: string): Promise<string> {
+  const parsed = parseHubName(source);
+  if (!parsed) throw new HubError(`${JSON.stringify(source)} is not a name on the hub`);
+  const settings = await hubSettings();
+  const cache = new RepositoryCache(settings.cache, "model", parsed.name);
+  return join(cache.folder, "snapshots", parsed.revision, parsed.subfolder);
+}
+
+/** Whether the cache has a repository of this name, so that a folder of the same name may not be what is meant. */
+export async function isCached(text: string): Promise<boolean> {
+  const parsed = parseHubName(text);
+  if (!parsed) return false;
+  const settings = await hubSettings();
+  return exists(new RepositoryCache(settings.cache, "model", parsed.name).folder);
 }
 
 /** Weight files of any format; a cached folder without one was fetched for its configuration only. */
@@ -62,23 +109,24 @@ export async function findOnHub(
   const settings = await hubSettings();
   const cache = new RepositoryCache(settings.cache, "model", name);
   const folderOf = (commit: string) => join(cache.folder, "snapshots", commit, subfolder);
-  const commit = await cache.commitOf(revision);
+  const pinned = access?.pins?.get(pinKey(name, revision));
+  const commit = pinned ?? (await cache.commitOf(revision));
   const cached = commit === undefined ? undefined : folderOf(commit);
   if (cached !== undefined && (await exists(cached))) {
     const isUsable = access
       ? await isComplete(cached, role)
       : (await readdir(cached)).some((file) => WEIGHTS.test(file));
-    if (isUsable) return { folder: cached };
+    if (isUsable) return { folder: cached, revision };
   }
   if (!access) return undefined;
   if (settings.offline) {
     throw new HubError(
-      `${text} is neither a folder nor complete in the cache ${cache.folder}, and HF_HUB_OFFLINE is set. Unset it once to download the model.`,
+      `${pinned === undefined ? text : `${name}@${pinned}`} is neither a folder nor complete in the cache ${cache.folder}, and HF_HUB_OFFLINE is set. Unset it once to download the model.`,
       { file: cache.folder },
     );
   }
 
-  const repository = await openRepository(settings, { ...access, type: "model", name, revision });
+  const repository = await openRepository(settings, { ...access, type: "model", name, revision: pinned ?? revision });
   const prefix = subfolder === "" ? "" : `${subfolder}/`;
   const files = new Map(
     [...repository.files.values()]
@@ -95,23 +143,41 @@ export async function findOnHub(
       onProgress,
     );
   await fetchFiles([...files.keys()].filter(isNeeded));
+  // An adapter is small, and each of its factors is read for every piece of a tensor.
+  if (role === "adapter" && access.fetch === "stream") await fetchFiles([ADAPTER_WEIGHTS], access.onProgress);
 
   const missing = new Set<string>();
   for (const one of files.keys()) if (!(await exists(join(folder, one)))) missing.add(one);
-  const read = (file: HubFile, start: number, end: number) => repository.read(file, start, end);
   const remote: RemoteFolder = {
     source: name + subfolder.replace(/^(?=.)/, "/"),
     names: missing,
-    open: (one) => openRemote(files.get(one) as HubFile, join(folder, one), read),
+    open: (one) => openRemote(repository, files.get(one) as HubFile, join(folder, one)),
   };
-  if (access.fetch !== "files") return { folder, remote };
+  if (access.fetch !== "files") {
+    const moved = pinned && (await movedFrom(pinned, settings, { ...access, type: "model", name, revision }));
+    return { folder, remote, revision, moved };
+  }
   const weights =
     role === "adapter"
       ? [ADAPTER_WEIGHTS]
       : (await openShards(folder, remote)).map(({ path }) => relative(folder, path).replaceAll("\\", "/"));
   await fetchFiles(weights, access.onProgress);
-  await repository.remember();
-  return { folder };
+  if (pinned === undefined) await repository.remember();
+  return { folder, revision };
+}
+
+/** A sentence if a branch or tag is at another commit now. */
+async function movedFrom(
+  pinned: string,
+  settings: HubSettings,
+  options: RepositoryOptions,
+): Promise<string | undefined> {
+  const { name, revision } = options;
+  // The pinned commit is read in any case; the branch may even be gone.
+  const now = await commitOnHub(settings, options).catch(() => pinned);
+  const short = (commit: string) => commit.slice(0, 10);
+  if (now === pinned) return undefined;
+  return `${name} (${revision}) has moved from ${short(pinned)} to ${short(now)}; using ${short(pinned)} as before`;
 }
 
 /** Whether a folder has configuration and all weight files. */
@@ -140,15 +206,23 @@ function isCompanion(name: string): boolean {
 /** The headers of most files are smaller, so one request is enough. */
 const FIRST_BYTES = 32_768;
 
-async function openRemote(
-  file: HubFile,
-  path: string,
-  read: (file: HubFile, start: number, end: number) => Promise<Uint8Array>,
-): Promise<SafetensorsFile> {
-  const first = await read(file, 0, Math.min(FIRST_BYTES, file.size));
+async function openRemote(repository: Repository, file: HubFile, path: string): Promise<SafetensorsFile> {
+  const first = await repository.read(file, 0, Math.min(FIRST_BYTES, file.size));
   const header = await readHeader(path, file.size, async (start, end) => {
     if (end <= first.length) return first.slice(start, end);
-    return Buffer.concat([first.subarray(start), await read(file, first.length, end)]);
+    return Buffer.concat([first.subarray(start), await repository.read(file, first.length, end)]);
   });
-  return { path, bytes: file.size, modified: 0, isRemote: true, ...header };
+  let fetched = 0;
+  const remote: RemoteFile = {
+    get fetched() {
+      return fetched;
+    },
+    stream: async function* (start, end, signal) {
+      for await (const chunk of repository.stream(file, start, end, signal)) {
+        fetched += chunk.length;
+        yield chunk;
+      }
+    },
+  };
+  return { path, bytes: file.size, modified: 0, remote, ...header };
 }

@@ -4,7 +4,15 @@ import { homedir } from "node:os";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { CheckpointError, exists } from "../../core/index.js";
 import type { RemoteFolder } from "../safetensors/sharded.js";
-import { type FoundFolder, findOnHub, type HubAccess, parseHubName, type Role } from "./hub-source.js";
+import {
+  type FoundFolder,
+  findOnHub,
+  HUB_PREFIX,
+  type HubAccess,
+  isCached,
+  parseHubName,
+  type Role,
+} from "./hub-source.js";
 
 export interface SourceLocation {
   /** Absolute path of the checkpoint's folder. */
@@ -16,7 +24,14 @@ export interface SourceLocation {
 /** A location with the files that are on the hub only. */
 export interface RemoteLocation extends SourceLocation {
   readonly remote?: RemoteFolder | undefined;
+  /** Branch, tag or commit that was asked for, if the folder was found by its name on the hub. */
+  readonly revision?: string | undefined;
   readonly remoteAdapter?: RemoteFolder | undefined;
+  readonly adapterRevision?: string | undefined;
+  /** Notes on how the names were understood. */
+  readonly notes?: readonly string[];
+  /** A sentence for each branch or tag that is at another commit now. */
+  readonly moved?: readonly string[];
 }
 
 /**
@@ -36,13 +51,18 @@ export async function locateSource(source: string, base = "."): Promise<SourceLo
  */
 export async function locateOrFetch(source: string, base = ".", hub?: HubAccess): Promise<RemoteLocation> {
   const whole = await locateFolder(source, base, "model", hub);
-  if (whole) return whole;
+  if (whole) return { ...whole, moved: [whole.moved ?? []].flat() };
   // A folder name may contain '+', so every split is tried, the longest folder first.
   for (let plus = source.lastIndexOf("+"); plus > 0; plus = source.lastIndexOf("+", plus - 1)) {
     const found = await locateFolder(source.slice(0, plus), base, "model", hub);
     if (!found) continue;
     const adapter = await locateFolder(source.slice(plus + 1), base, "adapter", hub);
-    if (adapter) return { ...found, adapter: adapter.folder, remoteAdapter: adapter.remote };
+    if (adapter) {
+      const { folder, remote: remoteAdapter, revision: adapterRevision } = adapter;
+      const notes = [...(found.notes ?? []), ...(adapter.notes ?? [])];
+      const moved = [found.moved ?? [], adapter.moved ?? []].flat();
+      return { ...found, adapter: folder, remoteAdapter, adapterRevision, notes, moved };
+    }
     throw new CheckpointError(
       `${source.slice(plus + 1)} does not exist; give the folder of a LoRA adapter after the '+'`,
       { file: source.slice(plus + 1) },
@@ -60,11 +80,16 @@ async function locateFolder(
   base: string,
   role: Role,
   hub: HubAccess | undefined,
-): Promise<FoundFolder | undefined> {
+): Promise<(FoundFolder & { readonly notes?: readonly string[] }) | undefined> {
   if (path === "") return undefined;
   // The shell expands ~ only at the start of an argument: not in a recipe, and not after the '+' of an adapter.
   const folder = /^~(?=[/\\]|$)/.test(path) ? join(homedir(), path.slice(1)) : resolve(base, path);
-  return (await exists(folder)) ? { folder } : findOnHub(path, role, hub);
+  if (path.startsWith(HUB_PREFIX) || !(await exists(folder))) return findOnHub(path, role, hub);
+  return { folder, notes: hub && (await isCached(path)) ? [ambiguityNote(path)] : [] };
+}
+
+function ambiguityNote(path: string): string {
+  return `${path} is read from the folder of that name; write ${HUB_PREFIX}${path} for the model on the hub`;
 }
 
 // Folder names that training runs write; meaningless without the run's name.

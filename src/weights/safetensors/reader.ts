@@ -1,7 +1,7 @@
 // Opens safetensors files: reads and checks headers.
 
 import { createHash } from "node:crypto";
-import { constants, open } from "node:fs/promises";
+import { constants, type FileHandle, open } from "node:fs/promises";
 import { FormatError, isSystemError } from "../../core/index.js";
 import { parseHeader, parseHeaderLength, type TensorInfo } from "./header.js";
 
@@ -18,8 +18,19 @@ export interface SafetensorsFile {
   /** Tensors in the order of their data. */
   readonly tensors: readonly TensorInfo[];
   readonly metadata: Readonly<Record<string, string>>;
-  /** Whether only the header was fetched, so that `path` does not exist; false if missing. */
-  readonly isRemote?: boolean;
+  /** The file on the hub, if `path` does not exist and its bytes are fetched when they are read. */
+  readonly remote?: RemoteFile;
+}
+
+/** A file on the hub. */
+export interface RemoteFile {
+  /** Bytes fetched so far, without the header. */
+  readonly fetched: number;
+  /**
+   * Streams the bytes from `start` up to, not including, `end`. Resumes broken connections.
+   * @param signal ends the stream
+   */
+  stream(start: number, end: number, signal?: AbortSignal): AsyncIterable<Uint8Array>;
 }
 
 // Without O_NONBLOCK, opening a named pipe would wait for a writer forever. Windows has neither.
@@ -40,11 +51,7 @@ export async function openSafetensors(path: string): Promise<SafetensorsFile> {
     if (!stats.isFile()) throw new FormatError(`${path} is not a file`, { file: path });
     const read = async (start: number, end: number) => {
       const bytes = new Uint8Array(end - start);
-      for (let at = 0; at < bytes.length; ) {
-        const { bytesRead } = await handle.read(bytes, at, bytes.length - at, start + at);
-        if (bytesRead === 0) throw new FormatError(`${path} became shorter while it was read`, { file: path });
-        at += bytesRead;
-      }
+      await readFully(handle, path, bytes, start);
       return bytes;
     };
     const header = await readHeader(path, stats.size, read);
@@ -73,4 +80,40 @@ export async function readHeader(
   const json = await read(8, 8 + length);
   const header = parseHeader(json, size, path);
   return { ...header, headerDigest: createHash("sha256").update(start).update(json).digest("hex") };
+}
+
+/** Reads the bytes of a file from `start` up to, not including, `end`, from the disk or the hub. */
+export async function readRange(
+  file: Pick<SafetensorsFile, "path" | "remote">,
+  start: number,
+  end: number,
+): Promise<Uint8Array> {
+  const bytes = new Uint8Array(end - start);
+  if (file.remote) {
+    let at = 0;
+    for await (const chunk of file.remote.stream(start, end)) {
+      bytes.set(chunk, at);
+      at += chunk.length;
+    }
+    return bytes;
+  }
+  const handle = await open(file.path, "r");
+  try {
+    await readFully(handle, file.path, bytes, start);
+  } finally {
+    await handle.close();
+  }
+  return bytes;
+}
+
+/** Node reads less than 2 GiB at once. */
+export const MAX_READ_BYTES = 2 ** 30;
+
+async function readFully(handle: FileHandle, path: string, into: Uint8Array, start: number): Promise<void> {
+  for (let at = 0; at < into.length; ) {
+    const length = Math.min(into.length - at, MAX_READ_BYTES);
+    const { bytesRead } = await handle.read(into, at, length, start + at);
+    if (bytesRead === 0) throw new FormatError(`${path} became shorter while it was read`, { file: path });
+    at += bytesRead;
+  }
 }

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { FormatError, syncFolder } from "../../core/index.js";
 import { serializeHeader, type TensorDeclaration, type TensorInfo } from "./header.js";
 import { layoutFolder } from "./layout.js";
-import type { SafetensorsFile } from "./reader.js";
+import { readRange, type SafetensorsFile } from "./reader.js";
 
 /**
  * A tensor with its values: the bytes of its elements, little-endian, row-major. `data` is read once, when the tensor
@@ -78,26 +78,7 @@ export async function writeSharded(
   return layout.shards.map((shard) => shard.name);
 }
 
-/** Node reads less than 2 GiB at once. */
-export const MAX_READ_BYTES = 2 ** 30;
-
 /** Reads the bytes of one tensor. */
-export async function readTensor(file: Pick<SafetensorsFile, "path">, tensor: TensorInfo): Promise<Uint8Array> {
-  const data = new Uint8Array(tensor.bytes);
-  const handle = await open(file.path, "r");
-  try {
-    for (let at = 0; at < data.byteLength; ) {
-      const { bytesRead } = await handle.read(
-        data,
-        at,
-        Math.min(data.byteLength - at, MAX_READ_BYTES),
-        tensor.offset + at,
-      );
-      if (bytesRead === 0) throw new FormatError(`${file.path} became shorter while it was read`, { file: file.path });
-      at += bytesRead;
-    }
-  } finally {
-    await handle.close();
-  }
-  return data;
+export function readTensor(file: Pick<SafetensorsFile, "path" | "remote">, tensor: TensorInfo): Promise<Uint8Array> {
+  return readRange(file, tensor.offset, tensor.offset + tensor.bytes);
 }

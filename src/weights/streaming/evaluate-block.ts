@@ -2,7 +2,7 @@
 // the program's largest block.
 import { bytesPerElement, type FloatDType } from "../../core/index.js";
 import { type KernelDType, Kernels } from "../kernels/kernels.js";
-import type { InputFiles } from "./files.js";
+import type { Inputs } from "./files.js";
 import { lowRankBytes } from "./low-rank.js";
 import {
   type BoundOperation,
@@ -114,7 +114,7 @@ function approximationBytes({ value: { elements, columns }, rank }: LowRankJob):
 
 export class Evaluator {
   readonly kernels = new Kernels();
-  readonly #files: InputFiles;
+  readonly #files: Inputs;
   readonly #at: Buffers;
   readonly #workspace: Workspace;
   /** The low-rank factor that `right` holds now; factors are read once per tensor and thread. */
@@ -122,7 +122,7 @@ export class Evaluator {
   /** Current content of each shared buffer. */
   readonly #held: string[] = [];
 
-  constructor(program: Program, files: InputFiles) {
+  constructor(program: Program, files: Inputs) {
     this.#files = files;
     const { block, slots, left, right, factor, shared, pool, inputs, operation } = largestBlock(program);
     const allocate = (bytes: number) => this.kernels.allocate(bytes);

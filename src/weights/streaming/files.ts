@@ -2,7 +2,7 @@
 
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
 import { FormatError, isSystemError } from "../../core/index.js";
-import type { InputFile } from "./program.js";
+import type { InputFile, Piece } from "./program.js";
 
 /** Bytes moved so far by one thread. */
 export interface Traffic {
@@ -10,7 +10,23 @@ export interface Traffic {
   written: number;
 }
 
-export class InputFiles {
+/** Reads of one thread. */
+export interface Inputs {
+  /**
+   * Prepares for the reads of a piece.
+   * @returns false if the pass is stopped before its bytes are here
+   */
+  open?(index: number, piece: Piece): boolean;
+  /**
+   * Fills `into` from byte `position` of a file.
+   * @throws FormatError if the file is gone or ends before that
+   */
+  read(file: number, position: number, into: Uint8Array): void;
+  close(): void;
+}
+
+/** Files on the disk. */
+export class InputFiles implements Inputs {
   readonly #files: readonly InputFile[];
   readonly #descriptors = new Map<number, number>();
   readonly traffic: Traffic;
@@ -20,10 +36,6 @@ export class InputFiles {
     this.traffic = traffic;
   }
 
-  /**
-   * Fills `into` from byte `position` of a file.
-   * @throws FormatError if the file is gone or ends before that
-   */
   read(file: number, position: number, into: Uint8Array): void {
     const descriptor = this.#descriptors.get(file) ?? this.#open(file);
     for (let at = 0; at < into.byteLength; ) {

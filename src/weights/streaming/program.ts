@@ -1,5 +1,6 @@
 // A streaming pass as plain data: where bytes are, how they are combined, and where results go.
 import { bytesPerElement, type DType, type FloatDType, isFloatDType } from "../../core/index.js";
+import type { RemoteFile } from "../safetensors/reader.js";
 import { type LowRankFactors, MOST_PASSES } from "./low-rank.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
@@ -232,6 +233,8 @@ export type Job = CopyJob | WriteJob | CompareCopyJob | CompareJob | DeltaJob | 
 export interface InputFile {
   readonly path: string;
   readonly bytes: number;
+  /** Where the bytes are, if not on the disk; threads only see that there is one. */
+  readonly remote?: RemoteFile;
 }
 
 export interface Program {

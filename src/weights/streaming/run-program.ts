@@ -14,6 +14,7 @@ import {
   OutputError,
 } from "../../core/index.js";
 import { workspaceBytes } from "./evaluate-block.js";
+import { Feed } from "./feed.js";
 import {
   COPY_BLOCK_BYTES,
   countBytes,
@@ -24,8 +25,10 @@ import {
   type Program,
   RESULTS_PER_PIECE,
 } from "./program.js";
+import { isStreamed } from "./remote-ranges.js";
 import type { PieceResults } from "./results.js";
-import { NEXT, type Shared, STOP, Worker } from "./thread-work.js";
+import { NEXT, type Shared, stop, wake } from "./shared.js";
+import { type Emit, Worker } from "./thread-work.js";
 import type { ThreadReport } from "./worker.js";
 
 /** How far a pass has come, in bytes read and written together. */
@@ -78,11 +81,15 @@ const PROGRESS_MS = 100;
 export async function runProgram(program: Program, options: RunOptions): Promise<RunResult> {
   const { signal } = options;
   const pieces = cutIntoPieces(program.jobs);
-  const shared = share(pieces.length, options.done);
+  const unfed = share(pieces.length, options.done);
+  const memory = options.memory ?? DEFAULT_MEMORY;
+  // The threads have the other half.
+  const feed = isStreamed(program) ? new Feed(program, pieces, unfed.done, memory / 2) : undefined;
+  const shared: Shared = feed ? { ...unfed, window: feed.window } : unfed;
   const bytes = countBytes(program.jobs);
   const totalBytes = bytes.read + bytes.written;
   const doneBefore = bytesOfPieces(program, pieces, shared.done);
-  const threads = chooseThreads(program, options, totalBytes);
+  const threads = chooseThreads(program, options, memory - (feed?.window.bytes.byteLength ?? 0), totalBytes);
 
   const traffic = () => [Number(Atomics.load(shared.traffic, 0)), Number(Atomics.load(shared.traffic, 1))] as const;
   const report = () => {
@@ -92,10 +99,13 @@ export async function runProgram(program: Program, options: RunOptions): Promise
     const doneBytes = Math.min(totalBytes, doneBefore + read + written);
     options.onProgress?.({ phase: options.phase, doneBytes, totalBytes });
   };
-  const stop = () => Atomics.store(shared.control, STOP, 1);
+  const halt = () => {
+    stop(shared.control);
+    feed?.end();
+  };
   report();
-  signal?.addEventListener("abort", stop, { once: true });
-  if (signal?.aborted) stop();
+  signal?.addEventListener("abort", halt, { once: true });
+  if (signal?.aborted) halt();
   let failure: { readonly error: unknown } | undefined;
   const timer = setInterval(() => {
     try {
@@ -103,19 +113,32 @@ export async function runProgram(program: Program, options: RunOptions): Promise
     } catch (error) {
       // Thrown from a timer, an error of the caller's onProgress would end the process.
       failure ??= { error };
-      stop();
+      halt();
     }
   }, PROGRESS_MS);
   const checkpoints = new Checkpoints(shared.done, options.onCheckpoint, options.checkpointMs);
   try {
-    const work =
-      threads === 0 ? runHere(program, shared, options.onPiece) : runThreads(program, shared, threads, options.onPiece);
-    // Wait for both even if one fails: nothing may still be writing when the error is thrown.
-    const outcomes = await Promise.allSettled([work.finally(() => checkpoints.end()), checkpoints.run(stop)]);
+    const onPiece: Emit = (index, payload) => {
+      feed?.finish(index);
+      if (payload !== undefined) options.onPiece?.(index, payload);
+    };
+    const work = threads === 0 ? runHere(program, shared, onPiece) : runThreads(program, shared, threads, onPiece);
+    const fetching = feed
+      ?.run(() => wake(shared.control))
+      .catch((error: unknown) => {
+        halt();
+        throw error;
+      });
+    const ended = work.finally(() => {
+      checkpoints.end();
+      feed?.end();
+    });
+    // Wait for all even if one fails: nothing may still be writing when the error is thrown.
+    const outcomes = await Promise.allSettled([ended, fetching, checkpoints.run(halt)]);
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
   } finally {
     clearInterval(timer);
-    signal?.removeEventListener("abort", stop);
+    signal?.removeEventListener("abort", halt);
   }
   if (failure) throw failure.error;
   if (shared.done.some((done) => done === 0)) throw new CancelledError("stopped before the end");
@@ -126,7 +149,7 @@ export async function runProgram(program: Program, options: RunOptions): Promise
 
 function share(pieces: number, done: Uint8Array | undefined): Shared {
   const shared: Shared = {
-    control: new Int32Array(new SharedArrayBuffer(8)),
+    control: new Int32Array(new SharedArrayBuffer(12)),
     done: new Uint8Array(new SharedArrayBuffer(pieces)),
     traffic: new BigInt64Array(new SharedArrayBuffer(16)),
     results: new Float64Array(new SharedArrayBuffer(pieces * RESULTS_PER_PIECE * 8)),
@@ -142,8 +165,7 @@ export function memoryPerThread(program: Program): number {
 }
 
 /** Threads to start; 0 runs a small pass on the main thread. */
-function chooseThreads(program: Program, options: RunOptions, totalBytes: number): number {
-  const memory = options.memory ?? DEFAULT_MEMORY;
+function chooseThreads(program: Program, options: RunOptions, memory: number, totalBytes: number): number {
   const each = memoryPerThread(program);
   const fitting = Math.floor(memory / each);
   if (fitting === 0) {
@@ -153,17 +175,22 @@ function chooseThreads(program: Program, options: RunOptions, totalBytes: number
       { field: "memory", expected: `at least ${each} bytes`, actual: `${memory} bytes` },
     );
   }
+  // The main thread cannot wait for bytes that it fetches.
+  if (isStreamed(program)) return Math.max(1, Math.min(options.threads ?? defaultThreads(), fitting));
   if (options.threads === undefined && totalBytes < WORTH_THREADS_BYTES) return 0;
-  const wanted = options.threads ?? Math.min(availableParallelism(), DEFAULT_THREADS);
-  return Math.max(1, Math.min(wanted, fitting));
+  return Math.max(1, Math.min(options.threads ?? defaultThreads(), fitting));
 }
 
-async function runHere(program: Program, shared: Shared, onPiece: RunOptions["onPiece"]): Promise<void> {
+function defaultThreads(): number {
+  return Math.min(availableParallelism(), DEFAULT_THREADS);
+}
+
+async function runHere(program: Program, shared: Shared, onPiece: Emit): Promise<void> {
   const worker = new Worker(program, shared, onPiece);
   try {
     while (worker.step()) await nextTurn();
   } catch (error) {
-    Atomics.store(shared.control, STOP, 1);
+    stop(shared.control);
     const where = error instanceof LayergraftError ? error.where : {};
     const { message, code } = error as NodeJS.ErrnoException;
     throw restoreError({ message, code, where });
@@ -172,12 +199,7 @@ async function runHere(program: Program, shared: Shared, onPiece: RunOptions["on
   }
 }
 
-async function runThreads(
-  program: Program,
-  shared: Shared,
-  count: number,
-  onPiece: RunOptions["onPiece"],
-): Promise<void> {
+async function runThreads(program: Program, shared: Shared, count: number, onPiece: Emit): Promise<void> {
   const entry = createRequire(import.meta.url).resolve("#streaming-worker");
   const outcomes = await Promise.allSettled(
     Array.from({ length: count }, () => runThread(entry, program, shared, onPiece)),
@@ -186,12 +208,14 @@ async function runThreads(
   if (failure) throw failure.reason;
 }
 
-function runThread(entry: string, program: Program, shared: Shared, onPiece: RunOptions["onPiece"]): Promise<void> {
+function runThread(entry: string, program: Program, shared: Shared, onPiece: Emit): Promise<void> {
+  // Messages cannot have functions.
+  const inputs = program.inputs.map(({ remote, ...file }) => (remote ? { ...file, remote: {} } : file));
   return new Promise((resolve, reject) => {
-    const thread = new Thread(entry, { workerData: { program, shared } });
+    const thread = new Thread(entry, { workerData: { program: { ...program, inputs }, shared } });
     let failure: Error | undefined;
     thread.on("message", ({ error, piece }: ThreadReport) => {
-      if (piece) onPiece?.(piece.index, piece.payload);
+      if (piece) onPiece(piece.index, piece.payload);
       if (error) failure = restoreError(error);
     });
     thread.on("error", (error) => {
@@ -200,8 +224,7 @@ function runThread(entry: string, program: Program, shared: Shared, onPiece: Run
     thread.on("exit", (code) => {
       if (!failure && code !== 0) failure = new Error(`a worker thread ended with code ${code}`);
       if (!failure) return resolve();
-      // The other threads finish the piece they are at and stop.
-      Atomics.store(shared.control, STOP, 1);
+      stop(shared.control);
       reject(failure);
     });
   });

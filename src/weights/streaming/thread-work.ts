@@ -2,7 +2,7 @@
 // passes run it on the main thread.
 import { bytesPerElement, Random } from "../../core/index.js";
 import { Evaluator } from "./evaluate-block.js";
-import { InputFiles, OutputFiles, type Traffic } from "./files.js";
+import { InputFiles, type Inputs, OutputFiles, type Traffic } from "./files.js";
 import { type LowRankFactors, lowRank } from "./low-rank.js";
 import {
   COPY_BLOCK_BYTES,
@@ -27,29 +27,16 @@ import {
 } from "./program.js";
 import { addDelta } from "./results.js";
 import { Analyzer } from "./row-statistics.js";
-
-/** Memory that all threads of a pass share. */
-export interface Shared {
-  /** [next piece, stop] */
-  readonly control: Int32Array;
-  /** One per piece: 1 when done, also before the start for pieces done by an earlier run. */
-  readonly done: Uint8Array;
-  /** [bytes read, bytes written] */
-  readonly traffic: BigInt64Array;
-  /** `RESULTS_PER_PIECE` numbers per piece. */
-  readonly results: Float64Array;
-}
+import { NEXT, type Shared, STOP } from "./shared.js";
+import { StreamedFiles } from "./streamed-files.js";
 
 const COUNTERS = 65_536;
 
 /** Leaves a piece that takes long when the pass is stopped. */
 class Stopped extends Error {}
 
-export const NEXT = 0;
-export const STOP = 1;
-
-/** Receives the payload of a piece. */
-export type Emit = (piece: number, payload: Payload) => void;
+/** Called when a piece is done, with its payload if it has one. */
+export type Emit = (piece: number, payload: Payload | undefined) => void;
 
 /** One thread's state: open files and buffers. */
 export class Worker {
@@ -57,7 +44,7 @@ export class Worker {
   readonly #pieces: readonly Piece[];
   readonly #shared: Shared;
   readonly #traffic: Traffic = { read: 0, written: 0 };
-  readonly #inputs: InputFiles;
+  readonly #inputs: Inputs;
   readonly #outputs: OutputFiles;
   readonly #emit: Emit;
   #evaluator: Evaluator | undefined;
@@ -72,7 +59,10 @@ export class Worker {
     this.#program = program;
     this.#shared = shared;
     this.#pieces = cutIntoPieces(program.jobs);
-    this.#inputs = new InputFiles(program.inputs, this.#traffic);
+    const { control, window } = shared;
+    this.#inputs = window
+      ? new StreamedFiles(program, control, window, this.#traffic)
+      : new InputFiles(program.inputs, this.#traffic);
     this.#outputs = new OutputFiles(program.outputs, this.#traffic);
   }
 
@@ -93,10 +83,12 @@ export class Worker {
     const piece = this.#pieces[index];
     if (!piece) return false;
     if (Atomics.load(done, index) !== 0) return true;
+    if (this.#inputs.open?.(index, piece) === false) return false;
     const job = this.#program.jobs[piece.job] as Job;
-    if (isReporting(job)) this.#emit(index, this.#report(job, piece));
-    else results.set(this.#do(job, piece), index * RESULTS_PER_PIECE);
+    const payload = isReporting(job) ? this.#report(job, piece) : undefined;
+    if (!isReporting(job)) results.set(this.#do(job, piece), index * RESULTS_PER_PIECE);
     Atomics.store(done, index, 1);
+    this.#emit(index, payload);
     this.#publishTraffic();
     return true;
   }

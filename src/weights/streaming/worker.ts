@@ -3,14 +3,15 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { LayergraftError } from "../../core/index.js";
 import type { Payload, Program } from "./program.js";
-import { type Shared, Worker } from "./thread-work.js";
+import type { Shared } from "./shared.js";
+import { Worker } from "./thread-work.js";
 
 /**
- * Message of a thread: payloads of pieces, and finally whether it failed. Errors are plain data because messages do not
+ * Message of a thread: pieces that are done, and finally whether it failed. Errors are plain data because messages do not
  * keep classes.
  */
 export interface ThreadReport {
-  readonly piece?: { readonly index: number; readonly payload: Payload };
+  readonly piece?: { readonly index: number; readonly payload: Payload | undefined };
   readonly error?: {
     readonly message: string;
     readonly code: string | undefined;
@@ -27,6 +28,11 @@ function arraysOf(payload: Payload): readonly (Float32Array | Float64Array | Uin
 const { program, shared } = workerData as { program: Program; shared: Shared };
 const worker = new Worker(program, shared, (index, payload) => {
   const report: ThreadReport = { piece: { index, payload } };
+  if (payload === undefined) {
+    // Only memory that waits for the piece needs to know.
+    if (shared.window) parentPort?.postMessage(report);
+    return;
+  }
   parentPort?.postMessage(
     report,
     arraysOf(payload).map(({ buffer }) => buffer as ArrayBuffer),

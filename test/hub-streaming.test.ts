@@ -1,0 +1,220 @@
+// Merges that stream their sources from a fake hub: bytes moved, broken connections, resuming, moved branches.
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { executePlan, planRecipe } from "../src/merge/index.js";
+import { readJson, seededFloats, seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { DONE, FAILED, layergraft, type Outcome, sha256, start } from "./support/command.js";
+import { FakeHub } from "./support/fake-hub.js";
+
+const root = temporaryFolder();
+const at = (...names: string[]) => join(root, ...names);
+const LAYERS = 8;
+let hub: FakeHub;
+let home: string;
+let tests = 0;
+
+/** A model whose layers have most of its bytes, as in published ones: 270 kB each. */
+const writeModel = (folder: string, seed: number, base = 0) =>
+  writeTiny(at(folder), {
+    layers: LAYERS,
+    seed,
+    shardBytes: 1_000_000,
+    edit: (tensors) =>
+      tensors.map((tensor, i) =>
+        tensor.name.includes(".mlp.")
+          ? seededTensor(tensor.name, [300, 150], seed * 1000 + i, "BF16", base - i)
+          : tensor,
+      ),
+  });
+
+beforeAll(async () => {
+  hub = await FakeHub.start();
+  for (const [seed, name] of ["base", "task", "language", "later"].entries()) {
+    await writeModel(name, seed + 1);
+    hub.push(`org/${name}`, at(name));
+  }
+});
+beforeEach(() => {
+  Object.assign(hub, { requests: [], refusals: [], cuts: [], slow: undefined, signature: "abc" });
+  hub.push("org/task", at("task"));
+  home = at(`home-${tests++}`);
+});
+
+const environment = () => ({
+  ...{ HF_ENDPOINT: hub.endpoint, HF_HOME: home, HF_HUB_OFFLINE: "0", HF_HUB_CACHE: "", HF_TOKEN: "" },
+});
+const run = (...args: string[]): Promise<Outcome> => layergraft(args, { cwd: root, env: environment() });
+const swapOf = (task: string, language: string, ...rest: string[]) =>
+  ["swap", "--task", task, "--language", language, ...rest] as const;
+const SWAP = swapOf("org/task", "org/language");
+
+const weightsOf = (folder: string) => readdirSync(at(folder)).filter((name) => name.endsWith(".safetensors"));
+const digests = (folder: string) => weightsOf(folder).map((name) => sha256(at(folder, name)));
+const sizeOf = (folder: string) => weightsOf(folder).reduce((sum, name) => sum + statSync(at(folder, name)).size, 0);
+/** Bytes of the files before their first tensor. */
+const headersOf = (folder: string) =>
+  weightsOf(folder).reduce((sum, name) => sum + 8 + Number(readFileSync(at(folder, name)).readBigUInt64LE(0)), 0);
+/** Bytes of weights that were sent, without the first part of each file, which has its header. */
+const sent = () =>
+  hub.requests
+    .filter(({ origin, range }) => origin === "storage" && !range?.startsWith("bytes=0-"))
+    .reduce((sum, { bytes }) => sum + bytes, 0);
+/** Most bytes of the samples that show whether models are related: 1024 elements of 32 matrices of each. */
+const MOST_SAMPLES = 2 * 32 * 2048;
+
+async function mergeHere(out: string, ...args: string[]): Promise<string[]> {
+  if (!existsSync(at(out))) expect((await run(...args, "--out", out)).status).toBe(DONE);
+  return digests(out);
+}
+const swappedHere = () => mergeHere("local-swap", ...swapOf("task", "language"));
+
+describe("a merge of models on the hub", () => {
+  it.each([
+    ["swap", [...SWAP], swapOf("task", "language")],
+    [
+      "soup",
+      ["soup", "--model", "org/task", "--model", "org/language"],
+      ["soup", "--model", "task", "--model", "language"],
+    ],
+  ])("fetches what a %s reads, and what its dry run says, and nothing else", async (method, remote, local) => {
+    const dry = JSON.parse((await run(...remote, "--dry-run", "--json")).stdout);
+    const { bytesToFetch, bytesOnHub } = dry.summary;
+    // Each step names the models that it reads.
+    const read = dry.plan.steps.reduce(
+      (sum: number, { origin, shape }: { origin: string[]; shape: number[] }) =>
+        sum + origin.length * 2 * shape.reduce((product, extent) => product * extent, 1),
+      0,
+    );
+    expect(bytesToFetch).toBe(read);
+    expect(bytesOnHub).toBe(sizeOf("task") + sizeOf("language"));
+    if (method === "swap") expect(bytesToFetch / bytesOnHub).toBeLessThan(0.52);
+    else expect(bytesToFetch).toBe(bytesOnHub - headersOf("task") - headersOf("language"));
+    const samples = sent();
+    expect(samples).toBeLessThanOrEqual(MOST_SAMPLES);
+
+    hub.requests = [];
+    const out = `remote-${method}`;
+    const outcome = await run(...remote, "--out", out, "--json");
+    expect(outcome.status).toBe(DONE);
+    expect(JSON.parse(outcome.stdout)).toMatchObject({ bytesFetched: bytesToFetch });
+    expect(sent()).toBe(bytesToFetch + samples);
+    expect(digests(out)).toEqual(await mergeHere(`local-${method}`, ...local));
+    const kept = readdirSync(home, { recursive: true }).filter((name) => String(name).endsWith(".safetensors"));
+    expect(kept).toEqual([]);
+  });
+
+  it("prints what it fetches", async () => {
+    const outcome = await run(...SWAP, "--dry-run");
+    expect(outcome.stdout).toMatch(/\nfetch 2\.16 MB from the hub, 49\.8% of the 4\.34 MB of a whole download\n/);
+    const written = await run(...SWAP, "--out", "printed");
+    expect(written.stdout).toMatch(/^Wrote printed: .*, 2\.16 MB fetched, /);
+  });
+
+  it("measures, analyzes and compares as with folders", async () => {
+    for (const [i, options] of [
+      ["--weights", "magnitude"],
+      ["--threads", "3", "--memory", "8MB"],
+    ].entries()) {
+      const args = (prefix: string) => [
+        ...swapOf(`${prefix}task`, `${prefix}language`, "--base", `${prefix}base`, "--bottom-transition", "2"),
+        ...options,
+      ];
+      const here = await mergeHere(`local-measured-${i}`, ...args(""));
+      expect((await run(...args("org/"), "--out", `measured-${i}`)).status).toBe(DONE);
+      expect(digests(`measured-${i}`)).toEqual(here);
+    }
+    const analyze = (prefix: string) =>
+      run("analyze", "--base", `${prefix}base`, "--expert", `task=${prefix}task`, "--json");
+    const { tensors, total } = JSON.parse((await analyze("org/")).stdout);
+    expect({ tensors, total }).toEqual(
+      (({ tensors, total }) => ({ tensors, total }))(JSON.parse((await analyze("")).stdout)),
+    );
+    const [diff, same] = [await run("diff", "org/base", "org/task", "--json"), await run("diff", "org/task", "task")];
+    expect(JSON.parse(diff.stdout).tensors).toEqual(
+      JSON.parse((await run("diff", "base", "task", "--json")).stdout).tensors,
+    );
+    expect(same.status).toBe(DONE);
+    expect(
+      (await run("suggest", "--base", "org/base", "--task", "org/task", "--language", "org/language")).status,
+    ).toBe(DONE);
+  });
+});
+
+describe("connections", () => {
+  it("that are cut at 50 random places are resumed there, to the same bytes", async () => {
+    hub.cuts = [...seededFloats(50, 7)].map((random) => 1 + Math.floor(Math.abs(random) * 60_000));
+    const outcome = await run(...SWAP, "--out", "cut", "--json");
+    expect(outcome.status).toBe(DONE);
+    expect(hub.cuts).toEqual([]);
+    expect(digests("cut")).toEqual(await swappedHere());
+    // What came is not fetched again.
+    const dry = JSON.parse((await run(...SWAP, "--dry-run", "--json")).stdout);
+    expect(JSON.parse(outcome.stdout).bytesFetched).toBe(dry.summary.bytesToFetch);
+  });
+
+  it("that are slow, refused for a while, or whose addresses expire, give the same bytes", async () => {
+    hub.slow = { bytes: 40_000, ms: 2 };
+    hub.refusals = [{ status: 429, retryAfter: "1" }, { status: 503 }];
+    const merging = run(...SWAP, "--out", "slow");
+    const timer = setInterval(() => {
+      hub.signature += "d";
+    }, 300);
+    expect((await merging.finally(() => clearInterval(timer))).status).toBe(DONE);
+    expect(digests("slow")).toEqual(await swappedHere());
+  });
+
+  it("that break again and again are an error, after which a run resumes", async () => {
+    for (const [name, value] of Object.entries(environment())) vi.stubEnv(name, value);
+    const recipe = { method: "swap", task: "org/task", language: "org/language" } as const;
+    const plan = () => planRecipe(recipe, { folder: root, hub: { fetch: "stream", retryDelay: 1 } });
+    const opened = await plan();
+    hub.cuts = [1e9, 1e9, ...Array<number>(200).fill(0)];
+    await expect(executePlan(opened, { out: at("broken") })).rejects.toThrow(
+      /^model-\S+ of org\/\w+ ended after \d+ of \d+ bytes, 5 times in a row\. Check/,
+    );
+    expect(existsSync(at("broken"))).toBe(false);
+    hub.cuts = [];
+    await executePlan(await plan(), { out: at("broken"), resume: true });
+    expect(digests("broken")).toEqual(await swappedHere());
+    vi.unstubAllEnvs();
+  });
+});
+
+describe("a revision", () => {
+  it("is pinned: verify reads the same commit, and reports that the branch moved", async () => {
+    expect((await run(...SWAP, "--out", "pinned")).status).toBe(DONE);
+    const [task] = readJson(at("pinned"), "layergraft.json").sources as Record<string, unknown>[];
+    const [, commit = ""] = /^org\/task@(\w{10})\w{30}$/.exec(String(task?.folder)) ?? [];
+    expect(task).toMatchObject({ name: "org/task", revision: "main" });
+    home = at("another-home");
+    const verified = await run("verify", "pinned");
+    expect(verified.stdout).toMatch(/^Verified pinned/);
+    expect(verified.stderr).not.toMatch(/note:/);
+    hub.push("org/task", at("later"));
+    const again = await run("verify", "pinned");
+    expect(again.stdout).toMatch(/^Verified pinned/);
+    expect(again.stderr).toMatch(new RegExp(`note: org/task \\(main\\) has moved from ${commit} to \\w{10}; using`));
+    expect((await run("verify", "pinned", "--source", "task=later")).status).toBe(FAILED);
+  });
+
+  it("of an interrupted run is resumed, and only what is missing is fetched", async () => {
+    const args = [...SWAP, "--out", "stopped", "--threads", "1", "--memory", "4MB"];
+    hub.slow = { bytes: 20_000, ms: 40 };
+    const { child, ended } = start(args, { cwd: root, env: environment() });
+    const state = at("stopped.partial/.layergraft-run.json");
+    const isBegun = () => existsSync(state) && /"done":"\w*[B-Za-z0-9+/]/.test(readFileSync(state, "utf8"));
+    while (!isBegun() && child.exitCode === null) await new Promise((resolve) => setTimeout(resolve, 20));
+    child.kill("SIGKILL");
+    await ended;
+    hub.slow = undefined;
+    hub.push("org/task", at("later"));
+    const outcome = await run(...args, "--resume", "--json");
+    expect(outcome.status).toBe(DONE);
+    const { bytesFetched, resumed, summary } = JSON.parse(outcome.stdout);
+    expect(resumed).toBe(true);
+    expect(bytesFetched).toBeLessThan(summary.bytesToFetch);
+    expect(outcome.stderr).toMatch(/note: task: org\/task \(main\) has moved from \w{10} to \w{10}; using/);
+    expect(digests("stopped")).toEqual(await swappedHere());
+  }, 60_000);
+});
