@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import {
   readAll,
   readJson,
@@ -182,11 +182,13 @@ describe("options that cannot be", () => {
 
   it("sources that are not there", async () => {
     await refused(swap("nowhere", "language"), FAILED, /nowhere does not exist; give the folder/);
+    vi.stubEnv("HF_HUB_OFFLINE", "1");
     await refused(
       swap("some/model", "language"),
       FAILED,
-      /neither as a folder nor in the local cache.*download it with: layergraft inspect some\/model --download/,
+      /some\/model is neither a folder nor complete in the cache .*, and HF_HUB_OFFLINE is set\. Unset it once/,
     );
+    vi.unstubAllEnvs();
     await refused(
       swap("task+nowhere", "language"),
       FAILED,

@@ -1,7 +1,6 @@
 // Checks on sampled weights whether models look fine-tuned from one base. Fine-tuning moves weights little, so experts
 // of one base point the same way; models trained apart are orthogonal.
 
-import pLimit from "p-limit";
 import { DTYPE_BITS, type DType, elementCount, formatPercent, sameShape } from "../../core/index.js";
 import { type Checkpoint, type CheckpointTensor, Converter, type KernelDType, readRange } from "../../weights/index.js";
 
@@ -10,7 +9,7 @@ const MATRICES = 256;
 /** The same on the hub, where each is a request. */
 const REMOTE_MATRICES = 32;
 const ELEMENTS = 1024;
-/** Ranges that are read at once. */
+/** Pairs of ranges that are read at once. */
 const READS = 8;
 
 /**
@@ -85,7 +84,6 @@ interface Comparison {
 /** Reads and compares samples. */
 class Sampler {
   readonly #converter = new Converter();
-  readonly #limit = pLimit(READS);
 
   /** Undefined if the models have nothing to compare. */
   async compare(a: Checkpoint, b: Checkpoint): Promise<Comparison | undefined> {
@@ -95,13 +93,16 @@ class Sampler {
     }) as [CheckpointTensor, CheckpointTensor][];
     const isRemote = [...a.files, ...b.files].some(({ remote }) => remote !== undefined);
     const step = Math.max(1, pairs.length / (isRemote ? REMOTE_MATRICES : MATRICES));
-    const sampled: Promise<Float32Array[]>[] = [];
-    for (let at = 0; at < pairs.length; at += step) {
-      sampled.push(Promise.all((pairs[Math.floor(at)] ?? []).map((tensor) => this.#limit(() => this.#sample(tensor)))));
+    const count = Math.ceil(pairs.length / step);
+    const chosen = Array.from({ length: count }, (_, i) => pairs[Math.floor(i * step)] ?? []);
+    const sampled: Float32Array[][] = [];
+    for (let at = 0; at < chosen.length; at += READS) {
+      const group = chosen.slice(at, at + READS);
+      sampled.push(...(await Promise.all(group.map((pair) => Promise.all(pair.map((one) => this.#sample(one)))))));
     }
     const cosines: number[] = [];
     let [changed, size, equal] = [0, 0, true];
-    for (const [x, y] of await Promise.all(sampled)) {
+    for (const [x, y] of sampled) {
       if (!x || !y) continue;
       const [xx, yy, xy] = [product(x, x), product(y, y), product(x, y)];
       equal &&= x.every((value, i) => value === y[i]);

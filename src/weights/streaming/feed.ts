@@ -1,6 +1,5 @@
 // Fetches the remote bytes of a program ahead of its threads, in the order of the pieces, into memory of fixed size.
 
-import pLimit from "p-limit";
 import { formatBytes, LayergraftError } from "../../core/index.js";
 import type { Piece, Program } from "./program.js";
 import { type Batch, planBatches, type RangeRequest, requestsOf, SLOT_BYTES } from "./remote-ranges.js";
@@ -80,6 +79,7 @@ export class Feed {
    * @throws what a request throws; other requests are stopped then
    */
   async run(onReady: () => void): Promise<void> {
+    const { default: pLimit } = await import("p-limit"); // most programs read files only
     const limit = pLimit(REQUESTS);
     const requests: Promise<void>[] = [];
     for (const [number, batch] of this.#batches.entries()) {
