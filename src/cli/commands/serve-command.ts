@@ -10,7 +10,8 @@ import {
   startApiServer,
 } from "../../serve/index.js";
 import { type EngineOptions, parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
-import { elapsed, info, interruptSignal, parseCount, print, readKey } from "../shared/output.js";
+import { hubAccess } from "../shared/hub-access.js";
+import { elapsed, info, interruptSignal, parseCount, print, readKey, runWithProgress } from "../shared/output.js";
 
 interface ServeFlags extends EngineOptions {
   readonly model?: string[];
@@ -110,11 +111,13 @@ async function open(
 ): Promise<OpenedEngineModel> {
   const start = performance.now();
   const { parallel, context, threads, provider: providers } = flags;
-  const model = await openEngineModel(source, {
-    ...{ parallel, context, threads, signal },
-    ...(providers ? { providers } : {}),
-    ...(shared ? { asFloats: true, cache: sharedWeights } : {}),
-  });
+  const model = await runWithProgress(flags, ({ onProgress }) =>
+    openEngineModel(source, {
+      ...{ parallel, context, threads, signal, hub: hubAccess("files", { signal, onProgress }) },
+      ...(providers ? { providers } : {}),
+      ...(shared ? { asFloats: true, cache: sharedWeights } : {}),
+    }),
+  );
   for (const note of model.engine.notes) info(flags, `note: ${note}`);
   info(flags, `${name}: ${model.engine.family}, ${source}, ready in ${elapsed(start)}`);
   return model;
