@@ -29,7 +29,7 @@ const ELSEWHERE: Record<string, string> = {
   "layergraft train --base base --data org/name --out expert --optimizer.lr 1e-5": "reads a data set of the hub",
   "layergraft push swapped org/swapped --private": "pushes to the hub",
   "layergraft push swapped org/swapped --dry-run": "asks the hub",
-  "layergraft soup --model org/one --model org/two --download --out soup --push org/soup": "pushes to the hub",
+  "layergraft soup --model org/one --model org/two --out soup --push org/soup": "pushes to the hub",
   "bash handed-over/launch.sh": "needs PyTorch and GPUs",
   "layergraft eval math-expert --tasks mgsm_sw,mgsm_en,belebele_swh,flores_eng-swh,mmlu --data data --out results/model":
     "needs the benchmarks' data",
