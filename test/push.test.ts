@@ -195,6 +195,14 @@ describe("a merge of models on the hub", () => {
   });
 });
 
+it("GGUF files are pushed beside what is there", async () => {
+  mkdirSync(at("gguf"));
+  writeFileSync(at("gguf/model-q8.gguf"), "GGUF");
+  hub.push(name, at("task"));
+  expect((await run(["push", "gguf", name])).status).toBe(DONE);
+  expect([...filesOf().keys()]).toEqual([...namesOf(at("task")), "model-q8.gguf"]);
+});
+
 describe("adapters", () => {
   it("are pushed with the name of their base in place of its path", async () => {
     const extract = ["extract", "--base", "task", "--model", "language", "--rank", "2", "--out", "adapter"];
@@ -309,6 +317,7 @@ describe("refusals", () => {
     [429, /batch/, /limits how often it answers and refused to take org\/merged-\d+\. Wait some minutes/],
     [500, /preupload/, /could not be pushed to http.*: refused.*Push again; what was sent is not sent again\.$/],
     [400, /commit/, /^http.* refused org\/merged-\d+: refused/],
+    [403, /signature/, /: .*while uploading .*URL: http:\/\/localhost:\d+\/[0-9a-f]{64}\. Push again; what was sent/],
   ])("of status %i for %s are explained", async (status, path, message) => {
     hub.refusals = Array(9).fill({ status, path });
     await expect(pushFolder(at("merged"), { name, retryDelay: 1 })).rejects.toThrow(message);
@@ -323,10 +332,11 @@ describe("refusals", () => {
     const refused = async (folder: string) => (await run(["push", folder, name])).stderr;
     expect(await refused("short")).toMatch(new RegExp(`${weights} is cut off`));
     expect(await refused("run")).toMatch(
-      /run is a training run, not a model\. Push one of its checkpoints, such as .*run.best/,
+      /run is a training run, not a model\. Push one of its checkpoints, such as run.best/,
     );
+    expect(await refused("recipe.yaml")).toMatch(/recipe\.yaml is not a folder/);
     expect(await refused("unfinished")).toMatch(/unfinished is not complete: .*\.partial holds an interrupted run/);
-    expect(await refused("nothing")).toMatch(/nothing does not exist/);
+    expect(await refused("nothing")).toMatch(/nothing is not a folder/);
     expect(await refused(".")).toMatch(/is not a model or adapter: it has neither config\.json/);
     expect((await run(["push", "merged", name, "--branch", "../main"])).stderr).toMatch(/is not the name of a branch/);
     expect((await run(["push", "merged", name, "--message", " "])).stderr).toMatch(/message of the commit is empty/);

@@ -161,7 +161,9 @@ export function statusOf(error: unknown): number | undefined {
 /** What a server or the network says, without the token and not too long. */
 export function reasonOf(error: unknown, { token }: HubSettings): string {
   const cause = error instanceof Error && error.cause instanceof Error ? ` (${error.cause.message})` : "";
-  return redactor([token])(`${error instanceof Error ? error.message : error}${cause}`).slice(0, MAX_REASON);
+  // The address of a storage has a signature, which is as good as a token.
+  const text = `${error instanceof Error ? error.message : error}${cause}`.replace(/(https?:\/\/[^\s?]+)\?\S+/g, "$1");
+  return redactor([token])(text).slice(0, MAX_REASON);
 }
 
 /** What the network says, if the error is its. */

@@ -277,7 +277,9 @@ async function attempt<T>(
 function explainUpload(error: unknown, settings: HubSettings, name: string): unknown {
   if (error instanceof LayergraftError) return error;
   const { endpoint } = settings;
-  const status = statusOf(error);
+  // What the storage refuses, such as an address that has expired, is not about the token.
+  const isStorage = error instanceof Error && "url" in error && !String(error.url).startsWith(`${endpoint}/`);
+  const status = isStorage ? 500 : statusOf(error);
   const said = reasonOf(error, settings);
   const because = (sentence: string) => new HubError(sentence, {}, error);
   if (status === 401 || status === 403) {

@@ -149,6 +149,8 @@ export async function receiveUpload(
     }
   }
   hub.note("storage", request, 0, bytes);
+  const refused = hub.refusals.findIndex(({ path }) => path?.test(url.search));
+  if (refused >= 0) return response.writeHead(hub.refusals.splice(refused, 1)[0]?.status ?? 500).end("refused");
   // S3 refuses a body of unknown length.
   if (request.headers["content-length"] === undefined) return response.writeHead(411).end();
   const content = Buffer.concat(chunks);

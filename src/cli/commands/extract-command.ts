@@ -18,13 +18,14 @@ import {
   print,
   printJson,
   runWithProgress,
+  type WorkOptions,
   warn,
   withWorkOptions,
 } from "../shared/output.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
 import { sourceOrRecipe } from "../shared/source.js";
 
-interface ExtractCommandOptions extends PushFlags {
+interface ExtractCommandOptions extends WorkOptions, PushFlags {
   readonly base: string;
   readonly model: string;
   readonly rank?: number;

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
-import { info, print, printJson, type WorkOptions, withCommonOptions } from "../shared/output.js";
+import { type CommonOptions, info, print, printJson, withCommonOptions } from "../shared/output.js";
 import { printPush, runPush } from "../shared/push.js";
 
-interface PushCommandOptions extends WorkOptions {
+interface PushCommandOptions extends CommonOptions {
   readonly private?: boolean;
   readonly branch?: string;
   readonly message?: string;

@@ -33,18 +33,10 @@ import {
   trainRun,
 } from "../../train/index.js";
 import { parsePositive } from "../shared/engine-run.js";
-import {
-  type CommonOptions,
-  elapsed,
-  info,
-  interruptSignal,
-  paletteFor,
-  print,
-  printJson,
-  withCommonOptions,
-} from "../shared/output.js";
+import { elapsed, info, interruptSignal, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
+import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
 
-interface TrainFlags extends CommonOptions {
+interface TrainFlags extends PushFlags {
   readonly resume?: boolean;
   readonly force?: boolean;
   readonly dryRun?: boolean;
@@ -99,7 +91,8 @@ export function addTrainCommand(program: Command): void {
       ),
     )
     .option("--resume", "resume an interrupted run; the weights are bit-identical")
-    .option("--force", "replace an existing run in --out")
+    .option("--force", "replace an existing run in --out");
+  withPushOptions(command)
     .optionsGroup("PyTorch (TRL):")
     .addOption(
       new Option("--engine <engine>", "trainer; trl writes a folder to run with PyTorch")
@@ -128,7 +121,13 @@ export function addTrainCommand(program: Command): void {
       }
       return;
     }
-    if (flags.engine === "trl") return handOver(run, { ...folders, signal }, flags);
+    if (flags.engine === "trl") {
+      if (flags.push !== undefined) {
+        throw new LayergraftError("usage", "--push needs --engine embedded. Push a checkpoint with layergraft push.");
+      }
+      return handOver(run, { ...folders, signal }, flags);
+    }
+    await checkPushFlags(flags);
     const display = flags.quiet ? SILENT : showProgress();
     let result: RunResult;
     try {
@@ -143,8 +142,15 @@ export function addTrainCommand(program: Command): void {
       display.stop();
     }
     const pictures = await drawLoss(run.out, result.log);
-    if (flags.json) return printJson({ ...result, pictures });
+    const { merged, reverted, best, last } = result;
+    const model = merged ?? reverted ?? best ?? last;
+    if (flags.json) {
+      const push = await pushResult(model, flags);
+      return printJson({ ...result, pictures, ...(push ? { push } : {}) });
+    }
     print(describeResult(result, elapsed(start)));
+    const push = await pushResult(model, flags);
+    if (push) printPush(push);
   });
 }
 

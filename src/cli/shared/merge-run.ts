@@ -28,13 +28,14 @@ import {
   print,
   printJson,
   runWithProgress,
+  type WorkOptions,
   warn,
   withWorkOptions,
 } from "./output.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "./push.js";
 
 /** Options of every merging command. */
-export interface MergeOptions extends PushFlags {
+export interface MergeOptions extends WorkOptions, PushFlags {
   readonly out?: string;
   readonly as?: (typeof OUTPUT_FORMS)[number];
   readonly dtype?: (typeof OUTPUT_DTYPES)[number];

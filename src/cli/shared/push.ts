@@ -3,10 +3,10 @@
 import type { Command } from "commander";
 import { CancelledError, formatBytes, LayergraftError, plural } from "../../core/index.js";
 import { checkPush, type PushOptions, type PushResult, pushFolder } from "../../merge/index.js";
-import { info, interruptSignal, print, runWithProgress, type WorkOptions } from "./output.js";
+import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
 
 /** Options of a command whose result can be pushed. */
-export interface PushFlags extends WorkOptions {
+export interface PushFlags extends CommonOptions {
   readonly push?: string;
   readonly private?: boolean;
 }
@@ -44,12 +44,13 @@ export async function pushResult(out: string, flags: PushFlags): Promise<PushRes
 export async function runPush(
   folder: string,
   options: Omit<PushOptions, "signal" | "onProgress">,
-  work: WorkOptions,
+  common: CommonOptions,
 ): Promise<PushResult> {
-  const result = await runWithProgress(work, ({ signal, onProgress }) =>
+  const result = await runWithProgress(common, ({ signal, onProgress }) =>
     pushFolder(folder, { ...options, signal, onProgress }),
   );
-  if (result.leftOut.length > 0) info(work, `note: not part of the model, so not pushed: ${result.leftOut.join(", ")}`);
+  if (result.leftOut.length > 0)
+    info(common, `note: not part of the model, so not pushed: ${result.leftOut.join(", ")}`);
   return result;
 }
 

@@ -2,7 +2,15 @@
 
 import { readdir, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { CheckpointError, digestOf, exists, isFile, readJsonObject, rewrittenJson } from "../../core/index.js";
+import {
+  CheckpointError,
+  digestOf,
+  exists,
+  isFile,
+  isSystemError,
+  readJsonObject,
+  rewrittenJson,
+} from "../../core/index.js";
 import type { UploadFile } from "../../hub/index.js";
 import {
   ADAPTER_CONFIG,
@@ -39,9 +47,14 @@ const LOCAL_PATH = /^([/~.]|[A-Za-z]:[\\/])|\\/;
  * @throws FormatError if a weight file is broken
  */
 export async function publishedFiles(folder: string): Promise<PublishedFiles> {
-  await requireFolder(folder);
-  const isAdapter = await exists(join(folder, ADAPTER_CONFIG));
-  const weights = isAdapter ? [await openSafetensors(join(folder, ADAPTER_WEIGHTS))] : await openShards(folder);
+  const names = await namesOf(folder);
+  const isAdapter = names.includes(ADAPTER_CONFIG);
+  const isGguf = names.some(isGgufName) && !names.some((name) => name.endsWith(".safetensors"));
+  const weights = isAdapter
+    ? [await openSafetensors(join(folder, ADAPTER_WEIGHTS))]
+    : isGguf
+      ? []
+      : await openShards(folder);
   const weightNames = weights.map(({ path }) => relative(folder, path).replaceAll("\\", "/"));
   // A model with custom code cannot be opened without it.
   const config = join(folder, "config.json");
@@ -51,6 +64,7 @@ export async function publishedFiles(folder: string): Promise<PublishedFiles> {
     CONFIGS.includes(name) ||
     OWN_FILES.includes(name) ||
     isCompanionName(name) ||
+    isGgufName(name) ||
     (isSharded && name === INDEX_FILE) ||
     (hasCode && name.endsWith(".py"));
 
@@ -58,7 +72,7 @@ export async function publishedFiles(folder: string): Promise<PublishedFiles> {
   for (const path of weightNames) files.push(await onDisk(folder, path));
   const leftOut: string[] = [];
   const rewritten = new Map<string, string>();
-  for (const name of (await readdir(folder)).sort()) {
+  for (const name of names) {
     if (name.startsWith(".") || weightNames.some((path) => path.split("/")[0] === name)) continue;
     if (!isListed(name) || !(await isFile(join(folder, name))) || (await leadsElsewhere(folder, name))) {
       leftOut.push(name);
@@ -72,24 +86,27 @@ export async function publishedFiles(folder: string): Promise<PublishedFiles> {
     const digests = [...rewritten].map(([name, text]) => [name, digestOf(text)]);
     files.push(fromText(PROVENANCE_FILE, await publicProvenance(folder, Object.fromEntries(digests))));
   }
-  return { files, leftOut, isStale: (path) => !isAdapter && MODEL_WEIGHTS.test(path) };
+  return { files, leftOut, isStale: (path) => !isAdapter && !isGguf && MODEL_WEIGHTS.test(path) };
 }
 
-async function requireFolder(folder: string): Promise<void> {
-  const has = (...names: string[]) => exists(join(folder, ...names));
-  const refusal = (text: string) => new CheckpointError(text, { file: folder });
-  if (!(await has())) {
-    if (await exists(`${folder}.partial`)) {
-      throw refusal(`${folder} is not complete: ${folder}.partial holds an interrupted run. Finish it with --resume.`);
-    }
-    throw refusal(`${folder} does not exist; give the folder of a model or adapter`);
-  }
-  if ((await Promise.all(CONFIGS.map((name) => has(name)))).includes(true)) return;
-  const run = (await has("best")) ? "best" : (await has("last")) ? "last" : undefined;
+const isGgufName = (name: string) => name.endsWith(".gguf");
+
+/** The names in a folder, sorted. @throws CheckpointError if they cannot be those of a model or adapter */
+async function namesOf(folder: string): Promise<string[]> {
+  const refusal = (text: string, error?: unknown) => new CheckpointError(text, { file: folder }, error);
+  const names = await readdir(folder).catch(async (error: unknown) => {
+    if (!isSystemError(error, "ENOENT") && !isSystemError(error, "ENOTDIR")) throw error;
+    const partial = `${folder}.partial`;
+    throw (await exists(partial))
+      ? refusal(`${folder} is not complete: ${partial} holds an interrupted run. Finish it with --resume.`, error)
+      : refusal(`${folder} is not a folder; give the folder of a model or adapter`, error);
+  });
+  if (names.some((name) => CONFIGS.includes(name) || isGgufName(name))) return names.sort();
+  const checkpoint = ["best", "last"].find((name) => names.includes(name));
   throw refusal(
-    run === undefined
+    checkpoint === undefined
       ? `${folder} is not a model or adapter: it has neither config.json nor ${ADAPTER_CONFIG}`
-      : `${folder} is a training run, not a model. Push one of its checkpoints, such as ${join(folder, run)}.`,
+      : `${folder} is a training run, not a model. Push one of its checkpoints, such as ${join(folder, checkpoint)}.`,
   );
 }
 

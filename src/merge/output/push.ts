@@ -59,7 +59,7 @@ export async function pushFolder(folder: string, options: PushOptions): Promise<
   const { message = `Push ${basename(resolve(folder))} with layergraft ${VERSION}`, onProgress, ...rest } = options;
   checkNames(options);
   if (message.trim() === "") throw new LayergraftError("usage", "the message of the commit is empty");
-  const { leftOut, ...published } = await publishedFiles(resolve(folder));
+  const { leftOut, ...published } = await publishedFiles(folder);
   const result = await uploadFiles(await hubSettings(), {
     ...rest,
     ...published,
