@@ -213,6 +213,10 @@ describe("adapters", () => {
     const pushed = filesOf();
     expect(JSON.parse(String(pushed.get("adapter_config.json")))).toMatchObject({ base_model_name_or_path: "task" });
     expect([...pushed.keys()]).toContain("adapter_model.safetensors");
+    const card = String(pushed.get("README.md"));
+    expect(card).toContain("base_model_relation: adapter\nlibrary_name: peft");
+    expect(card).toMatch(/A LoRA adapter of rank 2 that keeps \d+.*% of the squared change/);
+    expect(card).toMatch(/- task, a local folder \(digest [0-9a-f]{12}\)\n- language, a local folder/);
     expect([...pushed.keys()]).not.toContain("config.json");
   });
 });

@@ -59,8 +59,10 @@ function eitherSignal(...signals: readonly (AbortSignal | null | undefined)[]): 
   return given.length === 0 ? {} : { signal: AbortSignal.any(given) };
 }
 
-/** Retry-After in seconds, which is a number or a date; 0 if there is none. */
+/** Seconds from Retry-After, a number or a date, or from the RateLimit of huggingface.co; 0 if there is neither. */
 function secondsToWait(headers: Headers): number {
+  const [, reset] = /;\s*r=0\s*;\s*t=(\d+)/.exec(headers.get("ratelimit") ?? "") ?? [];
+  if (reset !== undefined) return Number(reset);
   const text = headers.get("retry-after") ?? "0";
   const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1000;
   return Math.max(0, seconds) || 0;

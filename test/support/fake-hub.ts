@@ -24,6 +24,7 @@ export interface FakeRequest {
 export interface Refusal {
   readonly status: number;
   readonly retryAfter?: string;
+  readonly rateLimit?: string;
   /** Path of the request to refuse. Default: the next request's. */
   readonly path?: RegExp;
 }
@@ -165,10 +166,11 @@ export class FakeHub {
     };
     const refused = this.refusals.findIndex((one) => one.path?.test(path) ?? true);
     if (refused >= 0) {
-      const [{ status, retryAfter }] = this.refusals.splice(refused, 1) as [Refusal];
+      const [{ status, retryAfter, rateLimit }] = this.refusals.splice(refused, 1) as [Refusal];
       // An answer that says too much.
       const error = `refused to ${request.headers.authorization}. ${"x".repeat(1000)}`;
-      return json(status, { error }, retryAfter === undefined ? {} : { "retry-after": retryAfter });
+      const retry = retryAfter === undefined ? {} : { "retry-after": retryAfter };
+      return json(status, { error }, { ...retry, ...(rateLimit === undefined ? {} : { ratelimit: rateLimit }) });
     }
     if (answerUpload(this, request, url, body, json)) return;
     const [, kind, dataset, own, verb, rest = "main"] =

@@ -93,6 +93,7 @@ describe("extractAdapter", () => {
     });
     expect(readJson(out, "extraction.json")).toEqual(JSON.parse(JSON.stringify(result)));
     expect(readdirSync(out).sort()).toEqual([
+      "README.md",
       "adapter_config.json",
       "adapter_model.safetensors",
       "extraction.json",

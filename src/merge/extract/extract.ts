@@ -1,7 +1,7 @@
 // Extracts a LoRA adapter from a model and its base: the best low-rank approximation of each linear weight's change.
 
 import { open, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { CheckpointError, elementCount, MismatchError, writeFolder } from "../../core/index.js";
 import {
   ADAPTER_CONFIG,
@@ -17,6 +17,7 @@ import type { Measured } from "../expressions/expression.js";
 import { Resolver } from "../expressions/resolve.js";
 import { measureAll } from "../measurements/measure-all.js";
 import { compileWrite } from "../output/compile.js";
+import { extractionCard } from "../output/model-card.js";
 import { type ChangedPair, decompose, measureChanges, type StoredFactors } from "./decompose.js";
 import { type Extraction, sharesHeatmap, summarize } from "./extraction.js";
 import { type ExtractOptions, moduleOf, type OpenedModels, openModels, type Pair } from "./open-models.js";
@@ -29,11 +30,14 @@ export interface ExtractionOutput {
 }
 
 /** Files of an extracted adapter. */
-const FILES: readonly string[] = [ADAPTER_CONFIG, ADAPTER_WEIGHTS, "extraction.json", "heatmap.svg", "heatmap.png"];
+const FILES: readonly string[] = [
+  ...[ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md"],
+  ...["extraction.json", "heatmap.svg", "heatmap.png"],
+];
 const FACTORS_FILE = "factors";
 
 /**
- * Extracts an adapter and writes it as PEFT does, with extraction.json and heatmap.svg and .png: float32 factors, equal
+ * Extracts an adapter and writes it as PEFT does, with a model card, extraction.json and heatmap.svg and .png: float32 factors, equal
  * for any number of threads. Weights are streamed, so memory holds sketches of them and their factors.
  * @throws RecipeError if rank or energy is out of range, or the base has an adapter
  * @throws MismatchError if the models do not fit together, or a change cannot be in an adapter
@@ -51,9 +55,16 @@ export async function extractAdapter(options: ExtractOptions, output: Extraction
   const { signal, onProgress, threads, memory } = options;
   const measurements = [...opened.builder.measurements.values()];
   const measured = await measureAll(measurements, opened.builder.sources, { signal, onProgress, threads, memory });
-  return writeFolder(output.out, "the adapter", (partial) => extractInto(partial, opened, measured, options), {
-    replace: output.force ?? false,
-  });
+  const fill = async (partial: string) => {
+    const extraction = await extractInto(partial, opened, measured, options);
+    const base = opened.base.lead.checkpoint;
+    const models = [...opened.builder.sources.values()].filter((model) => model !== base);
+    const { largestRank: rank, shares } = extraction.total;
+    const card = await extractionCard({ base, models, rank, share: shares.at(-1) ?? 1 }, basename(resolve(output.out)));
+    await writeFile(join(partial, "README.md"), card);
+    return extraction;
+  };
+  return writeFolder(output.out, "the adapter", fill, { replace: output.force ?? false });
 }
 
 /** @throws OutputError if the folder is an input, or exists and may not be replaced */

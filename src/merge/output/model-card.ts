@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { isFile, VERSION, visible } from "../../core/index.js";
+import { formatPercent, isFile, VERSION, visible } from "../../core/index.js";
 import { type Checkpoint, folderName, hubPlace } from "../../weights/index.js";
 import { leavesOf } from "../expressions/expression.js";
 import { type Plan, PROVENANCE_FILE } from "../plan/plan.js";
@@ -13,31 +13,15 @@ export async function modelCard(plan: Plan, sources: ReadonlyMap<string, Checkpo
   const isAdapter = plan.recipe.as === "adapter";
   const entering = new Set(plan.steps.flatMap(({ value }) => leavesOf(value).map(({ source }) => source)));
   const opened = plan.sources.flatMap(({ id }) => (entering.has(id) ? (sources.get(id) ?? []) : []));
-  // On the hub an adapter is its own model, so it is listed beside its base.
-  const folders = opened.flatMap(({ folder, adapter }) => [folder, ...(adapter ? [adapter.path] : [])]);
-  const bases = hubNames(isAdapter && lead ? [lead.folder] : folders);
-  const license = lead ? await licenseOf(lead.folder) : undefined;
-  const front = {
-    ...(license === undefined ? {} : { license }),
-    // The hub rejects a name that is not a model's there.
-    ...(bases.length > 0 ? { base_model: bases } : {}),
-    base_model_relation: isAdapter ? "adapter" : "merge",
-    library_name: isAdapter ? "peft" : "transformers",
-    pipeline_tag: "text-generation",
-    tags: ["merge", "layergraft", methodOf(plan.recipe).tag, ...(isAdapter ? ["lora"] : [])],
-  };
+  const tags = ["merge", "layergraft", methodOf(plan.recipe).tag, ...(isAdapter ? ["lora"] : [])];
   const { stringify } = await import("yaml"); // loads slowly, and plans do not need it
   const recipe = stringify(publicRecipe(plan, publicPlace)).trimEnd();
-  return `---
-${stringify(front).trimEnd()}
----
-
-# ${escapeMarkdown(title)}
-
-${escapeMarkdown(describeMethod(plan))}
+  return card(
+    { title, isAdapter, bases: isAdapter && lead ? [lead] : opened, tags, licensed: lead },
+    `${escapeMarkdown(describeMethod(plan))}
 Method: ${withLinks(methodOf(plan.recipe).reference)}.
 
-${describeSources(plan, entering)}
+${describeModels(opened)}
 
 Made with layergraft ${VERSION} by this recipe:
 
@@ -46,17 +30,60 @@ ${recipe}
 \`\`\`
 
 \`${PROVENANCE_FILE}\` records how each tensor was made; \`layergraft verify\` recomputes them.
-`;
+`,
+  );
 }
 
-/** Models on the hub that are in these folders of its cache, without their subfolders. */
-function hubNames(folders: readonly string[]): string[] {
+/** The model card of an extracted adapter. @param share of the squared change that it keeps */
+export function extractionCard(
+  { base, models, rank, share }: { base: Checkpoint; models: readonly Checkpoint[]; rank: number; share: number },
+  title: string,
+): Promise<string> {
+  const text = `A LoRA adapter of rank ${rank} that keeps ${formatPercent(share)} of the squared change of a model from its base: the
+best low-rank approximation of each weight's change, by randomised singular value decomposition ([arXiv
+0909.4061](https://arxiv.org/abs/0909.4061)).
+
+${describeModels([base, ...models])}
+
+Made with layergraft ${VERSION}. \`extraction.json\` lists what each weight keeps.
+`;
+  return card({ title, isAdapter: true, bases: [base], tags: ["layergraft", "lora"], licensed: base }, text);
+}
+
+async function card(
+  of: {
+    readonly title: string;
+    readonly isAdapter: boolean;
+    readonly bases: readonly Checkpoint[];
+    readonly tags: readonly string[];
+    readonly licensed: Checkpoint | undefined;
+  },
+  text: string,
+): Promise<string> {
+  const { stringify } = await import("yaml");
+  const license = of.licensed ? await licenseOf(of.licensed.folder) : undefined;
+  const bases = hubNames(of.bases);
+  const front = {
+    ...(license === undefined ? {} : { license }),
+    // The hub rejects a name that is not a model's there.
+    ...(bases.length > 0 ? { base_model: bases } : {}),
+    base_model_relation: of.isAdapter ? "adapter" : "merge",
+    library_name: of.isAdapter ? "peft" : "transformers",
+    pipeline_tag: "text-generation",
+    tags: of.tags,
+  };
+  return `---\n${stringify(front).trimEnd()}\n---\n\n# ${escapeMarkdown(of.title)}\n\n${text}`;
+}
+
+/** Names on the hub of models and of their adapters, which are models of their own there. */
+function hubNames(models: readonly Checkpoint[]): string[] {
+  const folders = models.flatMap(({ folder, adapter }) => [folder, ...(adapter ? [adapter.path] : [])]);
   const names = folders.flatMap((folder) => hubPlace(folder)?.name.split("/").slice(0, 2).join("/") ?? []);
   return [...new Set(names)];
 }
 
-/** A list of the models: on the hub with their commits, others with the digests of their files. */
-function describeSources({ sources }: Plan, entering: ReadonlySet<string>): string {
+/** A list of models: those on the hub with their commits, others with the digests of their files. */
+function describeModels(models: readonly Checkpoint[]): string {
   const describe = (folder: string, digest?: string) => {
     const onHub = hubPlace(folder);
     if (!onHub)
@@ -66,13 +93,9 @@ function describeSources({ sources }: Plan, entering: ReadonlySet<string>): stri
     const url = ["https://huggingface.co", organization, model, "tree", commit, ...inside].join("/");
     return `[${escapeMarkdown(name)}](${url}) at commit \`${commit.slice(0, 12)}\``;
   };
-  const lines = sources
-    .filter(({ id }) => entering.has(id))
-    .map(({ folder, adapter, digest }) =>
-      adapter === undefined
-        ? describe(folder, digest)
-        : `${describe(folder)} with adapter ${describe(adapter, digest)}`,
-    );
+  const lines = models.map(({ folder, adapter, digest }) =>
+    adapter ? `${describe(folder)} with adapter ${describe(adapter.path, digest)}` : describe(folder, digest),
+  );
   return ["Models:", "", ...[...new Set(lines)].map((line) => `- ${line}`)].join("\n");
 }
 
