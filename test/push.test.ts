@@ -140,17 +140,7 @@ describe("a merge of local folders", () => {
 describe("a merge of models on the hub", () => {
   it("is pushed by the command that writes it, and its card names them with their commits", async () => {
     const models = ["--task", "org/task", "--language", "org/language"];
-    const outcome = await run([
-      "swap",
-      ...models,
-      "--download",
-      "--out",
-      "both",
-      "--push",
-      name,
-      "--private",
-      "--json",
-    ]);
+    const outcome = await run(["swap", ...models, "--out", "both", "--push", name, "--private", "--json"]);
     expect(outcome).toMatchObject({ status: DONE });
     expect(JSON.parse(outcome.stdout)).toMatchObject({ files: weightsOf(at("both")), push: { created: true } });
     expect(hub.repositories.get(name)?.private).toBe(true);
