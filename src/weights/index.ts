@@ -26,6 +26,7 @@ export { folderName, hubPlace, locateOrFetch, locateSource, type SourceLocation 
 export type { AddedToken } from "./checkpoint/vocabulary.js";
 export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";
+export { type BlockEncoding, ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";
 export type { KernelDType } from "./kernels/kernels.js";
 export { TrainingKernels } from "./kernels/training.js";
 export type { TensorInfo } from "./safetensors/header.js";
@@ -49,6 +50,7 @@ export {
   type CountJob,
   countBytes,
   cutIntoPieces,
+  type EncodeJob,
   type Evaluation,
   eachBlock,
   type InputFile,

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { FloatDType } from "../../core/index.js";
+import { type BlockEncoding, ENCODINGS, type Encoding } from "./encodings.js";
 
 /** A dtype that the SIMD kernels read and write; float64 is converted to float32 first. */
 export type KernelDType = Exclude<FloatDType, "F64">;
@@ -27,7 +28,9 @@ interface Exports
     // As columns, with `sums` [rows] along each stored row; a vector is a matrix of one row.
     Record<`rows${KernelDType}`, MatrixStatistics>,
     // Adds to `totals` [sum of (x - b)(y - b), elements where these differences have opposite signs], float64.
-    Record<`pair${KernelDType}`, PairStatistics> {
+    Record<`pair${KernelDType}`, PairStatistics>,
+    // Encodes blocks of finite float32; returns how many of them have no finite scale.
+    Record<`quantize${BlockEncoding}`, (x: number, dst: number, blocks: number) => number> {
   readonly memory: WebAssembly.Memory;
   heapBase(): number;
   /** acc[i] /= divisor in float32. */
@@ -168,6 +171,19 @@ export class Kernels {
    */
   encode(dtype: KernelDType, acc: number, dst: number, n: number): number {
     return this.wasm[`encode${dtype}`](acc, dst, n) ?? 0;
+  }
+
+  /**
+   * Encodes whole blocks of float32 as GGUF files store them.
+   * @returns their bytes, and how many values or scales became infinite or are not finite
+   */
+  quantize(encoding: Encoding, x: number, dst: number, n: number): { bytes: number; broken: number } {
+    const { elements, bytes } = ENCODINGS[encoding];
+    if (encoding === "F32" || encoding === "F16" || encoding === "BF16") {
+      return { bytes: n * bytes, broken: this.encode(encoding, x, dst, n) };
+    }
+    const blocks = n / elements;
+    return { bytes: blocks * bytes, broken: this.wasm[`quantize${encoding}`](x, dst, blocks) };
   }
 
   /** A view of `length` float64 at `address`. */

@@ -1,6 +1,7 @@
 // Computes blocks of evaluations: reads terms, sums them, rounds once. Each thread has one evaluator, with buffers for
 // the program's largest block.
 import { bytesPerElement, type FloatDType } from "../../core/index.js";
+import type { Encoding } from "../kernels/encodings.js";
 import { type KernelDType, Kernels } from "../kernels/kernels.js";
 import type { Inputs } from "./files.js";
 import { lowRankBytes } from "./low-rank.js";
@@ -166,6 +167,23 @@ export class Evaluator {
       this.kernels.doubles(rounded, n).set(this.kernels.floats(sum, n).map((x) => (Number.isNaN(x) ? Number.NaN : x)));
     } else overflows = this.kernels.encode(dtype, sum, rounded, n);
     return { bytes: this.kernels.bytes(rounded, n * bytesPerElement(dtype)), overflows };
+  }
+
+  /**
+   * Elements [begin, end) of an evaluation plus a number, encoded.
+   * @returns their bytes, valid until the next call, and how many values or scales are not finite
+   */
+  encode(evaluation: Evaluation, begin: number, end: number, encoding: Encoding, plus = 0) {
+    const { rounded } = this.#at;
+    const sum = this.sum(evaluation, begin, end, 0);
+    if (plus !== 0) {
+      const values = this.kernels.floats(sum, end - begin);
+      values.forEach((value, i) => {
+        values[i] = value + plus;
+      });
+    }
+    const { bytes, broken } = this.kernels.quantize(encoding, sum, rounded, end - begin);
+    return { bytes: this.kernels.bytes(rounded, bytes), broken };
   }
 
   /**

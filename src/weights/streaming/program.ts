@@ -2,6 +2,7 @@
 import { bytesPerElement, type DType, type FloatDType, isFloatDType } from "../../core/index.js";
 import type { RemoteFile } from "../safetensors/reader.js";
 import { type LowRankFactors, MOST_PASSES } from "./low-rank.js";
+import { type Encoding, encodedBytes } from "../kernels/encodings.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
 
@@ -129,6 +130,25 @@ export interface WriteJob {
   readonly to: Target;
 }
 
+/**
+ * Values computed, encoded row by row, and written. Rows must fill whole blocks of the encoding. Result per piece: [values
+ * or scales that are not finite].
+ */
+export interface EncodeJob {
+  readonly kind: "encode";
+  readonly name: string;
+  readonly value: Evaluation;
+  readonly to: { readonly file: number; readonly offset: number };
+  readonly encoding: Encoding;
+  /** Added to each value; default 0. */
+  readonly plus?: number;
+  /**
+   * Rows (elements of a vector) of each group of this size, an even number, are written alternately from its first and its
+   * second half.
+   */
+  readonly interleave?: number;
+}
+
 /** Bytes compared with those of another file. Result per piece: [differing elements, first differing element or -1]. */
 export interface CompareCopyJob {
   readonly kind: "compare-copy";
@@ -227,7 +247,7 @@ export function isReporting(job: Job): job is ReportingJob {
   return job.kind === "analyze" || job.kind === "count" || job.kind === "gram" || job.kind === "low-rank";
 }
 
-export type Job = CopyJob | WriteJob | CompareCopyJob | CompareJob | DeltaJob | SignsJob | ReportingJob;
+export type Job = CopyJob | WriteJob | EncodeJob | CompareCopyJob | CompareJob | DeltaJob | SignsJob | ReportingJob;
 
 /** An input file and the size it had when its header was read. */
 export interface InputFile {
@@ -291,7 +311,8 @@ export function blockElements(job: Job): number {
   const operated = evaluations.some((evaluation) =>
     operationsOf(evaluation).some((operation) => declarationOf(operation).wholeRows),
   );
-  const needsRows = job.kind === "low-rank" || (job.kind === "analyze" && job.axis !== "vector");
+  const isCutByRows = job.kind === "low-rank" || job.kind === "encode";
+  const needsRows = isCutByRows || (job.kind === "analyze" && job.axis !== "vector");
   const rowsMatter = adapted || operated || needsRows;
   if (!first || !rowsMatter) return BLOCK_ELEMENTS;
   return Math.max(1, Math.floor(BLOCK_ELEMENTS / first.columns)) * first.columns;
@@ -347,6 +368,7 @@ export function countBytes(jobs: readonly Job[]): { read: number; written: numbe
       }
     }
     if (job.kind === "write") written += job.value.elements * bytesPerElement(job.to.dtype);
+    if (job.kind === "encode") written += encodedBytes(job.encoding, job.value.elements);
     if (job.kind === "compare") read += job.value.elements * bytesPerElement(job.against.dtype);
   }
   return { read, written };

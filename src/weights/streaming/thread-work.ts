@@ -1,6 +1,7 @@
 // The work of one thread: take the next piece, do it, mark it done, until none is left or the pass is stopped. Small
 // passes run it on the main thread.
 import { bytesPerElement, Random } from "../../core/index.js";
+import { encodedBytes } from "../kernels/encodings.js";
 import { Evaluator } from "./evaluate-block.js";
 import { InputFiles, type Inputs, OutputFiles, type Traffic } from "./files.js";
 import { type LowRankFactors, lowRank } from "./low-rank.js";
@@ -12,6 +13,7 @@ import {
   countBytes,
   cutIntoPieces,
   type DeltaJob,
+  type EncodeJob,
   eachBlock,
   type GramJob,
   isReporting,
@@ -134,6 +136,8 @@ export class Worker {
         });
         return [overflows];
       }
+      case "encode":
+        return this.#encode(job, begin, end);
       case "compare":
         return this.#compare(job, begin, end);
       case "delta":
@@ -165,6 +169,26 @@ export class Worker {
       this.#outputs.write(job.to.file, job.to.offset + at, buffer);
     }
     return [];
+  }
+
+  #encode(job: EncodeJob, begin: number, end: number): readonly number[] {
+    const { value, to, encoding, plus, interleave } = job;
+    const columns = value.columns === value.elements ? 1 : value.columns;
+    let broken = 0;
+    eachBlock(job, begin, end, (from, until) => {
+      const encoded = this.#evaluate().encode(value, from, until, encoding, plus);
+      broken += encoded.broken;
+      if (interleave === undefined) {
+        this.#outputs.write(to.file, to.offset + encodedBytes(encoding, from), encoded.bytes);
+        return;
+      }
+      const rowBytes = encodedBytes(encoding, columns);
+      for (let row = from / columns, at = 0; at < encoded.bytes.byteLength; row++, at += rowBytes) {
+        const offset = to.offset + interleaved(row, interleave) * rowBytes;
+        this.#outputs.write(to.file, offset, encoded.bytes.subarray(at, at + rowBytes));
+      }
+    });
+    return [broken];
   }
 
   #compareCopy(from: CopyJob["from"], against: CopyJob["from"], begin: number, end: number): readonly number[] {
@@ -273,6 +297,13 @@ export class Worker {
     });
     return products;
   }
+}
+
+/** Where a row goes if the halves of its group alternate. */
+function interleaved(row: number, group: number): number {
+  const within = row % group;
+  const half = group / 2;
+  return row - within + (within < half ? 2 * within : 2 * (within - half) + 1);
 }
 
 /** Nonzero counts as key, count, key, count, ... */

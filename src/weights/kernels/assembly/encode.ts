@@ -32,7 +32,7 @@ export function encodeBF16(acc: usize, dst: usize, n: i32): void {
  */
 // @ts-ignore: decorator
 @inline
-function roundF16(x: v128): v128 {
+export function roundF16(x: v128): v128 {
   const magnitude = v128.and(x, i32x4.splat(0x7fffffff));
   const sign = v128.xor(x, magnitude);
   const subnormal = i32x4.sub(f32x4.add(magnitude, f32x4.splat(0.5)), i32x4.splat(0x3f000000));

@@ -31,6 +31,15 @@ export {
 export { encodeBF16, encodeF16, encodeF32 } from "./encode";
 export { addLowRank } from "./low-rank";
 export { addDots, addRows, widen } from "./products";
+export {
+  quantizeQ4_0,
+  quantizeQ4_K,
+  quantizeQ5_0,
+  quantizeQ5_1,
+  quantizeQ5_K,
+  quantizeQ6_K,
+  quantizeQ8_0,
+} from "./quantize";
 
 /** First address that no static data of the module uses. */
 export function heapBase(): usize {

@@ -1,0 +1,26 @@
+// How tensors of GGUF files store their values: plain, or in blocks with scales of their own.
+
+/** Elements of a block, and its bytes. The names are those of llama.cpp (ggml-common.h). */
+export const ENCODINGS = {
+  F32: { elements: 1, bytes: 4 },
+  F16: { elements: 1, bytes: 2 },
+  BF16: { elements: 1, bytes: 2 },
+  Q4_0: { elements: 32, bytes: 18 },
+  Q5_0: { elements: 32, bytes: 22 },
+  Q5_1: { elements: 32, bytes: 24 },
+  Q8_0: { elements: 32, bytes: 34 },
+  Q4_K: { elements: 256, bytes: 144 },
+  Q5_K: { elements: 256, bytes: 176 },
+  Q6_K: { elements: 256, bytes: 210 },
+} as const;
+
+export type Encoding = keyof typeof ENCODINGS;
+
+/** Encodings in blocks with a scale. */
+export type BlockEncoding = Exclude<Encoding, "F32" | "F16" | "BF16">;
+
+/** Bytes of a number of elements that fills whole blocks. */
+export function encodedBytes(encoding: Encoding, elements: number): number {
+  const { elements: block, bytes } = ENCODINGS[encoding];
+  return (elements / block) * bytes;
+}
