@@ -60,12 +60,7 @@ export class RunFolder {
    */
   async commit(options: { readonly replace?: boolean } = {}): Promise<void> {
     const isTaken = await exists(this.path, { link: true });
-    if (isTaken && !options.replace) {
-      throw new OutputError(
-        `${this.path} was created by another program during the run; move it away, then resume with --resume`,
-        { file: this.path },
-      );
-    }
+    if (isTaken && !options.replace) throw this.#taken();
     for (const entry of await readdir(this.partial, { recursive: true, withFileTypes: true })) {
       if (entry.isDirectory()) continue;
       const handle = await open(join(entry.parentPath, entry.name), "r");
@@ -85,10 +80,32 @@ export class RunFolder {
     await rm(this.#discarded, { recursive: true, force: true });
   }
 
+  /**
+   * Syncs one file of the folder to disk, gives it the final name, and deletes the folder.
+   * @param options.replace replace an earlier file; default false
+   * @throws OutputError if the name has been taken
+   */
+  async commitFile(name: string, options: { readonly replace?: boolean } = {}): Promise<void> {
+    if (!options.replace && (await exists(this.path, { link: true }))) throw this.#taken();
+    const file = join(this.partial, name);
+    const handle = await open(file, "r");
+    await handle.sync().finally(() => handle.close());
+    await rename(file, this.path);
+    await syncFolder(dirname(this.path));
+    await this.discard();
+  }
+
   /** Unlocks the folder and keeps its files for a later run. */
   async close(): Promise<void> {
     await this.#lock?.release();
     this.#lock = undefined;
+  }
+
+  #taken(): OutputError {
+    return new OutputError(
+      `${this.path} was created by another program during the run; move it away, then resume with --resume`,
+      { file: this.path },
+    );
   }
 
   /** Unlocks and deletes the folder. */

@@ -13,16 +13,23 @@ export { Graph } from "./graph/graph.js";
 export type { Node } from "./graph/node.js";
 export { printGraph } from "./graph/print.js";
 export { type Adapt, buildDecoder, FEEDS } from "./model/decoder-graph.js";
-export type { DecoderSpec, StoredWeight } from "./model/families/spec.js";
+export type {
+  Activation,
+  DecoderSpec,
+  LinearWeights,
+  NormWeights,
+  RopeSpec,
+  StoredWeight,
+} from "./model/families/spec.js";
 export { readSpec } from "./model/read-spec.js";
-export { locateWeights } from "./model/weight-names.js";
+export { locateWeights, weightsOf } from "./model/weight-names.js";
 export { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
 export { RopeTables } from "./rope-tables.js";
 export { loadRuntime } from "./runtime/load-runtime.js";
 export { lowerGraph, type Weight } from "./runtime/lower.js";
 export { openSession, type Session, type TensorValue } from "./runtime/session.js";
 export type { TokenScores } from "./sampling.js";
-export { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
+export { loadSourceTemplate, loadSourceTokenizer, loadSourceTokenizerParts } from "./source-text.js";
 export { type ChatMessage, type ChatTemplate, TemplateError } from "./text/chat-template.js";
 export { loadChatTemplate } from "./text/load-template.js";
 export { loadTokenizer } from "./text/load-tokenizer.js";
@@ -30,4 +37,7 @@ export { encodePair, type PromptTokenizer, promptEncoder } from "./text/prompt-t
 export { renderWithSpans } from "./text/reply-spans.js";
 export { StoppedText } from "./text/stopped-text.js";
 export type { Tokenizer } from "./text/tokenizer.js";
+export type { AddedToken, Part } from "./text/tokenizer-json.js";
+export type { TokenizerParts } from "./text/tokenizer-parts.js";
+export type { SpecialName } from "./text/tokenizer-settings.js";
 export { bindWeights } from "./weights.js";

@@ -3,7 +3,14 @@
 import { join } from "node:path";
 import { exists } from "../core/index.js";
 import type { ModelSource } from "./model-source.js";
-import { type ChatTemplate, loadChatTemplate, loadTokenizer, type Tokenizer } from "./text/index.js";
+import {
+  type ChatTemplate,
+  loadChatTemplate,
+  loadTokenizer,
+  loadTokenizerParts,
+  type Tokenizer,
+  type TokenizerParts,
+} from "./text/index.js";
 
 type TextSource = Pick<ModelSource, "textFolders" | "addedTokens">;
 
@@ -11,11 +18,21 @@ type TextSource = Pick<ModelSource, "textFolders" | "addedTokens">;
  * Loads the tokenizer, with the tokens that a plan adds.
  * @throws CheckpointError if no folder has a readable one
  */
-export async function loadSourceTokenizer({ textFolders, addedTokens }: TextSource): Promise<Tokenizer> {
-  for (const folder of textFolders) {
-    if (await exists(join(folder, "tokenizer.json"))) return loadTokenizer(folder, { addedTokens });
-  }
-  return loadTokenizer(textFolders.at(-1) ?? ".", { addedTokens });
+export async function loadSourceTokenizer(source: TextSource): Promise<Tokenizer> {
+  return loadTokenizer(await tokenizerFolder(source), source);
+}
+
+/**
+ * Loads the parts of the tokenizer, with the tokens that a plan adds.
+ * @throws CheckpointError if no folder has a readable one
+ */
+export async function loadSourceTokenizerParts(source: TextSource): Promise<TokenizerParts> {
+  return loadTokenizerParts(await tokenizerFolder(source), source);
+}
+
+async function tokenizerFolder({ textFolders }: TextSource): Promise<string> {
+  for (const folder of textFolders) if (await exists(join(folder, "tokenizer.json"))) return folder;
+  return textFolders.at(-1) ?? ".";
 }
 
 /** Loads the chat template; undefined if no folder has one. */

@@ -15,7 +15,9 @@ export { readShareTable } from "./analysis/csv.js";
 export { type Suggestion, suggestRecipes } from "./analysis/suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./analysis/thresholds.js";
 export { type AnalysisOutput, checkAnalysisOutput, writeAnalysis, writeHeatmap } from "./analysis/write-analysis.js";
+export { packBits, unpackBits } from "./expressions/bits.js";
 export type { Measured } from "./expressions/expression.js";
+export { packMeasured, unpackMeasured } from "./expressions/measured.js";
 export { Resolver, type Sources } from "./expressions/resolve.js";
 export { checkExtractionOutput, type ExtractionOutput, extractAdapter } from "./extract/extract.js";
 export type { ExtractedModule, ExtractedPart, Extraction } from "./extract/extraction.js";
@@ -42,7 +44,7 @@ export {
   swapLayers,
 } from "./methods/swap.js";
 export { checkOutput, type ExecuteOptions, type ExecuteResult, executePlan } from "./output/execute-plan.js";
-export { pinsOfRun } from "./output/output-folder.js";
+export { OutputFolder, pinsOfRun, type RunState } from "./output/output-folder.js";
 export { type Provenance, readProvenance } from "./output/provenance.js";
 export { checkPush, type PushOptions, type PushResult, type PushTarget, pushFolder } from "./output/push.js";
 export { measuredOwnership, type Ownership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";

@@ -136,7 +136,9 @@ function specOf(layers: number, tied = true): DecoderSpec {
     residualScale: 0.5,
     logitScale: 0.5,
     logitSoftcap: 4,
-    ropes: [{ pairs: "half", dimensions: 2, frequencies: Float64Array.of(1), attentionFactor: 1 }],
+    ropes: [
+      { pairs: "half", dimensions: 2, frequencies: Float64Array.of(1), attentionFactor: 1, theta: 1, scaling: null },
+    ],
     layers: Array.from({ length: layers }, (_, i) => ({
       window: i % 2 === 0 ? 2 : null,
       rope: 0,

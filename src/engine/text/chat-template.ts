@@ -23,6 +23,8 @@ export interface RenderOptions {
 
 /** Renders conversations as the model was trained on them. */
 export interface ChatTemplate {
+  /** The Jinja template. */
+  readonly source: string;
   /**
    * The text of a conversation. It has its special tokens, so encode it without adding any.
    * @throws TemplateError if there is no message, or the template refuses them or fails
@@ -54,6 +56,7 @@ export function makeChatTemplate(
   const where: ErrorWhere = file === undefined ? {} : { file };
   check(source, name, where);
   return {
+    source,
     render: (messages, { addGenerationPrompt = false, variables = {}, now = new Date() } = {}) => {
       if (messages.length === 0) throw new TemplateError(`${name} needs at least one message`, where);
       // transformers passes None for missing tools and documents.

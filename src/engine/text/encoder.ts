@@ -134,7 +134,7 @@ function byteIds(vocabulary: ReadonlyMap<string, number>): (text: string) => num
 }
 
 /** Ids that a post-processor puts before and after a single text. */
-function surroundings(json: CheckedJson, idOf: (token: string) => number | undefined): [number[], number[]] {
+export function surroundings(json: CheckedJson, idOf: (token: string) => number | undefined): [number[], number[]] {
   const [before, after]: [number[], number[]] = [[], []];
   const add = (part: Part) => {
     switch (part.type) {

@@ -4,7 +4,10 @@ export {
   makeChatTemplate,
 } from "./chat-template.js";
 export { loadChatTemplate } from "./load-template.js";
-export { loadTokenizer } from "./load-tokenizer.js";
+export { loadTokenizer, loadTokenizerParts } from "./load-tokenizer.js";
 export { promptEncoder } from "./prompt-tokens.js";
 export { StoppedText } from "./stopped-text.js";
 export type { IncrementalDecoder, Tokenizer } from "./tokenizer.js";
+export type { AddedToken, Part } from "./tokenizer-json.js";
+export type { TokenizerParts } from "./tokenizer-parts.js";
+export type { SpecialName } from "./tokenizer-settings.js";

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { CheckpointError, exists, readJsonObject } from "../../core/index.js";
 import { JsonTokenizer, type Tokenizer } from "./tokenizer.js";
+import { type TokenizerParts, tokenizerParts } from "./tokenizer-parts.js";
 import type { TokenizerSettings } from "./tokenizer-settings.js";
 
 // Files of the largest vocabularies, a quarter of a million tokens, have 35 MB.
@@ -11,22 +12,38 @@ const MOST_BYTES = 300_000_000;
 // Other formats, which transformers converts to a tokenizer.json.
 const OTHER_FORMS = ["tokenizer.model", "tekken.json", "tiktoken.model", "vocab.json", "vocab.txt", "spiece.model"];
 
+/** More tokens than the folder has: entries of `added_tokens`; default none. */
+interface LoadOptions {
+  readonly addedTokens?: readonly object[];
+}
+
 /**
  * Loads the tokenizer of a folder: `tokenizer.json`, and its special tokens from `tokenizer_config.json`,
  * `special_tokens_map.json` (if the former does not list its added tokens, as in transformers) and, for those that are
  * still missing, `generation_config.json`.
- * @param options.addedTokens more entries of `added_tokens`; default none
  * @throws CheckpointError if the folder has no tokenizer.json, or one that cannot be used
  */
-export async function loadTokenizer(
+export function loadTokenizer(folder: string, options: LoadOptions = {}): Promise<Tokenizer> {
+  return fromFiles(folder, options, (...files) => new JsonTokenizer(...files));
+}
+
+/**
+ * Loads the parts of a folder's tokenizer, for programs that tokenize themselves.
+ * @throws CheckpointError as `loadTokenizer`
+ */
+export function loadTokenizerParts(folder: string, options: LoadOptions = {}): Promise<TokenizerParts> {
+  return fromFiles(folder, options, tokenizerParts);
+}
+
+async function fromFiles<T>(
   folder: string,
-  options: { readonly addedTokens?: readonly object[] } = {},
-): Promise<Tokenizer> {
+  { addedTokens = [] }: LoadOptions,
+  make: (...files: ConstructorParameters<typeof JsonTokenizer>) => T,
+): Promise<T> {
   const file = join(folder, "tokenizer.json");
   if (!(await exists(file))) throw await missing(folder, file);
   const stored = await readJsonObject(file, MOST_BYTES);
   const own: unknown[] = Array.isArray(stored.added_tokens) ? stored.added_tokens : [];
-  const { addedTokens = [] } = options;
   const json = addedTokens.length > 0 ? { ...stored, added_tokens: [...own, ...addedTokens] } : stored;
   const settings = await readSettings(folder);
   const generation = await readOptional(folder, "generation_config.json");
@@ -36,7 +53,7 @@ export async function loadTokenizer(
     pad: idsOf(generation.pad_token_id)[0],
   };
   try {
-    return new JsonTokenizer(json, settings, ids);
+    return make(json, settings, ids);
   } catch (error) {
     if (!(error instanceof CheckpointError)) throw error;
     throw new CheckpointError(`${file}: ${error.message}`, { ...error.where, file }, error);

@@ -2,7 +2,7 @@
 
 import { own } from "../../../core/index.js";
 import { brief, type ConfigFields } from "./config-fields.js";
-import type { RopeSpec } from "./spec.js";
+import type { RopeScaling, RopeSpec } from "./spec.js";
 
 export interface RopeOptions {
   /** The decoder's configuration. */
@@ -75,6 +75,8 @@ interface Frequencies {
   readonly long?: RopeSpec["long"];
   /** Default 1. */
   readonly attentionFactor?: number;
+  /** Default none. */
+  readonly scaling?: RopeScaling;
 }
 
 interface TypeInput {
@@ -122,7 +124,9 @@ function makeRope(
     const expected = `an even number up to ${MAX_DIMENSIONS}`;
     options.fields.refuse("head_dim", `leaves ${dimensions} rotated dimensions per head; it must be ${expected}`);
   }
-  if (!make || !isValid) return { pairs, dimensions: 0, frequencies: new Float64Array(), attentionFactor: 1 };
+  if (!make || !isValid) {
+    return { pairs, dimensions: 0, frequencies: new Float64Array(), attentionFactor: 1, theta, scaling: null };
+  }
 
   // A length next to the scaling overrides one in it, as in Phi-3 (standardize_rope_params).
   const original = () =>
@@ -134,6 +138,8 @@ function makeRope(
     frequencies: Float64Array.from(made.frequencies),
     ...(made.long ? { long: made.long } : {}),
     attentionFactor: made.attentionFactor ?? 1,
+    theta,
+    scaling: made.scaling ?? null,
   };
 }
 
@@ -160,7 +166,7 @@ const TYPES: Readonly<Record<string, (input: TypeInput) => Frequencies>> = {
 /** Position interpolation: Chen et al. 2023, arXiv 2306.15595. */
 function linear(input: TypeInput): Frequencies {
   const factor = input.fields.positive("factor");
-  return { frequencies: plain(input).map((frequency) => frequency / factor) };
+  return { frequencies: plain(input).map((frequency) => frequency / factor), scaling: { type: "linear", factor } };
 }
 
 /** Llama 3.1: long waves are stretched, short ones kept, and those between blended. */
@@ -180,7 +186,7 @@ function llama3(input: TypeInput): Frequencies {
     const share = (turns - low) / (high - low);
     return ((1 - share) * frequency) / factor + share * frequency;
   };
-  return { frequencies: plain(input).map(stretch) };
+  return { frequencies: plain(input).map(stretch), scaling: { type: "llama3" } };
 }
 
 /** YaRN: Peng et al. 2023, arXiv 2309.00071, sections 3.2 to 3.4. */
@@ -205,7 +211,11 @@ function yarn(input: TypeInput): Frequencies {
   const scale = positiveOrZero(fields, "mscale");
   const scaleAll = positiveOrZero(fields, "mscale_all_dim");
   const computed = scale > 0 && scaleAll > 0 ? growth(scale) / growth(scaleAll) : growth(1);
-  return { frequencies, attentionFactor: fields.positiveOrNull("attention_factor") ?? computed };
+  return {
+    frequencies,
+    attentionFactor: fields.positiveOrNull("attention_factor") ?? computed,
+    scaling: { type: "yarn", factor, original: length, fast, slow, truncate },
+  };
 }
 
 /** 0 where the value is null, missing or 0, which transformers treats equally. */
@@ -227,6 +237,7 @@ function longrope(input: TypeInput): Frequencies {
     frequencies: divided(short),
     long: { above: length, frequencies: Float64Array.from(divided(long)) },
     attentionFactor: fields.positiveOrNull("attention_factor") ?? computed,
+    scaling: { type: "longrope" },
   };
 }
 
@@ -234,5 +245,8 @@ function longrope(input: TypeInput): Frequencies {
 function proportional(input: TypeInput): Frequencies {
   const factor = input.fields.positiveOrNull("factor") ?? 1;
   const turning = Math.floor((input.part * input.dimensions) / 2);
-  return { frequencies: plain(input).map((frequency, i) => (i < turning ? frequency / factor : 0)) };
+  return {
+    frequencies: plain(input).map((frequency, i) => (i < turning ? frequency / factor : 0)),
+    scaling: { type: "proportional" },
+  };
 }

@@ -92,7 +92,26 @@ export interface RopeSpec {
   readonly long?: { readonly above: number; readonly frequencies: Float64Array };
   /** Multiplies cosine and sine, so scores grow by its square; 1 but for YaRN and LongRoPE. */
   readonly attentionFactor: number;
+  /** Base of the frequencies before they were scaled. */
+  readonly theta: number;
+  /** How the frequencies were scaled; null where they were not. They follow from it: for programs that compute their own. */
+  readonly scaling: RopeScaling | null;
 }
+
+/** A scaling of frequencies by its name in transformers, with the parameters of those that other programs compute. */
+export type RopeScaling =
+  | { readonly type: "linear"; readonly factor: number }
+  | {
+      readonly type: "yarn";
+      readonly factor: number;
+      /** Positions of the original training. */
+      readonly original: number;
+      readonly fast: number;
+      readonly slow: number;
+      /** Whether the range of the blended pairs is rounded to whole pairs. */
+      readonly truncate: boolean;
+    }
+  | { readonly type: "llama3" | "longrope" | "proportional" };
 
 export interface LayerSpec {
   /** W: position q sees keys q - W + 1 to q. null: all keys up to q. */
