@@ -30,6 +30,10 @@ const ELSEWHERE: Record<string, string> = {
   "layergraft push swapped org/swapped --private": "pushes to the hub",
   "layergraft push swapped org/swapped --dry-run": "asks the hub",
   "layergraft soup --model org/one --model org/two --out soup --push org/soup": "pushes to the hub",
+  "layergraft export recipe.yaml --type q4_k_m --out model.gguf": "needs a tokenizer that llama.cpp has",
+  "layergraft export task-expert+adapter --type q8_0 --out expert.gguf": "needs a tokenizer that llama.cpp has",
+  'layergraft export recipe.yaml --type q4_k_m --tensor-type "ffn_down=q8_0" "attn_(q|k)=q5_k" --out model.gguf':
+    "needs a tokenizer that llama.cpp has",
   "bash handed-over/launch.sh": "needs PyTorch and GPUs",
   "layergraft eval math-expert --tasks mgsm_sw,mgsm_en,belebele_swh,flores_eng-swh,mmlu --data data --out results/model":
     "needs the benchmarks' data",

@@ -38,6 +38,7 @@ export {
   type RunExperimentOptions,
   runExperiment,
 } from "./experiment.js";
+export { type ExportOptions, type ExportResult, exportModel } from "./export.js";
 export { type ExtractOptions, extract } from "./extract.js";
 export {
   type Answer,

@@ -185,7 +185,8 @@ export async function openModel(source: ModelInput, options: OpenModelOptions = 
   return new Model(await openEngine(engineSource(source), engineOptions(options)));
 }
 
-function engineSource(source: ModelInput): EngineSource {
+/** What the engine opens. */
+export function engineSource(source: ModelInput): EngineSource {
   if (source instanceof MergePlan) return MergePlan.openedOf(source);
   return typeof source === "string" ? source : (snakeFields(source) as RecipeInput);
 }

@@ -31,6 +31,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       "write a model's change from its base as a LoRA adapter",
       async () => (await import("./commands/extract-command.js")).addExtractCommand,
     ],
+    export: [
+      "write a model or a recipe as a GGUF file for llama.cpp",
+      async () => (await import("./commands/export-command.js")).addExportCommand,
+    ],
     verify: [
       "recompute a merge and list tensors that differ",
       async () => (await import("./commands/verify-command.js")).addVerifyCommand,

@@ -1,0 +1,130 @@
+// Plans a GGUF file: its tensors with their encodings, and its metadata. Reads headers and configurations, not weights.
+import { basename } from "node:path";
+import { CheckpointError, digestOf, digestOfJson, elementCount, formatSome, plural } from "../../core/index.js";
+import {
+  type DecoderSpec,
+  loadSourceTemplate,
+  loadSourceTokenizerParts,
+  type ModelSource,
+  readSpec,
+} from "../../engine/index.js";
+import { type Encoding, encodedBytes } from "../../weights/index.js";
+import { EXPORTED_FAMILIES, findArchitecture, unsupportedTraits } from "./architectures.js";
+import { type GgufLayout, layOutGguf, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
+import { type ComputedTensor, decoderMetadata, ropeTensors } from "./metadata.js";
+import { chooseEncodings, FILE_TYPES, type FileType, type TensorTypes } from "./tensor-types.js";
+import { type PlannedTensor, planTensors } from "./tensors.js";
+import { modelName, tokenizerMetadata } from "./tokenizer-metadata.js";
+
+/** Options of `planGguf`. */
+export interface GgufOptions {
+  /** Encoding of most tensors, as llama.cpp names them. */
+  readonly type: FileType;
+  /** `PATTERN=TYPE`: tensors whose name the regular expression finds get this encoding. Default none. */
+  readonly tensorTypes?: TensorTypes | undefined;
+}
+
+/** A GGUF file that can be written. */
+export interface GgufPlan {
+  readonly source: ModelSource;
+  /** Changes with the model, its files, and the options: equal digests mean equal files. */
+  readonly digest: string;
+  /** Name of the architecture in llama.cpp. */
+  readonly architecture: string;
+  readonly type: FileType;
+  readonly tensors: readonly (PlannedTensor & { readonly encoding: Encoding })[];
+  /** Tensors that follow from the configuration; they come before the others. */
+  readonly computed: readonly ComputedTensor[];
+  readonly layout: GgufLayout;
+  /** Bytes by encoding, largest first. */
+  readonly encodings: Readonly<Record<string, { readonly tensors: number; readonly bytes: number }>>;
+  readonly notes: readonly string[];
+}
+
+// Part of the digest: files of a version with other kernels or metadata are not equal.
+const FORMAT = 1;
+
+/**
+ * Plans the export of a model as a GGUF file for llama.cpp.
+ * @throws CheckpointError if llama.cpp does not run the model's family, or a trait of it, or its tokenizer
+ * @throws MismatchError if weights have other shapes than the configuration
+ * @throws LayergraftError code `usage` for an override that is not valid
+ */
+export async function planGguf(source: ModelSource, options: GgufOptions): Promise<GgufPlan> {
+  const spec = readSpec(source.config);
+  const architecture = findArchitecture(spec);
+  const problems = architecture ? unsupportedTraits(spec, architecture) : [];
+  if (!architecture || problems.length > 0) {
+    const reason = architecture
+      ? `llama.cpp does not run this ${spec.family} model: ${problems.join("; ")}`
+      : `llama.cpp does not run ${spec.family} models; supported are ${EXPORTED_FAMILIES.join(", ")}`;
+    throw new CheckpointError(`${source.name} cannot be exported as GGUF: ${reason}.`, { file: source.config.file });
+  }
+  const { type, tensorTypes } = options;
+  const { tensors, unused } = planTensors(source, spec, architecture);
+  const tied = !tensors.some(({ name }) => name === "output.weight");
+  const layers = spec.layers.length;
+  const is70B = layers === 80 && (architecture.name === "qwen2" || spec.heads !== spec.kvHeads);
+  const chosen = chooseEncodings(tensors, type, { layers, tied, is70B }, tensorTypes);
+  const planned = tensors.map((tensor, i) => ({ ...tensor, encoding: chosen.encodings[i] as Encoding }));
+  const computed = ropeTensors(spec, architecture);
+
+  const parts = await loadSourceTokenizerParts(source);
+  const tokenizer = tokenizerMetadata(parts, spec.vocabularySize, source.name);
+  const template = await loadSourceTemplate(source);
+  const general: [string, MetadataValue][] = [
+    ["general.architecture", text(architecture.name)],
+    ["general.type", text("model")],
+    ["general.name", text(modelName(basename(source.name), parts))],
+    ["general.file_type", u32(FILE_TYPES[type].id)],
+    ["general.quantization_version", u32(2)],
+  ];
+  const metadata: Metadata = new Map([
+    ...general,
+    ...decoderMetadata(spec, architecture),
+    ...tokenizer.metadata,
+    ...(template ? [["tokenizer.chat_template", text(template.source)] as const] : []),
+  ]);
+  const layout = layOutGguf(metadata, [
+    ...computed.map(({ name, values }) => ({ name, shape: [values.length], encoding: "F32" as const })),
+    ...planned,
+  ]);
+  return {
+    source,
+    digest: digestOfJson([FORMAT, source.digest, digestOf(layout.header)]),
+    architecture: architecture.name,
+    type,
+    tensors: planned,
+    computed,
+    layout,
+    encodings: countEncodings(planned),
+    notes: [...notesOf(spec, architecture.windows ?? false, unused), ...chosen.notes, ...tokenizer.notes],
+  };
+}
+
+function countEncodings(tensors: GgufPlan["tensors"]): GgufPlan["encodings"] {
+  const counts = new Map<string, { tensors: number; bytes: number }>();
+  for (const { encoding, shape } of tensors) {
+    const { tensors: number, bytes } = counts.get(encoding) ?? { tensors: 0, bytes: 0 };
+    counts.set(encoding, { tensors: number + 1, bytes: bytes + encodedBytes(encoding, elementCount(shape)) });
+  }
+  return Object.fromEntries([...counts].sort(([, a], [, b]) => b.bytes - a.bytes));
+}
+
+function notesOf({ layers, contextLength, ropes }: DecoderSpec, windows: boolean, unused: readonly string[]): string[] {
+  const notes: string[] = [];
+  const widths = layers.flatMap(({ window }) => (window === null ? [] : [window]));
+  const narrowest = Math.min(...widths);
+  if (!windows && narrowest < contextLength) {
+    notes.push(`llama.cpp ignores this family's window of ${narrowest} tokens, so longer texts get other answers`);
+  }
+  const [rope] = ropes;
+  if (rope?.long) {
+    notes.push(
+      `llama.cpp rotates by the size of its context, not of the text: use a context of at most ${rope.long.above} for shorter texts`,
+    );
+  }
+  if (unused.length > 0)
+    notes.push(`${plural(unused.length, "tensor")} are not part of the decoder: ${formatSome(unused)}`);
+  return notes;
+}

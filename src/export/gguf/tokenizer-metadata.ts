@@ -1,0 +1,244 @@
+// The metadata that llama.cpp tokenizes with. It has three kinds of tokenizers: byte-level BPE by merges ("gpt2"), BPE of
+// SentencePiece by scores ("llama"), and Unigram ("t5").
+import { CheckpointError, formatSome, isObject, plural } from "../../core/index.js";
+import type { Part, SpecialName, TokenizerParts } from "../../engine/index.js";
+import { bool, type Metadata, type MetadataValue, text, u32 } from "./gguf-file.js";
+import { findPreTokenizer } from "./pre-tokenizers.js";
+
+/** `llama_token_type`. */
+const TYPE = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5, byte: 6 } as const;
+
+const SPACE = "▁";
+
+/** Keys by the name that settings give a special token. */
+const SPECIAL_KEYS: Partial<Record<SpecialName, string>> = {
+  bos_token: "bos_token_id",
+  eos_token: "eos_token_id",
+  unk_token: "unknown_token_id",
+  sep_token: "seperator_token_id", // as the format spells it
+  pad_token: "padding_token_id",
+  mask_token: "mask_token_id",
+};
+
+/**
+ * Describes a tokenizer.
+ * @param size rows of the embedding; ids without a token get a placeholder
+ * @param where names the model in errors
+ * @throws CheckpointError if llama.cpp has no such tokenizer, or it has more tokens than the embedding
+ */
+export function tokenizerMetadata(
+  parts: TokenizerParts,
+  size: number,
+  where: string,
+): { metadata: Metadata; notes: string[] } {
+  const kind = kindOf(parts, where);
+  const tokens = tokensOf(parts, kind, size, where);
+  const notes: string[] = [];
+  const entries: [string, MetadataValue][] = [
+    ["model", text(kind.model)],
+    ["pre", text(kind.pre)],
+    ["tokens", { type: "array", of: "string", value: tokens.map((token) => token.text) }],
+    ...(kind.score
+      ? [["scores", { type: "array", of: "f32", value: tokens.map(({ score }) => score) }] as [string, MetadataValue]]
+      : []),
+    ["token_type", { type: "array", of: "i32", value: tokens.map(({ type }) => type) }],
+    ...kind.entries,
+  ];
+  const special = new Map(parts.special);
+  const [first, ...more] = parts.before;
+  if (more.length > 0) notes.push(`llama.cpp puts one token before a text, this tokenizer ${parts.before.length}`);
+  if (first !== undefined) special.set("bos_token", first);
+  const last = parts.after.at(-1);
+  if (last !== undefined && !special.has("eos_token")) special.set("eos_token", last);
+  const ends = last !== undefined && last === special.get("eos_token");
+  if (parts.after.length > (ends ? 1 : 0))
+    notes.push("llama.cpp does not put this tokenizer's last tokens after a text");
+  for (const [name, id] of special) {
+    const key = SPECIAL_KEYS[name];
+    if (key !== undefined && id < size) entries.push([key, u32(id)]);
+  }
+  entries.push(["add_bos_token", bool(first !== undefined)], ["add_eos_token", bool(ends)]);
+  return { metadata: new Map(entries.map(([key, value]) => [`tokenizer.ggml.${key}`, value])), notes };
+}
+
+/** What a kind of tokenizer adds to the tokens. */
+interface Kind {
+  readonly model: "gpt2" | "llama" | "t5";
+  readonly pre: string;
+  readonly score?: (token: string, id: number) => number;
+  readonly entries: readonly [string, MetadataValue][];
+}
+
+function kindOf(parts: TokenizerParts, where: string): Kind {
+  const { model, normalizer, preTokenizer } = parts;
+  if (model.type === "Unigram") return unigram(parts, where);
+  if (model.type !== "BPE") throw refuse(where, `its tokenizer is a ${model.type}, which llama.cpp does not run here`);
+  if (model.byte_fallback === true) return sentencePiece(parts, where);
+  const pre = findPreTokenizer(preTokenizer, model.ignore_merges === true);
+  if (pre === undefined) {
+    throw refuse(
+      where,
+      `llama.cpp has no known name for its pre-tokenizer (${brief(preTokenizer)}). Export it with a tokenizer.json of a ` +
+        "supported model, or convert it with convert_hf_to_gguf.py of llama.cpp",
+    );
+  }
+  // It does not compose characters; nearly all texts are composed already.
+  if (normalizer && normalizer.type !== "NFC") {
+    throw refuse(where, `llama.cpp does not normalize texts as its tokenizer does (${brief(normalizer)})`);
+  }
+  const merges = (model.merges as (string | [string, string])[]).map((merge) =>
+    typeof merge === "string" ? merge : merge.join(" "),
+  );
+  return { model: "gpt2", pre, entries: [["merges", { type: "array", of: "string", value: merges }]] };
+}
+
+/** Whether a space is put before a text, by the two parts that decide it; undefined for parts of another kind. */
+function spacePrefix({ normalizer, preTokenizer }: TokenizerParts): boolean | undefined {
+  const isReplacement = (part: Part | undefined) =>
+    part?.type === "Replace" && isObject(part.pattern) && part.pattern.String === " " && part.content === SPACE;
+  const normalizers = normalizer?.type === "Sequence" ? (normalizer.normalizers as Part[]) : [normalizer];
+  const [prepend, replace] = normalizers;
+  // Words are cut at spaces that are no longer there.
+  const splitsAtSpaces =
+    preTokenizer?.type === "Split" && isObject(preTokenizer.pattern) && preTokenizer.pattern.String === " ";
+  if (preTokenizer === undefined || splitsAtSpaces) {
+    if (normalizers.length === 1 && isReplacement(prepend)) return false;
+    const prepends = prepend?.type === "Prepend" && prepend.prepend === SPACE;
+    return normalizers.length === 2 && prepends && isReplacement(replace) ? true : undefined;
+  }
+  const { type, replacement = SPACE, split } = preTokenizer;
+  if (type !== "Metaspace" || replacement !== SPACE || split !== false || normalizer !== undefined) return undefined;
+  const scheme = preTokenizer.add_prefix_space === false ? "never" : (preTokenizer.prepend_scheme ?? "always");
+  return scheme !== "never";
+}
+
+/** SentencePiece merges the pair that makes the token with the highest score: the earlier merged, the higher. */
+function sentencePiece(parts: TokenizerParts, where: string): Kind {
+  const prefix = spacePrefix(parts);
+  if (prefix === undefined) {
+    throw refuse(where, "its tokenizer changes texts before it merges characters, unlike llama.cpp");
+  }
+  const rank = new Map<string, number>();
+  let previous = "";
+  let repeated = 0;
+  for (const merge of parts.model.merges as (string | [string, string])[]) {
+    const token = typeof merge === "string" ? merge.replace(" ", "") : merge.join("");
+    if (token === previous) continue;
+    if (rank.has(token)) repeated++;
+    else rank.set(token, rank.size);
+    previous = token;
+  }
+  if (repeated > rank.size / 100) {
+    throw refuse(where, "its merges are not in the order of tokens, as those of SentencePiece are");
+  }
+  return {
+    model: "llama",
+    pre: "default",
+    score: (token, id) => -(rank.get(token) ?? rank.size + id),
+    entries: [["add_space_prefix", bool(prefix)]],
+  };
+}
+
+function unigram(parts: TokenizerParts, where: string): Kind {
+  const { model, normalizer, preTokenizer } = parts;
+  if (model.byte_fallback === true) throw refuse(where, "llama.cpp has no Unigram tokenizer with byte tokens");
+  const normalizers = normalizer?.type === "Sequence" ? (normalizer.normalizers as Part[]) : [normalizer];
+  const charsmap = normalizers.find((part) => part?.type === "Precompiled")?.precompiled_charsmap;
+  const isSpaces = (part: Part | undefined) =>
+    part?.type === "Replace" && isObject(part.pattern) && part.pattern.Regex === " {2,}";
+  const others = normalizers.filter((part) => part && part.type !== "Precompiled");
+  if (others.some((part) => !isSpaces(part) && part?.type !== "Strip")) {
+    throw refuse(where, `llama.cpp does not normalize texts as its tokenizer does (${brief(normalizer)})`);
+  }
+  if (preTokenizer?.type !== "Metaspace") {
+    throw refuse(where, `llama.cpp does not split texts as its tokenizer does (${brief(preTokenizer)})`);
+  }
+  const scores = (model.vocab as [string, number][]).map(([, score]) => score);
+  const prefix = preTokenizer.add_prefix_space !== false && preTokenizer.prepend_scheme !== "never";
+  return {
+    model: "t5",
+    pre: "default",
+    score: (_, id) => scores[id] ?? 0,
+    entries: [
+      ["add_space_prefix", bool(prefix)],
+      ["remove_extra_whitespaces", bool(others.some(isSpaces))],
+      ...(typeof charsmap === "string"
+        ? [
+            [
+              "precompiled_charsmap",
+              { type: "array", of: "u8", value: Uint8Array.from(Buffer.from(charsmap, "base64")) },
+            ] as [string, MetadataValue],
+          ]
+        : []),
+    ],
+  };
+}
+
+interface Token {
+  readonly text: string;
+  readonly type: number;
+  readonly score: number;
+}
+
+function tokensOf(parts: TokenizerParts, kind: Kind, size: number, where: string): Token[] {
+  const { vocabulary, added, model } = parts;
+  const beyond = [...vocabulary, ...added.map(({ content, id }) => [content, id] as const)].filter(
+    ([, id]) => id >= size,
+  );
+  if (beyond.length > 0) {
+    throw refuse(
+      where,
+      `its tokenizer has ${plural(beyond.length, "token")} beyond the ${size} rows of the embedding: ` +
+        formatSome(beyond.map(([token]) => token)),
+    );
+  }
+  const tokens = Array.from(
+    { length: size },
+    (_, id): Token => ({ text: `[PAD${id}]`, type: TYPE.unused, score: -1e4 }),
+  );
+  const unknown = model.type === "Unigram" ? model.unk_id : vocabulary.get(String(model.unk_token));
+  for (const [token, id] of vocabulary) {
+    const isByte = kind.model !== "gpt2" && /^<0x[0-9A-F]{2}>$/.test(token);
+    const type = isByte ? TYPE.byte : id === unknown && kind.model !== "gpt2" ? TYPE.unknown : TYPE.normal;
+    tokens[id] = { text: token, type, score: kind.score?.(token, id) ?? 0 };
+  }
+  for (const { id, content, special } of added) {
+    if (tokens[id]?.type === TYPE.unknown) continue;
+    const isControl = special || looksSpecial(content);
+    // llama.cpp matches these in the text before it replaces spaces.
+    const shown = isControl || kind.model === "gpt2" ? content : content.replaceAll(SPACE, " ");
+    tokens[id] = { text: shown, type: isControl ? TYPE.control : TYPE.userDefined, score: -1000 };
+  }
+  return tokens;
+}
+
+/**
+ * `general.name`. llama.cpp strips the space after Phi-3's special tokens in models of that name, and cannot load one that
+ * lacks these tokens.
+ */
+export function modelName(name: string, { added, vocabulary }: TokenizerParts): string {
+  const has = (token: string) => vocabulary.has(token) || added.some(({ content }) => content === token);
+  const isPhi3 = ["</s>", "<unk>", "<s>", "<|endoftext|>"].every(has);
+  const isNamed = /phi-?3/i.test(name);
+  if (isNamed) return isPhi3 ? name : name.replace(/phi-?3/gi, "phi 3");
+  return isPhi3 && added.some(({ rstrip }) => rstrip) ? `${name} (phi-3)` : name;
+}
+
+/** Tokens that some models do not mark as special, by llama.cpp's converter (does_token_look_special). */
+function looksSpecial(token: string): boolean {
+  return (
+    ["<pad>", "<mask>", "<2mass>", "[@BOS@]"].includes(token) ||
+    /^<\|.*\|>$/s.test(token) ||
+    /^<｜.*｜>$/s.test(token) ||
+    /^<unused.*>$/s.test(token)
+  );
+}
+
+function refuse(where: string, reason: string): CheckpointError {
+  return new CheckpointError(`${where} cannot be exported as GGUF: ${reason}.`, { file: where });
+}
+
+function brief(part: Part | undefined): string {
+  const json = JSON.stringify(part ?? null);
+  return json.length > 120 ? `${json.slice(0, 117)}...` : json;
+}

@@ -1,0 +1,224 @@
+// @ts-nocheck: node-llama-cpp is not installed with the project.
+// Exports a tiny random model of every family as GGUF, opens it in llama.cpp (node-llama-cpp), and compares the most likely
+// tokens and all probabilities with the engine's. Not part of `npm test`, as node-llama-cpp has 700 MB. After a build:
+//     npm install --no-save node-llama-cpp
+//     node test/reference/check_gguf.js [FAMILY ...]
+// NODE_LLAMA_CPP names another copy, as a path to its dist/index.js.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openEngine, openModelSource, readSpec, weightsOf } from "#engine";
+import { planGguf, writeGguf } from "#export";
+import { parseConfig, writeSafetensors } from "#weights";
+import { writeByteTokenizer } from "./gguf_tokenizers.js";
+
+const { getLlama, LlamaLogLevel } = await import(process.env.NODE_LLAMA_CPP ?? "node-llama-cpp");
+
+const VOCABULARY = 320;
+const SIZES = {
+  hidden_size: 256,
+  intermediate_size: 512,
+  num_hidden_layers: 6,
+  num_attention_heads: 4,
+  num_key_value_heads: 2,
+  vocab_size: VOCABULARY,
+  max_position_embeddings: 256,
+  bos_token_id: 256,
+  eos_token_id: 257,
+  dtype: "float32",
+};
+const LLAMA3 = {
+  rope_type: "llama3",
+  rope_theta: 500,
+  factor: 8,
+  low_freq_factor: 1,
+  high_freq_factor: 4,
+  original_max_position_embeddings: 96,
+};
+const LINEAR = { rope_type: "linear", rope_theta: 100, factor: 4 };
+const YARN = { rope_type: "yarn", rope_theta: 500, factor: 4, original_max_position_embeddings: 64 };
+const LONG = {
+  rope_type: "longrope",
+  rope_theta: 100,
+  original_max_position_embeddings: 128,
+  short_factor: Array.from({ length: 32 }, (_, i) => 1 + i / 40),
+  long_factor: Array.from({ length: 32 }, (_, i) => 2 + i / 9),
+};
+const types = (n, of) =>
+  Array.from({ length: SIZES.num_hidden_layers }, (_, i) => ((i + 1) % n === 0 ? "full_attention" : of));
+const local = (n) => ({ layer_types: types(n, "sliding_attention"), sliding_window: 5 });
+
+/** Configurations that use what each family can have. */
+const CASES = {
+  llama: { model_type: "llama", tie_word_embeddings: false },
+  "llama3 rope, wide heads": { model_type: "llama", rope_parameters: LLAMA3, head_dim: 96 },
+  "llama biases, linear, tied": {
+    model_type: "llama",
+    attention_bias: true,
+    mlp_bias: true,
+    rope_parameters: LINEAR,
+    tie_word_embeddings: true,
+  },
+  "llama yarn": { model_type: "llama", rope_parameters: { ...YARN, beta_fast: 24, attention_factor: 1.3 } },
+  "falcon 3": { model_type: "llama", head_dim: 128, rope_theta: 1_000_042 },
+  mistral: { model_type: "mistral", sliding_window: null },
+  "qwen 2": { model_type: "qwen2", tie_word_embeddings: true },
+  "qwen 2.5 yarn": { model_type: "qwen2", rope_parameters: YARN },
+  "qwen 3": { model_type: "qwen3", head_dim: 96 },
+  gemma: { model_type: "gemma", head_dim: 96, hidden_act: "gelu_pytorch_tanh" },
+  "gemma 2": { model_type: "gemma2", head_dim: 64, query_pre_attn_scalar: 50, ...local(2) },
+  "gemma 3": {
+    model_type: "gemma3_text",
+    head_dim: 64,
+    query_pre_attn_scalar: 50,
+    rope_parameters: {
+      full_attention: { ...LINEAR, rope_theta: 1000 },
+      sliding_attention: { rope_type: "default", rope_theta: 50 },
+    },
+    ...local(3),
+  },
+  cohere: { model_type: "cohere", logit_scale: 0.25 },
+  "cohere 2": { model_type: "cohere2", logit_scale: 0.25, head_dim: 64, ...local(3) },
+  "phi 3": { model_type: "phi3", tie_word_embeddings: false },
+  "phi 3 longrope": { model_type: "phi3", rope_parameters: LONG },
+  granite: {
+    model_type: "granite",
+    embedding_multiplier: 1.5,
+    attention_multiplier: 0.2,
+    residual_multiplier: 0.7,
+    logits_scaling: 1.7,
+    tie_word_embeddings: true,
+  },
+  "olmo 2": { model_type: "olmo2", tie_word_embeddings: false },
+  "olmo 2 tied": { model_type: "olmo2", tie_word_embeddings: true },
+  "starcoder 2": { model_type: "starcoder2", sliding_window: null },
+};
+
+/** The largest difference of log-probabilities that a type may have, where a probability is above 0.001. */
+const BOUNDS = { f32: 1e-4, f16: 0.02, bf16: 0.1, q8_0: 0.3, q6_k: 0.8, q5_k_m: 1.5, q4_k_m: 2.5, q4_0: 2.6 };
+/** gelu comes from a table of float16 in llama.cpp. */
+const GELU = 0.01;
+
+const folder = mkdtempSync(join(tmpdir(), "layergraft-gguf-"));
+const llama = await getLlama({ build: "never", logLevel: LlamaLogLevel.error, gpu: false, maxThreads: 1 });
+const wanted = process.argv.slice(2);
+let failures = 0;
+try {
+  for (const [name, config] of Object.entries(CASES)) {
+    if (wanted.length > 0 && !wanted.some((word) => name.startsWith(word))) continue;
+    const model = await writeModel(name, { ...SIZES, ...config });
+    const texts = [24, 40].map((length, seed) => [
+      256,
+      ...Array.from({ length }, (_, i) => (i * 37 + seed * 11) % 256),
+    ]);
+    const expected = await expectations(model, texts);
+    for (const [type, bound] of Object.entries(BOUNDS)) {
+      const limit = bound + (/gemma|starcoder/.test(name) ? GELU : 0);
+      const { worst, sameGreedy, compared } = await compare(model, type, texts, expected, limit);
+      const isFine = worst <= limit && sameGreedy === compared;
+      if (!isFine) failures++;
+      console.log(
+        `${isFine ? "ok  " : "FAIL"} ${name}, ${type}: log-probabilities differ by at most ${worst.toExponential(1)}; ` +
+          `${sameGreedy} of ${compared} clear choices are equal`,
+      );
+    }
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+  await llama.dispose();
+}
+process.exitCode = failures > 0 ? 1 : 0;
+
+/** Writes a model with random weights whose answers are not uniform. */
+async function writeModel(name, config) {
+  const path = join(folder, name.replaceAll(/\W+/g, "-"));
+  mkdirSync(path);
+  const architectures = ["ForCausalLM"];
+  const written = { architectures, tie_word_embeddings: undefined, ...config };
+  writeFileSync(join(path, "config.json"), JSON.stringify(written));
+  const spec = readSpec(parseConfig(JSON.parse(JSON.stringify(written)), "config.json"));
+  const random = seeded(name.length * 7919 + 1);
+  const tensors = new Map();
+  for (const { name: weight, shape, rows } of weightsOf(spec)) {
+    const stored = weight === "lm_head.weight" ? weight : `model.${weight}`;
+    const full = rows ? [rows.of, ...shape.slice(1)] : [...shape];
+    const isNorm = /norm/.test(weight) && weight.endsWith("weight");
+    const centre = isNorm ? 1 - spec.norm.offset : 0;
+    const spread = full.length > 1 && !isNorm ? 2 / Math.sqrt(full.at(-1)) : 0.2;
+    const count = full.reduce((product, extent) => product * extent, 1);
+    const values = Float32Array.from({ length: count }, () => centre + spread * (random() + random() + random() - 1.5));
+    tensors.set(stored, { name: stored, dtype: "F32", shape: full, data: new Uint8Array(values.buffer) });
+  }
+  await writeSafetensors(join(path, "model.safetensors"), [...tensors.values()]);
+  writeByteTokenizer(path, VOCABULARY);
+  return path;
+}
+
+function seeded(seed) {
+  let state = seed >>> 0 || 1;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state = (state ^ (state << 5)) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/** The engine's log-probabilities of all tokens after every token of the texts, the most likely first. */
+async function expectations(path, texts) {
+  const engine = await openEngine(path);
+  try {
+    const prefixes = texts.flatMap((text) => text.map((_, i) => text.slice(0, i + 1)));
+    return await engine.topNext(prefixes, { count: VOCABULARY });
+  } finally {
+    await engine.close();
+  }
+}
+
+/**
+ * Compares the distributions after every token of the texts with those of the engine. A choice is clear if no difference
+ * within the limit can change it.
+ */
+async function compare(path, type, texts, expected, limit) {
+  const out = join(folder, "model.gguf");
+  const source = await openModelSource(path);
+  await writeGguf(await planGguf(source, { type }), { out, force: true });
+  const model = await llama.loadModel({ modelPath: out, useMmap: false });
+  const context = await model.createContext({
+    contextSize: 128,
+    flashAttention: false,
+    threads: 1,
+    experimentalKvCacheKeyType: "F32",
+    experimentalKvCacheValueType: "F32",
+  });
+  const sequence = context.getSequence();
+  const all = { temperature: 1, topK: 0, topP: 1, minP: 0 };
+  const found = [];
+  try {
+    for (const text of texts) {
+      await sequence.clearHistory();
+      const items = text.map((token) => [token, { generateNext: { logits: true, options: all } }]);
+      found.push(...(await sequence.controlledEvaluate(items)));
+    }
+  } finally {
+    await context.dispose();
+    await model.dispose();
+  }
+  let [worst, sameGreedy, compared] = [0, 0, 0];
+  for (const [i, list] of expected.entries()) {
+    const { logits } = found[i].next;
+    const most = Math.max(...logits.values());
+    const total = Math.log([...logits.values()].reduce((sum, logit) => sum + Math.exp(logit - most), 0)) + most;
+    const [greedy] = [...logits].reduce((a, b) => (b[1] > a[1] ? b : a));
+    if (list[0].logprob - list[1].logprob > 2 * limit) {
+      compared++;
+      if (greedy === list[0].id) sameGreedy++;
+    }
+    for (const { id, logprob } of list) {
+      if (logprob < Math.log(1e-3)) continue;
+      const difference = Math.abs(logits.get(id) - total - logprob);
+      worst = Math.max(worst, Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference);
+    }
+  }
+  return { worst, sameGreedy, compared };
+}
