@@ -10,6 +10,7 @@ import {
   writeGguf,
 } from "../../export/index.js";
 import { SOURCE_ARGUMENT } from "../shared/engine-run.js";
+import { runWithHub } from "../shared/hub-access.js";
 import {
   elapsed,
   info,
@@ -61,7 +62,7 @@ async function exportModel(source: string, options: ExportOptions): Promise<void
       "Missing --out. Pass --out FILE to write the model, or --dry-run to print the plan.",
     );
   }
-  const opened = await openModelSource(source);
+  const opened = await runWithHub(options, ({ hub }) => openModelSource(source, { hub }));
   const plan = await planGguf(opened, { type, tensorTypes: tensorType });
   const notes = [...opened.notes, ...plan.notes];
   const summary = {

@@ -193,7 +193,9 @@ function compile({ source, tensors, computed, layout }: GgufPlan, measured: Meas
 }
 
 async function requireUnchanged({ source }: GgufPlan): Promise<void> {
-  const files = [...source.sources.values()].flatMap((checkpoint) => checkpoint.files);
+  const all = [...source.sources.values()].flatMap((checkpoint) => checkpoint.files);
+  // A commit on the hub never changes.
+  const files = all.filter(({ remote }) => !remote);
   const changed: string[] = [];
   for (const { path, modified } of files) {
     const now = await stat(path).catch(() => undefined);

@@ -1,8 +1,8 @@
 // A streaming pass as plain data: where bytes are, how they are combined, and where results go.
 import { bytesPerElement, type DType, type FloatDType, isFloatDType } from "../../core/index.js";
+import { type Encoding, encodedBytes } from "../kernels/encodings.js";
 import type { RemoteFile } from "../safetensors/reader.js";
 import { type LowRankFactors, MOST_PASSES } from "./low-rank.js";
-import { type Encoding, encodedBytes } from "../kernels/encodings.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
 
