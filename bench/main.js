@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { benchmarkAnalyze } from "./analyze.js";
 import { benchmarkEngine } from "./engine.js";
 import { benchmarkEval } from "./eval.js";
+import { benchmarkHub } from "./hub.js";
 import { benchmarkMethods } from "./methods.js";
 import { benchmarkSwap } from "./swap.js";
 import { benchmarkTrain } from "./train.js";
@@ -12,6 +13,7 @@ const benchmarks = {
   swap: benchmarkSwap,
   analyze: benchmarkAnalyze,
   methods: benchmarkMethods,
+  hub: benchmarkHub,
   engine: benchmarkEngine,
   eval: benchmarkEval,
   train: benchmarkTrain,

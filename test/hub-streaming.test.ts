@@ -1,8 +1,9 @@
 // Merges that stream their sources from a fake hub: bytes moved, broken connections, resuming, moved branches.
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { executePlan, planRecipe } from "../src/merge/index.js";
+import { writeSafetensors } from "../src/weights/index.js";
 import { readJson, seededFloats, seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { DONE, FAILED, layergraft, type Outcome, sha256, start } from "./support/command.js";
 import { FakeHub } from "./support/fake-hub.js";
@@ -138,6 +139,63 @@ describe("a merge of models on the hub", () => {
     expect(
       (await run("suggest", "--base", "org/base", "--task", "org/task", "--language", "org/language")).status,
     ).toBe(DONE);
+  });
+});
+
+describe("sources", () => {
+  const adapters = async () => {
+    for (const [seed, name] of ["lora-a", "lora-b"].entries()) {
+      const tensors = Array.from({ length: LAYERS }, (_, layer) => {
+        const module = `base_model.model.model.layers.${layer}.mlp.up_proj`;
+        return [
+          seededTensor(`${module}.lora_A.weight`, [2, 150], 100 * seed + layer),
+          seededTensor(`${module}.lora_B.weight`, [300, 2], 100 * seed + layer + 50),
+        ];
+      });
+      mkdirSync(at(name), { recursive: true });
+      await writeSafetensors(at(name, "adapter_model.safetensors"), tensors.flat());
+      writeFileSync(at(name, "adapter_config.json"), JSON.stringify({ peft_type: "LORA", r: 2, lora_alpha: 4 }));
+      hub.push(`org/${name}`, at(name));
+    }
+  };
+
+  it("are adapters, which are fetched whole, as a merge or as one adapter", async () => {
+    await adapters();
+    for (const form of ["model", "adapter"]) {
+      home = at(`home-of-${form}`);
+      const args = (prefix: string) => [
+        ...swapOf(`${prefix}base+${prefix}lora-a`, `${prefix}base+${prefix}lora-b`),
+        ...["--as", form],
+      ];
+      const here = await mergeHere(`local-${form}`, ...args(""));
+      const { summary } = JSON.parse((await run(...args("org/"), "--dry-run", "--json")).stdout);
+      hub.requests = [];
+      const outcome = await run(...args("org/"), "--out", `lora-${form}`);
+      expect(outcome.status).toBe(DONE);
+      expect(digests(`lora-${form}`)).toEqual(here);
+      const whole = sizeOf("lora-a") + sizeOf("lora-b");
+      expect(summary.bytesOnHub).toBe(whole + sizeOf("base"));
+      if (form === "adapter") expect(summary.bytesToFetch).toBe(whole);
+      const fetched = hub.requests.filter(({ origin, bytes }) => origin === "storage" && bytes === sizeOf("lora-a"));
+      expect(fetched).toHaveLength(2);
+      const verified = await run("verify", `lora-${form}`);
+      expect(verified.stdout).toMatch(/^Verified lora-/);
+    }
+    expect(readJson(at("lora-adapter"), "adapter_config.json").base_model_name_or_path).toBe("org/base");
+  });
+
+  it("are those of a mergekit configuration, a subfolder, or a renamed model", async () => {
+    hub.push("org/nested", at("language"), { at: "experts/one", revision: "v1" });
+    hub.renamed.set("org/former", "org/task");
+    const models = ["org/former", "org/nested/experts/one@v1"].map((model) => `  - model: ${model}\n`);
+    writeFileSync(
+      at("kit.yaml"),
+      `merge_method: linear\nmodels:\n${models.join("")}parameters:\n  weight: 1\ndtype: bfloat16\n`,
+    );
+    const outcome = await run("merge", "kit.yaml", "--out", "kit");
+    expect(outcome.status).toBe(DONE);
+    expect(digests("kit")).toEqual(await mergeHere("local-soup", "soup", "--model", "task", "--model", "language"));
+    expect((await run("verify", "kit")).status).toBe(DONE);
   });
 });
 

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { didYouMean, isObject } from "../../core/index.js";
 import { checkSchema, formatPath, type Problem, recordOf } from "../../settings/index.js";
+import { parseHubName } from "../../weights/index.js";
 import { refusalOf } from "./method-translations.js";
 
 /** A place in the configuration. */
@@ -65,12 +66,10 @@ function nameOf(place: z.output<typeof located>, problem: (message: string) => v
   const [path = "", revision, ...more] =
     typeof place === "string" ? place.split("@") : [place.path, ...(place.revision ? [place.revision] : [])];
   if (path === "" || more.length > 0) problem(REFERENCE);
-  else if (revision !== undefined && revision !== "main") {
-    problem(
-      `${path}@${revision}: revisions are not supported; give the folder of that snapshot in the hub's cache, or fetch it into a folder`,
-    );
-  }
-  return path;
+  if (revision === undefined || revision === "main") return path;
+  const source = `${path}@${revision}`;
+  if (!parseHubName(source)) problem(`${source}: only a model on the hub has revisions; remove @${revision}`);
+  return source;
 }
 
 const optionalReference = reference.nullish().transform((value) => value ?? undefined);

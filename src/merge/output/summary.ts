@@ -93,23 +93,25 @@ function bytesOfHub(
   assumed: Measured,
   steps: readonly Step[],
 ): Pick<PlanSummary, "bytesToFetch" | "bytesOnHub"> {
-  const remote = new Set([...sources.values()].flatMap(({ files }) => files.filter((file) => file.remote)));
+  const remote = remoteFiles([...sources.values()].flatMap(({ files }) => files));
   if (remote.size === 0) return { bytesToFetch: 0, bytesOnHub: 0 };
-  const adapters = new Set(
-    [...sources.values()].flatMap(({ adapter }) => (adapter?.file.remote ? [adapter.file] : [])),
-  );
-  const sizeOf = (files: Iterable<SafetensorsFile>) => [...files].reduce((sum, { bytes }) => sum + bytes, 0);
-  const adapterPaths = new Set([...adapters].map(({ path }) => path));
+  const adapters = remoteFiles([...sources.values()].flatMap(({ adapter }) => adapter?.file ?? []));
+  const sizeOf = (files: ReadonlyMap<string, number>) => [...files.values()].reduce((sum, bytes) => sum + bytes, 0);
   const fetched = [
     ...measuringPrograms(plan.measurements, sources, assumed),
     writeProgram(steps, sources, assumed),
   ].map(({ program, times }) => {
     const inputs = program.inputs.map(({ path, bytes, remote }) =>
-      remote && !adapterPaths.has(path) ? { path, bytes, remote } : { path, bytes },
+      remote && !adapters.has(path) ? { path, bytes, remote } : { path, bytes },
     );
     return times * countFetched({ ...program, inputs });
   });
   return { bytesToFetch: fetched.reduce((sum, bytes) => sum + bytes, sizeOf(adapters)), bytesOnHub: sizeOf(remote) };
+}
+
+/** Sizes of files on the hub by path, as several sources may have one base. */
+function remoteFiles(files: readonly SafetensorsFile[]): Map<string, number> {
+  return new Map(files.flatMap(({ path, bytes, remote }) => (remote ? [[path, bytes] as const] : [])));
 }
 
 function writeProgram(steps: readonly Step[], sources: Sources, measured: Measured): MeasuringProgram {
