@@ -1,13 +1,15 @@
 """Checks that PEFT opens the adapters that `--as adapter` writes: logits of base plus adapter against the merged model's.
+Adapters that save no tensor whole are also added as vLLM does, which reads lora_alpha / r and no pattern.
 
 Not part of `npm test`. Needs torch, transformers, peft and safetensors. Run from the project's folder, after a build:
     python test/reference/check_adapter_output.py
 """
-import subprocess, tempfile
+import json, subprocess, tempfile
 from pathlib import Path
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config, logging
 
 logging.disable_progress_bar()
@@ -17,6 +19,7 @@ SIZES = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=4, num_atte
              vocab_size=64, max_position_embeddings=64, initializer_range=0.2)
 BASES = {
     "llama": LlamaConfig(**SIZES, tie_word_embeddings=False),
+    "llama, tied": LlamaConfig(**SIZES, tie_word_embeddings=True),
     "qwen2": Qwen2Config(**SIZES, tie_word_embeddings=True),
     "qwen3": Qwen3Config(**SIZES, head_dim=8, tie_word_embeddings=False),
 }
@@ -44,7 +47,24 @@ def expert(base, folder, **settings):
     return f"{base}+{folder}"
 
 
+def added_as_in_vllm(base, adapter):
+    """Base plus (lora_alpha / r) B A for every module, or None where vLLM refuses the adapter."""
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    if config["modules_to_save"] or config["bias"] != "none" or config["use_dora"] or config["fan_in_fan_out"]:
+        return None
+    model = AutoModelForCausalLM.from_pretrained(base)
+    weights, factors = dict(model.named_parameters()), load_file(adapter / "adapter_model.safetensors")
+    for name, a in factors.items():
+        if ".lora_A." in name:
+            module = name.removeprefix("base_model.model.").removesuffix(".lora_A.weight")
+            b = factors[name.replace(".lora_A.", ".lora_B.")]
+            assert a.shape[0] <= config["r"], "vLLM has room for r"
+            weights[f"{module}.weight"].data += config["lora_alpha"] / config["r"] * (b.float() @ a.float())
+    return model
+
+
 torch.manual_seed(0)
+largest = 0
 for family, config in BASES.items():
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
@@ -74,6 +94,12 @@ for family, config in BASES.items():
             found = logits(PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), adapter))
             error, change = (found - wanted).abs().max().item(), (wanted - plain).abs().max().item()
             assert error <= 1e-5 * max(1, wanted.abs().max().item()) and change > 0.1, (family, name, error, change)
+            served = added_as_in_vllm(base, adapter)
+            other = None if served is None else (logits(served) - wanted).abs().max().item()
+            assert other is None or other <= 1e-5 * max(1, wanted.abs().max().item()), (family, name, other)
+            largest = max(largest, error, other or 0)
             sizes = [sum(f.stat().st_size for f in path.glob("*.safetensors")) for path in (merged, adapter)]
-            print(f"ok  {family}, {name}: error {error:.1e} where the merge changes {change:.1e}; "
+            vllm = "refused by vLLM" if other is None else f"as in vLLM {other:.1e}"
+            print(f"ok  {family}, {name}: error {error:.1e}, {vllm}, where the merge changes {change:.1e}; "
                   f"{sizes[0]} bytes merged, {sizes[1]} as an adapter")
+print(f"largest difference of logits: {largest:.1e}")

@@ -2,7 +2,7 @@
 
 import { open } from "node:fs/promises";
 import { CancelledError, DTYPE_BITS, elementCount } from "../../core/index.js";
-import { Converter, type KernelDType, readTensor, type TensorInfo } from "../../weights/index.js";
+import { Converter, type KernelDType, type RunOptions, readTensor, type TensorInfo } from "../../weights/index.js";
 import type { FactorStep } from "../plan/adapter-plan.js";
 
 /** Bytes of an expert's factors that a step reads. */
@@ -30,8 +30,10 @@ export async function writeFactors(
   path: string,
   factors: readonly FactorStep[],
   placed: readonly TensorInfo[],
-  signal: AbortSignal | undefined,
+  { signal, onProgress }: Pick<RunOptions, "signal" | "onProgress">,
 ): Promise<Map<string, number>> {
+  const totalBytes = factors.reduce((sum, step) => sum + tensorBytes(step), 0);
+  let doneBytes = 0;
   const places = new Map(placed.map((tensor) => [tensor.name, tensor]));
   const overflows = new Map<string, number>();
   const converter = new Converter();
@@ -39,14 +41,17 @@ export async function writeFactors(
   try {
     for (const step of factors) {
       if (signal?.aborted) throw new CancelledError("stopped before the end");
+      onProgress?.({ phase: "writing factors", doneBytes, totalBytes });
       const { bytes, overflowed } = await compute(step, converter);
       if (overflowed > 0) overflows.set(step.tensor, overflowed);
       const offset = places.get(step.tensor)?.offset ?? 0;
       for (let at = 0; at < bytes.byteLength; ) {
         at += (await handle.write(bytes, at, bytes.byteLength - at, offset + at)).bytesWritten;
       }
+      doneBytes += bytes.byteLength;
     }
     await handle.datasync();
+    if (factors.length > 0) onProgress?.({ phase: "writing factors", doneBytes, totalBytes });
   } finally {
     await handle.close();
   }

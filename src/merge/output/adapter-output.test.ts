@@ -6,7 +6,14 @@ import { expect, test } from "vitest";
 import { encodeValues, seededFloats, seededTensor } from "../../../test/support/checkpoints.js";
 import { Bench, type Tensors } from "../../../test/support/merging.js";
 import { readFolder, toNumbers } from "../../../test/support/numbers.js";
-import { openCheckpoint, openSafetensors, readTensor, type TensorData, writeSafetensors } from "../../weights/index.js";
+import {
+  openCheckpoint,
+  openSafetensors,
+  type Progress,
+  readTensor,
+  type TensorData,
+  writeSafetensors,
+} from "../../weights/index.js";
 import { executePlan, planRecipe, type RecipeInput, summarizePlan, verifyOutput } from "../index.js";
 
 const bench = new Bench();
@@ -282,4 +289,26 @@ test("refusals", async () => {
 
   const dora = await writeAdapter(base, { seed: 1, config: { use_dora: true } });
   await refused({ method: "soup", models: [`${base}+${dora}`] }, /uses DoRA, which is not supported/);
+});
+
+test("factors report their bytes, and stop when asked", async () => {
+  const base = decoder("llama");
+  const [task, language] = await experts(base);
+  const plan = await planRecipe({ method: "soup", models: [task, language], as: "adapter" });
+  const seen: Progress[] = [];
+  const { out } = await executePlan(plan, { out: bench.next("progress"), onProgress: (one) => seen.push(one) });
+  const factors = seen.filter(({ phase }) => phase === "writing factors");
+  const { tensors } = await readAdapter(out);
+  const totalBytes = [...tensors.values()].reduce((sum, { data }) => sum + data.byteLength, 0);
+  expect(factors[0]).toMatchObject({ doneBytes: 0, totalBytes });
+  expect(factors.at(-1)).toMatchObject({ doneBytes: totalBytes, totalBytes });
+  expect(factors).toHaveLength(tensors.size + 1);
+
+  const controller = new AbortController();
+  const stopped = bench.next("stopped");
+  const onProgress = ({ phase, doneBytes }: Progress) => {
+    if (phase === "writing factors" && doneBytes > 0) controller.abort();
+  };
+  await expect(executePlan(plan, { out: stopped, onProgress, signal: controller.signal })).rejects.toThrow("stopped");
+  expect(existsSync(stopped)).toBe(false);
 });

@@ -310,7 +310,7 @@ class Execution {
     const [shard] = this.#layout.shards;
     if (!this.#adapter || !shard) return new Map();
     const path = join(this.#folder.partial, shard.name);
-    return writeFactors(path, this.#adapter.factors, shard.tensors, this.#options.signal);
+    return writeFactors(path, this.#adapter.factors, shard.tensors, this.#bounds);
   }
 
   async #finish(measured: Measured): Promise<string[]> {
