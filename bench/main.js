@@ -3,8 +3,10 @@ import { existsSync } from "node:fs";
 import { benchmarkAnalyze } from "./analyze.js";
 import { benchmarkEngine } from "./engine.js";
 import { benchmarkEval } from "./eval.js";
+import { benchmarkExtract } from "./extract.js";
 import { benchmarkHub } from "./hub.js";
 import { benchmarkMethods } from "./methods.js";
+import { benchmarkRanks } from "./ranks.js";
 import { benchmarkSwap } from "./swap.js";
 import { benchmarkTrain } from "./train.js";
 
@@ -13,6 +15,8 @@ const benchmarks = {
   swap: benchmarkSwap,
   analyze: benchmarkAnalyze,
   methods: benchmarkMethods,
+  extract: benchmarkExtract,
+  ranks: benchmarkRanks,
   hub: benchmarkHub,
   engine: benchmarkEngine,
   eval: benchmarkEval,

@@ -5,8 +5,8 @@ import type { Kernels } from "../kernels/kernels.js";
 export const PANEL = 128;
 // Vectors that are made orthogonal to the earlier ones together, in products of matrices.
 const GROUP = 16;
-// Two or three are enough; a bound for vectors of infinite values.
-const MOST_ROUNDS = 8;
+// Two to four are enough where there are far fewer vectors than dimensions.
+const MOST_ROUNDS = 16;
 
 /** Vectors [count, length]: one dense matrix [count, at most PANEL] after the other. */
 export class Panels {
@@ -81,13 +81,12 @@ export class Panels {
       const products = kernels.allocate(8 * GROUP * this.count);
       for (let from = 0; from < this.count; from += GROUP) {
         const to = Math.min(from + GROUP, this.count);
-        this.#subtractProjections(products, from, to, 0, from);
-        for (let i = from; i < to; i++) {
-          this.#subtractProjections(products, i, i + 1, from, i);
-          this.#normalize(i);
-          for (let round = 0; round < MOST_ROUNDS; round++) {
-            this.#subtractProjections(products, i, i + 1, 0, i);
-            if (this.#normalize(i) > 0.5) break;
+        for (let round = 0, least = 0; round < MOST_ROUNDS && (round < 2 || least < 0.5); round++) {
+          this.#subtractProjections(products, from, to, 0, from);
+          least = 1;
+          for (let i = from; i < to; i++) {
+            this.#subtractProjections(products, i, i + 1, from, i);
+            least = Math.min(least, this.#normalize(i));
           }
         }
       }
@@ -109,12 +108,12 @@ export class Panels {
     }
   }
 
-  /** Scales a vector to norm 1. @returns its norm before */
+  /** Scales a vector to norm 1, but leaves zeros. @returns its norm before, or 1 for zeros */
   #normalize(i: number): number {
     let squares = 0;
     for (const part of this.parts(i)) for (let k = 0; k < part.length; k++) squares += (part[k] as number) ** 2;
     const norm = Math.sqrt(squares);
-    if (norm === 0) return norm;
+    if (norm === 0) return 1;
     for (const part of this.parts(i)) for (let k = 0; k < part.length; k++) part[k] = (part[k] as number) / norm;
     return norm;
   }

@@ -2,8 +2,9 @@
 import { bytesPerElement, type DType, type FloatDType, isFloatDType } from "../../core/index.js";
 import { type Encoding, encodedBytes } from "../kernels/encodings.js";
 import type { RemoteFile } from "../safetensors/reader.js";
-import { type LowRankFactors, MOST_PASSES } from "./low-rank.js";
+import type { LowRankFactors } from "./low-rank.js";
 import type { AnalyzedPiece } from "./row-statistics.js";
+import { MOST_PASSES } from "./sketch.js";
 import { declarationOf, mapOperation, type Operation } from "./value-operation.js";
 
 /** Values in one of the program's input files. */
