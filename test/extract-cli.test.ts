@@ -28,15 +28,13 @@ describe("layergraft extract", () => {
     expect((await layergraft(["inspect", "base+adapter"], { cwd: root })).status).toBe(DONE);
   });
 
-  it("writes the same bytes with any number of threads, and other bytes with another seed", async () => {
+  it("writes the same bytes with any number of threads", async () => {
     const digests = async (...options: string[]) => {
       await run(...MODELS, "--rank", "3", "--out", "again", "--force", ...options);
       return snapshot(at("again"));
     };
     const one = await digests("--threads", "1");
     expect(await digests("--threads", "3")).toEqual(one);
-    const model = "adapter_model.safetensors";
-    expect((await digests("--seed", "1"))[model]).not.toBe(one[model]);
   });
 
   it("prints JSON of an extraction and of a plan; takes a recipe", async () => {
