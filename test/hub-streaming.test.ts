@@ -222,6 +222,23 @@ describe("connections", () => {
     expect(digests("slow")).toEqual(await swappedHere());
   });
 
+  it("that change a byte of a file that is read as a whole are an error, and leave nothing", async () => {
+    const [file = ""] = weightsOf("language");
+    const content = readFileSync(at("language", file));
+    const hash = sha256(at("language", file));
+    const changed = Buffer.from(content);
+    changed.writeUInt8(changed.readUInt8(content.length - 5) ^ 1, content.length - 5);
+    hub.objects.set(hash, changed);
+    const outcome = await run("soup", "--model", "org/task", "--model", "org/language", "--out", "changed");
+    hub.objects.set(hash, content);
+    expect(outcome.status).toBe(FAILED);
+    expect(outcome.stderr).toMatch(
+      new RegExp(`${file} was received with the SHA-256 \\w{64}, but the hub lists ${hash}`),
+    );
+    expect(existsSync(at("changed"))).toBe(false);
+    expect(existsSync(at("changed.partial"))).toBe(false);
+  });
+
   it("that break again and again are an error, after which a run resumes", async () => {
     for (const [name, value] of Object.entries(environment())) vi.stubEnv(name, value);
     const recipe = { method: "swap", task: "org/task", language: "org/language" } as const;

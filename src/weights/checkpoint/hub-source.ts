@@ -1,5 +1,6 @@
 // Sources on the hub: ORG/MODEL[/SUBFOLDER][@REVISION], from the cache or from the hub.
 
+import { createHash } from "node:crypto";
 import { mkdir, readdir } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { exists, LayergraftError } from "../../core/index.js";
@@ -208,12 +209,17 @@ const FIRST_BYTES = 32_768;
 
 async function openRemote(repository: Repository, file: HubFile, path: string): Promise<SafetensorsFile> {
   const first = await repository.read(file, 0, Math.min(FIRST_BYTES, file.size));
-  const header = await readHeader(path, file.size, async (start, end) => {
-    if (end <= first.length) return first.slice(start, end);
-    return Buffer.concat([first.subarray(start), await repository.read(file, first.length, end)]);
+  let start = first;
+  const header = await readHeader(path, file.size, async (from, end) => {
+    if (end > start.length) start = Buffer.concat([start, await repository.read(file, start.length, end)]);
+    return start.slice(from, end);
   });
+  const at = header.tensors.reduce((least, { offset }) => Math.min(least, offset), file.size);
+  const begun = createHash("sha256").update(start.subarray(0, at));
   let fetched = 0;
   const remote: RemoteFile = {
+    sha256: file.hash,
+    beginHash: () => ({ hash: begun.copy(), at }),
     get fetched() {
       return fetched;
     },

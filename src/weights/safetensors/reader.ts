@@ -1,6 +1,6 @@
 // Opens safetensors files: reads and checks headers.
 
-import { createHash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
 import { constants, type FileHandle, open } from "node:fs/promises";
 import { FormatError, isSystemError } from "../../core/index.js";
 import { parseHeader, parseHeaderLength, type TensorInfo } from "./header.js";
@@ -24,6 +24,10 @@ export interface SafetensorsFile {
 
 /** A file on the hub. */
 export interface RemoteFile {
+  /** SHA-256 that the hub lists, hexadecimal. */
+  readonly sha256: string;
+  /** A SHA-256 of the file's bytes up to `at`, where its header ends, to continue. */
+  beginHash(): { readonly hash: Hash; at: number };
   /** Bytes fetched so far, without the header. */
   readonly fetched: number;
   /**

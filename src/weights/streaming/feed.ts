@@ -1,6 +1,7 @@
 // Fetches the remote bytes of a program ahead of its threads, in the order of the pieces, into memory of fixed size.
 
 import { formatBytes, LayergraftError } from "../../core/index.js";
+import { ContentCheck } from "./content-check.js";
 import type { Piece, Program } from "./program.js";
 import { type Batch, planBatches, type RangeRequest, requestsOf, SLOT_BYTES } from "./remote-ranges.js";
 import type { Window } from "./shared.js";
@@ -18,7 +19,7 @@ export class Feed {
   /** Bytes of a slot. */
   readonly #slot: number;
   readonly #batchOf = new Map<number, number>();
-  /** By batch: pieces that are not done. */
+  /** By batch: pieces that are not done, and one until it is checked. */
   readonly #unfinished: number[];
   /** By piece: bytes that have not arrived. */
   readonly #missing = new Map<number, number>();
@@ -49,7 +50,8 @@ export class Feed {
         { field: "memory", expected: `at least ${least} bytes` },
       );
     }
-    this.#unfinished = this.#batches.map((batch) => batch.pieces.length);
+    // A batch also stays until it is checked.
+    this.#unfinished = this.#batches.map((batch) => batch.pieces.length + 1);
     this.window = {
       bytes: new Uint8Array(new SharedArrayBuffer(this.#slots * this.#slot)),
       places: new Float64Array(new SharedArrayBuffer(pieces.length * 8)),
@@ -81,7 +83,8 @@ export class Feed {
   async run(onReady: () => void): Promise<void> {
     const { default: pLimit } = await import("p-limit"); // most programs read files only
     const limit = pLimit(REQUESTS);
-    const requests: Promise<void>[] = [];
+    const check = new ContentCheck(this.#program.inputs);
+    let checked = Promise.resolve();
     for (const [number, batch] of this.#batches.entries()) {
       // The slot is free when the batch that had it is done.
       while (!this.#ended.signal.aborted && (this.#unfinished[number - this.#slots] ?? 0) > 0) {
@@ -89,18 +92,38 @@ export class Feed {
           this.#wakeUp = resolve;
         });
       }
-      for (const request of requestsOf(batch)) {
-        requests.push(limit(() => this.#fetch(request, this.#slotOf(number), onReady)));
-      }
+      const requests = requestsOf(batch).map((request) =>
+        limit(() => this.#fetch(request, this.#slotOf(number), onReady)),
+      );
+      checked = Promise.all([checked, ...requests]).then(() => this.#check(number, check));
     }
-    await Promise.all(requests);
+    await checked;
     if (this.#failure) throw this.#failure.error;
   }
 
-  /** Called when a piece is done, and its memory free. */
+  /** Hashes what a batch fetched; batches are given in order. */
+  #check(number: number, check: ContentCheck): void {
+    if (this.#ended.signal.aborted) return;
+    const slot = this.#slotOf(number);
+    try {
+      for (const range of this.#batches[number]?.ranges ?? []) {
+        const from = slot + range.at;
+        check.take(range, this.window.bytes.subarray(from, from + range.end - range.start));
+      }
+    } catch (error) {
+      this.#failure = { error };
+      this.end();
+    }
+    this.#release(number);
+  }
+
+  /** Called when a piece is done. */
   finish(piece: number): void {
     const batch = this.#batchOf.get(piece);
-    if (batch === undefined) return;
+    if (batch !== undefined) this.#release(batch);
+  }
+
+  #release(batch: number): void {
     this.#unfinished[batch] = (this.#unfinished[batch] ?? 0) - 1;
     this.#wakeUp();
   }

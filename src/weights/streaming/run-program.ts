@@ -129,10 +129,12 @@ export async function runProgram(program: Program, options: RunOptions): Promise
         halt();
         throw error;
       });
-    const ended = work.finally(() => {
-      checkpoints.end();
-      feed?.end();
-    });
+    const ended = work
+      .catch((error: unknown) => {
+        halt();
+        throw error;
+      })
+      .finally(() => checkpoints.end());
     // Wait for all even if one fails: nothing may still be writing when the error is thrown.
     const outcomes = await Promise.allSettled([ended, fetching, checkpoints.run(halt)]);
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
