@@ -7,6 +7,7 @@ import { benchmarkExtract } from "./extract.js";
 import { benchmarkHub } from "./hub.js";
 import { benchmarkMethods } from "./methods.js";
 import { benchmarkRanks } from "./ranks.js";
+import { benchmarkServe } from "./serve.js";
 import { benchmarkSwap } from "./swap.js";
 import { benchmarkTrain } from "./train.js";
 
@@ -21,6 +22,7 @@ const benchmarks = {
   engine: benchmarkEngine,
   eval: benchmarkEval,
   train: benchmarkTrain,
+  serve: benchmarkServe,
 };
 
 if (!name || !(name in benchmarks)) {

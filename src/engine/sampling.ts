@@ -39,6 +39,8 @@ export function sampleToken(
 /** Ids of the `count` largest logits, the largest first. */
 export function mostLikely(logits: Float32Array, count: number): number[] {
   if (count === 0) return [];
+  const best = count === 1 ? largest(logits) : undefined;
+  if (best !== undefined) return [best];
   const values = new Float64Array(logits);
   // NaN is less likely than everything.
   for (let id = 0; id < values.length; id++) if (Number.isNaN(values[id])) values[id] = Number.NEGATIVE_INFINITY;

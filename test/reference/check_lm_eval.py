@@ -1,24 +1,32 @@
 """Checks `layergraft eval --protocol lm-eval` against lm-evaluation-harness itself, item by item, on a tiny Llama.
 
-Not part of `npm test`. Needs torch, transformers, tokenizers, datasets and lm-eval 0.4.13 (its `lm_eval.models.huggingface`),
-no network. Run from the project's folder, after a build, with a folder of data as docs/evaluation.md has them:
+Not part of `npm test`. Needs torch, transformers, tokenizers, datasets and lm-eval 0.4.13, no network. Run from the project's
+folder, after a build, with a folder of data as docs/evaluation.md has them:
     python test/reference/check_lm_eval.py --data DIR
+    python test/reference/check_lm_eval.py --data DIR --serve
+With --serve, lm-eval asks `layergraft serve` by its `local-completions`; otherwise it runs the model with transformers.
 Tasks are lm-eval's own declarations, with the rows read from DIR instead of the hub; prompts, shots, tokenization and
 scores are its own. Accuracy and every choice must be equal, log-probabilities to 1e-4.
 """
-import argparse, csv, json, os, subprocess, sys, tempfile
+import argparse, csv, importlib.machinery, importlib.util, json, os, subprocess, sys, tempfile, types
 from pathlib import Path
 
 os.environ["HF_DATASETS_OFFLINE"] = os.environ["HF_HUB_OFFLINE"] = "1"
 parser = argparse.ArgumentParser()
 parser.add_argument("--data", type=Path, required=True)
 parser.add_argument("--limit", type=int, default=40)
+parser.add_argument("--serve", action="store_true", help="run the model with layergraft serve")
 options = parser.parse_args()
 cache = tempfile.TemporaryDirectory()
 os.environ["HF_HOME"] = cache.name
 
+# lm-eval imports these for other tasks and for its tables.
+for name in ("evaluate", "jsonlines", "pytablewriter", "rouge_score", "sqlitedict", "tqdm_multiprocess", "word2number"):
+    if importlib.util.find_spec(name) is None:
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__spec__ = importlib.machinery.ModuleSpec(name, None)
+
 import lm_eval, torch, yaml
-from lm_eval.models.huggingface import HFLM
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, logging
 
@@ -71,6 +79,24 @@ def mmlu(subject, root):
     return local(declaration(DECLARATIONS / "mmlu" / "default" / f"mmlu_{subject}.yaml"), files)
 
 
+def evaluate(model, has_bos, tasks):
+    """What lm-eval finds."""
+    settings = dict(tasks=list(tasks.values()), num_fewshot=5, limit=options.limit, bootstrap_iters=0)
+    if not options.serve:
+        from lm_eval.models.huggingface import HFLM
+        return lm_eval.simple_evaluate(HFLM(pretrained=str(model), device="cpu", dtype="float32", batch_size=1), **settings)
+    from lm_eval.models.openai_completions import LocalCompletionsAPI
+    server = subprocess.Popen(["node", CLI, "serve", model, "--port", "0", "--json", "--quiet"], stdout=subprocess.PIPE, text=True)
+    try:
+        url = json.loads(server.stdout.readline())["url"]
+        api = LocalCompletionsAPI(base_url=f"{url}/v1/completions", model=model.name, tokenizer=str(model), batch_size=4,
+                                  num_concurrent=3, max_length=8192, add_bos_token=has_bos)
+        return lm_eval.simple_evaluate(api, **settings)
+    finally:
+        server.terminate()
+        assert server.wait() == 0
+
+
 failures = 0
 with tempfile.TemporaryDirectory() as scratch:
     root = Path(scratch)
@@ -83,8 +109,7 @@ with tempfile.TemporaryDirectory() as scratch:
         command = ["node", CLI, "eval", model, "--tasks", ",".join(tasks), "--protocol", "lm-eval", "--limit", str(options.limit),
                    "--data", options.data, "--out", out, "--json", "--quiet", "--shots", "5"]
         ours = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        theirs = lm_eval.simple_evaluate(HFLM(pretrained=str(model), device="cpu", dtype="float32", batch_size=1), tasks=list(tasks.values()),
-                                         num_fewshot=5, limit=options.limit, bootstrap_iters=0)
+        theirs = evaluate(model, has_bos, tasks)
         for task in ours["tasks"]:
             name = task["task"]
             samples = sorted(theirs["samples"][name], key=lambda sample: sample["doc_id"])
