@@ -18,6 +18,7 @@ import {
   type Progress,
   planMerge,
   RecipeError,
+  serve,
   suggest,
   train,
   verify,
@@ -189,4 +190,28 @@ test("train takes camelCase and chooses a learning rate where none is given", as
   expect({ steps: result.steps, seen }).toEqual({ steps: 2, seen: [0.5, 1] });
   expect((await inspect(result.last)).layers).toBe(16);
   await expect(train({ ...run, sequenceLenght: 48 } as typeof run, { folder })).rejects.toThrow(/sequence_lenght/);
+});
+
+describe("serve", () => {
+  test("answers as the model does, chosen by name, until it is closed", async () => {
+    const paths: string[] = [];
+    const server = await serve(
+      { mixed: SWAP, math: "math-expert" },
+      { folder, port: 0, threads: 1, onRequest: ({ path }) => void paths.push(path) },
+    );
+    const url = `${server.url}/v1/completions`;
+    const ask = async (model: string) => {
+      const body = JSON.stringify({ model, prompt: "Amina ana maembe", max_tokens: 6, temperature: 0 });
+      return (await (await fetch(url, { method: "POST", body })).json()) as { choices: { text: string }[] };
+    };
+    for (const [name, source] of Object.entries({ mixed: SWAP, math: "math-expert" })) {
+      await using model = await openModel(source, { folder });
+      const { text } = await model.generate("Amina ana maembe", { maxNewTokens: 6 });
+      expect((await ask(name)).choices[0]?.text.trim()).toBe(text);
+    }
+    await server.close();
+    expect(paths).toEqual(["/v1/completions", "/v1/completions"]);
+    await expect(fetch(url)).rejects.toThrow();
+    await expect(serve({ math: "math-expert" }, { folder, host: "0.0.0.0" })).rejects.toThrow("needs an API key");
+  });
 });

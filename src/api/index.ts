@@ -62,4 +62,5 @@ export {
 export { type PushOptions, push } from "./push.js";
 export type { MergeRecipe, Source } from "./recipe-types.js";
 export type { TrainRun } from "./run-types.js";
+export { type ModelServer, type ServedRequest, type ServeOptions, serve } from "./serve.js";
 export { type TrainOptions, type TrainProgress, type TrainResult, train } from "./train.js";

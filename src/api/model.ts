@@ -191,7 +191,8 @@ export function engineSource(source: ModelInput): EngineSource {
   return typeof source === "string" ? source : (snakeFields(source) as RecipeInput);
 }
 
-function engineOptions({ folder, threads, providers, signal, onProgress }: OpenModelOptions) {
+/** @internal */
+export function engineOptions({ folder, threads, providers, signal, onProgress }: OpenModelOptions) {
   return defined({
     ...{ folder, threads, providers, signal },
     onProgress:

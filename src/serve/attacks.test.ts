@@ -75,7 +75,11 @@ describe("200 requests at once, a third of whose clients leave", () => {
       isStream: random.chance(0.5),
       delay: random.between(0, 300),
     }));
-    const ask = async ({ body, isStream }: (typeof requests)[number], signal?: AbortSignal) => {
+    const ask = async (
+      { body, isStream }: Pick<(typeof requests)[number], "body" | "isStream">,
+      signal?: AbortSignal,
+      onPart?: () => void,
+    ) => {
       const texts: string[] = [];
       const scores: (number | undefined)[][] = [];
       const add = ({ index, text, logprobs }: OpenAI.CompletionChoice): void => {
@@ -86,7 +90,10 @@ describe("200 requests at once, a third of whose clients leave", () => {
       if (!isStream) (await client.completions.create(body, options)).choices.forEach(add);
       else {
         const stream = await client.completions.create({ ...body, stream: true }, options);
-        for await (const { choices } of stream) choices.forEach(add);
+        for await (const { choices } of stream) {
+          choices.forEach(add);
+          onPart?.();
+        }
       }
       return { texts, scores };
     };
@@ -95,10 +102,11 @@ describe("200 requests at once, a third of whose clients leave", () => {
         await sleep(random.between(0, 100));
         if (!request.leaves) return ask(request);
         const controller = new AbortController();
-        const long = { ...request, body: { ...request.body, max_tokens: 6000 } };
-        const asked = ask(long, controller.signal).catch((error: unknown) => error);
-        await sleep(request.delay);
-        controller.abort();
+        const leave = () => controller.abort();
+        const long = { ...request, body: { ...request.body, prompt: "a", temperature: 0, max_tokens: 6000 } };
+        const asked = ask(long, controller.signal, leave).catch((error: unknown) => error);
+        // Before it is heard, while it waits, or in the middle of its answer; one that streams leaves after the first part.
+        if (!request.isStream) await sleep(request.delay).then(leave);
         // A stream that is aborted ends without an error.
         await asked;
         return undefined;
@@ -113,6 +121,8 @@ describe("200 requests at once, a third of whose clients leave", () => {
     await server.close();
     const statuses = records.map(({ status }) => status);
     expect(new Set(statuses)).toEqual(new Set([200, 499]));
+    const streamed = requests.filter(({ leaves, isStream }) => leaves && isStream).length;
+    expect(statuses.filter((status) => status === 499).length).toBeGreaterThanOrEqual(streamed);
     expect(statuses.filter((status) => status === 200)).toHaveLength(
       answers.filter(Boolean).length + answers.filter((answer, i) => answer && i % 3 === 0).length,
     );

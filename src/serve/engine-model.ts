@@ -1,7 +1,7 @@
 // The embedded engine as a model to serve.
 
 import { Random } from "../core/index.js";
-import { type Engine, type EngineSource, type OpenEngineOptions, openEngine } from "../engine/index.js";
+import { BlendCache, type Engine, type EngineSource, type OpenEngineOptions, openEngine } from "../engine/index.js";
 import type { ServedModel } from "./served-model.js";
 
 export interface EngineModelOptions extends OpenEngineOptions {
@@ -13,6 +13,11 @@ export interface EngineModelOptions extends OpenEngineOptions {
 
 export interface OpenedEngineModel extends ServedModel {
   readonly engine: Pick<Engine, "name" | "family" | "notes">;
+}
+
+/** How the models of one server hold their weights: several share those that they have in common. */
+export function weightsOf(models: number): Pick<EngineModelOptions, "asFloats" | "cache"> {
+  return models > 1 ? { asFloats: true, cache: new BlendCache(Number.POSITIVE_INFINITY) } : {};
 }
 
 const PARALLEL = 8;

@@ -1,4 +1,4 @@
-export { type EngineModelOptions, type OpenedEngineModel, openEngineModel } from "./engine-model.js";
+export { type EngineModelOptions, type OpenedEngineModel, openEngineModel, weightsOf } from "./engine-model.js";
 export type { AnswerRequest, Finish, ServedModel } from "./served-model.js";
 export {
   type RequestRecord,

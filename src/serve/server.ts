@@ -204,7 +204,7 @@ class ApiServer {
       await this.#route(path, request, response, controller.signal, facts);
     } catch (error) {
       const told = error instanceof CancelledError ? this.#cancelled() : apiErrorOf(error);
-      if (told.status >= 500) facts.error = error;
+      if (told.status >= 500 && !controller.signal.aborted) facts.error = error;
       fail(response, told);
     }
     await this.#sent(response);

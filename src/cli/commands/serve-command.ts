@@ -1,17 +1,26 @@
 import { basename } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatSome, LayergraftError, plural, shorten, visible } from "../../core/index.js";
-import { BlendCache } from "../../engine/index.js";
 import {
   type OpenedEngineModel,
   openEngineModel,
   type RequestRecord,
   requireKey,
   startApiServer,
+  weightsOf,
 } from "../../serve/index.js";
 import { type EngineOptions, parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
 import { hubAccess } from "../shared/hub-access.js";
-import { elapsed, info, interruptSignal, parseCount, print, readKey, runWithProgress } from "../shared/output.js";
+import {
+  elapsed,
+  info,
+  interruptSignal,
+  parseCount,
+  print,
+  readKey,
+  runWithProgress,
+  type WorkControls,
+} from "../shared/output.js";
 
 interface ServeFlags extends EngineOptions {
   readonly model?: string[];
@@ -56,7 +65,12 @@ export function addServeCommand(program: Command): void {
     const signal = interruptSignal();
     const models = new Map<string, OpenedEngineModel>();
     try {
-      for (const [name, of] of sources) models.set(name, await open(name, of, sources.size > 1, flags, signal));
+      const weights = weightsOf(sources.size);
+      await runWithProgress(flags, async ({ onProgress }) => {
+        for (const [name, of] of sources) {
+          models.set(name, await open(name, of, { ...weights, signal, onProgress }, flags));
+        }
+      });
       const { host, port, queue, cors: origins } = flags;
       const server = await startApiServer({
         ...{ models, host, port, apiKey, queue, origins },
@@ -105,26 +119,21 @@ function nameOf(source: string): string {
 async function open(
   name: string,
   source: string,
-  shared: boolean,
+  { signal, onProgress, ...weights }: ReturnType<typeof weightsOf> & Pick<WorkControls, "signal" | "onProgress">,
   flags: ServeFlags,
-  signal: AbortSignal,
 ): Promise<OpenedEngineModel> {
   const start = performance.now();
   const { parallel, context, threads, provider: providers } = flags;
-  const model = await runWithProgress(flags, ({ onProgress }) =>
-    openEngineModel(source, {
-      ...{ parallel, context, threads, signal, hub: hubAccess("files", { signal, onProgress }) },
-      ...(providers ? { providers } : {}),
-      ...(shared ? { asFloats: true, cache: sharedWeights } : {}),
-    }),
-  );
+  const model = await openEngineModel(source, {
+    ...{ parallel, context, threads, signal, hub: hubAccess("files", { signal, onProgress }) },
+    ...(providers ? { providers } : {}),
+    ...weights,
+    onProgress: (doneBytes, totalBytes) => onProgress?.({ phase: `loading ${name}`, doneBytes, totalBytes }),
+  });
   for (const note of model.engine.notes) info(flags, `note: ${note}`);
   info(flags, `${name}: ${model.engine.family}, ${source}, ready in ${elapsed(start)}`);
   return model;
 }
-
-// Every tensor that models have in common is held once.
-const sharedWeights = new BlendCache(Number.POSITIVE_INFINITY);
 
 function describe({ method, path, status, seconds, model, usage: counts, error }: RequestRecord): string {
   const facts = [

@@ -1,0 +1,80 @@
+// Serves models over the OpenAI API.
+import {
+  type OpenedEngineModel,
+  openEngineModel,
+  type RequestRecord,
+  requireKey,
+  startApiServer,
+  weightsOf,
+} from "../serve/index.js";
+import { engineOptions, engineSource, type ModelInput, type OpenModelOptions } from "./model.js";
+import { defined } from "./options.js";
+
+/** A request that the server answered or refused. */
+export type ServedRequest = RequestRecord;
+
+/** Options of `serve`. `signal` and `onProgress` are for opening the models. */
+export interface ServeOptions extends OpenModelOptions {
+  /** Address to listen on. Default: `127.0.0.1`, which only this machine reaches. */
+  readonly host?: string | undefined;
+  /** Port to listen on; 0 takes a free one. Default: 8000. */
+  readonly port?: number | undefined;
+  /** Key that clients must send; needed where `host` is not a loopback address. Default: none. */
+  readonly apiKey?: string | undefined;
+  /** Origins of web pages that may use the server; `"*"` for all. Default: none. */
+  readonly origins?: readonly string[] | undefined;
+  /** Answers of a model computed at once. Default: 8. */
+  readonly parallel?: number | undefined;
+  /** Answers that may wait. Further requests get status 429. Default: 256. */
+  readonly queue?: number | undefined;
+  /** Maximum tokens of prompt and answer together. Default: the model's context, at most 8192. */
+  readonly context?: number | undefined;
+  /** Called after each request. Default: none. */
+  readonly onRequest?: ((request: ServedRequest) => void) | undefined;
+}
+
+/** A server that listens. Close it, or declare it with `await using`. */
+export interface ModelServer extends AsyncDisposable {
+  /** Address, such as `http://127.0.0.1:8000`. The API is under `/v1`. */
+  readonly url: string;
+  /** Port that it listens on. */
+  readonly port: number;
+  /**
+   * Finishes the answers under way, then frees the models.
+   * @param graceSeconds seconds after which answers are cancelled. Default: 10.
+   */
+  close(graceSeconds?: number): Promise<void>;
+}
+
+/**
+ * Serves models over the OpenAI API. Several models share the weights that they have in common.
+ * @param models models by the names that requests choose them by
+ * @throws CheckpointError or FormatError or RecipeError or MismatchError if one cannot be used
+ * @throws LayergraftError if the address cannot be used or needs a key, or if ONNX Runtime is not installed
+ * @throws CancelledError if the signal fires
+ */
+export async function serve(
+  models: Readonly<Record<string, ModelInput>>,
+  options: ServeOptions = {},
+): Promise<ModelServer> {
+  const { host = "127.0.0.1", port, apiKey, origins, parallel, queue, context, onRequest, ...opening } = options;
+  requireKey(host, apiKey);
+  const opened = new Map<string, OpenedEngineModel>();
+  const closeAll = async () => {
+    for (const model of opened.values()) await model.close();
+  };
+  try {
+    const sources = Object.entries(models);
+    const settings = { ...engineOptions(opening), ...defined({ parallel, context }), ...weightsOf(sources.length) };
+    for (const [name, source] of sources) opened.set(name, await openEngineModel(engineSource(source), settings));
+    const server = await startApiServer({ models: opened, host, port, apiKey, origins, queue, onRequest });
+    const close = async (graceSeconds?: number) => {
+      await server.close(graceSeconds);
+      await closeAll();
+    };
+    return { url: server.url, port: server.port, close, [Symbol.asyncDispose]: close };
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+}
