@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { benchmarkAnalyze } from "./analyze.js";
 import { benchmarkEngine } from "./engine.js";
 import { benchmarkEval } from "./eval.js";
+import { benchmarkExport } from "./export.js";
 import { benchmarkExtract } from "./extract.js";
 import { benchmarkHub } from "./hub.js";
 import { benchmarkMethods } from "./methods.js";
@@ -23,6 +24,7 @@ const benchmarks = {
   eval: benchmarkEval,
   train: benchmarkTrain,
   serve: benchmarkServe,
+  export: benchmarkExport,
 };
 
 if (!name || !(name in benchmarks)) {

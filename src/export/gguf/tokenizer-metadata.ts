@@ -53,6 +53,9 @@ export function tokenizerMetadata(
   const ends = last !== undefined && last === special.get("eos_token");
   if (parts.after.length > (ends ? 1 : 0))
     notes.push("llama.cpp does not put this tokenizer's last tokens after a text");
+  if (parts.model.type === "BPE" && parts.preTokenizer?.type === "Metaspace") {
+    notes.push("llama.cpp also puts a space before texts that begin with one, unlike this tokenizer");
+  }
   for (const [name, id] of special) {
     const key = SPECIAL_KEYS[name];
     if (key !== undefined && id < size) entries.push([key, u32(id)]);

@@ -1,0 +1,152 @@
+// What llama.cpp gets of the tokenizers of test/fixtures/tokenizers. That it makes the same tokens of them is checked by
+// hand (test/reference/check_gguf_tokenizers.js).
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { temporaryFolder } from "../../../test/support/checkpoints.js";
+import { loadSourceTokenizerParts, type TokenizerParts } from "../../engine/index.js";
+import { findPreTokenizer } from "./pre-tokenizers.js";
+import { modelName, tokenizerMetadata } from "./tokenizer-metadata.js";
+
+type Json = Record<string, unknown>;
+
+const FIXTURES = join(import.meta.dirname, "../../../test/fixtures/tokenizers");
+const fixture = (name: string) => JSON.parse(readFileSync(join(FIXTURES, `${name}.json`), "utf8")) as Json;
+
+function jsonOf(name: string): Json {
+  const json = fixture(name);
+  return typeof json.model === "string" ? { ...json, model: fixture(json.model).model } : json;
+}
+
+async function partsOf(json: Json, settings: Json = {}): Promise<TokenizerParts> {
+  const folder = temporaryFolder();
+  writeFileSync(join(folder, "tokenizer.json"), JSON.stringify(json));
+  writeFileSync(join(folder, "tokenizer_config.json"), JSON.stringify(settings));
+  return loadSourceTokenizerParts({ textFolders: [folder], addedTokens: [] });
+}
+
+async function describeTokenizer(json: Json, size = 400, settings: Json = {}) {
+  const { metadata, notes } = tokenizerMetadata(await partsOf(json, settings), size, "model");
+  const get = (key: string) => metadata.get(`tokenizer.ggml.${key}`)?.value;
+  const tokens = get("tokens") as string[];
+  const types = get("token_type") as number[];
+  const typeOf = (token: string) => types[tokens.indexOf(token)];
+  return { get, tokens, types, typeOf, notes };
+}
+
+describe("byte-level BPE", () => {
+  it.each([
+    ["llama3", "llama-bpe", true],
+    ["qwen", "qwen2", false],
+  ])("of %s is %s", async (name, pre, addsBos) => {
+    const json = jsonOf(name);
+    const { get, tokens, types, typeOf } = await describeTokenizer(json);
+    expect([get("model"), get("pre"), get("add_bos_token")]).toEqual(["gpt2", pre, addsBos]);
+    const { vocab, merges } = json.model as { vocab: Record<string, number>; merges: (string | string[])[] };
+    for (const [token, id] of Object.entries(vocab)) expect(tokens[id]).toBe(token);
+    expect(get("merges")).toEqual(merges.map((merge) => (typeof merge === "string" ? merge : merge.join(" "))));
+    const added = json.added_tokens as { id: number; content: string; special: boolean }[];
+    for (const { id, content, special } of added) {
+      expect(tokens[id]).toBe(content);
+      expect(typeOf(content)).toBe(special || content.startsWith("<|") ? 3 : 4);
+    }
+    expect([tokens.length, tokens[399], types[399]]).toEqual([400, "[PAD399]", 5]);
+    expect(get("scores")).toBeUndefined();
+  });
+
+  it("that does not take whole words from the vocabulary has another name", async () => {
+    const json = jsonOf("llama3");
+    const { get } = await describeTokenizer({ ...json, model: { ...(json.model as Json), ignore_merges: false } });
+    expect(get("pre")).toBe("dbrx");
+  });
+
+  it("gets the ids of its special tokens, and those that are put around a text", async () => {
+    const { get } = await describeTokenizer(jsonOf("llama3"), 400, { eos_token: "<|end_of_text|>" });
+    expect(get("bos_token_id")).toBe(360);
+    expect(get("add_eos_token")).toBe(false);
+  });
+
+  it.each([
+    ["gpt2", /no known name for its pre-tokenizer .*Punctuation.*convert_hf_to_gguf.py/],
+    ["words", /its tokenizer is a WordLevel/],
+    ["pieces", /its tokenizer is a WordPiece/],
+    ["unigram-bytes", /no Unigram tokenizer with byte tokens/],
+    ["unigram", /does not normalize texts as its tokenizer does .*NFKC/],
+  ])("of another kind is refused: %s", async (name, reason) => {
+    await expect(describeTokenizer(jsonOf(name))).rejects.toThrow(reason);
+  });
+
+  it("with more tokens than the embedding has rows is refused", async () => {
+    await expect(describeTokenizer(jsonOf("qwen"), 100)).rejects.toThrow(/tokens beyond the 100 rows of the embedding/);
+  });
+});
+
+describe("BPE of SentencePiece", () => {
+  it.each([
+    ["llama2", true, []],
+    ["mistral", true, ["llama.cpp also puts a space before texts that begin with one, unlike this tokenizer"]],
+    ["gemma", false, []],
+  ])("of %s gets scores in the order of its merges", async (name, prefix, notes) => {
+    const json = jsonOf(name);
+    const found = await describeTokenizer(json);
+    const { get, tokens, typeOf } = found;
+    expect([get("model"), get("add_space_prefix"), found.notes]).toEqual(["llama", prefix, notes]);
+    const scores = get("scores") as number[];
+    const merged = (json.model as { merges: (string | string[])[] }).merges.map((merge) =>
+      typeof merge === "string" ? merge.replace(" ", "") : merge.join(""),
+    );
+    const ranked = [...new Set(merged)].map((token) => scores[tokens.indexOf(token)] as number);
+    expect(ranked).toEqual(ranked.toSorted((a, b) => b - a));
+    expect(new Set(ranked).size).toBe(ranked.length);
+    expect([typeOf("<0x0A>"), typeOf("<unk>")]).toEqual([6, 2]);
+  });
+});
+
+it("Unigram keeps scores and the table of its normalizer", async () => {
+  const json = {
+    normalizer: { type: "Precompiled", precompiled_charsmap: Buffer.from([1, 2, 250]).toString("base64") },
+    pre_tokenizer: { type: "Metaspace", replacement: "▁", prepend_scheme: "always", split: true },
+    added_tokens: [{ id: 0, content: "<unk>", special: true }],
+    model: {
+      type: "Unigram",
+      unk_id: 0,
+      vocab: [
+        ["<unk>", 0],
+        ["▁a", -1.5],
+        ["b", -2.25],
+      ],
+    },
+  };
+  const { get, types } = await describeTokenizer(json, 4);
+  expect([get("model"), get("add_space_prefix"), get("remove_extra_whitespaces")]).toEqual(["t5", true, false]);
+  expect(get("scores")).toEqual([0, -1.5, -2.25, -1e4]);
+  expect(get("precompiled_charsmap")).toEqual(Uint8Array.of(1, 2, 250));
+  expect(types).toEqual([2, 1, 1, 5]);
+});
+
+it("a pre-tokenizer is known by its splits, whatever their form", () => {
+  const regex =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+  const bytes = { type: "ByteLevel", add_prefix_space: false, use_regex: false };
+  const split = (behavior: string, invert: boolean, Regex = regex) =>
+    findPreTokenizer(
+      { type: "Sequence", pretokenizers: [{ type: "Split", pattern: { Regex }, behavior, invert }, bytes] },
+      false,
+    );
+  expect(split("Isolated", false)).toBe("dbrx");
+  expect(split("Removed", true)).toBe("dbrx");
+  expect(split("Removed", false)).toBeUndefined();
+  expect(split("Isolated", false, regex.replace("{1,3}", "{1,2}"))).toBeUndefined();
+  expect(findPreTokenizer({ type: "ByteLevel" }, false)).toBe("gpt-2");
+  expect(findPreTokenizer({ type: "ByteLevel", add_prefix_space: true }, false)).toBeUndefined();
+  expect(findPreTokenizer(undefined, false)).toBeUndefined();
+});
+
+it("names that llama.cpp treats as Phi-3's are for its tokenizer alone", async () => {
+  const other = await partsOf(jsonOf("qwen"));
+  expect(modelName("my-phi-3-merge", other)).toBe("my-phi 3-merge");
+  const tokens = ["<unk>", "<s>", "</s>", "<|endoftext|>"].map((content, id) => ({ id, content, rstrip: true }));
+  const phi3 = await partsOf({ ...jsonOf("llama2"), added_tokens: tokens });
+  expect(modelName("soup of a, b", phi3)).toBe("soup of a, b (phi-3)");
+  expect(modelName("Phi-3-mini", phi3)).toBe("Phi-3-mini");
+});

@@ -1,0 +1,116 @@
+// @ts-nocheck: node-llama-cpp is not installed with the project.
+// Exports published tokenizers as GGUF and compares llama.cpp's tokens with ours, on lines of FLORES in all its languages.
+// Not part of `npm test`. The vocabularies are those that llama.cpp tests itself with. After a build:
+//     npm install --no-save node-llama-cpp
+//     node test/reference/check_gguf_tokenizers.js LLAMA_CPP/models FLORES/devtest [LINES]
+// NODE_LLAMA_CPP names another copy, as a path to its dist/index.js.
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { loadTokenizer, openModelSource, readSpec, weightsOf } from "#engine";
+import { planGguf, writeGguf } from "#export";
+import { parseConfig, writeSafetensors } from "#weights";
+import { readVocabulary, tokenizerJson } from "./gguf_tokenizers.js";
+
+const { getLlama, LlamaLogLevel } = await import(process.env.NODE_LLAMA_CPP ?? "node-llama-cpp");
+const [models, flores, lines = "20"] = process.argv.slice(2);
+
+const BYTES = (use_regex) => ({ type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex });
+const SPLIT = (Regex) => ({
+  type: "Sequence",
+  pretokenizers: [{ type: "Split", pattern: { Regex }, behavior: "Isolated", invert: false }, BYTES(false)],
+});
+const REST = " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+const WORDS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+";
+const DIGITS = { type: "Sequence", pretokenizers: [{ type: "Digits", individual_digits: true }, BYTES(true)] };
+const SPACES = { type: "Replace", pattern: { String: " " }, content: "▁" };
+const PREFIXED = { type: "Sequence", normalizers: [{ type: "Prepend", prepend: "▁" }, SPACES] };
+
+/** The parts of each tokenizer.json, as its model publishes them. */
+const CASES = {
+  "llama-bpe": { pre_tokenizer: SPLIT(`${WORDS}|\\p{N}{1,3}|${REST}`), ignore_merges: true },
+  qwen2: { normalizer: { type: "NFC" }, pre_tokenizer: SPLIT(`${WORDS}|\\p{N}|${REST}`) },
+  "gpt-2": { pre_tokenizer: BYTES(true) },
+  "command-r": { normalizer: { type: "NFC" }, pre_tokenizer: DIGITS },
+  starcoder: { pre_tokenizer: DIGITS },
+  refact: { pre_tokenizer: DIGITS },
+  "llama-spm": { normalizer: PREFIXED },
+  "phi-3": { normalizer: PREFIXED },
+  "llama-spm, as Gemma": { normalizer: SPACES },
+  "llama-spm, as Mistral": {
+    pre_tokenizer: { type: "Metaspace", replacement: "▁", prepend_scheme: "first", split: false },
+  },
+};
+
+const folder = mkdtempSync(join(tmpdir(), "layergraft-gguf-"));
+const llama = await getLlama({ build: "never", logLevel: LlamaLogLevel.error, gpu: false });
+let failures = 0;
+try {
+  for (const [name, parts] of Object.entries(CASES)) {
+    const [file] = name.split(",");
+    const vocabulary = readVocabulary(join(models, `ggml-vocab-${file}.gguf`));
+    const path = join(folder, name.replaceAll(/\W+/g, "-"));
+    await writeModel(path, tokenizerJson(vocabulary, parts));
+    const tokenizer = await loadTokenizer(path);
+    const out = join(folder, "model.gguf");
+    await writeGguf(await planGguf(await openModelSource(path), { type: "f16" }), { out, force: true });
+    const model = await llama.loadModel({ modelPath: out, vocabOnly: true });
+    const wrong = new Map();
+    let [total, known] = [0, 0];
+    for (const language of readdirSync(flores)) {
+      const texts = readFileSync(join(flores, language), "utf8").trim().split("\n");
+      for (const line of texts.slice(0, Number(lines))) {
+        for (const text of [line, ` ${line.toUpperCase()}  1234 \n\n\t"${line.slice(0, 20)}"\n`]) {
+          total++;
+          const [ours, theirs] = [tokenizer.encode(text), model.tokenize(text)];
+          if (ours.join() === theirs.join()) continue;
+          const isComposed = text.normalize("NFC") === text;
+          if (parts.normalizer?.type === "NFC" && !isComposed) known++;
+          else if (parts.pre_tokenizer?.type === "Metaspace" && text.startsWith(" ")) known++;
+          else wrong.set(language, [...(wrong.get(language) ?? []), { text, ours, theirs }]);
+        }
+      }
+    }
+    await model.dispose();
+    const count = [...wrong.values()].reduce((sum, list) => sum + list.length, 0);
+    if (count > 0) failures++;
+    const others = known > 0 ? `; ${known} are not composed (NFC), or begin with a space before Metaspace` : "";
+    const equal = total - count - known;
+    console.log(`${count === 0 ? "ok  " : "FAIL"} ${name}: ${equal} of ${total} texts have equal tokens${others}`);
+    for (const [language, [{ text, ours, theirs }]] of [...wrong].slice(0, 3)) {
+      const at = ours.findIndex((id, i) => id !== theirs[i]);
+      const shown = (ids) =>
+        ids
+          .slice(at, at + 4)
+          .map((id) => `${id} ${JSON.stringify(tokenizer.tokenOf(id))}`)
+          .join(", ");
+      console.log(
+        `  ${language}: ${JSON.stringify(text.slice(0, 60))} ours ${shown(ours)}; llama.cpp ${shown(theirs)}`,
+      );
+    }
+  }
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+  await llama.dispose();
+}
+process.exitCode = failures > 0 ? 1 : 0;
+
+/** Writes a model as small as can be with a tokenizer. */
+async function writeModel(path, json) {
+  mkdirSync(path);
+  const size = Object.keys(json.model.vocab).length;
+  const config = {
+    architectures: ["LlamaForCausalLM"],
+    model_type: "llama",
+    ...{ hidden_size: 8, intermediate_size: 8, num_hidden_layers: 1, num_attention_heads: 1, vocab_size: size },
+    tie_word_embeddings: true,
+  };
+  writeFileSync(join(path, "config.json"), JSON.stringify(config));
+  writeFileSync(join(path, "tokenizer.json"), JSON.stringify(json));
+  const spec = readSpec(parseConfig(config, "config.json"));
+  const tensors = weightsOf(spec).map(({ name, shape }) => {
+    const bytes = 4 * shape.reduce((product, extent) => product * extent, 1);
+    return { name: `model.${name}`, dtype: "F32", shape: [...shape], data: new Uint8Array(bytes) };
+  });
+  await writeSafetensors(join(path, "model.safetensors"), tensors);
+}
