@@ -1,0 +1,63 @@
+// layergraft export as users run it, and exportModel of the library.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { exportModel } from "../src/api/index.js";
+import { writeTinyTokenizer } from "../src/export/gguf/fixtures.test-util.js";
+import { readGguf } from "../src/export/gguf/gguf-reader.test-util.js";
+import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
+import { layergraft } from "./support/command.js";
+
+const folder = temporaryFolder();
+for (const [seed, name] of ["one", "two"].entries()) {
+  await writeTiny(join(folder, name), { seed: seed + 1, layers: 2, vocabulary: 20 });
+  writeTinyTokenizer(join(folder, name));
+}
+writeFileSync(join(folder, "recipe.yaml"), "method: soup\nmodels: [one, two]\n");
+
+const run = (...args: string[]) => layergraft(["export", ...args], { cwd: folder });
+
+test("writes a recipe, and says what is in the file", async () => {
+  const planned = await run("recipe.yaml", "--type", "f16", "--dry-run");
+  expect(planned).toMatchObject({ status: 0, stderr: "" });
+  expect(planned.stdout).toMatch(
+    /^Export soup of one, two as f16 for llama.cpp \(llama\): .*\n {2}f16 16 tensors .*, f32 5/,
+  );
+  const { stdout, status } = await run("recipe.yaml", "--type", "f16", "--out", "model.gguf", "--json", "--quiet");
+  expect(status).toBe(0);
+  const { metadata, tensors } = readGguf(join(folder, "model.gguf"));
+  expect(JSON.parse(stdout)).toMatchObject({
+    architecture: "llama",
+    type: "f16",
+    bytes: readFileSync(join(folder, "model.gguf")).byteLength,
+    resumed: false,
+    encodings: { F16: { tensors: 16 }, F32: { tensors: 5 } },
+  });
+  expect(tensors.size).toBe(21);
+  expect(metadata.get("general.name")).toBe("soup of one, two");
+});
+
+test("the library writes the same bytes, with a digest that changes with the model and the type", async () => {
+  const recipe = { method: "soup", models: ["one", "two"] } as const;
+  const write = (source: string | typeof recipe, type: "f16" | "q8_0", out: string) =>
+    exportModel({ source, type, out, folder });
+  const made = await write(recipe, "f16", "library.gguf");
+  expect(readFileSync(made.out).equals(readFileSync(join(folder, "model.gguf")))).toBe(true);
+  const digests = [made.digest];
+  digests.push(
+    (await write("recipe.yaml", "q8_0", "other.gguf")).digest,
+    (await write("one", "f16", "one.gguf")).digest,
+  );
+  expect(new Set(digests).size).toBe(3);
+  await expect(write(recipe, "f16", "library.gguf")).rejects.toThrow(/already exists. Pass --force/);
+});
+
+test.each([
+  [["one"], /Missing --out. Pass --out FILE/],
+  [["one", "--out", "x.gguf", "--tensor-type", "ffn_up"], /must be PATTERN=TYPE/],
+  [["none", "--out", "x.gguf"], /none does not exist/],
+])("export %j is refused", async (args, reason) => {
+  const { stderr, status } = await run(...args);
+  expect(stderr).toMatch(reason);
+  expect(status).not.toBe(0);
+});
