@@ -250,6 +250,13 @@ describe("connections", () => {
     );
     expect(existsSync(at("broken"))).toBe(false);
     hub.cuts = [];
+    // The addresses expire, and the new ones lead nowhere.
+    const { storage } = hub;
+    Object.assign(hub, { signature: "new", storage: "http://127.0.0.1:9" });
+    await expect(executePlan(opened, { out: at("broken") })).rejects.toThrow(
+      /^org\/\w+ \(main\) is not a folder here, and could not be downloaded from .*: fetch failed/,
+    );
+    Object.assign(hub, { storage });
     await executePlan(await plan(), { out: at("broken"), resume: true });
     expect(digests("broken")).toEqual(await swappedHere());
     vi.unstubAllEnvs();

@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { HubError } from "./hub-error.js";
-import { isBrokenStream, MAX_RETRIES, StatusError } from "./requests.js";
+import { isBrokenStream, isUnreachable, MAX_RETRIES, StatusError } from "./requests.js";
 
 /** A file as the Hub lists it. */
 export interface HubFile {
@@ -53,7 +53,7 @@ export class Contents {
     const ended = AbortSignal.any([this.#options.signal, signal].filter((one) => one !== undefined));
     for (let [at, failures] = [start, 0]; at < end; ) {
       const before = at;
-      let refusal: StorageError | undefined;
+      let reason: unknown;
       try {
         for await (const chunk of chunksOf(await this.#open(file, at, end, ended))) {
           if (chunk.length > end - at) throw new HubError(`${file.path} of ${name} is longer than announced`);
@@ -61,15 +61,17 @@ export class Contents {
           yield chunk;
         }
       } catch (error) {
-        if (error instanceof StorageError) refusal = error;
-        else if (ended.aborted || !isBrokenStream(error)) throw error;
+        if (ended.aborted) throw error;
+        // The hub answered when the repository was opened, so the network may come back.
+        if (error instanceof StorageError || isUnreachable(error)) reason = error;
+        else if (!isBrokenStream(error)) throw error;
       }
       if (at === end) return;
       ended.throwIfAborted();
       // A stream that ends early is a broken connection, too.
       failures = at > before ? 0 : failures + 1;
       if (failures > MAX_RETRIES) {
-        if (refusal) throw refusal;
+        if (reason !== undefined) throw reason;
         throw new HubError(
           `${file.path} of ${name} ended after ${at} of ${file.size} bytes, ${failures} times in a row. Check the connection, then run again.`,
           { file: file.path },

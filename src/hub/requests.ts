@@ -78,6 +78,11 @@ export function isBrokenStream(error: unknown): boolean {
   return error instanceof TypeError && error.message === "terminated";
 }
 
+/** Whether a request got no answer, as the network or the server is away. */
+export function isUnreachable(error: unknown): boolean {
+  return error instanceof TypeError && error.message === "fetch failed";
+}
+
 /** A refusal by its status. */
 export class StatusError extends Error {
   readonly statusCode: number;

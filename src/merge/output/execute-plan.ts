@@ -375,6 +375,10 @@ class Execution {
       const rest = isResumable ? "then pass --resume to continue" : "then start again";
       return new DiskFullError(`the disk is full; free some space, ${rest}`, { file: partial }, error);
     }
+    if (error instanceof LayergraftError && error.code === "hub" && isResumable) {
+      const message = `${error.message.replace(/\.$/, "")}. What was written so far is in ${partial}; repeat the command with --resume to continue`;
+      return new LayergraftError("hub", message, error.where, error);
+    }
     return error;
   }
 }
