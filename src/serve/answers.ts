@@ -1,7 +1,8 @@
 // Computes what a request asks for: prompts to tokens, tokens to text with stops, log-probabilities and counts.
 
 import { randomInt } from "node:crypto";
-import { plural } from "../core/index.js";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { CancelledError, plural } from "../core/index.js";
 import { StoppedText, type TokenScores } from "../engine/index.js";
 import { ApiError, badRequest } from "./api-error.js";
 import type { ChatRequest, CompletionRequest } from "./requests.js";
@@ -41,19 +42,55 @@ const CONTEXT_TOKENS = 8;
 /** Most seeds that a request without one may get. */
 const SEEDS = 2 ** 47;
 
-/** The tokens of a request's prompts, which fit the model. @throws ApiError if they do not */
+/**
+ * Characters of a token on average, far beyond those of any text: encoding what cannot fit would hold up other requests for
+ * seconds.
+ */
+const MOST_CHARACTERS = 32;
+
+/** @throws ApiError if a text cannot fit the model */
+export function requireShort(model: ServedModel, texts: readonly string[], param: string): void {
+  const characters = texts.reduce((sum, { length }) => sum + length, 0);
+  if (characters <= model.contextLength * MOST_CHARACTERS) return;
+  throw badRequest(
+    `This model's maximum context length is ${model.contextLength} tokens. The prompt has ` +
+      `${plural(characters, "character")}, which cannot fit. Shorten it.`,
+    param,
+    "context_length_exceeded",
+  );
+}
+
+/**
+ * The tokens of a request's prompts, which fit the model.
+ * @throws ApiError if they do not
+ * @throws CancelledError if the signal fires
+ */
 export async function encodePrompts(
   model: ServedModel,
   request: CompletionRequest | ChatRequest,
+  signal: AbortSignal,
 ): Promise<(readonly number[])[]> {
   const prompts: (readonly number[])[] = [];
-  if (request.kind === "chat") prompts.push(await model.encode(request.messages));
-  else {
+  const param = request.kind === "chat" ? "messages" : "prompt";
+  if (request.kind === "chat") {
+    requireShort(
+      model,
+      request.messages.map(({ content }) => content),
+      param,
+    );
+    prompts.push(await model.encode(request.messages));
+  } else {
     for (const prompt of request.prompts) {
-      prompts.push(typeof prompt === "string" ? await model.encode(prompt, { bos: request.bos }) : prompt);
+      if (typeof prompt !== "string") prompts.push(prompt);
+      else {
+        requireShort(model, [prompt], param);
+        prompts.push(await model.encode(prompt, { bos: request.bos }));
+        // Lets other requests continue.
+        await nextTurn();
+        if (signal.aborted) throw new CancelledError("stopped before the end");
+      }
     }
   }
-  const param = request.kind === "chat" ? "messages" : "prompt";
   for (const [i, prompt] of prompts.entries()) {
     // Without a limit, an answer takes what is left, at least one token.
     const wanted = request.maxTokens ?? 1;

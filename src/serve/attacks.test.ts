@@ -114,8 +114,8 @@ describe("200 requests at once, a third of whose clients leave", () => {
     );
     expect(answers.filter((answer) => answer !== undefined).length).toBeGreaterThan(100);
     for (const [i, answer] of answers.entries()) {
-      // Every third, to save time.
-      if (answer && i % 3 === 0) expect(answer).toEqual(await ask(requests[i] as (typeof requests)[number]));
+      // Every fifth, to save time.
+      if (answer && i % 5 === 0) expect(answer).toEqual(await ask(requests[i] as (typeof requests)[number]));
     }
     // Nothing is left to finish or to cancel.
     await server.close();
@@ -124,7 +124,7 @@ describe("200 requests at once, a third of whose clients leave", () => {
     const streamed = requests.filter(({ leaves, isStream }) => leaves && isStream).length;
     expect(statuses.filter((status) => status === 499).length).toBeGreaterThanOrEqual(streamed);
     expect(statuses.filter((status) => status === 200)).toHaveLength(
-      answers.filter(Boolean).length + answers.filter((answer, i) => answer && i % 3 === 0).length,
+      answers.filter(Boolean).length + answers.filter((answer, i) => answer && i % 5 === 0).length,
     );
   });
 });
@@ -155,7 +155,7 @@ describe("a full queue", () => {
 describe("a client", () => {
   it("that never reads loses its connection, and others are answered meanwhile", async () => {
     const server = await start({ limits: { stallSeconds: 0.2, unreadBytes: 50_000 } });
-    const body = JSON.stringify({ ...endless, stream: true, logprobs: 20, n: 4 });
+    const body = JSON.stringify({ ...endless, stream: true, logprobs: 20, n: 8 });
     const { socket } = raw(server, post(body));
     socket.pause();
     const other = await clientOf(server).completions.create({ ...endless, max_tokens: 5 });

@@ -232,6 +232,11 @@ describe("what is wrong is refused with its field", () => {
     [{ model: "plain", prompt: [99] }, null, /the prompt has the token 99; the tokens of model are 0 to 23/],
     [{ model: "plain", prompt: [[3], []] }, null, /prompt 2 is empty/],
     [{ model: "plain", prompt: Array.from({ length: 60 }, () => 3) }, "prompt", /maximum context length is 64 tokens/],
+    [
+      { model: "plain", prompt: ["a", "a".repeat(2049)] },
+      "prompt",
+      /The prompt has 2,049 characters, which cannot fit/,
+    ],
     [{ model: "plain", prompt: "a", max_tokens: 64 }, "prompt", /The prompt has 2 tokens, and 64 more are asked for/],
     [{ model: "plain", prompt: "a", max_tokens: -1 }, "max_tokens", /max_tokens: must be at least 0/],
     [{ model: "plain", prompt: "a", max_tokens: 0 }, "max_tokens", /needs echo/],

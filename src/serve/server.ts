@@ -10,6 +10,7 @@ import {
   answerAll,
   type ChoicePart,
   encodePrompts,
+  requireShort,
   type ScoredToken,
   type Usage,
 } from "./answers.js";
@@ -254,6 +255,7 @@ class ApiServer {
     if (is("POST", "/tokenize", "/v1/tokenize")) {
       const { model, prompt, bos } = readTokenize(await read());
       const found = this.#find(model).model;
+      requireShort(found, [prompt], "prompt");
       const tokens = await found.encode(prompt, { bos });
       return send(response, 200, { tokens, count: tokens.length, max_model_len: found.contextLength });
     }
@@ -298,7 +300,7 @@ class ApiServer {
     this.#unfinished += asked;
     const start = performance.now();
     try {
-      const prompts = await encodePrompts(model, request);
+      const prompts = await encodePrompts(model, request, signal);
       const texts = this.#textsOf(model);
       const options = { model: name, digest: model.digest, hasScores: request.top !== undefined };
       const replies = request.kind === "chat" ? chatReplies(options) : completionReplies(options);
