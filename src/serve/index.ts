@@ -1,10 +1,10 @@
 export { type EngineModelOptions, type OpenedEngineModel, openEngineModel, weightsOf } from "./engine-model.js";
+export type { ServerLimits } from "./limits.js";
 export type { AnswerRequest, Finish, ServedModel } from "./served-model.js";
 export {
   type RequestRecord,
   type RunningServer,
   requireKey,
   type ServeOptions,
-  type ServerLimits,
   startApiServer,
 } from "./server.js";
