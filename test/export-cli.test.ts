@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { exportModel } from "../src/api/index.js";
-import { writeTinyTokenizer } from "../src/export/gguf/fixtures.test-util.js";
+import { writeTinyTokenizer } from "../src/export/fixtures.test-util.js";
 import { readGguf } from "../src/export/gguf/gguf-reader.test-util.js";
 import { temporaryFolder, writeTiny } from "./support/checkpoints.js";
 import { layergraft } from "./support/command.js";
@@ -52,10 +52,33 @@ test("the library writes the same bytes, with a digest that changes with the mod
   await expect(write(recipe, "f16", "library.gguf")).rejects.toThrow(/already exists. Pass --force/);
 });
 
+test("writes a folder for transformers.js, as the library does", async () => {
+  const planned = await run("recipe.yaml", "--format", "onnx", "--dry-run");
+  expect(planned).toMatchObject({ status: 0, stderr: "" });
+  expect(planned.stdout).toMatch(
+    /^Export soup of one, two as q8 for transformers.js \(Llama\): .*\n {2}f16 16 tensors/,
+  );
+  const { stdout, status } = await run("recipe.yaml", "--format", "onnx", "--out", "onnx", "--json", "--quiet");
+  expect(status).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ family: "Llama", type: "q8", out: join(folder, "onnx"), warnings: [] });
+  const made = await exportModel({ source: "recipe.yaml", format: "onnx", out: "library-onnx", folder });
+  expect(made.digest).toBe(JSON.parse(stdout).digest);
+  for (const file of ["model_quantized.onnx", "model_quantized.onnx_data"]) {
+    const [left, right] = ["onnx", "library-onnx"].map((out) => readFileSync(join(folder, out, "onnx", file)));
+    expect(left?.equals(right as Buffer)).toBe(true);
+  }
+  const wrong = exportModel({ source: "one", format: "onnx", type: "q8_0", out: "x", folder });
+  await expect(wrong).rejects.toThrow(/for onnx it must be one of fp32, fp16, q8, q4/);
+});
+
 test.each([
-  [["one"], /Missing --out. Pass --out FILE/],
+  [["one"], /Missing --out. Pass --out PATH/],
   [["one", "--out", "x.gguf", "--tensor-type", "ffn_up"], /must be PATTERN=TYPE/],
   [["none", "--out", "x.gguf"], /none does not exist/],
+  [["one", "--out", "x", "--type", "q4"], /--type q4 is not a type of gguf. Choose one of f32, /],
+  [["one", "--out", "x", "--format", "onnx", "--type", "q8_0"], /not a type of onnx. Choose one of fp32, fp16, q8, q4/],
+  [["one", "--out", "x", "--format", "onnx", "--resume"], /--resume is for --format gguf/],
+  [["one", "--out", "one", "--format", "onnx"], /one is one of the inputs/],
 ])("export %j is refused", async (args, reason) => {
   const { stderr, status } = await run(...args);
   expect(stderr).toMatch(reason);

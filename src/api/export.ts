@@ -1,7 +1,17 @@
 // Models as files of other programs.
 import { resolve } from "node:path";
+import { LayergraftError } from "../core/index.js";
 import { openModelSource } from "../engine/index.js";
-import { type FileType, planGguf, writeGguf } from "../export/index.js";
+import {
+  FILE_TYPE_NAMES,
+  type FileType,
+  ONNX_TYPES,
+  type OnnxType,
+  planGguf,
+  planOnnx,
+  writeGguf,
+  writeOnnx,
+} from "../export/index.js";
 import { engineSource, type ModelInput } from "./model.js";
 import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js";
 
@@ -9,46 +19,66 @@ import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js
 export interface ExportOptions extends StreamOptions, FolderOptions {
   /** The model: a folder, `FOLDER+ADAPTER`, a recipe or its file, or a plan. */
   readonly source: ModelInput;
-  /** File to write; it appears when it is complete. */
+  /** `gguf`: a file for llama.cpp. `onnx`: a folder for transformers.js. Default: `"gguf"`. */
+  readonly format?: "gguf" | "onnx" | undefined;
+  /** File or folder to write; it appears when it is complete. */
   readonly out: string;
-  /** Encoding of the weights, as llama.cpp names it. Default: `"q8_0"`. */
-  readonly type?: FileType | undefined;
-  /** `PATTERN=TYPE`: encodings of tensors whose name in the file the regular expression finds. Default: none. */
+  /** Encoding of the weights, as llama.cpp or transformers.js names it. Default: `"q8_0"`, for ONNX `"q8"`. */
+  readonly type?: FileType | OnnxType | undefined;
+  /** GGUF: `PATTERN=TYPE`, encodings of tensors whose name in the file the regular expression finds. Default: none. */
   readonly tensorTypes?: readonly string[] | undefined;
-  /** Resume an interrupted run; start from the beginning if there is none. Default: false. */
+  /** GGUF: resume an interrupted run; start from the beginning if there is none. Default: false. */
   readonly resume?: boolean | undefined;
-  /** Replace an existing file or interrupted run. Default: false. */
+  /** Replace an existing export or interrupted run. Default: false. */
   readonly force?: boolean | undefined;
 }
 
 /** Result of `exportModel`. */
 export interface ExportResult {
-  /** Absolute path of the file. */
+  /** Absolute path of the file or folder. */
   readonly out: string;
   readonly bytes: number;
-  /** Equal for equal files: a digest of the sources, the configuration, the tokenizer and the options. */
+  /** Equal for equal weights: a digest of the sources, the configuration and the options; for GGUF of the tokenizer, too. */
   readonly digest: string;
   /** Number and bytes of tensors by encoding. */
   readonly encodings: Readonly<Record<string, { readonly tensors: number; readonly bytes: number }>>;
-  /** How the file differs from the model, such as blocks that rows do not fill. */
+  /** How the export differs from the model, such as blocks that rows do not fill. */
   readonly notes: readonly string[];
   /** Such as values that exceeded float16. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Writes a model as a GGUF file for llama.cpp. A recipe is merged while it is written.
- * @throws CheckpointError if llama.cpp does not run the model, or has no such tokenizer
+ * Writes a model as a GGUF file for llama.cpp, or as an ONNX folder for transformers.js. A recipe is merged while it is
+ * written.
+ * @throws CheckpointError if the model's family is not supported, or llama.cpp has no such tokenizer
  * @throws RecipeError or MismatchError if a recipe is not valid, or models do not fit together
  * @throws OutputError if `out` exists and `force` is not set, or the disk fills up
  * @throws CancelledError if the signal fires
  */
 export async function exportModel(options: ExportOptions): Promise<ExportResult> {
-  const { source, out, type = "q8_0", tensorTypes, folder, resume, force } = options;
+  const { source, out, format = "gguf", type, tensorTypes, folder, resume, force } = options;
   const opened = await openModelSource(engineSource(source), folder === undefined ? {} : { folder });
-  const plan = await planGguf(opened, { type, tensorTypes });
-  const target = { out: resolve(folder ?? "", out), resume, force };
-  const { out: path, bytes, warnings } = await writeGguf(plan, { ...target, ...controlsOf(options) });
-  const notes = [...opened.notes, ...plan.notes];
-  return { out: path, bytes, digest: plan.digest, encodings: plan.encodings, notes, warnings };
+  const target = { out: resolve(folder ?? "", out), force, ...controlsOf(options) };
+  if (format === "onnx" && (tensorTypes || resume)) {
+    throw new LayergraftError("usage", "tensorTypes and resume are for the format gguf. Leave them out for onnx.");
+  }
+  if (type !== undefined && type in ONNX_TYPES !== (format === "onnx")) {
+    const known = format === "onnx" ? Object.keys(ONNX_TYPES) : FILE_TYPE_NAMES;
+    throw new LayergraftError("usage", `type is ${type}; for ${format} it must be one of ${known.join(", ")}`);
+  }
+  const write =
+    format === "onnx"
+      ? async () => {
+          const plan = planOnnx(opened, { type: (type ?? "q8") as OnnxType });
+          return { plan, written: await writeOnnx(plan, target) };
+        }
+      : async () => {
+          const plan = await planGguf(opened, { type: (type ?? "q8_0") as FileType, tensorTypes });
+          return { plan, written: await writeGguf(plan, { ...target, resume }) };
+        };
+  const { plan, written } = await write();
+  const { digest, encodings } = plan;
+  const { out: path, bytes, warnings } = written;
+  return { out: path, bytes, digest, encodings, notes: [...opened.notes, ...plan.notes], warnings };
 }

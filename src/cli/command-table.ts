@@ -32,7 +32,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
       async () => (await import("./commands/extract-command.js")).addExtractCommand,
     ],
     export: [
-      "write a model or a recipe as a GGUF file for llama.cpp",
+      "write a model or a recipe for llama.cpp (GGUF) or transformers.js (ONNX)",
       async () => (await import("./commands/export-command.js")).addExportCommand,
     ],
     verify: [

@@ -12,7 +12,16 @@ export { gradients, reachable, splitRows } from "./graph/gradients.js";
 export { Graph } from "./graph/graph.js";
 export type { Node } from "./graph/node.js";
 export { printGraph } from "./graph/print.js";
-export { type Adapt, buildDecoder, FEEDS } from "./model/decoder-graph.js";
+export {
+  type Adapt,
+  buildDecoder,
+  type Decoder,
+  FEEDS,
+  pastKey,
+  pastValue,
+  ropeCos,
+  ropeSin,
+} from "./model/decoder-graph.js";
 export type {
   Activation,
   DecoderSpec,
@@ -26,7 +35,8 @@ export { locateWeights, weightsOf } from "./model/weight-names.js";
 export { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
 export { RopeTables } from "./rope-tables.js";
 export { loadRuntime } from "./runtime/load-runtime.js";
-export { lowerGraph, type Weight } from "./runtime/lower.js";
+export { type Emitter, lowerGraph, type QuantizedWeight, type Weight } from "./runtime/lower.js";
+export type { ExternalData } from "./runtime/onnx.js";
 export { openSession, type Session, type TensorValue } from "./runtime/session.js";
 export type { TokenScores } from "./sampling.js";
 export { loadSourceTemplate, loadSourceTokenizer, loadSourceTokenizerParts } from "./source-text.js";
@@ -40,4 +50,4 @@ export type { Tokenizer } from "./text/tokenizer.js";
 export type { AddedToken, Part } from "./text/tokenizer-json.js";
 export type { TokenizerParts } from "./text/tokenizer-parts.js";
 export type { SpecialName } from "./text/tokenizer-settings.js";
-export { bindWeights } from "./weights.js";
+export { bindWeights, findSteps } from "./weights.js";

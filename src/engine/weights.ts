@@ -3,7 +3,7 @@
 import { formatShape, formatSome, MismatchError, plural, sameShape } from "../core/index.js";
 import { measureAll, Resolver, type Step } from "../merge/index.js";
 import { type BlendOptions, computeBlends } from "./blends.js";
-import { type Decoder, type DecoderSpec, locateWeights, type StoredWeight } from "./model/index.js";
+import { type Decoder, type DecoderSpec, locateWeights } from "./model/index.js";
 import type { ModelSource } from "./model-source.js";
 import { externalLocation, type Weight } from "./runtime/index.js";
 
@@ -29,8 +29,7 @@ export async function bindWeights(
   source: ModelSource,
   options: BlendOptions = {},
 ): Promise<BoundWeights> {
-  const { stored: names, unused } = locateWeights(spec, source.tensors.keys(), source.name);
-  const steps = findSteps(wanted, names, source);
+  const { steps, notes } = findSteps({ spec, weights: wanted }, source);
   const signal = options.signal;
   const measured = await measureAll(source.measurements, source.sources, { signal });
   const resolver = new Resolver(source.sources, measured);
@@ -64,7 +63,7 @@ export async function bindWeights(
   return {
     weights,
     computedBytes: [...blends.values()].reduce((sum, { byteLength }) => sum + byteLength, 0),
-    notes: unused.length > 0 ? [noteOf(unused, spec)] : [],
+    notes,
   };
 }
 
@@ -84,12 +83,16 @@ function noteOf(unused: readonly string[], { family }: DecoderSpec): string {
   return `${plural(unused.length, "tensor")} ${are} not used by a ${family} decoder with this config.json: ${formatSome(unused)}`;
 }
 
-/** The step of each weight's tensor. */
-function findSteps(
-  wanted: ReadonlyMap<string, StoredWeight>,
-  names: ReadonlyMap<string, string>,
+/**
+ * The step of each weight's tensor, by the weight's input name, and notes.
+ * @throws CheckpointError if weights are missing
+ * @throws MismatchError if weights have other shapes than the configuration
+ */
+export function findSteps(
+  { spec, weights: wanted }: Pick<Decoder, "spec" | "weights">,
   source: ModelSource,
-): Map<string, Step> {
+): { steps: ReadonlyMap<string, Step>; notes: readonly string[] } {
+  const { stored: names, unused } = locateWeights(spec, source.tensors.keys(), source.name);
   const steps = new Map<string, Step>();
   const problems: string[] = [];
   for (const [input, stored] of wanted) {
@@ -101,7 +104,7 @@ function findSteps(
       );
     } else steps.set(input, step);
   }
-  if (problems.length === 0) return steps;
+  if (problems.length === 0) return { steps, notes: unused.length > 0 ? [noteOf(unused, spec)] : [] };
   const shown = problems.slice(0, MOST_PROBLEMS);
   if (problems.length > shown.length) shown.push(`and ${plural(problems.length - shown.length, "other")}`);
   throw new MismatchError(`the weights of ${source.name} do not match its configuration:`, shown);

@@ -14,7 +14,13 @@ export { columnName, heatmapOf, pageData } from "./analysis/analysis-views.js";
 export { readShareTable } from "./analysis/csv.js";
 export { type Suggestion, suggestRecipes } from "./analysis/suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./analysis/thresholds.js";
-export { type AnalysisOutput, checkAnalysisOutput, writeAnalysis, writeHeatmap } from "./analysis/write-analysis.js";
+export {
+  type AnalysisOutput,
+  checkAnalysisOutput,
+  checkFolderOutput,
+  writeAnalysis,
+  writeHeatmap,
+} from "./analysis/write-analysis.js";
 export { packBits, unpackBits } from "./expressions/bits.js";
 export type { Measured } from "./expressions/expression.js";
 export { packMeasured, unpackMeasured } from "./expressions/measured.js";
@@ -49,7 +55,7 @@ export { type Provenance, readProvenance } from "./output/provenance.js";
 export { checkPush, type PushOptions, type PushResult, type PushTarget, pushFolder } from "./output/push.js";
 export { measuredOwnership, type Ownership, type PlanSummary, sourceLabels, summarizePlan } from "./output/summary.js";
 export { type Deviation, type Verification, type VerifyOptions, verifyOutput } from "./output/verify.js";
-export { outputConfig, writeCompanions } from "./plan/companion-files.js";
+export { copyTextFiles, outputConfig, TEXT_FILES, writeCompanions } from "./plan/companion-files.js";
 export {
   type MethodReference,
   methodReferences,

@@ -28,6 +28,7 @@ export { addRows } from "./kernels/adamw.js";
 export { Converter } from "./kernels/convert.js";
 export { type BlockEncoding, ENCODINGS, type Encoding, encodedBytes } from "./kernels/encodings.js";
 export type { KernelDType } from "./kernels/kernels.js";
+export { BLOCK_COLUMNS, splitBytes } from "./kernels/split-blocks.js";
 export { TrainingKernels } from "./kernels/training.js";
 export type { TensorInfo } from "./safetensors/header.js";
 export { type FolderLayout, layoutFolder, type ShardLayout } from "./safetensors/layout.js";

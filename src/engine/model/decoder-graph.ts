@@ -1,7 +1,7 @@
 // Builds the graph of a decoder from its specification, for every family.
 // Letters in shapes: B rows of a batch, T new positions, P positions in the cache, N rows whose logits are computed;
 // D, H, K, E, F, V as in DecoderSpec.
-import { Graph, type Node } from "../graph/index.js";
+import { type Dim, Graph, type Node } from "../graph/index.js";
 import type { DecoderSpec, LayerSpec, LinearWeights, NormSpec, NormWeights, StoredWeight } from "./families/spec.js";
 
 /** Names of a decoder graph's feeds. Its other inputs are weights. */
@@ -23,8 +23,13 @@ export const FEEDS = {
 export type Adapt = (graph: Graph, weight: StoredWeight, x: Node, y: Node) => Node;
 
 export interface DecoderOptions {
-  /** Whether keys and values of earlier positions are fed; default false. */
-  readonly cached?: boolean;
+  /**
+   * Whether keys and values of earlier positions are fed; default false. With "joined", those of the cache and of the new
+   * positions are concatenated, and returned so.
+   */
+  readonly cached?: boolean | "joined";
+  /** Number of rows whose logits are computed; default `rows`. */
+  readonly rows?: Dim;
   /** Changes the results of projections. */
   readonly adapt?: Adapt;
 }
@@ -36,9 +41,9 @@ export interface Decoder {
   readonly weights: ReadonlyMap<string, StoredWeight>;
   /** [N, V] */
   readonly logits: Node;
-  /** Rotated keys of the new positions, by layer: [B, K, T, E]. */
+  /** Rotated keys of the new positions, by layer: [B, K, T, E]; [B, K, P + T, E] if joined. */
   readonly keys: readonly Node[];
-  /** Values of the new positions, by layer: [B, K, T, E]. */
+  /** Values of the same positions, by layer. */
   readonly values: readonly Node[];
 }
 
@@ -82,7 +87,7 @@ class Builder {
     const ids = graph.reshape(graph.input(FEEDS.ids, "i64", ["batch", "time"]), ["batch*time"]);
     let x = graph.mul(graph.gather(embedding, ids), spec.embeddingScale);
     for (const [index, layer] of spec.layers.entries()) x = this.#layer(x, layer, index);
-    const rows = graph.input(FEEDS.rows, "i64", ["rows"]);
+    const rows = graph.input(FEEDS.rows, "i64", [this.#options.rows ?? "rows"]);
     const last = this.#norm(graph.gather(x, rows), spec.norm, spec.finalNorm);
     const head = spec.head ? this.#weight(spec.head) : embedding;
     const scaled = graph.mul(graph.matmul(last, head, { transB: true }), spec.logitScale);
@@ -138,8 +143,14 @@ class Builder {
     const { heads, kvHeads, headDim, attention } = this.#spec;
     const { q, k, v, o, qNorm, kNorm } = layer.weights;
     const query = this.#rotate(this.#heads(this.#linear(x, q), heads, qNorm), layer);
-    const key = this.#rotate(this.#heads(this.#linear(x, k), kvHeads, kNorm), layer);
-    const value = this.#heads(this.#linear(x, v), kvHeads);
+    let key = this.#rotate(this.#heads(this.#linear(x, k), kvHeads, kNorm), layer);
+    let value = this.#heads(this.#linear(x, v), kvHeads);
+    const past = this.#past(index);
+    const isJoined = this.#options.cached === "joined";
+    if (past && isJoined) {
+      key = graph.concat([past.key, key], 2);
+      value = graph.concat([past.value, value], 2);
+    }
     this.#keys.push(key);
     this.#values.push(value);
 
@@ -147,7 +158,6 @@ class Builder {
     const group = heads / kvHeads;
     const grouped = graph.reshape(query, ["batch", kvHeads, group === 1 ? "time" : `${group}*time`, headDim]);
     const mask = this.#mask(layer.window);
-    const past = this.#past(index);
     const scoresWith = (keys: Node) => {
       const scores = graph.matmul(grouped, keys, { transB: true, alpha: attention.scale });
       const width = keys.shape[2] as string;
@@ -158,7 +168,7 @@ class Builder {
       return graph.matmul(graph.reshape(shares, ["batch", kvHeads, grouped.shape[2] as string, width]), values);
     };
     let mixed: Node;
-    if (past) {
+    if (past && !isJoined) {
       // Scores of cached and of new keys are computed apart and joined, so the cache is never copied.
       const scores = graph.concat([scoresWith(past.key), scoresWith(key)], -1);
       const shares = graph.softmax(graph.add(scores, mask));

@@ -10,9 +10,26 @@ export interface Weight {
   readonly values: ExternalData | Uint8Array;
 }
 
+/** A matrix [N, K] in blocks along its rows, each with a scale: scale * (code - 2^(bits - 1)). */
+export interface QuantizedWeight {
+  readonly bits: 4 | 8;
+  /** Elements of a block. */
+  readonly block: number;
+  /** Codes [N, blocks, bytes of a block]; of two codes in a byte, the first is in the lower half. */
+  readonly codes: ExternalData | Uint8Array;
+  /** float32 [N, blocks] */
+  readonly scales: ExternalData | Uint8Array;
+}
+
 export interface LowerOptions {
   /** Inputs of the graph that become part of the model, by name; the others are fed at each run. */
   readonly weights?: ReadonlyMap<string, Weight>;
+  /** Matrices that products read instead of `weights`, where they are the transposed right operand; default none. */
+  readonly quantized?: ReadonlyMap<string, QuantizedWeight>;
+  /** Declares other feeds and computes inputs of the graph from them. Returns values by the names of these inputs. */
+  readonly computed?: (emitter: Emitter) => ReadonlyMap<string, string>;
+  /** Names of sizes in the model; default their expressions. */
+  readonly axes?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -23,7 +40,7 @@ export interface LowerOptions {
  * @throws RuntimeError if a size cannot be computed from the feeds, or the model is larger than ONNX files can be
  */
 export function lowerGraph(outputs: Readonly<Record<string, Node>>, options: LowerOptions = {}): Uint8Array {
-  const emitter = new Emitter(reachable(Object.values(outputs)), options.weights ?? new Map());
+  const emitter = new Emitter(reachable(Object.values(outputs)), options);
   for (const [name, node] of Object.entries(outputs)) emitter.output(name, node);
   return emitter.encode();
 }
@@ -35,19 +52,29 @@ const LAZY: ReadonlySet<string> = new Set(["oneHot"]);
 export class Emitter {
   readonly #model = new OnnxModel();
   readonly #names = new Map<Node, string>();
-  readonly #stored = new Map<Node, string>();
+  readonly #stored = new Map<Node, { readonly name: string; readonly dtype: Weight["dtype"] }>();
+  readonly #quantized = new Map<Node, QuantizedNames>();
   readonly #once = new Map<string, string>();
   /** Inputs that are fed, whose shapes may have symbols. */
-  readonly #feeds: readonly Node[];
+  readonly #feeds: { readonly name: string; readonly shape: readonly Dim[] }[] = [];
+  readonly #axes: Readonly<Record<string, string>>;
   /** All nodes, for lowerings that compute two at once. */
   readonly nodes: readonly Node[];
   #count = 0;
 
-  constructor(nodes: readonly Node[], weights: ReadonlyMap<string, Weight>) {
+  constructor(nodes: readonly Node[], { weights, quantized, computed, axes = {} }: LowerOptions) {
     this.nodes = nodes;
-    const inputs = nodes.filter(({ op }) => op === "input");
-    this.#feeds = inputs.filter((node) => !weights.has(node.attributes.name as string));
-    for (const node of inputs) this.#input(node, weights.get(node.attributes.name as string));
+    this.#axes = axes;
+    const values = computed?.(this);
+    for (const node of nodes) {
+      if (node.op !== "input") continue;
+      const name = node.attributes.name as string;
+      const [value, blocks, weight] = [values?.get(name), quantized?.get(name), weights?.get(name)];
+      if (value !== undefined) this.#names.set(node, value);
+      if (blocks) this.#addQuantized(node, name, blocks);
+      if (weight) this.#addWeight(node, name, weight);
+      if (value === undefined && !blocks && !weight) this.#names.set(node, this.feed(name, node.dtype, node.shape));
+    }
     for (const node of nodes) if (node.op !== "input" && !LAZY.has(node.op)) this.#compute(node);
   }
 
@@ -67,14 +94,35 @@ export class Emitter {
 
   /** The name of a node's value. */
   value(node: Node | undefined): string {
+    const stored = node && this.#stored.get(node);
+    // ONNX Runtime folds the cast when it loads the model: computation is in float32.
+    if (stored && stored.dtype !== "f32")
+      return this.once(`f32 ${stored.name}`, () => this.node("Cast", [stored.name], { to: 1 }));
     const name = node && (LAZY.has(node.op) ? this.#compute(node) : this.#names.get(node));
     if (name === undefined) throw new RuntimeError(`the operand ${node?.op ?? "(missing)"} is not computed yet`);
     return name;
   }
 
-  /** The name of a weight as it is stored, before its cast to float32. */
-  stored(node: Node): string {
-    return this.#stored.get(node) ?? this.value(node);
+  /** A weight as it is stored, before its cast to float32; undefined for other nodes. */
+  stored(node: Node): { readonly name: string; readonly dtype: Weight["dtype"] } | undefined {
+    return this.#stored.get(node);
+  }
+
+  /** The parts of a quantized matrix; undefined for other nodes. */
+  quantized(node: Node): QuantizedNames | undefined {
+    return this.#quantized.get(node);
+  }
+
+  /** Declares a feed. @returns its name */
+  feed(name: string, dtype: Node["dtype"], shape: readonly Dim[]): string {
+    this.#model.input(name, dtype, this.#shown(shape));
+    this.#feeds.push({ name, shape });
+    return name;
+  }
+
+  /** Names a tensor of one integer as a size. */
+  defineSize(dim: string, name: string): void {
+    this.#once.set(`size ${dim}`, name);
   }
 
   /** Appends an ONNX node with one output. @returns the output's name */
@@ -149,7 +197,7 @@ export class Emitter {
       const feed = this.#feeds.find(({ shape }) => shape.includes(dim));
       if (feed) {
         const axis = feed.shape.indexOf(dim);
-        return this.node("Shape", [this.value(feed)], { start: axis, end: axis + 1 });
+        return this.node("Shape", [feed.name], { start: axis, end: axis + 1 });
       }
       const terms = termsOf(dim);
       const [only] = terms;
@@ -167,31 +215,52 @@ export class Emitter {
 
   output(name: string, node: Node): void {
     this.#model.node("Identity", [this.value(node)], [name]);
-    this.#model.output(name, node.dtype, node.shape.map(axisName));
+    this.#model.output(name, node.dtype, this.#shown(node.shape));
   }
 
-  #input(node: Node, weight: Weight | undefined): void {
-    const name = node.attributes.name as string;
-    if (!weight) {
-      this.#model.input(name, node.dtype, node.shape.map(axisName));
-      this.#names.set(node, name);
-      return;
-    }
-    const shape = node.shape.map((dim) => {
+  /** ONNX has names of sizes, but no arithmetic with them. */
+  #shown(shape: readonly Dim[]): (number | string)[] {
+    return shape.map((dim) => {
       if (typeof dim === "number") return dim;
-      throw new RuntimeError(`the weight ${name} has no fixed shape`, { tensor: name });
+      const name = String(multiplyDims(dim));
+      return this.#axes[name] ?? name;
     });
-    if (weight.values instanceof Uint8Array) this.#model.initializer(name, weight.dtype, shape, weight.values);
-    else this.#model.external(name, weight.dtype, shape, weight.values);
-    this.#stored.set(node, name);
-    // ONNX Runtime folds the cast when it loads the model: computation is in float32.
-    this.#names.set(node, weight.dtype === "f32" ? name : this.node("Cast", [name], { to: 1 }));
+  }
+
+  #addWeight(node: Node, name: string, { dtype, values }: Weight): void {
+    this.store(name, dtype, fixedShape(node, name), values);
+    this.#stored.set(node, { name, dtype });
+    this.#names.set(node, name);
+  }
+
+  #addQuantized(node: Node, name: string, { bits, block, codes, scales }: QuantizedWeight): void {
+    const [rows = 0, columns = 0] = fixedShape(node, name);
+    const blocks = Math.ceil(columns / block);
+    const names = { bits, block, codes: `${name}.codes`, scales: `${name}.scales` };
+    this.store(names.codes, "u8", [rows, blocks, (block * bits) / 8], codes);
+    this.store(names.scales, "f32", [rows, blocks], scales);
+    this.#quantized.set(node, names);
+  }
+
+  /** Makes values part of the model. @returns their name */
+  store(name: string, dtype: OnnxDType, shape: readonly number[], values: ExternalData | Uint8Array): string {
+    if (values instanceof Uint8Array) this.#model.initializer(name, dtype, shape, values);
+    else this.#model.external(name, dtype, shape, values);
+    return name;
   }
 }
 
-/** ONNX has names of sizes, but no arithmetic with them. */
-function axisName(dim: Dim): number | string {
-  return typeof dim === "number" ? dim : String(multiplyDims(dim));
+/** Names of the tensors of a quantized matrix. */
+interface QuantizedNames extends Pick<QuantizedWeight, "bits" | "block"> {
+  readonly codes: string;
+  readonly scales: string;
+}
+
+function fixedShape({ shape }: Node, name: string): number[] {
+  return shape.map((dim) => {
+    if (typeof dim === "number") return dim;
+    throw new RuntimeError(`the weight ${name} has no fixed shape`, { tensor: name });
+  });
 }
 
 function constant(emitter: Emitter, node: Node): string {

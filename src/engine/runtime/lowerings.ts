@@ -21,6 +21,15 @@ const TYPE_CODES = { f32: 1, i64: 7, bool: 9 } as const;
 
 const matmul: Lowering = (emitter, { inputs, attributes }) => {
   const { transA, transB, alpha } = attributes as { transA: boolean; transB: boolean; alpha: number };
+  const [x, weight] = inputs as [Node, Node];
+  const quantized = emitter.quantized(weight);
+  if (quantized && transB && !transA) {
+    const [N, K] = weight.shape as [number, number];
+    const parts = [emitter.value(x), quantized.codes, quantized.scales];
+    const sizes = { N, K, bits: quantized.bits, block_size: quantized.block };
+    const product = emitter.node("MatMulNBits", parts, sizes, MICROSOFT);
+    return alpha === 1 ? product : emitter.node("Mul", [product, emitter.floats([alpha], [])]);
+  }
   const operands = inputs.map((input) => emitter.value(input));
   if (!transA && !transB && alpha === 1) return emitter.node("MatMul", operands);
   const flags = { transA: transA ? 1 : 0, transB: transB ? 1 : 0, alpha: { float: alpha } };
@@ -75,9 +84,9 @@ const expand: Lowering = (emitter, { inputs: [x], shape }) =>
 
 // Rows of the stored table are cast: a cast of the whole table would be a second copy of it.
 const gather: Lowering = (emitter, { inputs: [table, ids] }) => {
-  const [stored, whole] = [emitter.stored(table as Node), emitter.value(table)];
-  const rows = emitter.node("Gather", [stored, emitter.value(ids)], { axis: 0 });
-  return stored === whole ? rows : emitter.node("Cast", [rows], { to: TYPE_CODES.f32 });
+  const stored = emitter.stored(table as Node);
+  const rows = emitter.node("Gather", [stored?.name ?? emitter.value(table), emitter.value(ids)], { axis: 0 });
+  return stored && stored.dtype !== "f32" ? emitter.node("Cast", [rows], { to: TYPE_CODES.f32 }) : rows;
 };
 
 /** Elements of rows [N, V] at ids [N], as [N]. */

@@ -17,6 +17,7 @@ export const MICROSOFT = "com.microsoft";
 /** Element types: their code in ONNX, and their bytes. */
 const ELEMENTS = {
   f32: { code: 1, bytes: 4 },
+  u8: { code: 2, bytes: 1 },
   i64: { code: 7, bytes: 8 },
   bool: { code: 9, bytes: 1 },
   f16: { code: 10, bytes: 2 },

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/support/checkpoints.js";
 import { openModelSource } from "../../engine/index.js";
-import { writeTinyTokenizer } from "./fixtures.test-util.js";
+import { writeTinyTokenizer } from "../fixtures.test-util.js";
 import { readGguf } from "./gguf-reader.test-util.js";
 import { planGguf } from "./plan-gguf.js";
 import { writeGguf } from "./write-gguf.js";

@@ -3,43 +3,15 @@ import { cpSync, existsSync, readdirSync, readFileSync, statSync, utimesSync, wr
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { seededTensor, temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
+import { temporaryFolder, writeTiny } from "../../../test/support/checkpoints.js";
 import { openModelSource } from "../../engine/index.js";
 import { executePlan, planRecipe, type RecipeInput } from "../../merge/index.js";
 import { openSafetensors, readTensor, type TensorInfo } from "../../weights/index.js";
 import { decodeBlocks } from "../../weights/kernels/plain-blocks.test-util.js";
-import { writeTinyTokenizer } from "./fixtures.test-util.js";
+import { writeTinyTokenizer, writeWide } from "../fixtures.test-util.js";
 import { readGguf } from "./gguf-reader.test-util.js";
 import { planGguf } from "./plan-gguf.js";
 import { writeGguf } from "./write-gguf.js";
-
-// Wide enough for blocks of 256, and 2.5 million elements: two pieces.
-const WIDE = { hidden_size: 256, intermediate_size: 512, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 64 };
-const ROWS = 5000;
-
-async function writeWide(folder: string, seed: number): Promise<string> {
-  const shapes: [string, number[]][] = [
-    ["model.embed_tokens.weight", [ROWS, 256]],
-    ["model.layers.0.input_layernorm.weight", [256]],
-    ["model.layers.0.self_attn.q_proj.weight", [256, 256]],
-    ["model.layers.0.self_attn.k_proj.weight", [128, 256]],
-    ["model.layers.0.self_attn.v_proj.weight", [128, 256]],
-    ["model.layers.0.self_attn.o_proj.weight", [256, 256]],
-    ["model.layers.0.post_attention_layernorm.weight", [256]],
-    ["model.layers.0.mlp.gate_proj.weight", [512, 256]],
-    ["model.layers.0.mlp.up_proj.weight", [512, 256]],
-    ["model.layers.0.mlp.down_proj.weight", [256, 512]],
-    ["model.norm.weight", [256]],
-    ["lm_head.weight", [ROWS, 256]],
-  ];
-  await writeTiny(folder, {
-    layers: 1,
-    edit: () => shapes.map(([name, shape], i) => seededTensor(name, shape, seed * 100 + i, "BF16", -1 - i)),
-    config: { ...WIDE, vocab_size: ROWS },
-  });
-  writeTinyTokenizer(folder);
-  return folder;
-}
 
 const folder = temporaryFolder();
 const first = await writeWide(join(folder, "first"), 1);

@@ -30,6 +30,9 @@ const PROMPTING_FILES = [
   "video_preprocessor_config.json",
 ];
 
+/** Files that `copyTextFiles` copies. */
+export const TEXT_FILES: readonly string[] = [...TOKENIZER_FILES, ...PROMPTING_FILES];
+
 /** Files always copied from the lead checkpoint: terms of use, and custom code. */
 const INHERITED = /^(LICENSE|LICENCE|NOTICE|USE_POLICY)(\.(md|txt))?$/i;
 
@@ -45,20 +48,35 @@ export async function writeCompanions(
   const lead = sources.get(plan.configFrom) as Checkpoint;
   const tokenizer = sources.get(plan.tokenizerFrom) as Checkpoint;
   await writeConfig(lead, plan, join(folder, basename(lead.config.file)));
-  const copied = new Set<string>();
   // PEFT saves the tokenizer used in training beside the adapter; it overrides the base's.
-  for (const home of [tokenizer.folder, ...(tokenizer.adapter ? [tokenizer.adapter.path] : [])]) {
-    const isWanted = (name: string) => TOKENIZER_FILES.includes(name) || PROMPTING_FILES.includes(name);
-    for (const name of await copyFiles(home, folder, isWanted)) copied.add(name);
-  }
-  if (plan.vocabulary && plan.vocabulary.added.length > 0) await addTokens(folder, plan.vocabulary.added);
+  const homes = [tokenizer.folder, ...(tokenizer.adapter ? [tokenizer.adapter.path] : [])];
+  const hasTokenizer = await copyTextFiles(homes, plan.vocabulary?.added ?? [], folder);
   // A model with custom code (`auto_map`) cannot be opened without it. The code is copied and never run.
   const hasCode = "auto_map" in lead.config.json;
   await copyFiles(lead.folder, folder, (name) => INHERITED.test(name) || (hasCode && name.endsWith(".py")));
-  if (TOKENIZER_FILES.some((name) => copied.has(name))) return [];
+  if (hasTokenizer) return [];
   return [
     `${tokenizer.name} has no tokenizer files, so the result has none; copy those of its model into it, or name another source with --tokenizer-from`,
   ];
+}
+
+/**
+ * Copies tokenizer, templates and generation defaults.
+ * @param homes folders to copy from; files of later ones override
+ * @param added tokens that the tokenizer gets
+ * @returns whether there are tokenizer files
+ */
+export async function copyTextFiles(
+  homes: readonly string[],
+  added: readonly AddedToken[],
+  folder: string,
+): Promise<boolean> {
+  const copied = new Set<string>();
+  for (const home of homes) {
+    for (const name of await copyFiles(home, folder, (one) => TEXT_FILES.includes(one))) copied.add(name);
+  }
+  if (added.length > 0) await addTokens(folder, added);
+  return TOKENIZER_FILES.some((name) => copied.has(name));
 }
 
 /** Writes the companions of an adapter: its configuration, and the tokenizer files that its experts were saved with. */
@@ -70,8 +88,7 @@ export async function writeAdapterCompanions(
 ): Promise<string[]> {
   await writeFile(join(folder, ADAPTER_CONFIG), `${JSON.stringify(config, undefined, 2)}\n`);
   const { adapter } = sources.get(plan.tokenizerFrom) as Checkpoint;
-  const isWanted = (name: string) => TOKENIZER_FILES.includes(name) || PROMPTING_FILES.includes(name);
-  if (adapter) await copyFiles(adapter.path, folder, isWanted);
+  if (adapter) await copyFiles(adapter.path, folder, (name) => TEXT_FILES.includes(name));
   return [];
 }
 
@@ -79,7 +96,7 @@ export async function writeAdapterCompanions(
 export async function tokenizerNotes({ folder, name }: Pick<Checkpoint, "folder" | "name">): Promise<string[]> {
   const notes: string[] = [];
   for (const file of await readdir(folder)) {
-    if (!TOKENIZER_FILES.includes(file) && !PROMPTING_FILES.includes(file)) continue;
+    if (!TEXT_FILES.includes(file)) continue;
     const path = join(folder, file);
     if (await leadsElsewhere(folder, file)) {
       notes.push(
@@ -98,7 +115,7 @@ export async function tokenizerNotes({ folder, name }: Pick<Checkpoint, "folder"
 
 /** Whether a name is that of a file that models have beside their weights and configuration. */
 export function isCompanionName(name: string): boolean {
-  return TOKENIZER_FILES.includes(name) || PROMPTING_FILES.includes(name) || INHERITED.test(name);
+  return TEXT_FILES.includes(name) || INHERITED.test(name);
 }
 
 /** Whether a file is a symbolic link out of its model. Snapshots in a hub cache link to the blobs beside them. */

@@ -139,8 +139,10 @@ export interface EncodeJob {
   readonly kind: "encode";
   readonly name: string;
   readonly value: Evaluation;
-  readonly to: { readonly file: number; readonly offset: number };
+  readonly to: Place;
   readonly encoding: Encoding;
+  /** Where the scales of blocks are written, if apart from their codes; see `splitBlocks`. */
+  readonly scales?: Place;
   /** Added to each value; default 0. */
   readonly plus?: number;
   /**
@@ -232,11 +234,15 @@ export interface AnalyzeJob {
   readonly axis: "vector" | "columns" | "rows";
 }
 
-/** Where results are written. */
-export interface Target {
+/** Where bytes are written. */
+export interface Place {
   /** Index into `Program.outputs`. */
   readonly file: number;
   readonly offset: number;
+}
+
+/** Where results are written. */
+export interface Target extends Place {
   readonly dtype: DType;
 }
 

@@ -2,6 +2,7 @@
 // passes run it on the main thread.
 import { bytesPerElement, Random } from "../../core/index.js";
 import { encodedBytes } from "../kernels/encodings.js";
+import { type SplitEncoding, splitBlocks, splitBytes } from "../kernels/split-blocks.js";
 import { Evaluator } from "./evaluate-block.js";
 import { InputFiles, type Inputs, OutputFiles, type Traffic } from "./files.js";
 import { type LowRankFactors, lowRank } from "./low-rank.js";
@@ -172,12 +173,20 @@ export class Worker {
   }
 
   #encode(job: EncodeJob, begin: number, end: number): readonly number[] {
-    const { value, to, encoding, plus, interleave } = job;
+    const { value, to, encoding, scales, plus, interleave } = job;
     const columns = value.columns === value.elements ? 1 : value.columns;
     let broken = 0;
     eachBlock(job, begin, end, (from, until) => {
       const encoded = this.#evaluate().encode(value, from, until, encoding, plus);
       broken += encoded.broken;
+      if (scales) {
+        const split = encoding as SplitEncoding;
+        const parts = splitBlocks(split, encoded.bytes);
+        const before = splitBytes(split, from);
+        this.#outputs.write(to.file, to.offset + before.codes, parts.codes);
+        this.#outputs.write(scales.file, scales.offset + before.scales, parts.scales);
+        return;
+      }
       if (interleave === undefined) {
         this.#outputs.write(to.file, to.offset + encodedBytes(encoding, from), encoded.bytes);
         return;

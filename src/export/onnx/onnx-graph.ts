@@ -1,0 +1,135 @@
+// A decoder's graph with the inputs and outputs that transformers.js feeds and fetches.
+// Names and shapes: huggingface/transformers.js 4.3, src/models/modeling_utils.js (decoder_forward, addPastKeyValues).
+import {
+  buildDecoder,
+  type Decoder,
+  type DecoderSpec,
+  type Emitter,
+  type ExternalData,
+  FEEDS,
+  type Node,
+  pastKey,
+  pastValue,
+  reachable,
+  ropeCos,
+  ropeSin,
+} from "../../engine/index.js";
+
+/** Names of sizes. transformers.js finds the batch by its name, to make the first cache. */
+export const AXES = {
+  batch: "batch_size",
+  time: "sequence_length",
+  past: "past_sequence_length",
+  "past+time": "total_sequence_length",
+  kept: "num_logits",
+} as const;
+
+// Fed by transformers.js: how many of the last positions have logits; 0 for all.
+const KEPT = "num_logits_to_keep";
+// End of a slice: the last element.
+const END = 2 ** 31 - 1;
+
+export interface OnnxGraph {
+  readonly decoder: Decoder;
+  readonly outputs: Readonly<Record<string, Node>>;
+  /** Matrices that are the transposed right operand of a product, by input name. */
+  readonly products: ReadonlySet<string>;
+  /** Weights that something else reads: embeddings and vectors. */
+  readonly others: ReadonlySet<string>;
+}
+
+/** Builds the graph of a decoder whose cache is fed and returned whole. */
+export function buildOnnxGraph(spec: DecoderSpec): OnnxGraph {
+  const decoder = buildDecoder(spec, { cached: "joined", rows: "batch*kept" });
+  const { graph, logits, keys, values, weights } = decoder;
+  const outputs: Record<string, Node> = {
+    logits: graph.reshape(logits, ["batch", "kept", spec.vocabularySize]),
+  };
+  for (const [layer, key] of keys.entries()) {
+    outputs[`present.${layer}.key`] = key;
+    outputs[`present.${layer}.value`] = values[layer] as Node;
+  }
+  const [products, others] = [new Set<string>(), new Set<string>()];
+  for (const { op, inputs, attributes } of reachable(Object.values(outputs))) {
+    for (const [operand, input] of inputs.entries()) {
+      const name = input.op === "input" ? (input.attributes.name as string) : "";
+      if (!weights.has(name)) continue;
+      if (op === "matmul" && operand === 1 && attributes.transB && !attributes.transA) products.add(name);
+      else others.add(name);
+    }
+  }
+  return { decoder, outputs, products, others };
+}
+
+/** The stored tables of a rotation: rows for positions from 0, then, where frequencies depend on the length, others. */
+export interface RopeTable {
+  /** Index of the rotation. */
+  readonly rope: number;
+  /** Rows of the first table, and of the second. */
+  readonly rows: number;
+  readonly longRows: number;
+  /** Length of a text above which the second table is used. */
+  readonly above: number;
+  readonly cos: ExternalData;
+  readonly sin: ExternalData;
+}
+
+/**
+ * Declares the feeds of transformers.js and computes those of the decoder from them. Positions count the tokens of the
+ * attention mask, so rows may be padded at their beginning.
+ * @returns values by the names of the decoder's feeds
+ */
+export function computeFeeds(
+  emitter: Emitter,
+  spec: DecoderSpec,
+  tables: readonly RopeTable[],
+): ReadonlyMap<string, string> {
+  const { layers, kvHeads, headDim } = spec;
+  const values = new Map<string, string>();
+  const ids = emitter.feed("input_ids", "i64", ["batch", "time"]);
+  const mask = emitter.feed("attention_mask", "i64", ["batch", "past+time"]);
+  const kept = emitter.feed(KEPT, "i64", []);
+  for (const layer of layers.keys()) {
+    for (const [name, part] of [
+      [pastKey(layer), "key"],
+      [pastValue(layer), "value"],
+    ] as const) {
+      values.set(name, emitter.feed(`past_key_values.${layer}.${part}`, "f32", ["batch", kvHeads, "past", headDim]));
+    }
+  }
+  const columns = (x: string, from: string, to: string) => emitter.node("Slice", [x, from, to, emitter.integers([1])]);
+  const [zero, one] = [emitter.integers([0]), emitter.integers([1])];
+  const [past, total] = [emitter.size("past"), emitter.size("past+time")];
+  const counted = emitter.node("CumSum", [mask, emitter.integers([1], [])]);
+  // Padding has position 0, too, as tables have no rows below.
+  const positions = emitter.node("Max", [emitter.node("Sub", [counted, one]), zero]);
+  values.set(FEEDS.ids, ids);
+  values.set(FEEDS.positions, columns(positions, past, total));
+  values.set(FEEDS.pastPositions, columns(positions, zero, past));
+  values.set(FEEDS.segments, columns(mask, past, total));
+  values.set(FEEDS.pastSegments, columns(mask, zero, past));
+
+  const scalar = (size: string) => emitter.node("Squeeze", [size]);
+  const count = emitter.node("Mul", [emitter.size("batch"), emitter.size("time")]);
+  const start = emitter.integers([0], []);
+  const all = emitter.node("Range", [start, scalar(count), emitter.integers([1], [])]);
+  const grid = emitter.node("Reshape", [all, emitter.node("Shape", [ids])]);
+  const last = emitter.node("Unsqueeze", [emitter.node("Neg", [kept]), zero]);
+  const rows = columns(grid, last, emitter.integers([END]));
+  emitter.defineSize("kept", emitter.node("Shape", [rows], { start: 1, end: 2 }));
+  values.set(FEEDS.rows, emitter.node("Reshape", [rows, emitter.integers([-1])]));
+
+  for (const { rope, rows: height, longRows, above, cos, sin } of tables) {
+    const half = (spec.ropes[rope]?.dimensions ?? 0) / 2;
+    const isLong = longRows > 0 && emitter.node("Greater", [total, emitter.integers([above])]);
+    const from = isLong && emitter.node("Where", [isLong, emitter.integers([height]), zero]);
+    for (const [name, place] of [
+      [ropeCos(rope), cos],
+      [ropeSin(rope), sin],
+    ] as const) {
+      const table = emitter.store(name, "f32", [height + longRows, half], place);
+      values.set(name, from ? emitter.node("Slice", [table, from, emitter.node("Add", [from, total]), zero]) : table);
+    }
+  }
+  return values;
+}

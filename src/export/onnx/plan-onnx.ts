@@ -1,0 +1,268 @@
+// Plans an ONNX folder for transformers.js: where each weight is stored, and the model's graph. Reads headers and
+// configurations, not weights.
+import {
+  CheckpointError,
+  digestOf,
+  digestOfJson,
+  elementCount,
+  formatSome,
+  isObject,
+  LayergraftError,
+} from "../../core/index.js";
+import {
+  type ExternalData,
+  findSteps,
+  lowerGraph,
+  type ModelSource,
+  type QuantizedWeight,
+  readSpec,
+  type Weight,
+} from "../../engine/index.js";
+import type { Step } from "../../merge/index.js";
+import { BLOCK_COLUMNS, splitBytes } from "../../weights/index.js";
+import { AXES, buildOnnxGraph, computeFeeds, type RopeTable } from "./onnx-graph.js";
+
+/** Types: the file in transformers.js (its src/utils/dtypes.js), and the encoding of matrices. */
+export const ONNX_TYPES = {
+  fp32: { file: "model.onnx", encoding: "F32" },
+  fp16: { file: "model_fp16.onnx", encoding: "F16" },
+  q8: { file: "model_quantized.onnx", encoding: "Q8_0" },
+  q4: { file: "model_q4.onnx", encoding: "Q4_0" },
+} as const;
+
+const BITS = { Q8_0: 8, Q4_0: 4 } as const;
+
+export type OnnxType = keyof typeof ONNX_TYPES;
+
+/** Options of `planOnnx`. */
+export interface OnnxOptions {
+  /** How matrices are stored. */
+  readonly type: OnnxType;
+  /** Most bytes of a data file, which a larger tensor exceeds. Default 1.9 GB, which browsers can hold in one buffer. */
+  readonly fileBytes?: number;
+}
+
+/** A tensor of the checkpoint and how it is stored. */
+export interface OnnxTensor {
+  readonly step: Step;
+  /** As numbers; undefined where only products read it, from codes. */
+  readonly plain?: ExternalData & { readonly dtype: "F32" | "F16" };
+  /** As codes with scales, for products. */
+  readonly quantized?: {
+    readonly encoding: keyof typeof BITS;
+    readonly codes: ExternalData;
+    readonly scales: ExternalData;
+  };
+}
+
+/** An ONNX folder that can be written. */
+export interface OnnxPlan {
+  readonly source: ModelSource;
+  readonly type: OnnxType;
+  readonly family: string;
+  /** Name of the graph's file below `onnx/`. */
+  readonly file: string;
+  /** The graph. */
+  readonly model: Uint8Array;
+  /** Files of weights below `onnx/`, with their bytes. */
+  readonly data: readonly { readonly name: string; readonly bytes: number }[];
+  readonly tensors: readonly OnnxTensor[];
+  readonly tables: readonly RopeTable[];
+  /** config.json. */
+  readonly config: Readonly<Record<string, unknown>>;
+  /** Bytes of graph and weights. */
+  readonly bytes: number;
+  /** Changes with the model, its files, and the type. */
+  readonly digest: string;
+  /** Tensors and bytes by encoding, largest first. */
+  readonly encodings: Readonly<Record<string, { readonly tensors: number; readonly bytes: number }>>;
+  readonly notes: readonly string[];
+}
+
+// Part of the digest: a version that stores weights in another way has another number.
+const FORMAT = 1;
+// Of this many positions, tables of rotations with 128 dimensions take 67 MB.
+const MOST_POSITIONS = 131_072;
+const FILE_BYTES = 1.9e9;
+// As ONNX recommends for files that are mapped into memory.
+const ALIGNMENT = 4096;
+
+/**
+ * Plans the export of a model as a folder for transformers.js.
+ * @throws CheckpointError if the engine does not run its family, or weights are missing
+ * @throws MismatchError if weights have other shapes than the configuration
+ */
+export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: OnnxOptions): OnnxPlan {
+  if (!Object.hasOwn(ONNX_TYPES, type)) {
+    const known = Object.keys(ONNX_TYPES).join(", ");
+    throw new LayergraftError("usage", `type is ${type}; for ONNX it must be one of ${known}`);
+  }
+  const { file, encoding } = ONNX_TYPES[type];
+  const codes = encoding === "Q8_0" || encoding === "Q4_0" ? encoding : undefined;
+  const spec = readSpec(source.config);
+  const { decoder, outputs, products, others } = buildOnnxGraph(spec);
+  const { steps, notes } = findSteps(decoder, source);
+
+  const places = new Places(`${file}_data`, fileBytes);
+  const tensors = new Map<string, OnnxTensor>();
+  const uneven: string[] = [];
+  for (const step of new Set(steps.values())) {
+    const names = [...steps].flatMap(([name, other]) => (other === step ? [name] : []));
+    const isProduct = names.some((name) => products.has(name));
+    const isEmbedding = names.some((name) => decoder.weights.get(name)?.name === spec.embedding.name);
+    const isWhole = (step.shape.at(-1) ?? 0) % BLOCK_COLUMNS === 0;
+    if (isProduct && !isWhole) uneven.push(step.tensor);
+    const isQuantized = codes && isProduct && isWhole;
+    const isPlain = !isQuantized || names.some((name) => others.has(name));
+    const dtype = encoding !== "F32" && (isProduct || isEmbedding) ? "F16" : "F32";
+    const elements = elementCount(step.shape);
+    const bytes = codes && splitBytes(codes, elements);
+    tensors.set(step.tensor, {
+      step,
+      ...(isPlain ? { plain: { dtype, ...places.take(elements * (dtype === "F16" ? 2 : 4)) } } : {}),
+      ...(isQuantized && bytes
+        ? { quantized: { encoding: codes, codes: places.take(bytes.codes), scales: places.take(bytes.scales) } }
+        : {}),
+    });
+  }
+  const positions = Math.min(spec.contextLength, MOST_POSITIONS);
+  const tables = spec.ropes.map(({ dimensions, long }, rope): RopeTable => {
+    const above = long?.above ?? positions;
+    const [rows, longRows] = above < positions ? [above, positions] : [positions, 0];
+    const bytes = (rows + longRows) * dimensions * 2;
+    return { rope, rows, longRows, above, cos: places.take(bytes), sin: places.take(bytes) };
+  });
+
+  const weights = new Map<string, Weight>();
+  const quantized = new Map<string, QuantizedWeight>();
+  for (const [name, step] of steps) {
+    const tensor = tensors.get(step.tensor) as OnnxTensor;
+    const { rows, shape } = decoder.weights.get(name) as NonNullable<ReturnType<typeof decoder.weights.get>>;
+    const part = (place: ExternalData): ExternalData => {
+      if (!rows) return place;
+      const rowBytes = place.length / rows.of;
+      return { ...place, offset: place.offset + rows.from * rowBytes, length: (shape[0] as number) * rowBytes };
+    };
+    if (tensor.quantized && products.has(name)) {
+      const { quantized: parts } = tensor;
+      const [bits, block] = [BITS[parts.encoding], BLOCK_COLUMNS];
+      quantized.set(name, { bits, block, codes: part(parts.codes), scales: part(parts.scales) });
+    }
+    if (tensor.plain && (!tensor.quantized || others.has(name))) {
+      const { dtype, ...place } = tensor.plain;
+      weights.set(name, { dtype: dtype === "F16" ? "f16" : "f32", values: part(place) });
+    }
+  }
+  const computed = (emitter: Parameters<typeof computeFeeds>[0]) => computeFeeds(emitter, spec, tables);
+  const model = lowerGraph(outputs, { weights, quantized, computed, axes: AXES });
+  const data = places.files;
+  if (data.length > MOST_FILES) {
+    throw new CheckpointError(
+      `${source.name} needs ${data.length} data files, and transformers.js opens ${MOST_FILES}. Export it with --type q4.`,
+    );
+  }
+  const config = configOf(source, spec, { type, positions, files: { [file]: data.length } });
+  return {
+    source,
+    type,
+    family: spec.family,
+    file,
+    model,
+    data,
+    tensors: [...tensors.values()],
+    tables,
+    config,
+    digest: digestOfJson([FORMAT, source.digest, digestOf(model), config]),
+    encodings: countEncodings([...tensors.values()]),
+    bytes: data.reduce((sum, { bytes }) => sum + bytes, model.byteLength),
+    notes: [...notes, ...notesOf(spec, positions, data), ...(codes ? unevenNotes(uneven) : [])],
+  };
+}
+
+// MAX_EXTERNAL_DATA_CHUNKS of transformers.js.
+const MOST_FILES = 100;
+
+/** Gives tensors places in data files. */
+class Places {
+  readonly files: { name: string; bytes: number }[] = [];
+  readonly #name: string;
+  readonly #most: number;
+
+  constructor(name: string, most: number) {
+    this.#name = name;
+    this.#most = most;
+  }
+
+  take(length: number): ExternalData {
+    let file = this.files.at(-1);
+    let offset = Math.ceil((file?.bytes ?? 0) / ALIGNMENT) * ALIGNMENT;
+    if (!file || (offset > 0 && offset + length > this.#most)) {
+      const index = this.files.length;
+      file = { name: index === 0 ? this.#name : `${this.#name}_${index}`, bytes: 0 };
+      this.files.push(file);
+      offset = 0;
+    }
+    file.bytes = offset + length;
+    return { location: file.name, offset, length };
+  }
+}
+
+function countEncodings(tensors: readonly OnnxTensor[]): OnnxPlan["encodings"] {
+  const counts = new Map<string, { tensors: number; bytes: number }>();
+  const count = (encoding: string, bytes: number) => {
+    const before = counts.get(encoding) ?? { tensors: 0, bytes: 0 };
+    counts.set(encoding, { tensors: before.tensors + 1, bytes: before.bytes + bytes });
+  };
+  for (const { plain, quantized } of tensors) {
+    if (plain) count(plain.dtype, plain.length);
+    if (quantized) count(quantized.encoding === "Q8_0" ? "Q8" : "Q4", quantized.codes.length + quantized.scales.length);
+  }
+  return Object.fromEntries([...counts].sort(([, a], [, b]) => b.bytes - a.bytes));
+}
+
+type Spec = ReturnType<typeof readSpec>;
+
+/** The configuration of the decoder alone, with the sizes that transformers.js reads. */
+function configOf(
+  { config: { json, modelType } }: ModelSource,
+  spec: Spec,
+  { type, positions, files }: { type: OnnxType; positions: number; files: Readonly<Record<string, number>> },
+): Record<string, unknown> {
+  const text = [json.text_config, json.llm_config].find(isObject);
+  const { eos_token_id, bos_token_id, pad_token_id } = json;
+  return {
+    ...(text ? { eos_token_id, bos_token_id, pad_token_id } : {}),
+    ...(text ?? json),
+    model_type: modelType === "meta" ? "llama" : modelType,
+    vocab_size: spec.vocabularySize,
+    hidden_size: spec.hidden,
+    num_hidden_layers: spec.layers.length,
+    num_attention_heads: spec.heads,
+    num_key_value_heads: spec.kvHeads,
+    head_dim: spec.headDim,
+    max_position_embeddings: positions,
+    "transformers.js_config": { dtype: type, use_external_data_format: files },
+  };
+}
+
+function notesOf({ contextLength, ropes }: Spec, positions: number, data: OnnxPlan["data"]): string[] {
+  const notes: string[] = [];
+  if (contextLength > positions) {
+    notes.push(`the exported model supports ${positions} positions, and the original ${contextLength}`);
+  }
+  const long = ropes.find(({ long: other }) => other && other.above < positions)?.long;
+  if (long) {
+    notes.push(
+      `rotations change when a text grows beyond ${long.above} tokens; keys in the cache keep the earlier ones, as in transformers`,
+    );
+  }
+  const large = data.filter(({ bytes }) => bytes > 2 ** 31);
+  if (large.length > 0) notes.push(`${large.map(({ name }) => name).join(", ")} is too large for browsers`);
+  return notes;
+}
+
+function unevenNotes(tensors: readonly string[]): string[] {
+  if (tensors.length === 0) return [];
+  const rows = `the rows of ${formatSome(tensors)} do not fill blocks of ${BLOCK_COLUMNS}`;
+  return [`${rows}, so ${tensors.length === 1 ? "it is" : "they are"} stored as fp16`];
+}

@@ -1,0 +1,197 @@
+// Writes a planned ONNX folder: streams weights into data files, then graph, configuration and tokenizer.
+import { mkdir, open, stat, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import {
+  CheckpointError,
+  exists,
+  formatSome,
+  LayergraftError,
+  plural,
+  readBounded,
+  readJsonObject,
+  rewriteJson,
+  writeFolder,
+} from "../../core/index.js";
+import { type ExternalData, RopeTables, readSpec, type TensorValue } from "../../engine/index.js";
+import { checkFolderOutput, copyTextFiles, measureAll, Resolver, TEXT_FILES } from "../../merge/index.js";
+import { type Job, type Program, type RunOptions, resultsByJob, runProgram } from "../../weights/index.js";
+import type { OnnxPlan } from "./plan-onnx.js";
+
+/** Options of `writeOnnx`. */
+export interface WriteOnnxOptions extends Pick<RunOptions, "threads" | "memory" | "signal" | "onProgress"> {
+  /** Folder to write; it appears when it is complete. */
+  readonly out: string;
+  /** Replace an earlier export. Default false. */
+  readonly force?: boolean | undefined;
+}
+
+export interface WrittenOnnx {
+  /** Absolute path of the folder. */
+  readonly out: string;
+  /** Bytes of graph and weights. */
+  readonly bytes: number;
+  /** Such as values that exceed float16, or a missing tokenizer. */
+  readonly warnings: readonly string[];
+}
+
+const CONFIG = "config.json";
+const GRAPHS = "onnx";
+
+/**
+ * Writes a planned folder. The bytes do not depend on threads or memory. A run that is stopped leaves nothing.
+ * @throws OutputError if it cannot be written there, or the disk fills up
+ * @throws CancelledError if the signal fires
+ * @throws LayergraftError code `broken-model` if a matrix to quantize has values that are not finite; code `changed` if a
+ *   source changes during the run
+ */
+export async function writeOnnx(plan: OnnxPlan, options: WriteOnnxOptions): Promise<WrittenOnnx> {
+  const { out, force = false } = options;
+  const { source } = plan;
+  const inputs = [...source.sources.values()].flatMap(({ folder, adapter }) => [
+    folder,
+    ...(adapter ? [adapter.path] : []),
+  ]);
+  await checkFolderOutput({ out, force }, inputs, [CONFIG, GRAPHS, ...TEXT_FILES]);
+  const warnings = await writeFolder(
+    out,
+    "the export",
+    async (partial) => {
+      await mkdir(join(partial, GRAPHS));
+      const found = await writeWeights(plan, join(partial, GRAPHS), options);
+      await writeFile(join(partial, GRAPHS, plan.file), plan.model);
+      await writeFile(join(partial, CONFIG), `${JSON.stringify(plan.config, null, 2)}\n`);
+      return [...found, ...(await writeTexts(plan, partial))];
+    },
+    { replace: force },
+  );
+  return { out: resolve(out), bytes: plan.bytes, warnings };
+}
+
+/** Writes the data files; returns warnings. */
+async function writeWeights(plan: OnnxPlan, folder: string, options: WriteOnnxOptions): Promise<string[]> {
+  const { source, data, tensors } = plan;
+  const { threads, memory, signal, onProgress } = options;
+  const bounds = { threads, memory, signal, onProgress };
+  const outputs = data.map(({ name }) => join(folder, name));
+  for (const [i, path] of outputs.entries()) {
+    const handle = await open(path, "wx");
+    await handle.truncate(data[i]?.bytes ?? 0).finally(() => handle.close());
+  }
+  await writeTables(plan, folder);
+  const measured = await measureAll(source.measurements, source.sources, bounds);
+  const resolver = new Resolver(source.sources, measured);
+  const place = ({ location, offset }: ExternalData) => ({
+    file: data.findIndex(({ name }) => name === location),
+    offset,
+  });
+  const jobs = tensors.flatMap(({ step, plain, quantized }): Job[] => {
+    const [name, value] = [step.tensor, resolver.evaluation(step.value)];
+    const written: Job[] = [];
+    if (plain) written.push({ kind: "write", name, value, to: { ...place(plain), dtype: plain.dtype } });
+    if (quantized) {
+      const { encoding, codes, scales } = quantized;
+      written.push({ kind: "encode", name, value, encoding, to: place(codes), scales: place(scales) });
+    }
+    return written;
+  });
+  const program: Program = { inputs: resolver.inputs, outputs, jobs };
+  const outcome = await runProgram(program, { ...bounds, phase: "reading and writing" });
+  await requireUnchanged(plan);
+  const broken = resultsByJob(outcome, jobs.length).map((pieces) =>
+    pieces.reduce((sum, piece) => sum + (piece[0] ?? 0), 0),
+  );
+  return overflowWarnings(plan, jobs, broken);
+}
+
+async function writeTables({ source, tables }: OnnxPlan, folder: string): Promise<void> {
+  const { ropes } = readSpec(source.config);
+  const height = Math.max(0, ...tables.map(({ rows, longRows }) => Math.max(rows, longRows)));
+  const values = new RopeTables(ropes);
+  for (const { rope, rows, longRows, above, cos, sin } of tables) {
+    const parts = [
+      { table: values.feeds(1, height), count: rows },
+      ...(longRows > 0 ? [{ table: values.feeds(above + 1, height), count: longRows }] : []),
+    ];
+    const half = (ropes[rope]?.dimensions ?? 0) / 2;
+    for (const [name, { location, offset }] of [
+      [`rope.${rope}.cos`, cos],
+      [`rope.${rope}.sin`, sin],
+    ] as const) {
+      const handle = await open(join(folder, location), "r+");
+      try {
+        let at = offset;
+        for (const { table, count } of parts) {
+          const { buffer, byteOffset } = (table[name] as TensorValue).data;
+          const bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, count * half * 4);
+          await handle.write(bytes, 0, bytes.byteLength, at);
+          at += bytes.byteLength;
+        }
+      } finally {
+        await handle.close();
+      }
+    }
+  }
+}
+
+async function requireUnchanged({ source }: OnnxPlan): Promise<void> {
+  const files = [...source.sources.values()].flatMap((checkpoint) => checkpoint.files);
+  const changed: string[] = [];
+  for (const { path, modified, remote } of files) {
+    if (!remote && (await stat(path).catch(() => undefined))?.mtimeMs !== modified) changed.push(path);
+  }
+  if (changed.length === 0) return;
+  throw new LayergraftError(
+    "changed",
+    `${formatSome(changed)} changed since the run began, so the export would mix old and new. Run it again.`,
+    { file: changed[0] ?? "" },
+  );
+}
+
+/** @param broken by job, how many values or scales are not finite */
+function overflowWarnings({ source, type }: OnnxPlan, jobs: readonly Job[], broken: readonly number[]): string[] {
+  const some = jobs.filter((_, i) => (broken[i] ?? 0) > 0);
+  const names = (kind: Job["kind"]) => formatSome(some.flatMap((job) => (job.kind === kind ? [job.name] : [])));
+  if (some.some(({ kind }) => kind === "encode")) {
+    throw new LayergraftError(
+      "broken-model",
+      `${source.name} has values that are not finite in ${names("encode")}. Find the broken weights with layergraft analyze.`,
+    );
+  }
+  if (some.length === 0) return [];
+  const values = broken.reduce((sum, count) => sum + count, 0);
+  return [
+    `${plural(values, "value")} in ${plural(some.length, "tensor")} (${names("write")}) exceed the range of float16 and became infinite, as ${type} stores them. Use --type fp32.`,
+  ];
+}
+
+/** Parts that transformers.js requires in tokenizer.json, if only as null. */
+const TOKENIZER_PARTS = ["normalizer", "pre_tokenizer", "post_processor", "decoder"];
+// Files of the largest vocabularies, a quarter of a million tokens, have 35 MB.
+const MOST_TOKENIZER_BYTES = 300_000_000;
+// Far above any real template.
+const MOST_TEMPLATE_BYTES = 10_000_000;
+
+/** Copies tokenizer and generation defaults; the template goes where transformers.js reads it. */
+async function writeTexts({ source }: OnnxPlan, folder: string): Promise<string[]> {
+  await copyTextFiles([...source.textFolders].reverse(), source.addedTokens, folder);
+  const [tokenizer, settings, template] = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"].map(
+    (name) => join(folder, name),
+  ) as [string, string, string];
+  if (!(await exists(tokenizer))) {
+    return [
+      `${source.name} has no tokenizer.json, which transformers.js needs for text; copy that of its model into the folder`,
+    ];
+  }
+  const json = await readJsonObject(tokenizer, MOST_TOKENIZER_BYTES);
+  if (TOKENIZER_PARTS.some((part) => !(part in json))) {
+    const parts = Object.fromEntries(TOKENIZER_PARTS.map((part) => [part, null]));
+    await writeFile(tokenizer, JSON.stringify({ ...parts, ...json }));
+  }
+  if (!(await exists(settings))) await writeFile(settings, "{}\n");
+  if (await exists(template)) {
+    const tooLarge = () => new CheckpointError(`${template} is too large to be a chat template`, { file: template });
+    const text = (await readBounded(template, MOST_TEMPLATE_BYTES, tooLarge)).toString("utf8");
+    await rewriteJson(settings, settings, (json) => ({ ...json, chat_template: text }));
+  }
+  return [];
+}
