@@ -117,11 +117,7 @@ export class DecodingBatch {
    * @throws CancelledError if the signal fires
    */
   async generate(request: BatchRequest): Promise<TokenAnswer> {
-    const { maxNewTokens, temperature, topK, topP, top } = request;
-    requireWhole({ maxNewTokens, top }, 0);
-    requireWhole({ topK }, 1);
-    requireNumber({ temperature }, Number.POSITIVE_INFINITY);
-    requireNumber({ topP }, 1);
+    checkRequest(request);
     return new Promise((resolve, reject) => {
       const row: Row = { request, ids: [], resolve, reject };
       if (this.#isFull(row) && !request.onPrompt) return this.#finish(row, "length");
@@ -323,6 +319,14 @@ export class DecodingBatch {
     resolve({ ids, finish });
     return true;
   }
+}
+
+/** @throws LayergraftError if an option is out of its range */
+export function checkRequest({ maxNewTokens, temperature, topK, topP, top }: BatchRequest): void {
+  requireWhole({ maxNewTokens, top }, 0);
+  requireWhole({ topK }, 1);
+  requireNumber({ temperature }, Number.POSITIVE_INFINITY);
+  requireNumber({ topP }, 1);
 }
 
 function longAbove({ spec }: LoadedDecoder): number {

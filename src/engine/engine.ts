@@ -1,18 +1,17 @@
 // A model opened from a folder, an adapter or a recipe, which generates and scores.
 
-import { join } from "node:path";
-import { CheckpointError, exists, LayergraftError, readJsonObject } from "../core/index.js";
+import { LayergraftError } from "../core/index.js";
 import type { HubAccess } from "../weights/index.js";
 import { BlendCache } from "./blends.js";
-import { DecodingBatch } from "./decoding-batch.js";
-import { generateTokens } from "./generate.js";
+import { embeddedModel } from "./embedded-model.js";
 import { LoadedDecoder, type LoadOptions } from "./loaded-decoder.js";
-import { type EngineSource, type ModelSource, openModelSource } from "./model-source.js";
+import { type EngineSource, openModelSource } from "./model-source.js";
 import { loadRuntime } from "./runtime/index.js";
 import type { SamplingOptions } from "./sampling.js";
-import { type ScoreOptions, scoreTexts, topNext } from "./score.js";
-import { loadSourceTemplate, loadSourceTokenizer } from "./source-text.js";
+import type { ScoreOptions } from "./score.js";
+import { modelTextOf } from "./source-model-text.js";
 import { type ChatMessage, type ChatTemplate, promptEncoder, StoppedText, type Tokenizer } from "./text/index.js";
+import type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 
 export interface OpenEngineOptions extends LoadOptions {
   /** Folder of relative paths; default the working folder. */
@@ -80,7 +79,7 @@ export async function openEngine(source: EngineSource, options: OpenEngineOption
   // Weights are read in no order that streaming could follow, and most models are run again.
   const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
   const decoder = await LoadedDecoder.load(opened, { cache: sharedBlends, ...load });
-  return new Engine(opened, decoder);
+  return new Engine(modelTextOf(opened), embeddedModel(decoder));
 }
 
 // Shared by the models of a process, so that configurations of one pair compute equal tensors once.
@@ -88,39 +87,46 @@ const sharedBlends = new BlendCache();
 
 /** A model in memory, for token ids. Close it to free its memory. */
 export class Engine {
-  readonly #source: ModelSource;
-  readonly #decoder: LoadedDecoder;
-  #tokenizer: Promise<Tokenizer> | undefined;
+  readonly #text: ModelText;
+  readonly #model: TokenModel;
   #stopIds: Promise<readonly number[]> | undefined;
 
-  constructor(source: ModelSource, decoder: LoadedDecoder) {
-    this.#source = source;
-    this.#decoder = decoder;
+  constructor(text: ModelText, model: TokenModel) {
+    this.#text = text;
+    this.#model = model;
   }
 
   /** Display name. */
   get name(): string {
-    return this.#source.name;
+    return this.#text.name;
   }
   /** Changes with the model: its sources, adapter and recipe. */
   get digest(): string {
-    return this.#source.digest;
+    return this.#text.digest;
+  }
+  /** `engine` for the embedded one, `llama` for llama.cpp. */
+  get backend(): string {
+    return this.#model.backend;
+  }
+  /** The program that computes, with its version. */
+  get program(): string {
+    return this.#model.program;
   }
   /** The model family, such as `llama`. */
   get family(): string {
-    return this.#decoder.spec.family;
+    return this.#model.family;
   }
   /** Number of rows of the output layer, which may be more than the tokenizer has tokens. */
   get vocabularySize(): number {
-    return this.#decoder.spec.vocabularySize;
+    return this.#model.vocabularySize;
   }
   /** Tokens of prompt and answer together. */
   get contextLength(): number {
-    return this.#decoder.spec.contextLength;
+    return this.#model.contextLength;
   }
   /** Notes on how the model was read. */
   get notes(): readonly string[] {
-    return [...this.#source.notes, ...this.#decoder.notes];
+    return [...this.#text.notes, ...this.#model.notes];
   }
 
   /**
@@ -128,13 +134,12 @@ export class Engine {
    * @throws CheckpointError if it has no readable one
    */
   tokenizer(): Promise<Tokenizer> {
-    this.#tokenizer ??= loadSourceTokenizer(this.#source);
-    return this.#tokenizer;
+    return this.#text.tokenizer();
   }
 
   /** The model's chat template; undefined if it has none. */
   chatTemplate(): Promise<ChatTemplate | undefined> {
-    return loadSourceTemplate(this.#source);
+    return this.#text.chatTemplate();
   }
 
   /**
@@ -157,7 +162,7 @@ export class Engine {
 
   /** Tokens that end an answer: those of generation_config.json, config.json and the tokenizer. */
   stopIds(): Promise<readonly number[]> {
-    this.#stopIds ??= this.#readStopIds();
+    this.#stopIds ??= this.#text.stopIds();
     return this.#stopIds;
   }
 
@@ -183,7 +188,7 @@ export class Engine {
     const emit = (prompt: number, text: string) => {
       if (text !== "") onText?.(prompt, text);
     };
-    await generateTokens(this.#decoder, prompts, {
+    await this.#model.generate(prompts, {
       ...rest,
       stopIds: ends,
       onToken: (prompt, id) => {
@@ -212,8 +217,7 @@ export class Engine {
     const scored = texts.flatMap((tokens, index) => (tokens.length > 1 ? [{ tokens, index }] : []));
     const logprobs: number[][] = texts.map(() => []);
     if (scored.length === 0) return logprobs;
-    const found = await scoreTexts(
-      this.#decoder,
+    const found = await this.#model.score(
       scored.map(({ tokens }) => ({ tokens, from: 1 })),
       options,
     );
@@ -241,7 +245,7 @@ export class Engine {
       return continuation.length === 0 ? [] : [{ index, tokens, from: context.length }];
     });
     if (scored.length === 0) return scores;
-    const found = await scoreTexts(this.#decoder, scored, options);
+    const found = await this.#model.score(scored, options);
     for (const [i, { index }] of scored.entries()) {
       const { logprobs = [], greedy = [] } = found[i] ?? {};
       const logprob = logprobs.reduce((sum, one) => sum + one, 0);
@@ -256,20 +260,20 @@ export class Engine {
     options: ScoreOptions & { readonly count: number },
   ): Promise<{ id: number; logprob: number }[][]> {
     for (const [index, text] of texts.entries()) this.check(text, `text ${index + 1}`);
-    return texts.length === 0 ? [] : topNext(this.#decoder, texts, options.count, options);
+    return texts.length === 0 ? [] : this.#model.topNext(texts, options.count, options);
   }
 
   /**
    * Opens a batch for answers that begin at any time.
    * @param rows most answers computed at once; default 8
    */
-  openBatch(rows = 8): DecodingBatch {
-    return new DecodingBatch(this.#decoder, { rows, eager: true });
+  openBatch(rows = 8): AnswerBatch {
+    return this.#model.openBatch(rows);
   }
 
   /** Frees the model's memory. */
   close(): Promise<void> {
-    return this.#decoder.close();
+    return this.#model.close();
   }
 
   /**
@@ -288,20 +292,6 @@ export class Engine {
         `${what} has ${tokens.length} tokens, and the context of ${this.name} is ${this.contextLength} (max_position_embeddings); shorten it`,
       );
     }
-  }
-
-  async #readStopIds(): Promise<readonly number[]> {
-    const ids: unknown[] = [this.#source.config.json.eos_token_id];
-    for (const folder of this.#source.textFolders) {
-      const file = join(folder, "generation_config.json");
-      if (await exists(file)) ids.push((await readJsonObject(file)).eos_token_id);
-    }
-    const tokenizer = await this.tokenizer().catch((error: unknown) => {
-      if (error instanceof CheckpointError) return undefined;
-      throw error;
-    });
-    if (tokenizer?.eos !== undefined) ids.push(tokenizer.eos);
-    return [...new Set(ids.flat())].filter((id): id is number => typeof id === "number");
   }
 }
 

@@ -31,12 +31,20 @@ export async function generateTokens(
   prompts: readonly (readonly number[])[],
   options: GenerateTokensOptions,
 ): Promise<TokenAnswer[]> {
-  const { seed = 0, batch: most = DEFAULT_BATCH, signal, onToken, onDone, ...request } = options;
+  const { batch: most = DEFAULT_BATCH, signal } = options;
   requireWhole({ batch: most }, 1);
   const rows = rowsFor(decoder, Math.min(most, prompts.length));
   const shared = rows > 1 ? sharedLength(prompts) : 0;
   const beginning = await sharedBeginning(decoder, prompts[0]?.slice(0, shared) ?? [], 0, signal);
-  const batch = new DecodingBatch(decoder, { rows, beginning });
+  return answerAll(new DecodingBatch(decoder, { rows, beginning }), prompts, options);
+}
+
+/** Answers prompts in a batch. @returns in the order of the prompts @throws as `generateTokens` */
+export async function answerAll(
+  batch: Pick<DecodingBatch, "generate">,
+  prompts: readonly (readonly number[])[],
+  { seed = 0, batch: _, signal, onToken, onDone, ...request }: GenerateTokensOptions,
+): Promise<TokenAnswer[]> {
   // An error in one answer ends the others.
   const failure = new AbortController();
   const either = signal ? AbortSignal.any([signal, failure.signal]) : failure.signal;

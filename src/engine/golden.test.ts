@@ -1,9 +1,11 @@
 // The engine against what transformers computed from the same weights: logits, greedy answers, log-probabilities.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { embeddedModel } from "./embedded-model.js";
 import { Engine, openEngine } from "./engine.js";
 import { allGoldens, distance, type Golden, golden, logSoftmax } from "./golden.test-util.js";
 import { LoadedDecoder, type Wanted } from "./loaded-decoder.js";
 import { openModelSource } from "./model-source.js";
+import { modelTextOf } from "./source-model-text.js";
 
 // Float32 in both, additions in another order; logits are of a size up to 10.
 const LOGITS = 1e-4;
@@ -36,7 +38,7 @@ describe.each(allGoldens())("$name", (expected: Golden) => {
   beforeAll(async () => {
     const source = await openModelSource(expected.folder);
     decoder = await LoadedDecoder.load(source, { threads: 1 });
-    engine = new Engine(source, decoder);
+    engine = new Engine(modelTextOf(source), embeddedModel(decoder));
   });
   afterAll(() => engine.close());
 

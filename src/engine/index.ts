@@ -1,5 +1,5 @@
 export { BlendCache, computeBlends } from "./blends.js";
-export type { BatchRequest, DecodingBatch, TokenAnswer } from "./decoding-batch.js";
+export { type BatchRequest, checkRequest, type TokenAnswer } from "./decoding-batch.js";
 export {
   brokenModel,
   Engine,
@@ -8,6 +8,7 @@ export {
   type OpenEngineOptions,
   openEngine,
 } from "./engine.js";
+export { answerAll, type GenerateTokensOptions } from "./generate.js";
 export { gradients, reachable, splitRows } from "./graph/gradients.js";
 export { Graph } from "./graph/graph.js";
 export type { Node } from "./graph/node.js";
@@ -38,9 +39,11 @@ export { loadRuntime } from "./runtime/load-runtime.js";
 export { type Emitter, lowerGraph, type QuantizedWeight, type Weight } from "./runtime/lower.js";
 export type { ExternalData } from "./runtime/onnx.js";
 export { openSession, type Session, type TensorValue } from "./runtime/session.js";
-export type { TokenScores } from "./sampling.js";
+export { sampleToken, type TokenScores } from "./sampling.js";
+export type { ScoreOptions, ScoreRequest, Scores } from "./score.js";
+export { modelTextOf } from "./source-model-text.js";
 export { loadSourceTemplate, loadSourceTokenizer, loadSourceTokenizerParts } from "./source-text.js";
-export { type ChatMessage, type ChatTemplate, TemplateError } from "./text/chat-template.js";
+export { type ChatMessage, type ChatTemplate, makeChatTemplate, TemplateError } from "./text/chat-template.js";
 export { loadChatTemplate } from "./text/load-template.js";
 export { loadTokenizer } from "./text/load-tokenizer.js";
 export { encodePair, type PromptTokenizer, promptEncoder } from "./text/prompt-tokens.js";
@@ -50,4 +53,5 @@ export type { Tokenizer } from "./text/tokenizer.js";
 export type { AddedToken, Part } from "./text/tokenizer-json.js";
 export type { TokenizerParts } from "./text/tokenizer-parts.js";
 export type { SpecialName } from "./text/tokenizer-settings.js";
+export type { AnswerBatch, ModelText, TokenModel } from "./token-model.js";
 export { bindWeights, findSteps } from "./weights.js";

@@ -31,9 +31,19 @@ const MOST_CONTEXT = 8192;
  */
 export async function openEngineModel(
   source: EngineSource,
-  { parallel = PARALLEL, context = MOST_CONTEXT, ...options }: EngineModelOptions = {},
+  { parallel, context, ...options }: EngineModelOptions = {},
 ): Promise<OpenedEngineModel> {
-  const engine = await openEngine(source, options);
+  return servedModel(await openEngine(source, options), { parallel, context });
+}
+
+/**
+ * Serves a model that is open. Closing it closes the engine, which is also closed if this fails.
+ * @throws CheckpointError if it has no tokenizer that can be read
+ */
+export async function servedModel(
+  engine: Engine,
+  { parallel = PARALLEL, context = MOST_CONTEXT }: Pick<EngineModelOptions, "parallel" | "context"> = {},
+): Promise<OpenedEngineModel> {
   try {
     const tokenizer = await engine.tokenizer();
     const stopIds = new Set(await engine.stopIds());

@@ -1,4 +1,10 @@
-export { type EngineModelOptions, type OpenedEngineModel, openEngineModel, weightsOf } from "./engine-model.js";
+export {
+  type EngineModelOptions,
+  type OpenedEngineModel,
+  openEngineModel,
+  servedModel,
+  weightsOf,
+} from "./engine-model.js";
 export type { ServerLimits } from "./limits.js";
 export type { AnswerRequest, Finish, ServedModel } from "./served-model.js";
 export {

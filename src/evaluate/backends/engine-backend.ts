@@ -1,5 +1,5 @@
 // The built-in engine as a backend, with fixed batches of prompts that share a beginning.
-import { groupBy, VERSION } from "../../core/index.js";
+import { groupBy } from "../../core/index.js";
 import { type ChatTemplate, type Engine, encodePair } from "../../engine/index.js";
 import {
   type Answer,
@@ -25,6 +25,8 @@ export interface EngineBackendOptions {
   readonly engine: EvaluationEngine;
   readonly tokenizer: Encoder;
   readonly renderChat?: ((messages: readonly ChatMessage[]) => Promise<string>) | undefined;
+  /** Name of the backend in results. Default: `engine`. */
+  readonly backend?: string | undefined;
   /** Name of the model in results. */
   readonly model: string;
   /** Digest of its weights, or of the plan that they come from. */
@@ -149,7 +151,7 @@ export function engineBackend(options: EngineBackendOptions): Backend {
 
   return {
     identity: {
-      backend: "engine",
+      backend: options.backend ?? "engine",
       server: options.version ?? null,
       model: options.model,
       digest: options.digest ?? null,
@@ -208,7 +210,8 @@ export async function modelBackend(
       renderChat: rendererOf(await engine.chatTemplate()),
       model: options.model ?? engine.name,
       digest: options.digest ?? engine.digest,
-      version: `layergraft ${VERSION}`,
+      backend: engine.backend,
+      version: engine.program,
       batch: options.batch,
     });
   } catch (error) {
