@@ -1,8 +1,10 @@
 // One mode of the engine benchmark in a process of its own: prints tokens per second and peak memory as JSON.
 import { openEngine, openModelSource } from "#engine";
+import { openLlama } from "#llama";
 import { Optimizer, TrainableDecoder } from "#train";
 
-const [folder = "", mode = "", threads = "2"] = process.argv.slice(2);
+// A type, such as q8_0, has llama.cpp run the model.
+const [folder = "", mode = "", threads = "2", type = "", cache = ""] = process.argv.slice(2);
 const tokens = (/** @type {number} */ count, /** @type {number} */ seed) =>
   Array.from({ length: count }, (_, i) => 3 + ((seed * 7919 + i * 104729) % 31000));
 
@@ -51,7 +53,14 @@ async function rateOfTraining() {
 
 /** @returns {Promise<number>} */
 async function rateOfInference() {
-  const engine = await openEngine(folder, { threads: Number(threads) });
+  const engine =
+    type === ""
+      ? await openEngine(folder, { threads: Number(threads) })
+      : await openLlama(folder, {
+          threads: Number(threads),
+          type: /** @type {"q8_0" | "q4_k_m"} */ (type),
+          cache: { folder: cache, mostBytes: 20e9 },
+        });
   if (mode === "prefill") {
     return bestRate(3, async () => {
       await engine.topNext([tokens(512, 1)], { count: 1 });
@@ -78,4 +87,7 @@ async function bestRateOf(count, measure) {
 }
 
 const rate = mode === "train" ? await rateOfTraining() : await rateOfInference();
-console.log(JSON.stringify({ rate, peak: process.resourceUsage().maxRSS * 1024 }));
+const { maxRSS, userCPUTime, systemCPUTime } = process.resourceUsage();
+console.log(JSON.stringify({ rate, peak: maxRSS * 1024, cpu: (userCPUTime + systemCPUTime) / 1e6 }));
+// llama.cpp's threads outlive the work.
+process.exit();

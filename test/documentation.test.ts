@@ -34,6 +34,11 @@ const ELSEWHERE: Record<string, string> = {
   "layergraft export task-expert+adapter --type q8_0 --out expert.gguf": "needs a tokenizer that llama.cpp has",
   'layergraft export recipe.yaml --type q4_k_m --tensor-type "ffn_down=q8_0" "attn_(q|k)=q5_k" --out model.gguf':
     "needs a tokenizer that llama.cpp has",
+  "npm install node-llama-cpp --ignore-scripts": "downloads 700 MB",
+  "layergraft chat recipe.yaml --backend llama --type q4_k_m": "needs node-llama-cpp",
+  "layergraft eval recipe.yaml --backend llama --tasks mgsm_sw --data data": "needs node-llama-cpp",
+  "layergraft serve recipe.yaml --backend llama": "needs node-llama-cpp",
+  'layergraft generate model.gguf --prompt "Amina ana maembe"': "needs node-llama-cpp",
   "bash handed-over/launch.sh": "needs PyTorch and GPUs",
   "layergraft eval math-expert --tasks mgsm_sw,mgsm_en,belebele_swh,flores_eng-swh,mmlu --data data --out results/model":
     "needs the benchmarks' data",

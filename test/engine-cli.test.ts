@@ -68,7 +68,9 @@ describe("generate", () => {
   it("prints the answer to one prompt as it comes, and all else on stderr", async () => {
     const { status, stdout, stderr } = await layergraft(["generate", "model", "-p", "c"], { cwd: root });
     expect({ status, stdout }).toEqual({ status: DONE, stdout: `${ANSWER}\n` });
-    expect(stderr).toMatch(/^model: Llama, ready in .*\n8 tokens in \d+\.\d s \(\d+\.\d tokens\/s\)\n$/);
+    expect(stderr).toMatch(
+      /^model: Llama, embedded engine \(the default\), ready in .*\n8 tokens in \d+\.\d s \(\d+\.\d tokens\/s\)\n$/,
+    );
   });
 
   it("answers many prompts of a file, with stop texts, as one JSON document", async () => {

@@ -11,6 +11,7 @@ import {
   withEngineOptions,
   withSamplingOptions,
 } from "../shared/engine-run.js";
+import { withBackendOption } from "../shared/open-model.js";
 import { info, paletteFor, print, write } from "../shared/output.js";
 
 interface ChatFlags extends EngineOptions, SamplingFlags {
@@ -29,7 +30,8 @@ export function addChatCommand(program: Command): void {
     .argument("<source>", SOURCE_ARGUMENT)
     .optionsGroup("Prompt:")
     .option("--system <text>", "system message");
-  withEngineOptions(withSamplingOptions(command, 512)).action(async (source: string, flags: ChatFlags) => {
+  withBackendOption(withSamplingOptions(command, 512));
+  withEngineOptions(command).action(async (source: string, flags: ChatFlags) => {
     await withEngine(source, flags, async (engine) => {
       const palette = paletteFor(process.stdout);
       const opening: ChatMessage[] = flags.system === undefined ? [] : [{ role: "system", content: flags.system }];

@@ -99,7 +99,10 @@ export function addEvalCommand(program: Command): void {
     .option("--python <path>", "Python interpreter (default: python3 on the PATH)")
     .addOption(new Option("--code-timeout <seconds>", "timeout of each program (default: 3)").argParser(parseSeconds))
     .optionsGroup("Backend:")
-    .option("-b, --backend <backend>", `backend that runs the model: ${BACKEND_HELP}`, "engine")
+    .option(
+      "-b, --backend <backend>",
+      `backend that runs the model: ${BACKEND_HELP} (default: llama for .gguf files, else engine)`,
+    )
     .addOption(new Option("--batch <n>", "prompts per batch of the engine (default: 8)").argParser(parsePositive))
     .option("--model <name>", "server's name for the model (default: <source>, or its only one)")
     .option("--tokenizer <folder>", "folder with tokenizer.json, for servers that cannot tokenize")

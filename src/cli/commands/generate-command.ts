@@ -14,6 +14,7 @@ import {
   withEngineOptions,
   withSamplingOptions,
 } from "../shared/engine-run.js";
+import { withBackendOption } from "../shared/open-model.js";
 import { info, paletteFor, print, printJson, write } from "../shared/output.js";
 
 interface GenerateFlags extends EngineOptions, SamplingFlags {
@@ -47,7 +48,8 @@ export function addGenerateCommand(program: Command): void {
     .option("--system <text>", "system message; needs --chat")
     .option("--no-bos", "do not add the tokenizer's BOS token")
     .addOption(new Option("--batch <n>", "prompts per batch (default: 8)").argParser(parsePositive));
-  withEngineOptions(withSamplingOptions(command, 256)).action(async (source: string, flags: GenerateFlags) => {
+  withBackendOption(withSamplingOptions(command, 256));
+  withEngineOptions(command).action(async (source: string, flags: GenerateFlags) => {
     if (flags.system !== undefined && !flags.chat) throw usage("--system needs --chat");
     const texts = [...(flags.prompt ?? []), ...(flags.prompts ? await readPrompts(flags.prompts) : [])];
     const tokens = flags.ids ? await readTokenFile(flags.ids) : [];

@@ -9,6 +9,7 @@ import {
   withEngine,
   withEngineOptions,
 } from "../shared/engine-run.js";
+import { withBackendOption } from "../shared/open-model.js";
 import { print, printJson } from "../shared/output.js";
 
 interface ScoreFlags extends EngineOptions {
@@ -35,7 +36,7 @@ export function addScoreCommand(program: Command): void {
     .addOption(new Option("--top <n>", "print the n most likely next tokens").argParser(parsePositive))
     .option("--no-bos", "do not add the tokenizer's BOS token")
     .addOption(new Option("--batch <n>", "texts per batch (default: 8)").argParser(parsePositive));
-  withEngineOptions(command).action(async (source: string, flags: ScoreFlags) => {
+  withEngineOptions(withBackendOption(command)).action(async (source: string, flags: ScoreFlags) => {
     const texts = flags.ids === undefined ? undefined : await readTokenFile(flags.ids);
     if (!texts && flags.prompt === undefined) throw usage("Missing a text to score. Pass --ids FILE or --prompt TEXT.");
     if (!texts && !flags.continuation && !flags.top) throw usage("--prompt needs --continuation TEXT or --top N.");

@@ -3,14 +3,14 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatSome, LayergraftError, plural, shorten, visible } from "../../core/index.js";
 import {
   type OpenedEngineModel,
-  openEngineModel,
   type RequestRecord,
   requireKey,
+  servedModel,
   startApiServer,
   weightsOf,
 } from "../../serve/index.js";
 import { type EngineOptions, parsePositive, SOURCE_ARGUMENT, withEngineOptions } from "../shared/engine-run.js";
-import { hubAccess } from "../shared/hub-access.js";
+import { openModel, withBackendOption } from "../shared/open-model.js";
 import {
   elapsed,
   info,
@@ -57,7 +57,7 @@ export function addServeCommand(program: Command): void {
         parsePositive,
       ),
     );
-  withEngineOptions(command).action(async (source: string | undefined, flags: ServeFlags) => {
+  withEngineOptions(withBackendOption(command)).action(async (source: string | undefined, flags: ServeFlags) => {
     const sources = sourcesOf(source, flags.model ?? []);
     const apiKey = readKey(flags.apiKeyEnv);
     // Before models are loaded, which may take long.
@@ -123,15 +123,12 @@ async function open(
   flags: ServeFlags,
 ): Promise<OpenedEngineModel> {
   const start = performance.now();
-  const { parallel, context, threads, provider: providers } = flags;
-  const model = await openEngineModel(source, {
-    ...{ parallel, context, threads, signal, hub: hubAccess("files", { signal, onProgress }) },
-    ...(providers ? { providers } : {}),
-    ...weights,
-    onProgress: (doneBytes, totalBytes) => onProgress?.({ phase: `loading ${name}`, doneBytes, totalBytes }),
-  });
+  const { parallel, context } = flags;
+  const loading: WorkControls["onProgress"] = (progress) => onProgress?.({ ...progress, phase: `loading ${name}` });
+  const { engine, facts } = await openModel(source, flags, { signal, onProgress: loading, context, ...weights });
+  const model = await servedModel(engine, { parallel, context });
   for (const note of model.engine.notes) info(flags, `note: ${note}`);
-  info(flags, `${name}: ${model.engine.family}, ${source}, ready in ${elapsed(start)}`);
+  info(flags, `${name}: ${[model.engine.family, source, ...facts].join(", ")}, ready in ${elapsed(start)}`);
   return model;
 }
 

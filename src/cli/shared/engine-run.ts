@@ -1,8 +1,8 @@
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { formatBytes, isSystemError, LayergraftError, readBounded } from "../../core/index.js";
-import { type Engine, type GenerateOptions, openEngine } from "../../engine/index.js";
-import { hubAccess } from "./hub-access.js";
+import type { Engine, GenerateOptions } from "../../engine/index.js";
+import { type ModelFlags, openModel, typeOption } from "./open-model.js";
 import {
   type CommonOptions,
   elapsed,
@@ -15,12 +15,9 @@ import {
 } from "./output.js";
 
 /** Options of every command that runs a model. */
-export interface EngineOptions extends CommonOptions {
-  readonly threads?: number;
-  readonly provider?: string[];
-}
+export interface EngineOptions extends CommonOptions, ModelFlags {}
 
-export const SOURCE_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe file, or a model on the hub";
+export const SOURCE_ARGUMENT = "FOLDER, FOLDER+ADAPTER, a recipe or .gguf file, or a model on the hub";
 
 /** Adds the options of `EngineOptions`. */
 export function withEngineOptions(command: Command): Command {
@@ -32,6 +29,7 @@ export function withEngineOptions(command: Command): Command {
           parseThreads,
         ),
       )
+      .addOption(typeOption())
       .option("--provider <name...>", "ONNX Runtime providers in order of preference, such as cuda cpu"),
   );
 }
@@ -44,22 +42,12 @@ export async function withEngine<T>(
 ): Promise<T> {
   const start = performance.now();
   const signal = interruptSignal();
-  let computed = 0;
-  const engine = await runWithProgress(options, ({ onProgress }) =>
-    openEngine(source, {
-      signal,
-      hub: hubAccess("files", { signal, onProgress }),
-      onProgress: (_, total) => {
-        computed = total;
-      },
-      ...(options.threads === undefined ? {} : { threads: options.threads }),
-      ...(options.provider === undefined ? {} : { providers: options.provider }),
-    }),
+  const { engine, facts } = await runWithProgress(options, ({ onProgress }) =>
+    openModel(source, options, { signal, onProgress }),
   );
   try {
     for (const note of engine.notes) info(options, `note: ${note}`);
-    const blended = computed > 0 ? `, ${formatBytes(computed)} merged in memory` : "";
-    info(options, `${engine.name}: ${engine.family}, ready in ${elapsed(start)}${blended}`);
+    info(options, `${engine.name}: ${[engine.family, ...facts].join(", ")}, ready in ${elapsed(start)}`);
     return await work(engine, signal);
   } finally {
     await engine.close();

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { CancelledError, exists, formatDuration, LayergraftError } from "../../core/index.js";
-import { loadChatTemplate, loadTokenizer, openEngine } from "../../engine/index.js";
+import { loadChatTemplate, loadTokenizer } from "../../engine/index.js";
 import {
   type Backend,
   modelBackend,
@@ -18,12 +18,11 @@ import {
 } from "../../evaluate/index.js";
 import { openCheckpoint } from "../../weights/index.js";
 import type { EngineOptions } from "./engine-run.js";
-import { hubAccess } from "./hub-access.js";
+import { openModel } from "./open-model.js";
 import { readKey, runWithProgress } from "./output.js";
 
 /** Options that choose the backend. */
 export interface BackendFlags extends EngineOptions {
-  readonly backend: string;
   readonly model?: string;
   readonly tokenizer?: string;
   readonly batch?: number;
@@ -44,7 +43,7 @@ export interface OpenedBackend {
 }
 
 export const BACKEND_HELP =
-  "engine, openai:URL (vLLM, SGLang), llamacpp:URL, ollama:URL, or serve:'COMMAND {model} {port}', which starts and " +
+  "engine, llama (llama.cpp), openai:URL (vLLM, SGLang), llamacpp:URL, ollama:URL, or serve:'COMMAND {model} {port}', which starts and " +
   "stops your own server";
 
 /**
@@ -58,11 +57,12 @@ export async function openBackend(
   signal: AbortSignal,
   note: (text: string) => void,
 ): Promise<OpenedBackend> {
-  const kind = /^[a-z]+/.exec(flags.backend)?.[0] ?? "";
-  const rest = flags.backend.slice(kind.length + 1);
-  if (flags.backend === "engine") return openOwn(source, flags, signal, note);
+  const chosen = flags.backend;
+  if (chosen === undefined || chosen === "engine" || chosen === "llama") return openOwn(source, flags, signal, note);
+  const kind = /^[a-z]+/.exec(chosen)?.[0] ?? "";
+  const rest = chosen.slice(kind.length + 1);
   if (!["openai", "llamacpp", "ollama", "serve"].includes(kind) || rest === "") {
-    throw usage(`unknown --backend "${withoutLogin(flags.backend)}"; use ${BACKEND_HELP}`);
+    throw usage(`unknown --backend "${withoutLogin(chosen)}"; use ${BACKEND_HELP}`);
   }
   const isFolder = await isDirectory(source);
   const folder = flags.tokenizer ?? (isFolder ? source : undefined);
@@ -84,14 +84,10 @@ async function openOwn(
   signal: AbortSignal,
   note: (text: string) => void,
 ): Promise<OpenedBackend> {
-  const engine = await runWithProgress(flags, ({ onProgress }) =>
-    openEngine(source, {
-      signal,
-      hub: hubAccess("files", { signal, onProgress }),
-      ...(flags.threads === undefined ? {} : { threads: flags.threads }),
-      ...(flags.provider === undefined ? {} : { providers: flags.provider }),
-    }),
+  const { engine, facts } = await runWithProgress(flags, ({ onProgress }) =>
+    openModel(source, flags, { signal, onProgress }),
   );
+  note(`${engine.name}: ${facts.join(", ")}`);
   for (const text of engine.notes) note(`note: ${text}`);
   const backend = await modelBackend(engine, { batch: flags.batch });
   return { backend, url: undefined, close: () => backend.close() };

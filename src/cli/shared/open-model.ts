@@ -1,0 +1,91 @@
+// Chooses what runs a model, and opens it: the embedded engine, or llama.cpp.
+
+import { type Command, Option } from "commander";
+import { formatBytes, LayergraftError } from "../../core/index.js";
+import { type Engine, type OpenEngineOptions, openEngine } from "../../engine/index.js";
+import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
+import { isGguf, openLlama } from "../../llama/index.js";
+import { hubAccess } from "./hub-access.js";
+import type { WorkControls, WorkOptions } from "./output.js";
+
+/** Options that choose what runs a model. */
+export interface ModelFlags extends WorkOptions {
+  readonly backend?: string;
+  readonly type?: FileType;
+  readonly provider?: string[];
+}
+
+const EMBEDDED = "engine";
+const LLAMA = "llama";
+
+/** Adds --backend. */
+export function withBackendOption(command: Command): Command {
+  return command
+    .optionsGroup("Engine:")
+    .addOption(
+      new Option(
+        "--backend <name>",
+        "engine, or llama for llama.cpp (default: llama for .gguf files, else engine)",
+      ).choices([EMBEDDED, LLAMA]),
+    );
+}
+
+/** The option --type, of llama.cpp. */
+export function typeOption(): Option {
+  return new Option("--type <type>", "encoding of the weights in llama.cpp (default: q8_0)").choices(FILE_TYPE_NAMES);
+}
+
+export interface OpenedModel {
+  readonly engine: Engine;
+  /** What runs the model, and what was merged for it. */
+  readonly facts: readonly string[];
+}
+
+interface OpenOptions extends Pick<WorkControls, "signal" | "onProgress"> {
+  /** Most tokens of prompt and answer in llama.cpp; default the model's. */
+  readonly context?: number | undefined;
+  readonly asFloats?: OpenEngineOptions["asFloats"];
+  readonly cache?: OpenEngineOptions["cache"];
+}
+
+/**
+ * Opens a model with the backend that the flags name, or that the source needs.
+ * @throws LayergraftError code `usage` for flags that do not go together
+ */
+export async function openModel(
+  source: string,
+  flags: ModelFlags,
+  { signal, onProgress, context, ...embedded }: OpenOptions,
+): Promise<OpenedModel> {
+  const { backend, type, provider, threads } = flags;
+  const file = isGguf(source);
+  if (backend === EMBEDDED && file) {
+    throw usage(
+      `${source} is a GGUF file, which only llama.cpp runs. Leave out --backend, or pass the model's folder.`,
+    );
+  }
+  const isLlama = file || backend === LLAMA;
+  if (isLlama && provider) throw usage("--provider is for the embedded engine; llama.cpp chooses the GPU itself.");
+  if (!isLlama && type !== undefined) throw usage("--type needs --backend llama.");
+  const hub = hubAccess("files", { signal, onProgress });
+  if (isLlama) {
+    const engine = await openLlama(source, { type, threads, context, hub, signal, onProgress });
+    return { engine, facts: [`${engine.program} (${file ? "a GGUF file" : "--backend llama"})`] };
+  }
+  let computed = 0;
+  const engine = await openEngine(source, {
+    ...{ signal, hub, ...embedded },
+    onProgress: (doneBytes, totalBytes) => {
+      computed = totalBytes;
+      if (totalBytes > 0) onProgress?.({ phase: "merging", doneBytes, totalBytes });
+    },
+    ...(threads === undefined ? {} : { threads }),
+    ...(provider === undefined ? {} : { providers: provider }),
+  });
+  const merged = computed > 0 ? [`${formatBytes(computed)} merged in memory`] : [];
+  return { engine, facts: [`embedded engine (${backend ? "--backend engine" : "the default"})`, ...merged] };
+}
+
+function usage(message: string): LayergraftError {
+  return new LayergraftError("usage", message);
+}

@@ -1,0 +1,138 @@
+// A GGUF file in llama.cpp as the model of an engine.
+
+import { availableParallelism } from "node:os";
+import { LayergraftError } from "../core/index.js";
+import { answerAll, type TokenModel } from "../engine/index.js";
+import type { Llama, LlamaContext, LlamaFile } from "./library.js";
+import { READ_TOKENS, Sequences } from "./sequences.js";
+
+export interface LlamaModelOptions {
+  readonly llama: Llama;
+  readonly file: LlamaFile;
+  /** Number of tokens. */
+  readonly vocabularySize: number;
+  /** Default: all cores. */
+  readonly threads?: number | undefined;
+  /** Most tokens of prompt and answer together; default the model's. */
+  readonly context?: number | undefined;
+  readonly notes: readonly string[];
+}
+
+const BATCH = 8;
+/** A context for longer texts replaces one that is too small, so sizes grow in steps. */
+const LEAST_CONTEXT = 512;
+
+export function llamaModel(options: LlamaModelOptions): TokenModel {
+  const { llama, file, vocabularySize, notes, threads = availableParallelism() } = options;
+  const contextLength = Math.min(options.context ?? Number.POSITIVE_INFINITY, file.trainContextSize);
+  const open = (rows: number, length: number) =>
+    new Sequences({
+      ...{ rows, vocabularySize, contextLength: length },
+      open: () => openContext(file, rows, length, threads),
+    });
+  let kept: Sequences | undefined;
+  const batches: Sequences[] = [];
+  /** Sequences for texts of up to `length` tokens. They are used by one call at a time. */
+  const sequencesFor = async (rows: number, length: number): Promise<Sequences> => {
+    if (kept && kept.rows >= rows && kept.contextLength >= Math.min(length, contextLength)) return kept;
+    const size = 2 ** Math.ceil(Math.log2(Math.max(LEAST_CONTEXT, length)));
+    await kept?.close();
+    kept = open(rows, Math.min(contextLength, size));
+    return kept;
+  };
+  let turn: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const result = turn.then(work);
+    turn = result.catch(() => undefined);
+    return result;
+  };
+  const longest = (texts: readonly (readonly number[])[]) => Math.max(...texts.map(({ length }) => length));
+  /** Runs work for each of the texts; an error in one ends the others. */
+  const forEachText = <T>(
+    texts: readonly (readonly number[])[],
+    { batch = BATCH, signal, onProgress }: Parameters<TokenModel["score"]>[1],
+    work: (sequences: Sequences, index: number, signal: AbortSignal) => Promise<T>,
+  ): Promise<T[]> =>
+    inTurn(async () => {
+      const sequences = await sequencesFor(Math.min(batch, texts.length), longest(texts));
+      const failure = new AbortController();
+      const either = signal ? AbortSignal.any([signal, failure.signal]) : failure.signal;
+      let done = 0;
+      const results = texts.map(async (_, index) => {
+        const result = await work(sequences, index, either);
+        onProgress?.(++done, texts.length);
+        return result;
+      });
+      return settled(results, failure);
+    });
+  return {
+    backend: "llama",
+    program: `llama.cpp ${llama.llamaCppRelease.release}${llama.gpu === false ? "" : ` with ${llama.gpu}`}`,
+    family: file.architecture,
+    vocabularySize,
+    contextLength,
+    notes,
+    generate: (prompts, settings) =>
+      inTurn(async () => {
+        const rows = Math.min(settings.batch ?? BATCH, prompts.length);
+        const sequences = await sequencesFor(rows, longest(prompts) + settings.maxNewTokens);
+        return answerAll(sequences, prompts, settings);
+      }),
+    score: (requests, settings) =>
+      forEachText(
+        requests.map(({ tokens }) => tokens),
+        settings,
+        (sequences, index, signal) => sequences.score(requests[index] as (typeof requests)[number], signal),
+      ),
+    topNext: (texts, count, settings) =>
+      forEachText(texts, settings, async (sequences, index, signal) => [
+        ...(await sequences.next(texts[index] as readonly number[], count, signal)),
+      ]),
+    openBatch: (rows) => {
+      const batch = open(rows, contextLength);
+      batches.push(batch);
+      return batch;
+    },
+    close: async () => {
+      await turn;
+      for (const sequences of [...batches, ...(kept ? [kept] : [])]) await sequences.close();
+      await file.dispose();
+    },
+  };
+}
+
+/** Results of all, or the first error, after all have ended. */
+async function settled<T>(results: readonly Promise<T>[], failure: AbortController): Promise<T[]> {
+  try {
+    return await Promise.all(results);
+  } catch (error) {
+    failure.abort();
+    await Promise.allSettled(results);
+    throw error;
+  }
+}
+
+async function openContext(
+  file: LlamaFile,
+  sequences: number,
+  contextSize: number,
+  threads: number,
+): Promise<LlamaContext> {
+  try {
+    return await file.createContext({
+      contextSize,
+      sequences,
+      threads,
+      batchSize: READ_TOKENS * Math.min(sequences, 4),
+    });
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    const texts = sequences === 1 ? "a text" : `${sequences} texts`;
+    throw new LayergraftError(
+      "memory",
+      `llama.cpp has no memory for ${texts} of ${contextSize} tokens: ${message}. Use a smaller batch, fewer new tokens or a smaller context.`,
+      {},
+      error,
+    );
+  }
+}

@@ -1,0 +1,270 @@
+// The backend on a stand-in for llama.cpp with known logits: answers, scores, what is read again, memory and errors.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { temporaryFolder, writeTiny } from "../../test/support/checkpoints.js";
+import { Random } from "../core/index.js";
+import { type Engine, openModelSource, sampleToken } from "../engine/index.js";
+import { writeTinyTokenizer } from "../export/fixtures.test-util.js";
+import { planGguf, writeGguf } from "../export/index.js";
+import {
+  type FakeOptions,
+  fakeLlama,
+  logitsAfter,
+  logprobsAfter,
+  PIECES,
+  writeStandIn,
+} from "./fake-llama.test-util.js";
+import { openLlama } from "./open-llama.js";
+
+const folder = temporaryFolder();
+const path = join(folder, "model.gguf");
+const EOS = 1;
+const engines: Engine[] = [];
+let record: ReturnType<typeof fakeLlama>["record"];
+
+beforeAll(() => void writeStandIn(path));
+afterEach(async () => {
+  for (const engine of engines.splice(0)) await engine.close();
+  expect(record.open).toBe(0);
+});
+
+async function open(options: FakeOptions = {}, more: Parameters<typeof openLlama>[1] = {}): Promise<Engine> {
+  const fake = fakeLlama(options);
+  record = fake.record;
+  const engine = await openLlama(path, { load: fake.load, threads: 3, ...more });
+  engines.push(engine);
+  return engine;
+}
+
+const largest = (values: readonly number[]) => values.indexOf(Math.max(...values));
+
+/** What greedy decoding answers. */
+function greedyAnswer(prompt: readonly number[], count: number): number[] {
+  const text = [...prompt];
+  while (text.length < prompt.length + count) {
+    const next = largest(logitsAfter(text));
+    if (next === EOS) break;
+    text.push(next);
+  }
+  return text.slice(prompt.length);
+}
+
+const texts = (count: number, length: number) => {
+  const random = Random.of(1, "texts");
+  return Array.from({ length: count }, () => [0, ...Array.from({ length }, () => random.between(2, 9))]);
+};
+
+describe("a model in llama.cpp", () => {
+  it("answers greedily, alone and at once", async () => {
+    const prompts = texts(20, 12);
+    const expected = prompts.map((prompt) => greedyAnswer(prompt, 9));
+    expect(new Set(expected.map(({ length }) => length)).size).toBeGreaterThan(1);
+    for (const batch of [1, 3, 32]) {
+      const engine = await open();
+      const answers = await engine.generate(prompts, { maxNewTokens: 9, batch });
+      expect(answers.map(({ ids }) => ids)).toEqual(expected);
+      expect(answers.map(({ finish }) => finish)).toEqual(
+        expected.map(({ length }) => (length < 9 ? "end" : "length")),
+      );
+      expect(record.contexts).toEqual([{ sequences: Math.min(batch, 20), contextSize: 512, threads: 3 }]);
+    }
+  });
+
+  it("samples what the embedded engine samples from the same logits", async () => {
+    const engine = await open();
+    const [prompt = []] = texts(1, 6);
+    for (const cut of [{}, { topK: 3 }, { topP: 0.7 }, { topK: 5, topP: 0.9 }]) {
+      const sampling = { temperature: 1.3, ...cut };
+      const [answer] = await engine.generate([prompt], { maxNewTokens: 20, seed: 5, stopIds: [], ...sampling });
+      const random = Random.of(5, "answer 0");
+      const text = [...prompt];
+      for (let i = 0; i < 20; i++) {
+        text.push(sampleToken(Float32Array.from(logitsAfter(text)), sampling, random) as number);
+      }
+      expect(answer?.ids).toEqual(text.slice(prompt.length));
+    }
+  });
+
+  it("scores continuations and next tokens", async () => {
+    const engine = await open();
+    const requests = texts(9, 7).map((text, i) => ({
+      context: text.slice(0, 2 + (i % 3)),
+      continuation: text.slice(2 + (i % 3)),
+    }));
+    for (const batch of [1, 4]) {
+      const scores = await engine.scoreContinuations(requests, { batch });
+      for (const [i, { context, continuation }] of requests.entries()) {
+        const expected = continuation.map(
+          (id, at) => logprobsAfter([...context, ...continuation.slice(0, at)])[id] as number,
+        );
+        expect(scores[i]?.tokens).toHaveLength(continuation.length);
+        for (const [at, logprob] of expected.entries()) expect(scores[i]?.tokens[at]).toBeCloseTo(logprob, 10);
+        const isGreedy = continuation.every(
+          (id, at) => largest(logitsAfter([...context, ...continuation.slice(0, at)])) === id,
+        );
+        expect(scores[i]?.greedy).toBe(isGreedy);
+      }
+    }
+    const greedy = greedyAnswer([0, 4], 3);
+    expect(await engine.scoreContinuations([{ context: [0, 4], continuation: greedy }])).toMatchObject([
+      { greedy: true },
+    ]);
+    const [next = []] = await engine.topNext([[0, 2, 3]], { count: 4 });
+    const logprobs = logprobsAfter([0, 2, 3]);
+    expect(next.map(({ id }) => id)).toEqual(
+      [...logprobs.keys()].sort((a, b) => (logprobs[b] as number) - (logprobs[a] as number)).slice(0, 4),
+    );
+    for (const { id, logprob } of next) expect(logprob).toBeCloseTo(logprobs[id] as number, 10);
+  });
+
+  it("reads a common beginning once, and long prompts in parts", async () => {
+    const engine = await open();
+    const prompt = texts(1, 300)[0] as number[];
+    await engine.generate([prompt], { maxNewTokens: 1, stopIds: [] });
+    expect(record.evaluated.splice(0)).toEqual([128, 128, 45]);
+    await engine.generate([[...prompt.slice(0, 290), 9, 9]], { maxNewTokens: 1, stopIds: [] });
+    expect(record.evaluated.splice(0).reduce((sum, one) => sum + one)).toBeLessThanOrEqual(12);
+    // The same prompt again: its last token is needed.
+    await engine.generate([[...prompt.slice(0, 290), 9, 9]], { maxNewTokens: 1, stopIds: [] });
+    expect(record.evaluated).toEqual([1]);
+  });
+
+  it("makes a context as large as the texts need, up to the model's", async () => {
+    const engine = await open({ trainContextSize: 1200 });
+    const prompt = texts(1, 400)[0] as number[];
+    const sizes = async (maxNewTokens: number) => {
+      const [answer] = await engine.generate([prompt], { maxNewTokens, stopIds: [] });
+      return [answer?.ids.length, record.contexts.at(-1)?.contextSize];
+    };
+    expect(await sizes(10)).toEqual([10, 512]);
+    expect(await sizes(500)).toEqual([500, 1024]);
+    expect(await sizes(10)).toEqual([10, 1024]);
+    expect(await sizes(5000)).toEqual([1200 - 401, 1200]);
+    await expect(engine.generate([texts(1, 1200)[0] as number[]], { maxNewTokens: 1 })).rejects.toThrow(/context/);
+  });
+
+  it("ends between tokens when it is cancelled", async () => {
+    const controller = new AbortController();
+    let calls = 0;
+    const engine = await open({ onEvaluate: () => void (++calls === 4 && controller.abort()) });
+    const answering = engine.generate(texts(3, 4), {
+      maxNewTokens: 100,
+      stopIds: [],
+      batch: 1,
+      signal: controller.signal,
+    });
+    await expect(answering).rejects.toMatchObject({ code: "cancelled" });
+    expect(calls).toBe(4);
+    // The sequence is free again.
+    expect(await engine.generate([[0, 2]], { maxNewTokens: 2, stopIds: [] })).toHaveLength(1);
+  });
+
+  it("serves answers that begin at any time, with their scores", async () => {
+    const engine = await open({}, { context: 64 });
+    expect(engine.contextLength).toBe(64);
+    const batch = engine.openBatch(2);
+    const prompts = texts(7, 5);
+    const answers = await Promise.all(
+      prompts.map(async (prompt, i) => {
+        const prompted: number[] = [];
+        const scored: number[] = [];
+        const random = Random.of(i, "x");
+        const { ids } = await batch.generate({
+          ...{ prompt, maxNewTokens: 4, stopIds: new Set<number>(), random, top: 2, temperature: i % 2 },
+          onPrompt: (scores) => void prompted.push(...scores.map(({ logprob }) => logprob)),
+          onToken: (_, scores) => void scored.push(scores?.logprob ?? Number.NaN),
+        });
+        return { text: [...prompt, ...ids], logprobs: [...prompted, ...scored] };
+      }),
+    );
+    expect(record.contexts).toEqual([{ sequences: 2, contextSize: 64, threads: 3 }]);
+    for (const { text, logprobs } of answers) {
+      expect(logprobs).toHaveLength(text.length - 1);
+      for (const [i, logprob] of logprobs.entries()) {
+        expect(logprob).toBeCloseTo(logprobsAfter(text.slice(0, i + 1))[text[i + 1] as number] as number, 10);
+      }
+    }
+  });
+
+  it("notices scores that are not numbers", async () => {
+    const engine = await open({ logits: () => PIECES.map(() => Number.NaN) });
+    expect(await engine.generate([[0, 2]], { maxNewTokens: 3 })).toMatchObject([{ finish: "invalid", ids: [] }]);
+    const [score] = await engine.scoreContinuations([{ context: [0], continuation: [2] }]);
+    expect(score?.logprob).toBeNaN();
+  });
+
+  it("has the file's tokenizer, template and end tokens", async () => {
+    const template = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}g";
+    const engine = await open({ template });
+    expect(await engine.encode("abc")).toEqual([0, 2, 3, 4]);
+    expect(await engine.encode("abc", { bos: false })).toEqual([2, 3, 4]);
+    expect(await engine.stopIds()).toEqual([EOS]);
+    const chat = await engine.chatTemplate();
+    expect(chat?.render([{ role: "user", content: "ab" }])).toBe("<s>abg");
+    const tokenizer = await engine.tokenizer();
+    expect(tokenizer.decode([0, 2, 3], { skipSpecialTokens: true })).toBe("ab");
+    expect([tokenizer.idOf("c"), tokenizer.tokenOf(4), tokenizer.idOf("zz")]).toEqual([4, "c", undefined]);
+    expect(await (await open()).chatTemplate()).toBeUndefined();
+  });
+});
+
+describe("a recipe", () => {
+  it("is written to the cache once, whole or not at all", async () => {
+    const models = [join(folder, "one"), join(folder, "two")];
+    for (const [i, model] of models.entries()) {
+      await writeTiny(model, { seed: i });
+      writeTinyTokenizer(model);
+    }
+    const recipe = { method: "soup" as const, models };
+    const cache = { folder: join(folder, "cache"), mostBytes: 1e9 };
+    const controller = new AbortController();
+    const fake = fakeLlama();
+    record = fake.record;
+    const options = { load: fake.load, cache, type: "f16" } as const;
+    const stopped = openLlama(recipe, { ...options, signal: controller.signal, onProgress: () => controller.abort() });
+    await expect(stopped).rejects.toMatchObject({ code: "cancelled" });
+    expect(readdirSync(cache.folder).filter((name) => name.endsWith(".gguf"))).toEqual([]);
+
+    const phases: string[] = [];
+    for (const onProgress of [({ phase }: { phase: string }) => void phases.push(phase), () => expect.unreachable()]) {
+      const engine = await openLlama(recipe, { ...options, onProgress });
+      engines.push(engine);
+      expect(engine.notes.at(-1)).toMatch(/^weights are f16 in /);
+    }
+    expect(phases).toContain("reading and writing");
+    const [name = "", ...others] = readdirSync(cache.folder);
+    expect(others).toEqual([]);
+    const out = join(folder, "exported.gguf");
+    await writeGguf(await planGguf(await openModelSource(recipe), { type: "f16" }), { out });
+    expect(readFileSync(join(cache.folder, name)).equals(readFileSync(out))).toBe(true);
+  });
+});
+
+describe("what cannot be opened", () => {
+  const refusal = async (options: FakeOptions, more: Parameters<typeof openLlama>[1] = {}, source = path) => {
+    const fake = fakeLlama(options);
+    record = fake.record;
+    return openLlama(source, { load: fake.load, ...more }).then(
+      () => "opened",
+      (error: Error) => error.message,
+    );
+  };
+
+  it("is named, with what to do", async () => {
+    expect(await refusal({ refuseFile: "bad magic" })).toMatch(
+      /^llama.cpp cannot open model\.gguf: bad magic\. .*export it again\.$/,
+    );
+    expect(await refusal({}, {}, join(folder, "none.gguf"))).toMatch(/does not exist/);
+    expect(await refusal({}, { type: "f16" })).toMatch(/Leave out --type/);
+    const missing = Object.assign(new Error("Cannot find package"), { code: "ERR_MODULE_NOT_FOUND" });
+    expect(await refusal({}, { load: () => Promise.reject(missing) })).toMatch(/npm install node-llama-cpp/);
+  });
+
+  it("is a context without memory", async () => {
+    const engine = await open({ refuseContext: "out of memory" });
+    await expect(engine.generate(texts(2, 3), { maxNewTokens: 600 })).rejects.toThrow(
+      /no memory for 2 texts of 1024 tokens: out of memory\. Use a smaller batch/,
+    );
+  });
+});

@@ -1,0 +1,145 @@
+// Opens a model in llama.cpp: a GGUF file, or any other source, which is exported to the cache first.
+
+import { stat } from "node:fs/promises";
+import { basename, isAbsolute, join } from "node:path";
+import { CancelledError, CheckpointError, isFile, LayergraftError } from "../core/index.js";
+import { Engine, type EngineSource, modelTextOf, type OpenEngineOptions, openModelSource } from "../engine/index.js";
+import { type FileType, planGguf, writeGguf } from "../export/index.js";
+import { cachedGguf, type GgufCacheSettings, ggufCacheSettings } from "./gguf-cache.js";
+import { ggufText } from "./gguf-text.js";
+import { type Llama, type LlamaFile, type LlamaLibrary, loadLibrary } from "./library.js";
+import { llamaModel } from "./llama-model.js";
+
+export interface OpenLlamaOptions {
+  /** Encoding of the weights of a model that is not a GGUF file; default q8_0. */
+  readonly type?: FileType | undefined;
+  /** Default: all cores. */
+  readonly threads?: number | undefined;
+  /** Most tokens of prompt and answer together; default the model's. */
+  readonly context?: number | undefined;
+  /** Folder of relative paths; default the working folder. */
+  readonly folder?: string | undefined;
+  /** Access to the hub for models that are not on this machine; none by default. */
+  readonly hub?: OpenEngineOptions["hub"];
+  /** Where exported models are kept; default that of the environment. */
+  readonly cache?: GgufCacheSettings | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: { phase: string; doneBytes: number; totalBytes: number }) => void) | undefined;
+  /** How to load node-llama-cpp; for tests. */
+  readonly load?: (() => Promise<unknown>) | undefined;
+}
+
+const DEFAULT_TYPE = "q8_0";
+
+export function isGguf(source: EngineSource): source is string {
+  return typeof source === "string" && /\.gguf$/i.test(source);
+}
+
+/**
+ * Opens a model in llama.cpp.
+ * @throws CheckpointError if llama.cpp does not run it
+ * @throws LayergraftError code `runtime` if node-llama-cpp is not installed or does not load; code `memory` if the model
+ *   does not fit; code `usage` for a type with a GGUF file, which has its own
+ * @throws CancelledError if the signal fires
+ */
+export async function openLlama(source: EngineSource, options: OpenLlamaOptions = {}): Promise<Engine> {
+  const library = await loadLibrary(options.load);
+  if (!isGguf(source)) return openExported(library, source, options);
+  if (options.type !== undefined) {
+    throw new LayergraftError("usage", `${source} is a GGUF file, which has its own type. Leave out --type.`);
+  }
+  const path = isAbsolute(source) ? source : join(options.folder ?? ".", source);
+  if (!(await isFile(path))) throw new CheckpointError(`${path} does not exist, or is not a file.`, { file: path });
+  const opened = await openFile(library, path, options);
+  const text = await ggufText(path, opened.file, opened.vocabularySize);
+  return new Engine(text, llamaModel({ ...options, ...opened, notes: [] }));
+}
+
+async function openExported(library: LlamaLibrary, source: EngineSource, options: OpenLlamaOptions): Promise<Engine> {
+  const { type = DEFAULT_TYPE, threads, folder, hub, signal, onProgress, cache = ggufCacheSettings() } = options;
+  const opened = await openModelSource(source, { folder, hub: hub && { ...hub, fetch: "files" } });
+  const plan = await planGguf(opened, { type });
+  const warnings: string[] = [];
+  const controls = { threads, signal, onProgress };
+  const file = {
+    digest: plan.digest,
+    bytes: plan.layout.bytes,
+    write: async (out: string) => {
+      const written = await writeGguf(plan, { out, resume: true, ...controls });
+      warnings.push(...written.warnings);
+    },
+  };
+  const path = await cachedGguf(file, cache, signal);
+  const loaded = await openFile(library, path, options);
+  const text = { ...modelTextOf(opened), digest: plan.digest };
+  return new Engine(
+    text,
+    llamaModel({ ...options, ...loaded, notes: [...plan.notes, ...warnings, `weights are ${type} in ${path}`] }),
+  );
+}
+
+// One for the process: it holds the GPU.
+const started = new WeakMap<LlamaLibrary, Promise<Llama>>();
+let lastMessage = "";
+
+function start(library: LlamaLibrary): Promise<Llama> {
+  const found =
+    started.get(library) ??
+    library.getLlama({
+      build: "never",
+      progressLogs: false,
+      // Each context has its own number.
+      maxThreads: 0,
+      logger: (level, message) => {
+        if (level === "error" || level === "fatal") lastMessage = message.trim();
+      },
+    });
+  started.set(library, found);
+  return found.catch((error: unknown) => {
+    started.delete(library);
+    throw new LayergraftError(
+      "runtime",
+      `node-llama-cpp has no llama.cpp that runs on ${process.platform}-${process.arch}: ${messageOf(error)}.`,
+      {},
+      error,
+    );
+  });
+}
+
+async function openFile(
+  library: LlamaLibrary,
+  path: string,
+  { signal, onProgress }: OpenLlamaOptions,
+): Promise<{ llama: Llama; file: LlamaFile; vocabularySize: number }> {
+  const llama = await start(library);
+  const { size } = await stat(path);
+  let isLoading = true;
+  try {
+    lastMessage = "";
+    const file = await llama.loadModel({
+      modelPath: path,
+      ...(signal ? { loadSignal: signal } : {}),
+      // Also called after the model is loaded.
+      onLoadProgress: (share) => {
+        if (isLoading) onProgress?.({ phase: "loading", doneBytes: Math.round(share * size), totalBytes: size });
+      },
+    });
+    const vocabularySize = file.fileInfo.metadata.tokenizer?.ggml?.tokens?.length ?? 0;
+    if (vocabularySize === 0) throw new Error("it has no tokens");
+    return { llama, file, vocabularySize };
+  } catch (error) {
+    if (signal?.aborted) throw new CancelledError("stopped while the model was loaded");
+    const reason = [messageOf(error), lastMessage].filter((text) => text !== "").join("; ");
+    throw new CheckpointError(
+      `llama.cpp cannot open ${basename(path)}: ${reason}. If the file is not complete, download or export it again.`,
+      { file: path },
+      error,
+    );
+  } finally {
+    isLoading = false;
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? (error.message.split("\n")[0] ?? "").replace(/\.$/, "") : String(error);
+}

@@ -1,0 +1,254 @@
+// Answers and scores computed in the sequences of a llama.cpp context. Each keeps what it has read, so texts with a common
+// beginning read it once.
+
+import { CancelledError, LayergraftError } from "../core/index.js";
+import {
+  type AnswerBatch,
+  type BatchRequest,
+  checkRequest,
+  type ScoreRequest,
+  type Scores,
+  sampleToken,
+  type TokenAnswer,
+  type TokenScores,
+} from "../engine/index.js";
+import type { LlamaContext, LlamaSequence, NextRequest, NextResult } from "./library.js";
+
+/** Tokens read at once; a cancelled answer ends after them. */
+export const READ_TOKENS = 128;
+/** The largest logit is that of the token that greedy decoding selects. */
+const GREEDY = { token: true, totalLogitWeight: true, options: { temperature: 0 } } as const;
+
+export interface SequencesOptions {
+  /** Makes the context when it is first needed. */
+  readonly open: () => Promise<LlamaContext>;
+  readonly rows: number;
+  readonly vocabularySize: number;
+  /** Most tokens of a text. */
+  readonly contextLength: number;
+}
+
+export class Sequences implements AnswerBatch {
+  readonly #options: SequencesOptions;
+  #context: Promise<LlamaContext> | undefined;
+  readonly #free: LlamaSequence[] = [];
+  #opened = 0;
+  readonly #queue: (() => void)[] = [];
+
+  constructor(options: SequencesOptions) {
+    this.#options = options;
+  }
+
+  get rows(): number {
+    return this.#options.rows;
+  }
+  get contextLength(): number {
+    return this.#options.contextLength;
+  }
+  /** Answers that wait for a sequence. */
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  /**
+   * Answers a prompt.
+   * @throws LayergraftError if an option is out of its range, or llama.cpp fails
+   * @throws CancelledError if the signal fires
+   */
+  async generate(request: BatchRequest): Promise<TokenAnswer> {
+    checkRequest(request);
+    const { prompt, maxNewTokens, top, signal } = request;
+    const room = Math.min(maxNewTokens, this.contextLength - prompt.length);
+    if (room <= 0 && !request.onPrompt) return { ids: [], finish: "length" };
+    return this.#with(prompt, signal, (sequence) => this.#answer(sequence, request, room, top));
+  }
+
+  async #answer(
+    sequence: LlamaSequence,
+    request: BatchRequest,
+    room: number,
+    top: number | undefined,
+  ): Promise<TokenAnswer> {
+    const { prompt, stopIds, signal, onToken, onEnd, onPrompt } = request;
+    const wanted = nextRequest(request);
+    // What was read before has no scores any more.
+    if (onPrompt) await sequence.clearHistory();
+    let last = await read(sequence, prompt, signal, {
+      last: wanted,
+      each: onPrompt && ((_, next) => scoring(next, top)),
+      onEach: onPrompt && ((next, result) => onPrompt([scoresOf(result, next, top ?? 0)])),
+    });
+    const ids: number[] = [];
+    while (ids.length < room) {
+      const drawn = this.#draw(last, request);
+      if (drawn === undefined) return { ids, finish: "invalid" };
+      const { id, scores } = drawn;
+      if (stopIds.has(id)) {
+        onEnd?.(id, scores);
+        return { ids, finish: "end" };
+      }
+      ids.push(id);
+      if (onToken?.(id, scores) === "stop") return { ids, finish: "stop" };
+      if (ids.length === room) break;
+      last = await evaluate(sequence, [[id, { generateNext: wanted }]], signal).then(([next]) => next?.next ?? {});
+    }
+    return { ids, finish: "length" };
+  }
+
+  #draw(next: NextResult, request: BatchRequest): { id: number; scores?: TokenScores } | undefined {
+    const { token, logits, totalLogitWeight = Number.NaN } = next;
+    if (Number.isNaN(totalLogitWeight) || typeof token !== "number" || token < 0) return undefined;
+    let id: number | undefined = token;
+    if ((request.temperature ?? 0) > 0) {
+      const row = new Float32Array(this.#options.vocabularySize).fill(Number.NEGATIVE_INFINITY);
+      for (const [other, logit] of logits ?? []) row[other] = logit;
+      id = sampleToken(row, request, request.random);
+    }
+    if (id === undefined) return undefined;
+    return request.top === undefined ? { id } : { id, scores: scoresOf(next, id, request.top) };
+  }
+
+  /** Scores a text. @throws as `generate` */
+  score({ tokens, from }: ScoreRequest, signal: AbortSignal | undefined): Promise<Scores> {
+    const beginning = tokens.slice(0, from);
+    return this.#with(beginning, signal, async (sequence) => {
+      // The last of these predicts the first scored token.
+      await sequence.adaptStateToTokens(tokens.slice(0, from - 1), false);
+      const logprobs: number[] = [];
+      const greedy: boolean[] = [];
+      const add = (next: number, result: NextResult) => {
+        logprobs.push(scoresOf(result, next, 0).logprob);
+        greedy.push(result.token === next);
+      };
+      const end = tokens.at(-1) as number;
+      const last = await read(sequence, tokens.slice(0, -1), signal, {
+        last: scoring(end, undefined),
+        each: (index, next) => (index >= from - 1 ? scoring(next, undefined) : undefined),
+        onEach: add,
+      });
+      add(end, last);
+      return { logprobs, greedy };
+    });
+  }
+
+  /** The most likely next tokens. @throws as `generate` */
+  next(tokens: readonly number[], count: number, signal: AbortSignal | undefined): Promise<TokenScores["top"]> {
+    return this.#with(tokens, signal, async (sequence) => {
+      const last = await read(sequence, tokens, signal, { last: scoring(tokens[0] as number, count) });
+      return scoresOf(last, tokens[0] as number, count).top;
+    });
+  }
+
+  async close(): Promise<void> {
+    const context = await this.#context?.catch(() => undefined);
+    this.#context = undefined;
+    await context?.dispose();
+  }
+
+  /** Runs work with a sequence of its own: the free one that has most of a text. */
+  async #with<T>(
+    text: readonly number[],
+    signal: AbortSignal | undefined,
+    work: (sequence: LlamaSequence) => Promise<T>,
+  ): Promise<T> {
+    this.#context ??= this.#options.open();
+    const context = await this.#context;
+    while (this.#free.length === 0 && this.#opened === this.rows) {
+      await new Promise<void>((resolve) => {
+        this.#queue.push(resolve);
+      });
+    }
+    requireRunning(signal);
+    const common = (sequence: LlamaSequence) => sequence.compareContextTokens(text).firstDifferentIndex;
+    const [best] = this.#free.sort((a, b) => common(b) - common(a));
+    const sequence = best && common(best) > 0 ? best : this.#opened < this.rows ? undefined : best;
+    if (sequence) this.#free.splice(this.#free.indexOf(sequence), 1);
+    else this.#opened++;
+    const taken = sequence ?? context.getSequence();
+    try {
+      return await work(taken);
+    } finally {
+      this.#free.push(taken);
+      this.#queue.shift()?.();
+    }
+  }
+}
+
+interface Reading {
+  /** What to compute after the last token. */
+  readonly last: NextRequest;
+  /** What to compute after the token at an index, which `next` follows; default nothing. */
+  readonly each?: ((index: number, next: number) => NextRequest | undefined) | undefined;
+  readonly onEach?: ((next: number, result: NextResult) => void) | undefined;
+}
+
+/** Reads a text of at least one token, of which a sequence may have the beginning. */
+async function read(
+  sequence: LlamaSequence,
+  text: readonly number[],
+  signal: AbortSignal | undefined,
+  { last: wanted, each, onEach }: Reading,
+): Promise<NextResult> {
+  await sequence.adaptStateToTokens(text.slice(0, -1), false);
+  let last: NextResult = {};
+  for (let from = sequence.nextTokenIndex; from < text.length; from += READ_TOKENS) {
+    const part = text.slice(from, from + READ_TOKENS);
+    const results = await evaluate(
+      sequence,
+      part.map((token, at) => {
+        const next = text[from + at + 1];
+        const generateNext = next === undefined ? wanted : each?.(from + at, next);
+        return generateNext ? [token, { generateNext }] : token;
+      }),
+      signal,
+    );
+    for (const [at, result] of results.entries()) {
+      const next = text[from + at + 1];
+      if (result && next !== undefined) onEach?.(next, result.next);
+    }
+    last = results.at(-1)?.next ?? {};
+  }
+  return last;
+}
+
+async function evaluate(
+  sequence: LlamaSequence,
+  input: Parameters<LlamaSequence["controlledEvaluate"]>[0],
+  signal: AbortSignal | undefined,
+): ReturnType<LlamaSequence["controlledEvaluate"]> {
+  requireRunning(signal);
+  try {
+    return await sequence.controlledEvaluate(input);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    throw new LayergraftError("runtime", `llama.cpp failed: ${message}`, {}, error);
+  }
+}
+
+function requireRunning(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw new CancelledError("stopped before the end");
+}
+
+/** What is needed to draw the next token of an answer, and its scores. */
+function nextRequest({ temperature = 0, topK, top }: BatchRequest): NextRequest {
+  if (temperature === 0) return top === undefined ? GREEDY : scoring(undefined, top);
+  // Samples are drawn here, so that they mean the same as in the embedded engine.
+  if (topK === undefined) return { ...GREEDY, logits: true };
+  return { ...GREEDY, logits: { filter: { tokens: [], includeTop: Math.max(topK, top ?? 0), includeSelected: true } } };
+}
+
+function scoring(next: number | undefined, top: number | undefined): NextRequest {
+  const tokens = next === undefined ? [] : [next];
+  return { ...GREEDY, logits: { filter: { tokens, includeSelected: true, includeTop: top ?? 0 } } };
+}
+
+/** Natural log-probabilities of a token and of the most likely ones; NaN if a logit is not a number. */
+function scoresOf({ token, logits = new Map(), totalLogitWeight = Number.NaN }: NextResult, id: number, count: number) {
+  const most = logits.get(token ?? -1) ?? Number.NaN;
+  const mass = most + Math.log(totalLogitWeight);
+  const top = [...logits]
+    .sort(([a, x], [b, y]) => y - x || a - b)
+    .slice(0, count)
+    .map(([other, logit]) => ({ id: other, logprob: logit - mass }));
+  return { logprob: (logits.get(id) ?? Number.NaN) - mass, top };
+}
