@@ -1,7 +1,9 @@
 // Merges that stream their sources from a fake hub: bytes moved, broken connections, resuming, moved branches.
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { diff, inspect, planMerge, verify } from "../src/api/index.js";
+import { ReadFacts } from "../src/experiment/steps/facts-reader.js";
 import { executePlan, planRecipe } from "../src/merge/index.js";
 import { writeSafetensors } from "../src/weights/index.js";
 import { readJson, seededFloats, seededTensor, temporaryFolder, writeTiny } from "./support/checkpoints.js";
@@ -139,6 +141,39 @@ describe("a merge of models on the hub", () => {
     expect(
       (await run("suggest", "--base", "org/base", "--task", "org/task", "--language", "org/language")).status,
     ).toBe(DONE);
+  });
+});
+
+describe("without the command line", () => {
+  afterEach(() => {
+    vi.unstubAllEnvs();
+  });
+
+  it("the library streams models, compares and describes them", async () => {
+    for (const [name, value] of Object.entries(environment())) vi.stubEnv(name, value);
+    const plan = await planMerge({ method: "swap", task: "org/task", language: "org/language" });
+    await plan.write({ out: at("library-swap") });
+    expect(digests("library-swap")).toEqual(await swappedHere());
+    expect((await verify(at("library-swap"))).verified).toBe(true);
+    expect((await diff("org/task", at("task"))).identical).toBe(true);
+    expect((await inspect("org/task")).layers).toBe(LAYERS);
+    const kept = readdirSync(home, { recursive: true }).filter((name) => String(name).endsWith(".safetensors"));
+    expect(kept).toEqual([]);
+  });
+
+  it("an experiment downloads models, and a check reads their headers", async () => {
+    for (const [name, value] of Object.entries(environment())) vi.stubEnv(name, value);
+    const facts = async (source: string, readsBytes: boolean) => {
+      const reader = new ReadFacts({ folder: root, readsBytes });
+      await reader.readModel(source, ["base"]);
+      expect(reader.problems).toEqual([]);
+      return reader.models.get(source);
+    };
+    expect(await facts("org/base", false)).toMatchObject({ layers: LAYERS });
+    expect(sent()).toBe(0);
+    const [there, here] = [await facts("org/base", true), await facts("base", true)];
+    expect(there?.identity).toBe(here?.identity);
+    expect(there?.folder).toContain(home);
   });
 });
 

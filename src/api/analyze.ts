@@ -12,7 +12,7 @@ import {
   writeAnalysis,
 } from "../merge/index.js";
 import { camelFields, snakeFields } from "./field-names.js";
-import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js";
+import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
 import type { MergeRecipe, Source } from "./recipe-types.js";
 
 /** Options of `analyze`. */
@@ -47,7 +47,7 @@ export async function analyze(options: AnalyzeOptions): Promise<Analysis> {
     Object.entries(options.experts).map(([name, source]) => [name, snakeFields(source)]),
   ) as AnalyzeInput["experts"];
   const result = await analyzeExperts({
-    ...{ base, experts, rows, thresholds, vocabulary, folder },
+    ...{ base, experts, rows, thresholds, vocabulary, folder, hub: hubOf(options) },
     ...controlsOf(options),
   });
   if (out !== undefined) await writeAnalysis({ out, force }, result);
@@ -85,7 +85,7 @@ export interface Suggestion extends Omit<SuggestedRecipe, "recipe"> {
 export async function suggest(options: SuggestOptions): Promise<readonly Suggestion[]> {
   const { base, task, language, tau, alpha, vocabulary, folder } = options;
   const { analysis } = await analyzeExperts({
-    ...{ base, experts: { task, language }, vocabulary, folder },
+    ...{ base, experts: { task, language }, vocabulary, folder, hub: hubOf(options) },
     ...controlsOf(options),
   });
   return suggestRecipes({ analysis, sources: { base, task, language }, tau, alpha, vocabulary }).map(

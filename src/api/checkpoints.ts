@@ -7,7 +7,7 @@ import {
   openCheckpoint,
   type TensorInspection,
 } from "../weights/index.js";
-import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js";
+import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
 
 /** Options of `verify`. */
 export interface VerifyOptions extends StreamOptions {
@@ -29,7 +29,7 @@ export interface VerifyResult extends Verification {
  */
 export async function verify(folder: string, options: VerifyOptions = {}): Promise<VerifyResult> {
   const moved = new Map(Object.entries(options.moved ?? {}));
-  const found = await verifyOutput(folder, { moved, ...controlsOf(options) });
+  const found = await verifyOutput(folder, { moved, hub: hubOf(options), ...controlsOf(options) });
   return { ...found, verified: found.deviations.length + found.files.length === 0 };
 }
 
@@ -41,7 +41,7 @@ export interface InspectResult extends Inspection {
 
 /**
  * Describes a checkpoint from its headers and configuration.
- * @param source a folder, `FOLDER+ADAPTER`, or the name of a model in the hub's local cache
+ * @param source a folder, `FOLDER+ADAPTER`, or the name of a model on the hub
  * @throws CheckpointError if it is not a checkpoint
  * @throws FormatError if a weight file is broken
  */
@@ -61,7 +61,7 @@ export interface DiffResult extends CheckpointComparison {
 
 /**
  * Compares two checkpoints tensor by tensor, in one pass over the weights. Differences are of `b` against `a`.
- * @param a a folder, `FOLDER+ADAPTER`, or the name of a model in the hub's local cache
+ * @param a a folder, `FOLDER+ADAPTER`, or the name of a model on the hub
  * @param b the same
  * @throws CheckpointError or FormatError if one cannot be read
  * @throws CancelledError if the signal fires
@@ -75,6 +75,6 @@ function isIdentical({ tensors, onlyInA, onlyInB, reshaped }: CheckpointComparis
   return onlyInA.length + onlyInB.length + reshaped.length === 0 && tensors.every(({ differing }) => differing === 0);
 }
 
-function open(source: string, { folder }: FolderOptions) {
-  return openCheckpoint(source, folder === undefined ? {} : { base: folder });
+function open(source: string, { folder, ...options }: FolderOptions & Pick<StreamOptions, "signal">) {
+  return openCheckpoint(source, { hub: hubOf(options), ...(folder === undefined ? {} : { base: folder }) });
 }

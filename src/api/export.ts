@@ -13,7 +13,7 @@ import {
   writeOnnx,
 } from "../export/index.js";
 import { engineSource, type ModelInput } from "./model.js";
-import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js";
+import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
 
 /** Options of `exportModel`. */
 export interface ExportOptions extends StreamOptions, FolderOptions {
@@ -58,7 +58,7 @@ export interface ExportResult {
  */
 export async function exportModel(options: ExportOptions): Promise<ExportResult> {
   const { source, out, format = "gguf", type, tensorTypes, folder, resume, force } = options;
-  const opened = await openModelSource(engineSource(source), folder === undefined ? {} : { folder });
+  const opened = await openModelSource(engineSource(source), { folder, hub: hubOf(options) });
   const target = { out: resolve(folder ?? "", out), force, ...controlsOf(options) };
   if (format === "onnx" && (tensorTypes || resume)) {
     throw new LayergraftError("usage", "tensorTypes and resume are for the format gguf. Leave them out for onnx.");

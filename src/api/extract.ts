@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { type ExtractOptions as ExtractInput, type Extraction, extractAdapter } from "../merge/index.js";
 import { snakeFields } from "./field-names.js";
-import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js";
+import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
 import type { Source } from "./recipe-types.js";
 
 /** Options of `extract`. */
@@ -39,7 +39,7 @@ export function extract(options: ExtractOptions): Promise<Extraction> {
   const { base, rank, energy, linearOnly, seed, folder, out, force } = options;
   const model = snakeFields(options.model) as ExtractInput["model"];
   return extractAdapter(
-    { ...{ base, model, rank, energy, linearOnly, seed, folder }, ...controlsOf(options) },
+    { ...{ base, model, rank, energy, linearOnly, seed, folder, hub: hubOf(options) }, ...controlsOf(options) },
     { out: resolve(folder ?? "", out), force },
   );
 }

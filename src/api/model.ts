@@ -11,12 +11,12 @@ import {
 } from "../engine/index.js";
 import type { RecipeInput } from "../merge/index.js";
 import { snakeFields } from "./field-names.js";
-import { type CallOptions, defined, type FolderOptions } from "./options.js";
+import { type CallOptions, defined, type FolderOptions, hubOf } from "./options.js";
 import { MergePlan } from "./plan-merge.js";
 import type { MergeRecipe } from "./recipe-types.js";
 
 /**
- * A model to run: a folder, `FOLDER+ADAPTER`, a name in the hub's local cache, a recipe file, a recipe or a plan. Recipes
+ * A model to run: a folder, `FOLDER+ADAPTER`, the name of a model on the hub, a recipe file, a recipe or a plan. Recipes
  * and plans are computed in memory; nothing is written.
  */
 export type ModelInput = string | MergeRecipe | RecipeInput | MergePlan;
@@ -194,7 +194,7 @@ export function engineSource(source: ModelInput): EngineSource {
 /** @internal */
 export function engineOptions({ folder, threads, providers, signal, onProgress }: OpenModelOptions) {
   return defined({
-    ...{ folder, threads, providers, signal },
+    ...{ folder, threads, providers, signal, hub: hubOf({ signal }) },
     onProgress:
       onProgress &&
       ((done: number, total: number) => onProgress({ phase: "computing the merge", done, total, unit: "bytes" })),

@@ -1,5 +1,7 @@
 // Progress and options that the library's calls share.
 
+import type { HubAccess } from "../weights/index.js";
+
 /** Progress of a call. */
 export interface Progress {
   /** Current phase, such as `reading and writing`. */
@@ -45,6 +47,11 @@ export function controlsOf({ signal, onProgress, threads, memory }: StreamOption
       (({ phase, doneBytes, totalBytes }: { phase: string; doneBytes: number; totalBytes: number }) =>
         onProgress({ phase, done: doneBytes, total: totalBytes, unit: "bytes" })),
   };
+}
+
+/** Access to the hub for sources that are not on this machine: weights are streamed, unless a call downloads them. */
+export function hubOf({ signal }: Pick<CallOptions, "signal">): HubAccess {
+  return { fetch: "stream", signal };
 }
 
 /** An object without its undefined fields. */

@@ -15,7 +15,7 @@ import {
   summarizePlan,
 } from "../merge/index.js";
 import { camelFields, snakeFields } from "./field-names.js";
-import { controlsOf, type FolderOptions, type StreamOptions } from "./options.js";
+import { controlsOf, type FolderOptions, hubOf, type StreamOptions } from "./options.js";
 import type { MergeRecipe } from "./recipe-types.js";
 
 /** Options of `planMerge`. */
@@ -128,10 +128,10 @@ export async function planMerge(
   const { folder = ".", signal } = options;
   if (signal?.aborted) throw new CancelledError("stopped; nothing was written");
   if (typeof recipe === "string") {
-    const { opened, notes } = await planRecipeFile(recipe);
+    const { opened, notes } = await planRecipeFile(recipe, {}, hubOf({ signal }));
     return new MergePlan(opened, notes);
   }
-  return new MergePlan(await planRecipe(snakeFields(recipe) as RecipeInput, { folder }));
+  return new MergePlan(await planRecipe(snakeFields(recipe) as RecipeInput, { folder, hub: hubOf({ signal }) }));
 }
 
 /**
@@ -146,5 +146,5 @@ export async function openPlan(saved: Plan): Promise<MergePlan> {
   if (format !== PLAN_FORMAT) {
     throw new RecipeError(`The saved plan has format ${format}, and this version reads ${PLAN_FORMAT}. Plan again.`);
   }
-  return new MergePlan(await openSaved(saved));
+  return new MergePlan(await openSaved(saved, hubOf({})));
 }

@@ -3,7 +3,7 @@
 import type { RecipeInput } from "../merge/index.js";
 
 /**
- * A model to merge: a folder, `FOLDER+ADAPTER`, the name of a model in the hub's local cache such as
+ * A model to merge: a folder, `FOLDER+ADAPTER`, the name of a model on the hub such as
  * `meta-llama/Llama-3.1-8B`, or a recipe, whose result is computed on the fly.
  */
 export type Source = string | MergeRecipe | RecipeInput;

@@ -242,7 +242,7 @@ const executor = z.strictObject({
 export const planSchema = z.strictObject({
   name: name.describe("name of the experiment"),
   out: text.optional().describe("folder of the experiment (default: NAME.experiment beside the plan)"),
-  base: text.describe("pretrained model: a folder, or a name in the hub's local cache"),
+  base: text.describe("pretrained model: a folder, or a name on the hub, downloaded first"),
   assume: z
     .strictObject({
       parameters: z.number().positive().describe("parameters of the base"),

@@ -68,7 +68,11 @@ export class ReadFacts implements Facts {
   async readModel(source: string, path: readonly PropertyKey[]): Promise<void> {
     if (this.models.has(source)) return;
     try {
-      const checkpoint = await openCheckpoint(source, { base: this.#options.folder });
+      const checkpoint = await openCheckpoint(source, {
+        base: this.#options.folder,
+        // Steps run models from the cache. A check needs no weights.
+        hub: { fetch: this.#options.readsBytes === false ? "headers" : "files", signal: this.#options.signal },
+      });
       const folders = [checkpoint.folder, ...(checkpoint.adapter ? [checkpoint.adapter.path] : [])];
       const digests = await Promise.all(folders.map((folder) => this.#folderDigest(folder)));
       this.models.set(source, {
