@@ -7,7 +7,7 @@ import { runJsonSchema } from "#train";
 const HEADER = "Written by npm run docs from the schemas. Change the schemas, not this file.";
 
 const SHARED = `/**
- * A model to merge: a folder, \`FOLDER+ADAPTER\`, the name of a model in the hub's local cache such as
+ * A model to merge: a folder, \`FOLDER+ADAPTER\`, the name of a model on the hub such as
  * \`meta-llama/Llama-3.1-8B\`, or a recipe, whose result is computed on the fly.
  */
 export type Source = string | MergeRecipe | RecipeInput;

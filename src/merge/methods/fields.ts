@@ -14,7 +14,7 @@ export interface NestedRecipe {
 
 const SOURCE = "must be a folder, FOLDER+ADAPTER, or a recipe with a method";
 
-/** A folder, FOLDER+ADAPTER, a model in the hub's local cache, or a recipe, which its method's schema checks later. */
+/** A folder, FOLDER+ADAPTER, a model on the hub, or a recipe, which its method's schema checks later. */
 const source = writtenAs(z.custom<SourceRecipe>(isSource, { error: SOURCE }), () => ({
   title: "source",
   $ref: "#/$defs/source",

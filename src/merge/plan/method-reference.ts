@@ -55,7 +55,7 @@ export function recipeJsonSchema(): JsonSchema {
     oneOf: whole,
     $defs: {
       source: {
-        description: "a folder, FOLDER+ADAPTER, the name of a model in the hub's local cache, or a recipe",
+        description: "a folder, FOLDER+ADAPTER, the name of a model on the hub, or a recipe",
         anyOf: [{ type: "string", minLength: 1 }, { $ref: "#/$defs/recipe" }],
       },
       recipe: { oneOf: definitions.map(([name]) => ({ $ref: `#/$defs/${name}` })) },
