@@ -2,13 +2,14 @@
 // the engine, and logits of the types. transformers.js has 470 MB with its packages, so it is not a development
 // dependency: install @huggingface/transformers@4 in a folder of its own and pass that.
 //   npm run build && node test/reference/check_onnx_with_transformers_js.js FOLDER
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { openEngine, openModelSource } from "#engine";
+import { buildDecoder, openEngine, openModelSource, readSpec } from "#engine";
 import { ONNX_TYPES, planOnnx, writeOnnx } from "#export";
+import { parseConfig, writeSafetensors } from "#weights";
 
 const [place] = process.argv.slice(2);
 if (!place) throw new Error("pass the folder in which @huggingface/transformers is installed");
@@ -31,12 +32,59 @@ const TYPES = /** @type {(keyof typeof ONNX_TYPES)[]} */ (Object.keys(ONNX_TYPES
 /** The engine knows how long a text will be, and rotates by that; transformers and transformers.js do not. */
 const KNOWN = ["phi3-longrope"];
 
+/** Of these, a wide model is made, too: rows of the fixtures do not fill blocks of codes. */
+const WIDE = ["llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3"];
+const SIZES = {
+  hidden_size: 256,
+  intermediate_size: 512,
+  num_attention_heads: 4,
+  num_key_value_heads: 2,
+  head_dim: 64,
+};
+
+/**
+ * Writes a model with the fixture's traits and normally distributed weights.
+ * @param {string} fixture
+ * @param {string} folder
+ */
+async function writeWide(fixture, folder) {
+  const json = { ...JSON.parse(readFileSync(join(fixture, "config.json"), "utf8")), ...SIZES };
+  mkdirSync(folder);
+  writeFileSync(join(folder, "config.json"), JSON.stringify(json));
+  let state = 1;
+  const uniform = () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return (state + 0.5) / 2 ** 32;
+  };
+  const normal = () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform());
+  const { weights } = buildDecoder(readSpec(parseConfig(json, join(folder, "config.json"))));
+  const tensors = [...weights.values()].map(({ name, shape }) => {
+    const scale = shape.length === 1 ? 0.1 : (shape[1] ?? 1) ** -0.5;
+    const centre = shape.length === 1 && !name.endsWith("bias") && !json.model_type.startsWith("gemma") ? 1 : 0;
+    const values = Float32Array.from({ length: shape.reduce((a, b) => a * b) }, () => centre + scale * normal());
+    const stored = name.startsWith("lm_head") ? name : `model.${name}`;
+    return {
+      name: stored,
+      dtype: /** @type {const} */ ("F32"),
+      shape: [...shape],
+      data: new Uint8Array(values.buffer),
+    };
+  });
+  await writeSafetensors(join(folder, "model.safetensors"), tensors);
+}
+
 let failed = false;
 const scratch = mkdtempSync(join(tmpdir(), "layergraft-onnx-"));
 try {
-  for (const { name } of readdirSync(DECODERS, { withFileTypes: true }).filter((one) => one.isDirectory())) {
-    const source = await openModelSource(join(DECODERS, name));
-    const engine = await openEngine(join(DECODERS, name));
+  const fixtures = readdirSync(DECODERS, { withFileTypes: true }).filter((one) => one.isDirectory());
+  const folders = new Map(fixtures.map(({ name }) => [name, join(DECODERS, name)]));
+  for (const name of WIDE) {
+    folders.set(`wide ${name}`, join(scratch, `wide-${name}`));
+    await writeWide(join(DECODERS, name), join(scratch, `wide-${name}`));
+  }
+  for (const [name, folder] of folders) {
+    const source = await openModelSource(folder);
+    const engine = await openEngine(folder);
     const answers = await engine.generate(PROMPTS, { maxNewTokens: NEW_TOKENS, stopIds: [] });
     await engine.close();
     /** @type {number[]} */

@@ -112,12 +112,13 @@ describe("quantized types", () => {
     await writeTiny(model, { layers: 1, edit: () => rounded, config: readJson(first, "config.json") });
     const reference = await exported(model, `rounded-${type}-onnx`, "fp32");
     const expected = await logitsOf(reference.out, "model.onnx");
-    expect(relative(await logitsOf(out, file), expected)).toBeLessThan(0.001);
+    // The products of q8 round their other operand to 8 bits, too.
+    expect(relative(await logitsOf(out, file), expected)).toBeLessThan(type === "q8" ? 0.04 : 0.001);
   });
 
   it("differ from fp32 within what their bits allow", async () => {
     const exact = await logitsOf((await exported(first, "exact", "fp32")).out, "model.onnx");
-    for (const [type, bound] of [["fp16", 0.002] as const, ["q8", 0.02] as const, ["q4", 0.3] as const]) {
+    for (const [type, bound] of [["fp16", 0.002] as const, ["q8", 0.04] as const, ["q4", 0.3] as const]) {
       const { out } = await exported(first, `near-${type}`, type);
       const error = relative(await logitsOf(out, ONNX_TYPES[type].file), exact);
       expect([type, error < bound, error > 0]).toEqual([type, true, true]);
