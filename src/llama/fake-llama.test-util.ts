@@ -43,6 +43,10 @@ export function fakeLlama(options: FakeOptions = {}): { load: () => Promise<Llam
 
   class Sequence implements LlamaSequence {
     #text: number[] = [];
+    readonly #contextSize: number;
+    constructor(contextSize: number) {
+      this.#contextSize = contextSize;
+    }
     get nextTokenIndex(): number {
       return this.#text.length;
     }
@@ -62,7 +66,8 @@ export function fakeLlama(options: FakeOptions = {}): { load: () => Promise<Llam
       record.evaluated.push(input.length);
       return input.map((item): { next: NextResult } | undefined => {
         const [token, wanted] = typeof item === "number" ? [item, undefined] : item;
-        this.#text.push(token);
+        // The real one drops the beginning here.
+        if (this.#text.push(token) >= this.#contextSize) throw new Error("the context is full");
         if (!wanted) return undefined;
         const logits = logitsOf(this.#text);
         const most = Math.max(...logits);
@@ -110,7 +115,7 @@ export function fakeLlama(options: FakeOptions = {}): { load: () => Promise<Llam
         contextSize,
         getSequence: () => {
           if (left-- === 0) throw new Error("no sequence is left");
-          return new Sequence();
+          return new Sequence(contextSize);
         },
         dispose: async () => void record.open--,
       };

@@ -120,7 +120,8 @@ async function openContext(
 ): Promise<LlamaContext> {
   try {
     return await file.createContext({
-      contextSize,
+      // node-llama-cpp drops the beginning of a text that fills all of it.
+      contextSize: contextSize + 1,
       sequences,
       threads,
       batchSize: READ_TOKENS * Math.min(sequences, 4),

@@ -67,7 +67,7 @@ describe("a model in llama.cpp", () => {
       expect(answers.map(({ finish }) => finish)).toEqual(
         expected.map(({ length }) => (length < 9 ? "end" : "length")),
       );
-      expect(record.contexts).toEqual([{ sequences: Math.min(batch, 20), contextSize: 512, threads: 3 }]);
+      expect(record.contexts).toEqual([{ sequences: Math.min(batch, 20), contextSize: 513, threads: 3 }]);
     }
   });
 
@@ -137,10 +137,13 @@ describe("a model in llama.cpp", () => {
       const [answer] = await engine.generate([prompt], { maxNewTokens, stopIds: [] });
       return [answer?.ids.length, record.contexts.at(-1)?.contextSize];
     };
-    expect(await sizes(10)).toEqual([10, 512]);
-    expect(await sizes(500)).toEqual([500, 1024]);
-    expect(await sizes(10)).toEqual([10, 1024]);
-    expect(await sizes(5000)).toEqual([1200 - 401, 1200]);
+    expect(await sizes(10)).toEqual([10, 513]);
+    expect(await sizes(500)).toEqual([500, 1025]);
+    expect(await sizes(10)).toEqual([10, 1025]);
+    expect(await sizes(5000)).toEqual([1200 - 401, 1201]);
+    // A text that fills the context.
+    const full = (texts(1, 1199)[0] as number[]).slice(0, 1200);
+    expect(await engine.topNext([full], { count: 1 })).toMatchObject([[{ id: largest(logitsAfter(full)) }]]);
     await expect(engine.generate([texts(1, 1200)[0] as number[]], { maxNewTokens: 1 })).rejects.toThrow(/context/);
   });
 
@@ -178,7 +181,7 @@ describe("a model in llama.cpp", () => {
         return { text: [...prompt, ...ids], logprobs: [...prompted, ...scored] };
       }),
     );
-    expect(record.contexts).toEqual([{ sequences: 2, contextSize: 64, threads: 3 }]);
+    expect(record.contexts).toEqual([{ sequences: 2, contextSize: 65, threads: 3 }]);
     for (const { text, logprobs } of answers) {
       expect(logprobs).toHaveLength(text.length - 1);
       for (const [i, logprob] of logprobs.entries()) {
