@@ -131,6 +131,18 @@ describe("--download", () => {
     expect(hub.requests).toEqual([]);
   });
 
+  it("waits for another process that downloads the same model, and fetches nothing twice", async () => {
+    hub.requests = [];
+    const outcomes = await Promise.all([1, 2, 3].map(() => run(["inspect", "org/task", "--download"])));
+    expect(outcomes.map(({ status }) => status)).toEqual([DONE, DONE, DONE]);
+    const snapshot = join(cacheOf("task"), "snapshots", commit);
+    for (const name of readdirSync(at("task"))) expect(sha256(join(snapshot, name))).toBe(sha256(at("task", name)));
+    const fetched = hub.requests.filter(({ origin }) => origin === "storage").reduce((sum, { bytes }) => sum + bytes, 0);
+    const sizes = readdirSync(at("task")).map((name) => statSync(at("task", name)).size);
+    // Headers may be read before.
+    expect(fetched).toBeLessThan(1.5 * sizes.reduce((sum, size) => sum + size, 0));
+  });
+
   it("resumes after cut connections", async () => {
     hub.cuts = [100, 1e9, 1e9, 1e9, 5000, 70_000, 9000];
     expect((await run(["inspect", "org/task", "--download"])).stdout).not.toMatch(/were not read/);

@@ -5,7 +5,16 @@ import { createHash, type Hash } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { CancelledError, DiskFullError, formatBytes, isSystemError, syncFolder } from "../core/index.js";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  CancelledError,
+  DiskFullError,
+  formatBytes,
+  LayergraftError,
+  type Lock,
+  syncFolder,
+  takeLock,
+} from "../core/index.js";
 import { type RepositoryCache, sizeOf } from "./cache.js";
 import type { HubFile } from "./contents.js";
 import { HubError } from "./hub-error.js";
@@ -20,30 +29,57 @@ export interface DownloadOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** Milliseconds between attempts to take the lock of a repository that another process downloads. */
+const LOCK_PAUSE = 250;
+
 /**
- * Downloads the files that are not in the cache yet.
+ * Downloads the files that are not in the cache yet, while no other process downloads files of the same repository.
  * @returns their paths in the snapshot, in order
  * @throws HubError if the content of a file is not what the Hub announced
  */
 export async function downloadFiles(files: readonly HubFile[], options: DownloadOptions): Promise<string[]> {
+  const { cache, commit, signal } = options;
   const total = files.reduce((sum, { size }) => sum + size, 0);
+  const isMissing = async (file: HubFile) => (await sizeOf(cache.blob(file.hash))) !== file.size;
+  let lock: Lock | undefined;
   let before = 0;
   const paths: string[] = [];
-  for (const file of files) {
-    const report = (bytes: number) => options.onProgress?.({ done: before + bytes, total });
-    if ((await sizeOf(options.cache.blob(file.hash))) !== file.size) await downloadBlob(file, options, report);
-    before += file.size;
-    report(0);
-    paths.push(await options.cache.link(options.commit, file.path, file.hash));
+  try {
+    for (const file of files) {
+      const report = (bytes: number) => options.onProgress?.({ done: before + bytes, total });
+      if (await isMissing(file)) {
+        lock ??= await waitForLock(cache.folder, signal);
+        // Another process may have downloaded it meanwhile.
+        if (await isMissing(file)) await downloadBlob(file, options, report);
+      }
+      before += file.size;
+      report(0);
+      paths.push(await cache.link(commit, file.path, file.hash));
+    }
+  } finally {
+    await lock?.release();
   }
   return paths;
 }
 
+async function waitForLock(folder: string, signal: AbortSignal | undefined): Promise<Lock> {
+  await mkdir(folder, { recursive: true });
+  for (;;) {
+    if (signal?.aborted) throw new CancelledError("stopped while another process downloads the same model");
+    try {
+      return await takeLock(folder);
+    } catch (error) {
+      if (!(error instanceof LayergraftError && error.code === "locked")) throw error;
+    }
+    await sleep(LOCK_PAUSE);
+  }
+}
+
 async function downloadBlob(file: HubFile, options: DownloadOptions, report: (bytes: number) => void): Promise<void> {
   const blob = options.cache.blob(file.hash);
-  const incomplete = `${blob}.incomplete`;
+  // Not the name that huggingface_hub gives to its own: it does not know our lock.
+  const incomplete = `${blob}.layergraft.incomplete`;
   await mkdir(dirname(blob), { recursive: true });
-  // Two processes may download the same file at once: both write the same bytes at the same places.
   const handle = await open(incomplete, constants.O_RDWR | constants.O_CREAT, 0o644);
   try {
     const present = Math.min((await handle.stat()).size, file.size);
@@ -62,12 +98,7 @@ async function downloadBlob(file: HubFile, options: DownloadOptions, report: (by
   } finally {
     await handle.close();
   }
-  try {
-    await rename(incomplete, blob);
-  } catch (error) {
-    // Another process was first.
-    if (!isSystemError(error, "ENOENT") || (await sizeOf(blob)) !== file.size) throw error;
-  }
+  await rename(incomplete, blob);
   await syncFolder(dirname(blob));
 }
 

@@ -154,7 +154,7 @@ describe("downloads", () => {
     await expect(fetchSet()).rejects.toThrow(/could not be downloaded|ended after 6000 of 16000/);
     const large = sha256(LARGE);
     expect(readdirSync(join(folderOf(), "blobs")).sort()).toEqual(
-      [`${large}.incomplete`, gitHash(Buffer.from(CARD))].sort(),
+      [`${large}.layergraft.incomplete`, gitHash(Buffer.from(CARD))].sort(),
     );
     expect(existsSync(join(folderOf(), "refs"))).toBe(false);
     hub.cuts = [];
@@ -167,7 +167,7 @@ describe("downloads", () => {
   it("never keep content with another hash", async () => {
     const announced = sha256(LARGE);
     mkdirSync(join(folderOf(), "blobs"), { recursive: true });
-    writeFileSync(join(folderOf(), "blobs", `${announced}.incomplete`), "something else that was there");
+    writeFileSync(join(folderOf(), "blobs", `${announced}.layergraft.incomplete`), "something else that was there");
     await expect(fetchSet()).rejects.toThrow(/has the hash [0-9a-f]{64} where [0-9a-f]{64} was announced/);
     expect(readdirSync(join(folderOf(), "blobs"))).not.toContain(announced);
     expect((await fetchSet()).files).toHaveLength(2);
@@ -242,6 +242,21 @@ describe("settings", () => {
     expect(await hubSettings(own)).toMatchObject({ token: "own", cache: "/c", offline: true });
     expect((await hubSettings({ XDG_CACHE_HOME: "/x", HF_HUB_OFFLINE: "0" })).cache).toBe("/x/huggingface/hub");
     expect((await hubSettings({ HF_HOME: home, HF_HUB_DISABLE_IMPLICIT_TOKEN: "1" })).token).toBeUndefined();
+  });
+
+  it("that no request can take are refused without printing them", async () => {
+    const home = join(root, "other-home");
+    mkdirSync(home, { recursive: true });
+    writeFileSync(join(home, "token"), "hf_one\nhf_two\n");
+    const token = /^The Hugging Face token has a space, a line break or another character that no token has\. Set HF_TOKEN/;
+    await expect(hubSettings({ HF_HOME: home })).rejects.toThrow(token);
+    await expect(hubSettings({ HF_TOKEN: "hf_é" })).rejects.toThrow(token);
+    const address = /^HF_ENDPOINT is not an address such as https:/;
+    await expect(hubSettings({ HF_ENDPOINT: "nonsense" })).rejects.toThrow(address);
+    await expect(hubSettings({ HF_ENDPOINT: "file:///etc" })).rejects.toThrow(address);
+    await expect(hubSettings({ HF_ENDPOINT: "https://user:secret@mirror.example" })).rejects.toThrow(
+      /^HF_ENDPOINT has a user or password in it\. Remove it, and pass a token in HF_TOKEN\.$/,
+    );
   });
 });
 
