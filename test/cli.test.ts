@@ -292,7 +292,9 @@ describe("verify", () => {
     const { status, stderr } = await run("verify", "task");
     expect(stderr).toMatch(/task has no readable layergraft\.json.*cannot be verified\. Only layergraft outputs can/);
     expect(status).toBe(FAILED);
-    expect((await run("verify", "nowhere")).stderr).toMatch(/nowhere has no readable layergraft\.json/);
+    expect((await run("verify", "nowhere")).stderr).toMatch(
+      /There is no folder .*nowhere\. Pass the folder of a merge/,
+    );
   });
 
   it.each<[string, (steps: Record<string, unknown>[]) => void]>([

@@ -137,7 +137,9 @@ describe("--download", () => {
     expect(outcomes.map(({ status }) => status)).toEqual([DONE, DONE, DONE]);
     const snapshot = join(cacheOf("task"), "snapshots", commit);
     for (const name of readdirSync(at("task"))) expect(sha256(join(snapshot, name))).toBe(sha256(at("task", name)));
-    const fetched = hub.requests.filter(({ origin }) => origin === "storage").reduce((sum, { bytes }) => sum + bytes, 0);
+    const fetched = hub.requests
+      .filter(({ origin }) => origin === "storage")
+      .reduce((sum, { bytes }) => sum + bytes, 0);
     const sizes = readdirSync(at("task")).map((name) => statSync(at("task", name)).size);
     // Headers may be read before.
     expect(fetched).toBeLessThan(1.5 * sizes.reduce((sum, size) => sum + size, 0));

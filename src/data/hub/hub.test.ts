@@ -248,7 +248,8 @@ describe("settings", () => {
     const home = join(root, "other-home");
     mkdirSync(home, { recursive: true });
     writeFileSync(join(home, "token"), "hf_one\nhf_two\n");
-    const token = /^The Hugging Face token has a space, a line break or another character that no token has\. Set HF_TOKEN/;
+    const token =
+      /^The Hugging Face token has a space, a line break or another character that no token has\. Set HF_TOKEN/;
     await expect(hubSettings({ HF_HOME: home })).rejects.toThrow(token);
     await expect(hubSettings({ HF_TOKEN: "hf_é" })).rejects.toThrow(token);
     const address = /^HF_ENDPOINT is not an address such as https:/;
