@@ -143,7 +143,8 @@ export async function findOnHub(
       names.flatMap((one) => files.get(one) ?? []),
       onProgress,
     );
-  await fetchFiles([...files.keys()].filter(isNeeded));
+  const needed = [...files].filter(([one, { size }]) => isNeeded(one) && size <= MOST_COMPANION_BYTES);
+  await fetchFiles(needed.map(([one]) => one));
   // An adapter is small, and each of its factors is read for every piece of a tensor.
   if (role === "adapter" && access.fetch === "stream") await fetchFiles([ADAPTER_WEIGHTS], access.onProgress);
 
@@ -198,6 +199,9 @@ async function isComplete(folder: string, role: Role): Promise<boolean> {
 function isConfiguration(name: string): boolean {
   return ["config.json", "params.json", INDEX_FILE, ADAPTER_CONFIG].includes(name);
 }
+
+/** Larger files beside the weights are data: tokenizers have tens of megabytes at most. */
+const MOST_COMPANION_BYTES = 100_000_000;
 
 /** Files beside the weights that a plan or its output may need: configuration, tokenizer, templates, code, terms. */
 function isCompanion(name: string): boolean {
