@@ -19,6 +19,7 @@ import {
   start,
   WRONG_USAGE,
 } from "./support/command.js";
+import { FakeHub } from "./support/fake-hub.js";
 import { items, writeBase, writeItems } from "./support/world.js";
 
 const root = temporaryFolder();
@@ -263,6 +264,22 @@ describe("before it trains", () => {
     expect(alone.stdout).toMatch(
       /^125 steps of 4 sequences of at most 64 tokens\nlearning rate 0\.0007, linear, 13 steps/m,
     );
+  });
+
+  it("downloads a base on the hub, of which a dry run reads the headers", async () => {
+    const hub = await FakeHub.start();
+    hub.push("org/base", join(root, "base"));
+    const home = join(root, "hub-home");
+    const env = { HF_ENDPOINT: hub.endpoint, HF_HOME: home, HF_HUB_OFFLINE: "0", HF_HUB_CACHE: "", HF_TOKEN: "" };
+    const args = ["train", "run.yaml", "--base", "org/base", "--quiet"];
+    const weights = () =>
+      readdirSync(home, { recursive: true }).filter((name) => String(name).endsWith(".safetensors"));
+    expect((await layergraft([...args, "--dry-run"], { ...options, env })).status).toBe(DONE);
+    expect(weights()).toEqual([]);
+    expect((await layergraft(args, { ...options, env })).status).toBe(DONE);
+    expect(weights()).toHaveLength(1);
+    const file = "checkpoint-400/model.safetensors";
+    expect(left()[file]).toBe(whole[file]);
   });
 
   it("refuses what is wrong, with all problems and their lines", async () => {

@@ -4,7 +4,7 @@ import type { DataInput } from "../data/index.js";
 
 /** What to train, from which base, on which data. Fields of a run file, in camelCase. */
 export interface TrainRun {
-  /** Checkpoint to start from: a folder, FOLDER+ADAPTER, or a name in the Hugging Face cache. */
+  /** Checkpoint to start from: a folder, FOLDER+ADAPTER, or a name on the hub, downloaded first. */
   readonly base: string;
   /** Output folder: checkpoints, state, log. */
   readonly out: string;

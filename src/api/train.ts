@@ -50,7 +50,7 @@ export async function train(run: TrainRun | RunInput | string, options: TrainOpt
     typeof run === "string" ? await readRun(run) : { run: checkRun(withRate(run)), folder: options.folder };
   const out = isAbsolute(checked.out) ? checked.out : join(folder, checked.out);
   return trainRun({
-    ...{ run: { ...checked, out }, folder, signal, resume, force },
+    ...{ run: { ...checked, out }, folder, signal, resume, force, hub: { fetch: "files", signal } },
     onProgress:
       onProgress &&
       (({ step, steps, loss, holdoutLoss, learningRate, gradientNorm, samples, tokensPerSecond }) =>

@@ -24,8 +24,8 @@ import {
   readSpec,
   type Tokenizer,
 } from "../engine/index.js";
-import { executePlan, type OpenedPlan, planSoup } from "../merge/index.js";
-import { factorNames, parameterCount } from "../weights/index.js";
+import { executePlan, type OpenedPlan, planRecipe, planSoup } from "../merge/index.js";
+import { factorNames, type HubAccess, parameterCount } from "../weights/index.js";
 import { type LoraPlan, planLora } from "./loop/lora.js";
 import {
   type BatchSource,
@@ -50,6 +50,8 @@ export interface RunOptions {
   readonly folder?: string | undefined;
   /** Folder that relative paths of data start from; default `folder`. */
   readonly dataFolder?: string | undefined;
+  /** Access to the hub for a base that is not on this machine; none by default. */
+  readonly hub?: HubAccess | undefined;
   readonly resume?: boolean | undefined;
   readonly force?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -183,8 +185,8 @@ async function trainOptions(
 
 /** Opens base and data, and settles what depends on them. */
 export async function prepareRun(options: Omit<RunOptions, "resume" | "force">): Promise<PreparedRun> {
-  const { run, folder, dataFolder = folder, signal, onPrepare } = options;
-  const base = await planSoup({ models: [run.base] }, folder);
+  const { run, folder, dataFolder = folder, hub, signal, onPrepare } = options;
+  const base = await planRecipe({ method: "soup", models: [run.base] }, { ...(folder ? { folder } : {}), hub });
   const source = await openModelSource(base);
   const spec = readSpec(source.config);
   const checkpoint = [...source.sources.values()][0];

@@ -33,6 +33,7 @@ import {
   trainRun,
 } from "../../train/index.js";
 import { parsePositive } from "../shared/engine-run.js";
+import { hubAccess } from "../shared/hub-access.js";
 import { elapsed, info, interruptSignal, paletteFor, print, printJson, withCommonOptions } from "../shared/output.js";
 import { checkPushFlags, type PushFlags, printPush, pushResult, withPushOptions } from "../shared/push.js";
 
@@ -111,7 +112,7 @@ export function addTrainCommand(program: Command): void {
     const start = performance.now();
     const palette = paletteFor(process.stderr);
     if (flags.dryRun || flags.preview !== undefined) {
-      const prepared = await prepareRun({ run, ...folders, signal });
+      const prepared = await prepareRun({ run, ...folders, signal, hub: { fetch: "plan", signal } });
       try {
         if (flags.preview !== undefined) await printPreview(prepared, flags.preview);
         else if (flags.json) printJson(summaryOf(run, prepared));
@@ -133,6 +134,11 @@ export function addTrainCommand(program: Command): void {
     try {
       result = await trainRun({
         ...{ run, ...folders, signal },
+        hub: hubAccess("files", {
+          signal,
+          onProgress: ({ phase, doneBytes: done, totalBytes: total }) =>
+            display.update({ phase, done, total, unit: "bytes" }),
+        }),
         ...(flags.resume ? { resume: true } : {}),
         ...(flags.force ? { force: true } : {}),
         onReady: (prepared) => info(flags, [palette.bold(titleOf(run)), ...describeRun(run, prepared), ""].join("\n")),

@@ -121,7 +121,7 @@ const stream = z.strictObject({
 });
 
 export const runSchema = z.strictObject({
-  base: text.describe("checkpoint to start from: a folder, FOLDER+ADAPTER, or a name in the Hugging Face cache"),
+  base: text.describe("checkpoint to start from: a folder, FOLDER+ADAPTER, or a name on the hub, downloaded first"),
   out: text.describe("output folder: checkpoints, state, log"),
   preset: text.optional().describe("named defaults for the other fields; see the table of presets"),
   method: z.enum(["full", "lora"]).default("full").describe("train the weights, or low-rank factors (LoRA)"),
