@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { HubError } from "./hub-error.js";
-import { isBrokenStream, isUnreachable, MAX_RETRIES, StatusError } from "./requests.js";
+import { isBrokenStream, isUnreachable, MAX_RETRIES, SILENT_MS, StatusError } from "./requests.js";
 
 /** A file as the Hub lists it. */
 export interface HubFile {
@@ -26,9 +26,6 @@ export interface ContentsOptions {
 
 /** The Hub redirects once, and once more where a repository was renamed. */
 const MAX_REDIRECTS = 5;
-
-/** A connection without a byte for this long counts as broken. */
-const STALLED_MS = 30_000;
 
 /** A refusal of the storage to which the Hub redirects, such as that of an address that has expired. */
 class StorageError extends HubError {}
@@ -138,7 +135,14 @@ export class Contents {
         return { response, storage };
       }
       await response.body?.cancel();
-      url = new URL(location, url).href;
+      const next = URL.canParse(location, url) ? new URL(location, url) : undefined;
+      if (next?.protocol !== "https:" && next?.protocol !== "http:") {
+        throw new HubError(
+          `${file.path} of ${name}: the hub redirects to an address that is not http. Try again, or another HF_ENDPOINT.`,
+          { file: file.path },
+        );
+      }
+      url = next.href;
     }
     throw new HubError(`${file.path} of ${name}: the hub redirects more than ${MAX_REDIRECTS} times`);
   }
@@ -160,7 +164,7 @@ async function* chunksOf({ body }: Response): AsyncGenerator<Uint8Array> {
   if (!reader) return;
   // A stream that is cancelled ends early, and is resumed.
   const cancel = () => reader.cancel().catch(() => undefined);
-  const timer = setTimeout(cancel, STALLED_MS);
+  const timer = setTimeout(cancel, SILENT_MS);
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       yield next.value;

@@ -5,18 +5,16 @@ import { checkedPath, isCommit, RepositoryCache } from "./cache.js";
 import { Contents, type HubFile } from "./contents.js";
 import { downloadFiles } from "./download.js";
 import { HubError } from "./hub-error.js";
-import { explain, hubFetch, isExplained, StatusError } from "./requests.js";
+import { listRepository } from "./listing.js";
+import { explain, hubFetch, isExplained, type RequestOptions, StatusError } from "./requests.js";
 import type { HubSettings } from "./settings.js";
 
-export interface RepositoryOptions {
+export interface RepositoryOptions extends RequestOptions {
   readonly type: "model" | "dataset";
   /** `organisation/name`. */
   readonly name: string;
   /** Branch, tag or commit. Default `main`. */
   readonly revision?: string | undefined;
-  readonly signal?: AbortSignal | undefined;
-  /** Milliseconds before the first retry, doubled each time. Default 500. */
-  readonly retryDelay?: number | undefined;
 }
 
 export type DownloadProgress = (state: { readonly done: number; readonly total: number }) => void;
@@ -96,22 +94,19 @@ export async function commitOnHub(settings: HubSettings, options: RepositoryOpti
  * @throws CancelledError when the signal fires
  */
 export async function openRepository(settings: HubSettings, options: RepositoryOptions): Promise<Repository> {
-  const { listFiles } = await import("@huggingface/hub");
   const { endpoint } = settings;
   const { type, name, revision = "main", signal, retryDelay } = options;
   const { cache, request, fetchOk, attempt, explained } = requestsOf(settings, options);
   const commit = await commitOnHub(settings, options);
   const files = await attempt(async () => {
     const listed = new Map<string, HubFile>();
-    const asked = { hubUrl: endpoint, fetch: fetchOk, repo: { type, name }, recursive: true, revision: commit };
-    for await (const entry of listFiles(asked)) {
-      if (entry.type !== "file") continue;
-      const hash = entry.lfs?.oid ?? entry.oid ?? "";
-      const size = entry.lfs?.size ?? entry.size;
+    const asked = { hubUrl: endpoint, fetch: fetchOk, repo: { type, name }, revision: commit };
+    for await (const file of listRepository(asked)) {
+      const { path, size, hash } = file;
       if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hash) || !Number.isSafeInteger(size) || size < 0) {
-        throw new HubError(`the Hub lists ${entry.path} without a usable hash and size`);
+        throw new HubError(`the Hub lists ${path} without a usable hash and size`);
       }
-      listed.set(checkedPath(entry.path), { path: entry.path, size, hash });
+      listed.set(checkedPath(path), file);
     }
     return listed;
   });

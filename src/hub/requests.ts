@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { formatDuration, isObject, LayergraftError, redactor } from "../core/index.js";
+import { checkedAnswer } from "./answers.js";
 import { HubError } from "./hub-error.js";
 import type { HubSettings } from "./settings.js";
 
@@ -11,34 +12,67 @@ export const MAX_RETRIES = 4;
 /** A server that asks for a longer pause is reported instead. */
 const LONGEST_PAUSE_SECONDS = 60;
 
-const BROKEN_CONNECTION = [
-  "ECONNRESET",
-  "EPIPE",
-  "UND_ERR_SOCKET",
-  "UND_ERR_CONNECT_TIMEOUT",
-  "UND_ERR_HEADERS_TIMEOUT",
-];
+/** Retries after a server did not answer in time, each of which takes the whole timeout. */
+const MAX_SILENT_RETRIES = 1;
+
+/** A connection without a byte for this long, in milliseconds, counts as broken. */
+export const SILENT_MS = 30_000;
+
+const BROKEN_CONNECTION = ["ECONNRESET", "EPIPE", "UND_ERR_SOCKET"];
+const NO_ANSWER = ["UND_ERR_CONNECT_TIMEOUT", "UND_ERR_HEADERS_TIMEOUT"];
+
+/** A server did not answer in time. */
+class NoAnswerError extends HubError {}
+
+/** How requests wait and stop. */
+export interface RequestOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds before the first retry, doubled each time. Default 500. */
+  readonly retryDelay?: number | undefined;
+  /** Milliseconds without an answer, or without another byte of one, after which a request fails. Default 30,000. */
+  readonly timeout?: number | undefined;
+}
 
 /**
  * A fetch that sends the token to the endpoint only: fetch drops it when a request is redirected to another origin.
- * Retries 429, as the server asks, 5xx and broken connections.
- * @param retryDelay milliseconds before the first retry, doubled each time
+ * Retries 429, as the server asks, 5xx and broken connections. Answers of the API come whole and checked.
+ * @throws HubError if the server does not answer in time, or an answer of the API is not one of the hub
  */
-export function hubFetch(
-  { endpoint, token }: HubSettings,
-  options: { readonly signal?: AbortSignal | undefined; readonly retryDelay?: number | undefined },
-): typeof fetch {
-  const { origin } = new URL(endpoint);
-  const { retryDelay = 500 } = options;
+export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptions): typeof fetch {
+  const { origin, pathname } = new URL(endpoint);
+  const { retryDelay = 500, timeout = SILENT_MS } = options;
   return async (input, init) => {
     const headers = new Headers(init?.headers);
     const url = new URL(input instanceof Request ? input.url : input);
     if (token !== undefined && url.origin === origin) headers.set("Authorization", `Bearer ${token}`);
     const either = eitherSignal(options.signal, init?.signal);
+    const [server, path] =
+      url.origin === origin
+        ? [endpoint, url.pathname.slice(pathname.replace(/\/$/, "").length)]
+        : [url.origin, url.pathname];
+    const answered = async () => {
+      const noAnswer = (cause?: unknown) =>
+        new NoAnswerError(`${server} does not answer. Check the connection or HF_ENDPOINT, then run again.`, {}, cause);
+      const silent = new AbortController();
+      const started = () => setTimeout(() => silent.abort(noAnswer()), timeout);
+      // The answer to a stream comes after all of it is sent.
+      const isStream = init?.body && typeof init.body !== "string";
+      let timer = isStream ? undefined : started();
+      try {
+        const response = await fetch(input, { ...init, headers, ...eitherSignal(either.signal, silent.signal) });
+        clearTimeout(timer);
+        timer = started();
+        return await checkedAnswer(path, response, server, () => timer?.refresh());
+      } catch (error) {
+        throw NO_ANSWER.includes(codeOf(error)) ? noAnswer(error) : error;
+      } finally {
+        clearTimeout(timer);
+      }
+    };
     for (let failures = 0; ; failures++) {
       const pause = retryDelay * 2 ** failures;
       try {
-        const response = await fetch(input, { ...init, headers, ...either });
+        const response = await answered();
         const { status } = response;
         const asked = secondsToWait(response.headers);
         const isTransient = status === 429 || status >= 500;
@@ -47,7 +81,8 @@ export function hubFetch(
         await sleep(Math.max(pause, asked * 1000), undefined, either);
       } catch (error) {
         const isBroken = BROKEN_CONNECTION.includes(codeOf(error));
-        if (either.signal?.aborted || !isBroken || failures >= MAX_RETRIES) throw error;
+        const retries = error instanceof NoAnswerError ? MAX_SILENT_RETRIES : isBroken ? MAX_RETRIES : 0;
+        if (either.signal?.aborted || failures >= retries) throw error;
         await sleep(pause, undefined, either);
       }
     }
@@ -124,6 +159,9 @@ interface Asked {
 
 /** An error of the hub or of the network, with what to do about it. */
 export function explain(error: unknown, settings: HubSettings, asked: Asked): unknown {
+  if (error instanceof NoAnswerError && asked.isCached) {
+    return new HubError(`${error.message} HF_HUB_OFFLINE=1 uses what is in the cache.`, {}, error);
+  }
   if (error instanceof LayergraftError) return error;
   const { endpoint, token } = settings;
   const { name, kind } = asked;

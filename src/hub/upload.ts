@@ -4,8 +4,10 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { CancelledError, LayergraftError } from "../core/index.js";
+import type { HubFile } from "./contents.js";
 import { HubError } from "./hub-error.js";
-import { hubFetch, networkReason, reasonOf, statusOf } from "./requests.js";
+import { listRepository } from "./listing.js";
+import { hubFetch, networkReason, type RequestOptions, reasonOf, statusOf } from "./requests.js";
 import type { HubSettings } from "./settings.js";
 import { type OnUpload, seldom, UploadProgress } from "./upload-progress.js";
 
@@ -18,7 +20,7 @@ export interface UploadFile {
   readonly bytes: number;
 }
 
-export interface UploadOptions {
+export interface UploadOptions extends RequestOptions {
   /** `organisation/name`. */
   readonly name: string;
   /** Default `main`; created if missing. */
@@ -32,11 +34,8 @@ export interface UploadOptions {
   readonly isStale?: ((path: string) => boolean) | undefined;
   /** Send nothing. Default false. */
   readonly dryRun?: boolean | undefined;
-  readonly signal?: AbortSignal | undefined;
   /** Called at most ten times a second, and at the start and end of each phase. */
   readonly onProgress?: OnUpload | undefined;
-  /** Milliseconds before the first retry, doubled each time. Default 500. */
-  readonly retryDelay?: number | undefined;
 }
 
 export interface UploadResult {
@@ -68,14 +67,14 @@ interface Access {
  */
 export async function checkUploadAccess(
   settings: HubSettings,
-  options: Pick<UploadOptions, "name" | "signal" | "retryDelay">,
+  options: Pick<UploadOptions, "name" | keyof RequestOptions>,
 ): Promise<void> {
   await attempt(settings, options, () => openAccess(settings, options));
 }
 
 async function openAccess(
   settings: HubSettings,
-  options: Pick<UploadOptions, "name" | "signal" | "retryDelay">,
+  options: Pick<UploadOptions, "name" | keyof RequestOptions>,
 ): Promise<Access> {
   const { endpoint, token, offline } = settings;
   const { name } = options;
@@ -141,7 +140,7 @@ async function upload({ endpoint }: HubSettings, access: Access, options: Upload
     await createBranch({ ...request, repo, branch }).catch(ignoreStatus(409));
     head = await headOf(access, name, branch);
   }
-  const there = head === undefined ? new Map<string, RemoteFile>() : await filesOf(access, name, head);
+  const there = head === undefined ? new Map<string, HubFile>() : await filesOf(access, name, head);
   const unchanged = await unchangedFiles(files, there, options);
   const sent = files.filter(({ path }) => !unchanged.has(path));
   const paths = new Set(files.map(({ path }) => path));
@@ -184,26 +183,17 @@ async function headOf({ request }: Access, name: string, branch: string): Promis
   }
 }
 
-interface RemoteFile {
-  readonly size: number;
-  /** SHA-256 of a large file, git's hash of another. */
-  readonly hash: string;
-}
-
-async function filesOf({ request }: Access, name: string, revision: string): Promise<Map<string, RemoteFile>> {
-  const { listFiles } = await import("@huggingface/hub");
-  const files = new Map<string, RemoteFile>();
-  for await (const entry of listFiles({ ...request, repo: { type: "model", name }, recursive: true, revision })) {
-    if (entry.type !== "file") continue;
-    files.set(entry.path, { size: entry.lfs?.size ?? entry.size, hash: entry.lfs?.oid ?? entry.oid ?? "" });
-  }
+async function filesOf({ request }: Access, name: string, revision: string): Promise<Map<string, HubFile>> {
+  const files = new Map<string, HubFile>();
+  const asked = { ...request, repo: { type: "model" as const, name }, revision };
+  for await (const file of listRepository(asked)) files.set(file.path, file);
   return files;
 }
 
 /** Paths of the files whose size and hash are those of the repository. */
 async function unchangedFiles(
   files: readonly UploadFile[],
-  there: ReadonlyMap<string, RemoteFile>,
+  there: ReadonlyMap<string, HubFile>,
   { signal, onProgress }: UploadOptions,
 ): Promise<Set<string>> {
   const candidates = files.filter(({ path, bytes }) => there.get(path)?.size === bytes);

@@ -27,6 +27,12 @@ export interface Refusal {
   readonly rateLimit?: string;
   /** Path of the request to refuse. Default: the next request's. */
   readonly path?: RegExp;
+  /** Text in place of a reason. */
+  readonly body?: string;
+  /** Value of the Link and the Location header. */
+  readonly link?: string;
+  /** After what nothing more is sent. */
+  readonly silentAfter?: "nothing" | "headers";
 }
 
 export interface FakeFile {
@@ -166,7 +172,15 @@ export class FakeHub {
     };
     const refused = this.refusals.findIndex((one) => one.path?.test(path) ?? true);
     if (refused >= 0) {
-      const [{ status, retryAfter, rateLimit }] = this.refusals.splice(refused, 1) as [Refusal];
+      const [{ status, retryAfter, rateLimit, body: text, link, silentAfter }] = this.refusals.splice(refused, 1) as [
+        Refusal,
+      ];
+      if (text !== undefined || link !== undefined || silentAfter !== undefined) {
+        this.note("hub", request, text?.length ?? 0, body.length);
+        if (silentAfter === "nothing") return;
+        response.writeHead(status, link === undefined ? {} : { link: `<${link}>; rel="next"`, location: link });
+        return silentAfter === "headers" ? response.write("[") : response.end(text);
+      }
       // An answer that says too much.
       const error = `refused to ${request.headers.authorization}. ${"x".repeat(1000)}`;
       const retry = retryAfter === undefined ? {} : { "retry-after": retryAfter };

@@ -1,0 +1,73 @@
+// Answers of the hub's API. A login page or a broken proxy may send anything in their place.
+
+import { isObject } from "../core/index.js";
+import { HubError } from "./hub-error.js";
+
+/** Longest answer of the API, in bytes. A page of a listing has up to 1,000 files. */
+const MAX_ANSWER = 64 * 2 ** 20;
+
+const isList = (value: unknown): value is readonly Readonly<Record<string, unknown>>[] =>
+  Array.isArray(value) && value.every(isObject);
+
+/** What @huggingface/hub reads of an answer without a check, by the path of the request. */
+const SHAPES: readonly (readonly [RegExp, (value: unknown) => boolean])[] = [
+  [
+    /^\/api\/(model|dataset)s\/[^/]+\/[^/]+\/tree\//,
+    (value) => isList(value) && value.every(({ path, type }) => typeof path === "string" && typeof type === "string"),
+  ],
+  [
+    /^\/api\/(model|dataset)s\/[^/]+\/[^/]+\/revision\//,
+    (value) => isObject(value) && (typeof value.sha === "string" || typeof value.id === "string"),
+  ],
+  [
+    /^\/api\/whoami-v2$/,
+    (value) =>
+      isObject(value) &&
+      isObject(value.auth) &&
+      (value.type === "app" || typeof value.name === "string") &&
+      (value.type !== "user" || isList(value.orgs)),
+  ],
+  [/^\/api\/repos\/create$/, isObject],
+  [/^\/api\/models\/[^/]+\/[^/]+\/preupload\//, (value) => isObject(value) && isList(value.files)],
+  [/^\/[^/]+\/[^/]+\.git\/info\/lfs\/objects\/batch$/, (value) => isObject(value) && isList(value.objects)],
+  [/^\/api\/models\/[^/]+\/[^/]+\/commit\//, (value) => isObject(value) && typeof value.commitOid === "string"],
+];
+
+/**
+ * Reads the whole answer to a request to the API; other answers are left as they are.
+ * @param path of the request, below the endpoint
+ * @param server address for messages
+ * @param onBytes called after each part of the body
+ * @throws HubError if the answer is not one of the hub
+ */
+export async function checkedAnswer(
+  path: string,
+  response: Response,
+  server: string,
+  onBytes: () => void,
+): Promise<Response> {
+  const [, isRight] = SHAPES.find(([pattern]) => pattern.test(path)) ?? [];
+  if (!isRight) return response;
+  const wrong = (cause?: unknown) =>
+    new HubError(`${server} sent an answer that is not the hub's. A proxy or login page may be in between.`, {}, cause);
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) {
+    onBytes();
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER) throw wrong();
+    chunks.push(chunk);
+  }
+  const text = Buffer.concat(chunks).toString();
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    if (response.status < 400) throw wrong(error);
+  }
+  if (response.status < 400 && !isRight(value)) throw wrong();
+  // @huggingface/hub reads the reason of a refusal, which must be an object if it is JSON.
+  const { status, statusText, headers } = response;
+  const copy = new Response(isObject(value) || status < 400 ? text : "{}", { status, statusText, headers });
+  return Object.defineProperty(copy, "url", { value: response.url });
+}
