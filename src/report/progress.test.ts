@@ -58,6 +58,14 @@ it("counts down the time left between updates", () => {
   expect(at(60, state(20))).not.toContain("left");
 });
 
+it("lets the time left grow while no bytes come", () => {
+  const { at } = displayed();
+  const bytes = (done: number) => ({ phase: "writing", done, total: 100e6, unit: "bytes" }) as const;
+  at(0, bytes(0));
+  expect(at(10, bytes(20e6))).toContain("2.00 MB/s  40 s left");
+  expect(at(40, bytes(20e6))).toContain("500 kB/s  2 min 40 s left");
+});
+
 it("clears its bar on a terminal and leaves a line for each phase", () => {
   const { at, display, taken } = displayed(true);
   expect(at(0, state(50))).toMatch(/asking .*50% {2}50 of 100/);

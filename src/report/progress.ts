@@ -106,9 +106,10 @@ function describe({ state, start, first, end }: Phase, now: number): string {
   const { done, total, unit, detail = "" } = state;
   const amount = unit === "bytes" ? formatBytes : (count: number) => count.toLocaleString("en-US");
   const seconds = now - start;
-  const left = end === undefined ? 0 : end - seconds;
-  const rate =
-    unit === "bytes" && done > first && done < total && seconds > 0 ? `${formatBytes((done - first) / seconds)}/s` : "";
+  // Steps are rare, so the time counts down between two of them. Bytes are not: where none come, it counts up.
+  const isStream = unit === "bytes" && done > first;
+  const left = isStream ? ((total - done) * seconds) / (done - first) : end === undefined ? 0 : end - seconds;
+  const rate = isStream && done < total && seconds > 0 ? `${formatBytes((done - first) / seconds)}/s` : "";
   return [
     `${total > 0 ? Math.floor((100 * done) / total) : 100}%`,
     `${amount(done)} of ${amount(total)}`,

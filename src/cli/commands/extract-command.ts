@@ -81,6 +81,7 @@ async function extract(options: ExtractCommandOptions): Promise<void> {
       "Missing --out. Pass --out FOLDER to write the adapter, or --dry-run to print the plan.",
     );
   }
+  await checkPushFlags(options);
   const model = await sourceOrRecipe(options.model);
   const settings = { base, model, rank, energy, linearOnly, seed };
   if (out === undefined || options.dryRun) {
@@ -91,7 +92,6 @@ async function extract(options: ExtractCommandOptions): Promise<void> {
     else print(describePlan(plan));
     return;
   }
-  await checkPushFlags(options);
   const extraction = await runWithProgress(options, (controls) =>
     // Each weight is read several times, and not in the order of the files.
     extractAdapter({ ...settings, ...controls, hub: hubAccess("files", controls) }, { out, force }),

@@ -101,7 +101,7 @@ export async function runMerge(
     );
   }
   const start = performance.now();
-  if (!options.dryRun) await checkPushFlags(options);
+  await checkPushFlags(options);
   const fetch = options.download ? "files" : options.dryRun ? "plan" : "stream";
   const pins = options.resume ? await pinsOfRun(options.out ?? "") : undefined;
   const opened = await runWithProgress(options, (controls) => {
