@@ -235,7 +235,7 @@ describe("sources", () => {
 });
 
 describe("connections", () => {
-  it("that are cut at 50 random places are resumed there, to the same bytes", async () => {
+  it("that are cut at 50 random places are resumed there, to the same bytes", { tags: "slow" }, async () => {
     hub.cuts = [...seededFloats(50, 7)].map((random) => 1 + Math.floor(Math.abs(random) * 60_000));
     const outcome = await run(...SWAP, "--out", "cut", "--json");
     expect(outcome.status).toBe(DONE);
@@ -246,7 +246,9 @@ describe("connections", () => {
     expect(JSON.parse(outcome.stdout).bytesFetched).toBe(dry.summary.bytesToFetch);
   });
 
-  it("that are slow, refused for a while, or whose addresses expire, give the same bytes", async () => {
+  it("that are slow, refused for a while, or whose addresses expire, give the same bytes", {
+    tags: "slow",
+  }, async () => {
     hub.slow = { bytes: 40_000, ms: 2 };
     hub.refusals = [{ status: 429, retryAfter: "1" }, { status: 503 }];
     const merging = run(...SWAP, "--out", "slow");
