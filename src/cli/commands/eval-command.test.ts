@@ -45,7 +45,10 @@ describe("eval", () => {
     [["eval"], /Missing the model to evaluate/],
     [["eval", "x"], /Missing --tasks/],
     [["eval", "x", "-t", "mmlu", "--resume"], /--resume needs --out/],
-    [["eval", "x", "-t", "mmlu", "--backend", "vllm"], /unknown --backend "vllm"; use engine, llama \(llama\.cpp\), openai:URL/],
+    [
+      ["eval", "x", "-t", "mmlu", "--backend", "vllm"],
+      /unknown --backend "vllm"; use engine, llama \(llama\.cpp\), openai:URL/,
+    ],
     [["eval", "x", "-t", "mmlu", "--backend", "openai:"], /unknown --backend "openai:"/],
     [["eval", "x", "-t", "mmlu", "--backend", "openai:localhost"], /http:\/\/host:port/],
     [["eval", "x", "-t", "mmlu", "--backend", "serve:vllm serve x"], /\{port\}/],
