@@ -227,6 +227,13 @@ describe("refusals", () => {
     expect(hub.requests).toHaveLength(5);
   });
 
+  it("that ask for a long enough pause are reported", async () => {
+    hub.refusals = [{ status: 429, retryAfter: "2" }];
+    const outcome = await run(["inspect", "org/task"]);
+    expect(outcome.status).toBe(DONE);
+    expect(outcome.stderr).toBe("waiting 2.0 s for the hub\n");
+  });
+
   it("that ask for a pause get it, unless it is long", async () => {
     hub.refusals = [{ status: 429, retryAfter: "1" }];
     const start = performance.now();

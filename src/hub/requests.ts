@@ -31,7 +31,12 @@ export interface RequestOptions {
   readonly retryDelay?: number | undefined;
   /** Milliseconds without an answer, or without another byte of one, after which a request fails. Default 30,000. */
   readonly timeout?: number | undefined;
+  /** Called with the seconds before a wait of two seconds or more. */
+  readonly onWait?: ((seconds: number) => void) | undefined;
 }
+
+/** Shorter waits are not reported. */
+const REPORTED_MS = 2000;
 
 /**
  * A fetch that sends the token to the endpoint only: fetch drops it when a request is redirected to another origin.
@@ -69,6 +74,10 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
         clearTimeout(timer);
       }
     };
+    const wait = async (ms: number) => {
+      if (ms >= REPORTED_MS) options.onWait?.(ms / 1000);
+      await sleep(ms, undefined, either);
+    };
     for (let failures = 0; ; failures++) {
       const pause = retryDelay * 2 ** failures;
       try {
@@ -78,12 +87,12 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
         const isTransient = status === 429 || status >= 500;
         if (!isTransient || failures >= MAX_RETRIES || asked > LONGEST_PAUSE_SECONDS) return response;
         await response.body?.cancel();
-        await sleep(Math.max(pause, asked * 1000), undefined, either);
+        await wait(Math.max(pause, asked * 1000));
       } catch (error) {
         const isBroken = BROKEN_CONNECTION.includes(codeOf(error));
         const retries = error instanceof NoAnswerError ? MAX_SILENT_RETRIES : isBroken ? MAX_RETRIES : 0;
         if (either.signal?.aborted || failures >= retries) throw error;
-        await sleep(pause, undefined, either);
+        await wait(pause);
       }
     }
   };

@@ -1,5 +1,6 @@
 // Access to the hub for sources that are not on this machine.
 
+import { formatDuration } from "../../core/index.js";
 import type { HubAccess } from "../../weights/index.js";
 import { runWithProgress, type WorkControls, type WorkOptions } from "./output.js";
 
@@ -8,11 +9,12 @@ export const DOWNLOAD_HELP = "download models on the hub into the local cache fi
 /** Access to the hub that shows downloads and stops with Ctrl-C. */
 export function hubAccess(
   fetch: HubAccess["fetch"],
-  { signal, onProgress }: Pick<WorkControls, "signal" | "onProgress">,
+  { signal, onProgress, onNote }: Pick<WorkControls, "signal" | "onProgress" | "onNote">,
 ): HubAccess {
   return {
     fetch,
     signal,
+    onWait: (seconds) => onNote?.(`waiting ${formatDuration(seconds)} for the hub`),
     onProgress: ({ done, total }) => onProgress?.({ phase: "downloading", doneBytes: done, totalBytes: total }),
   };
 }

@@ -59,7 +59,10 @@ export function warn(text: string): void {
 }
 
 /** Options of a long operation that the command line sets. */
-export type WorkControls = Required<Pick<RunOptions, "threads" | "memory" | "signal" | "onProgress">>;
+export interface WorkControls extends Required<Pick<RunOptions, "threads" | "memory" | "signal" | "onProgress">> {
+  /** Prints a line without disturbing the progress. */
+  readonly onNote?: (text: string) => void;
+}
 
 /** Runs a long operation with progress on stderr, until it ends or Ctrl-C stops it. */
 export async function runWithProgress<T>(
@@ -75,6 +78,7 @@ export async function runWithProgress<T>(
       signal: interruptSignal(),
       onProgress: ({ phase, doneBytes: done, totalBytes: total }) =>
         progress.update({ phase, done, total, unit: "bytes" }),
+      onNote: progress.note,
     });
   } finally {
     progress.stop();

@@ -32,6 +32,8 @@ export interface HubAccess {
   readonly pins?: ReadonlyMap<string, string> | undefined;
   /** Called with bytes while weight files are downloaded. */
   readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
+  /** Called with the seconds before a wait that the hub asks for, or before a late retry. */
+  readonly onWait?: ((seconds: number) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds before the first retry, doubled each time. Default 500. */
   readonly retryDelay?: number | undefined;
