@@ -85,12 +85,21 @@ export async function runWithProgress<T>(
   }
 }
 
+const interruptible = new Set<AbortController>();
+
+function interrupt(): void {
+  for (const controller of interruptible) controller.abort();
+}
+
 /** An AbortSignal for Ctrl-C and SIGTERM; a second Ctrl-C ends the process. */
 export function interruptSignal(): AbortSignal {
   const controller = new AbortController();
-  const stop = () => controller.abort();
-  process.once("SIGINT", stop);
-  process.once("SIGTERM", stop);
+  interruptible.add(controller);
+  // One listener for all: a process with more than ten of them gets a warning.
+  if (interruptible.size === 1) {
+    process.once("SIGINT", interrupt);
+    process.once("SIGTERM", interrupt);
+  }
   return controller.signal;
 }
 
