@@ -4,7 +4,8 @@ import { randomBytes } from "node:crypto";
 import { link, readFile, readlink, rename, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { isSystemError, LayergraftError } from "./errors.js";
+import { setTimeout as sleep } from "node:timers/promises";
+import { CancelledError, isSystemError, LayergraftError } from "./errors.js";
 import { formatDuration } from "./format.js";
 import { processStat } from "./process-stat.js";
 
@@ -12,6 +13,8 @@ import { processStat } from "./process-stat.js";
 const HEARTBEAT = 20;
 /** Seconds without update after which another machine's lock is abandoned: many heartbeats, as caches lag. */
 const SILENCE = 300;
+/** Milliseconds between attempts to do what needs a lock. */
+const RETRY_DELAY = 250;
 
 interface Holder {
   readonly host: string;
@@ -56,6 +59,27 @@ export async function takeLock(folder: string): Promise<Lock> {
     await rm(own, { force: true });
   }
   throw new LayergraftError("locked", `another process took ${path} at the same moment; try again`, { file: path });
+}
+
+/**
+ * Repeats work that needs a lock until no other process has it.
+ * @param cancelled message of the `CancelledError` if the signal fires while another process has the lock
+ */
+export async function waitWhileLocked<T>(
+  work: () => Promise<T>,
+  cancelled: string,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof LayergraftError && error.code === "locked")) throw error;
+    }
+    await sleep(RETRY_DELAY, undefined, { signal }).catch(() => {
+      throw new CancelledError(cancelled);
+    });
+  }
 }
 
 /** Whether a folder has the lock of a process that is not known to be gone. */

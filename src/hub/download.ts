@@ -5,15 +5,14 @@ import { createHash, type Hash } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import {
   CancelledError,
   DiskFullError,
   formatBytes,
-  LayergraftError,
   type Lock,
   syncFolder,
   takeLock,
+  waitWhileLocked,
 } from "../core/index.js";
 import { type RepositoryCache, sizeOf } from "./cache.js";
 import type { HubFile } from "./contents.js";
@@ -28,9 +27,6 @@ export interface DownloadOptions {
   readonly onProgress?: ((state: { readonly done: number; readonly total: number }) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
-
-/** Milliseconds between attempts to take the lock of a repository that another process downloads. */
-const LOCK_PAUSE = 250;
 
 /**
  * Downloads the files that are not in the cache yet, while no other process downloads files of the same repository.
@@ -48,7 +44,7 @@ export async function downloadFiles(files: readonly HubFile[], options: Download
     for (const file of files) {
       const report = (bytes: number) => options.onProgress?.({ done: before + bytes, total });
       if (await isMissing(file)) {
-        lock ??= await waitForLock(cache.folder, signal);
+        lock ??= await lockWhenFree(cache.folder, signal);
         // Another process may have downloaded it meanwhile.
         if (await isMissing(file)) await downloadBlob(file, options, report);
       }
@@ -62,17 +58,10 @@ export async function downloadFiles(files: readonly HubFile[], options: Download
   return paths;
 }
 
-async function waitForLock(folder: string, signal: AbortSignal | undefined): Promise<Lock> {
+async function lockWhenFree(folder: string, signal: AbortSignal | undefined): Promise<Lock> {
   await mkdir(folder, { recursive: true });
-  for (;;) {
-    if (signal?.aborted) throw new CancelledError("stopped while another process downloads the same model");
-    try {
-      return await takeLock(folder);
-    } catch (error) {
-      if (!(error instanceof LayergraftError && error.code === "locked")) throw error;
-    }
-    await sleep(LOCK_PAUSE);
-  }
+  const cancelled = "stopped while another process downloads the same model";
+  return waitWhileLocked(() => takeLock(folder), cancelled, signal);
 }
 
 async function downloadBlob(file: HubFile, options: DownloadOptions, report: (bytes: number) => void): Promise<void> {

@@ -4,8 +4,7 @@
 import { mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, exists, isLocked, LayergraftError } from "../core/index.js";
+import { exists, isLocked, LayergraftError, waitWhileLocked } from "../core/index.js";
 
 export interface GgufCacheSettings {
   readonly folder: string;
@@ -25,7 +24,6 @@ export interface CachedFile {
 }
 
 const MOST_GB = 50;
-const POLL_MILLISECONDS = 500;
 const ENDING = ".gguf";
 const PARTIAL = ".gguf.partial";
 
@@ -58,17 +56,12 @@ export async function cachedGguf(
 ): Promise<string> {
   const path = join(folder, `${digest}${ENDING}`);
   await mkdir(folder, { recursive: true });
-  while (!(await exists(path))) {
+  const writeOnce = async () => {
+    if (await exists(path)) return;
     await makeRoom(folder, mostBytes - bytes, digest);
-    try {
-      await write(path);
-    } catch (error) {
-      if (!(error instanceof LayergraftError) || error.code !== "locked") throw error;
-      await sleep(POLL_MILLISECONDS, undefined, { signal }).catch(() => {
-        throw new CancelledError("stopped while another process wrote the model");
-      });
-    }
-  }
+    await write(path);
+  };
+  await waitWhileLocked(writeOnce, "stopped while another process wrote the model", signal);
   const now = new Date();
   await utimes(path, now, now);
   return path;
