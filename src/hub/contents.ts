@@ -1,8 +1,17 @@
 // The bytes of a repository's files, by range requests. A broken connection resumes where it ended.
 
-import { setTimeout as sleep } from "node:timers/promises";
+import { createHash, type Hash } from "node:crypto";
 import { HubError } from "./hub-error.js";
-import { isBrokenStream, isUnreachable, MAX_RETRIES, SILENT_MS, StatusError } from "./requests.js";
+import {
+  isBrokenStream,
+  isUnreachable,
+  MAX_RETRIES,
+  pause,
+  RETRY_DELAY,
+  type RequestOptions,
+  SILENT_MS,
+  StatusError,
+} from "./requests.js";
 
 /** A file as the Hub lists it. */
 export interface HubFile {
@@ -13,15 +22,17 @@ export interface HubFile {
   readonly hash: string;
 }
 
-export interface ContentsOptions {
+/** The hash of a file, before its bytes. Git's hash of a blob covers a header with its size. */
+export function beginHash({ hash, size }: HubFile): Hash {
+  return hash.length === 64 ? createHash("sha256") : createHash("sha1").update(`blob ${size}\0`);
+}
+
+export interface ContentsOptions extends RequestOptions {
   /** Address of the commit's files, without a trailing slash. */
   readonly root: string;
   /** Name of the repository for messages. */
   readonly name: string;
   readonly fetch: typeof fetch;
-  readonly signal?: AbortSignal | undefined;
-  /** Milliseconds before the first retry, doubled each time. Default 500. */
-  readonly retryDelay?: number | undefined;
 }
 
 /** The Hub redirects once, and once more where a repository was renamed. */
@@ -46,13 +57,13 @@ export class Contents {
    * @throws HubError if the file is not what the Hub listed, or its connection breaks again and again
    */
   async *stream(file: HubFile, start: number, end: number, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
-    const { name, retryDelay = 500 } = this.#options;
+    const { name, retryDelay = RETRY_DELAY, timeout = SILENT_MS } = this.#options;
     const ended = AbortSignal.any([this.#options.signal, signal].filter((one) => one !== undefined));
     for (let [at, failures] = [start, 0]; at < end; ) {
       const before = at;
       let reason: unknown;
       try {
-        for await (const chunk of chunksOf(await this.#open(file, at, end, ended))) {
+        for await (const chunk of chunksOf(await this.#open(file, at, end, ended), timeout)) {
           if (chunk.length > end - at) throw new HubError(`${file.path} of ${name} is longer than announced`);
           at += chunk.length;
           yield chunk;
@@ -74,7 +85,7 @@ export class Contents {
           { file: file.path },
         );
       }
-      if (failures > 0) await sleep(retryDelay * 2 ** (failures - 1), undefined, { signal: ended });
+      if (failures > 0) await pause(retryDelay * 2 ** (failures - 1), this.#options, ended);
     }
   }
 
@@ -159,12 +170,12 @@ export class Contents {
   }
 }
 
-async function* chunksOf({ body }: Response): AsyncGenerator<Uint8Array> {
+async function* chunksOf({ body }: Response, timeout: number): AsyncGenerator<Uint8Array> {
   const reader = body?.getReader();
   if (!reader) return;
   // A stream that is cancelled ends early, and is resumed.
   const cancel = () => reader.cancel().catch(() => undefined);
-  const timer = setTimeout(cancel, SILENT_MS);
+  const timer = setTimeout(cancel, timeout);
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       yield next.value;

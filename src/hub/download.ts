@@ -1,7 +1,7 @@
 // Downloads files of a repository into the cache. An interrupted download resumes, and a file gets its name only when its size
 // and hash are right.
 
-import { createHash, type Hash } from "node:crypto";
+import type { Hash } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -15,7 +15,7 @@ import {
   waitWhileLocked,
 } from "../core/index.js";
 import { type RepositoryCache, sizeOf } from "./cache.js";
-import type { HubFile } from "./contents.js";
+import { beginHash, type HubFile } from "./contents.js";
 import { HubError } from "./hub-error.js";
 
 export interface DownloadOptions {
@@ -112,11 +112,6 @@ async function receive(
     if (!signal?.aborted) throw error;
   }
   if (signal?.aborted) throw new CancelledError(`stopped while downloading ${file.path}; the next run resumes it`);
-}
-
-/** Git's hash of a blob covers a header with its size. */
-function beginHash({ hash, size }: HubFile): Hash {
-  return hash.length === 64 ? createHash("sha256") : createHash("sha1").update(`blob ${size}\0`);
 }
 
 async function checkContent(file: HubFile, handle: FileHandle, hash: Hash, incomplete: string): Promise<void> {

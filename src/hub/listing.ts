@@ -15,10 +15,10 @@ export interface Listed {
 }
 
 /**
- * Lists the files at any depth. What the hub says of them is not checked.
+ * Lists the files at any depth by path. What the hub says of them is not checked.
  * @throws HubError if the listing does not end
  */
-export async function* listRepository(listed: Listed): AsyncGenerator<HubFile> {
+export async function listRepository(listed: Listed): Promise<Map<string, HubFile>> {
   const { listFiles } = await import("@huggingface/hub");
   const { name } = listed.repo;
   const pages = new Set<string>();
@@ -35,14 +35,13 @@ export async function* listRepository(listed: Listed): AsyncGenerator<HubFile> {
     pages.add(page);
     return listed.fetch(input, init);
   };
-  let files = 0;
+  const files = new Map<string, HubFile>();
   for await (const entry of listFiles({ ...listed, fetch: fetchPage, recursive: true })) {
     if (entry.type !== "file") continue;
-    if (++files > MAX_FILES) throw tooMany();
-    yield {
-      path: entry.path,
-      size: entry.lfs?.size ?? entry.size,
-      hash: String(entry.lfs?.oid ?? entry.oid ?? ""),
-    };
+    const { path } = entry;
+    const [size, hash] = [entry.lfs?.size ?? entry.size, String(entry.lfs?.oid ?? entry.oid ?? "")];
+    files.set(path, { path, size, hash });
+    if (files.size > MAX_FILES) throw tooMany();
   }
+  return files;
 }

@@ -95,24 +95,22 @@ export async function commitOnHub(settings: HubSettings, options: RepositoryOpti
  */
 export async function openRepository(settings: HubSettings, options: RepositoryOptions): Promise<Repository> {
   const { endpoint } = settings;
-  const { type, name, revision = "main", signal, retryDelay } = options;
+  const { type, name, revision = "main", signal } = options;
   const { cache, request, fetchOk, attempt, explained } = requestsOf(settings, options);
   const commit = await commitOnHub(settings, options);
   const files = await attempt(async () => {
-    const listed = new Map<string, HubFile>();
-    const asked = { hubUrl: endpoint, fetch: fetchOk, repo: { type, name }, revision: commit };
-    for await (const file of listRepository(asked)) {
-      const { path, size, hash } = file;
+    const listed = await listRepository({ hubUrl: endpoint, fetch: fetchOk, repo: { type, name }, revision: commit });
+    for (const { path, size, hash } of listed.values()) {
       if (!/^([0-9a-f]{40}|[0-9a-f]{64})$/.test(hash) || !Number.isSafeInteger(size) || size < 0) {
         throw new HubError(`the Hub lists ${path} without a usable hash and size`);
       }
-      listed.set(checkedPath(path), file);
+      checkedPath(path);
     }
     return listed;
   });
 
   const root = `${endpoint}/${type === "dataset" ? "datasets/" : ""}${name}/resolve/${commit}`;
-  const contents = new Contents({ root, name, fetch: request, signal, retryDelay });
+  const contents = new Contents({ ...options, root, fetch: request });
   return {
     commit,
     files,

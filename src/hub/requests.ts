@@ -38,6 +38,15 @@ export interface RequestOptions {
 /** Shorter waits are not reported. */
 const REPORTED_MS = 2000;
 
+/** Default of `retryDelay`. */
+export const RETRY_DELAY = 500;
+
+/** Waits this many milliseconds before a retry. */
+export async function pause(ms: number, { onWait }: RequestOptions, signal: AbortSignal | undefined): Promise<void> {
+  if (ms >= REPORTED_MS) onWait?.(ms / 1000);
+  await sleep(ms, undefined, { signal });
+}
+
 /**
  * A fetch that sends the token to the endpoint only: fetch drops it when a request is redirected to another origin.
  * Retries 429, as the server asks, 5xx and broken connections. Answers of the API come whole and checked.
@@ -45,7 +54,7 @@ const REPORTED_MS = 2000;
  */
 export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptions): typeof fetch {
   const { origin, pathname } = new URL(endpoint);
-  const { retryDelay = 500, timeout = SILENT_MS } = options;
+  const { retryDelay = RETRY_DELAY, timeout = SILENT_MS } = options;
   return async (input, init) => {
     const headers = new Headers(init?.headers);
     const url = new URL(input instanceof Request ? input.url : input);
@@ -74,12 +83,8 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
         clearTimeout(timer);
       }
     };
-    const wait = async (ms: number) => {
-      if (ms >= REPORTED_MS) options.onWait?.(ms / 1000);
-      await sleep(ms, undefined, either);
-    };
     for (let failures = 0; ; failures++) {
-      const pause = retryDelay * 2 ** failures;
+      const delay = retryDelay * 2 ** failures;
       try {
         const response = await answered();
         const { status } = response;
@@ -87,12 +92,12 @@ export function hubFetch({ endpoint, token }: HubSettings, options: RequestOptio
         const isTransient = status === 429 || status >= 500;
         if (!isTransient || failures >= MAX_RETRIES || asked > LONGEST_PAUSE_SECONDS) return response;
         await response.body?.cancel();
-        await wait(Math.max(pause, asked * 1000));
+        await pause(Math.max(delay, asked * 1000), options, either.signal);
       } catch (error) {
         const isBroken = BROKEN_CONNECTION.includes(codeOf(error));
         const retries = error instanceof NoAnswerError ? MAX_SILENT_RETRIES : isBroken ? MAX_RETRIES : 0;
         if (either.signal?.aborted || failures >= retries) throw error;
-        await wait(pause);
+        await pause(delay, options, either.signal);
       }
     }
   };

@@ -1,10 +1,9 @@
 // Uploads files to a repository of the hub as one commit. What is there already is not sent again.
 
-import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { CancelledError, LayergraftError } from "../core/index.js";
-import type { HubFile } from "./contents.js";
+import { beginHash, type HubFile } from "./contents.js";
 import { HubError } from "./hub-error.js";
 import { listRepository } from "./listing.js";
 import { hubFetch, networkReason, type RequestOptions, reasonOf, statusOf } from "./requests.js";
@@ -140,7 +139,8 @@ async function upload({ endpoint }: HubSettings, access: Access, options: Upload
     await createBranch({ ...request, repo, branch }).catch(ignoreStatus(409));
     head = await headOf(access, name, branch);
   }
-  const there = head === undefined ? new Map<string, HubFile>() : await filesOf(access, name, head);
+  const there =
+    head === undefined ? new Map<string, HubFile>() : await listRepository({ ...request, repo, revision: head });
   const unchanged = await unchangedFiles(files, there, options);
   const sent = files.filter(({ path }) => !unchanged.has(path));
   const paths = new Set(files.map(({ path }) => path));
@@ -160,34 +160,20 @@ async function upload({ endpoint }: HubSettings, access: Access, options: Upload
 
 const ignoreStatus = (status: number) => (error: unknown) => {
   if (statusOf(error) !== status) throw error;
+  return undefined;
 };
 
 async function visibilityOf({ request }: Access, name: string): Promise<"public" | "private" | undefined> {
   const { modelInfo } = await import("@huggingface/hub");
-  try {
-    return (await modelInfo({ ...request, name })).private ? "private" : "public";
-  } catch (error) {
-    if (statusOf(error) === 404) return undefined;
-    throw error;
-  }
+  const info = await modelInfo({ ...request, name }).catch(ignoreStatus(404));
+  return info && (info.private ? "private" : "public");
 }
 
 /** The last commit of a branch. */
 async function headOf({ request }: Access, name: string, branch: string): Promise<string | undefined> {
   const { modelInfo } = await import("@huggingface/hub");
-  try {
-    return (await modelInfo({ ...request, name, revision: branch, additionalFields: ["sha"] })).sha;
-  } catch (error) {
-    if (statusOf(error) === 404) return undefined;
-    throw error;
-  }
-}
-
-async function filesOf({ request }: Access, name: string, revision: string): Promise<Map<string, HubFile>> {
-  const files = new Map<string, HubFile>();
-  const asked = { ...request, repo: { type: "model" as const, name }, revision };
-  for await (const file of listRepository(asked)) files.set(file.path, file);
-  return files;
+  const asked = { ...request, name, revision: branch, additionalFields: ["sha" as const] };
+  return (await modelInfo(asked).catch(ignoreStatus(404)))?.sha;
 }
 
 /** Paths of the files whose size and hash are those of the repository. */
@@ -200,16 +186,16 @@ async function unchangedFiles(
   const total = candidates.reduce((sum, { bytes }) => sum + bytes, 0);
   const unchanged = new Set<string>();
   let done = 0;
-  for (const { path, content, bytes } of candidates) {
-    const { hash = "" } = there.get(path) ?? {};
-    const digest = hash.length === 64 ? createHash("sha256") : createHash("sha1").update(`blob ${bytes}\0`);
+  for (const { path, content } of candidates) {
+    const listed = there.get(path) as HubFile;
+    const hash = beginHash(listed);
     for await (const chunk of typeof content === "string" ? createReadStream(content) : [content]) {
       signal?.throwIfAborted();
-      digest.update(chunk as Uint8Array);
+      hash.update(chunk as Uint8Array);
       done += (chunk as Uint8Array).length;
       onProgress?.({ phase: "comparing", done, total });
     }
-    if (digest.digest("hex") === hash) unchanged.add(path);
+    if (hash.digest("hex") === listed.hash) unchanged.add(path);
   }
   return unchanged;
 }
