@@ -1,6 +1,6 @@
 // Models as files of other programs.
 import { resolve } from "node:path";
-import { LayergraftError } from "../core/index.js";
+import { usageError } from "../core/index.js";
 import { openModelSource } from "../engine/index.js";
 import {
   FILE_TYPE_NAMES,
@@ -61,11 +61,11 @@ export async function exportModel(options: ExportOptions): Promise<ExportResult>
   const opened = await openModelSource(engineSource(source), { folder, hub: hubOf(options) });
   const target = { out: resolve(folder ?? "", out), force, ...controlsOf(options) };
   if (format === "onnx" && (tensorTypes || resume)) {
-    throw new LayergraftError("usage", "tensorTypes and resume are for the format gguf. Leave them out for onnx.");
+    throw usageError("tensorTypes and resume are for the format gguf. Leave them out for onnx.");
   }
   if (type !== undefined && type in ONNX_TYPES !== (format === "onnx")) {
     const known = format === "onnx" ? Object.keys(ONNX_TYPES) : FILE_TYPE_NAMES;
-    throw new LayergraftError("usage", `type is ${type}; for ${format} it must be one of ${known.join(", ")}`);
+    throw usageError(`type is ${type}; for ${format} it must be one of ${known.join(", ")}`);
   }
   const write =
     format === "onnx"

@@ -11,6 +11,7 @@ import {
   RecipeError,
   shorten,
   systemMessage,
+  usageError,
   VERSION,
 } from "../core/index.js";
 import { COMMANDS } from "./command-table.js";
@@ -60,7 +61,7 @@ function commandOf(args: readonly string[]): string | undefined {
   if (asked === undefined || COMMANDS.has(asked)) return asked;
   const hint = didYouMean(asked, [...COMMANDS.keys()]);
   const message = `unknown command '${shorten(asked)}'${hint || ";"} see layergraft --help`;
-  throw new LayergraftError("usage", message);
+  throw usageError(message);
 }
 
 /** The program with the given command, or with a line for each command. */

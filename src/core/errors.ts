@@ -27,6 +27,11 @@ export class LayergraftError extends Error {
   }
 }
 
+/** An error of code `usage`: options or arguments that are not valid. */
+export function usageError(message: string, where: ErrorWhere = {}, cause?: unknown): LayergraftError {
+  return new LayergraftError("usage", message, where, cause);
+}
+
 /** A safetensors file or index that breaks the format. */
 export class FormatError extends LayergraftError {
   constructor(message: string, where: ErrorWhere = {}, cause?: unknown) {

@@ -23,6 +23,7 @@ export {
   OutputError,
   RecipeError,
   systemMessage,
+  usageError,
 } from "./errors.js";
 export {
   exists,

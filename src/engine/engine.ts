@@ -1,6 +1,6 @@
 // A model opened from a folder, an adapter or a recipe, which generates and scores.
 
-import { LayergraftError } from "../core/index.js";
+import { LayergraftError, usageError } from "../core/index.js";
 import type { HubAccess } from "../weights/index.js";
 import { BlendCache } from "./blends.js";
 import { embeddedModel } from "./embedded-model.js";
@@ -153,7 +153,7 @@ export class Engine {
     if (typeof prompt === "string") return promptEncoder(await this.tokenizer())(prompt, bos);
     const template = await this.chatTemplate();
     if (!template) {
-      throw usage(
+      throw usageError(
         `${this.name} has no chat template. Add a chat_template.jinja to its folder, or prompt it with text (generate without --chat).`,
       );
     }
@@ -174,7 +174,7 @@ export class Engine {
    */
   async generate(prompts: readonly (readonly number[])[], options: GenerateOptions): Promise<Generation[]> {
     const { stop = [], onText, onDone, stopIds, ...rest } = options;
-    if (stop.some((text) => text === "")) throw usage("an empty stop text would end every answer; leave it out");
+    if (stop.some((text) => text === "")) throw usageError("an empty stop text would end every answer; leave it out");
     for (const [index, prompt] of prompts.entries()) this.check(prompt, `prompt ${index + 1}`);
     if (prompts.length === 0) return [];
     const tokenizer = await this.tokenizer().catch((error: unknown) => {
@@ -236,7 +236,7 @@ export class Engine {
     const scores = requests.map((): ContinuationScore => ({ logprob: 0, tokens: [], greedy: true }));
     const scored = requests.flatMap(({ context, continuation }, index) => {
       if (context.length === 0) {
-        throw usage(
+        throw usageError(
           `continuation ${index + 1} has no context, so nothing predicts its first token; begin with the BOS token`,
         );
       }
@@ -282,13 +282,15 @@ export class Engine {
    * @throws LayergraftError code `usage` if it is empty, too long, or has tokens outside the vocabulary
    */
   check(tokens: readonly number[], what: string, mayBeEmpty = false): void {
-    if (tokens.length === 0 && !mayBeEmpty) throw usage(`${what} is empty; give at least one token, such as BOS`);
+    if (tokens.length === 0 && !mayBeEmpty) throw usageError(`${what} is empty; give at least one token, such as BOS`);
     const unknown = tokens.find((id) => !Number.isInteger(id) || id < 0 || id >= this.vocabularySize);
     if (unknown !== undefined) {
-      throw usage(`${what} has the token ${unknown}; the tokens of ${this.name} are 0 to ${this.vocabularySize - 1}`);
+      throw usageError(
+        `${what} has the token ${unknown}; the tokens of ${this.name} are 0 to ${this.vocabularySize - 1}`,
+      );
     }
     if (tokens.length > this.contextLength) {
-      throw usage(
+      throw usageError(
         `${what} has ${tokens.length} tokens, and the context of ${this.name} is ${this.contextLength} (max_position_embeddings); shorten it`,
       );
     }
@@ -301,8 +303,4 @@ export function brokenModel({ name }: Pick<Engine, "name">, where: string): Laye
     "broken-model",
     `${name} computed NaN or infinite scores ${where}. Find the broken weights with layergraft analyze.`,
   );
-}
-
-function usage(message: string): LayergraftError {
-  return new LayergraftError("usage", message);
 }

@@ -1,11 +1,11 @@
 // Checks of numeric options: a wrong one would loop forever or give wrong answers silently.
-import { LayergraftError } from "../core/index.js";
+import { usageError } from "../core/index.js";
 
 /** @throws LayergraftError if an option that is given is not a whole number, or too small */
 export function requireWhole(options: Readonly<Record<string, number | undefined>>, least: number): void {
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined || (Number.isSafeInteger(value) && value >= least)) continue;
-    throw new LayergraftError("usage", `${name} is ${value}; it must be a whole number, at least ${least}`);
+    throw usageError(`${name} is ${value}; it must be a whole number, at least ${least}`);
   }
 }
 
@@ -14,6 +14,6 @@ export function requireNumber(options: Readonly<Record<string, number | undefine
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined || (Number.isFinite(value) && value >= 0 && value <= most)) continue;
     const range = Number.isFinite(most) ? ` from 0 to ${most}` : ", at least 0";
-    throw new LayergraftError("usage", `${name} is ${value}; it must be a number${range}`);
+    throw usageError(`${name} is ${value}; it must be a number${range}`);
   }
 }

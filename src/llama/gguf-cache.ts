@@ -4,7 +4,7 @@
 import { mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { exists, isLocked, LayergraftError, waitWhileLocked } from "../core/index.js";
+import { exists, isLocked, usageError, waitWhileLocked } from "../core/index.js";
 
 export interface GgufCacheSettings {
   readonly folder: string;
@@ -39,7 +39,7 @@ export function ggufCacheSettings(environment: Readonly<Record<string, string | 
   const size = variable("LAYERGRAFT_CACHE_GB");
   const gigabytes = size === undefined ? MOST_GB : Number(size);
   if (!(gigabytes >= 0)) {
-    throw new LayergraftError("usage", `LAYERGRAFT_CACHE_GB is ${size}; it must be a number of gigabytes.`);
+    throw usageError(`LAYERGRAFT_CACHE_GB is ${size}; it must be a number of gigabytes.`);
   }
   return { folder: join(cache, "gguf"), mostBytes: gigabytes * 1e9 } satisfies GgufCacheSettings;
 }

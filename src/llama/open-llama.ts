@@ -2,7 +2,7 @@
 
 import { stat } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
-import { CancelledError, CheckpointError, isFile, LayergraftError } from "../core/index.js";
+import { CancelledError, CheckpointError, isFile, LayergraftError, usageError } from "../core/index.js";
 import { Engine, type EngineSource, modelTextOf, type OpenEngineOptions, openModelSource } from "../engine/index.js";
 import { type FileType, planGguf, writeGguf } from "../export/index.js";
 import { cachedGguf, type GgufCacheSettings, ggufCacheSettings } from "./gguf-cache.js";
@@ -46,7 +46,7 @@ export async function openLlama(source: EngineSource, options: OpenLlamaOptions 
   const library = await loadLibrary(options.load);
   if (!isGguf(source)) return openExported(library, source, options);
   if (options.type !== undefined) {
-    throw new LayergraftError("usage", `${source} is a GGUF file, which has its own type. Leave out --type.`);
+    throw usageError(`${source} is a GGUF file, which has its own type. Leave out --type.`);
   }
   const path = isAbsolute(source) ? source : join(options.folder ?? ".", source);
   if (!(await isFile(path))) throw new CheckpointError(`${path} does not exist, or is not a file.`, { file: path });

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, formatSome, isSystemError, LayergraftError, VERSION } from "../core/index.js";
+import { CancelledError, formatSome, isSystemError, usageError, VERSION } from "../core/index.js";
 import {
   type AnswerOptions,
   answerAll,
@@ -77,10 +77,7 @@ const MOST_RETRY_SECONDS = 60;
 /** @throws LayergraftError code `usage` if other machines reach an address, and there is no key */
 export function requireKey(host: string, apiKey: string | undefined): void {
   if (isLoopback(host) || apiKey !== undefined) return;
-  throw new LayergraftError(
-    "usage",
-    `${host} is reached from other machines, so the server needs an API key. Pass --api-key-env NAME.`,
-  );
+  throw usageError(`${host} is reached from other machines, so the server needs an API key. Pass --api-key-env NAME.`);
 }
 
 /**
@@ -133,10 +130,12 @@ class ApiServer {
       this.#server.listen(port, host);
       await once(this.#server, "listening");
     } catch (error) {
-      if (isSystemError(error, "EADDRINUSE")) throw usage(`Port ${port} is in use. Choose another --port.`, error);
-      if (isSystemError(error, "EACCES")) throw usage(`Port ${port} is reserved. Choose a --port from 1024.`, error);
+      if (isSystemError(error, "EADDRINUSE"))
+        throw usageError(`Port ${port} is in use. Choose another --port.`, {}, error);
+      if (isSystemError(error, "EACCES"))
+        throw usageError(`Port ${port} is reserved. Choose a --port from 1024.`, {}, error);
       if (isSystemError(error, "ENOTFOUND") || isSystemError(error, "EADDRNOTAVAIL")) {
-        throw usage(`${host} is not an address of this machine. Choose another --host.`, error);
+        throw usageError(`${host} is not an address of this machine. Choose another --host.`, {}, error);
       }
       throw error;
     }
@@ -389,8 +388,4 @@ function decode(text: string): string {
   } catch {
     return text;
   }
-}
-
-function usage(message: string, cause: unknown): LayergraftError {
-  return new LayergraftError("usage", message, {}, cause);
 }

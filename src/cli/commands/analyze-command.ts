@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { formatPercent, formatSome, LayergraftError } from "../../core/index.js";
+import { formatPercent, formatSome, usageError } from "../../core/index.js";
 import {
   type Analysis,
   AUTO_RULE,
@@ -99,8 +99,7 @@ async function analyze(options: AnalyzeCommandOptions): Promise<void> {
   const start = performance.now();
   const { base, expert, out, force } = options;
   if (base === undefined || expert === undefined) {
-    throw new LayergraftError(
-      "usage",
+    throw usageError(
       "Missing --base or --expert. Pass --base and at least one --expert NAME=SOURCE, or --from-csv FILE.",
     );
   }
@@ -159,19 +158,14 @@ function describe(analysis: Analysis): string[] {
 
 async function drawTables(options: AnalyzeCommandOptions, files: readonly string[]): Promise<void> {
   const ignored = (["base", "expert", "rows", "threshold"] as const).filter((name) => options[name] !== undefined);
-  if (ignored.length > 0)
-    throw new LayergraftError("usage", `--from-csv draws tables as they are; remove --${ignored.join(", --")}`);
+  if (ignored.length > 0) throw usageError(`--from-csv draws tables as they are; remove --${ignored.join(", --")}`);
   const tables = await Promise.all(files.map(readShareTable));
   const [first] = tables;
   const columns = first?.columns ?? [];
   const odd = tables.find(
     (table) => table.columns.join() !== columns.join() || table.cells.length !== first?.cells.length,
   );
-  if (odd)
-    throw new LayergraftError(
-      "usage",
-      `${odd.name} and ${first?.name} have different columns or layers; draw them separately`,
-    );
+  if (odd) throw usageError(`${odd.name} and ${first?.name} have different columns or layers; draw them separately`);
   const heatmap: Heatmap = {
     title: tables.length > 1 ? "Where the experts changed" : `Where ${first?.name} changed`,
     legend: "share of rows above the threshold",

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { Document, isScalar, visit } from "yaml";
-import { LayergraftError } from "../../core/index.js";
+import { usageError } from "../../core/index.js";
 import { checkRecipe, readMergekit, readRecipe } from "../../merge/index.js";
 import { type CommonOptions, info, print, printJson, withCommonOptions } from "../shared/output.js";
 
@@ -16,7 +16,7 @@ export function addConvertCommand(program: Command): void {
     const converted = await readMergekit(file);
     if (!converted) {
       await readRecipe(file); // throws if the file is not a recipe either
-      throw new LayergraftError("usage", `${file} is already a recipe; run it with layergraft merge`);
+      throw usageError(`${file} is already a recipe; run it with layergraft merge`);
     }
     checkRecipe(converted.recipe);
     for (const note of converted.notes) info(options, `note: ${note}`);

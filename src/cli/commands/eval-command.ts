@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { LayergraftError, plural } from "../../core/index.js";
+import { plural, usageError } from "../../core/index.js";
 import {
   BLEU_TOKENIZERS,
   type BleuTokenizer,
@@ -123,10 +123,10 @@ export function addEvalCommand(program: Command): void {
   withEngineOptions(command).action(async (source: string | undefined, flags: EvalFlags) => {
     if (flags.list) return list(flags);
     if (source === undefined)
-      throw usage("Missing the model to evaluate. Pass a folder, a recipe, or a server's name for a model.");
-    if (!flags.tasks) throw usage("Missing --tasks, such as --tasks mgsm_sw,mbpp. --list shows all tasks.");
+      throw usageError("Missing the model to evaluate. Pass a folder, a recipe, or a server's name for a model.");
+    if (!flags.tasks) throw usageError("Missing --tasks, such as --tasks mgsm_sw,mbpp. --list shows all tasks.");
     if (flags.resume && flags.out === undefined)
-      throw usage("--resume needs --out, the folder of the interrupted evaluation.");
+      throw usageError("--resume needs --out, the folder of the interrupted evaluation.");
     await run(source, flags, flags.tasks);
   });
 }
@@ -291,8 +291,4 @@ function parseSeconds(text: string): number {
     throw new InvalidArgumentError("It must be a number of seconds, at most 86400.");
   }
   return value;
-}
-
-function usage(message: string): LayergraftError {
-  return new LayergraftError("usage", message);
 }

@@ -1,6 +1,6 @@
 import { basename, join, relative } from "node:path";
 import { type Command, Option } from "commander";
-import { closest, LayergraftError } from "../../core/index.js";
+import { closest, usageError } from "../../core/index.js";
 import {
   adviceOnFailures,
   type Experiment,
@@ -66,11 +66,11 @@ function actionOf(plan: string, action = "run"): Action {
   const chosen = ACTIONS.find((one) => one === action);
   if (chosen) return chosen;
   if (ACTIONS.some((one) => one === plan)) {
-    throw new LayergraftError("usage", `the plan comes first: layergraft experiment ${action} ${plan}`);
+    throw usageError(`the plan comes first: layergraft experiment ${action} ${plan}`);
   }
   const meant = closest(action, ACTIONS) ?? ACTIONS.find((one) => one.startsWith(action));
   const hint = meant === undefined ? `; use one of ${ACTIONS.join(", ")}` : `; did you mean ${meant}?`;
-  throw new LayergraftError("usage", `unknown action ${action}${hint}`);
+  throw usageError(`unknown action ${action}${hint}`);
 }
 
 async function preview(experiment: Experiment, flags: ExperimentFlags): Promise<void> {
@@ -130,7 +130,7 @@ async function report(
 ): Promise<void> {
   if (status.counts.done === 0) {
     if (action !== "report") return;
-    throw new LayergraftError("usage", `${basename(experiment.file)} has no finished steps; run it before the report`);
+    throw usageError(`${basename(experiment.file)} has no finished steps; run it before the report`);
   }
   const data = gatherReport(experiment, status);
   const folder = join(experiment.out, "report");

@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { formatBytes, LayergraftError, plural } from "../../core/index.js";
+import { formatBytes, plural, usageError } from "../../core/index.js";
 import { type ModelSource, openModelSource } from "../../engine/index.js";
 import {
   ENCODING_NAMES,
@@ -97,10 +97,10 @@ async function exportModel(source: string, options: ExportOptions): Promise<void
   const format = FORMATS[name];
   const type = options.type ?? format.type;
   if (!format.types.includes(type)) {
-    throw usage(`--type ${type} is not a type of ${name}. Choose one of ${format.types.join(", ")}.`);
+    throw usageError(`--type ${type} is not a type of ${name}. Choose one of ${format.types.join(", ")}.`);
   }
   if (out === undefined && !dryRun) {
-    throw usage("Missing --out. Pass --out PATH to write the model, or --dry-run to print the plan.");
+    throw usageError("Missing --out. Pass --out PATH to write the model, or --dry-run to print the plan.");
   }
   const opened = await runWithHub(options, ({ hub }) => openModelSource(source, { hub }));
   const prepared = await format.prepare(opened, type, options);
@@ -139,8 +139,8 @@ async function prepareGguf(source: ModelSource, type: string, options: ExportOpt
 }
 
 async function prepareOnnx(source: ModelSource, type: string, options: ExportOptions): Promise<Prepared> {
-  if (options.tensorType) throw usage("--tensor-type is for --format gguf. Leave it out.");
-  if (options.resume) throw usage("--resume is for --format gguf. Repeat the command without it.");
+  if (options.tensorType) throw usageError("--tensor-type is for --format gguf. Leave it out.");
+  if (options.resume) throw usageError("--resume is for --format gguf. Repeat the command without it.");
   const plan = planOnnx(source, { type: type as OnnxType });
   const { family, digest, tensors, bytes, encodings, notes } = plan;
   return {
@@ -163,8 +163,4 @@ function describe(name: string, type: string, { target, encodings, bytes }: Prep
       `${encoding.toLowerCase()} ${plural(tensors, "tensor")} (${formatBytes(size)})`,
   );
   return [`Export ${name} as ${type} for ${target}: ${formatBytes(bytes)}`, `  ${parts.join(", ")}`];
-}
-
-function usage(message: string): LayergraftError {
-  return new LayergraftError("usage", message);
 }

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { formatBytes, formatPercent, formatSome, LayergraftError, plural } from "../../core/index.js";
+import { formatBytes, formatPercent, formatSome, plural, usageError } from "../../core/index.js";
 import {
   columnName,
   DEFAULT_RANK,
@@ -76,10 +76,7 @@ async function extract(options: ExtractCommandOptions): Promise<void> {
   const start = performance.now();
   const { base, rank, energy, linearOnly, seed, out, force } = options;
   if (out === undefined && !options.dryRun) {
-    throw new LayergraftError(
-      "usage",
-      "Missing --out. Pass --out FOLDER to write the adapter, or --dry-run to print the plan.",
-    );
+    throw usageError("Missing --out. Pass --out FOLDER to write the adapter, or --dry-run to print the plan.");
   }
   await checkPushFlags(options);
   const model = await sourceOrRecipe(options.model);

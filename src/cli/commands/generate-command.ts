@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { LayergraftError, plural } from "../../core/index.js";
+import { plural, usageError } from "../../core/index.js";
 import { brokenModel, type Engine, type Generation } from "../../engine/index.js";
 import { SILENT, showProgress } from "../../report/index.js";
 import {
@@ -50,11 +50,11 @@ export function addGenerateCommand(program: Command): void {
     .addOption(new Option("--batch <n>", "prompts per batch (default: 8)").argParser(parsePositive));
   withBackendOption(withSamplingOptions(command, 256));
   withEngineOptions(command).action(async (source: string, flags: GenerateFlags) => {
-    if (flags.system !== undefined && !flags.chat) throw usage("--system needs --chat");
+    if (flags.system !== undefined && !flags.chat) throw usageError("--system needs --chat");
     const texts = [...(flags.prompt ?? []), ...(flags.prompts ? await readPrompts(flags.prompts) : [])];
     const tokens = flags.ids ? await readTokenFile(flags.ids) : [];
     if (texts.length + tokens.length === 0)
-      throw usage("Missing a prompt. Pass --prompt TEXT, --prompts FILE or --ids FILE.");
+      throw usageError("Missing a prompt. Pass --prompt TEXT, --prompts FILE or --ids FILE.");
     await withEngine(source, flags, async (engine, signal) => {
       const prompts: Prompt[] = tokens.map((list) => ({ tokens: list }));
       for (const text of texts) prompts.push({ text, tokens: await encode(engine, text, flags) });
@@ -126,8 +126,4 @@ function printInOrder(prompts: readonly Prompt[]): (i: number, answer: Generatio
       waiting.delete(next++);
     }
   };
-}
-
-function usage(message: string): LayergraftError {
-  return new LayergraftError("usage", message);
 }

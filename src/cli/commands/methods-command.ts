@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { didYouMean, LayergraftError } from "../../core/index.js";
+import { didYouMean, type LayergraftError, usageError } from "../../core/index.js";
 import { type MethodReference, methodReferences, outputReferences, recipeJsonSchema } from "../../merge/index.js";
 import { terminalLines } from "../../report/index.js";
 import type { SchemaField } from "../../settings/index.js";
@@ -42,7 +42,7 @@ export function addMethodsCommand(program: Command): void {
 function unknownMethod(name: string, methods: readonly MethodReference[]): LayergraftError {
   const known = methods.map((method) => method.name);
   const hint = didYouMean(name, known);
-  return new LayergraftError("usage", `unknown method ${name}${hint} (methods: ${known.join(", ")})`);
+  return usageError(`unknown method ${name}${hint} (methods: ${known.join(", ")})`);
 }
 
 async function explain(method: MethodReference): Promise<string[]> {

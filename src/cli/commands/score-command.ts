@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { LayergraftError } from "../../core/index.js";
+import { usageError } from "../../core/index.js";
 import { right, terminalLines } from "../../report/index.js";
 import {
   type EngineOptions,
@@ -38,8 +38,9 @@ export function addScoreCommand(program: Command): void {
     .addOption(new Option("--batch <n>", "texts per batch (default: 8)").argParser(parsePositive));
   withEngineOptions(withBackendOption(command)).action(async (source: string, flags: ScoreFlags) => {
     const texts = flags.ids === undefined ? undefined : await readTokenFile(flags.ids);
-    if (!texts && flags.prompt === undefined) throw usage("Missing a text to score. Pass --ids FILE or --prompt TEXT.");
-    if (!texts && !flags.continuation && !flags.top) throw usage("--prompt needs --continuation TEXT or --top N.");
+    if (!texts && flags.prompt === undefined)
+      throw usageError("Missing a text to score. Pass --ids FILE or --prompt TEXT.");
+    if (!texts && !flags.continuation && !flags.top) throw usageError("--prompt needs --continuation TEXT or --top N.");
     await withEngine(source, flags, async (engine, signal) => {
       const batch = { signal, ...(flags.batch === undefined ? {} : { batch: flags.batch }) };
       if (texts) {
@@ -90,8 +91,4 @@ export function addScoreCommand(program: Command): void {
 /** Prints thousands of numbers on one line, not one line each. */
 function printJsonLine(value: unknown): void {
   print(JSON.stringify(value));
-}
-
-function usage(message: string): LayergraftError {
-  return new LayergraftError("usage", message);
 }

@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { formatSome, LayergraftError, plural, shorten, visible } from "../../core/index.js";
+import { formatSome, plural, shorten, usageError, visible } from "../../core/index.js";
 import {
   type OpenedEngineModel,
   type RequestRecord,
@@ -94,16 +94,16 @@ export function addServeCommand(program: Command): void {
 function sourcesOf(source: string | undefined, named: readonly string[]): Map<string, string> {
   const sources = new Map<string, string>();
   const add = (name: string, of: string) => {
-    if (sources.has(name)) throw usage(`Two models are called ${name}. Name each with --model NAME=SOURCE.`);
+    if (sources.has(name)) throw usageError(`Two models are called ${name}. Name each with --model NAME=SOURCE.`);
     sources.set(name, of);
   };
   if (source !== undefined) add(nameOf(source), source);
   for (const pair of named) {
     const [, name, of] = /^([^=]+)=(.+)$/s.exec(pair) ?? [];
-    if (name === undefined || of === undefined) throw usage(`--model ${shorten(pair)} is not NAME=SOURCE.`);
+    if (name === undefined || of === undefined) throw usageError(`--model ${shorten(pair)} is not NAME=SOURCE.`);
     add(name, of);
   }
-  if (sources.size === 0) throw usage("Missing a model. Pass SOURCE, or --model NAME=SOURCE.");
+  if (sources.size === 0) throw usageError("Missing a model. Pass SOURCE, or --model NAME=SOURCE.");
   return sources;
 }
 
@@ -146,8 +146,4 @@ function parsePort(text: string): number {
   const port = parseCount(text);
   if (port > 65_535) throw new InvalidArgumentError("It must be at most 65535.");
   return port;
-}
-
-function usage(message: string): LayergraftError {
-  return new LayergraftError("usage", message);
 }

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { basename, isAbsolute, join } from "node:path";
 import { type Command, Option } from "commander";
-import { formatCount, formatRanges, LayergraftError, plural, writeFileAtomically } from "../../core/index.js";
+import { formatCount, formatRanges, plural, usageError, writeFileAtomically } from "../../core/index.js";
 import { previewOf, type SetCounts } from "../../data/index.js";
 import { loadSourceTokenizer } from "../../engine/index.js";
 import {
@@ -124,7 +124,7 @@ export function addTrainCommand(program: Command): void {
     }
     if (flags.engine === "trl") {
       if (flags.push !== undefined) {
-        throw new LayergraftError("usage", "--push needs --engine embedded. Push a checkpoint with layergraft push.");
+        throw usageError("--push needs --engine embedded. Push a checkpoint with layergraft push.");
       }
       return handOver(run, { ...folders, signal }, flags);
     }
@@ -203,8 +203,7 @@ async function readRunOf(
     return typeof value === "string" ? [[name, value]] : [];
   });
   if (file === undefined) {
-    if (fields.length === 0)
-      throw new LayergraftError("usage", "Missing a run. Pass a run file, or --base, --data and --out.");
+    if (fields.length === 0) throw usageError("Missing a run. Pass a run file, or --base, --data and --out.");
     return { run: checkRun({}, { fields }), folder: ".", dataFolder: "." };
   }
   const { run, folder } = await readRun(file, { fields });

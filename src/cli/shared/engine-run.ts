@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { formatBytes, isSystemError, LayergraftError, readBounded } from "../../core/index.js";
+import { formatBytes, isSystemError, readBounded, usageError } from "../../core/index.js";
 import type { Engine, GenerateOptions } from "../../engine/index.js";
 import { type ModelFlags, openModel, typeOption } from "./open-model.js";
 import {
@@ -96,10 +96,7 @@ export function samplingOf({
   seed,
 }: SamplingFlags): GenerateOptions {
   if (temperature === 0 && (topK !== undefined || topP !== undefined)) {
-    throw new LayergraftError(
-      "usage",
-      "--top-k and --top-p need a temperature above 0; add one, such as --temperature 0.7.",
-    );
+    throw usageError("--top-k and --top-p need a temperature above 0; add one, such as --temperature 0.7.");
   }
   return {
     maxNewTokens,
@@ -132,8 +129,7 @@ const MOST_INPUT_BYTES = 100_000_000;
 
 /** The text of a file, or of standard input for -. */
 async function readInput(path: string): Promise<string> {
-  const refusal = (why: string, cause?: unknown) =>
-    new LayergraftError("usage", `${path} ${why}`, { file: path }, cause);
+  const refusal = (why: string, cause?: unknown) => usageError(`${path} ${why}`, { file: path }, cause);
   const tooLarge = () => refusal(`has more than ${formatBytes(MOST_INPUT_BYTES)}; split it into several files`);
   const bytes = await readBounded(path === "-" ? process.stdin : path, MOST_INPUT_BYTES, tooLarge).catch(
     (error: unknown) => {
@@ -147,7 +143,7 @@ async function readInput(path: string): Promise<string> {
 /** Prompts of a file: a JSON array of strings, JSON Lines of strings or of objects with a prompt, or one prompt per line. */
 export async function readPrompts(path: string): Promise<string[]> {
   const text = await readInput(path);
-  const problem = (why: string) => new LayergraftError("usage", `${path}: ${why}`, { file: path });
+  const problem = (why: string) => usageError(`${path}: ${why}`, { file: path });
   const promptOf = (value: unknown, where: string): string => {
     const prompt = typeof value === "object" && value !== null ? (value as { prompt?: unknown }).prompt : value;
     if (typeof prompt !== "string") throw problem(`${where} must be a string, or an object with a string "prompt"`);
@@ -178,7 +174,7 @@ function parseJson(text: string, problem: (why: string) => Error): unknown {
 
 /** Token ids from a file, or from standard input for -: a JSON array of arrays of integers. */
 export async function readTokenFile(path: string): Promise<number[][]> {
-  const problem = (why: string) => new LayergraftError("usage", `${path}: ${why}`, { file: path });
+  const problem = (why: string) => usageError(`${path}: ${why}`, { file: path });
   const value = parseJson(await readInput(path), problem);
   const isTokens = (list: unknown): list is number[] => Array.isArray(list) && list.every(Number.isInteger);
   if (!Array.isArray(value) || !value.every(isTokens)) {

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { CancelledError, exists, formatDuration, LayergraftError } from "../../core/index.js";
+import { CancelledError, exists, formatDuration, usageError } from "../../core/index.js";
 import { loadChatTemplate, loadTokenizer } from "../../engine/index.js";
 import {
   type Backend,
@@ -62,7 +62,7 @@ export async function openBackend(
   const kind = /^[a-z]+/.exec(chosen)?.[0] ?? "";
   const rest = chosen.slice(kind.length + 1);
   if (!["openai", "llamacpp", "ollama", "serve"].includes(kind) || rest === "") {
-    throw usage(`unknown --backend "${withoutLogin(chosen)}"; use ${BACKEND_HELP}`);
+    throw usageError(`unknown --backend "${withoutLogin(chosen)}"; use ${BACKEND_HELP}`);
   }
   const isFolder = await isDirectory(source);
   const folder = flags.tokenizer ?? (isFolder ? source : undefined);
@@ -154,7 +154,7 @@ async function openServed(
 async function serverOptions(flags: BackendFlags, folder: string | undefined): Promise<Omit<ServerOptions, "url">> {
   const hasTokenizer = folder !== undefined && (await exists(join(folder, "tokenizer.json")));
   if (flags.tokenizer !== undefined && !hasTokenizer) {
-    throw usage(`--tokenizer ${flags.tokenizer} has no tokenizer.json`);
+    throw usageError(`--tokenizer ${flags.tokenizer} has no tokenizer.json`);
   }
   const template = hasTokenizer ? await loadChatTemplate(folder) : undefined;
   return {
@@ -169,8 +169,4 @@ async function serverOptions(flags: BackendFlags, folder: string | undefined): P
 
 async function isDirectory(path: string): Promise<boolean> {
   return (await exists(path)) && (await stat(path)).isDirectory();
-}
-
-function usage(message: string): LayergraftError {
-  return new LayergraftError("usage", message);
 }

@@ -1,7 +1,7 @@
 // Plans, shows and executes the recipe of a merging command.
 
 import { type Command, Option } from "commander";
-import { formatBytes, formatCount, formatPercent, groupBy, LayergraftError, plural } from "../../core/index.js";
+import { formatBytes, formatCount, formatPercent, groupBy, plural, usageError } from "../../core/index.js";
 import {
   checkOutput,
   executePlan,
@@ -95,10 +95,7 @@ export async function runMerge(
   options: MergeOptions,
 ): Promise<void> {
   if (!options.out && !options.dryRun) {
-    throw new LayergraftError(
-      "usage",
-      "Missing --out. Pass --out FOLDER to write the model, or --dry-run to print the plan.",
-    );
+    throw usageError("Missing --out. Pass --out FOLDER to write the model, or --dry-run to print the plan.");
   }
   const start = performance.now();
   await checkPushFlags(options);

@@ -1,7 +1,7 @@
 // Chooses what runs a model, and opens it: the embedded engine, or llama.cpp.
 
 import { type Command, Option } from "commander";
-import { formatBytes, LayergraftError } from "../../core/index.js";
+import { formatBytes, usageError } from "../../core/index.js";
 import { type Engine, type OpenEngineOptions, openEngine } from "../../engine/index.js";
 import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
 import { isGguf, openLlama } from "../../llama/index.js";
@@ -60,13 +60,13 @@ export async function openModel(
   const { backend, type, provider, threads } = flags;
   const file = isGguf(source);
   if (backend === EMBEDDED && file) {
-    throw usage(
+    throw usageError(
       `${source} is a GGUF file, which only llama.cpp runs. Leave out --backend, or pass the model's folder.`,
     );
   }
   const isLlama = file || backend === LLAMA;
-  if (isLlama && provider) throw usage("--provider is for the embedded engine; llama.cpp chooses the GPU itself.");
-  if (!isLlama && type !== undefined) throw usage("--type needs --backend llama.");
+  if (isLlama && provider) throw usageError("--provider is for the embedded engine; llama.cpp chooses the GPU itself.");
+  if (!isLlama && type !== undefined) throw usageError("--type needs --backend llama.");
   const hub = hubAccess("files", { signal, onProgress });
   if (isLlama) {
     const engine = await openLlama(source, { type, threads, context, hub, signal, onProgress });
@@ -84,8 +84,4 @@ export async function openModel(
   });
   const merged = computed > 0 ? [`${formatBytes(computed)} merged in memory`] : [];
   return { engine, facts: [`embedded engine (${backend ? "--backend engine" : "the default"})`, ...merged] };
-}
-
-function usage(message: string): LayergraftError {
-  return new LayergraftError("usage", message);
 }

@@ -2,7 +2,7 @@
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import pc from "picocolors";
-import { formatDuration, LayergraftError, MOST_THREADS, own, parseBytes, visible } from "../../core/index.js";
+import { formatDuration, MOST_THREADS, own, parseBytes, usageError, visible } from "../../core/index.js";
 import { type Palette, type ProgressDisplay, SILENT, showProgress } from "../../report/index.js";
 import type { RunOptions } from "../../weights/index.js";
 
@@ -157,5 +157,5 @@ export function readKey(name: string | undefined): string | undefined {
   if (name === undefined) return undefined;
   const key = own(process.env, name);
   if (key) return key;
-  throw new LayergraftError("usage", `--api-key-env ${name}: the environment variable is not set`);
+  throw usageError(`--api-key-env ${name}: the environment variable is not set`);
 }

@@ -1,7 +1,7 @@
 // Pushing a result to the hub, as a command or at the end of another.
 
 import type { Command } from "commander";
-import { CancelledError, formatBytes, LayergraftError, plural } from "../../core/index.js";
+import { CancelledError, formatBytes, LayergraftError, plural, usageError } from "../../core/index.js";
 import { checkPush, type PushOptions, type PushResult, pushFolder } from "../../merge/index.js";
 import { type CommonOptions, info, interruptSignal, print, runWithProgress } from "./output.js";
 
@@ -21,7 +21,7 @@ export function withPushOptions(command: Command): Command {
 /** Checks before the work that its result can be pushed. */
 export async function checkPushFlags(flags: PushFlags): Promise<void> {
   if (flags.push === undefined) {
-    if (flags.private) throw new LayergraftError("usage", "--private needs --push.");
+    if (flags.private) throw usageError("--private needs --push.");
     return;
   }
   await checkPush({ name: flags.push, isPrivate: flags.private }, interruptSignal());

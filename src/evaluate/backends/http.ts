@@ -4,7 +4,15 @@ import { once } from "node:events";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, formatBytes, formatDuration, isObject, LayergraftError, redactor } from "../../core/index.js";
+import {
+  CancelledError,
+  formatBytes,
+  formatDuration,
+  isObject,
+  LayergraftError,
+  redactor,
+  usageError,
+} from "../../core/index.js";
 import { stopped } from "./stopped.js";
 
 export interface HttpOptions {
@@ -268,7 +276,7 @@ function readUrl(text: string): URL {
     // Reported below, together with other schemes.
   }
   if (url?.protocol !== "http:" && url?.protocol !== "https:") {
-    throw new LayergraftError("usage", `"${withoutLogin(text)}" is not a server URL; write it as http://host:port`);
+    throw usageError(`"${withoutLogin(text)}" is not a server URL; write it as http://host:port`);
   }
   return url;
 }

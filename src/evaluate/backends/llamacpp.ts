@@ -2,7 +2,7 @@
 // were used, which its OpenAI-style endpoint does not.
 
 import { posix, win32 } from "node:path";
-import { LayergraftError } from "../../core/index.js";
+import { LayergraftError, usageError } from "../../core/index.js";
 import { idsOf, lacksIds, listAt, numberAt, objectAt, openServer, stringAt, tokensOfChoices } from "./answering.js";
 import {
   type Answer,
@@ -47,7 +47,7 @@ export function openLlamaCpp(options: ServerOptions): Promise<Backend> {
     }
     const name = stringAt(props, "model_alias") || win32.basename(posix.basename(path));
     if (options.model !== undefined && options.model !== name) {
-      throw new LayergraftError("usage", `${http.url} serves ${name}, not ${options.model}`);
+      throw usageError(`${http.url} serves ${name}, not ${options.model}`);
     }
     const build = stringAt(props, "build_info");
     const server = new LlamaCppServer(http);

@@ -1,6 +1,6 @@
 // Ollama by its own endpoint, /api/generate with raw prompts. Its OpenAI-style endpoint drops log-probabilities silently,
 // applies a repetition penalty by default and cuts long prompts.
-import { didYouMean, formatSome, LayergraftError } from "../../core/index.js";
+import { didYouMean, formatSome, LayergraftError, usageError } from "../../core/index.js";
 import { listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
 import {
   type Answer,
@@ -77,8 +77,7 @@ async function findModel(
   const wanted = model ?? (names.length === 1 ? names[0] : undefined);
   const name = names.find((one) => one === wanted || one === `${wanted}:latest`);
   if (name === undefined) {
-    throw new LayergraftError(
-      "usage",
+    throw usageError(
       wanted === undefined
         ? `${http.url} has ${names.length} models (${formatSome(names)}); choose one with --model`
         : `${http.url} has no model ${wanted}${didYouMean(wanted, names) || ` (it has ${formatSome(names)})`}`,

@@ -1,6 +1,6 @@
 // A server with OpenAI's completions endpoint: vLLM, SGLang, transformers, LM Studio and others. Its abilities are tested
 // when it is opened.
-import { didYouMean, formatSome, LayergraftError } from "../../core/index.js";
+import { didYouMean, formatSome, usageError } from "../../core/index.js";
 import { idsOf, lacksIds, listAt, numberAt, objectAt, openServer, stringAt } from "./answering.js";
 import { type Backend, type ChatMessage, type Encode, type Encoder, encodeWith, type Incapacities } from "./backend.js";
 import { CompletionServer } from "./completions.js";
@@ -85,8 +85,7 @@ async function findModel(
   const isOther = served !== undefined && !names.includes(served) && names.length !== 1;
   const found = model ?? (names.length === 1 ? only : served);
   if (found === undefined || (names.length > 0 && !names.includes(found) && !isOther)) {
-    throw new LayergraftError(
-      "usage",
+    throw usageError(
       model === undefined
         ? `${http.url} has ${names.length} models (${formatSome(names)}); choose one with --model`
         : `${http.url} has no model ${model}${didYouMean(model, names) || `; it has ${formatSome(names)}`}`,
@@ -108,8 +107,7 @@ async function findEncode(http: HttpClient, model: string, options: ServerOption
   if (!options.tokenizer) return answered && theirs;
   const ours = options.tokenizer.encode(PROBE);
   if (answered && answered.join() !== ours.join()) {
-    throw new LayergraftError(
-      "usage",
+    throw usageError(
       `the tokenizer is not that of ${model} on the server: "${PROBE}" is ${ours.join(" ")} here and ` +
         `${answered.join(" ")} there`,
     );

@@ -11,6 +11,7 @@ import {
   LayergraftError,
   processStat,
   redactor,
+  usageError,
   writeFileAtomically,
 } from "../../core/index.js";
 import { HttpClient } from "./http.js";
@@ -60,8 +61,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   const { command, model, signal, log } = options;
   const redact = redactor([options.apiKey]);
   if (!command.includes("{port}")) {
-    throw new LayergraftError(
-      "usage",
+    throw usageError(
       `the server's command has no {port}: "${redact(command)}". Write it as in "vllm serve {model} --port {port}"`,
     );
   }

@@ -1,6 +1,6 @@
 // Which encoding each tensor gets, as llama.cpp's quantiser chooses it: llama_tensor_get_type and tensor_type_fallback
 // in src/llama-quant.cpp of ggml-org/llama.cpp, November 2026.
-import { formatSome, LayergraftError } from "../../core/index.js";
+import { formatSome, usageError } from "../../core/index.js";
 import { ENCODINGS, type Encoding } from "../../weights/index.js";
 
 /** File types by the names of the command line: `general.file_type`, and the encoding of most tensors. */
@@ -69,7 +69,7 @@ export function chooseEncodings(
   });
   const unused = rules.find(({ matches }) => matches === 0);
   if (unused)
-    throw usage(`--tensor-type ${unused.text} matches no tensor; names are like ${formatSome(names(tensors))}`);
+    throw usageError(`--tensor-type ${unused.text} matches no tensor; names are like ${formatSome(names(tensors))}`);
   const notes = [...fallen].map(([key, list]) => {
     const [wanted = "", used = ""] = key.toLowerCase().split(" -> ");
     return `rows do not fill blocks of ${wanted}, so ${used} is used for ${formatSome(list)}`;
@@ -93,17 +93,13 @@ function parseRule(entry: string): Rule {
   const [pattern, name] = [entry.slice(0, at), entry.slice(at + 1)];
   if (at < 1 || !ENCODING_NAMES.includes(name.toLowerCase())) {
     const forms = ENCODING_NAMES.join(", ");
-    throw usage(`--tensor-type ${entry} must be PATTERN=TYPE, such as ffn_down=q8_0; types are ${forms}`);
+    throw usageError(`--tensor-type ${entry} must be PATTERN=TYPE, such as ffn_down=q8_0; types are ${forms}`);
   }
   try {
     return { text: entry, pattern: new RegExp(pattern), encoding: name.toUpperCase() as Encoding, matches: 0 };
   } catch (error) {
-    throw usage(`--tensor-type ${entry}: ${(error as Error).message}`);
+    throw usageError(`--tensor-type ${entry}: ${(error as Error).message}`);
   }
-}
-
-function usage(message: string): LayergraftError {
-  return new LayergraftError("usage", message);
 }
 
 /** Vectors, and the norms of Cohere's heads, stay float32. */

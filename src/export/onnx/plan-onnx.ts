@@ -7,7 +7,7 @@ import {
   elementCount,
   formatSome,
   isObject,
-  LayergraftError,
+  usageError,
 } from "../../core/index.js";
 import {
   type ExternalData,
@@ -95,7 +95,7 @@ const ALIGNMENT = 4096;
 export function planOnnx(source: ModelSource, { type, fileBytes = FILE_BYTES }: OnnxOptions): OnnxPlan {
   if (!Object.hasOwn(ONNX_TYPES, type)) {
     const known = Object.keys(ONNX_TYPES).join(", ");
-    throw new LayergraftError("usage", `type is ${type}; for ONNX it must be one of ${known}`);
+    throw usageError(`type is ${type}; for ONNX it must be one of ${known}`);
   }
   const { file, encoding } = ONNX_TYPES[type];
   const codes = encoding === "Q8_0" || encoding === "Q4_0" ? encoding : undefined;

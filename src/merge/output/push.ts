@@ -1,7 +1,7 @@
 // Pushes a model or adapter to the hub.
 
 import { basename, resolve } from "node:path";
-import { LayergraftError, VERSION } from "../../core/index.js";
+import { usageError, VERSION } from "../../core/index.js";
 import { checkUploadAccess, hubSettings, isHubName, type UploadResult, uploadFiles } from "../../hub/index.js";
 import type { RunOptions } from "../../weights/index.js";
 import { publishedFiles } from "./published-files.js";
@@ -41,10 +41,9 @@ export async function checkPush(target: PushTarget, signal?: AbortSignal): Promi
 }
 
 function checkNames({ name, branch = "main" }: PushTarget): void {
-  const refusal = (text: string) => new LayergraftError("usage", text);
-  if (!isHubName(name)) throw refusal(`${JSON.stringify(name)} is not the name of a repository, such as org/name`);
+  if (!isHubName(name)) throw usageError(`${JSON.stringify(name)} is not the name of a repository, such as org/name`);
   if (!/^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(branch) || branch.includes(".."))
-    throw refusal(`${JSON.stringify(branch)} is not the name of a branch`);
+    throw usageError(`${JSON.stringify(branch)} is not the name of a branch`);
 }
 
 /**
@@ -58,7 +57,7 @@ function checkNames({ name, branch = "main" }: PushTarget): void {
 export async function pushFolder(folder: string, options: PushOptions): Promise<PushResult> {
   const { message = `Push ${basename(resolve(folder))} with layergraft ${VERSION}`, onProgress, ...rest } = options;
   checkNames(options);
-  if (message.trim() === "") throw new LayergraftError("usage", "the message of the commit is empty");
+  if (message.trim() === "") throw usageError("the message of the commit is empty");
   const { leftOut, ...published } = await publishedFiles(folder);
   const result = await uploadFiles(await hubSettings(), {
     ...rest,
