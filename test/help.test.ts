@@ -30,7 +30,7 @@ test("the overview groups the commands and shows two examples", () => {
   expect(Object.fromEntries(groups)).toEqual({
     Options: [],
     Merge: ["swap", "soup", "revert", "merge", "convert", "extract", "export", "verify", "push", "methods"],
-    Look: ["inspect", "diff", "analyze", "suggest", "graph"],
+    Look: ["studio", "inspect", "diff", "analyze", "suggest", "graph"],
     Train: ["train"],
     Run: ["generate", "chat", "serve", "score"],
     Evaluate: ["eval", "compare", "bleu"],

@@ -49,6 +49,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, readonly [string, 
     ],
   },
   Look: {
+    studio: [
+      "see, choose and try merges in the browser",
+      async () => (await import("./commands/studio-command.js")).addStudioCommand,
+    ],
     inspect: [
       "show architecture, layers, parameters and shards of a model",
       async () => (await import("./commands/inspect-command.js")).addInspectCommand,

@@ -18,11 +18,14 @@ export async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Writes a small file so that a crash at any moment leaves either the old or the new content. */
-export async function writeFileAtomically(path: string, content: string | Uint8Array): Promise<void> {
+/**
+ * Writes a small file so that a crash at any moment leaves either the old or the new content.
+ * @param mode permissions. Default: those of the process
+ */
+export async function writeFileAtomically(path: string, content: string | Uint8Array, mode?: number): Promise<void> {
   const temporary = `${path}.${randomBytes(4).toString("hex")}.tmp`;
   try {
-    const handle = await open(temporary, "wx");
+    const handle = await open(temporary, "wx", mode);
     try {
       await handle.writeFile(content);
       await handle.sync();

@@ -5,6 +5,7 @@ export {
   servedModel,
   weightsOf,
 } from "./engine-model.js";
+export { checkKey, checkOrigin, type GuardOptions, readBody } from "./http-guard.js";
 export type { ServerLimits } from "./limits.js";
 export type { AnswerRequest, Finish, ServedModel } from "./served-model.js";
 export {

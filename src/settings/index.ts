@@ -12,6 +12,7 @@ export {
   checkSettings,
   type LocatedSettings,
   loadYaml,
+  pathOf,
   readSettings,
   readSettingsText,
   type SettingsKind,

@@ -74,6 +74,6 @@ export function checkSettings<T>(value: unknown, { kind, check }: SettingsKind<T
 }
 
 /** `["models", 1, "weight"]` of `models[1].weight`. */
-function pathOf(field: string): PropertyKey[] {
+export function pathOf(field: string): PropertyKey[] {
   return field.match(/[^.[\]]+/g)?.map((key) => (/^\d+$/.test(key) ? Number(key) : key)) ?? [];
 }

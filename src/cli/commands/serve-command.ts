@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { formatSome, plural, shorten, usageError, visible } from "../../core/index.js";
 import {
   type OpenedEngineModel,
@@ -16,6 +16,7 @@ import {
   info,
   interruptSignal,
   parseCount,
+  parsePort,
   print,
   readKey,
   runWithProgress,
@@ -140,10 +141,4 @@ function describe({ method, path, status, seconds, model, usage: counts, error }
     ...(error === undefined ? [] : [error instanceof Error ? (error.stack ?? error.message) : String(error)]),
   ];
   return visible(`${method} ${shorten(path)} ${status} ${facts.join(", ")}`);
-}
-
-function parsePort(text: string): number {
-  const port = parseCount(text);
-  if (port > 65_535) throw new InvalidArgumentError("It must be at most 65535.");
-  return port;
 }

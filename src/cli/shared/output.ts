@@ -159,3 +159,10 @@ export function readKey(name: string | undefined): string | undefined {
   if (key) return key;
   throw usageError(`--api-key-env ${name}: the environment variable is not set`);
 }
+
+/** A port of this machine; 0 takes a free one. */
+export function parsePort(text: string): number {
+  const port = parseCount(text);
+  if (port > 65_535) throw new InvalidArgumentError("It must be at most 65535.");
+  return port;
+}

@@ -1,0 +1,33 @@
+// What jobs do: calls of the library, by kind. This runs in the job's thread.
+import { join, resolve } from "node:path";
+import { analyze, type Progress, planMerge } from "../../api/index.js";
+import type { JobInput, JobKind } from "../protocol.js";
+
+export interface JobPlace {
+  /** The project, from which relative paths start. */
+  readonly project: string;
+  /** Folder for what the job makes beside its result. */
+  readonly folder: string;
+}
+
+export interface JobControls {
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: Progress) => void;
+  /** New text of an answer. @param stream which answer */
+  readonly onText: (stream: string, text: string) => void;
+}
+
+type Work<K extends JobKind> = (input: JobInput<K>, place: JobPlace, controls: JobControls) => Promise<unknown>;
+
+export const KINDS: { readonly [K in JobKind]: Work<K> } = {
+  async analyze({ base, experts }, { project, folder }, { signal, onProgress }) {
+    const named = Object.fromEntries(experts.map(({ name, source }) => [name, source]));
+    const out = join(folder, "analysis");
+    await analyze({ base, experts: named, folder: project, out, force: true, signal, onProgress });
+    return { out };
+  },
+  async merge({ recipe, out, resume, force }, { project }, { signal, onProgress }) {
+    const plan = await planMerge(join(project, "recipes", `${recipe}.yaml`), { folder: project, signal });
+    return plan.write({ out: resolve(project, out), resume, force, signal, onProgress });
+  },
+};

@@ -1,0 +1,172 @@
+// The folder of a project: studio.json, recipes/NAME.yaml, and what jobs made. The files are the state; nothing else is.
+import { createHash, randomBytes } from "node:crypto";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { basename, join, resolve } from "node:path";
+import { z } from "zod";
+import {
+  exists,
+  isSystemError,
+  LayergraftError,
+  type Lock,
+  readBounded,
+  takeLock,
+  usageError,
+  writeFileAtomically,
+} from "../../core/index.js";
+import { type Project, type Settings, settings } from "../protocol.js";
+
+const SETTINGS_FILE = "studio.json";
+/** Files of the server: its lock, token and jobs. */
+export const PRIVATE_FOLDER = ".layergraft-studio";
+const MOST_BYTES = 5_000_000;
+const MOST_RECENT = 12;
+
+const saved = z.strictObject({ revision: z.int().min(0), settings, recent: z.array(z.string()) });
+type Saved = z.infer<typeof saved>;
+
+/** Fields of the settings with new values. */
+export type SettingsChange = { readonly [K in keyof Settings]?: Settings[K] | undefined };
+
+const EMPTY: Saved = { revision: 0, settings: { base: null, experts: [], recipe: null, prompts: [] }, recent: [] };
+
+/** Something that another tab or program changed in the meantime. */
+function conflict(what: string): LayergraftError {
+  return new LayergraftError("conflict", `${what} was changed elsewhere in the meantime. Load it again.`);
+}
+
+/** A project of the studio, which one process at a time has open. */
+export class ProjectFolder {
+  /** Absolute path. */
+  readonly folder: string;
+  /** Where the server keeps its own files. */
+  readonly private: string;
+  #saved: Saved;
+  readonly #lock: Lock;
+  /** Changes wait for each other. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  private constructor(folder: string, own: string, content: Saved, lock: Lock) {
+    this.folder = folder;
+    this.private = own;
+    this.#saved = content;
+    this.#lock = lock;
+  }
+
+  /**
+   * Opens a project, and makes its folder if there is none.
+   * @throws LayergraftError code `usage` if studio.json cannot be read, `locked` if another studio has it open
+   */
+  static async open(folder: string): Promise<ProjectFolder> {
+    const path = resolve(folder);
+    const own = join(path, PRIVATE_FOLDER);
+    await mkdir(join(path, "recipes"), { recursive: true });
+    await mkdir(own, { recursive: true, mode: 0o700 });
+    const lock = await takeLock(own);
+    try {
+      return new ProjectFolder(path, own, await readSaved(join(path, SETTINGS_FILE)), lock);
+    } catch (error) {
+      await lock.release();
+      throw error;
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#lock.release();
+  }
+
+  /** The token of the page's address, the same for every server of this project. */
+  async token(): Promise<string> {
+    const file = join(this.private, "token");
+    const found = await readFile(file, "utf8").catch(() => "");
+    if (/^[\w-]{43}$/.test(found)) return found;
+    const token = randomBytes(32).toString("base64url");
+    await writeFileAtomically(file, token, 0o600);
+    return token;
+  }
+
+  async read(): Promise<Project> {
+    const { revision, settings: now, recent } = this.#saved;
+    const files = await readdir(join(this.folder, "recipes"));
+    const recipes = files.filter((file) => file.endsWith(".yaml")).map((file) => basename(file, ".yaml"));
+    return { folder: this.folder, revision, settings: now, recent, recipes: recipes.sort() };
+  }
+
+  /**
+   * Replaces fields of the settings.
+   * @throws LayergraftError code `conflict` if the revision is not the latest
+   */
+  change(revision: number, change: SettingsChange): Promise<Project> {
+    return this.#inTurn(async () => {
+      const now = this.#saved;
+      if (revision !== now.revision) throw conflict("The project");
+      const next = settings.parse({ ...now.settings, ...change });
+      const opened = [next.base, ...next.experts.map(({ source }) => source)].filter((source) => source !== null);
+      const recent = [...new Set([...opened, ...now.recent])].slice(0, MOST_RECENT);
+      await this.#save({ revision: revision + 1, settings: next, recent });
+      return this.read();
+    });
+  }
+
+  async readRecipe(name: string): Promise<{ text: string; version: string }> {
+    const file = this.recipeFile(name);
+    try {
+      const tooLarge = () => usageError(`${file} is too large to be a recipe`);
+      const text = (await readBounded(file, MOST_BYTES, tooLarge)).toString("utf8");
+      return { text, version: versionOf(text) };
+    } catch (error) {
+      if (isSystemError(error, "ENOENT")) throw usageError(`There is no recipe called ${name}. Choose another one.`);
+      throw error;
+    }
+  }
+
+  /**
+   * Writes a recipe, valid or not.
+   * @param version of the text that was edited; null for a new recipe
+   * @throws LayergraftError code `conflict` if the file has another version
+   */
+  writeRecipe(name: string, text: string, version: string | null): Promise<{ version: string }> {
+    return this.#inTurn(async () => {
+      const file = this.recipeFile(name);
+      const now = (await exists(file)) ? (await this.readRecipe(name)).version : null;
+      if (now !== version) throw conflict(`The recipe ${name}`);
+      await writeFileAtomically(file, text);
+      return { version: versionOf(text) };
+    });
+  }
+
+  removeRecipe(name: string): Promise<void> {
+    return this.#inTurn(() => rm(this.recipeFile(name), { force: true }));
+  }
+
+  /** @param name checked by the protocol: without separators */
+  recipeFile(name: string): string {
+    return join(this.folder, "recipes", `${name}.yaml`);
+  }
+
+  async #save(next: Saved): Promise<void> {
+    await writeFileAtomically(join(this.folder, SETTINGS_FILE), `${JSON.stringify(next, null, 2)}\n`);
+    this.#saved = next;
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+}
+
+async function readSaved(file: string): Promise<Saved> {
+  const wrong = () =>
+    usageError(`${file} is not a project of the studio. Move it away, or open another folder.`, { file });
+  try {
+    return saved.parse(JSON.parse((await readBounded(file, MOST_BYTES, wrong)).toString("utf8")));
+  } catch (error) {
+    if (isSystemError(error, "ENOENT")) return EMPTY;
+    if (error instanceof LayergraftError) throw error;
+    throw wrong();
+  }
+}
+
+function versionOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, 16);
+}

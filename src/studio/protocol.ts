@@ -1,0 +1,187 @@
+// What the page and the server say to each other: one schema of every operation, checked on both sides.
+
+import { z } from "zod";
+
+// Far above what people write; what comes back from models is bounded by its own limits.
+const MOST_TEXT = 1_000_000;
+const MOST_PATH = 4096;
+const MOST_ENTRIES = 1000;
+
+const text = z.string().max(MOST_TEXT);
+/** A folder, `FOLDER+ADAPTER`, or the name of a model on the hub. */
+const source = z.string().trim().min(1, "must not be empty").max(MOST_PATH);
+/** A name that is also that of a file in the project. */
+const name = z
+  .string()
+  .max(100)
+  .regex(/^[\p{L}\p{N}][\p{L}\p{N} _.-]*$/u, "must begin with a letter or digit, and have no / or other signs");
+const count = z.int().min(0);
+const list = <T extends z.ZodType>(of: T) => z.array(of).max(MOST_ENTRIES);
+
+export const expert = z.strictObject({ name, source });
+export const prompt = z.strictObject({ text, system: text.optional() });
+
+/** What a project has beside its recipes: models and prompts. */
+export const settings = z.strictObject({
+  base: source.nullable(),
+  experts: list(expert),
+  /** Name of the recipe that is shown. */
+  recipe: name.nullable(),
+  prompts: list(prompt),
+});
+
+export const project = z.strictObject({
+  /** Absolute path. */
+  folder: z.string(),
+  /** Counts changes; a change of an older state is refused. */
+  revision: count,
+  settings,
+  recipes: list(name),
+  /** Sources opened before, the latest first. */
+  recent: list(source),
+});
+
+/** A model as its card shows it. */
+export const model = z.strictObject({
+  source: z.string(),
+  name: z.string(),
+  family: z.string(),
+  layers: count,
+  parameters: count,
+  bytes: count,
+  /** Parameters by dtype. */
+  dtypes: z.record(z.string(), count),
+  hiddenSize: count.nullable(),
+  vocabularySize: count.nullable(),
+  notes: z.array(z.string()),
+  /** Why it does not fit the base; empty for the base itself. */
+  problems: z.array(z.string()),
+});
+
+export const problem = z.strictObject({
+  /** From 1; null where a problem has no place. */
+  line: count.nullable(),
+  message: z.string(),
+});
+
+/** Where a layer, or what is outside the layers, comes from. */
+export const owner = z.strictObject({
+  /** From the input; null for tensors outside the layers. */
+  layer: count.nullable(),
+  /** The distinct origins of its tensors: names of sources; several together are blended. */
+  origins: z.array(z.array(z.string())),
+  /** Whether sources are combined by more than an average. */
+  combined: z.boolean(),
+});
+
+/** A recipe's plan, or why there is none. */
+export const check = z.strictObject({
+  problems: z.array(problem),
+  plan: z
+    .strictObject({
+      method: z.string(),
+      layers: count,
+      tensors: count,
+      parameters: count,
+      copied: count,
+      bytesToRead: count,
+      bytesToWrite: count,
+      bytesToFetch: count,
+      /** Estimated from the bytes, and the speed of this machine's last merge where there was one. */
+      seconds: z.number().nullable(),
+      memory: count,
+      owners: z.array(owner),
+      notes: z.array(z.string()),
+    })
+    .nullable(),
+});
+
+export const progress = z.strictObject({
+  phase: z.string(),
+  done: z.number(),
+  total: z.number(),
+  unit: z.string(),
+});
+
+/** Inputs of long operations, by kind. */
+export const jobInputs = {
+  /** Where experts changed. */
+  analyze: z.strictObject({ base: source, experts: list(expert).min(1) }),
+  /** Writes a recipe's model. */
+  merge: z.strictObject({ recipe: name, out: source, resume: z.boolean(), force: z.boolean() }),
+} as const;
+export type JobKind = keyof typeof jobInputs;
+export type JobInput<K extends JobKind = JobKind> = z.infer<(typeof jobInputs)[K]>;
+
+export const job = z.strictObject({
+  id: z.string().regex(/^[\w-]{1,80}$/),
+  kind: z.enum(Object.keys(jobInputs) as [JobKind, ...JobKind[]]),
+  /** A line for people. */
+  title: z.string(),
+  input: z.json(),
+  state: z.enum(["running", "done", "failed", "cancelled", "interrupted"]),
+  /** Milliseconds since 1970. */
+  started: z.number(),
+  ended: z.number().nullable(),
+  progress: progress.nullable(),
+  error: z.string().nullable(),
+});
+export type Job = z.infer<typeof job>;
+
+const folderEntry = z.strictObject({ name: z.string(), kind: z.enum(["folder", "model", "recipe", "adapter"]) });
+
+const start = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("analyze"), input: jobInputs.analyze }),
+  z.strictObject({ kind: z.literal("merge"), input: jobInputs.merge }),
+]);
+
+/** Every operation: `POST /api/NAME` with the input as JSON, and the output as JSON. */
+export const operations = {
+  "project.read": { input: z.strictObject({}), output: project },
+  /** Replaces fields of the settings. */
+  "project.change": { input: z.strictObject({ revision: count, change: settings.partial() }), output: project },
+  /** Folders and models in a folder of this machine. */
+  browse: {
+    input: z.strictObject({ folder: z.string().max(MOST_PATH).nullable() }),
+    output: z.strictObject({ folder: z.string(), parent: z.string().nullable(), entries: z.array(folderEntry) }),
+  },
+  inspect: { input: z.strictObject({ source, base: source.nullable() }), output: model },
+  "recipe.read": { input: z.strictObject({ name }), output: z.strictObject({ text, version: z.string() }) },
+  /** Refused if the file is no longer of that version; null makes a new one. */
+  "recipe.write": {
+    input: z.strictObject({ name, text, version: z.string().nullable() }),
+    output: z.strictObject({ version: z.string() }),
+  },
+  "recipe.remove": { input: z.strictObject({ name }), output: z.strictObject({}) },
+  "recipe.check": { input: z.strictObject({ text }), output: check },
+  "job.start": { input: start, output: job },
+  "job.cancel": { input: z.strictObject({ id: job.shape.id }), output: job },
+  "job.remove": { input: z.strictObject({ id: job.shape.id }), output: z.strictObject({}) },
+  "job.list": { input: z.strictObject({}), output: z.array(job) },
+  /** What a job made; its form depends on the kind. */
+  "job.result": { input: z.strictObject({ id: job.shape.id }), output: z.json() },
+} as const;
+export type Operations = typeof operations;
+export type OperationName = keyof Operations;
+export type Input<N extends OperationName> = z.infer<Operations[N]["input"]>;
+export type Output<N extends OperationName> = z.infer<Operations[N]["output"]>;
+
+/** What `GET /api/events` sends. */
+export const event = z.discriminatedUnion("type", [
+  z.strictObject({ type: z.literal("job"), job }),
+  z.strictObject({ type: z.literal("project"), revision: count }),
+  /** New text of an answer that a job generates. */
+  z.strictObject({ type: z.literal("text"), job: z.string(), stream: z.string(), text: z.string() }),
+]);
+export type StudioEvent = z.infer<typeof event>;
+
+/** Body of a reply that is not 200. */
+export const failure = z.strictObject({
+  error: z.strictObject({ code: z.string(), message: z.string() }),
+});
+
+export type Project = z.infer<typeof project>;
+export type Settings = z.infer<typeof settings>;
+export type Model = z.infer<typeof model>;
+export type Check = z.infer<typeof check>;
+export type Expert = z.infer<typeof expert>;

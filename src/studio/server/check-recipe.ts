@@ -1,0 +1,58 @@
+// Checks a recipe while it is edited: its problems with their lines, or its plan.
+import { planMerge } from "../../api/index.js";
+import { LayergraftError, RecipeError } from "../../core/index.js";
+import { type RecipeInput, recipeProblems } from "../../merge/index.js";
+import { formatProblem, loadYaml, pathOf } from "../../settings/index.js";
+import type { Check } from "../protocol.js";
+
+/** Bytes of the buffers of a merge, by default. */
+const MEMORY = 256e6;
+
+/** @param folder the folder of the recipe, from which its relative paths start */
+export async function checkRecipeText(text: string, folder: string): Promise<Check> {
+  const { openSettings } = await loadYaml();
+  try {
+    const document = openSettings(text, "the recipe");
+    const problems = recipeProblems(document.value);
+    if (problems.length > 0) {
+      const located = problems.map((problem) => ({
+        line: document.lineOf(problem.at ?? problem.path) ?? null,
+        message: formatProblem(problem),
+      }));
+      return { problems: located, plan: null };
+    }
+    try {
+      return { problems: [], plan: await planOf(document.value as RecipeInput, folder) };
+    } catch (error) {
+      if (!(error instanceof LayergraftError)) throw error;
+      const { field } = error.where;
+      const line = field === undefined ? null : (document.lineOf(pathOf(field)) ?? null);
+      return { problems: problemsIn(error).map((message) => ({ line, message })), plan: null };
+    }
+  } catch (error) {
+    if (!(error instanceof RecipeError)) throw error;
+    const located = problemsIn(error).map((message) => {
+      const [, line, rest] = /^line (\d+): (.*)$/s.exec(message) ?? [];
+      return { line: line === undefined ? null : Number(line), message: rest ?? message };
+    });
+    return { problems: located, plan: null };
+  }
+}
+
+function problemsIn(error: LayergraftError): readonly string[] {
+  const { problems = [] } = error as Partial<RecipeError>;
+  return problems.length > 0 ? problems : [error.message];
+}
+
+async function planOf(recipe: RecipeInput, folder: string): Promise<Check["plan"]> {
+  const { summary, notes, unrelated, layers } = await planMerge(recipe, { folder });
+  const { tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch, ownership } = summary;
+  return {
+    ...{ method: recipe.method, layers, tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch },
+    ...{ seconds: null, memory: MEMORY, notes: [...unrelated, ...notes] },
+    owners: ownership.map(({ layer, origins, combined = false }) => ({
+      ...{ layer, combined },
+      origins: origins.map((origin) => [...origin]),
+    })),
+  };
+}

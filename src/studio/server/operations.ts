@@ -1,0 +1,117 @@
+// What each operation does, by the library's calls.
+import { readdir } from "node:fs/promises";
+import { homedir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { inspect, planMerge } from "../../api/index.js";
+import { exists, isAnySystemError, RecipeError, systemMessage, usageError } from "../../core/index.js";
+import type { Jobs } from "../jobs/jobs.js";
+import type { ProjectFolder } from "../project/project.js";
+import type { Check, Input, Model, OperationName, Output, StudioEvent } from "../protocol.js";
+import { checkRecipeText } from "./check-recipe.js";
+
+/** What handlers work on. */
+export interface Context {
+  readonly project: ProjectFolder;
+  readonly jobs: Jobs;
+  readonly onEvent: (event: StudioEvent) => void;
+}
+
+type Handlers = {
+  readonly [N in OperationName]: (input: Input<N>, context: Context) => Output<N> | Promise<Output<N>>;
+};
+
+/** Entries of a folder that the page lists. */
+const MOST_ENTRIES = 2000;
+
+export const HANDLERS: Handlers = {
+  "project.read": (_, { project }) => project.read(),
+  async "project.change"({ revision, change }, { project, onEvent }) {
+    const changed = await project.change(revision, change);
+    onEvent({ type: "project", revision: changed.revision });
+    return changed;
+  },
+  browse: ({ folder }, { project }) => browse(folder ?? project.folder),
+  inspect: ({ source, base }, { project }) => card(source, base, project.folder),
+  "recipe.read": ({ name }, { project }) => project.readRecipe(name),
+  async "recipe.write"({ name, text, version }, { project, onEvent }) {
+    const written = await project.writeRecipe(name, text, version);
+    onEvent({ type: "project", revision: (await project.read()).revision });
+    return written;
+  },
+  async "recipe.remove"({ name }, { project, onEvent }) {
+    await project.removeRecipe(name);
+    onEvent({ type: "project", revision: (await project.read()).revision });
+    return {};
+  },
+  "recipe.check": ({ text }, { project }): Promise<Check> => checkRecipeText(text, join(project.folder, "recipes")),
+  "job.start": ({ kind, input }, { jobs }) => jobs.start(kind, titleOf(kind, input), input),
+  "job.cancel": ({ id }, { jobs }) => jobs.cancel(id),
+  async "job.remove"({ id }, { jobs }) {
+    await jobs.remove(id);
+    return {};
+  },
+  "job.list": (_, { jobs }) => jobs.list(),
+  "job.result": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"job.result">,
+};
+
+function titleOf(...[kind, input]: [Input<"job.start">["kind"], Input<"job.start">["input"]]): string {
+  if (kind === "analyze" && "experts" in input) return `Changes of ${input.experts.map(({ name }) => name).join(", ")}`;
+  if (kind === "merge" && "recipe" in input) return `Merge ${input.recipe}`;
+  return kind;
+}
+
+async function browse(from: string): Promise<Output<"browse">> {
+  const folder = resolve(from.replace(/^~(?=$|\/)/, homedir()));
+  const found = await readdir(folder, { withFileTypes: true }).catch((error: unknown) => {
+    throw isAnySystemError(error) ? usageError(systemMessage(error)) : error;
+  });
+  const shown = found.filter(({ name }) => !name.startsWith(".")).slice(0, MOST_ENTRIES);
+  const entries = await Promise.all(
+    shown.map(async (entry): Promise<Output<"browse">["entries"][number] | undefined> => {
+      const path = join(folder, entry.name);
+      if (entry.isFile()) return /\.ya?ml$/.test(entry.name) ? { name: entry.name, kind: "recipe" } : undefined;
+      if (await exists(join(path, "adapter_config.json"))) return { name: entry.name, kind: "adapter" };
+      if (await exists(join(path, "config.json"))) return { name: entry.name, kind: "model" };
+      return (await isFolder(path)) ? { name: entry.name, kind: "folder" } : undefined;
+    }),
+  );
+  const parent = dirname(folder);
+  const sorted = entries.filter((entry) => entry !== undefined).sort((a, b) => a.name.localeCompare(b.name));
+  return { folder, parent: parent === folder ? null : parent, entries: sorted };
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return readdir(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function card(source: string, base: string | null, folder: string): Promise<Model> {
+  const found = await inspect(source, { folder });
+  const problems = base === null || base === source ? [] : await problemsWith(source, base, folder);
+  return {
+    source,
+    name: found.name,
+    family: found.architecture,
+    layers: found.layers,
+    parameters: found.parameters,
+    bytes: found.files.reduce((sum, { bytes }) => sum + bytes, 0),
+    dtypes: { ...found.dtypes },
+    hiddenSize: found.hiddenSize ?? null,
+    vocabularySize: found.vocabularySize ?? null,
+    notes: [...found.notes],
+    problems,
+  };
+}
+
+/** Why an expert and a base cannot be merged, as a plan of both says it. */
+async function problemsWith(source: string, base: string, folder: string): Promise<string[]> {
+  try {
+    const { unrelated } = await planMerge({ method: "soup", models: [{ model: base }, { model: source }] }, { folder });
+    return [...unrelated];
+  } catch (error) {
+    if (error instanceof RecipeError || !(error instanceof Error)) throw error;
+    return "problems" in error ? [...(error.problems as string[])] : [error.message];
+  }
+}

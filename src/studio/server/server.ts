@@ -1,0 +1,150 @@
+// The studio's server: the page, operations as POST /api/NAME, and events as one stream. Only this machine reaches it, and
+// only requests with the project's token are answered.
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { isAnySystemError, isSystemError, LayergraftError, systemMessage, usageError } from "../../core/index.js";
+import { checkKey, checkOrigin, readBody } from "../../serve/index.js";
+import { Jobs } from "../jobs/jobs.js";
+import { ProjectFolder } from "../project/project.js";
+import { type OperationName, operations, type StudioEvent } from "../protocol.js";
+import { type Context, HANDLERS } from "./operations.js";
+import { servePage } from "./page-files.js";
+
+const HOST = "127.0.0.1";
+const MOST_BODY = 4_000_000;
+/** Milliseconds between comments that keep a stream of events open. */
+const HEARTBEAT = 15_000;
+
+export interface StudioOptions {
+  /** Folder of the project; made if there is none. */
+  readonly folder: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Called with errors that are bugs. */
+  readonly onBug: (error: unknown) => void;
+}
+
+/** A studio that listens. */
+export interface Studio {
+  /** Address of the page, with its token. */
+  readonly url: string;
+  /** Cancels jobs and stops listening. */
+  close(): Promise<void>;
+}
+
+/**
+ * Starts the studio on a project.
+ * @throws LayergraftError code `usage` if the port is taken or the project cannot be read, `locked` if it is open elsewhere
+ */
+export async function startStudio({ folder, port, onBug }: StudioOptions): Promise<Studio> {
+  const project = await ProjectFolder.open(folder);
+  const streams = new Set<ServerResponse>();
+  const onEvent = (event: StudioEvent) => {
+    for (const stream of streams) stream.write(`data: ${JSON.stringify(event)}\n\n`);
+  };
+  const jobs = await Jobs.open({ folder: `${project.private}/jobs`, project: project.folder, onEvent });
+  const token = await project.token();
+  const context: Context = { project, jobs, onEvent };
+  const guard = { isLoopback: true, apiKey: token, origins: [] as string[] };
+  const server = createServer({ requestTimeout: 60_000, headersTimeout: 10_000 }, (request, response) => {
+    answer(request, response).catch((error: unknown) => {
+      if (!(error instanceof LayergraftError) && !isAnySystemError(error)) onBug(error);
+      fail(response, error);
+    });
+  });
+  server.maxConnections = 256;
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    setSafeHeaders(response);
+    const { pathname } = new URL(request.url ?? "/", "http://studio");
+    checkOrigin(request, response, guard);
+    if (!pathname.startsWith("/api/")) return servePage(pathname, request, response);
+    checkKey(request, guard);
+    const name = pathname.slice("/api/".length);
+    if (name === "events" && request.method === "GET") return follow(request, response);
+    if (!Object.hasOwn(operations, name) || request.method !== "POST") {
+      throw new LayergraftError("not-found", "There is no such operation. Reload the page.");
+    }
+    const value = await call(name as OperationName, await readBody(request, MOST_BODY));
+    response.setHeader("content-type", "application/json");
+    response.end(JSON.stringify(value));
+  }
+
+  async function call<N extends OperationName>(name: N, body: unknown): Promise<unknown> {
+    const { input } = operations[name];
+    const { data, error } = input.safeParse(body);
+    if (error) throw usageError(problemsOf(error.issues));
+    return HANDLERS[name](data as never, context);
+  }
+
+  function follow(request: IncomingMessage, response: ServerResponse): void {
+    response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" });
+    response.write(": connected\n\n");
+    streams.add(response);
+    const timer = setInterval(() => response.write(": still here\n\n"), HEARTBEAT);
+    request.on("close", () => {
+      clearInterval(timer);
+      streams.delete(response);
+    });
+  }
+
+  const close = async () => {
+    await jobs.close();
+    for (const stream of streams) stream.end();
+    server.close();
+    server.closeAllConnections();
+    await project.close();
+  };
+  try {
+    server.listen(port, HOST);
+    await once(server, "listening");
+  } catch (error) {
+    await close();
+    if (isSystemError(error, "EADDRINUSE")) throw usageError(`Port ${port} is in use. Choose another --port.`);
+    if (isSystemError(error, "EACCES")) throw usageError(`Port ${port} is reserved. Choose a --port from 1024.`);
+    throw error;
+  }
+  // The fragment of an address is not sent to servers, nor to other pages.
+  const origin = `http://${HOST}:${(server.address() as AddressInfo).port}`;
+  guard.origins.push(origin);
+  return { url: `${origin}/#token=${token}`, close };
+}
+
+/** The page loads nothing from elsewhere, and no other page may show or read it. */
+function setSafeHeaders(response: ServerResponse): void {
+  const policy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  response.setHeader("content-security-policy", policy);
+  response.setHeader("x-content-type-options", "nosniff");
+  response.setHeader("referrer-policy", "no-referrer");
+  response.setHeader("cross-origin-resource-policy", "same-origin");
+  response.setHeader("cross-origin-opener-policy", "same-origin");
+}
+
+const STATUS: Readonly<Record<string, number>> = { "not-found": 404, conflict: 409, locked: 409 };
+
+function fail(response: ServerResponse, error: unknown): void {
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const isOurs = error instanceof LayergraftError;
+  const code = isOurs ? error.code : "internal";
+  const message = isOurs
+    ? error.message
+    : isAnySystemError(error)
+      ? systemMessage(error)
+      : "This is a bug of layergraft; the terminal shows it.";
+  const status = isOurs && "status" in error ? Number(error.status) : (STATUS[code] ?? (isOurs ? 400 : 500));
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify({ error: { code, message } }));
+}
+
+function problemsOf(issues: readonly { readonly path: readonly PropertyKey[]; readonly message: string }[]): string {
+  return issues
+    .slice(0, 5)
+    .map(({ path, message }) => `${path.map(String).join(".") || "input"}: ${message}`)
+    .join("; ");
+}
