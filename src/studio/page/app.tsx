@@ -1,4 +1,5 @@
 import { signal } from "@preact/signals";
+import { ownClass } from "./components/basics.tsx";
 import { isConnected, jobs, project, trouble } from "./store.ts";
 import { Changes } from "./views/changes.tsx";
 import { Jobs } from "./views/jobs.tsx";
@@ -27,36 +28,68 @@ export function App() {
   const running = jobs.value.filter(({ state }) => state === "running").length;
   return (
     <>
+      <button type="button" class="skip" onClick={() => document.getElementById("main")?.focus()}>
+        Skip to the content
+      </button>
       <header class="bar">
         <a class="brand" href="#/models">
-          <span class="mark" aria-hidden="true" />
-          layergraft <span class="soft">studio</span>
+          <Logo />
+          <span>
+            layergraft <span class="soft">studio</span>
+          </span>
         </a>
-        <nav aria-label="Views">
+        <nav class="views" aria-label="Views">
           {Object.entries(VIEWS).map(([name, { label }]) => (
             <a key={name} href={`#/${name}`} aria-current={shown.value === name ? "page" : undefined}>
               {label}
-              {name === "jobs" && running > 0 ? <span class="count"> {running}</span> : null}
+              {name === "jobs" && running > 0 ? (
+                <span class="count">
+                  {running}
+                  <span class="visually-hidden"> running</span>
+                </span>
+              ) : null}
             </a>
           ))}
         </nav>
+        <div class="folder" title={project.value?.folder}>
+          <bdi>{project.value?.folder}</bdi>
+        </div>
       </header>
-      <div role="status" aria-live="polite">
+      <div class="said" role="status" aria-live="polite">
         {isConnected.value ? null : (
-          <p class="banner">
-            The server does not answer. Start it again with layergraft studio; this page goes on by itself.
+          <p class="notice caution">
+            <span>The server does not answer. Start it again with layergraft studio; this page then continues.</span>
           </p>
         )}
         {trouble.value === null ? null : (
-          <p class="banner">
-            {trouble.value}{" "}
-            <button type="button" class="quiet" onClick={() => (trouble.value = null)}>
+          <div class="notice problem">
+            <span>{trouble.value}</span>
+            <button type="button" onClick={() => (trouble.value = null)}>
               Dismiss
             </button>
-          </p>
+          </div>
         )}
       </div>
-      <main id="main">{project.value ? <View /> : <p class="soft">Loading…</p>}</main>
+      <main id="main" tabIndex={-1}>
+        {project.value ? <View /> : <p class="soft">Loading…</p>}
+      </main>
     </>
+  );
+}
+
+/** Two towers of layers, some of which have changed places. */
+function Logo() {
+  const bars = [0, 1, 2, 3].flatMap((row) => [0, 1].map((side) => ({ row, side, isSwapped: row === 1 || row === 2 })));
+  return (
+    <svg viewBox="0 0 22 22" aria-hidden="true">
+      {bars.map(({ row, side, isSwapped }) => (
+        <rect
+          key={`${row} ${side}`}
+          {...{ x: 1 + 11 * side, y: 1.5 + 5 * row, width: 9, height: 3.6, rx: 1.2 }}
+          class={ownClass(isSwapped === (side === 0) ? 1 : 0)}
+          fill="var(--own)"
+        />
+      ))}
+    </svg>
   );
 }

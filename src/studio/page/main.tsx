@@ -1,8 +1,12 @@
 import { render } from "preact";
 import { App } from "./app.tsx";
 import { start } from "./store.ts";
+import "./styles/font.css";
 import "../../../assets/tokens.css";
-import "./studio.css";
+import "../../../assets/components.css";
+import "./styles/controls.css";
+import "./styles/shell.css";
+import "./styles/components.css";
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);

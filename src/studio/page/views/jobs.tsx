@@ -1,34 +1,49 @@
 import type { Job } from "../../protocol.ts";
-import { call } from "../client.ts";
-import { JobProgress } from "../components/progress.tsx";
-import { attempt, jobs } from "../store.ts";
+import { Empty } from "../components/basics.tsx";
+import { CancelButton, JobProgress } from "../components/progress.tsx";
+import { durationText } from "../format.ts";
+import { jobs } from "../store.ts";
 
 const STATES: Readonly<Record<Job["state"], string>> = {
-  running: "running",
-  done: "done",
-  failed: "failed",
-  cancelled: "cancelled",
-  interrupted: "interrupted when the studio ended",
+  running: "Running",
+  done: "Done",
+  failed: "Failed",
+  cancelled: "Cancelled",
+  interrupted: "Interrupted when the studio ended",
 };
 
 export function Jobs() {
+  const all = jobs.value;
+  if (all.length === 0) {
+    return (
+      <section class="view">
+        <h1 class="visually-hidden">Activity</h1>
+        <Empty
+          title="Nothing has run yet"
+          text="Analyses, merges and evaluations appear here while they run and after."
+        />
+      </section>
+    );
+  }
   return (
-    <section>
-      <h1>Activity</h1>
-      {jobs.value.length === 0 ? <p class="soft">Analyses, merges and evaluations appear here.</p> : null}
+    <section class="view">
+      <header>
+        <h1>Activity</h1>
+      </header>
       <ul class="jobs">
-        {jobs.value.map((job) => (
-          <li key={job.id}>
-            <div>
-              <strong>{job.title}</strong> <span class="soft">{STATES[job.state]}</span>
-              <JobProgress job={job} />
-              {job.error === null ? null : <p class="problem">{job.error}</p>}
+        {all.map((job) => (
+          <li key={job.id} class="card">
+            <div class="stack tight">
+              <h2>{job.title}</h2>
+              <p class="small soft">
+                {STATES[job.state]}
+                {job.ended === null ? "" : ` after ${durationText(job.ended - job.started)}`}, started{" "}
+                <time dateTime={new Date(job.started).toISOString()}>{new Date(job.started).toLocaleString()}</time>
+              </p>
+              <JobProgress job={job} isBare />
+              {job.error === null ? null : <p class="notice problem">{job.error}</p>}
             </div>
-            {job.state === "running" ? (
-              <button type="button" onClick={() => attempt(() => call("job.cancel", { id: job.id }))}>
-                Cancel
-              </button>
-            ) : null}
+            {job.state === "running" ? <CancelButton job={job} /> : null}
           </li>
         ))}
       </ul>

@@ -1,0 +1,251 @@
+// Components of all views. Buttons are plain <button>s with the classes of assets/components.css.
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+
+/** Class that sets the accent: that of the base, or of the expert at this position from 0. */
+export const ownClass = (expert: number | "base") => (expert === "base" ? "own-base" : `own-${(expert % 6) + 1}`);
+
+/** A model's name with its colour. */
+export function ModelName({ expert, name }: { expert: number | "base"; name: string }) {
+  return (
+    <span class={`row ${ownClass(expert)}`}>
+      <span class="mark" aria-hidden="true" />
+      {name}
+    </span>
+  );
+}
+
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: string | undefined;
+  readonly error?: string | undefined;
+  /** Gets the attributes that connect the control with its texts. */
+  readonly children: (attributes: {
+    id: string;
+    "aria-describedby": string | undefined;
+    "aria-invalid": "true" | undefined;
+  }) => ComponentChildren;
+}
+
+/** A labelled control with a hint or an error. */
+export function Field({ label, hint, error, children }: FieldProps) {
+  const id = useId();
+  const below = error ?? hint;
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children({
+        id,
+        "aria-describedby": below ? `${id}-below` : undefined,
+        "aria-invalid": error ? "true" : undefined,
+      })}
+      {below ? (
+        <span id={`${id}-below`} class={error ? "error" : "hint"}>
+          {below}
+        </span>
+      ) : null}
+    </div>
+  );
+}
+
+interface SegmentsProps<T extends string | number> {
+  readonly label: string;
+  readonly options: readonly (readonly [value: T, label: ComponentChildren])[];
+  readonly value: T;
+  readonly onChange: (value: T) => void;
+}
+
+/** A choice among a few, all visible. */
+export function Segments<T extends string | number>({ label, options, value, onChange }: SegmentsProps<T>) {
+  return (
+    <fieldset class="segments" aria-label={label}>
+      {options.map(([one, text]) => (
+        <button type="button" key={one} aria-pressed={one === value} onClick={() => onChange(one)}>
+          {text}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+/** Tabs with a panel: arrow keys move among them. */
+export function Tabs({
+  label,
+  tabs,
+}: {
+  label: string;
+  tabs: readonly { readonly name: string; readonly content: () => ComponentChildren }[];
+}) {
+  const id = useId();
+  const [at, setAt] = useState(0);
+  const list = useRef<HTMLDivElement>(null);
+  const go = (to: number) => {
+    const next = (to + tabs.length) % tabs.length;
+    setAt(next);
+    list.current?.querySelectorAll("button")[next]?.focus();
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (step) go(at + step);
+  };
+  return (
+    <div class="stack">
+      <div role="tablist" aria-label={label} class="segments" ref={list} onKeyDown={onKeyDown}>
+        {tabs.map(({ name }, i) => (
+          <button
+            key={name}
+            type="button"
+            role="tab"
+            id={`${id}-tab-${i}`}
+            aria-controls={`${id}-panel`}
+            aria-selected={i === at}
+            tabIndex={i === at ? 0 : -1}
+            onClick={() => setAt(i)}
+          >
+            {name}
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-tab-${at}`}>
+        {tabs[at]?.content()}
+      </div>
+    </div>
+  );
+}
+
+interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+  /** Buttons at the bottom. */
+  readonly footer?: ComponentChildren;
+}
+
+/** A modal dialog, open for as long as it is rendered. Escape closes it; the focus returns to where it was. */
+export function Dialog({ title, onClose, children, footer }: DialogProps) {
+  const id = useId();
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    dialog.current?.showModal();
+    return () => {
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <dialog ref={dialog} aria-labelledby={id} onClose={onClose}>
+      <header>
+        <h2 id={id}>{title}</h2>
+        <button type="button" class="quiet icon-only" aria-label="Close" onClick={onClose}>
+          <Icon name="close" />
+        </button>
+      </header>
+      <div class="content">{children}</div>
+      {footer ? <footer>{footer}</footer> : null}
+    </dialog>
+  );
+}
+
+/** A question mark that explains something on hover, focus and touch. */
+export function Tip({ label, children }: { label: string; children: ComponentChildren }) {
+  const id = useId();
+  const [isOpen, setOpen] = useState(false);
+  const button = useRef<HTMLButtonElement>(null);
+  const bubble = useRef<HTMLSpanElement>(null);
+  useEffect(() => {
+    if (!isOpen || !button.current || !bubble.current) return;
+    bubble.current.showPopover();
+    placeBeside(bubble.current, button.current.getBoundingClientRect());
+    const hide = () => setOpen(false);
+    const onKey = ({ key }: KeyboardEvent) => key === "Escape" && hide();
+    addEventListener("scroll", hide, { capture: true, once: true });
+    addEventListener("keydown", onKey);
+    return () => {
+      removeEventListener("scroll", hide, { capture: true });
+      removeEventListener("keydown", onKey);
+    };
+  }, [isOpen]);
+  const show = () => setOpen(true);
+  const hide = () => setOpen(false);
+  return (
+    <>
+      <button
+        {...{
+          type: "button",
+          class: "tip",
+          ref: button,
+          "aria-label": label,
+          "aria-describedby": isOpen ? id : undefined,
+        }}
+        {...{ onPointerEnter: show, onPointerLeave: hide, onFocus: show, onBlur: hide, onClick: show }}
+      />
+      {isOpen ? (
+        <span {...{ popover: "manual", ref: bubble, id, class: "bubble", role: "tooltip" }}>{children}</span>
+      ) : null}
+    </>
+  );
+}
+
+/** Puts a fixed element below or above a place, inside the window. */
+export function placeBeside(element: HTMLElement, place: { left: number; top: number; bottom: number }): void {
+  const { width, height } = element.getBoundingClientRect();
+  const fits = place.bottom + 8 + height <= innerHeight;
+  const left = Math.max(8, Math.min(place.left, document.documentElement.clientWidth - width - 8));
+  element.style.left = `${left}px`;
+  element.style.top = `${Math.max(8, fits ? place.bottom + 8 : place.top - height - 8)}px`;
+}
+
+/** What an empty view says: what to do, in a sentence. */
+export function Empty({ title, text, children }: { title: string; text: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty">
+      <svg viewBox="0 0 160 64" aria-hidden="true">
+        {[0, 1, 2].map((row) =>
+          Array.from({ length: 10 }, (_, column) => (
+            <rect
+              key={`${row} ${column}`}
+              x={16 * column + 1}
+              y={22 * row + 1}
+              width="14"
+              height="18"
+              rx="3"
+              fill="none"
+              stroke="currentColor"
+              stroke-dasharray={row === 1 && column > 2 && column < 7 ? undefined : "3 3"}
+            />
+          )),
+        )}
+      </svg>
+      <h2>{title}</h2>
+      <p>{text}</p>
+      {children ? <div class="row">{children}</div> : null}
+    </div>
+  );
+}
+
+const ICONS = {
+  close: "M4 4l8 8M12 4l-8 8",
+  folder: "M1.5 4.5v8h13v-7h-6.5l-1.5-2h-5z",
+  model: "M2 3h12M2 6.3h12M2 9.6h12M2 13h12",
+  plus: "M8 3v10M3 8h10",
+  up: "M8 13V3M3.5 7.5 8 3l4.5 4.5",
+  pen: "M3 13l.7-3L11 2.7l2.3 2.3L6 12.3z",
+  check: "M3 8.5l3.2 3.2L13 4.8",
+} as const;
+
+/** A line drawing; the text beside it, or the label of its button, says what it means. */
+export function Icon({ name }: { name: keyof typeof ICONS }) {
+  return (
+    <svg
+      width="16"
+      height="16"
+      viewBox="0 0 16 16"
+      aria-hidden="true"
+      fill="none"
+      stroke="currentColor"
+      stroke-width="1.5"
+    >
+      <path d={ICONS[name]} stroke-linecap="round" stroke-linejoin="round" />
+    </svg>
+  );
+}
