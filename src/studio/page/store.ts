@@ -97,6 +97,14 @@ async function loadModels(): Promise<void> {
   );
 }
 
+/** Opens a card again, after its problem was fixed. */
+export async function reload(source: string): Promise<void> {
+  const rest = new Map(models.value);
+  rest.delete(cardKey(source, settings.value?.base ?? null));
+  models.value = rest;
+  await loadModels();
+}
+
 /** Problems of a card depend on the base. */
 export const cardKey = (source: string, base: string | null) => `${source}\n${base ?? ""}`;
 export const cardOf = (source: string) => models.value.get(cardKey(source, settings.value?.base ?? null));

@@ -109,9 +109,18 @@ async function card(source: string, base: string | null, folder: string): Promis
 async function problemsWith(source: string, base: string, folder: string): Promise<string[]> {
   try {
     const { unrelated } = await planMerge({ method: "soup", models: [{ model: base }, { model: source }] }, { folder });
-    return [...unrelated];
+    return unrelated.map(forCard);
   } catch (error) {
     if (error instanceof RecipeError || !(error instanceof Error)) throw error;
-    return "problems" in error ? [...(error.problems as string[])] : [error.message];
+    return ("problems" in error ? (error.problems as string[]) : [error.message]).map(forCard);
   }
+}
+
+/** A problem of that plan in the words of the card, where there are neither fields of a recipe nor flags. */
+export function forCard(problem: string): string {
+  return problem
+    .replace(/models\[0\]( \([^)]*\))?/g, "the base")
+    .replace(/models\[1\]( \([^)]*\))?/g, "this model")
+    .replace(/\. Align them by token with --vocabulary.*$/, ". A recipe aligns them by token: vocabulary: union")
+    .replace(/^./, (first) => first.toUpperCase());
 }

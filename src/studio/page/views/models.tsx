@@ -1,3 +1,171 @@
+import { signal } from "@preact/signals";
+import { useState } from "preact/hooks";
+import type { Expert } from "../../protocol.ts";
+import { Empty, Icon, ownClass } from "../components/basics.tsx";
+import { nameFor, nameProblem } from "../names.ts";
+import { cardOf, change, reload, settings } from "../store.ts";
+import { ModelCard } from "./model-card.tsx";
+import { PickDialog } from "./pick-dialog.tsx";
+
+/** What the dialog picks: null while it is closed. */
+const picking = signal<"base" | "experts" | null>(null);
+
 export function Models() {
-  return <h1>Models</h1>;
+  const now = settings.value;
+  if (!now) return null;
+  const { base, experts } = now;
+  const isEmpty = base === null && experts.length === 0;
+  return (
+    <section class="view">
+      {isEmpty ? (
+        <>
+          <h1 class="visually-hidden">Models</h1>
+          <Empty
+            title="Open your models"
+            text="Choose the base, the model that your experts were fine-tuned from. Then add the experts."
+          >
+            <button type="button" class="primary" onClick={() => (picking.value = "base")}>
+              Choose the base
+            </button>
+          </Empty>
+        </>
+      ) : (
+        <>
+          <header>
+            <div>
+              <h1>Models</h1>
+              <p>The base, and the experts that were fine-tuned from it. Each expert keeps its colour in every view.</p>
+            </div>
+            {base !== null && experts.length > 0 ? (
+              <a class="button primary" href="#/changes">
+                See what changed
+              </a>
+            ) : null}
+          </header>
+          <div class="models">
+            {base === null ? (
+              <AddCard text="Choose the base" onClick={() => (picking.value = "base")} />
+            ) : (
+              <ModelCard own="base" title="Base" source={base} card={cardOf(base)} onRetry={() => reload(base)}>
+                <button type="button" class="quiet" onClick={() => (picking.value = "base")}>
+                  Replace
+                </button>
+              </ModelCard>
+            )}
+            {experts.map((expert, i) => (
+              <ExpertCard key={expert.name} expert={expert} at={i} all={experts} />
+            ))}
+            <AddCard
+              text={experts.length === 0 ? "Add the first expert" : "Add an expert"}
+              onClick={() => (picking.value = "experts")}
+            />
+          </div>
+        </>
+      )}
+      {picking.value === null ? null : (
+        <PickDialog
+          what={picking.value}
+          onClose={() => (picking.value = null)}
+          onPick={async (source) => {
+            if (picking.value === "base") {
+              await change(() => ({ base: source }));
+              picking.value = null;
+            } else await change(({ experts: had }) => ({ experts: [...had, expertOf(source, had)] }));
+          }}
+        />
+      )}
+    </section>
+  );
+}
+
+const expertOf = (source: string, had: readonly Expert[]): Expert => ({
+  name: nameFor(
+    source,
+    had.map(({ name }) => name),
+  ),
+  source,
+});
+
+function AddCard({ text, onClick }: { text: string; onClick: () => void }) {
+  return (
+    <button type="button" class="add-card" onClick={onClick}>
+      <Icon name="plus" />
+      {text}
+    </button>
+  );
+}
+
+function ExpertCard({ expert, at, all }: { expert: Expert; at: number; all: readonly Expert[] }) {
+  const [isRenaming, setRenaming] = useState(false);
+  const others = all.filter((one) => one !== expert).map(({ name }) => name);
+  const edit = (make: (one: Expert) => Expert[]) =>
+    change(({ experts }) => ({ experts: experts.flatMap((one) => (one.name === expert.name ? make(one) : [one])) }));
+  return (
+    <ModelCard
+      own={at}
+      title={expert.name}
+      source={expert.source}
+      card={cardOf(expert.source)}
+      onRetry={() => reload(expert.source)}
+      heading={
+        isRenaming ? (
+          <Rename
+            name={expert.name}
+            others={others}
+            onDone={(name) => {
+              setRenaming(false);
+              if (name !== undefined && name !== expert.name) void edit((one) => [{ ...one, name }]);
+            }}
+          />
+        ) : undefined
+      }
+    >
+      <button type="button" class="quiet" onClick={() => setRenaming(!isRenaming)}>
+        Rename
+      </button>
+      <button type="button" class="quiet danger" onClick={() => edit(() => [])}>
+        Remove
+      </button>
+    </ModelCard>
+  );
+}
+
+function Rename({
+  name,
+  others,
+  onDone,
+}: {
+  name: string;
+  others: readonly string[];
+  onDone: (name?: string) => void;
+}) {
+  const [value, setValue] = useState(name);
+  const problem = nameProblem(value.trim(), others);
+  return (
+    <form
+      class={`field ${ownClass(0)}`}
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (problem === undefined) onDone(value.trim());
+      }}
+      onKeyDown={({ key }) => key === "Escape" && onDone()}
+    >
+      <span class="row nowrap">
+        <input
+          ref={(input) => input?.focus()}
+          aria-label={`Name of ${name}`}
+          aria-describedby="rename-problem"
+          aria-invalid={problem === undefined ? undefined : "true"}
+          value={value}
+          onInput={({ currentTarget }) => setValue(currentTarget.value)}
+        />
+        <button type="submit" class="primary" disabled={problem !== undefined}>
+          Save
+        </button>
+      </span>
+      <span class="error" id="rename-problem" role="status">
+        {problem}
+      </span>
+    </form>
+  );
 }

@@ -1,0 +1,94 @@
+// A model: what it is, and what keeps it from fitting the base.
+import type { ComponentChildren } from "preact";
+import type { Model } from "../../protocol.ts";
+import { ownClass } from "../components/basics.tsx";
+import { bytesText, countText } from "../format.ts";
+
+interface Props {
+  /** Position among the experts. */
+  readonly own: number | "base";
+  readonly title: string;
+  readonly source: string;
+  /** A text is why it cannot be opened; undefined while it is being opened. */
+  readonly card: Model | string | undefined;
+  readonly onRetry: () => void;
+  /** In place of the title. */
+  readonly heading?: ComponentChildren;
+  /** Buttons. */
+  readonly children: ComponentChildren;
+}
+
+export function ModelCard({ own, title, source, card, onRetry, heading, children }: Props) {
+  return (
+    <article class={`card owned model ${ownClass(own)}`} aria-label={title}>
+      <header>
+        {heading ?? (
+          <h2 class="row">
+            <span class="mark" aria-hidden="true" />
+            <span>{title}</span>
+          </h2>
+        )}
+        <p class="path" title={source}>
+          {source}
+        </p>
+      </header>
+      <div class="body">
+        {card === undefined ? <p class="soft">Opening…</p> : null}
+        {typeof card === "string" ? (
+          <div class="notice problem" role="alert">
+            <span>{card}</span>
+            <button type="button" onClick={onRetry}>
+              Retry
+            </button>
+          </div>
+        ) : null}
+        {typeof card === "object" ? <Facts model={card} /> : null}
+      </div>
+      <footer class="row">{children}</footer>
+    </article>
+  );
+}
+
+function Facts({ model }: { model: Model }) {
+  const { family, layers, parameters, bytes, dtypes, hiddenSize, vocabularySize, notes, problems } = model;
+  const facts: (readonly [name: string, value: string])[] = [
+    ["Family", family],
+    ["Layers", `${layers}`],
+    ["Parameters", countText(parameters)],
+    ["On disk", bytesText(bytes)],
+    ["Values", dtypesText(dtypes)],
+    ["Hidden size", hiddenSize === null ? "unknown" : hiddenSize.toLocaleString("en-US")],
+    ["Vocabulary", vocabularySize === null ? "unknown" : vocabularySize.toLocaleString("en-US")],
+  ];
+  return (
+    <>
+      {problems.map((problem) => (
+        <p class="notice problem" key={problem}>
+          <span>{problem}</span>
+        </p>
+      ))}
+      <dl class="facts">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {notes.map((note) => (
+        <p class="small soft" key={note}>
+          {note}
+        </p>
+      ))}
+    </>
+  );
+}
+
+/** `BF16`, or `BF16 93%, F32 7%` where there are several. */
+function dtypesText(dtypes: Model["dtypes"]): string {
+  const all = Object.entries(dtypes).sort(([, a], [, b]) => b - a);
+  const total = all.reduce((sum, [, count]) => sum + count, 0);
+  if (all.length === 1) return all[0]?.[0] ?? "";
+  const shown = all.slice(0, 3).map(([name, count]) => `${name} ${Math.round((100 * count) / total)}%`);
+  return [...shown, ...(all.length > 3 ? ["others"] : [])].join(", ");
+}

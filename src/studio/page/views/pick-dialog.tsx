@@ -1,0 +1,205 @@
+// Chooses models: from folders of this machine, by a name on the hub, or among recent ones.
+import { signal } from "@preact/signals";
+import { useEffect, useState } from "preact/hooks";
+import type { Output } from "../../protocol.ts";
+import { call } from "../client.ts";
+import { Dialog, Field, Icon, Tabs } from "../components/basics.tsx";
+import { project, settings } from "../store.ts";
+
+interface Props {
+  readonly what: "base" | "experts";
+  readonly onPick: (source: string) => Promise<void>;
+  readonly onClose: () => void;
+}
+
+/** The folder that was shown last; null is the project's. */
+const shown = signal<string | null>(null);
+
+export function PickDialog({ what, onPick, onClose }: Props) {
+  const isBase = what === "base";
+  const recent = (project.value?.recent ?? []).filter((source) => source !== settings.value?.base);
+  const tabs = [
+    { name: "Folders", content: () => <Folders what={what} onPick={onPick} /> },
+    { name: "Path or hub name", content: () => <Typed what={what} onPick={onPick} /> },
+    ...(recent.length === 0
+      ? []
+      : [
+          {
+            name: "Recent",
+            content: () => (
+              <ul class="entries">
+                {recent.map((source) => (
+                  <Entry key={source} kind="model" label={source} source={source} what={what} onPick={onPick} />
+                ))}
+              </ul>
+            ),
+          },
+        ]),
+  ];
+  return (
+    <Dialog
+      title={isBase ? "Choose the base" : "Add experts"}
+      onClose={onClose}
+      footer={
+        isBase ? undefined : (
+          <button type="button" class="primary" onClick={onClose}>
+            Done
+          </button>
+        )
+      }
+    >
+      <Tabs label="Where the model is" tabs={tabs} />
+    </Dialog>
+  );
+}
+
+type Listing = Output<"browse">;
+
+function Folders({ what, onPick }: Omit<Props, "onClose">) {
+  const [listing, setListing] = useState<Listing | null>(null);
+  const [problem, setProblem] = useState<string>();
+  const [typed, setTyped] = useState("");
+  const open = async (folder: string | null) => {
+    try {
+      const found = await call("browse", { folder });
+      shown.value = found.folder;
+      setListing(found);
+      setTyped(found.folder);
+      setProblem(undefined);
+    } catch (error) {
+      setProblem((error as Error).message);
+    }
+  };
+  const base = settings.value?.base ?? null;
+  // Experts are often beside their base.
+  const beside = base === null || !/^([/~]|[A-Z]:)/.test(base) ? null : base.replace(/[/\\][^/\\]*$/, "") || null;
+  useEffect(() => void open(shown.value ?? beside).then(() => shown.value === null && open(null)), []);
+  const entries = (listing?.entries ?? []).filter(({ kind }) => kind !== "recipe");
+  const pathOf = (name: string) => `${listing?.folder.replace(/\/$/, "")}/${name}`;
+  return (
+    <div class="stack">
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void open(typed.trim() || null);
+        }}
+      >
+        <Field label="Folder" error={problem}>
+          {(attributes) => (
+            <span class="row nowrap">
+              <button
+                type="button"
+                class="icon-only"
+                aria-label="Folder above"
+                disabled={!listing?.parent}
+                onClick={() => listing?.parent && open(listing.parent)}
+              >
+                <Icon name="up" />
+              </button>
+              <input
+                {...attributes}
+                class="code"
+                spellcheck={false}
+                value={typed}
+                onInput={({ currentTarget }) => setTyped(currentTarget.value)}
+              />
+              <button type="submit">Open</button>
+            </span>
+          )}
+        </Field>
+      </form>
+      {listing && entries.length === 0 ? <p class="soft">There is no model and no folder in here.</p> : null}
+      <ul class="entries" aria-label={`Models and folders in ${listing?.folder ?? ""}`}>
+        {entries.map(({ name, kind }) =>
+          kind === "folder" ? (
+            <li key={name}>
+              <button type="button" class="quiet entry" onClick={() => open(pathOf(name))}>
+                <Icon name="folder" />
+                <span>{name}</span>
+              </button>
+            </li>
+          ) : (
+            <Entry
+              key={name}
+              kind={kind === "adapter" ? "adapter" : "model"}
+              label={name}
+              source={kind === "adapter" ? `${base ?? ""}+${pathOf(name)}` : pathOf(name)}
+              isBlocked={kind === "adapter" && (what === "base" || base === null)}
+              what={what}
+              onPick={onPick}
+            />
+          ),
+        )}
+      </ul>
+    </div>
+  );
+}
+
+interface EntryProps extends Omit<Props, "onClose"> {
+  readonly kind: "model" | "adapter";
+  readonly label: string;
+  readonly source: string;
+  readonly isBlocked?: boolean;
+}
+
+function Entry({ kind, label, source, isBlocked = false, what, onPick }: EntryProps) {
+  const isAdded = what === "experts" && settings.value?.experts.some((expert) => expert.source === source);
+  const isBase = what === "experts" && settings.value?.base === source;
+  const verb = what === "base" ? "Choose" : "Add";
+  const blocked = what === "base" ? "an adapter needs a base" : "choose the base first";
+  return (
+    <li class="entry">
+      <Icon name="model" />
+      <span>{label}</span>
+      {kind === "adapter" ? <span class="chip">adapter</span> : null}
+      {isAdded ? (
+        <span class="chip">
+          <Icon name="check" /> added
+        </span>
+      ) : isBase ? (
+        <span class="chip">the base</span>
+      ) : isBlocked ? (
+        <span class="chip">{blocked}</span>
+      ) : (
+        <button type="button" aria-label={`${verb} ${label}`} onClick={() => onPick(source)}>
+          {verb}
+        </button>
+      )}
+    </li>
+  );
+}
+
+function Typed({ what, onPick }: Omit<Props, "onClose">) {
+  const [value, setValue] = useState("");
+  const source = value.trim();
+  return (
+    <form
+      class="stack"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (source !== "") void onPick(source).then(() => setValue(""));
+      }}
+    >
+      <Field
+        label="Folder, FOLDER+ADAPTER, or name on the Hugging Face hub"
+        hint="A hub model is read over the network when something needs its weights. Its card needs only the headers."
+      >
+        {(attributes) => (
+          <span class="row nowrap">
+            <input
+              {...attributes}
+              class="code"
+              spellcheck={false}
+              placeholder="Qwen/Qwen2.5-0.5B"
+              value={value}
+              onInput={({ currentTarget }) => setValue(currentTarget.value)}
+            />
+            <button type="submit" class="primary" disabled={source === ""}>
+              {what === "base" ? "Choose" : "Add"}
+            </button>
+          </span>
+        )}
+      </Field>
+    </form>
+  );
+}
