@@ -10,8 +10,10 @@ export {
   type LocatedRecipe,
   type PairFigures,
 } from "./analysis/analysis.js";
-export { columnName, heatmapOf, pageData } from "./analysis/analysis-views.js";
+export { columnName, heatmapOf } from "./analysis/analysis-views.js";
 export { readShareTable } from "./analysis/csv.js";
+export { type AnalysisPage, type PageCell, type PagePairCell, pageData } from "./analysis/page-data.js";
+export { type ChangedRow, mostChangedRows, readAnalysis } from "./analysis/read-analysis.js";
 export { type Suggestion, suggestRecipes } from "./analysis/suggest.js";
 export { AUTO_RULE, parseThreshold, THRESHOLD_PRESETS, type ThresholdSpec } from "./analysis/thresholds.js";
 export {

@@ -128,6 +128,44 @@ export const job = z.strictObject({
 });
 export type Job = z.infer<typeof job>;
 
+const cells = <T extends z.ZodType>(of: T) => z.array(z.array(of.nullable()));
+const share = z.number().min(0).max(1);
+/** What the view of changes shows; as AnalysisPage of merge/ describes it. */
+export const analysis = z.strictObject({
+  base: z.string(),
+  architecture: z.string(),
+  layers: count,
+  rowAxis: z.enum(["input", "output"]),
+  experts: z.array(z.string()),
+  columns: z.array(z.string()),
+  steps: z.array(z.number()),
+  start: count,
+  marks: z.array(z.strictObject({ name: z.string(), step: count })),
+  cells: z.array(
+    cells(
+      z.strictObject({
+        rows: count,
+        above: z.array(z.number()),
+        mean: z.number().nullable(),
+        maximum: z.number(),
+        relative: z.number().nullable(),
+        zero: share,
+      }),
+    ),
+  ),
+  totals: z.array(z.strictObject({ rows: count, above: z.array(z.number()) })),
+  pairs: z.array(
+    z.strictObject({
+      experts: z.tuple([count, count]),
+      cosine: z.number().nullable(),
+      conflict: share,
+      cells: cells(z.strictObject({ both: z.array(z.number()), cosine: z.number().nullable(), conflict: share })),
+    }),
+  ),
+  warnings: z.array(z.string()),
+});
+export type Analysis = z.infer<typeof analysis>;
+
 const folderEntry = z.strictObject({ name: z.string(), kind: z.enum(["folder", "model", "recipe", "adapter"]) });
 
 const start = z.discriminatedUnion("kind", [
@@ -158,6 +196,13 @@ export const operations = {
   "job.cancel": { input: z.strictObject({ id: job.shape.id }), output: job },
   "job.remove": { input: z.strictObject({ id: job.shape.id }), output: z.strictObject({}) },
   "job.list": { input: z.strictObject({}), output: z.array(job) },
+  /** What an analysis found. */
+  "analysis.read": { input: z.strictObject({ id: job.shape.id }), output: analysis },
+  /** The most changed rows of one matrix, by experts in the order of the analysis. */
+  "analysis.rows": {
+    input: z.strictObject({ id: job.shape.id, layer: count, column: z.string().max(100) }),
+    output: z.array(z.strictObject({ index: count, changes: z.array(z.number().nullable()) })),
+  },
   /** What a job made; its form depends on the kind. */
   "job.result": { input: z.strictObject({ id: job.shape.id }), output: z.json() },
 } as const;

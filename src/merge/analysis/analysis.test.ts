@@ -7,7 +7,16 @@ import { snapshot } from "../../../test/support/command.js";
 import { Bench } from "../../../test/support/merging.js";
 import { MismatchError, RecipeError } from "../../core/index.js";
 import type { TensorData } from "../../weights/index.js";
-import { type AnalyzeOptions, analyzeExperts, pageData, parseThreshold, THRESHOLD_PRESETS } from "../index.js";
+import {
+  type AnalyzeOptions,
+  analyzeExperts,
+  mostChangedRows,
+  pageData,
+  parseThreshold,
+  readAnalysis,
+  THRESHOLD_PRESETS,
+  writeAnalysis,
+} from "../index.js";
 import {
   expectAnalysis,
   expectNear,
@@ -360,6 +369,51 @@ it("the page's counts equal the analysis's shares in any order of tensors", asyn
       });
     });
   });
+  expect(page.pairs.map(({ experts }) => experts)).toEqual([[0, 1]]);
+  page.pairs[0]?.cells.forEach((cells, layer) => {
+    cells.forEach((cell, column) => {
+      const part = `${page.columns[column]}_proj`;
+      const { tensor } = result.analysis.tensors.find((one) => one.layer === layer && one.part === part) ?? {};
+      const [x, y] = ["a", "b"].map((name) => [...(result.rows.get(`${name}/${tensor}`) as Float32Array)]);
+      const both = page.steps.map((step) => x?.filter((value, i) => value > step && (y?.[i] ?? 0) > step).length);
+      expect(cell?.both).toEqual(both);
+      const pair = result.analysis.parts.find((one) => one.layer === layer && one.part === part)?.pairs[0];
+      expect(cell).toMatchObject({ cosine: pair?.cosine, conflict: pair?.conflictShare });
+    });
+  });
+});
+
+it("rows with infinite changes count for neither expert of a pair", async () => {
+  const values = (changes: number[]) => (_: string, n: number) =>
+    Float32Array.from({ length: n }, (_, i) => changes[i] ?? 0);
+  const one = { [Q]: [1, 4] };
+  const base = await write(one, "F32", values([]));
+  const a = await write(one, "F32", values([1, Number.POSITIVE_INFINITY, 3, 4]));
+  const b = await write(one, "F32", values([4, 3, 2, 0]));
+  const page = pageData(await analyzeExperts({ base, experts: { a, b }, thresholds: given([1.5]) }));
+  expect(page.cells.map((layers) => layers[0]?.[0]?.above[page.start])).toEqual([2, 3]);
+  expect(page.pairs[0]?.cells[0]?.[0]?.both[page.start]).toBe(1);
+});
+
+it("a written analysis is read again, whole or row by row", async () => {
+  const [base, a, b] = (await bench.models(3)) as [string, string, string];
+  const result = await analyzeExperts({ base, experts: { a, b } });
+  const out = bench.next("analysis");
+  await writeAnalysis({ out }, result);
+  expect(pageData(await readAnalysis(out))).toEqual(JSON.parse(JSON.stringify(pageData(result))));
+  const { tensor } = result.analysis.tensors.find(({ layer, part }) => layer === 1 && part === "q_proj") ?? {};
+  const rows = ["a", "b"].map((name) => [...(result.rows.get(`${name}/${tensor}`) as Float32Array)]) as [
+    number[],
+    number[],
+  ];
+  const byLargest = [...rows[0].keys()].sort(
+    (i, j) => Math.max(rows[0][j] ?? 0, rows[1][j] ?? 0) - Math.max(rows[0][i] ?? 0, rows[1][i] ?? 0),
+  );
+  const found = await mostChangedRows(out, { layer: 1, column: "q", most: 100 });
+  expect(found).toEqual(byLargest.map((index) => ({ index, changes: rows.map((one) => one[index]) })));
+  const top = await mostChangedRows(out, { layer: 1, column: "q", most: 1 });
+  expect(new Set(top.map(({ index }) => index))).toEqual(new Set(rows.map((one) => one.indexOf(Math.max(...one)))));
+  await expect(mostChangedRows(out, { layer: 99, column: "q", most: 1 })).rejects.toThrow("Layer 99 has no matrix q.");
 });
 
 describe("PyTorch's and NumPy's rows", () => {

@@ -4,7 +4,8 @@ import { exists, formatSome, isSystemError, OutputError, writeFolder } from "../
 import { type Heatmap, heatmapSvg, pageWithData, svgToPng } from "../../report/index.js";
 import { writeSafetensors } from "../../weights/index.js";
 import type { AnalysisWithRows } from "./analysis.js";
-import { heatmapOf, pageData } from "./analysis-views.js";
+import { heatmapOf } from "./analysis-views.js";
+import { pageData } from "./page-data.js";
 
 /** Files of an analysis. */
 const FILES: readonly string[] = ["analysis.json", "rows.safetensors", "heatmap.svg", "heatmap.png", "report.html"];

@@ -1,7 +1,11 @@
 // What jobs do: calls of the library, by kind. This runs in the job's thread.
 import { join, resolve } from "node:path";
 import { analyze, type Progress, planMerge } from "../../api/index.js";
+import { pageData, readAnalysis } from "../../merge/index.js";
 import type { JobInput, JobKind } from "../protocol.js";
+
+/** Folder of an analysis within that of its job. */
+export const ANALYSIS = "analysis";
 
 export interface JobPlace {
   /** The project, from which relative paths start. */
@@ -22,9 +26,9 @@ type Work<K extends JobKind> = (input: JobInput<K>, place: JobPlace, controls: J
 export const KINDS: { readonly [K in JobKind]: Work<K> } = {
   async analyze({ base, experts }, { project, folder }, { signal, onProgress }) {
     const named = Object.fromEntries(experts.map(({ name, source }) => [name, source]));
-    const out = join(folder, "analysis");
+    const out = join(folder, ANALYSIS);
     await analyze({ base, experts: named, folder: project, out, force: true, signal, onProgress });
-    return { out };
+    return pageData(await readAnalysis(out));
   },
   async merge({ recipe, out, resume, force }, { project }, { signal, onProgress }) {
     const plan = await planMerge(join(project, "recipes", `${recipe}.yaml`), { folder: project, signal });

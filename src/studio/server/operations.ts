@@ -4,7 +4,9 @@ import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { inspect, planMerge } from "../../api/index.js";
 import { exists, isAnySystemError, RecipeError, systemMessage, usageError } from "../../core/index.js";
+import { mostChangedRows } from "../../merge/index.js";
 import type { Jobs } from "../jobs/jobs.js";
+import { ANALYSIS } from "../jobs/kinds.js";
 import type { ProjectFolder } from "../project/project.js";
 import type { Check, Input, Model, OperationName, Output, StudioEvent } from "../protocol.js";
 import { checkRecipeText } from "./check-recipe.js";
@@ -22,6 +24,8 @@ type Handlers = {
 
 /** Entries of a folder that the page lists. */
 const MOST_ENTRIES = 2000;
+/** Rows of each expert that the detail of a matrix shows. */
+const TOP_ROWS = 8;
 
 export const HANDLERS: Handlers = {
   "project.read": (_, { project }) => project.read(),
@@ -51,6 +55,11 @@ export const HANDLERS: Handlers = {
     return {};
   },
   "job.list": (_, { jobs }) => jobs.list(),
+  "analysis.read": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"analysis.read">,
+  async "analysis.rows"({ id, layer, column }, { jobs }) {
+    const rows = await mostChangedRows(join(jobs.folderOf(id), ANALYSIS), { layer, column, most: TOP_ROWS });
+    return rows.map(({ index, changes }) => ({ index, changes: [...changes] }));
+  },
   "job.result": async ({ id }, { jobs }) => (await jobs.result(id)) as Output<"job.result">,
 };
 

@@ -73,7 +73,11 @@ function Folders({ what, onPick }: Omit<Props, "onClose">) {
   const base = settings.value?.base ?? null;
   // Experts are often beside their base.
   const beside = base === null || !/^([/~]|[A-Z]:)/.test(base) ? null : base.replace(/[/\\][^/\\]*$/, "") || null;
-  useEffect(() => void open(shown.value ?? beside).then(() => shown.value === null && open(null)), []);
+  useEffect(() => {
+    void open(shown.value ?? beside).then(async () => {
+      if (shown.value === null) await open(null);
+    });
+  }, []);
   const entries = (listing?.entries ?? []).filter(({ kind }) => kind !== "recipe");
   const pathOf = (name: string) => `${listing?.folder.replace(/\/$/, "")}/${name}`;
   return (
