@@ -7,6 +7,7 @@ import "../../../assets/components.css";
 import "./styles/controls.css";
 import "./styles/shell.css";
 import "./styles/components.css";
+import "./styles/explorer.css";
 import "./styles/models.css";
 
 const root = document.getElementById("app");

@@ -1,3 +1,158 @@
+import { signal } from "@preact/signals";
+import { useEffect, useMemo } from "preact/hooks";
+import { type Analysis, type Job, jobInputs } from "../../protocol.ts";
+import { call } from "../client.ts";
+import { Empty } from "../components/basics.tsx";
+import { JobProgress } from "../components/progress.tsx";
+import { Explorer } from "../explorer/explorer.tsx";
+import { bytesText, durationText } from "../format.ts";
+import { attempt, cardOf, jobs, settings } from "../store.ts";
+
+/** Analyses by job. */
+const loaded = signal<ReadonlyMap<string, Analysis>>(new Map());
+
 export function Changes() {
-  return <h1>Changes</h1>;
+  const now = settings.value;
+  const { base, experts } = now ?? { base: null, experts: [] };
+  // A model that does not fit the base would keep the others from being measured.
+  const fitting = experts.filter(({ source }) => {
+    const card = cardOf(source);
+    return card === undefined || (typeof card === "object" && card.problems.length === 0);
+  });
+  const leftOut = experts.filter((expert) => !fitting.includes(expert)).map(({ name }) => name);
+  const analyses = jobs.value.filter(({ kind }) => kind === "analyze");
+  const running = analyses.find(({ state }) => state === "running");
+  const done = analyses.filter(({ state }) => state === "done");
+  const isCurrent = (job: Job) => {
+    const input = inputOf(job);
+    const sources = new Set(input?.experts.map(({ source }) => source));
+    return (
+      input?.base === base && sources.size === fitting.length && fitting.every(({ source }) => sources.has(source))
+    );
+  };
+  const shown = done.find(isCurrent) ?? done[0];
+  const latest = analyses[0];
+  const id = shown?.id;
+  const data = id === undefined ? undefined : loaded.value.get(id);
+  useEffect(() => {
+    if (id === undefined || loaded.value.has(id)) return;
+    void attempt(async () => {
+      const found = await call("analysis.read", { id });
+      loaded.value = new Map([...loaded.value, [id, found]]);
+    });
+  }, [id]);
+
+  if (base === null || experts.length === 0) {
+    return (
+      <section class="view">
+        <h1 class="visually-hidden">Changes</h1>
+        <Empty title="Nothing to compare yet" text="Choose a base and at least one expert to see where it changed.">
+          <a class="button primary" href="#/models">
+            Open models
+          </a>
+        </Empty>
+      </section>
+    );
+  }
+  const measure = () => attempt(() => call("job.start", { kind: "analyze", input: { base, experts: fitting } }));
+  const isStale = shown !== undefined && !isCurrent(shown);
+  const bytes = [base, ...fitting.map(({ source }) => source)].reduce((sum, source) => {
+    const card = cardOf(source);
+    return sum + (typeof card === "object" ? card.bytes : 0);
+  }, 0);
+  const button = (text: string, isPrimary: boolean) => (
+    <button type="button" class={isPrimary ? "primary" : ""} disabled={fitting.length === 0} onClick={measure}>
+      {text}
+    </button>
+  );
+  return (
+    <section class="view">
+      {shown ? (
+        <header>
+          <div>
+            <h1>Changes</h1>
+            <p>
+              Share of rows that each expert changed
+              {data ? `; ${data.architecture}, an ${data.rowAxis} feature is a row` : ""}.
+            </p>
+          </div>
+          {running ? null : button("Measure again", isStale)}
+        </header>
+      ) : (
+        <h1 class="visually-hidden">Changes</h1>
+      )}
+      {running ? (
+        <div class="card">
+          <JobProgress job={running} />
+        </div>
+      ) : null}
+      {latest?.error ? (
+        <p class="notice problem">
+          <span>{latest.error}</span>
+        </p>
+      ) : null}
+      {latest && !running && (latest.state === "cancelled" || latest.state === "interrupted") ? (
+        <p class="notice">
+          <span>The last measurement was {latest.state}. Start it again to see current figures.</span>
+        </p>
+      ) : null}
+      {leftOut.length > 0 ? (
+        <p class="notice caution">
+          <span>
+            {leftOut.join(", ")} {leftOut.length === 1 ? "does" : "do"} not fit the base and{" "}
+            {leftOut.length === 1 ? "is" : "are"} left out. <a href="#/models">Models</a> says why.
+          </span>
+        </p>
+      ) : null}
+      {isStale ? (
+        <p class="notice caution">
+          <span>These figures are of other models than those that are open now. Measure again to update them.</span>
+        </p>
+      ) : null}
+      {shown || running ? null : (
+        <Empty
+          title="See where the experts changed"
+          text={`Measuring reads every weight once: ${bytesText(bytes)}. It runs in the background and can be cancelled.`}
+        >
+          {button("Measure changes", true)}
+        </Empty>
+      )}
+      {shown && data ? <Found key={shown.id} job={shown} data={data} /> : null}
+      {shown && !data ? <p class="soft">Loading…</p> : null}
+    </section>
+  );
+}
+
+const inputOf = (job: Job) => jobInputs.analyze.safeParse(job.input).data;
+
+function Found({ job, data }: { job: Job; data: Analysis }) {
+  const { experts } = settings.value ?? { experts: [] };
+  const input = inputOf(job);
+  // Experts keep colour and name by their source.
+  const places = useMemo(
+    () => data.experts.map((_, i) => experts.findIndex(({ source }) => source === input?.experts[i]?.source)),
+    [data, experts],
+  );
+  const names = data.experts.map((name, i) => experts[places[i] ?? -1]?.name ?? name);
+  const accentOf = useMemo(
+    () => (expert: number) => ((places[expert] ?? -1) < 0 ? expert : (places[expert] ?? 0)),
+    [places],
+  );
+  const readRows = useMemo(
+    () => (layer: number, column: string) => call("analysis.rows", { id: job.id, layer, column }),
+    [job.id],
+  );
+  return (
+    <>
+      {data.warnings.slice(0, 20).map((warning) => (
+        <p class="notice caution" key={warning}>
+          <span>{warning}</span>
+        </p>
+      ))}
+      <Explorer data={data} names={names} accentOf={accentOf} readRows={readRows} />
+      <p class="small soft">
+        Measured {new Date(job.started).toLocaleString()} in {durationText((job.ended ?? job.started) - job.started)}.
+      </p>
+    </>
+  );
 }

@@ -1,0 +1,207 @@
+// One matrix in numbers: each expert's change, how experts relate, and its rows.
+import { useEffect, useState } from "preact/hooks";
+import type { Analysis } from "../../protocol.ts";
+import { decimalText, percentText, sizeText } from "../format.ts";
+import { cellOf, histogram, jaccard, type Place, shareOf } from "./figures.ts";
+
+/** Reads the most changed rows of a matrix. */
+export type ReadRows = (layer: number, column: string) => Promise<readonly ChangedRow[]>;
+interface ChangedRow {
+  readonly index: number;
+  readonly changes: readonly (number | null)[];
+}
+
+interface Props {
+  readonly data: Analysis;
+  readonly names: readonly string[];
+  readonly place: Place;
+  readonly step: number;
+  readonly own: (expert: number) => string;
+  readonly readRows?: ReadRows | undefined;
+}
+
+export function Detail({ data, names, place, step, own, readRows }: Props) {
+  const column = data.columns[place.column] ?? "";
+  const present = names.map((name, expert) => ({ name, expert, cell: cellOf(data, expert, place) }));
+  const rows = Math.max(...present.map(({ cell }) => cell?.rows ?? 0));
+  return (
+    <section class="card detail" aria-label={`Layer ${place.layer}, ${column}`}>
+      <header>
+        <h2>
+          Layer {place.layer}, {column}
+        </h2>
+        <p class="small soft">
+          {rows === 0 ? "The model has no such matrix." : `${rows.toLocaleString("en-US")} rows`}
+        </p>
+      </header>
+      {rows === 0 ? null : (
+        <>
+          <div class="scroll">
+            <table class="numbers">
+              <thead>
+                <tr>
+                  <th scope="col">Expert</th>
+                  <th scope="col">Changed</th>
+                  <th scope="col">Mean</th>
+                  <th scope="col">Relative</th>
+                  <th scope="col">Untouched</th>
+                </tr>
+              </thead>
+              <tbody>
+                {present.map(({ name, expert, cell }) => (
+                  <tr key={name}>
+                    <th scope="row">
+                      <Own name={name} own={own(expert)} />
+                    </th>
+                    <td>{percentText(shareOf(data, expert, place, step))}</td>
+                    <td>{sizeText(cell?.mean ?? null)}</td>
+                    <td>{sizeText(cell?.relative ?? null)}</td>
+                    <td>{percentText(cell?.zero ?? null)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+          {data.pairs.length === 0 ? null : (
+            <div class="scroll">
+              <table class="numbers">
+                <thead>
+                  <tr>
+                    <th scope="col">Pair</th>
+                    <th scope="col">Overlap</th>
+                    <th scope="col">Conflict</th>
+                    <th scope="col">Cosine</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {data.pairs.map(({ experts: [a, b], cells }) => {
+                    const cell = cells[place.layer]?.[place.column];
+                    return (
+                      <tr key={`${a} ${b}`}>
+                        <th scope="row">
+                          {names[a]} and {names[b]}
+                        </th>
+                        <td>{percentText(jaccard(data, [a, b], place, step))}</td>
+                        <td>{percentText(cell?.conflict ?? null)}</td>
+                        <td>{decimalText(cell?.cosine ?? null)}</td>
+                      </tr>
+                    );
+                  })}
+                </tbody>
+              </table>
+            </div>
+          )}
+          <Rows {...{ data, names, place, step, own, readRows }} />
+        </>
+      )}
+    </section>
+  );
+}
+
+export function Own({ name, own }: { name: string; own: string }) {
+  return (
+    <span class={`own-name ${own}`}>
+      <span class="mark" aria-hidden="true" />
+      {name}
+    </span>
+  );
+}
+
+const BINS = 40;
+/** Milliseconds that the cursor must rest before rows are read. */
+const REST = 150;
+
+function Rows({ data, names, place, step, own, readRows }: Props) {
+  const column = data.columns[place.column] ?? "";
+  const [found, setFound] = useState<readonly ChangedRow[] | string>();
+  useEffect(() => {
+    if (!readRows) return;
+    let isLatest = true;
+    const timer = setTimeout(() => {
+      readRows(place.layer, column).then(
+        (rows) => isLatest && setFound(rows),
+        (error: Error) => isLatest && setFound(error.message),
+      );
+    }, REST);
+    return () => {
+      isLatest = false;
+      clearTimeout(timer);
+    };
+  }, [place.layer, column, readRows]);
+  const largest = Math.max(...names.map((_, expert) => cellOf(data, expert, place)?.maximum ?? 0));
+  return (
+    <>
+      <div class="stack tight">
+        <h3>Rows by their change</h3>
+        {names.map((name, expert) => {
+          const cell = cellOf(data, expert, place);
+          if (!cell) return null;
+          const counts = histogram(cell.above, cell.rows, BINS);
+          const most = Math.max(1, ...counts);
+          const width = 100 / counts.length;
+          return (
+            <svg
+              key={name}
+              class={`bars ${own(expert)}`}
+              viewBox="0 0 100 24"
+              preserveAspectRatio="none"
+              role="img"
+              aria-label={`Rows of ${name} by their change; ${cell.above[step]} of ${cell.rows} are above the threshold`}
+            >
+              {counts.map((count, bin) => (
+                <rect
+                  key={bin}
+                  x={width * bin}
+                  width={0.82 * width}
+                  y={23 - (21 * count) / most}
+                  height={count > 0 ? Math.max(1, (21 * count) / most) : 0}
+                />
+              ))}
+              <line
+                class="at"
+                x1={(100 * step) / data.steps.length}
+                x2={(100 * step) / data.steps.length}
+                y1="0"
+                y2="24"
+              />
+              <line class="ground" x1="0" x2="100" y1="23.5" y2="23.5" />
+            </svg>
+          );
+        })}
+      </div>
+      {typeof found === "string" ? <p class="notice problem">{found}</p> : null}
+      {typeof found === "object" && found.length > 0 ? (
+        <div class="stack tight">
+          <h3>Most changed rows</h3>
+          <section class="scroll top-rows" tabIndex={0} aria-label="Most changed rows">
+            <table class="numbers">
+              <thead>
+                <tr>
+                  <th scope="col">Row</th>
+                  {names.map((name) => (
+                    <th scope="col" key={name}>
+                      {name}
+                    </th>
+                  ))}
+                </tr>
+              </thead>
+              <tbody>
+                {found.map(({ index, changes }) => (
+                  <tr key={index}>
+                    <th scope="row">{index}</th>
+                    {names.map((name, expert) => (
+                      <td key={name} class={`meter ${own(expert)}`}>
+                        <i style={{ width: `${(100 * (changes[expert] ?? 0)) / largest}%` }} />
+                        {sizeText(changes[expert] ?? null)}
+                      </td>
+                    ))}
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </section>
+        </div>
+      ) : null}
+    </>
+  );
+}

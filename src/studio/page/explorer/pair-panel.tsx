@@ -1,0 +1,141 @@
+// Two experts over each other: whose changes, how many rows they share, and where they disagree.
+import { useMemo, useState } from "preact/hooks";
+import type { Analysis } from "../../protocol.ts";
+import { Segments, Tip } from "../components/basics.tsx";
+import { decimalText, percentText } from "../format.ts";
+import { colourAt, mix, type Palette, ramp } from "./colour.ts";
+import { jaccard, type Place, pairOf, shareOf, totalJaccard } from "./figures.ts";
+import { Heatmap } from "./heatmap.tsx";
+import { Legend } from "./legend.tsx";
+
+interface Props {
+  readonly data: Analysis;
+  readonly names: readonly string[];
+  readonly step: number;
+  /** End of the scale of shares. */
+  readonly most: number;
+  readonly palette: Palette;
+  readonly accentOf: (expert: number) => number;
+  readonly cursor: Place;
+  readonly onCursor: (place: Place) => void;
+}
+
+const MEASURES = [
+  ["overlay", "Overlay"],
+  ["overlap", "Overlap"],
+  ["conflict", "Conflict"],
+  ["cosine", "Cosine"],
+] as const;
+type Measure = (typeof MEASURES)[number][0];
+
+export function PairPanel({ data, names, step, most, palette, accentOf, cursor, onCursor }: Props) {
+  const [measure, setMeasure] = useState<Measure>("overlay");
+  const [[a, b], setPair] = useState<readonly [number, number]>([0, 1]);
+  const pair = pairOf(data, a, b);
+  const conflicts = pair?.cells.flat().map((cell) => cell?.conflict ?? 0) ?? [];
+  const mostConflict = Math.max(0.01, ...conflicts);
+  const [x, y] = [a, b].map((expert) => palette.experts[accentOf(expert)] ?? palette.paper) as [Rgb, Rgb];
+  // For shares of changed rows between all of the first expert's and all of the second's.
+  const blends = useMemo(
+    () => Array.from({ length: 17 }, (_, i) => ramp(palette.empty, mix(x, y, i / 16))),
+    [palette, x, y],
+  );
+  const scale = useMemo(
+    () => ({
+      overlap: ramp(palette.empty, mix(x, y, 0.5)),
+      conflict: ramp(palette.empty, palette.conflict),
+      cosine: ramp(palette.conflict, palette.empty, mix(x, y, 0.5)),
+    }),
+    [palette, x, y],
+  );
+  const value = (place: Place): number | null => {
+    if (measure === "overlap") return jaccard(data, [a, b], place, step);
+    const cell = pair?.cells[place.layer]?.[place.column];
+    return cell ? cell[measure === "cosine" ? "cosine" : "conflict"] : null;
+  };
+  const colour = (place: Place): string | null => {
+    if (measure === "overlay") {
+      const [s, t] = [a, b].map((expert) => shareOf(data, expert, place, step));
+      if (s == null || t == null) return null;
+      const blend = s + t > 0 ? blends[Math.round((16 * t) / (s + t))] : blends[0];
+      return colourAt(blend ?? [], Math.max(s, t) / most);
+    }
+    const found = value(place);
+    if (found === null) return colourAt(scale.overlap, 0);
+    if (measure === "cosine") return colourAt(scale.cosine, (found + 1) / 2);
+    return colourAt(scale[measure], measure === "conflict" ? found / mostConflict : found);
+  };
+  const describe = (place: Place) => {
+    const cell = pair?.cells[place.layer]?.[place.column];
+    return [
+      `Layer ${place.layer}, ${data.columns[place.column]}`,
+      `${names[a]} ${percentText(shareOf(data, a, place, step))} changed, ${names[b]} ${percentText(shareOf(data, b, place, step))}`,
+      `overlap ${percentText(jaccard(data, [a, b], place, step))}, conflict ${percentText(cell?.conflict ?? null)}, cosine ${decimalText(cell?.cosine ?? null)}`,
+    ];
+  };
+  return (
+    <section class="card panel">
+      <header class="row apart">
+        <h2 class="row">
+          {names.length === 2 ? (
+            `${names[0]} and ${names[1]}`
+          ) : (
+            <>
+              <PairSelect label="First expert" names={names} value={a} not={b} onChange={(to) => setPair([to, b])} />
+              and
+              <PairSelect label="Second expert" names={names} value={b} not={a} onChange={(to) => setPair([a, to])} />
+            </>
+          )}
+        </h2>
+        <div class="row">
+          <Segments label="What the colours show" options={MEASURES} value={measure} onChange={setMeasure} />
+          <Tip label="What overlay, overlap, conflict and cosine are">
+            Overlay: share of changed rows, in the colour of the expert that changed more. Overlap: rows that both
+            changed, divided by rows that either changed (Jaccard). Conflict: share of weights that they moved in
+            opposite directions. Cosine: angle between their changes; 1 is the same direction, −1 the opposite.
+          </Tip>
+        </div>
+      </header>
+      <Heatmap
+        {...{ label: `${names[a]} and ${names[b]}`, layers: data.layers, columns: data.columns }}
+        {...{ colour, ink: palette.ink, cursor, onCursor, describe }}
+      />
+      <footer class="row apart small soft numeric">
+        {measure === "overlay" ? (
+          <Legend low={`only ${names[a]}`} high={`only ${names[b]}`} colours={ramp(x, mix(x, y, 0.5), y)} />
+        ) : measure === "cosine" ? (
+          <Legend low="−1" high="1" colours={scale.cosine} />
+        ) : (
+          <Legend low="0%" high={measure === "overlap" ? "100%" : percentText(mostConflict)} colours={scale[measure]} />
+        )}
+        <span>
+          Whole model: overlap {percentText(totalJaccard(data, [a, b], step))}, conflict{" "}
+          {percentText(pair?.conflict ?? null)}, cosine {decimalText(pair?.cosine ?? null)}
+        </span>
+      </footer>
+    </section>
+  );
+}
+
+type Rgb = readonly [number, number, number];
+
+interface SelectProps {
+  readonly label: string;
+  readonly names: readonly string[];
+  readonly value: number;
+  /** The other expert of the pair. */
+  readonly not: number;
+  readonly onChange: (expert: number) => void;
+}
+
+function PairSelect({ label, names, value, not, onChange }: SelectProps) {
+  return (
+    <select aria-label={label} value={value} onChange={({ currentTarget }) => onChange(Number(currentTarget.value))}>
+      {names.map((name, expert) => (
+        <option key={name} value={expert} disabled={expert === not}>
+          {name}
+        </option>
+      ))}
+    </select>
+  );
+}
