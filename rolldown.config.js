@@ -10,6 +10,9 @@ const { bin, dependencies, exports, imports, optionalDependencies } = JSON.parse
 // its types, which those of layergraft name.
 const BUNDLED = ["commander", "picocolors", "yaml", "zod"];
 
+// What Vite bundles into the pages of dist/studio.
+const IN_PAGES = ["preact", "@preact/signals", "@preact/signals-core", "@fontsource-variable/inter"];
+
 const targets = [...Object.values(exports), ...Object.values(imports), ...Object.values(bin)];
 const modules = targets.flatMap((target) => /^\.\/dist\/(.*)\.js$/.exec(target.default ?? target)?.[1] ?? []);
 const external = Object.keys({ ...dependencies, ...optionalDependencies }).filter((name) => !BUNDLED.includes(name));
@@ -26,7 +29,8 @@ export default defineConfig({
     {
       name: "licenses",
       generateBundle() {
-        const source = BUNDLED.map((name) => `${name}\n\n${read(`node_modules/${name}/LICENSE`)}`).join("\n---\n\n");
+        const texts = [...BUNDLED, ...IN_PAGES].map((name) => `${name}\n\n${read(`node_modules/${name}/LICENSE`)}`);
+        const source = texts.join("\n---\n\n");
         this.emitFile({ type: "asset", fileName: "LICENSES.txt", source });
       },
     },

@@ -15,7 +15,10 @@ export function sizeText(value: number | null): string {
 /** With two decimals and a true minus; null where there is none. */
 export function decimalText(value: number | null, digits = 2): string {
   if (value === null || Number.isNaN(value)) return "undefined";
-  return value.toFixed(digits).replace(/^-(?=[0.]*$)/, "").replace("-", "−");
+  return value
+    .toFixed(digits)
+    .replace(/^-(?=[0.]*$)/, "")
+    .replace("-", "−");
 }
 
 const scaled = (value: number, base: number, units: readonly string[]): string => {
