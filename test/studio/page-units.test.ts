@@ -1,0 +1,110 @@
+// Pure parts of the studio's page: names of experts, figures of cells, and numbers for people.
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { histogram, jaccard, totalJaccard } from "../../src/studio/page/explorer/figures.js";
+import { bytesText, countText, decimalText, durationText, percentText } from "../../src/studio/page/format.js";
+import { nameFor, nameProblem } from "../../src/studio/page/names.js";
+import { type Analysis, expert } from "../../src/studio/protocol.js";
+
+describe("names of experts", () => {
+  it("any source gets a name that the protocol takes and no other expert has", () => {
+    const names = fc.array(fc.string(), { maxLength: 5 });
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          fc.string({ unit: "binary" }),
+          fc.array(fc.string({ maxLength: 9 }), { maxLength: 4 }).map((parts) => parts.join("/")),
+        ),
+        names,
+        (source, sources) => {
+          const taken: string[] = [];
+          for (const one of [...sources, source, source]) taken.push(nameFor(one, taken));
+          expect(new Set(taken).size).toBe(taken.length);
+          for (const name of taken) expect(expert.shape.name.safeParse(name).success).toBe(true);
+        },
+      ),
+    );
+  });
+
+  it.each([
+    ["/models/qwen-math", [], "qwen-math"],
+    ["org/Llama-3.1-8B", [], "Llama-3-1-8B"],
+    ["/base+/adapters/swahili/", ["swahili"], "swahili-2"],
+    ["C:\\models\\base", [], "base-2"],
+    ["///", [], "expert"],
+  ])("%s beside %j is called %s", (source, taken, name) => {
+    expect(nameFor(source, taken)).toBe(name);
+  });
+
+  it.each([
+    ["", "Enter a name."],
+    ["base", "base is a reserved name."],
+    ["math", "Another expert is called math."],
+    ["math.b", "math.b and math differ only after a dot."],
+    ["a/b", "Use letters, digits, spaces, - and _."],
+    ["sums", undefined],
+  ])("%j: %s", (name, problem) => {
+    expect(nameProblem(name, ["math"])).toBe(problem);
+  });
+});
+
+describe("figures", () => {
+  const rows = fc.array(fc.tuple(fc.integer({ min: 0, max: 20 }), fc.integer({ min: 0, max: 20 })), { minLength: 1 });
+  const steps = Array.from({ length: 21 }, (_, i) => i);
+
+  it("overlap is the size of the intersection over that of the union", () => {
+    fc.assert(
+      fc.property(rows, fc.nat(20), (pairs, step) => {
+        const above = (i: 0 | 1) => steps.map((t) => pairs.filter((pair) => pair[i] > t).length);
+        const both = steps.map((t) => pairs.filter(([a, b]) => a > t && b > t).length);
+        const cell = (i: 0 | 1) => ({ rows: pairs.length, above: above(i), mean: 0, maximum: 0, relative: 0, zero: 0 });
+        const data = {
+          cells: [[[cell(0)]], [[cell(1)]]],
+          totals: [cell(0), cell(1)],
+          pairs: [{ experts: [0, 1], cosine: 0, conflict: 0, cells: [[{ both, cosine: 0, conflict: 0 }]] }],
+        } as unknown as Analysis;
+        const [x, y] = [0, 1].map((i) => new Set(pairs.flatMap((pair, at) => ((pair[i] ?? 0) > step ? [at] : []))));
+        const union = new Set([...(x ?? []), ...(y ?? [])]);
+        const shared = [...(x ?? [])].filter((at) => y?.has(at)).length;
+        const expected = union.size === 0 ? null : shared / union.size;
+        expect(jaccard(data, [0, 1], { layer: 0, column: 0 }, step)).toBe(expected);
+        expect(jaccard(data, [1, 0], { layer: 0, column: 0 }, step)).toBe(expected);
+        expect(totalJaccard(data, [0, 1], step)).toBe(expected);
+      }),
+    );
+  });
+
+  it("a histogram counts every row up to the last step once", () => {
+    fc.assert(
+      fc.property(rows, fc.integer({ min: 1, max: 30 }), (pairs, bins) => {
+        const above = steps.map((t) => pairs.filter(([a]) => a > t).length);
+        const counts = histogram(above, pairs.length, bins);
+        expect(counts.every((count) => count >= 0)).toBe(true);
+        expect(counts.length).toBeLessThanOrEqual(bins);
+        expect(counts.reduce((sum, count) => sum + count, 0)).toBe(pairs.length - (above.at(-1) ?? 0));
+      }),
+    );
+    expect(histogram([5, 4, 4, 1, 0, 0], 6, 3)).toEqual([2, 3, 1]);
+  });
+});
+
+it.each([
+  [percentText(0), "0%"],
+  [percentText(0.0004), "<0.1%"],
+  [percentText(0.034), "3.4%"],
+  [percentText(0.42), "42%"],
+  [percentText(null), "none"],
+  [countText(999), "999"],
+  [countText(1_235_814_400), "1.24 B"],
+  [countText(999_999), "1.00 M"],
+  [bytesText(2_471_645_608), "2.47 GB"],
+  [bytesText(0), "0 B"],
+  [decimalText(-0.004), "0.00"],
+  [decimalText(-0.25), "−0.25"],
+  [durationText(400), "0.4 s"],
+  [durationText(125_000), "2 min 5 s"],
+  [durationText(3_660_000), "1 h 1 min"],
+])("%s is written %s", (text, expected) => {
+  expect(text).toBe(expected);
+});

@@ -1,0 +1,159 @@
+// The studio's views Models and Changes, driven in a browser as a person drives them.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { analyze } from "../../src/index.js";
+import { type Studio, startStudio } from "../../src/studio/index.js";
+import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
+
+const root = temporaryFolder();
+const at = (...names: string[]) => join(root, ...names);
+
+describe.skipIf(BROWSER === undefined)(`the studio in a browser (${BROWSER ?? NO_BROWSER})`, { tags: ["slow"] }, () => {
+  let browser: Browser;
+  let studio: Studio;
+  let page: Page;
+  const bugs: unknown[] = [];
+
+  beforeAll(async () => {
+    await writeTiny(at("models", "base"), { seed: 1 });
+    await writeTiny(at("models", "math"), { seed: 2 });
+    await writeTiny(at("models", "swahili"), { seed: 3 });
+    await writeTiny(at("models", "other-tokens"), { seed: 4, vocabulary: 30 });
+    studio = await startStudio({ folder: at("project"), port: 0, onBug: (error) => bugs.push(error) });
+    browser = await openBrowser();
+    const context = await browser.newContext({ viewport: { width: 1400, height: 900 } });
+    page = await context.newPage();
+    page.on("pageerror", (error) => bugs.push(error));
+    page.on("console", (message) => {
+      if (message.type() === "error") bugs.push(message.text());
+    });
+    await page.goto(studio.url);
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await studio?.close();
+  });
+
+  const card = (name: string) => page.getByRole("article", { name, exact: true });
+  const text = (selector: string) => page.locator(selector).allInnerTexts();
+
+  it("opens a base and experts from folders", async () => {
+    await page.getByRole("button", { name: "Choose the base" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Folder", { exact: true }).fill(at());
+    await dialog.getByRole("button", { name: "Open", exact: true }).click();
+    await dialog.getByRole("button", { name: "models" }).click();
+    await dialog.getByRole("button", { name: "Choose base" }).click();
+    await dialog.waitFor({ state: "detached" });
+    expect(await card("Base").locator("dd").allInnerTexts()).toContain("4");
+
+    await page.getByRole("button", { name: "Add the first expert" }).click();
+    for (const name of ["math", "swahili", "other-tokens"]) {
+      await dialog.getByRole("button", { name: `Add ${name}` }).click();
+    }
+    await dialog.getByText("added").nth(2).waitFor();
+    await dialog.getByRole("button", { name: "Done" }).click();
+    await card("other-tokens").getByText("vocabularies differ").waitFor();
+    expect(await card("math").locator(".problem").count()).toBe(0);
+    expect(JSON.parse(readFileSync(at("project", "studio.json"), "utf8")).settings).toMatchObject({
+      base: at("models", "base"),
+      experts: ["math", "swahili", "other-tokens"].map((name) => ({ name, source: at("models", name) })),
+    });
+  });
+
+  it("renames by keyboard, refuses a taken name, and removes", async () => {
+    await card("math").getByRole("button", { name: "Rename" }).focus();
+    await page.keyboard.press("Enter");
+    const field = page.getByLabel("Name of math");
+    await field.fill("swahili");
+    await page.getByText("Another expert is called swahili.").waitFor();
+    await page.keyboard.press("Enter");
+    await field.fill("sums");
+    await page.keyboard.press("Enter");
+    await card("sums").waitFor();
+    await card("other-tokens").getByRole("button", { name: "Remove" }).click();
+    await card("other-tokens").waitFor({ state: "detached" });
+    await page.reload();
+    await card("sums").waitFor();
+    expect(await text("article h2")).toEqual(["Base", "sums", "swahili"]);
+  });
+
+  it("measures, and shows the figures of the library", async () => {
+    await page.getByRole("link", { name: "See what changed" }).click();
+    await page.getByRole("button", { name: "Measure changes" }).click();
+    await page.getByRole("heading", { name: "Changes", exact: true }).waitFor();
+    const heatmap = page.getByRole("application", { name: "Changes of sums" });
+    await heatmap.focus();
+    await page.keyboard.press("Home");
+    for (let i = 0; i < 7; i++) await page.keyboard.press("ArrowUp");
+    for (const key of ["ArrowRight", "ArrowDown", "ArrowDown"]) await page.keyboard.press(key);
+    await page.getByRole("heading", { name: "Layer 1, v" }).waitFor();
+
+    const experts = { sums: at("models", "math"), swahili: at("models", "swahili") };
+    const analysis = await analyze({ base: at("models", "base"), experts });
+    const figures = analysis.parts.find(({ layer, part }) => layer === 1 && part === "v_proj");
+    const size = (value: number | null | undefined) => value?.toExponential(2);
+    const shown = (await text(".detail tbody tr")).map((row) => row.split(/\s+/).filter((word) => word !== ""));
+    figures?.experts.forEach(({ mean, relativeNorm }, i) => {
+      expect(shown[i]?.slice(2, 4)).toEqual([size(mean), size(relativeNorm)]);
+    });
+    expect(shown[2]?.slice(-2)).toEqual([
+      `${Math.round(100 * (figures?.pairs[0]?.conflictShare ?? 0))}%`,
+      figures?.pairs[0]?.cosine?.toFixed(2).replace("-", "−"),
+    ]);
+    // What a screen reader hears at the cell.
+    const heard = await page.getByRole("status").filter({ hasText: "layer 1, v" }).innerText();
+    expect(heard).toContain(`mean change ${size(figures?.experts[0]?.mean)}`);
+    expect(await text(".top-rows tbody tr")).toHaveLength(8);
+  });
+
+  it("follows the threshold", async () => {
+    const slider = page.getByLabel("A row counts as changed above");
+    await slider.focus();
+    await page.keyboard.press("Home");
+    await page.getByText("100% of all rows changed").nth(1).waitFor();
+    await page.keyboard.press("End");
+    await page.getByText("0% of all rows changed", { exact: true }).nth(1).waitFor();
+    await page.getByRole("button", { name: "auto for swahili" }).click();
+    // The row that one in eight exceeds.
+    await page.getByText("12% of all rows changed").or(page.getByText("13% of all rows changed")).first().waitFor();
+    for (const measure of ["Overlap", "Conflict", "Cosine"]) {
+      await page.getByRole("button", { name: measure, exact: true }).click();
+      expect(await page.getByRole("button", { name: measure, exact: true }).getAttribute("aria-pressed")).toBe("true");
+    }
+  });
+
+  it("keeps figures over a reload, and says when they are of other models", async () => {
+    await page.reload();
+    await page.getByRole("application", { name: "Changes of sums" }).waitFor();
+    expect(await page.getByText("of other models").count()).toBe(0);
+    await page.getByRole("link", { name: "Models" }).click();
+    await card("swahili").getByRole("button", { name: "Remove" }).click();
+    await card("swahili").waitFor({ state: "detached" });
+    await page.getByRole("link", { name: "Changes" }).click();
+    await page.getByText("of other models").waitFor();
+  });
+
+  it.each(["light", "dark"] as const)("has no serious accessibility violation, %s", async (colorScheme) => {
+    await page.emulateMedia({ colorScheme });
+    for (const width of [1400, 400]) {
+      await page.setViewportSize({ width, height: 900 });
+      for (const view of ["Models", "Changes", "Activity"]) {
+        await page.getByRole("link", { name: view, exact: true }).click();
+        await page.locator(`nav a[aria-current]`, { hasText: view }).waitFor();
+        expect(await seriousViolations(page)).toEqual([]);
+        const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+        expect(overflow).toBeLessThanOrEqual(0);
+      }
+    }
+    await page.setViewportSize({ width: 1400, height: 900 });
+  });
+
+  it("has shown no error", () => {
+    expect(bugs).toEqual([]);
+  });
+});

@@ -1,0 +1,31 @@
+// A browser for tests of pages, where the machine has one.
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { delimiter, join } from "node:path";
+import { type Browser, chromium, type Page } from "playwright-core";
+
+const NAMES = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
+
+/** From LAYERGRAFT_TEST_BROWSER, or by its usual names; undefined where there is none. */
+export const BROWSER =
+  process.env.LAYERGRAFT_TEST_BROWSER ??
+  (process.env.PATH ?? "")
+    .split(delimiter)
+    .flatMap((folder) => NAMES.map((name) => join(folder, name)))
+    .find((file) => existsSync(file));
+
+export const NO_BROWSER = "needs Chromium: install it, or name it in LAYERGRAFT_TEST_BROWSER";
+
+export function openBrowser(): Promise<Browser> {
+  // Containers often have no user namespaces for the sandbox; the pages are our own.
+  return chromium.launch({ executablePath: BROWSER ?? "", args: ["--no-sandbox"] });
+}
+
+/** Violations that axe-core finds on a page, those of no more than moderate impact left out. */
+export async function seriousViolations(page: Page): Promise<string[]> {
+  const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+  // Evaluated as the page's debugger does, which the policy of the page allows.
+  return page.evaluate(`${axe}; axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) =>
+    violations.filter(({ impact }) => impact === "serious" || impact === "critical").flatMap(({ id, nodes }) =>
+      nodes.map(({ target }) => id + ": " + target.join(" "))))`);
+}
