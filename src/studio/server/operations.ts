@@ -128,8 +128,8 @@ async function problemsWith(source: string, base: string, folder: string): Promi
 /** A problem of that plan in the words of the card, where there are neither fields of a recipe nor flags. */
 export function forCard(problem: string): string {
   return problem
-    .replace(/models\[0\]( \([^)]*\))?/g, "the base")
-    .replace(/models\[1\]( \([^)]*\))?/g, "this model")
+    .replace(/models\[0\]( \((?:[^()]|\([^()]*\))*\))?/g, "the base")
+    .replace(/models\[1\]( \((?:[^()]|\([^()]*\))*\))?/g, "this model")
     .replace(/\. Align them by token with --vocabulary.*$/, ". A recipe aligns them by token: vocabulary: union")
     .replace(/^./, (first) => first.toUpperCase());
 }

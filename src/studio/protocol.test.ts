@@ -1,0 +1,52 @@
+// What the protocol lets through: names that stay within a folder, and no field that it does not know.
+import { basename, join, resolve } from "node:path";
+import * as fc from "fast-check";
+import { expect, it } from "vitest";
+import { expert, operations, settings } from "./protocol.js";
+import { forCard } from "./server/operations.js";
+
+const { name } = expert.shape;
+
+// All planes of Unicode take fast-check seconds to set up.
+const SIGNS = fc.constantFrom("a", "é", "数", "😀", "\ud800", "̈", "7", " ", ".", "/", "\\", "-", ":", "\0", "\n");
+
+it("any name that passes is the name of a file in its folder", () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), fc.string({ unit: SIGNS }), fc.stringMatching(/^[./\\a\0 -]*$/)), (text) => {
+      if (!name.safeParse(text).success) return;
+      const file = join("/project/recipes", `${text}.yaml`);
+      expect(resolve(file, "..")).toBe("/project/recipes");
+      expect(basename(file)).toBe(`${text}.yaml`);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+it.each(["", "..", ".hidden", "a/b", "a\\b", "a\0", "a\n", "-rf", "a".repeat(101)])("%j is not a name", (text) => {
+  expect(name.safeParse(text).success).toBe(false);
+});
+
+it.each(["math", "Swahili 2", "数学", "a.b", "ß_1-x"])("%s is a name", (text) => {
+  expect(name.parse(text)).toBe(text);
+});
+
+it("an operation takes what it declares, and nothing beside it", () => {
+  const fits = (operation: keyof typeof operations, input: unknown) =>
+    operations[operation].input.safeParse(input).success;
+  expect(fits("analysis.rows", { id: "abc", layer: 3, column: "q" })).toBe(true);
+  expect(fits("analysis.rows", { id: "../abc", layer: 3, column: "q" })).toBe(false);
+  expect(fits("analysis.rows", { id: "abc", layer: -1, column: "q" })).toBe(false);
+  expect(fits("analysis.read", { id: "abc", folder: "/" })).toBe(false);
+  expect(fits("job.start", { kind: "analyze", input: { base: "b", experts: [] } })).toBe(false);
+  expect(settings.partial().safeParse({ experts: [{ name: "a", source: "" }] }).success).toBe(false);
+});
+
+it.each([
+  [
+    "the vocabularies differ: models[0] (base) has 24 rows, models[1] (other (2)) has 30. Align them by token with --vocabulary models[1], models[0] or union",
+    "The vocabularies differ: the base has 24 rows, this model has 30. A recipe aligns them by token: vocabulary: union",
+  ],
+  ["models[0] (a) has 28 layers, models[1] (b) has 20", "The base has 28 layers, this model has 20"],
+])("a card says %s in its own words", (problem, said) => {
+  expect(forCard(problem)).toBe(said);
+});
