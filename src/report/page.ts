@@ -7,8 +7,10 @@ import { type Cell, columnsOf, formatNumber, formatSpan, type Table } from "./ta
 export interface Page {
   readonly title: string;
   readonly lead: string;
-  /** How far the work is, or how it ended. */
-  readonly state: { readonly text: string; readonly isOpen: boolean };
+  /** The conclusions, each in a sentence or two: what one reads if one reads nothing else. */
+  readonly verdicts: readonly { readonly title: string; readonly text: string }[];
+  /** How far the work is, or how it ended. Default: nothing. */
+  readonly state?: { readonly text: string; readonly isOpen: boolean };
   readonly notes: readonly string[];
   readonly sections: readonly Section[];
   readonly footer: string;
@@ -42,11 +44,12 @@ export interface TableFigure extends Captioned {
   readonly what: string;
 }
 
-/** Bars from zero. Widths and positions are shares of the axis. */
+/** Points on an axis. Positions are shares of the axis. */
 export interface BarFigure extends Captioned {
   readonly kind: "bars";
   /** Conclusion, in a sentence or two. */
   readonly conclusion: string;
+  /** At even distances, from one end of the axis to the other. */
   readonly ticks: readonly string[];
   readonly rows: readonly {
     readonly label: string;
@@ -54,9 +57,11 @@ export interface BarFigure extends Captioned {
     /** Colour. */
     readonly kind: string;
     readonly value: PageCell;
-    readonly width: number;
+    readonly at: number;
+    /** The interval in words. */
+    readonly span?: string;
     readonly interval?: readonly [from: number, to: number];
-    /** Dots at the smallest and the largest. */
+    /** Band from the smallest to the largest. */
     readonly range?: readonly [from: number, to: number];
   }[];
 }
@@ -123,14 +128,15 @@ export function tableFigure(table: Table, what: string, captioned: Captioned = {
 }
 
 /**
- * Puts data and the colours that all pages share into the template of a page.
+ * Puts data, and the tokens and components that all pages share, into the template of a page.
  * @param template an import of package.json, such as `#analysis-page`
  * @param data plain JSON
  */
 export async function pageWithData(template: string, data: unknown): Promise<string> {
   const { resolve } = createRequire(import.meta.url);
-  const [text, tokens] = await Promise.all([template, "#page-tokens"].map((name) => readFile(resolve(name), "utf8")));
+  const files = [template, "#page-tokens", "#page-components"].map((name) => readFile(resolve(name), "utf8"));
+  const [text = "", ...styles] = await Promise.all(files);
   // Only "<" can end a script element early; JSON allows it as an escape.
   const json = JSON.stringify(data).replaceAll("<", "\\u003c");
-  return (text ?? "").replace("/* __TOKENS__ */", () => tokens ?? "").replace('"__DATA__"', () => json);
+  return text.replace("/* __TOKENS__ */", () => styles.join("\n")).replace('"__DATA__"', () => json);
 }

@@ -130,7 +130,7 @@ export function storyPage(story: DemoStory): Page {
     lead:
       "One model learned mathematics in English. Another learned Swahili. Can their layers be put together, without training, " +
       "into a model that solves word problems in Swahili?",
-    state: { text: answer, isOpen: false },
+    verdicts: [{ title: "", text: answer }],
     notes: [...(quick ? [QUICK_WARNING] : []), ...(pairs > 1 ? [several] : [])],
     sections: sections.filter(({ figures }) => figures.length > 0),
     footer: `Made by layergraft ${report.layergraft} with seed ${seed}. The idea: Bandarkar et al., Layer Swapping for Zero-Shot Cross-Lingual Transfer, arXiv 2410.01335.`,

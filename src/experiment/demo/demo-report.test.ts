@@ -262,7 +262,7 @@ describe("where the experts changed", () => {
         ...["The question", "What each expert gets wrong", "The swap", "The result", "Where the experts changed"],
         ...["All methods and controls", "How it was made", "Start with your own models"],
       ]);
-      expect(page).toContain(`<p class="state">${demoAnswer(result)}</p>`);
+      expect(page).toContain(`<p>${demoAnswer(result)}</p>`);
       expect(page).toContain(
         "Both experts miss 2 of the 4 problems, and the layer swap solves 1 of these. Here are the first that it solves:",
       );

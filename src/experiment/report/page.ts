@@ -23,6 +23,7 @@ import { expertsTable, scoreList, searchTables } from "./tables.js";
 const MAX_COMPARISONS = 50;
 const MAX_NAMED = 6;
 const MAX_SCORES = 400;
+const MAX_VERDICTS = 3;
 
 export function experimentPage(report: ExperimentReport): Page {
   const { heatmaps, flips, searches, experts, failures, progress } = report;
@@ -70,6 +71,10 @@ export function experimentPage(report: ExperimentReport): Page {
   ];
   return {
     ...{ title: report.title, lead: leadOf(report), notes: report.notes },
+    verdicts: overviews
+      .filter(({ verdict }) => verdict !== "")
+      .slice(0, MAX_VERDICTS)
+      .map(({ title, verdict }) => ({ title: overviews.length > 1 ? title : "", text: verdict })),
     state: { text: describeProgress(report), isOpen: progress.left + progress.waiting + progress.failed > 0 },
     sections: sections.filter(({ figures }) => figures.length > 0),
     footer: `Made by layergraft ${report.layergraft} from the experiment ${report.name}.`,
@@ -109,37 +114,46 @@ export function legendOf(overviews: readonly Overview[]) {
   return Object.entries(KINDS).flatMap(([kind, label]) => (kinds.has(kind) ? [{ kind, label }] : []));
 }
 
-/** End of the axis: 1 for shares, so that tasks compare; the next round number for points. */
-function axisEnd({ scale, bars }: Overview): number {
-  if (scale === "share") return 1;
-  const most = Math.max(1, ...bars.map(({ high, interval }) => Math.max(high, interval?.high ?? 0)));
-  const step = 10 ** Math.floor(Math.log10(most));
-  return Math.ceil(most / step) * step;
+/** Distances of ticks that people read easily. */
+const ROUND = [1, 2, 5, 10];
+
+/** An axis around the values, with about four steps; from zero where that is near. */
+function axisOf({ scale, bars }: Overview): { low: number; high: number; ticks: number[] } {
+  const values = bars.flatMap(({ mean, low, high, interval }) => [mean, low, high, interval?.low, interval?.high]);
+  const known = values.filter((value) => value !== undefined);
+  const [least, most] = [Math.min(...known), Math.max(...known)];
+  const quarter = Math.max(most - least, scale === "share" ? 0.04 : 1) / 4;
+  const power = 10 ** Math.floor(Math.log10(quarter));
+  const step = power * (ROUND.find((one) => one * power >= quarter * 0.999) ?? 10);
+  // In whole steps, so that sums of decimals do not miss a tick.
+  const from = least < 2 * step ? Math.min(0, Math.floor(least / step)) : Math.floor(least / step + 1e-9);
+  const to = Math.max(from + 1, Math.ceil(most / step - 1e-9));
+  const ticks = Array.from({ length: to - from + 1 }, (_, i) => (from + i) * step);
+  return { low: from * step, high: to * step, ticks };
 }
 
 export function barFigure(overview: Overview): BarFigure {
   const { id, title, protocol, items, choice, verdict, missing, bars, scale } = overview;
-  const end = axisEnd(overview);
-  const at = (value: number) => Math.min(value, end) / end;
+  const { low: start, high: end, ticks } = axisOf(overview);
+  const at = (value: number) => Math.max(0, Math.min(1, (value - start) / (end - start)));
   const placed = ({ low, high }: Span) => [at(low), at(high)] as const;
   const hasSeveral = bars.some((bar) => bar.count > 1);
   const lines = [
     ...(bars.some(({ interval }) => interval) ? [" Lines: the 95% interval over items."] : []),
-    ...(hasSeveral ? [" Dots: the smallest and the largest of several models."] : []),
+    ...(hasSeveral ? [" Bands: from the smallest to the largest of several models."] : []),
   ];
   return {
     ...{ kind: "bars", id, title },
     caption: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.${lines.join("")}`,
     conclusion: [choice, verdict, missing].filter((sentence) => sentence !== "").join(" "),
-    ticks: [0, 0.25, 0.5, 0.75, 1].map((share) => formatNumber({ value: share * end, scale }).replace(/\.0$/, "")),
+    ticks: ticks.map((tick) => formatNumber({ value: tick, scale }).replace(/\.0$/, "")),
     rows: bars.map(({ label, kind, mean, low, high, detail, interval, isBest, ...bar }) => ({
-      ...{ label, kind, width: at(mean), value: pageCell({ value: mean, scale, isBest }) },
+      ...{ label, kind, at: at(mean), value: pageCell({ value: mean, scale, isBest }) },
       about: [
         ...(detail === "" ? [] : [detail]),
         ...(bar.count > 1 ? [`${formatSpan({ low, high }, { scale })} over ${bar.count} models`] : []),
-        ...(interval ? [`95%: ${formatSpan(interval, { scale })}`] : []),
       ].join("; "),
-      ...(interval ? { interval: placed(interval) } : {}),
+      ...(interval ? { interval: placed(interval), span: formatSpan(interval, { scale }) } : {}),
       ...(bar.count > 1 ? { range: placed({ low, high }) } : {}),
     })),
   };
