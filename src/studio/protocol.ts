@@ -74,11 +74,37 @@ export const owner = z.strictObject({
   combined: z.boolean(),
 });
 
+/** A field of a recipe, as `layergraft methods` lists it. */
+const field = z.strictObject({
+  name: z.string(),
+  type: z.string(),
+  choices: z.array(z.string()).optional(),
+  required: z.boolean(),
+  default: z.json().optional(),
+  description: z.string(),
+});
+
+export const method = z.strictObject({
+  name: z.string(),
+  title: z.string(),
+  summary: z.string(),
+  formula: z.string(),
+  reference: z.string(),
+  fields: z.array(field),
+  /** Fields of an entry of `models` or `slices`. */
+  entryFields: z.array(field),
+  example: z.json(),
+});
+
 /** A recipe's plan, or why there is none. */
 export const check = z.strictObject({
   problems: z.array(problem),
+  /** The recipe as a value; null if the text is not YAML. */
+  recipe: z.json(),
   plan: z
     .strictObject({
+      /** The recipe with its defaults filled in. */
+      recipe: z.json(),
       method: z.string(),
       layers: count,
       tensors: count,
@@ -184,6 +210,10 @@ export const operations = {
     output: z.strictObject({ folder: z.string(), parent: z.string().nullable(), entries: z.array(folderEntry) }),
   },
   inspect: { input: z.strictObject({ source, base: source.nullable() }), output: model },
+  methods: {
+    input: z.strictObject({}),
+    output: z.strictObject({ methods: z.array(method), outputFields: z.array(field) }),
+  },
   "recipe.read": { input: z.strictObject({ name }), output: z.strictObject({ text, version: z.string() }) },
   /** Refused if the file is no longer of that version; null makes a new one. */
   "recipe.write": {
@@ -229,4 +259,6 @@ export type Project = z.infer<typeof project>;
 export type Settings = z.infer<typeof settings>;
 export type Model = z.infer<typeof model>;
 export type Check = z.infer<typeof check>;
+export type Method = z.infer<typeof method>;
+export type Field = z.infer<typeof field>;
 export type Expert = z.infer<typeof expert>;

@@ -19,15 +19,16 @@ export async function checkRecipeText(text: string, folder: string): Promise<Che
         line: document.lineOf(problem.at ?? problem.path) ?? null,
         message: formatProblem(problem),
       }));
-      return { problems: located, plan: null };
+      return { problems: located, recipe: jsonOf(document.value), plan: null };
     }
+    const recipe = jsonOf(document.value);
     try {
-      return { problems: [], plan: await planOf(document.value as RecipeInput, folder) };
+      return { problems: [], recipe, plan: await planOf(document.value as RecipeInput, folder) };
     } catch (error) {
       if (!(error instanceof LayergraftError)) throw error;
       const { field } = error.where;
       const line = field === undefined ? null : (document.lineOf(pathOf(field)) ?? null);
-      return { problems: problemsIn(error).map((message) => ({ line, message })), plan: null };
+      return { problems: problemsIn(error).map((message) => ({ line, message })), recipe, plan: null };
     }
   } catch (error) {
     if (!(error instanceof RecipeError)) throw error;
@@ -35,8 +36,13 @@ export async function checkRecipeText(text: string, folder: string): Promise<Che
       const [, line, rest] = /^line (\d+): (.*)$/s.exec(message) ?? [];
       return { line: line === undefined ? null : Number(line), message: rest ?? message };
     });
-    return { problems: located, plan: null };
+    return { problems: located, recipe: null, plan: null };
   }
+}
+
+/** A value of YAML as JSON has it: dates as text, no NaN. */
+function jsonOf(value: unknown): Check["recipe"] {
+  return JSON.parse(JSON.stringify(value ?? null)) as Check["recipe"];
 }
 
 function problemsIn(error: LayergraftError): readonly string[] {
@@ -45,9 +51,11 @@ function problemsIn(error: LayergraftError): readonly string[] {
 }
 
 async function planOf(recipe: RecipeInput, folder: string): Promise<Check["plan"]> {
-  const { summary, notes, unrelated, layers } = await planMerge(recipe, { folder });
+  const plan = await planMerge(recipe, { folder });
+  const { summary, notes, unrelated, layers } = plan;
   const { tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch, ownership } = summary;
   return {
+    recipe: jsonOf(plan.toJSON().recipe),
     ...{ method: recipe.method, layers, tensors, parameters, copied, bytesToRead, bytesToWrite, bytesToFetch },
     ...{ seconds: null, memory: MEMORY, notes: [...unrelated, ...notes] },
     owners: ownership.map(({ layer, origins, combined = false }) => ({

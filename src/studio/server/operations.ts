@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { inspect, planMerge } from "../../api/index.js";
 import { exists, isAnySystemError, RecipeError, systemMessage, usageError } from "../../core/index.js";
-import { mostChangedRows } from "../../merge/index.js";
+import { methodReferences, mostChangedRows, outputReferences } from "../../merge/index.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
 import type { ProjectFolder } from "../project/project.js";
@@ -36,6 +36,7 @@ export const HANDLERS: Handlers = {
   },
   browse: ({ folder }, { project }) => browse(folder ?? project.folder),
   inspect: ({ source, base }, { project }) => card(source, base, project.folder),
+  methods: () => ({ methods: copyOf(methodReferences()), outputFields: copyOf(outputReferences()) }),
   "recipe.read": ({ name }, { project }) => project.readRecipe(name),
   async "recipe.write"({ name, text, version }, { project, onEvent }) {
     const written = await project.writeRecipe(name, text, version);
@@ -67,6 +68,11 @@ function titleOf(...[kind, input]: [Input<"job.start">["kind"], Input<"job.start
   if (kind === "analyze" && "experts" in input) return `Changes of ${input.experts.map(({ name }) => name).join(", ")}`;
   if (kind === "merge" && "recipe" in input) return `Merge ${input.recipe}`;
   return kind;
+}
+
+/** Data without readonly types and undefined fields. */
+function copyOf<T>(value: unknown): T {
+  return JSON.parse(JSON.stringify(value)) as T;
 }
 
 async function browse(from: string): Promise<Output<"browse">> {
