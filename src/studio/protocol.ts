@@ -133,6 +133,8 @@ export const progress = z.strictObject({
 export const jobInputs = {
   /** Where experts changed. */
   analyze: z.strictObject({ base: source, experts: list(expert).min(1) }),
+  /** Recipes to start from, and where experts changed. */
+  suggest: z.strictObject({ base: source, task: source, language: source }),
   /** Writes a recipe's model. */
   merge: z.strictObject({ recipe: name, out: source, resume: z.boolean(), force: z.boolean() }),
 } as const;
@@ -196,6 +198,7 @@ const folderEntry = z.strictObject({ name: z.string(), kind: z.enum(["folder", "
 
 const start = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("analyze"), input: jobInputs.analyze }),
+  z.strictObject({ kind: z.literal("suggest"), input: jobInputs.suggest }),
   z.strictObject({ kind: z.literal("merge"), input: jobInputs.merge }),
 ]);
 

@@ -1,7 +1,7 @@
 // What jobs do: calls of the library, by kind. This runs in the job's thread.
 import { join, resolve } from "node:path";
 import { analyze, type Progress, planMerge } from "../../api/index.js";
-import { pageData, readAnalysis } from "../../merge/index.js";
+import { analyzeExperts, pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
 import type { JobInput, JobKind } from "../protocol.js";
 
 /** Folder of an analysis within that of its job. */
@@ -29,6 +29,14 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     const out = join(folder, ANALYSIS);
     await analyze({ base, experts: named, folder: project, out, force: true, signal, onProgress });
     return pageData(await readAnalysis(out));
+  },
+  async suggest(sources, { project }, { signal, onProgress }) {
+    const { base, task, language } = sources;
+    const { analysis } = await analyzeExperts({
+      ...{ base, experts: { task, language }, folder: project, signal, hub: { fetch: "stream", signal } },
+      onProgress: ({ phase, doneBytes: done, totalBytes: total }) => onProgress({ phase, done, total, unit: "bytes" }),
+    });
+    return suggestRecipes({ analysis, sources }).map(({ name, reason, recipe }) => ({ name, reason, recipe }));
   },
   async merge({ recipe, out, resume, force }, { project }, { signal, onProgress }) {
     const plan = await planMerge(join(project, "recipes", `${recipe}.yaml`), { folder: project, signal });

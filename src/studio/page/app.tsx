@@ -4,10 +4,12 @@ import { isConnected, jobs, project, trouble } from "./store.ts";
 import { Changes } from "./views/changes.tsx";
 import { Jobs } from "./views/jobs.tsx";
 import { Models } from "./views/models.tsx";
+import { Recipe } from "./views/recipe.tsx";
 
 const VIEWS = {
   models: { label: "Models", view: Models },
   changes: { label: "Changes", view: Changes },
+  recipe: { label: "Recipe", view: Recipe },
   jobs: { label: "Activity", view: Jobs },
 } as const;
 type ViewName = keyof typeof VIEWS;

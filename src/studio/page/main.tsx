@@ -9,6 +9,7 @@ import "./styles/shell.css";
 import "./styles/components.css";
 import "./styles/explorer.css";
 import "./styles/models.css";
+import "./styles/recipe.css";
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);

@@ -167,15 +167,17 @@ export function boardOfRecipe(recipe: RecipeValue, layers: number): Board | unde
   return typeof model === "string" && Object.keys(more).length === 0 ? boardOfOne(model, layers) : undefined;
 }
 
-/** Fields of a recipe that change no owner. */
-const OUTPUT_FIELDS = ["dtype", "as", "shard_size", "vocabulary", "tokenizer_from"];
+/** Fields of every recipe. */
+export const OUTPUT_FIELDS = ["dtype", "as", "shard_size", "vocabulary", "tokenizer_from"];
+/** Fields of a swap that say how averages are weighted, not of what. */
+export const SWAP_WEIGHTS = ["weights", "base"];
 const hasOnly = (recipe: RecipeValue, fields: readonly string[]) =>
   Object.keys(recipe).every((key) => fields.includes(key) || OUTPUT_FIELDS.includes(key));
 
 function boardOfSwap(recipe: RecipeValue, count: number): Board | undefined {
-  const { task, language, layers, outside = "average" } = recipe;
+  const { task, language, layers, outside = "average", parts = "all" } = recipe;
   const known = ["method", "task", "language", "bottom", "top", "bottom_transition", "top_transition"];
-  if (!hasOnly(recipe, [...known, "layers", "outside"])) return undefined;
+  if (!hasOnly(recipe, [...known, "layers", "outside", "parts", ...SWAP_WEIGHTS]) || parts !== "all") return undefined;
   if (typeof task !== "string" || typeof language !== "string") return undefined;
   const owners = { task: [task], language: [language], average: [task, language].sort() };
   if (typeof outside !== "string" || !Object.hasOwn(owners, outside)) return undefined;
@@ -212,7 +214,9 @@ function kindsByList(layers: unknown, count: number): Kind[] | undefined {
 }
 
 function boardOfSoup(recipe: RecipeValue, count: number): Board | undefined {
-  if (!hasOnly(recipe, ["method", "models"]) || !Array.isArray(recipe.models)) return undefined;
+  const { weights = "equal", normalize = true } = recipe;
+  if (weights !== "equal" || normalize !== true || recipe.base !== undefined) return undefined;
+  if (!hasOnly(recipe, ["method", "models", "weights", "normalize"]) || !Array.isArray(recipe.models)) return undefined;
   const cells = { attention: blank(count), mlp: blank(count), outside: [] as string[] };
   for (const entry of recipe.models as unknown[]) {
     const {

@@ -66,6 +66,7 @@ export const HANDLERS: Handlers = {
 
 function titleOf(...[kind, input]: [Input<"job.start">["kind"], Input<"job.start">["input"]]): string {
   if (kind === "analyze" && "experts" in input) return `Changes of ${input.experts.map(({ name }) => name).join(", ")}`;
+  if (kind === "suggest") return "Suggestions";
   if (kind === "merge" && "recipe" in input) return `Merge ${input.recipe}`;
   return kind;
 }

@@ -111,10 +111,13 @@ export async function startStudio({ folder, port, onBug }: StudioOptions): Promi
   return { url: `${origin}/#token=${token}`, close };
 }
 
-/** The page loads nothing from elsewhere, and no other page may show or read it. */
+/**
+ * The page loads nothing from elsewhere, and no other page may show or read it. The editor sets the width of tabs by an
+ * attribute, so style attributes are allowed; style elements are not.
+ */
 function setSafeHeaders(response: ServerResponse): void {
   const policy =
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
   response.setHeader("content-security-policy", policy);
   response.setHeader("x-content-type-options", "nosniff");

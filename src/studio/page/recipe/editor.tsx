@@ -13,6 +13,8 @@ import { completionsAt } from "./complete.ts";
 
 interface EditorProps {
   readonly text: string;
+  /** Counts changes of the text that were not typed here. */
+  readonly revision: number;
   readonly problems: Check["problems"];
   readonly methods: readonly Method[];
   /** Names or paths of models that a source may be. */
@@ -43,7 +45,7 @@ const colours = HighlightStyle.define([
 ]);
 
 /** The editor stands in a shadow root, where its styles need no exception from the page's policy. */
-export function RecipeEditor({ text, problems, methods, sources, onChange }: EditorProps) {
+export function RecipeEditor({ text, revision, problems, methods, sources, onChange }: EditorProps) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const latest = useRef({ onChange, methods, sources });
@@ -80,7 +82,7 @@ export function RecipeEditor({ text, problems, methods, sources, onChange }: Edi
     if (!now || now.state.doc.toString() === text) return;
     const changes = { from: 0, to: now.state.doc.length, insert: text };
     now.dispatch({ changes, userEvent: "outside" });
-  }, [text]);
+  }, [revision]);
 
   useEffect(() => {
     const now = view.current;

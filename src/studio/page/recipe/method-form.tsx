@@ -1,0 +1,158 @@
+// A method's fields as a form, made from its schema.
+import { parse, stringify } from "yaml";
+import type { Method, Field as RecipeField } from "../../protocol.ts";
+import type { RecipeValue } from "../../recipe/board.ts";
+import { Field } from "../components/basics.tsx";
+import type { Tower } from "./board-view.tsx";
+import { setFields } from "./recipe-store.ts";
+
+interface Props {
+  readonly method: Method;
+  readonly recipe: RecipeValue;
+  readonly models: readonly Tower[];
+}
+
+export function MethodForm({ method, recipe, models }: Props) {
+  return (
+    <div class="method-form">
+      {method.fields.map((field) => (
+        <FieldInput key={`${method.name} ${field.name}`} {...{ field, method, models }} value={recipe[field.name]} />
+      ))}
+    </div>
+  );
+}
+
+interface InputProps {
+  readonly field: RecipeField;
+  readonly method: Method;
+  readonly models: readonly Tower[];
+  readonly value: unknown;
+}
+
+/** A value as a person writes it into one line. */
+const lineOf = (value: unknown): string =>
+  value === undefined ? "" : stringify(value, { collectionStyle: "flow", lineWidth: 0 }).trim();
+
+function FieldInput({ field, method, models, value }: InputProps) {
+  const set = (given: unknown) => setFields({ [field.name]: given });
+  const hint = field.description.replaceAll("`", "");
+  const label = field.required ? `${field.name} (required)` : field.name;
+  const preset = field.default === undefined ? "default" : `default: ${lineOf(field.default)}`;
+  if (field.name === "models") return <ModelList {...{ method, models, value, set }} />;
+  if (field.type === "source" && (value === undefined || typeof value === "string")) {
+    return (
+      <Field label={label} hint={hint}>
+        {(attributes) => (
+          <select
+            {...attributes}
+            value={value ?? ""}
+            onChange={(event) => set(event.currentTarget.value === "" ? undefined : event.currentTarget.value)}
+          >
+            <option value="">{field.required ? "Choose a model" : "none"}</option>
+            {models.map(({ source, name }) => (
+              <option key={source} value={source}>
+                {name}
+              </option>
+            ))}
+            {value !== undefined && !models.some(({ source }) => source === value) ? (
+              <option value={value}>{value}</option>
+            ) : null}
+          </select>
+        )}
+      </Field>
+    );
+  }
+  const choices = field.type === "true or false" ? ["true", "false"] : field.choices;
+  if (choices && (value === undefined || choices.includes(String(value)))) {
+    return (
+      <Field label={label} hint={hint}>
+        {(attributes) => (
+          <select
+            {...attributes}
+            value={value === undefined ? "" : String(value)}
+            onChange={({ currentTarget: { value: given } }) =>
+              set(given === "" ? undefined : field.type === "true or false" ? given === "true" : given)
+            }
+          >
+            <option value="">{preset}</option>
+            {choices.map((choice) => (
+              <option key={choice}>{choice}</option>
+            ))}
+          </select>
+        )}
+      </Field>
+    );
+  }
+  return (
+    <Field label={label} hint={hint}>
+      {(attributes) => (
+        <input
+          {...{ ...attributes, type: "text", class: "code", value: lineOf(value), placeholder: preset }}
+          onChange={({ currentTarget }) => {
+            const given = currentTarget.value.trim();
+            if (given === "") set(undefined);
+            else {
+              try {
+                set(parse(given, { maxAliasCount: 0 }) as unknown);
+              } catch {
+                set(given);
+              }
+            }
+          }}
+        />
+      )}
+    </Field>
+  );
+}
+
+interface ListProps {
+  readonly method: Method;
+  readonly models: readonly Tower[];
+  readonly value: unknown;
+  readonly set: (value: unknown) => void;
+}
+
+/** Which models, with the fields of each. */
+function ModelList({ method, models, value, set }: ListProps) {
+  const entries = (Array.isArray(value) ? (value as unknown[]) : []).map((entry) =>
+    typeof entry === "string" ? { model: entry } : (Object(entry) as Record<string, unknown>),
+  );
+  const write = (next: readonly Record<string, unknown>[]) =>
+    set(next.map(({ model, ...more }) => (Object.keys(more).length === 0 ? model : { model, ...more })));
+  return (
+    <fieldset class="model-list">
+      <legend class="label">models (required)</legend>
+      {models.map(({ source, name, own }) => {
+        const entry = entries.find(({ model }) => model === source);
+        const others = entries.filter((one) => one !== entry);
+        return (
+          <div key={source} class="row">
+            <label class={`row own-${own === "base" ? "base" : (own % 6) + 1}`}>
+              <input
+                {...{ type: "checkbox", checked: entry !== undefined }}
+                onChange={() => write(entry ? others : [...entries, { model: source }])}
+              />
+              <span class="mark" aria-hidden="true" />
+              {name}
+            </label>
+            {entry
+              ? method.entryFields.map((field) => (
+                  <input
+                    key={field.name}
+                    {...{ type: "text", class: "code", "aria-label": `${field.name} of ${name}` }}
+                    {...{ title: field.description, placeholder: field.name, value: lineOf(entry[field.name]) }}
+                    onChange={({ currentTarget }) => {
+                      const given = currentTarget.value.trim();
+                      const { [field.name]: _, ...rest } = entry;
+                      const changed = given === "" ? rest : { ...rest, [field.name]: parse(given) as unknown };
+                      write(entries.map((one) => (one === entry ? changed : one)));
+                    }}
+                  />
+                ))
+              : null}
+          </div>
+        );
+      })}
+    </fieldset>
+  );
+}

@@ -1,0 +1,171 @@
+// The recipe that is open: its text is the truth, and the board and the form write text. Every change is checked, saved, and
+// can be undone.
+import { computed, effect, signal } from "@preact/signals";
+import { Document, parseDocument } from "yaml";
+import type { Check, Method } from "../../protocol.ts";
+import { OUTPUT_FIELDS, type RecipeValue, SWAP_WEIGHTS } from "../../recipe/board.ts";
+import { call, StudioError } from "../client.ts";
+import { attempt, change, onEvent, project, settings, trouble } from "../store.ts";
+
+/** Milliseconds without typing after which a text is checked and saved. */
+const PAUSE = 350;
+const MOST_UNDO = 200;
+
+export const name = signal<string | null>(null);
+export const text = signal("");
+/** Counts changes of the text that were not typed: the editor then takes it. */
+export const revision = signal(0);
+export const check = signal<Check | null>(null);
+export const methods = signal<readonly Method[]>([]);
+/** Texts before, and after changes that were undone. */
+const past = signal<readonly string[]>([]);
+const future = signal<readonly string[]>([]);
+export const canUndo = computed(() => past.value.length > 0);
+export const canRedo = computed(() => future.value.length > 0);
+
+let version: string | null = null;
+let saved = "";
+let timer: ReturnType<typeof setTimeout> | undefined;
+let lastTyped = 0;
+
+/** Opens the recipe that the project shows, in every tab, and reads it again where another tab wrote it. */
+export function follow(): () => void {
+  void attempt(async () => {
+    if (methods.value.length === 0) methods.value = (await call("methods", {})).methods;
+  });
+  const stop = effect(() => {
+    const wanted = settings.value?.recipe ?? null;
+    if (wanted !== name.peek()) void open(wanted);
+  });
+  const stopEvents = onEvent(({ type }) => {
+    if (type === "project" && text.peek() === saved) void reread();
+  });
+  return () => {
+    stop();
+    stopEvents();
+    void settle();
+  };
+}
+
+async function open(wanted: string | null): Promise<void> {
+  await settle();
+  name.value = wanted;
+  [past.value, future.value, check.value] = [[], [], null];
+  if (wanted === null) show("", null);
+  else await reread();
+}
+
+async function reread(): Promise<void> {
+  const wanted = name.peek();
+  if (wanted === null) return;
+  try {
+    const found = await call("recipe.read", { name: wanted });
+    if (wanted !== name.peek() || found.version === version) return;
+    show(found.text, found.version);
+    await runCheck();
+  } catch (error) {
+    // Removed in another tab.
+    if (project.peek()?.recipes.includes(wanted)) trouble.value = (error as Error).message;
+    else await change(() => ({ recipe: null }));
+  }
+}
+
+function show(content: string, of: string | null): void {
+  text.value = content;
+  revision.value++;
+  [saved, version] = [content, of];
+}
+
+/** Makes a recipe and opens it. */
+export async function create(wanted: string, content: string): Promise<void> {
+  await attempt(async () => {
+    await call("recipe.write", { name: wanted, text: content, version: null });
+    await change(() => ({ recipe: wanted }));
+  });
+}
+
+/** Changes the text. @param isTyped changes in quick succession are undone together */
+export function edit(content: string, isTyped = false): void {
+  if (content === text.peek()) return;
+  const isContinued = isTyped && performance.now() - lastTyped < 3 * PAUSE;
+  if (!isContinued) past.value = [...past.peek(), text.peek()].slice(-MOST_UNDO);
+  lastTyped = isTyped ? performance.now() : 0;
+  future.value = [];
+  apply(content, isTyped);
+}
+
+function apply(content: string, isTyped = false): void {
+  text.value = content;
+  if (!isTyped) revision.value++;
+  clearTimeout(timer);
+  timer = setTimeout(() => void settle(), PAUSE);
+}
+
+export function undo(): void {
+  const before = past.peek().at(-1);
+  if (before === undefined) return;
+  past.value = past.peek().slice(0, -1);
+  future.value = [...future.peek(), text.peek()];
+  apply(before);
+}
+
+export function redo(): void {
+  const after = future.peek().at(-1);
+  if (after === undefined) return;
+  future.value = future.peek().slice(0, -1);
+  past.value = [...past.peek(), text.peek()];
+  apply(after);
+}
+
+/** Saves and checks what was changed, at once. */
+export async function settle(): Promise<void> {
+  clearTimeout(timer);
+  const [to, content] = [name.peek(), text.peek()];
+  if (to === null || content === saved) return;
+  try {
+    ({ version } = await call("recipe.write", { name: to, text: content, version }));
+    saved = content;
+  } catch (error) {
+    trouble.value =
+      error instanceof StudioError && error.code === "conflict"
+        ? `${to} was changed in another tab. Copy your text, then open the recipe again.`
+        : (error as Error).message;
+  }
+  await runCheck();
+}
+
+let checks = 0;
+async function runCheck(): Promise<void> {
+  const mine = ++checks;
+  const found = await attempt(() => call("recipe.check", { text: text.peek() }));
+  // A later text has a check of its own.
+  if (found && mine === checks) check.value = found;
+}
+
+/** Writes a recipe into the text: comments and fields of the output stay. */
+export function writeRecipe(recipe: RecipeValue): void {
+  const document = parseDocument(text.peek());
+  if (document.errors.length > 0 || document.contents === null) {
+    edit(new Document(recipe).toString({ lineWidth: 120 }));
+    return;
+  }
+  const before = Object(document.toJS()) as Record<string, unknown>;
+  const isSwap = before.method === "swap" && recipe.method === "swap";
+  const kept = [...OUTPUT_FIELDS, ...(isSwap ? SWAP_WEIGHTS : [])];
+  for (const key of Object.keys(before)) if (!(key in recipe) && !kept.includes(key)) document.delete(key);
+  for (const [key, value] of Object.entries(recipe)) {
+    if (JSON.stringify(before[key]) !== JSON.stringify(value)) document.set(key, document.createNode(value));
+  }
+  edit(document.toString({ lineWidth: 120 }));
+}
+
+/** Sets fields of the recipe; undefined removes one. */
+export function setFields(fields: Readonly<Record<string, unknown>>): void {
+  const document = parseDocument(text.peek());
+  if (document.errors.length > 0) return;
+  for (const [key, value] of Object.entries(fields)) {
+    if (value === undefined) document.delete(key);
+    else document.set(key, document.createNode(value));
+  }
+  edit(document.toString({ lineWidth: 120 }));
+}

@@ -1,0 +1,313 @@
+// Choose: whose each layer is, by board, form or text; what the plan will read and write.
+import { useEffect, useMemo } from "preact/hooks";
+import { parse } from "yaml";
+import { type Board, boardOfOne, boardOfRecipe, type RecipeValue, recipeOfBoard } from "../../recipe/board.ts";
+import { call } from "../client.ts";
+import { Empty, Field, Icon } from "../components/basics.tsx";
+import { bytesText, countText } from "../format.ts";
+import { nameFor } from "../names.ts";
+import { BoardView, type Tower } from "../recipe/board-view.tsx";
+import { RecipeEditor } from "../recipe/editor.tsx";
+import { MethodForm } from "../recipe/method-form.tsx";
+import * as recipe from "../recipe/recipe-store.ts";
+import { Suggestions } from "../recipe/suggestions.tsx";
+import { attempt, cardOf, change, project, settings } from "../store.ts";
+
+export function Recipe() {
+  useEffect(recipe.follow, []);
+  const now = settings.value;
+  const { base, experts } = now ?? { base: null, experts: [] };
+  const towers: Tower[] = [
+    ...(base === null ? [] : [{ source: base, name: "base", own: "base" as const }]),
+    ...experts.map(({ name, source }, own) => ({ source, name, own })),
+  ];
+  if (experts.length === 0) {
+    return (
+      <section class="view">
+        <h1 class="visually-hidden">Recipe</h1>
+        <Empty title="No layers to choose from" text="Add at least one expert, then say whose each layer is.">
+          <a class="button primary" href="#/models">
+            Open models
+          </a>
+        </Empty>
+      </section>
+    );
+  }
+  return (
+    <section class="view recipe-view">
+      <Heading towers={towers} />
+      {recipe.name.value === null ? (
+        <>
+          <p class="soft">
+            Start from a swap of your experts, or from a suggestion. You can change every layer afterwards.
+          </p>
+          <Suggestions towers={towers} />
+        </>
+      ) : (
+        <Opened towers={towers} />
+      )}
+    </section>
+  );
+}
+
+function Heading({ towers }: { towers: readonly Tower[] }) {
+  const names = project.value?.recipes ?? [];
+  const make = () => {
+    const wanted = nameFor("recipe", names);
+    void recipe.create(wanted, startOf(towers));
+  };
+  const shown = recipe.name.value;
+  return (
+    <header>
+      <div>
+        <h1>Recipe</h1>
+      </div>
+      <div class="row">
+        {names.length > 0 ? (
+          <select
+            aria-label="Open a recipe"
+            value={shown ?? ""}
+            onChange={({ currentTarget }) => change(() => ({ recipe: currentTarget.value || null }))}
+          >
+            {shown === null ? <option value="">Open a recipe</option> : null}
+            {names.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        ) : null}
+        {shown === null ? null : (
+          <>
+            <button type="button" class="quiet" disabled={!recipe.canUndo.value} onClick={recipe.undo}>
+              Undo
+            </button>
+            <button type="button" class="quiet" disabled={!recipe.canRedo.value} onClick={recipe.redo}>
+              Redo
+            </button>
+            <button
+              type="button"
+              class="quiet danger"
+              onClick={() =>
+                attempt(async () => {
+                  await call("recipe.remove", { name: shown });
+                  await change(() => ({ recipe: null }));
+                })
+              }
+            >
+              Delete
+            </button>
+          </>
+        )}
+        <button type="button" class={shown === null ? "primary" : ""} onClick={make}>
+          <Icon name="plus" />
+          New recipe
+        </button>
+      </div>
+    </header>
+  );
+}
+
+/** The default swap of the first two experts, or the only one. */
+function startOf(towers: readonly Tower[]): string {
+  const [first, second] = towers.filter(({ own }) => own !== "base");
+  if (!first) return "method: soup\nmodels: []\n";
+  if (!second) return `method: passthrough\nslices:\n  - model: ${JSON.stringify(first.source)}\n`;
+  return `method: swap\ntask: ${JSON.stringify(first.source)}\nlanguage: ${JSON.stringify(second.source)}\n`;
+}
+
+function Opened({ towers }: { towers: readonly Tower[] }) {
+  const check = recipe.check.value;
+  const text = recipe.text.value;
+  const plan = check?.plan ?? null;
+  const layers = plan?.layers ?? layersOfModels(towers);
+  const value = useMemo(() => recipeOf(yamlOf(text)), [text]);
+  const method = recipe.methods.value.find(({ name }) => name === value?.method);
+  const board = useMemo(
+    () => (value && layers > 0 ? boardOfRecipe(withCounts(value, recipeOf(plan?.recipe)), layers) : undefined),
+    [value, layers, plan],
+  );
+  const named = board ? allTowers(towers, board) : towers;
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (!(event.ctrlKey || event.metaKey) || !["z", "y", "Z"].includes(event.key)) return;
+    if (event.target instanceof HTMLInputElement) return;
+    event.preventDefault();
+    if (event.key === "z") recipe.undo();
+    else recipe.redo();
+  };
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: the keys are those of the buttons Undo and Redo
+    <div class="recipe-grid" onKeyDown={onKeyDown}>
+      <div class="stack">
+        <MethodChoice method={method?.name} towers={towers} layers={layers} />
+        {board ? (
+          <BoardView board={board} towers={named} onChange={(next) => recipe.writeRecipe(recipeOfBoard(next))} />
+        ) : plan ? (
+          <Owners towers={towers} layers={layers} />
+        ) : null}
+        {method && value ? (
+          <details open={!board}>
+            <summary>Fields of {method.title}</summary>
+            <p class="soft">{method.summary}</p>
+            <MethodForm {...{ method, recipe: value, models: towers }} />
+          </details>
+        ) : null}
+      </div>
+      <div class="stack recipe-side">
+        <RecipeEditor
+          text={recipe.text.value}
+          revision={recipe.revision.value}
+          problems={check?.problems ?? []}
+          methods={recipe.methods.value}
+          sources={towers.map(({ source }) => source)}
+          onChange={(text) => recipe.edit(text, true)}
+        />
+        <Problems />
+        {plan ? <PlanFigures /> : null}
+        <Suggestions towers={towers} />
+      </div>
+    </div>
+  );
+}
+
+/** The value of a text; undefined while it is no YAML. */
+function yamlOf(text: string): unknown {
+  try {
+    return parse(text, { maxAliasCount: 0 });
+  } catch {
+    return undefined;
+  }
+}
+
+/** With the default numbers of layers, which depend on the depth, from a completed recipe. */
+function withCounts(value: RecipeValue, completed: RecipeValue | undefined): RecipeValue {
+  if (value.method !== "swap" || value.layers !== undefined || completed?.method !== "swap") return value;
+  const { bottom, top } = completed;
+  return { bottom, top, ...value };
+}
+
+const recipeOf = (value: unknown): RecipeValue | undefined =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as RecipeValue) : undefined;
+
+function layersOfModels(towers: readonly Tower[]): number {
+  const counts = towers.map(({ source }) => cardOf(source)).map((card) => (typeof card === "object" ? card.layers : 0));
+  return Math.max(0, ...counts);
+}
+
+/** The project's models, and those that only the recipe names. */
+function allTowers(towers: readonly Tower[], board: Board): readonly Tower[] {
+  const used = new Set([...board.rows.flatMap(({ attention, mlp }) => [...attention, ...mlp]), ...board.outside]);
+  const foreign = [...used].filter((source) => !towers.some((tower) => tower.source === source));
+  return [...towers, ...foreign.map((source, i) => ({ source, name: source, own: towers.length + i }))];
+}
+
+function MethodChoice({
+  method,
+  towers,
+  layers,
+}: {
+  method: string | undefined;
+  towers: readonly Tower[];
+  layers: number;
+}) {
+  const choose = (name: string) => {
+    const found = recipe.methods.value.find((one) => one.name === name);
+    if (!found) return;
+    const sources = towers.filter(({ own }) => own !== "base").map(({ source }) => source);
+    const base = towers.find(({ own }) => own === "base")?.source;
+    const fields = found.fields.filter(({ required }) => required);
+    const next = Object.fromEntries(
+      fields.map(({ name: field, type }, i): [string, unknown] => {
+        if (field === "models") return [field, sources];
+        if (field === "slices") return [field, [{ model: sources[0] }]];
+        if (field === "base") return [field, base ?? ""];
+        if (type !== "source") return [field, (Object(found.example) as Record<string, unknown>)[field]];
+        return [field, sources[Math.min(i, sources.length - 1)]];
+      }),
+    );
+    recipe.writeRecipe({ method: name, ...next });
+  };
+  return (
+    <div class="method-choice">
+      <Field label="Method">
+        {(attributes) => (
+          <select {...attributes} value={method ?? ""} onChange={({ currentTarget }) => choose(currentTarget.value)}>
+            {method === undefined ? <option value="">unknown</option> : null}
+            {recipe.methods.value.map(({ name, title }) => (
+              <option key={name} value={name}>
+                {title}
+              </option>
+            ))}
+          </select>
+        )}
+      </Field>
+      {towers[0] && layers > 0 ? (
+        <button
+          type="button"
+          class="quiet"
+          onClick={() => recipe.writeRecipe(recipeOfBoard(boardOfOne(towers.at(-1)?.source ?? "", layers)))}
+        >
+          Choose every layer by hand
+        </button>
+      ) : null}
+    </div>
+  );
+}
+
+/** Whose layers are, where a method decides it. */
+function Owners({ towers, layers }: { towers: readonly Tower[]; layers: number }) {
+  const owners = recipe.check.value?.plan?.owners ?? [];
+  return (
+    <p class="soft">
+      {owners.some(({ combined }) => combined)
+        ? `This method combines the changes of its models in all ${layers} layers; its fields say how.`
+        : `The method decides whose each of the ${layers} layers of ${towers.length} models is.`}
+    </p>
+  );
+}
+
+function Problems() {
+  const problems = recipe.check.value?.problems ?? [];
+  if (problems.length === 0) return null;
+  return (
+    <ul class="problems" aria-live="polite">
+      {problems.map(({ line, message }) => (
+        <li key={`${line} ${message}`} class="problem">
+          {line === null ? "" : `Line ${line}: `}
+          {message}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function PlanFigures() {
+  const plan = recipe.check.value?.plan;
+  if (!plan) return null;
+  const facts: [string, string][] = [
+    ["Result", `${countText(plan.parameters)} parameters, ${bytesText(plan.bytesToWrite)}`],
+    [
+      "Reads",
+      bytesText(plan.bytesToRead) + (plan.bytesToFetch > 0 ? `, ${bytesText(plan.bytesToFetch)} from the hub` : ""),
+    ],
+    ["Copied", `${plan.copied} of ${plan.tensors} tensors, bit for bit`],
+    ["Memory", `at most ${bytesText(plan.memory)} of buffers`],
+    ...(plan.seconds === null ? [] : ([["Time", `about ${Math.ceil(plan.seconds)} s`]] as [string, string][])),
+  ];
+  return (
+    <div class="card">
+      <h2>Plan</h2>
+      <dl class="facts">
+        {facts.map(([term, value]) => (
+          <div key={term}>
+            <dt>{term}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {plan.notes.map((note) => (
+        <p key={note} class="notice caution">
+          {note}
+        </p>
+      ))}
+    </div>
+  );
+}

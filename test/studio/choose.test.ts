@@ -1,0 +1,154 @@
+// The studio's view Recipe, driven in a browser: what it writes is what the command line would merge.
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { type Studio, startStudio } from "../../src/studio/index.js";
+import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
+
+const root = temporaryFolder();
+const at = (...names: string[]) => join(root, ...names);
+const PICTURES = process.env.LAYERGRAFT_TEST_PICTURES;
+
+describe.skipIf(BROWSER === undefined)(`choosing layers (${BROWSER ?? NO_BROWSER})`, { tags: ["slow"] }, () => {
+  let browser: Browser;
+  let studio: Studio;
+  let page: Page;
+  const bugs: unknown[] = [];
+
+  beforeAll(async () => {
+    const models = ["base", "math", "swahili"];
+    for (const [seed, name] of models.entries()) await writeTiny(at(name), { seed, layers: 8 });
+    mkdirSync(at("project"));
+    const experts = ["math", "swahili"].map((name) => ({ name, source: at(name) }));
+    const settings = { base: at("base"), experts, recipe: null, prompts: [] };
+    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
+    studio = await startStudio({ folder: at("project"), port: 0, onBug: (error) => bugs.push(error) });
+    browser = await openBrowser();
+    page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
+    page.on("pageerror", (error) => bugs.push(error));
+    page.on("console", (message) => {
+      if (message.type() === "error") bugs.push(message.text());
+    });
+    await page.goto(studio.url);
+    await page.getByRole("link", { name: "Recipe" }).click();
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await studio?.close();
+  });
+
+  const picture = async (name: string) => {
+    if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
+  };
+  const recipe = () => parse(readFileSync(at("project", "recipes", "recipe.yaml"), "utf8")) as Record<string, unknown>;
+  const cell = (layer: number, name: string) => page.getByRole("gridcell", { name: `Layer ${layer} of ${name}:` });
+  const saved = async (wanted: Record<string, unknown>) => {
+    await expect.poll(recipe, { timeout: 5000 }).toEqual(wanted);
+  };
+  const swap = { method: "swap", task: at("math"), language: at("swahili") };
+
+  it("starts with the default swap of the experts", async () => {
+    await picture("empty");
+    await page.getByRole("button", { name: "New recipe" }).click();
+    await cell(0, "swahili").waitFor();
+    expect(recipe()).toEqual(swap);
+    expect(await cell(0, "swahili").getAttribute("aria-selected")).toBe("true");
+    expect(await cell(3, "math").getAttribute("aria-label")).toBe("Layer 3 of math: taken");
+    await page.getByText("bit for bit").waitFor();
+    await picture("default");
+  });
+
+  it("takes layers by click and by drag, and undoes", async () => {
+    await cell(7, "swahili").click();
+    await saved({ ...swap, bottom: 1, top: 1 });
+    const [from, to] = [await cell(0, "swahili").boundingBox(), await cell(2, "swahili").boundingBox()];
+    if (!from || !to) throw new Error("no cells");
+    await page.mouse.move(from.x + 5, from.y + 5);
+    await page.mouse.down();
+    await page.mouse.move(to.x + 5, to.y + 5, { steps: 4 });
+    await page.mouse.up();
+    await saved({ ...swap, bottom: 3, top: 1 });
+    await page.getByRole("button", { name: "Undo" }).click();
+    await saved({ ...swap, bottom: 1, top: 1 });
+    await page.getByRole("button", { name: "Redo" }).click();
+    await saved({ ...swap, bottom: 3, top: 1 });
+  });
+
+  it("averages and takes by keyboard alone", async () => {
+    await cell(3, "swahili").focus();
+    await page.keyboard.press("Control+Enter");
+    await saved({ ...swap, bottom: 3, top: 1, bottom_transition: 1 });
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Shift+ArrowDown");
+    await page.keyboard.press("Enter");
+    await saved({ ...swap, layers: { language: "0-2,4-5,7", average: "3" } });
+    await page.keyboard.press("End");
+    await page.keyboard.press("ArrowLeft");
+    await page.keyboard.press("Enter");
+    await saved({ ...swap, layers: { language: "0-2,4-5,7", average: "3" }, outside: "task" });
+    await picture("keyboard");
+  });
+
+  it("keeps text and board in step, with errors at their line", async () => {
+    const editor = page.locator(".cm-content");
+    await editor.click();
+    await page.keyboard.press("Control+a");
+    await page.keyboard.type(`# mine\nmethod: swap\ntask: ${at("math")}\nlanguage: ${at("swahili")}\nbottm: 2`);
+    await page.getByText('Line 5: unknown field "bottm"').waitFor();
+    await picture("problem");
+    await page.keyboard.press("Control+a");
+    await page.keyboard.type(
+      `# mine\nmethod: swap\ntask: ${at("math")}\nlanguage: ${at("swahili")}\nbottom: 2\ntop: 0`,
+    );
+    await expect.poll(() => cell(1, "swahili").getAttribute("aria-selected")).toBe("true");
+    await cell(2, "swahili").click();
+    await saved({ ...swap, bottom: 3, top: 0 });
+    expect(readFileSync(at("project", "recipes", "recipe.yaml"), "utf8")).toMatch(/^# mine\n/);
+  });
+
+  it("has a form for every method", async () => {
+    const method = page.getByLabel("Method");
+    const values = await method.locator("option").evaluateAll((all) => all.map((one) => one.getAttribute("value")));
+    expect(values.length).toBeGreaterThan(18);
+    for (const value of values) {
+      const checked = page.waitForResponse(/recipe\.check/);
+      await method.selectOption(value);
+      const { problems } = (await (await checked).json()) as { problems: { message: string }[] };
+      const messages = problems.map(({ message }) => message);
+      // Only a revert needs more than its models.
+      if (value === "revert") expect(messages[0]).toMatch(/^layers, parts and rows_below are all missing/);
+      else expect([value, messages]).toEqual([value, []]);
+    }
+    await method.selectOption("ties");
+    await page.getByLabel("density", { exact: true }).fill("0.4");
+    await page.keyboard.press("Tab");
+    await expect.poll(recipe).toMatchObject({ method: "ties", density: 0.4 });
+    await picture("ties");
+  });
+
+  it("suggests", async () => {
+    await page.getByRole("button", { name: "Suggest recipes" }).click();
+    await page.getByRole("button", { name: "Use" }).first().click();
+    await page.getByText("bit for bit").waitFor();
+    await picture("suggested");
+  });
+
+  it("has no serious violations, light and dark, and no errors", async () => {
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      await page.waitForTimeout(300);
+      expect(await seriousViolations(page)).toEqual([]);
+      for (const width of [1400, 900, 400]) {
+        await page.setViewportSize({ width, height: 900 });
+        await picture(`${colorScheme}-${width}`);
+        expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+      }
+      await page.setViewportSize({ width: 1400, height: 900 });
+    }
+    expect(bugs).toEqual([]);
+  });
+});
