@@ -1,5 +1,5 @@
 // One matrix in numbers: each expert's change, how experts relate, and its rows.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Analysis } from "../../protocol.ts";
 import { decimalText, percentText, sizeText } from "../format.ts";
 import { cellOf, histogram, jaccard, type Place, shareOf } from "./figures.ts";
@@ -129,79 +129,99 @@ function Rows({ data, names, place, step, own, readRows }: Props) {
     };
   }, [place.layer, column, readRows]);
   const largest = Math.max(...names.map((_, expert) => cellOf(data, expert, place)?.maximum ?? 0));
+  // The threshold moves many times a second, and the table stays.
+  const table = useMemo(
+    () => (found?.length && typeof found === "object" ? <TopRows {...{ found, names, own, largest }} /> : null),
+    [found, names, own, largest],
+  );
   return (
     <>
       <div class="stack tight">
         <h3>Rows by their change</h3>
         {names.map((name, expert) => {
           const cell = cellOf(data, expert, place);
-          if (!cell) return null;
-          const counts = histogram(cell.above, cell.rows, BINS);
-          const most = Math.max(1, ...counts);
-          const width = 100 / counts.length;
-          return (
-            <svg
-              key={name}
-              class={`bars ${own(expert)}`}
-              viewBox="0 0 100 24"
-              preserveAspectRatio="none"
-              role="img"
-              aria-label={`Rows of ${name} by their change; ${cell.above[step]} of ${cell.rows} are above the threshold`}
-            >
-              {counts.map((count, bin) => (
-                <rect
-                  key={bin}
-                  x={width * bin}
-                  width={0.82 * width}
-                  y={23 - (21 * count) / most}
-                  height={count > 0 ? Math.max(1, (21 * count) / most) : 0}
-                />
-              ))}
-              <line
-                class="at"
-                x1={(100 * step) / data.steps.length}
-                x2={(100 * step) / data.steps.length}
-                y1="0"
-                y2="24"
-              />
-              <line class="ground" x1="0" x2="100" y1="23.5" y2="23.5" />
-            </svg>
-          );
+          return cell ? <Bars key={name} {...{ name, cell, step, own: own(expert) }} /> : null;
         })}
       </div>
       {typeof found === "string" ? <p class="notice problem">{found}</p> : null}
-      {typeof found === "object" && found.length > 0 ? (
-        <div class="stack tight">
-          <h3>Most changed rows</h3>
-          <section class="scroll top-rows" tabIndex={0} aria-label="Most changed rows">
-            <table class="numbers">
-              <thead>
-                <tr>
-                  <th scope="col">Row</th>
-                  {names.map((name) => (
-                    <th scope="col" key={name}>
-                      {name}
-                    </th>
-                  ))}
-                </tr>
-              </thead>
-              <tbody>
-                {found.map(({ index, changes }) => (
-                  <tr key={index}>
-                    <th scope="row">{index}</th>
-                    {names.map((name, expert) => (
-                      <td key={name} class={`meter ${own(expert)}`}>
-                        <i style={{ width: `${(100 * (changes[expert] ?? 0)) / largest}%` }} />
-                        {sizeText(changes[expert] ?? null)}
-                      </td>
-                    ))}
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </section>
-        </div>
-      ) : null}
+      {table}
     </>
+  );
+}
+
+interface BarsProps {
+  readonly name: string;
+  readonly cell: NonNullable<ReturnType<typeof cellOf>>;
+  readonly step: number;
+  readonly own: string;
+}
+
+/** How many rows changed by how much, and where the threshold is. */
+function Bars({ name, cell, step, own }: BarsProps) {
+  const bars = useMemo(() => {
+    const counts = histogram(cell.above, cell.rows, BINS);
+    const most = Math.max(1, ...counts);
+    const width = 100 / counts.length;
+    return counts.map((count, bin) => (
+      <rect
+        key={bin}
+        x={width * bin}
+        width={0.82 * width}
+        y={23 - (21 * count) / most}
+        height={count > 0 ? Math.max(1, (21 * count) / most) : 0}
+      />
+    ));
+  }, [cell]);
+  const x = (100 * step) / cell.above.length;
+  const label = `Rows of ${name} by their change; ${cell.above[step]} of ${cell.rows} are above the threshold`;
+  return (
+    <svg class={`bars ${own}`} viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label={label}>
+      {bars}
+      <line class="at" x1={x} x2={x} y1="0" y2="24" />
+      <line class="ground" x1="0" x2="100" y1="23.5" y2="23.5" />
+    </svg>
+  );
+}
+
+interface TopRowsProps {
+  readonly found: readonly ChangedRow[];
+  readonly names: readonly string[];
+  readonly own: (expert: number) => string;
+  /** Largest change of a row in any expert. */
+  readonly largest: number;
+}
+
+function TopRows({ found, names, own, largest }: TopRowsProps) {
+  return (
+    <div class="stack tight">
+      <h3>Most changed rows</h3>
+      <section class="scroll top-rows" tabIndex={0} aria-label="Most changed rows">
+        <table class="numbers">
+          <thead>
+            <tr>
+              <th scope="col">Row</th>
+              {names.map((name) => (
+                <th scope="col" key={name}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {found.map(({ index, changes }) => (
+              <tr key={index}>
+                <th scope="row">{index}</th>
+                {names.map((name, expert) => (
+                  <td key={name} class={`meter ${own(expert)}`}>
+                    <i style={{ width: `${(100 * (changes[expert] ?? 0)) / largest}%` }} />
+                    {sizeText(changes[expert] ?? null)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </section>
+    </div>
   );
 }

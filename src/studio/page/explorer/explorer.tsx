@@ -28,7 +28,7 @@ export function Explorer({ data, names = data.experts, accentOf = same, readRows
   const [step, setStep] = useState(data.start);
   const [cursor, setCursor] = useState<Place>(() => topPlace(data, data.start));
   const palette = usePalette();
-  const own = (expert: number) => ownClass(accentOf(expert));
+  const own = useMemo(() => (expert: number) => ownClass(accentOf(expert)), [accentOf]);
   const most = useMemo(() => scaleOf(data, step), [data, step]);
   const ramps = useMemo(
     () => data.experts.map((_, expert) => ramp(palette.empty, palette.experts[accentOf(expert) % 6] ?? palette.empty)),

@@ -58,10 +58,11 @@ export function Heatmap({ label, layers, columns, colour, ink, cursor, onCursor,
     }
     context.strokeStyle = ink;
     context.lineWidth = 2 * scale;
+    // Around the cell, and inside the canvas.
     const { layer, column } = cursor;
-    context.strokeRect(
-      ...([x(layer) - scale / 2, y(column) - scale / 2, x(layer + 1) - x(layer), y(column + 1) - y(column)] as const),
-    );
+    const [left, top] = [Math.max(scale, x(layer)), Math.max(scale, y(column))];
+    const [right, bottom] = [Math.min(w - scale, x(layer + 1)), Math.min(h - scale, y(column + 1))];
+    context.strokeRect(left, top, right - left, bottom - top);
   });
 
   const shown = hovered ?? (hasFocus ? cursor : null);

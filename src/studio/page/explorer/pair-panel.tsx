@@ -31,9 +31,11 @@ type Measure = (typeof MEASURES)[number][0];
 export function PairPanel({ data, names, step, most, palette, accentOf, cursor, onCursor }: Props) {
   const [measure, setMeasure] = useState<Measure>("overlay");
   const [[a, b], setPair] = useState<readonly [number, number]>([0, 1]);
-  const pair = pairOf(data, a, b);
-  const conflicts = pair?.cells.flat().map((cell) => cell?.conflict ?? 0) ?? [];
-  const mostConflict = Math.max(0.01, ...conflicts);
+  const pair = useMemo(() => pairOf(data, a, b), [data, a, b]);
+  const mostConflict = useMemo(
+    () => (pair?.cells.flat() ?? []).reduce((most, cell) => Math.max(most, cell?.conflict ?? 0), 0.01),
+    [pair],
+  );
   const [x, y] = [a, b].map((expert) => palette.experts[accentOf(expert)] ?? palette.paper) as [Rgb, Rgb];
   // For shares of changed rows between all of the first expert's and all of the second's.
   const blends = useMemo(

@@ -1,4 +1,5 @@
 // The threshold: a slider below the distribution of all rows, and the analysis' own thresholds as buttons.
+import { useMemo } from "preact/hooks";
 import type { Analysis } from "../../protocol.ts";
 import { Tip } from "../components/basics.tsx";
 import { sizeText } from "../format.ts";
@@ -17,12 +18,17 @@ const HEIGHT = 36;
 
 export function Threshold({ data, step, onStep, own }: Props) {
   const last = data.steps.length - 1;
-  const curves = data.totals.map(({ above, rows }) => {
-    const counts = histogram(above, rows, BINS);
-    const most = Math.max(1, ...counts.slice(1));
-    const y = (count: number) => HEIGHT - 2 - (HEIGHT - 4) * Math.min(1, count / most);
-    return counts.map((count, i) => `${(100 * i) / (counts.length - 1)},${y(count).toFixed(1)}`).join(" ");
-  });
+  const curves = useMemo(
+    () =>
+      data.totals.map(({ above, rows }, expert) => {
+        const counts = histogram(above, rows, BINS);
+        const most = Math.max(1, ...counts.slice(1));
+        const y = (count: number) => HEIGHT - 2 - (HEIGHT - 4) * Math.min(1, count / most);
+        const points = counts.map((count, i) => `${(100 * i) / (counts.length - 1)},${y(count).toFixed(1)}`).join(" ");
+        return <polyline key={data.experts[expert]} points={points} class={`line ${own(expert)}`} />;
+      }),
+    [data, own],
+  );
   return (
     <section class="card threshold" aria-label="Threshold">
       <div class="row apart">
@@ -49,9 +55,7 @@ export function Threshold({ data, step, onStep, own }: Props) {
       </div>
       <div class="scale">
         <svg viewBox={`0 0 100 ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
-          {curves.map((points, expert) => (
-            <polyline key={data.experts[expert]} points={points} class={`line ${own(expert)}`} />
-          ))}
+          {curves}
           <line class="at" x1={(100 * step) / last} x2={(100 * step) / last} y1="0" y2={HEIGHT} />
         </svg>
         <input

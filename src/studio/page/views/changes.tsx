@@ -55,7 +55,9 @@ export function Changes() {
     );
   }
   const measure = () => attempt(() => call("job.start", { kind: "analyze", input: { base, experts: fitting } }));
-  const isStale = shown !== undefined && !isCurrent(shown);
+  // Before all cards are open, it is not known which experts fit.
+  const isStale =
+    shown !== undefined && !isCurrent(shown) && experts.every(({ source }) => cardOf(source) !== undefined);
   const bytes = [base, ...fitting.map(({ source }) => source)].reduce((sum, source) => {
     const card = cardOf(source);
     return sum + (typeof card === "object" ? card.bytes : 0);
@@ -133,7 +135,10 @@ function Found({ job, data }: { job: Job; data: Analysis }) {
     () => data.experts.map((_, i) => experts.findIndex(({ source }) => source === input?.experts[i]?.source)),
     [data, experts],
   );
-  const names = data.experts.map((name, i) => experts[places[i] ?? -1]?.name ?? name);
+  const names = useMemo(
+    () => data.experts.map((name, i) => experts[places[i] ?? -1]?.name ?? name),
+    [data, experts, places],
+  );
   const accentOf = useMemo(
     () => (expert: number) => ((places[expert] ?? -1) < 0 ? expert : (places[expert] ?? 0)),
     [places],
