@@ -139,7 +139,7 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   const report = gatherReport(experiment, status);
   expect(report.experts[0]?.origin).toMatch(/^math-\d after \d samples$/);
   expect(report.overviews[0]?.bars.some(({ label }) => label.startsWith("swap, first of the grid"))).toBe(true);
-  expect(experimentPage(report).state.text).toMatch(/^Complete:/);
+  expect(experimentPage(report).state?.text).toMatch(/^Complete:/);
 
   // Another name for a merge and a third configuration: only that one is new.
   writeFileSync(

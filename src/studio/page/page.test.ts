@@ -1,10 +1,10 @@
 // Pure parts of the studio's page: names of experts, figures of cells, and numbers for people.
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { histogram, jaccard, totalJaccard } from "../../src/studio/page/explorer/figures.js";
-import { bytesText, countText, decimalText, durationText, percentText } from "../../src/studio/page/format.js";
-import { nameFor, nameProblem } from "../../src/studio/page/names.js";
-import { type Analysis, expert } from "../../src/studio/protocol.js";
+import { type Analysis, expert } from "../protocol.ts";
+import { histogram, jaccard, totalJaccard } from "./explorer/figures.ts";
+import { bytesText, countText, decimalText, durationText, percentText } from "./format.ts";
+import { nameFor, nameProblem } from "./names.ts";
 
 describe("names of experts", () => {
   it("any source gets a name that the protocol takes and no other expert has", () => {
