@@ -135,8 +135,30 @@ export const jobInputs = {
   analyze: z.strictObject({ base: source, experts: list(expert).min(1) }),
   /** Recipes to start from, and where experts changed. */
   suggest: z.strictObject({ base: source, task: source, language: source }),
+  /** Answers of several models to one prompt. */
+  answer: z.strictObject({
+    models: list(z.strictObject({ name: z.string().max(200), source }))
+      .min(1)
+      .max(8),
+    prompt,
+    /** Through the models' chat templates, or as a text to continue. */
+    chat: z.boolean(),
+    maxNewTokens: z.int().min(1).max(4096),
+    temperature: z.number().min(0).max(10),
+    seed: z.int().min(0),
+  }),
   /** Writes a recipe's model. */
   merge: z.strictObject({ recipe: name, out: source, resume: z.boolean(), force: z.boolean() }),
+  /** Writes a recipe's model for llama.cpp. */
+  export: z.strictObject({
+    recipe: name,
+    out: source,
+    type: z.enum(["f16", "bf16", "f32", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0"]),
+    resume: z.boolean(),
+    force: z.boolean(),
+  }),
+  /** Pushes a merged model to the hub, with the token of the environment. */
+  push: z.strictObject({ folder: source, repository: z.string().max(200), isPrivate: z.boolean() }),
 } as const;
 export type JobKind = keyof typeof jobInputs;
 export type JobInput<K extends JobKind = JobKind> = z.infer<(typeof jobInputs)[K]>;
@@ -199,7 +221,10 @@ const folderEntry = z.strictObject({ name: z.string(), kind: z.enum(["folder", "
 const start = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("analyze"), input: jobInputs.analyze }),
   z.strictObject({ kind: z.literal("suggest"), input: jobInputs.suggest }),
+  z.strictObject({ kind: z.literal("answer"), input: jobInputs.answer }),
   z.strictObject({ kind: z.literal("merge"), input: jobInputs.merge }),
+  z.strictObject({ kind: z.literal("export"), input: jobInputs.export }),
+  z.strictObject({ kind: z.literal("push"), input: jobInputs.push }),
 ]);
 
 /** Every operation: `POST /api/NAME` with the input as JSON, and the output as JSON. */
@@ -224,6 +249,8 @@ export const operations = {
     output: z.strictObject({ version: z.string() }),
   },
   "recipe.remove": { input: z.strictObject({ name }), output: z.strictObject({}) },
+  /** Writes the plan of an experiment: a recipe against its models and their soup, on a task. */
+  "recipe.experiment": { input: z.strictObject({ name, task: source }), output: z.strictObject({ file: z.string() }) },
   "recipe.check": { input: z.strictObject({ text }), output: check },
   "job.start": { input: start, output: job },
   "job.cancel": { input: z.strictObject({ id: job.shape.id }), output: job },

@@ -1,6 +1,6 @@
 // What jobs do: calls of the library, by kind. This runs in the job's thread.
 import { join, resolve } from "node:path";
-import { analyze, type Progress, planMerge } from "../../api/index.js";
+import { analyze, exportModel, openModel, type Progress, planMerge, push } from "../../api/index.js";
 import { analyzeExperts, pageData, readAnalysis, suggestRecipes } from "../../merge/index.js";
 import type { JobInput, JobKind } from "../protocol.js";
 
@@ -38,8 +38,34 @@ export const KINDS: { readonly [K in JobKind]: Work<K> } = {
     });
     return suggestRecipes({ analysis, sources }).map(({ name, reason, recipe }) => ({ name, reason, recipe }));
   },
+  async answer({ models, prompt: { text, system }, chat, ...options }, { project }, { signal, onProgress, onText }) {
+    const messages = [...(system ? [{ role: "system", content: system }] : []), { role: "user", content: text }];
+    const results: Record<string, { readonly text: string; readonly finish: string; readonly tokens: number }> = {};
+    for (const { name, source } of models) {
+      const loading = ({ done, total, unit }: Progress) => onProgress({ phase: `loading ${name}`, done, total, unit });
+      onProgress({ phase: `loading ${name}`, done: 0, total: 0, unit: "bytes" });
+      // One at a time, so that the memory is that of the largest.
+      const model = await openModel(source, { folder: project, signal, onProgress: loading });
+      try {
+        onProgress({ phase: `${name} answers`, done: 0, total: 0, unit: "items" });
+        const onPart = (part: string) => onText(name, part);
+        const answer = await model.generate(chat ? messages : text, { ...options, signal, onText: onPart });
+        results[name] = { text: answer.text, finish: answer.finish, tokens: answer.tokens.length };
+      } finally {
+        await model.close();
+      }
+    }
+    return results;
+  },
   async merge({ recipe, out, resume, force }, { project }, { signal, onProgress }) {
     const plan = await planMerge(join(project, "recipes", `${recipe}.yaml`), { folder: project, signal });
     return plan.write({ out: resolve(project, out), resume, force, signal, onProgress });
+  },
+  async export({ recipe, out, type, resume, force }, { project }, { signal, onProgress }) {
+    const source = join(project, "recipes", `${recipe}.yaml`);
+    return exportModel({ source, out: resolve(project, out), type, resume, force, signal, onProgress });
+  },
+  async push({ folder, repository, isPrivate }, { project }, { signal, onProgress }) {
+    return push(folder, { folder: project, name: repository, private: isPrivate, signal, onProgress });
   },
 };

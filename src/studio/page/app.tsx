@@ -5,11 +5,15 @@ import { Changes } from "./views/changes.tsx";
 import { Jobs } from "./views/jobs.tsx";
 import { Models } from "./views/models.tsx";
 import { Recipe } from "./views/recipe.tsx";
+import { Try } from "./views/try.tsx";
+import { Write } from "./views/write.tsx";
 
 const VIEWS = {
   models: { label: "Models", view: Models },
   changes: { label: "Changes", view: Changes },
   recipe: { label: "Recipe", view: Recipe },
+  try: { label: "Try", view: Try },
+  write: { label: "Write", view: Write },
   jobs: { label: "Activity", view: Jobs },
 } as const;
 type ViewName = keyof typeof VIEWS;

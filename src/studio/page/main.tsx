@@ -10,6 +10,7 @@ import "./styles/components.css";
 import "./styles/explorer.css";
 import "./styles/models.css";
 import "./styles/recipe.css";
+import "./styles/try.css";
 
 const root = document.getElementById("app");
 if (root) render(<App />, root);

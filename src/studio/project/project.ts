@@ -59,7 +59,7 @@ export class ProjectFolder {
   static async open(folder: string): Promise<ProjectFolder> {
     const path = resolve(folder);
     const own = join(path, PRIVATE_FOLDER);
-    await mkdir(join(path, "recipes"), { recursive: true });
+    for (const inner of ["recipes", "models"]) await mkdir(join(path, inner), { recursive: true });
     await mkdir(own, { recursive: true, mode: 0o700 });
     const lock = await takeLock(own);
     try {

@@ -3,10 +3,19 @@ import { readdir } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { inspect, planMerge } from "../../api/index.js";
-import { exists, isAnySystemError, RecipeError, systemMessage, usageError } from "../../core/index.js";
+import {
+  exists,
+  isAnySystemError,
+  RecipeError,
+  systemMessage,
+  usageError,
+  writeFileAtomically,
+} from "../../core/index.js";
 import { methodReferences, mostChangedRows, outputReferences } from "../../merge/index.js";
+import { loadYaml } from "../../settings/index.js";
 import type { Jobs } from "../jobs/jobs.js";
 import { ANALYSIS } from "../jobs/kinds.js";
+import { experimentOf } from "../project/experiment-plan.js";
 import type { ProjectFolder } from "../project/project.js";
 import type { Check, Input, Model, OperationName, Output, StudioEvent } from "../protocol.js";
 import { checkRecipeText } from "./check-recipe.js";
@@ -48,6 +57,17 @@ export const HANDLERS: Handlers = {
     onEvent({ type: "project", revision: (await project.read()).revision });
     return {};
   },
+  async "recipe.experiment"({ name, task }, { project }) {
+    const { settings } = await project.read();
+    const { text } = await project.readRecipe(name);
+    const { openSettings } = await loadYaml();
+    const plan = experimentOf({ name, recipe: openSettings(text, "the recipe").value, settings, task });
+    const file = join(project.folder, `${name}.plan.yaml`);
+    if (await exists(file)) throw usageError(`${file} exists already. Rename it, or delete it.`);
+    const { stringify } = await import("yaml");
+    await writeFileAtomically(file, stringify(plan));
+    return { file };
+  },
   "recipe.check": ({ text }, { project }): Promise<Check> => checkRecipeText(text, join(project.folder, "recipes")),
   "job.start": ({ kind, input }, { jobs }) => jobs.start(kind, titleOf(kind, input), input),
   "job.cancel": ({ id }, { jobs }) => jobs.cancel(id),
@@ -67,6 +87,9 @@ export const HANDLERS: Handlers = {
 function titleOf(...[kind, input]: [Input<"job.start">["kind"], Input<"job.start">["input"]]): string {
   if (kind === "analyze" && "experts" in input) return `Changes of ${input.experts.map(({ name }) => name).join(", ")}`;
   if (kind === "suggest") return "Suggestions";
+  if (kind === "export" && "type" in input) return `Export ${input.recipe} as ${input.type}`;
+  if (kind === "push" && "repository" in input) return `Push to ${input.repository}`;
+  if (kind === "answer" && "models" in input) return `Answers of ${input.models.map(({ name }) => name).join(", ")}`;
   if (kind === "merge" && "recipe" in input) return `Merge ${input.recipe}`;
   return kind;
 }

@@ -137,7 +137,7 @@ function Opened({ towers }: { towers: readonly Tower[] }) {
     // biome-ignore lint/a11y/noStaticElementInteractions: the keys are those of the buttons Undo and Redo
     <div class="recipe-grid" onKeyDown={onKeyDown}>
       <div class="stack">
-        <MethodChoice method={method?.name} towers={towers} layers={layers} />
+        <MethodChoice method={method?.name} towers={towers} layers={layers} isBoard={board !== undefined} />
         {board ? (
           <BoardView board={board} towers={named} onChange={(next) => recipe.writeRecipe(recipeOfBoard(next))} />
         ) : plan ? (
@@ -199,15 +199,14 @@ function allTowers(towers: readonly Tower[], board: Board): readonly Tower[] {
   return [...towers, ...foreign.map((source, i) => ({ source, name: source, own: towers.length + i }))];
 }
 
-function MethodChoice({
-  method,
-  towers,
-  layers,
-}: {
-  method: string | undefined;
-  towers: readonly Tower[];
-  layers: number;
-}) {
+interface MethodChoiceProps {
+  readonly method: string | undefined;
+  readonly towers: readonly Tower[];
+  readonly layers: number;
+  readonly isBoard: boolean;
+}
+
+function MethodChoice({ method, towers, layers, isBoard }: MethodChoiceProps) {
   const choose = (name: string) => {
     const found = recipe.methods.value.find((one) => one.name === name);
     if (!found) return;
@@ -239,7 +238,7 @@ function MethodChoice({
           </select>
         )}
       </Field>
-      {towers[0] && layers > 0 ? (
+      {!isBoard && towers[0] && layers > 0 ? (
         <button
           type="button"
           class="quiet"

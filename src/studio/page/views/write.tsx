@@ -1,0 +1,252 @@
+// Leave: the merge on the disk, as a GGUF file, on the hub, or as an experiment; and each as a command.
+import { type ComponentChildren, Fragment } from "preact";
+import { useState } from "preact/hooks";
+import { type Input, type Job, type JobInput, jobInputs } from "../../protocol.ts";
+import { call } from "../client.ts";
+import { Empty, Field } from "../components/basics.tsx";
+import { JobProgress } from "../components/progress.tsx";
+import { durationText } from "../format.ts";
+import { attempt, jobs, project, settings } from "../store.ts";
+
+const TYPES = jobInputs.export.shape.type.options;
+
+export function Write() {
+  const { recipe = null } = settings.value ?? {};
+  if (recipe === null) {
+    return (
+      <section class="view">
+        <h1 class="visually-hidden">Write</h1>
+        <Empty title="No recipe is open" text="Make or open a recipe; then write its model.">
+          <a class="button primary" href="#/recipe">
+            Open a recipe
+          </a>
+        </Empty>
+      </section>
+    );
+  }
+  return (
+    <section class="view">
+      <header>
+        <div>
+          <h1>Write {recipe}</h1>
+          <p>Outputs appear whole or not at all. What was interrupted is resumed to the same bytes.</p>
+        </div>
+      </header>
+      <div class="ways">
+        <Merge key={`merge ${recipe}`} recipe={recipe} />
+        <Export key={`export ${recipe}`} recipe={recipe} />
+        <Push key={`push ${recipe}`} recipe={recipe} />
+        <Experiment key={`experiment ${recipe}`} recipe={recipe} />
+      </div>
+    </section>
+  );
+}
+
+/** A word of a command line, quoted where a shell would split it. */
+const word = (text: string) => (/^[\w./:@%+,=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+interface WayProps {
+  readonly title: string;
+  readonly text: string;
+  readonly command: readonly string[];
+  readonly children: ComponentChildren;
+}
+
+function Way({ title, text, command, children }: WayProps) {
+  return (
+    <article class="card way" aria-label={title}>
+      <h2>{title}</h2>
+      <p class="soft">{text}</p>
+      {children}
+      <details>
+        <summary>Command</summary>
+        <pre>
+          <code>{`cd ${word(project.value?.folder ?? "")}\nlayergraft ${command.map(word).join(" ")}`}</code>
+        </pre>
+      </details>
+    </article>
+  );
+}
+
+type Started = Extract<Input<"job.start">, { kind: "merge" | "export" }>;
+const start = (job: Input<"job.start">) => attempt(() => call("job.start", job));
+
+/** The latest job of a kind for a recipe, how it went, and what can follow. */
+function Latest({ job, again }: { job: Job | undefined; again: ((force: boolean) => Started) | undefined }) {
+  if (!job) return null;
+  const { state, error, started, ended } = job;
+  const canResume = again && (state === "interrupted" || state === "cancelled");
+  const exists = again && state === "failed" && /already exists/.test(error ?? "");
+  return (
+    <>
+      <JobProgress job={job} />
+      <p role="status" class={state === "failed" ? "notice problem" : "soft"}>
+        {state === "done" ? `Written in ${durationText((ended ?? started) - started)}.` : null}
+        {state === "failed" ? error : null}
+        {state === "cancelled" ? "Cancelled." : null}
+        {state === "interrupted" ? "Interrupted when the studio ended." : null}
+      </p>
+      {canResume ? (
+        <button type="button" onClick={() => start(again(false))}>
+          Resume
+        </button>
+      ) : null}
+      {exists ? (
+        <button type="button" class="danger" onClick={() => start(again(true))}>
+          Replace what is there
+        </button>
+      ) : null}
+    </>
+  );
+}
+
+const latestOf = (kind: Job["kind"], isIt: (input: unknown) => boolean): Job | undefined =>
+  jobs.value.find((job) => job.kind === kind && isIt(job.input));
+const isOf = (recipe: string) => (input: unknown) => (input as { recipe?: unknown }).recipe === recipe;
+const pathField = (label: string, value: string, onChange: (value: string) => void, hint: string) => (
+  <Field label={label} hint={hint}>
+    {(attributes) => (
+      <input
+        {...{ ...attributes, type: "text", class: "code", value, required: true, spellcheck: false }}
+        onInput={({ currentTarget }) => onChange(currentTarget.value)}
+      />
+    )}
+  </Field>
+);
+
+function Merge({ recipe }: { recipe: string }) {
+  const job = latestOf("merge", isOf(recipe));
+  const [out, setOut] = useState((job?.input as JobInput<"merge"> | undefined)?.out ?? `models/${recipe}`);
+  const input = (resume: boolean, force: boolean): Started => ({
+    kind: "merge",
+    input: { recipe, out, resume, force },
+  });
+  return (
+    <Way
+      title="Merged model"
+      text="A folder that transformers, vLLM and layergraft open."
+      command={["merge", `recipes/${recipe}.yaml`, "--out", out]}
+    >
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void start(input(false, false));
+        }}
+      >
+        {pathField("Folder", out, setOut, "Relative to the project.")}
+        <button type="submit" class="primary" disabled={job?.state === "running"}>
+          Write the model
+        </button>
+      </form>
+      <Latest job={job} again={(force) => input(!force, force)} />
+    </Way>
+  );
+}
+
+function Export({ recipe }: { recipe: string }) {
+  const job = latestOf("export", isOf(recipe));
+  const before = job?.input as JobInput<"export"> | undefined;
+  const [type, setType] = useState<JobInput<"export">["type"]>(before?.type ?? "q4_k_m");
+  const [out, setOut] = useState(before?.out ?? `models/${recipe}.gguf`);
+  const input = (resume: boolean, force: boolean): Started => ({
+    kind: "export",
+    input: { recipe, out, type, resume, force },
+  });
+  return (
+    <Way
+      title="GGUF file"
+      text="One file for llama.cpp, merged and quantised in one pass."
+      command={["export", `recipes/${recipe}.yaml`, "--type", type, "--out", out]}
+    >
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void start(input(false, false));
+        }}
+      >
+        {pathField("File", out, setOut, "Relative to the project.")}
+        <Field label="Encoding">
+          {(attributes) => (
+            <select
+              {...{ ...attributes, value: type }}
+              onChange={({ currentTarget }) => setType(currentTarget.value as typeof type)}
+            >
+              {TYPES.map((one) => (
+                <option key={one}>{one}</option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <button type="submit" disabled={job?.state === "running"}>
+          Export
+        </button>
+      </form>
+      <Latest job={job} again={(force) => input(!force, force)} />
+    </Way>
+  );
+}
+
+function Push({ recipe }: { recipe: string }) {
+  const merged = latestOf("merge", isOf(recipe));
+  const folder = merged?.state === "done" ? (merged.input as JobInput<"merge">).out : undefined;
+  const job = latestOf("push", (input) => (input as { folder?: unknown }).folder === folder);
+  const [repository, setRepository] = useState("");
+  const [isPrivate, setPrivate] = useState(true);
+  return (
+    <Way
+      title="Hub"
+      text="Pushes the merged model as one commit, with the token that huggingface_hub finds on this machine."
+      command={["push", folder ?? `models/${recipe}`, repository || "org/name", ...(isPrivate ? ["--private"] : [])]}
+    >
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (folder) void start({ kind: "push", input: { folder, repository, isPrivate } });
+        }}
+      >
+        {pathField("Repository", repository, setRepository, "Such as org/name.")}
+        <label class="row">
+          <input {...{ type: "checkbox", checked: isPrivate, onChange: () => setPrivate(!isPrivate) }} />
+          Private
+        </label>
+        <button type="submit" disabled={folder === undefined || job?.state === "running"}>
+          Push
+        </button>
+        {folder === undefined ? <p class="soft">Write the model first.</p> : null}
+      </form>
+      <Latest job={job} again={undefined} />
+    </Way>
+  );
+}
+
+function Experiment({ recipe }: { recipe: string }) {
+  const [task, setTask] = useState("mgsm_sw");
+  const [file, setFile] = useState<string | null>(null);
+  return (
+    <Way
+      title="Experiment"
+      text="A plan that evaluates this recipe, its models and their soup, with intervals."
+      command={["experiment", file ?? `${recipe}.plan.yaml`, "run"]}
+    >
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void attempt(async () => setFile((await call("recipe.experiment", { name: recipe, task })).file));
+        }}
+      >
+        {pathField("Task", task, setTask, "A benchmark such as mgsm_sw, or a task file.")}
+        <button type="submit">Make the plan</button>
+      </form>
+      {file === null ? null : (
+        <Fragment>
+          <p role="status">Wrote the plan.</p>
+          <p class="path">{file}</p>
+        </Fragment>
+      )}
+    </Way>
+  );
+}

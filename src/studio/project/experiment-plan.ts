@@ -1,0 +1,46 @@
+// The plan of an experiment around a recipe: its models, a soup of the experts, and the recipe, on one task.
+import { LayergraftError } from "../../core/index.js";
+import { checkRecipe, mapSources } from "../../merge/index.js";
+import type { Settings } from "../protocol.js";
+
+export interface ExperimentRequest {
+  readonly name: string;
+  /** The recipe as its YAML has it. */
+  readonly recipe: unknown;
+  readonly settings: Settings;
+  readonly task: string;
+}
+
+/** @throws RecipeError if the recipe is not valid; LayergraftError code `usage` if it has models that the project has not */
+export function experimentOf({ name, recipe, settings: { base, experts }, task }: ExperimentRequest): object {
+  if (base === null) throw new LayergraftError("usage", "An experiment needs a base. Choose it under Models.");
+  const names = new Map([
+    [base, "base"],
+    ...experts.map((expert): [string, string] => [expert.source, idOf(expert.name)]),
+  ]);
+  const roles = new Map<string, string>();
+  const rename = (one: object): object =>
+    mapSources(one, (source, field) => {
+      if (typeof source === "object") return rename(source);
+      const own = names.get(source);
+      if (own === undefined) {
+        throw new LayergraftError("usage", `${source} is in the recipe, but not among the models. Add it there.`);
+      }
+      if (field === "task" || field === "language") roles.set(own, field);
+      return own;
+    });
+  const named = rename(checkRecipe(recipe));
+  const families = experts.map(({ name: expert, source }): [string, object] => {
+    const id = idOf(expert);
+    return [id, { role: roles.get(id) ?? "other", folders: [source] }];
+  });
+  const soup = { name: "soup", recipe: { method: "soup", models: experts.map((expert) => idOf(expert.name)) } };
+  return {
+    ...{ name: idOf(name), base, experts: Object.fromEntries(families) },
+    merges: [{ name, recipe: named }, ...(experts.length > 1 ? [soup] : [])],
+    evaluate: { tasks: [task] },
+  };
+}
+
+/** A name as plans have it: letters, digits and a few signs. */
+const idOf = (name: string) => name.replace(/[^\w.+-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "expert";

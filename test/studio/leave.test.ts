@@ -1,0 +1,155 @@
+// The studio's views Try and Write, driven in a browser: answers and bytes are those of the library.
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { writeWorld } from "../../examples/world.js";
+import { openModel, planMerge } from "../../src/index.js";
+import { type Studio, startStudio } from "../../src/studio/index.js";
+import { BROWSER, NO_BROWSER, openBrowser, seriousViolations } from "../support/browser.js";
+import { temporaryFolder } from "../support/checkpoints.js";
+
+const root = temporaryFolder();
+const at = (...names: string[]) => join(root, ...names);
+const PICTURES = process.env.LAYERGRAFT_TEST_PICTURES;
+const QUESTION = "Amina has 3 eggs and gets 2 eggs. How many eggs has Amina now?";
+
+describe.skipIf(BROWSER === undefined)(`leaving with a result (${BROWSER ?? NO_BROWSER})`, { tags: ["slow"] }, () => {
+  let browser: Browser;
+  let studio: Studio;
+  let page: Page;
+  const bugs: unknown[] = [];
+  const open = async () => {
+    studio = await startStudio({ folder: at("project"), port: 0, onBug: (error) => bugs.push(error) });
+  };
+
+  beforeAll(async () => {
+    await writeWorld(at("world"));
+    mkdirSync(at("project", "recipes"), { recursive: true });
+    const experts = ["math-expert", "swahili-expert"].map((name) => ({ name, source: at("world", name) }));
+    const settings = { base: at("world", "base"), experts, recipe: "mine", prompts: [] };
+    writeFileSync(at("project", "studio.json"), JSON.stringify({ revision: 1, settings, recent: [] }));
+    const [task, language] = experts.map(({ source }) => source);
+    writeFileSync(at("project", "recipes", "mine.yaml"), `method: swap\ntask: ${task}\nlanguage: ${language}\n`);
+    await open();
+    browser = await openBrowser();
+    page = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
+    page.on("pageerror", (error) => bugs.push(error));
+    await page.goto(studio.url);
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await studio?.close();
+  });
+
+  const picture = async (name: string) => {
+    if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
+  };
+  const filesOf = (folder: string) =>
+    Object.fromEntries(
+      readdirSync(folder)
+        .filter((name) => name !== "layergraft.json")
+        .map((name) => [
+          name,
+          createHash("sha256")
+            .update(readFileSync(join(folder, name)))
+            .digest("hex"),
+        ]),
+    );
+
+  it("answers a prompt with the base, the experts and the recipe", async () => {
+    await page.getByRole("link", { name: "Try" }).click();
+    await page.getByLabel("Prompt", { exact: true }).fill(QUESTION);
+    await page.getByText("Options").click();
+    await page.getByLabel("Most new tokens").fill("12");
+    await page.getByRole("button", { name: "Ask 4 models" }).click();
+    await page.getByText("are marked").waitFor();
+    const sources = {
+      base: at("world", "base"),
+      "math-expert": at("world", "math-expert"),
+      "recipe mine": at("project", "recipes", "mine.yaml"),
+    };
+    for (const [name, source] of Object.entries(sources)) {
+      const model = await openModel(source);
+      const { text } = await model.generate([{ role: "user", content: QUESTION }], { maxNewTokens: 12 });
+      await model.close();
+      expect(await page.getByRole("article", { name }).locator(".answer").innerText()).toBe(text.trim());
+    }
+    await picture("try");
+    await page.reload();
+    await page.getByText("are marked").waitFor();
+    expect(await page.getByLabel("Earlier prompts").locator("option").allInnerTexts()).toContain(QUESTION);
+    expect(await seriousViolations(page)).toEqual([]);
+  });
+
+  it("writes the model that the command line writes", async () => {
+    await page.getByRole("link", { name: "Write" }).click();
+    await picture("write");
+    const way = page.getByRole("article", { name: "Merged model" });
+    await way.getByRole("button", { name: "Write the model" }).click();
+    await way.getByText("Written in").waitFor();
+    mkdirSync(at("by-library"));
+    const plan = await planMerge(at("project", "recipes", "mine.yaml"));
+    await plan.write({ out: at("by-library", "mine") });
+    expect(filesOf(at("project", "models", "mine"))).toEqual(filesOf(at("by-library", "mine")));
+    await way.getByRole("button", { name: "Write the model" }).click();
+    // The same recipe has nothing to do; another one replaces the model when it is asked to.
+    await way.getByText("Written in").waitFor();
+    writeFileSync(
+      at("project", "recipes", "mine.yaml"),
+      `${readFileSync(at("project", "recipes", "mine.yaml"), "utf8")}bottom: 4\n`,
+    );
+    await way.getByRole("button", { name: "Write the model" }).click();
+    await way.getByText("Pass --force").waitFor();
+    await way.getByRole("button", { name: "Replace what is there" }).click();
+    await way.getByText("Written in").waitFor();
+    expect(await seriousViolations(page)).toEqual([]);
+  });
+
+  it("makes an experiment of the recipe, once", async () => {
+    const way = page.getByRole("article", { name: "Experiment" });
+    await way.getByLabel("Task").fill(at("world", "quiz.yaml"));
+    await way.getByRole("button", { name: "Make the plan" }).click();
+    await way.getByText("Wrote the plan.").waitFor();
+    const plan = readFileSync(at("project", "mine.plan.yaml"), "utf8");
+    expect(plan).toContain("task: math-expert\n      language: swahili-expert");
+    await way.getByRole("button", { name: "Make the plan" }).click();
+    await page.getByText("exists already").waitFor();
+    await page.getByRole("button", { name: "Dismiss" }).click();
+  });
+
+  it("keeps two tabs in step", async () => {
+    const other = await page.context().newPage();
+    await other.goto(studio.url);
+    await other.getByRole("link", { name: "Recipe" }).click();
+    await page.getByRole("link", { name: "Recipe" }).click();
+    await other.getByRole("gridcell", { name: "Layer 9 of swahili-expert:" }).click();
+    await expect
+      .poll(() => page.getByRole("gridcell", { name: "Layer 9 of swahili-expert:" }).getAttribute("aria-selected"))
+      .toBe("true");
+    await other.close();
+  });
+
+  it("goes on when the server is killed and started again", async () => {
+    const port = new URL(studio.url).port;
+    await studio.close();
+    await page.getByText("The server does not answer").waitFor();
+    studio = await startStudio({ folder: at("project"), port: Number(port), onBug: (error) => bugs.push(error) });
+    await page.getByText("The server does not answer").waitFor({ state: "detached" });
+    await page.getByRole("link", { name: "Activity" }).click();
+    await page.getByText("Merge mine").first().waitFor();
+    await picture("activity");
+    expect(bugs).toEqual([]);
+  });
+
+  it("is read on a phone", async () => {
+    await page.setViewportSize({ width: 400, height: 800 });
+    for (const view of ["Try", "Write", "Activity"]) {
+      await page.getByRole("link", { name: view }).click();
+      await picture(`phone-${view}`);
+      expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
+    }
+  });
+});
