@@ -1,0 +1,174 @@
+// What a page of another origin, a wrong token, or a project by strangers can do to the studio: nothing.
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Studio, startStudio } from "../../src/studio/index.js";
+import { temporaryFolder, writeTiny } from "../support/checkpoints.js";
+
+const root = temporaryFolder();
+const at = (...names: string[]) => join(root, ...names);
+let studio: Studio;
+let [origin, token] = ["", ""];
+const bugs: unknown[] = [];
+
+beforeAll(async () => {
+  studio = await startStudio({ folder: at("project"), port: 0, onBug: (error) => bugs.push(error) });
+  ({ origin } = new URL(studio.url));
+  token = new URL(studio.url).hash.replace("#token=", "");
+});
+afterAll(async () => {
+  await studio.close();
+  expect(bugs).toEqual([]);
+});
+
+interface Reply {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** Sends what no browser would. */
+function send(path: string, body: string | undefined, headers: Record<string, string> = {}): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const sent = request(`${origin}${path}`, { method: body === undefined ? "GET" : "POST", headers }, (reply) => {
+      let text = "";
+      reply.on("data", (part) => (text += part));
+      reply.on("end", () => resolve({ status: reply.statusCode ?? 0, body: text }));
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
+}
+const call = (name: string, input: unknown, headers: Record<string, string> = {}) =>
+  send(`/api/${name}`, JSON.stringify(input), { authorization: `Bearer ${token}`, ...headers });
+const messageOf = ({ body }: Reply) => (JSON.parse(body) as { error: { message: string } }).error.message;
+
+describe("the door", () => {
+  it.each([
+    ["no token", {}],
+    ["a wrong token", { authorization: `Bearer ${"x".repeat(43)}` }],
+    ["a token in another scheme", { authorization: "Basic x" }],
+  ])("is closed with %s", async (_, headers) => {
+    for (const path of ["/api/project.read", "/api/job.list"])
+      expect((await send(path, "{}", headers)).status).toBe(401);
+    expect((await send("/api/events", undefined, headers)).status).toBe(401);
+  });
+
+  it("is closed to pages of other origins, even with the token", async () => {
+    const reply = await call("project.read", {}, { origin: "http://evil.example" });
+    expect([reply.status, messageOf(reply)]).toEqual([403, expect.stringContaining("origin")]);
+    expect((await call("project.read", {}, { origin })).status).toBe(200);
+  });
+
+  it("has no token in the page, and a policy that lets in nothing else", async () => {
+    const page = await fetch(`${origin}/`);
+    expect(await page.text()).not.toContain(token);
+    const policy = page.headers.get("content-security-policy") ?? "";
+    expect(policy).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';/);
+    expect(policy).toContain("frame-ancestors 'none'");
+    expect(policy).not.toMatch(/script-src[^;]*unsafe/);
+  });
+});
+
+describe("paths", () => {
+  const TRAVERSALS = ["../x", "..", "a/b", "a\\b", "/etc/passwd", "a\0b", ".hidden", "", "x".repeat(101)];
+
+  it("of recipes stay in the project", async () => {
+    for (const name of TRAVERSALS) {
+      for (const [operation, input] of [
+        ["recipe.read", { name }],
+        ["recipe.write", { name, text: "", version: null }],
+        ["recipe.remove", { name }],
+        ["recipe.experiment", { name, task: "quiz" }],
+        ["job.start", { kind: "merge", input: { recipe: name, out: "x", resume: false, force: false } }],
+      ] as const) {
+        expect([operation, name, (await call(operation, input)).status]).toEqual([operation, name, 400]);
+      }
+    }
+    expect(readdirSync(root)).toEqual(["project"]);
+    expect(readdirSync(at("project", "recipes"))).toEqual([]);
+  });
+
+  it("of jobs are only looked up", async () => {
+    for (const id of ["../../studio.json", "..", "x", "__proto__"]) {
+      for (const operation of ["job.result", "job.cancel", "job.remove"]) {
+        expect((await call(operation, { id })).status).toBe(400);
+      }
+    }
+  });
+
+  it("of the page are only looked up", async () => {
+    for (const path of [
+      "/../package.json",
+      "/%2e%2e/package.json",
+      "/assets/../../main.js",
+      "//etc/passwd",
+      "/index.html/",
+    ]) {
+      expect([path, (await send(path, undefined)).status]).toEqual([path, 404]);
+    }
+  });
+});
+
+describe("input", () => {
+  it("of unknown operations and wrong shapes is refused", async () => {
+    for (const name of ["x", "__proto__", "constructor", "toString", "project.read/", "events"]) {
+      expect([name, (await call(name, {})).status]).toEqual([name, 404]);
+    }
+    for (const body of ["", "{", "[]", "null", '{"a":1}', "[".repeat(100_000)]) {
+      const reply = await send("/api/project.read", body, { authorization: `Bearer ${token}` });
+      expect([body.slice(0, 9), reply.status]).toEqual([body.slice(0, 9), 400]);
+    }
+  });
+
+  it("of many megabytes is refused, and the server goes on", async () => {
+    const text = "x".repeat(5_000_000);
+    const reply = await call("recipe.check", { text }).catch(() => ({ status: 413, body: "" }));
+    expect(reply.status).toBe(413);
+    expect((await call("recipe.check", { text: "x".repeat(900_000) })).status).toBe(200);
+    expect((await call("project.read", {})).status).toBe(200);
+  });
+
+  it("of deep and repeating YAML is a problem at its line", async () => {
+    const deep = `a: ${"[".repeat(500)}`;
+    const bomb = `a: &a [x, x]\n${Array.from({ length: 30 }, (_, i) => `b${i}: &b${i} [*a, *a]`).join("\n")}`;
+    for (const text of [deep, bomb, "method: swap\n---\nmethod: soup", "\0", "method: __proto__"]) {
+      const { status, body } = await call("recipe.check", { text });
+      const { problems, plan } = JSON.parse(body) as { problems: unknown[]; plan: unknown };
+      expect([status, problems.length > 0, plan]).toEqual([200, true, null]);
+    }
+  });
+});
+
+describe("models and projects by strangers", () => {
+  it("with 10,000 layers in the configuration are described or refused", async () => {
+    const folder = await writeTiny(at("models", "deep"));
+    const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as object;
+    writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, num_hidden_layers: 10_000 }));
+    const { status, body } = await call("inspect", { source: folder, base: null });
+    if (status === 200) expect((JSON.parse(body) as { layers: number }).layers).toBeLessThan(100);
+    else expect([status, messageOf({ status, body })]).toEqual([400, expect.stringMatching(/layers/)]);
+  });
+
+  it("with names of markup are shown as text", async () => {
+    const name = "<img src=x onerror=alert(1)>";
+    mkdirSync(at("models", name));
+    const { body } = await call("browse", { folder: at("models") });
+    expect((JSON.parse(body) as { entries: { name: string }[] }).entries.map((entry) => entry.name)).toContain(name);
+    const experts = [{ name, source: at("models", name) }];
+    const reply = await call("project.change", { revision: 0, change: { experts } });
+    expect([reply.status, messageOf(reply)]).toEqual([400, expect.stringContaining("name")]);
+  });
+
+  it("that are no projects are not opened", async () => {
+    mkdirSync(at("foreign"));
+    for (const text of ["{", "[]", '{"revision":-1}', "x".repeat(6_000_000)]) {
+      writeFileSync(at("foreign", "studio.json"), text);
+      await expect(startStudio({ folder: at("foreign"), port: 0, onBug: () => {} })).rejects.toThrow(
+        /is not a project of the studio/,
+      );
+      expect(readFileSync(at("foreign", "studio.json"), "utf8")).toBe(text);
+    }
+    await expect(startStudio({ folder: at("project"), port: 0, onBug: () => {} })).rejects.toThrow();
+  });
+});
