@@ -77,7 +77,7 @@ beforeAll(() => writeWorld(world));
 function run(command: string, cwd: string): Promise<Outcome> {
   const [program, ...args] = argumentsOf(command);
   expect(program).toBe("layergraft");
-  if (args[0] === "serve") return runServer(args, cwd);
+  if (args[0] === "serve" || args[0] === "studio") return runServer(args, cwd);
   // A chat reads its standard input, which this process shares with the test runner.
   return args[0] === "chat" ? start(args, { cwd }).ended : layergraft(args, { cwd });
 }

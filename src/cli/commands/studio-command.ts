@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import type { Command } from "commander";
 import { Option } from "commander";
 import { startStudio } from "../../studio/index.js";
-import { info, interruptSignal, parsePort, print } from "../shared/output.js";
+import { info, interruptSignal, parsePort, print, withCommonOptions } from "../shared/output.js";
 
 interface StudioFlags {
   readonly port: number;
@@ -12,7 +12,7 @@ interface StudioFlags {
 }
 
 export function addStudioCommand(program: Command): void {
-  program
+  const command = program
     .command("studio")
     .description(
       "Open the studio: a page on which you see where experts changed, choose layers, try prompts and write the merge. " +
@@ -20,27 +20,27 @@ export function addStudioCommand(program: Command): void {
     )
     .argument("[folder]", "folder of the project; made if there is none", "studio")
     .addOption(new Option("-p, --port <n>", "port to listen on; 0 takes a free one").argParser(parsePort).default(0))
-    .option("--no-open", "do not open the browser")
-    .action(async (folder: string, flags: StudioFlags) => {
-      const signal = interruptSignal();
-      const studio = await startStudio({
-        folder,
-        port: flags.port,
-        onBug: (error) => info(flags, String(error instanceof Error ? error.stack : error)),
-      });
-      try {
-        if (flags.json) print(JSON.stringify({ url: studio.url }));
-        else print(`The studio of ${folder} is at ${studio.url}`);
-        if (flags.open) openBrowser(studio.url);
-        await new Promise<void>((resolve) => {
-          if (signal.aborted) resolve();
-          signal.addEventListener("abort", () => resolve());
-        });
-        info(flags, "Cancelling what runs. Merges can be resumed.");
-      } finally {
-        await studio.close();
-      }
+    .option("--no-open", "do not open the browser");
+  withCommonOptions(command).action(async (folder: string, flags: StudioFlags) => {
+    const signal = interruptSignal();
+    const studio = await startStudio({
+      folder,
+      port: flags.port,
+      onBug: (error) => info(flags, String(error instanceof Error ? error.stack : error)),
     });
+    try {
+      if (flags.json) print(JSON.stringify({ url: studio.url }));
+      else print(`The studio of ${folder} is at ${studio.url}`);
+      if (flags.open) openBrowser(studio.url);
+      await new Promise<void>((resolve) => {
+        if (signal.aborted) resolve();
+        signal.addEventListener("abort", () => resolve());
+      });
+      info(flags, "Cancelling what runs. Merges can be resumed.");
+    } finally {
+      await studio.close();
+    }
+  });
 }
 
 /** Opens a page in the browser of this machine, if there is one. */
