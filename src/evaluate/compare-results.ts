@@ -105,10 +105,19 @@ function compareTask(
   { seed = 0, resamples = 1000 }: CompareResultsOptions,
 ): TaskComparison {
   const comparisons = metrics.flatMap((metric) => {
+    // Only one of the two may have reasoned, or answered in letters.
+    if (metric.isAside && !haveCommon(metric.of, first, second)) return [];
     const whole = withScore(metric);
     return whole ? [compareItems(whole, first, second, { seed, resamples })] : [];
   });
   return { task, title, protocol, shots, comparisons };
+}
+
+/** Whether an item has this verdict in both. */
+function haveCommon(of: string, first: readonly JudgedSample[], second: readonly JudgedSample[]): boolean {
+  const has = ({ verdict }: JudgedSample) => verdict != null && own(verdict, of) !== undefined;
+  const ids = new Set(first.filter(has).map(({ id }) => id));
+  return second.some((sample) => has(sample) && ids.has(sample.id));
 }
 
 function withScore(metric: StoredMetric): Metric | undefined {

@@ -69,6 +69,7 @@ function openFlores(source: Language, target: Language, options: OpenOptions): T
   return declareTask(options, PROTOCOLS, (_, shots) => ({
     name: `flores_${source.code}-${target.code}`,
     title: `FLORES ${source.name} to ${target.name}`,
+    answersIn: target,
     metrics: [
       bleuMetric("bleu", "BLEU", bleu),
       chrfMetric("chrf++", "chrF++"),

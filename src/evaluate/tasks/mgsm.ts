@@ -107,6 +107,7 @@ function openMgsm(language: MgsmLanguage, options: OpenOptions): Task {
     return {
       name: `mgsm_${language}`,
       title: `MGSM ${MGSM_WORDS[language].name}`,
+      answersIn: form === "number" ? undefined : findLanguage(answers),
       metrics: METRICS,
       published: { what: `MGSM ${language}`, count: MGSM_PROBLEMS, unit: "problem" },
       async load(data, signal) {

@@ -1,6 +1,6 @@
 // Expands and "runs" plans without models or data: tasks have twenty items, and a function gives their values.
 import type { Facts, Results } from "../steps/facts.js";
-import type { ItemResult, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
+import type { EvaluationResult, ItemResult, SuggestedRecipe, TrainedCheckpoint } from "../steps/result.js";
 import type { EvaluateStep, Step } from "../steps/step.js";
 import { type Expansion, expandPlan } from "./expand-plan.js";
 import { parsePlan } from "./plan-file.js";
@@ -26,6 +26,7 @@ export class FakeWorld {
   readonly #worth: (step: EvaluateStep, item: number) => number | null;
   readonly #checkpoints: readonly TrainedCheckpoint[];
   readonly #suggested: readonly SuggestedRecipe[];
+  readonly #asides: EvaluationResult["asides"];
 
   constructor(
     plan: string | ExperimentPlan,
@@ -33,12 +34,14 @@ export class FakeWorld {
       worth?: (step: EvaluateStep, item: number) => number | null;
       checkpoints?: readonly TrainedCheckpoint[];
       suggested?: readonly SuggestedRecipe[];
+      asides?: EvaluationResult["asides"];
     } = {},
   ) {
     this.plan = typeof plan === "string" ? parsePlan(plan) : plan;
     this.#worth = options.worth ?? (() => 1);
     this.#checkpoints = options.checkpoints ?? [{ path: "last", samples: 100 }];
     this.#suggested = options.suggested ?? [];
+    this.#asides = options.asides;
   }
 
   get results(): Results {
@@ -49,7 +52,8 @@ export class FakeWorld {
         const step = this.#done.get(key);
         if (step?.kind !== "evaluate") return undefined;
         const items = this.#items(step);
-        return { items, score: items.reduce((sum, { value }) => sum + Number(value), 0) / items.length };
+        const score = items.reduce((sum, { value }) => sum + Number(value), 0) / items.length;
+        return { items, score, asides: this.#asides };
       },
     };
   }

@@ -12,7 +12,7 @@ import { paperProblems, paperTables, type TableContext } from "./paper-tables.js
 import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./report-data.js";
 import { type Basis, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
-import { costTable, flipsTable, INTERVALS, overviewTable, searchTables } from "./tables.js";
+import { costTable, flipsTable, INTERVALS, languageTable, overviewTable, searchTables } from "./tables.js";
 
 /** Gathers the report of a finished or unfinished experiment. */
 export function gatherReport(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
@@ -53,7 +53,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     ),
     intervals: INTERVALS,
     ...parts,
-    tables: tablesOf(parts, paper),
+    tables: tablesOf(parts, paper, every),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
     scores: every,
     experts: sheet.experts.flatMap(({ name, family, origin }) =>
@@ -64,12 +64,17 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
 
 type Parts = Pick<ExperimentReport, "overviews" | "searches" | "flips" | "cost">;
 
-function tablesOf({ overviews, searches, flips, cost }: Parts, paper: readonly ReportTable[]): ReportTable[] {
+function tablesOf(
+  { overviews, searches, flips, cost }: Parts,
+  paper: readonly ReportTable[],
+  scores: readonly ScoreRow[],
+): ReportTable[] {
   const every = [
     ...overviews.filter(({ bars }) => bars.length > 0).map(overviewTable),
     ...paper,
     ...searches.flatMap(searchTables),
     ...(flips.length > 0 ? [flipsTable(flips)] : []),
+    languageTable(scores),
     ...(cost.rows.length > 0 ? [costTable(cost)] : []),
   ];
   const all = every.filter(({ rows }) => rows.length > 0);
@@ -122,6 +127,7 @@ function scores(sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
         {
           ...{ model: model.name, kind: isCandidate ? "candidate" : model.kind, task: facts.title },
           ...{ protocol: facts.protocol, cell, items: items.length, of: facts.items },
+          asides: answers.asides,
           unanswered: items.filter(({ value }) => value === null).length,
           isReported: "merge" in model ? bases.some((basis) => sheet.isReported(model, basis)) : !isCandidate,
         },

@@ -35,7 +35,8 @@ function section(title: string, paragraphs: readonly string[], table: Table, lev
 
 function tableSection(table: ReportTable, level?: string): string[] {
   // The main tables and the paper's have a row for each name of the plan; the others one for each model.
-  const max = table.kind === "search" || table.kind === "flips" ? MAX_ROWS : table.rows.length;
+  const max =
+    table.kind === "search" || table.kind === "flips" || table.kind === "language" ? MAX_ROWS : table.rows.length;
   const more = table.rows.length - max;
   const note = escapeMarkdown(table.note) + (hasPublished(table) ? ` ${PUBLISHED_NOTE}` : "");
   return [
@@ -62,6 +63,7 @@ export function experimentMarkdown(report: ExperimentReport): string {
       .filter(({ configurations }) => configurations.length === 0)
       .flatMap(({ group, summary }) => [escapeMarkdown(`${group}: ${summary}`), ""]),
     ...of("flips"),
+    ...of("language"),
     ...(experts.length > 0 ? section("The experts", [], expertsTable(report)) : []),
     ...section(
       "Every score",

@@ -28,6 +28,7 @@ export function experimentPage(report: ExperimentReport): Page {
   const { heatmaps, flips, searches, experts, failures, progress } = report;
   const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
   const paper = report.tables.filter(({ kind }) => kind === "paper");
+  const language = report.tables.filter(({ kind }) => kind === "language");
   const cost = report.tables.find(({ kind }) => kind === "cost") ?? { columns: [], rows: [] };
   const scores = scoreList(report, MAX_SCORES);
   const tasks = [...new Set(flips.map(({ task }) => task))];
@@ -50,6 +51,10 @@ export function experimentPage(report: ExperimentReport): Page {
       ...{ id: "flips", title: "What the merges gained and lost" },
       lead: "The same items, answered by the merge and by a model that it was made from: how many became right, and how many wrong.",
       figures: tasks.map((task) => flipsFigure(task, flips)),
+    },
+    {
+      ...{ id: "language", title: "The language of the answers" },
+      figures: language.map((table) => tableFigure(table, "model", { caption: table.note })),
     },
     {
       ...{ id: "experts", title: "The experts" },

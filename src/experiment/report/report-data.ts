@@ -2,7 +2,7 @@
 import type { NumberCell, Scale, Span, Table } from "../../report/index.js";
 
 export interface ReportTable extends Required<Table> {
-  readonly kind: "scores" | "paper" | "search" | "flips" | "cost";
+  readonly kind: "scores" | "paper" | "search" | "flips" | "language" | "cost";
 }
 
 /** A row of an overview: the mean over the models of a family or merge. */
@@ -89,6 +89,13 @@ export interface ScoreRow {
   readonly of: number;
   /** Evaluated items whose answer could not be judged; left out of the score. */
   readonly unanswered: number;
+  /** What is measured beside the score, from 0 to 1, and over how many items. */
+  readonly asides: readonly {
+    readonly metric: string;
+    readonly title: string;
+    readonly value: number;
+    readonly items: number;
+  }[];
 }
 
 /** A configuration in its last round of a search. */

@@ -3,7 +3,7 @@
 import type { Cell, Table } from "../../report/table.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
 import { FakeWorld, fakeFacts } from "../plan/fake-world.test-util.js";
-import type { SuggestedRecipe } from "../steps/result.js";
+import type { EvaluationResult, SuggestedRecipe } from "../steps/result.js";
 import type { EvaluateStep } from "../steps/step.js";
 import { gatherReport } from "./gather.js";
 
@@ -23,6 +23,8 @@ export interface ReportOfOptions {
   /** Run only so many rounds of steps that can run. */
   readonly rounds?: number;
   readonly suggested?: readonly SuggestedRecipe[];
+  /** What every evaluation measures beside its score. */
+  readonly asides?: EvaluationResult["asides"];
   /** Items that a model gives no answer to. */
   readonly isSilent?: (step: EvaluateStep, item: number) => boolean;
 }
@@ -31,11 +33,11 @@ export interface ReportOfOptions {
 export function reportOf(
   text: string,
   strength: Strength,
-  { isFinished = true, rounds, suggested = [], isSilent = () => false }: ReportOfOptions = {},
+  { isFinished = true, rounds, suggested = [], asides, isSilent = () => false }: ReportOfOptions = {},
 ) {
   const worth = (step: EvaluateStep, item: number) =>
     isSilent(step, item) ? null : item % 10 < strength(step) ? 1 : 0;
-  const world = new FakeWorld(text, { worth, suggested });
+  const world = new FakeWorld(text, { worth, suggested, asides });
   for (let round = 0; round < (rounds ?? 0); round++) world.round();
   const expansion = isFinished && rounds === undefined ? world.finish() : world.expand();
   const base = { parameters: 1.24e9, bytes: 2.5e9, layers: 16 };

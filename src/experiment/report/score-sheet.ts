@@ -1,11 +1,12 @@
 // The results of an experiment by model and task, from which every table is made.
+import { groupBy } from "../../core/index.js";
 import { scoreItems, wilsonInterval } from "../../evaluate/index.js";
 import type { NumberCell, Scale, Span } from "../../report/index.js";
 import type { EvaluatedModel, Expansion } from "../plan/expand-plan.js";
 import type { ExpertModel, MergeModel, Model } from "../plan/plan-models.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { Facts, Results, TaskFacts } from "../steps/facts.js";
-import type { ItemResult } from "../steps/result.js";
+import type { EvaluationResult, ItemResult } from "../steps/result.js";
 import type { TaskRequest } from "../steps/step.js";
 
 /** In place of models that a search has yet to choose; its score is unknown. */
@@ -22,7 +23,11 @@ export interface Answers {
   readonly items: readonly ItemResult[];
   /** Score from 0 to 1 if one step evaluated all items. */
   readonly whole: number | undefined;
+  /** What is measured beside the score, over all items together. */
+  readonly asides: readonly Aside[];
 }
+
+export type Aside = NonNullable<EvaluationResult["asides"]>[number];
 
 export class Sheet {
   readonly expansion: Expansion;
@@ -38,7 +43,8 @@ export class Sheet {
         const found = steps.map(({ key }) => results.evaluated(key));
         const items = found.flatMap((one) => one?.items ?? []).toSorted((a, b) => a.index - b.index);
         const whole = steps.length === 1 && steps[0]?.items === null ? found[0]?.score : undefined;
-        byTask.set(request.task, { request, facts: facts.task(request), items, whole });
+        const asides = asidesOf(found.flatMap((one) => one?.asides ?? []));
+        byTask.set(request.task, { request, facts: facts.task(request), items, whole, asides });
       }
       this.#answers.set(model.name, byTask);
     }
@@ -161,6 +167,15 @@ export class Sheet {
     const items = this.items(model, task, basis);
     return items && scoreOf({ ...answers, items });
   }
+}
+
+/** The means of all steps together. */
+function asidesOf(parts: readonly Aside[]): Aside[] {
+  return [...groupBy(parts, ({ metric }) => metric).values()].flatMap((same) => {
+    const items = same.reduce((sum, one) => sum + one.items, 0);
+    const value = same.reduce((sum, one) => sum + one.value * one.items, 0) / items;
+    return same.slice(0, 1).map((first) => ({ ...first, value, items }));
+  });
 }
 
 /** Mean of the items; of a task with one score for the corpus, that score if all items were evaluated together. */

@@ -91,6 +91,21 @@ export function flipsTable(flips: readonly Flips[]): ReportTable {
   };
 }
 
+/** How much of the answers of reported models is in the asked language. Without rows if nothing was measured. */
+export function languageTable(scores: readonly ScoreRow[]): ReportTable {
+  const rows = scores.filter(({ asides, isReported }) => isReported && asides.length > 0);
+  const titles = [...new Set(rows.flatMap(({ asides }) => asides.map(({ title }) => title)))];
+  return {
+    ...{ id: "language", kind: "language", title: "The language of the answers" },
+    note: "Mean over answers of the share of their letters in passages of the asked language (franc's trigrams) and in its script. Reasoning between think tags is measured apart. Answers without letters, or too short to tell, are left out.",
+    columns: ["model", "task", ...titles],
+    rows: rows.map(({ model, task, asides }) => [
+      ...[model, task],
+      ...titles.map((title) => number(asides.find((one) => one.title === title)?.value, "share")),
+    ]),
+  };
+}
+
 export function costTable({ rows }: ExperimentReport["cost"]): ReportTable {
   return {
     ...{ id: "cost", kind: "cost", title: "What it cost" },

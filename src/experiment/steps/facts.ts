@@ -30,5 +30,5 @@ export interface Facts {
 export interface Results {
   trained(key: string): readonly TrainedCheckpoint[] | undefined;
   suggested(key: string): readonly SuggestedRecipe[] | undefined;
-  evaluated(key: string): Pick<EvaluationResult, "items" | "score"> | undefined;
+  evaluated(key: string): Pick<EvaluationResult, "items" | "score" | "asides"> | undefined;
 }

@@ -51,7 +51,8 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       value: (metric && (verdict?.[metric.of] as number | number[] | undefined)) ?? null,
     }));
     const unscored = items.filter(({ value }) => value === null).length;
-    const score = results.tasks[0]?.scores[0];
+    const [score, ...others] = results.tasks[0]?.scores ?? [];
+    const isAside = (name: string) => task.metrics.some((one) => one.name === name && one.isAside);
     if (!score || Number.isNaN(score.value) || unscored === items.length) {
       throw new LayergraftError(
         "backend",
@@ -64,6 +65,9 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       items,
       score: score.scale === "points" ? score.value / 100 : score.value,
       unscored,
+      asides: others
+        .filter(({ metric }) => isAside(metric))
+        .map(({ metric, title, value, items }) => ({ metric, title, value, items })),
       ...{ openSeconds, mergeSeconds, answerSeconds: (performance.now() - began) / 1000 },
     };
   } catch (error) {
