@@ -23,6 +23,8 @@ export function logprobsAfter(text: readonly number[]): number[] {
 export interface FakeRecord {
   /** Number of tokens of each evaluation. */
   readonly evaluated: number[];
+  /** The sequence of each evaluation, by the order in which they were opened. */
+  readonly sequences: number[];
   readonly contexts: { readonly sequences: number; readonly contextSize: number; readonly threads: number }[];
   /** Contexts and files that are not closed. */
   open: number;
@@ -38,14 +40,16 @@ export interface FakeOptions {
 }
 
 export function fakeLlama(options: FakeOptions = {}): { load: () => Promise<LlamaLibrary>; record: FakeRecord } {
-  const record: FakeRecord = { evaluated: [], contexts: [], open: 0 };
+  const record: FakeRecord = { evaluated: [], sequences: [], contexts: [], open: 0 };
   const logitsOf = options.logits ?? logitsAfter;
 
   class Sequence implements LlamaSequence {
     #text: number[] = [];
     readonly #contextSize: number;
-    constructor(contextSize: number) {
+    readonly #number: number;
+    constructor(contextSize: number, number: number) {
       this.#contextSize = contextSize;
+      this.#number = number;
     }
     get nextTokenIndex(): number {
       return this.#text.length;
@@ -62,8 +66,9 @@ export function fakeLlama(options: FakeOptions = {}): { load: () => Promise<Llam
       this.#text = [];
     }
     async controlledEvaluate(input: Parameters<LlamaSequence["controlledEvaluate"]>[0]) {
-      await options.onEvaluate?.();
       record.evaluated.push(input.length);
+      record.sequences.push(this.#number);
+      await options.onEvaluate?.();
       return input.map((item): { next: NextResult } | undefined => {
         const [token, wanted] = typeof item === "number" ? [item, undefined] : item;
         // The real one drops the beginning here.
@@ -114,8 +119,8 @@ export function fakeLlama(options: FakeOptions = {}): { load: () => Promise<Llam
       return {
         contextSize,
         getSequence: () => {
-          if (left-- === 0) throw new Error("no sequence is left");
-          return new Sequence(contextSize);
+          if (left === 0) throw new Error("no sequence is left");
+          return new Sequence(contextSize, sequences - left--);
         },
         dispose: async () => void record.open--,
       };

@@ -56,6 +56,18 @@ const texts = (count: number, length: number) => {
 };
 
 describe("a model in llama.cpp", () => {
+  it("reads the next tokens of all answers together, in the order of their sequences", async () => {
+    let late = 0;
+    // Prompts are read at the same time; later evaluations end in another order than they began.
+    const engine = await open({
+      onEvaluate: () => (++late > 3 ? new Promise((resolve) => setTimeout(resolve, 5 * (late % 3))) : undefined),
+    });
+    await engine.generate(texts(3, 20), { maxNewTokens: 5, stopIds: [], batch: 3 });
+    const steps = record.sequences.filter((_, i) => record.evaluated[i] === 1);
+    // The first answer begins, and ends, a step before the others.
+    expect(steps).toEqual([0, ...Array(3).fill([0, 1, 2]).flat(), 1, 2]);
+  });
+
   it("answers greedily, alone and at once", async () => {
     const prompts = texts(20, 12);
     const expected = prompts.map((prompt) => greedyAnswer(prompt, 9));
