@@ -1,21 +1,16 @@
 // The backend on a stand-in for llama.cpp with known logits: answers, scores, what is read again, memory and errors.
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { temporaryFolder, writeTiny } from "../../test/support/checkpoints.js";
+import { fakeLlama, logitsAfter, logprobsAfter, PIECES, writeStandIn } from "../../test/support/fake-llama.js";
 import { Random } from "../core/index.js";
 import { type Engine, openModelSource, sampleToken } from "../engine/index.js";
 import { writeTinyTokenizer } from "../export/fixtures.test-util.js";
 import { planGguf, writeGguf } from "../export/index.js";
-import {
-  type FakeOptions,
-  fakeLlama,
-  logitsAfter,
-  logprobsAfter,
-  PIECES,
-  writeStandIn,
-} from "./fake-llama.test-util.js";
-import { openLlama } from "./open-llama.js";
+import { checkLlama, openLlama } from "./open-llama.js";
+
+type FakeOptions = NonNullable<Parameters<typeof fakeLlama>[0]>;
 
 const folder = temporaryFolder();
 const path = join(folder, "model.gguf");
@@ -254,6 +249,38 @@ describe("a recipe", () => {
     await writeGguf(await planGguf(await openModelSource(recipe), { type: "f16" }), { out });
     expect(readFileSync(join(cache.folder, name)).equals(readFileSync(out))).toBe(true);
   });
+});
+
+it("an export that another process removes to make room is written again", async () => {
+  const model = await writeTiny(join(folder, "removed"));
+  writeTinyTokenizer(model);
+  const cache = { folder: join(folder, "small-cache"), mostBytes: 0 };
+  const fake = fakeLlama();
+  record = fake.record;
+  let tries = 0;
+  const load = async () => {
+    const llama = await (await fake.load()).getLlama({} as never);
+    const loadModel: typeof llama.loadModel = async (options) => {
+      if (++tries > 1) return llama.loadModel(options);
+      rmSync(options.modelPath);
+      throw new Error("No such file or directory");
+    };
+    return { getLlama: async () => ({ ...llama, loadModel }) };
+  };
+  engines.push(await openLlama(model, { load, cache, type: "f16" }));
+  expect(tries).toBe(2);
+});
+
+it("checks what would be exported, and writes nothing", async () => {
+  const model = await writeTiny(join(folder, "checked"));
+  writeTinyTokenizer(model);
+  const plan = await planGguf(await openModelSource(model), { type: "q8_0" });
+  const { bytes, mostBytes } = await checkLlama(model, { load: fakeLlama().load });
+  expect({ bytes, mostBytes }).toEqual({ bytes: plan.layout.bytes, mostBytes: 50e9 });
+  const missing = Object.assign(new Error("Cannot find package"), { code: "ERR_MODULE_NOT_FOUND" });
+  await expect(checkLlama(model, { load: () => Promise.reject(missing) })).rejects.toThrow(
+    "llama.cpp is not installed",
+  );
 });
 
 describe("what cannot be opened", () => {

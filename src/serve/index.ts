@@ -1,7 +1,6 @@
 export {
   type EngineModelOptions,
   type OpenedEngineModel,
-  openEngineModel,
   servedModel,
   weightsOf,
 } from "./engine-model.js";
