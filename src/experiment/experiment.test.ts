@@ -1,9 +1,11 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 import { parse } from "yaml";
+import { writeByteModel, writeLetters } from "../../test/support/byte-model.js";
+import { FAKE_LLAMA } from "../../test/support/fake-llama.js";
 import { RecipeError } from "../core/errors.js";
 import { takeLock } from "../core/lock.js";
 import { heldOutProblems, solveProblem, tellProblem } from "./demo/world/problems.js";
@@ -154,6 +156,32 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   // On the search's items, and, should it be the best, on the others.
   expect(second.ran.length).toBeLessThanOrEqual(2);
 }, 60_000);
+
+it("runs models and merges in llama.cpp, and again only with another type", async () => {
+  for (const [i, name] of ["origin", "first", "second"].entries()) await writeByteModel(file(name), i + 1);
+  writeLetters(root);
+  vi.stubEnv("NODE_LLAMA_CPP", FAKE_LLAMA);
+  vi.stubEnv("LAYERGRAFT_CACHE", file("cache"));
+  const plan = (type: string) => `
+name: quantized
+base: origin
+experts: { math: { role: task, folders: [first] }, swahili: { role: language, language: sw, folders: [second] } }
+merges: [{ name: soup, recipe: { method: soup, models: [math, swahili] } }]
+evaluate: { tasks: [letters.yaml], backend: llama, type: ${type} }
+`;
+  const exports = () => readdirSync(file("cache/gguf")).length;
+  writeFileSync(file("quantized.yaml"), plan("q8_0"));
+  const opened = await openExperiment(file("quantized.yaml"));
+  expect(outlookLines(await previewExperiment(opened)).at(-1)).toMatch(/^up to 4 GGUF files of [\d.]+ kB in .*gguf$/);
+  const first = await run("quantized.yaml");
+  expect(first.summary.failures).toEqual([]);
+  expect([first.ran.length, exports()]).toEqual([4, 4]);
+  expect((await run("quantized.yaml")).ran).toEqual([]);
+  writeFileSync(file("quantized.yaml"), plan("q4_0"));
+  expect((await run("quantized.yaml")).ran).toHaveLength(4);
+  expect(exports()).toBe(8);
+  vi.unstubAllEnvs();
+});
 
 it("refuses a plan that is a pipe, whose read nothing could cancel", async () => {
   execFileSync("mkfifo", [file("pipe.yaml")]);

@@ -114,7 +114,7 @@ async function progressOf({ plan, world, out }: Experiment): Promise<Progress> {
   const seconds = [...secondsBy.values()].reduce<number>((sum, one) => sum + (one ?? 0), 0);
   const { executor } = plan;
   const estimate = estimateExperiment({
-    ...{ plan, expansion, secondsOf: (key: string) => secondsBy.get(key), base: world.base },
+    ...{ plan, expansion, secondsOf: (key: string) => secondsBy.get(key), base: world.base, gguf: world.gguf },
     workers: executor.kind === "local" ? workersOf(localOptions(plan)) : executor.most_jobs,
   });
   return { store, expansion, steps, estimate, seconds };

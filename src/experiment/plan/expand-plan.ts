@@ -30,7 +30,7 @@ import {
   tasksFor,
   trainingSteps,
 } from "./plan-models.js";
-import type { ExperimentPlan, Family, Json, Merge } from "./plan-schema.js";
+import { type ExperimentPlan, type Family, type Json, type Merge, runnerOf } from "./plan-schema.js";
 import { type SearchOutcome, searchGroup } from "./search-configurations.js";
 import { countCheckpoints } from "./training-runs.js";
 
@@ -223,16 +223,16 @@ class Expander {
   }
 
   #evaluate(model: Model, request: TaskRequest, items: readonly number[] | null, part?: string): EvaluateStep {
-    const { backend } = this.#plan.evaluate;
+    const runner = runnerOf(this.#plan);
     const { name: task, digest, protocol } = this.#facts.task(request);
-    const key = stepKey("evaluate", { model: identityOf(model.source), task, digest, protocol, items, backend });
+    const key = stepKey("evaluate", { model: identityOf(model.source), task, digest, protocol, items, ...runner });
     const step: EvaluateStep = {
       ...{
         kind: "evaluate",
         key,
         label: `evaluate ${model.name} on ${request.task}${items ? partName(items, part) : ""}`,
       },
-      ...{ needs: model.needs, locations: model.locations, model: model.source, request, digest, items, backend },
+      ...{ needs: model.needs, locations: model.locations, model: model.source, request, digest, items, ...runner },
     };
     this.#add(step);
     const steps = this.#evaluated.get(model) ?? [];

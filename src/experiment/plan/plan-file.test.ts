@@ -106,6 +106,14 @@ evaluate: { tasks: [mgsm_en] }
     );
   });
 
+  it("check the type of weights in llama.cpp", () => {
+    const problems = (evaluate: string) =>
+      problemsOf(`name: a\nbase: b\nevaluate: { tasks: [mgsm_en], ${evaluate} }`).join("\n");
+    expect(problems("type: q8_0")).toMatch(/evaluate\.type: needs backend: llama/);
+    expect(problems("backend: llama, type: q3_k")).toMatch(/evaluate\.type: must be one of f32, .*q4_0/);
+    expect(problems("backend: vllm")).toMatch(/evaluate\.backend: must be engine, llama, or serve:COMMAND/);
+  });
+
   it("check tasks and search", () => {
     const text = `
 name: s

@@ -14,7 +14,7 @@ import {
   readSettingsText,
   type SettingsKind,
 } from "../../settings/index.js";
-import { isStepBackend, type TrainStep } from "../steps/step.js";
+import { isStepBackend, LLAMA, type TrainStep } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
 import {
   bindingsOf,
@@ -279,9 +279,10 @@ function evaluationProblems(plan: ExperimentPlan): Problem[] {
   if (!isStepBackend(evaluate.backend)) {
     add(
       ["evaluate", "backend"],
-      "must be engine or serve:COMMAND {model} {port}: an experiment starts a server for each model",
+      "must be engine, llama, or serve:COMMAND {model} {port}: an experiment starts a server for each model",
     );
   }
+  if (evaluate.type !== undefined && evaluate.backend !== LLAMA) add(["evaluate", "type"], "needs backend: llama");
   if (search.how === "halving" && search.choose_on !== "held-out") {
     add(
       ["search", "choose_on"],

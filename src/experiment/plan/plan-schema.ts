@@ -2,7 +2,10 @@
 
 import { z } from "zod";
 import { MOST_THREADS, parseBytes } from "../../core/index.js";
+import { FILE_TYPE_NAMES, type FileType } from "../../export/index.js";
+import { DEFAULT_TYPE } from "../../llama/index.js";
 import { type JsonSchema, jsonSchemaOf, type SchemaField, schemaFields } from "../../settings/index.js";
+import { LLAMA } from "../steps/step.js";
 
 const NAME = /^[A-Za-z0-9][\w.+-]*$/;
 export const NAME_RULE = "must consist of letters, digits, -, _, . and +, and start with a letter or digit";
@@ -171,8 +174,12 @@ const evaluation = z.strictObject({
   backend: text
     .default("engine")
     .describe(
-      "backend that runs the models: engine, or serve:COMMAND with {model} and {port}, which starts your own server for each model",
+      "backend that runs the models: engine, llama (llama.cpp), or serve:COMMAND with {model} and {port}, which starts your own server for each model",
     ),
+  type: z
+    .enum(FILE_TYPE_NAMES, `must be one of ${FILE_TYPE_NAMES.join(", ")}`)
+    .optional()
+    .describe(`llama: encoding of the weights, as in export (default: ${DEFAULT_TYPE})`),
   data: text.optional().describe("folder with the data sets (default: read from the hub)"),
   allow_code: flag.default(false).describe("execute programs that models write, in a sandbox"),
   unsafe_code: flag
@@ -295,6 +302,12 @@ export function isName(word: string): boolean {
 /** The task that chooses among configurations. */
 export function decidingTask({ search, evaluate }: Pick<ExperimentPlan, "search" | "evaluate">): string {
   return search.by ?? evaluate.tasks[0]?.task ?? "";
+}
+
+/** What runs the models of a plan: its backend, and for llama.cpp the encoding of the weights. */
+export function runnerOf({ evaluate }: Pick<ExperimentPlan, "evaluate">): { backend: string; type?: FileType } {
+  const { backend, type = DEFAULT_TYPE } = evaluate;
+  return backend === LLAMA ? { backend, type } : { backend };
 }
 
 /** Codes of the languages of a plan's experts. */

@@ -27,8 +27,20 @@ export function outlookLines(outlook: Outlook): string[] {
     "",
     ...(left.length + expansion.waiting.length === 0
       ? [`all ${done === 1 ? "is" : `${done.toLocaleString("en-US")} steps are`} done; nothing to do`]
-      : [timeLeft(estimate), ...(estimate.bytes ? [`${formatBytes(estimate.bytes)} more on disk`] : [])]),
+      : [
+          timeLeft(estimate),
+          ...(estimate.bytes ? [`${formatBytes(estimate.bytes)} more on disk`] : []),
+          ...exportLines(estimate),
+        ]),
   ];
+}
+
+/** What is written for llama.cpp. */
+function exportLines({ exports }: Outlook["estimate"]): string[] {
+  if (!exports || exports.models === 0) return [];
+  const { models, bytes, folder, mostBytes } = exports;
+  const limit = models * bytes > mostBytes ? `; it keeps the last ${formatBytes(mostBytes)}` : "";
+  return [`up to ${plural(models, "GGUF file")} of ${formatBytes(bytes)} in ${folder}${limit}`];
 }
 
 function timeLeft({ seconds, workers }: Outlook["estimate"]): string {

@@ -28,7 +28,8 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
   await inputs.begin(folder, () => rm(out, { recursive: true, force: true }));
   const pool = models ?? new ModelPool();
   const { backend, openSeconds, mergeSeconds } = await pool.get(withFolders(step.model, folders), {
-    ...{ backend: step.backend, folder, signal },
+    ...{ backend: step.backend, type: step.type, folder, signal },
+    onProgress: (what) => onProgress?.(0, what),
     ...{ threads: settings.threads, inputs, identity: step.model },
   });
   const began = performance.now();
