@@ -8,6 +8,7 @@ import { writeByteModel, writeLetters } from "../../test/support/byte-model.js";
 import { FAKE_LLAMA } from "../../test/support/fake-llama.js";
 import { RecipeError } from "../core/errors.js";
 import { takeLock } from "../core/lock.js";
+import { planRecipe } from "../merge/index.js";
 import { heldOutProblems, solveProblem, tellProblem } from "./demo/world/problems.js";
 import { ENGLISH, SWAHILI } from "./demo/world/sentences.js";
 import { writeInitialModel } from "./demo/world/untrained-model.js";
@@ -17,6 +18,7 @@ import type { ExperimentInput } from "./plan/plan-schema.js";
 import { outlookLines, statusLines } from "./report/dry-run-and-status.js";
 import { gatherReport } from "./report/gather.js";
 import { experimentPage } from "./report/page.js";
+import { findRecipe } from "./report/recipes.js";
 import { runStepFolder } from "./steps/run-step.js";
 
 const root = mkdtempSync(join(tmpdir(), "layergraft-experiment-"));
@@ -140,6 +142,20 @@ it("goes from a plan to a report, and computes nothing twice", async () => {
   expect(statusLines(status)[0]).toBe(`${ran.length} of ${ran.length} steps done`);
   const report = gatherReport(experiment, status);
   expect(report.experts[0]?.origin).toMatch(/^math-\d after \d samples$/);
+  const index = readFileSync(file("tiny.experiment/steps/index.txt"), "utf8").trimEnd().split("\n");
+  expect(index.map((line) => line.split("  ")[1]).sort()).toEqual(ran.toSorted());
+  expect(index.every((line) => existsSync(file(`tiny.experiment/steps/${line.split(" ")[0]}/step.json`)))).toBe(true);
+  // The expert, the default of the grid, and of the suggestions.
+  expect(report.recipes.length).toBeGreaterThanOrEqual(3);
+  for (const { id, model, text } of report.recipes) {
+    const planned = await planRecipe(parse(text), { folder: file("tiny.experiment/report/recipes") });
+    const { recipe } = findRecipe(id, report, status);
+    const found = await planRecipe(recipe);
+    expect([model, found.plan.steps]).toEqual([model, planned.plan.steps]);
+    expect([...found.sources.values()].map(({ folder }) => folder)).toEqual(
+      [...planned.sources.values()].map(({ folder }) => folder),
+    );
+  }
   expect(report.overviews[0]?.bars.some(({ label }) => label.startsWith("swap, first of the grid"))).toBe(true);
   expect(experimentPage(report).state.text).toMatch(/^Complete:/);
 

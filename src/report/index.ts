@@ -5,6 +5,7 @@ export { heatmapLines } from "./heatmap-terminal.js";
 export { type LogEntry, lossCurveSvg } from "./loss-curve.js";
 export {
   type BarFigure,
+  type CommandsFigure,
   type Figure,
   type GridFigure,
   type Page,

@@ -50,6 +50,8 @@ export interface BarFigure extends Captioned {
   readonly ticks: readonly string[];
   readonly rows: readonly {
     readonly label: string;
+    /** Target of a link from the label. */
+    readonly target?: string;
     readonly about: string;
     /** Colour. */
     readonly kind: string;
@@ -85,7 +87,14 @@ export interface GridCell {
 /** Commands to copy. */
 export interface CommandsFigure extends Captioned {
   readonly kind: "commands";
-  readonly commands: readonly { readonly what: string; readonly command: string }[];
+  readonly commands: readonly {
+    readonly what: string;
+    readonly command: string;
+    /** Link target. Then it is folded below `what`. */
+    readonly id?: string;
+    /** Text of a file that the command reads, shown above it, and a line about it. */
+    readonly file?: { readonly about: string; readonly text: string };
+  }[];
 }
 
 export interface PageCell {

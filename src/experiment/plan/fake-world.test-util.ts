@@ -27,6 +27,7 @@ export class FakeWorld {
   readonly #checkpoints: readonly TrainedCheckpoint[];
   readonly #suggested: readonly SuggestedRecipe[];
   readonly #asides: EvaluationResult["asides"];
+  readonly #facts: Facts;
 
   constructor(
     plan: string | ExperimentPlan,
@@ -35,6 +36,7 @@ export class FakeWorld {
       checkpoints?: readonly TrainedCheckpoint[];
       suggested?: readonly SuggestedRecipe[];
       asides?: EvaluationResult["asides"];
+      facts?: Facts;
     } = {},
   ) {
     this.plan = typeof plan === "string" ? parsePlan(plan) : plan;
@@ -42,6 +44,7 @@ export class FakeWorld {
     this.#checkpoints = options.checkpoints ?? [{ path: "last", samples: 100 }];
     this.#suggested = options.suggested ?? [];
     this.#asides = options.asides;
+    this.#facts = options.facts ?? fakeFacts;
   }
 
   get results(): Results {
@@ -59,7 +62,7 @@ export class FakeWorld {
   }
 
   expand(): Expansion {
-    return expandPlan(this.plan, fakeFacts, this.results);
+    return expandPlan(this.plan, this.#facts, this.results);
   }
 
   /** Runs what can be run, once. */

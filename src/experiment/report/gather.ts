@@ -9,6 +9,7 @@ import type { ItemResult } from "../steps/result.js";
 import { gridFigures } from "./grids.js";
 import { overviews } from "./overview.js";
 import { paperProblems, paperTables, type TableContext } from "./paper-tables.js";
+import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./report-data.js";
 import { type Basis, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
@@ -56,6 +57,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     tables: tablesOf(parts, paper, every),
     heatmaps: sheet.expansion.searches.flatMap((search) => gridFigures(sheet, search)),
     scores: every,
+    recipes: reportRecipes(sheet, bases, parts.overviews, { place: experiment, store: status.store }),
     experts: sheet.experts.flatMap(({ name, family, origin }) =>
       origin === undefined ? [] : [{ name, family, origin }],
     ),

@@ -1,6 +1,7 @@
 // An experiment's report as Markdown.
 import { formatDuration, plural } from "../../core/index.js";
 import { escapeMarkdown, hasPublished, markdownLines, PUBLISHED_NOTE, type Table } from "../../report/index.js";
+import { moreRecipes, RECIPES_LEAD } from "./recipes.js";
 import type { ExperimentReport, ReportTable } from "./report-data.js";
 import { expertsTable, gridTable, scoreList } from "./tables.js";
 
@@ -45,6 +46,26 @@ function tableSection(table: ReportTable, level?: string): string[] {
   ];
 }
 
+/** The recipes with their commands. */
+function recipeSection(recipes: ExperimentReport["recipes"]): string[] {
+  if (recipes.length === 0) return [];
+  const shown = recipes.slice(0, MAX_ROWS);
+  // A fence longer than any in the texts.
+  const ticks = Math.max(
+    2,
+    ...shown.flatMap(({ text, command }) => `${text}${command}`.match(/`+/g) ?? []).map((run) => run.length),
+  );
+  const fence = "`".repeat(ticks + 1);
+  return [
+    ...["## Recipes", "", RECIPES_LEAD + moreRecipes(recipes.length - shown.length), ""],
+    ...shown.flatMap(({ model, rows, text, command }) => [
+      ...[`### ${escapeMarkdown(model)}`, ""],
+      ...(rows.length === 0 ? [] : [escapeMarkdown(`Rows: ${rows.join("; ")}.`), ""]),
+      ...[`${fence}yaml`, text.trimEnd(), fence, "", `${fence}sh`, command, fence, ""],
+    ]),
+  ];
+}
+
 /** The whole report as Markdown. */
 export function experimentMarkdown(report: ExperimentReport): string {
   const { tables, heatmaps, searches, experts, failures } = report;
@@ -62,6 +83,7 @@ export function experimentMarkdown(report: ExperimentReport): string {
     ...searches
       .filter(({ configurations }) => configurations.length === 0)
       .flatMap(({ group, summary }) => [escapeMarkdown(`${group}: ${summary}`), ""]),
+    ...recipeSection(report.recipes),
     ...of("flips"),
     ...of("language"),
     ...(experts.length > 0 ? section("The experts", [], expertsTable(report)) : []),

@@ -157,13 +157,16 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
     choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet, basis) : "",
     verdict,
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
-    bars: known.map(({ row: { label, kind, detail, models }, cell: { value, range, interval } }): OverviewBar => {
-      const mean = value as number;
-      return {
-        ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
-        ...{ count: range?.count ?? 1, models, isBest: label === best?.label && detail === best.detail },
-      };
-    }),
+    bars: known.map(
+      ({ row: { label, kind, detail, models, isSummary }, cell: { value, range, interval } }): OverviewBar => {
+        const mean = value as number;
+        return {
+          ...{ label, kind, mean, detail, low: range?.low ?? mean, high: range?.high ?? mean, interval },
+          ...{ count: range?.count ?? 1, models, isBest: label === best?.label && detail === best.detail },
+          ...(isSummary ? { isSummary } : {}),
+        };
+      },
+    ),
   };
 }
 

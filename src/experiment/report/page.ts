@@ -1,6 +1,7 @@
 // An experiment's report as a page.
 import {
   type BarFigure,
+  type CommandsFigure,
   type Figure,
   formatNumber,
   formatSpan,
@@ -16,16 +17,27 @@ import {
   tableFigure,
 } from "../../report/index.js";
 import { describeCost, describeProgress } from "./markdown.js";
-import type { ExperimentReport, Flips, Overview, OverviewBar, ReportHeatmap, SearchRow } from "./report-data.js";
+import { moreRecipes, RECIPES_LEAD } from "./recipes.js";
+import type {
+  ExperimentReport,
+  Flips,
+  Overview,
+  OverviewBar,
+  ReportHeatmap,
+  ReportRecipe,
+  SearchRow,
+} from "./report-data.js";
 import { expertsTable, scoreList, searchTables } from "./tables.js";
 
 /** Limits of the page for a large report; its files have everything. */
 const MAX_COMPARISONS = 50;
 const MAX_NAMED = 6;
 const MAX_SCORES = 400;
+const MAX_RECIPES = 60;
 
 export function experimentPage(report: ExperimentReport): Page {
-  const { heatmaps, flips, searches, experts, failures, progress } = report;
+  const { heatmaps, flips, searches, experts, failures, progress, recipes } = report;
+  const shownRecipes = recipes.slice(0, MAX_RECIPES);
   const overviews = report.overviews.filter(({ bars }) => bars.length > 0);
   const paper = report.tables.filter(({ kind }) => kind === "paper");
   const language = report.tables.filter(({ kind }) => kind === "language");
@@ -36,7 +48,7 @@ export function experimentPage(report: ExperimentReport): Page {
   const sections: Section[] = [
     {
       ...{ id: "overview", title: "The result", lead: report.intervals, legend: legendOf(overviews) },
-      figures: overviews.map(barFigure),
+      figures: overviews.map((overview) => barFigure(overview, shownRecipes)),
     },
     {
       ...{ id: "tables", title: "The paper's tables" },
@@ -47,6 +59,10 @@ export function experimentPage(report: ExperimentReport): Page {
     },
     { id: "grids", title: "Scores over the grid", lead: gridsLead(heatmaps), figures: heatmaps.map(gridFigure) },
     { id: "search", title: "How configurations were chosen", figures: searches.flatMap(searchFigures) },
+    {
+      ...{ id: "recipes", title: "Recipes", lead: RECIPES_LEAD + moreRecipes(recipes.length - shownRecipes.length) },
+      figures: shownRecipes.length > 0 ? [{ kind: "commands", commands: shownRecipes.map(recipeCommand) }] : [],
+    },
     {
       ...{ id: "flips", title: "What the merges gained and lost" },
       lead: "The same items, answered by the merge and by a model that it was made from: how many became right, and how many wrong.",
@@ -122,7 +138,10 @@ function axisEnd({ scale, bars }: Overview): number {
   return Math.ceil(most / step) * step;
 }
 
-export function barFigure(overview: Overview): BarFigure {
+/** @param recipes to which the labels of rows link */
+export function barFigure(overview: Overview, recipes: readonly ReportRecipe[] = []): BarFigure {
+  const ids = new Map(recipes.map(({ model, id }) => [model, id]));
+  const targetOf = ([first = ""]: readonly string[]) => (ids.has(first) ? { target: anchorOf(ids.get(first)) } : {});
   const { id, title, protocol, items, choice, verdict, missing, bars, scale } = overview;
   const end = axisEnd(overview);
   const at = (value: number) => Math.min(value, end) / end;
@@ -139,6 +158,7 @@ export function barFigure(overview: Overview): BarFigure {
     ticks: [0, 0.25, 0.5, 0.75, 1].map((share) => formatNumber({ value: share * end, scale }).replace(/\.0$/, "")),
     rows: bars.map(({ label, kind, mean, low, high, detail, interval, isBest, ...bar }) => ({
       ...{ label, kind, width: at(mean), value: pageCell({ value: mean, scale, isBest }) },
+      ...(bar.isSummary ? {} : targetOf(bar.models)),
       about: [
         ...(detail === "" ? [] : [detail]),
         ...(bar.count > 1 ? [`${formatSpan({ low, high }, { scale })} over ${bar.count} models`] : []),
@@ -148,6 +168,14 @@ export function barFigure(overview: Overview): BarFigure {
       ...(bar.count > 1 ? { range: placed({ low, high }) } : {}),
     })),
   };
+}
+
+const anchorOf = (id = "") => `recipe-${id}`;
+
+function recipeCommand({ id, model, rows, text, command }: ReportRecipe): CommandsFigure["commands"][number] {
+  const inRows = rows.length === 0 ? "" : `In the ${rows.length === 1 ? "row" : "rows"} ${rows.join("; ")}. `;
+  const about = `${inRows}File: recipes/${id}.yaml.`;
+  return { what: model, command, id: anchorOf(id), file: { about, text } };
 }
 
 function gridsLead(heatmaps: readonly ReportHeatmap[]): string {

@@ -23,6 +23,8 @@ export interface OverviewBar {
   readonly detail: string;
   /** Whether it is significantly above each other row. */
   readonly isBest: boolean;
+  /** Whether it is the mean of a search's configurations, each of which may be a row of its own. */
+  readonly isSummary?: boolean;
 }
 
 /** The main table of a task. */
@@ -73,6 +75,19 @@ export interface Flips {
   readonly gained: readonly string[];
   readonly lost: readonly string[];
   readonly pValue?: number | undefined;
+}
+
+/** A reported model with what makes it again. */
+export interface ReportRecipe {
+  /** Name of its file, without the ending. */
+  readonly id: string;
+  readonly model: string;
+  /** Labels of the rows of main tables that it is in. */
+  readonly rows: readonly string[];
+  /** Text of its file; paths start from the folder `report/recipes`. */
+  readonly text: string;
+  /** Command that writes the model, from the plan's folder. */
+  readonly command: string;
 }
 
 /** A score of a model. */
@@ -173,6 +188,8 @@ export interface ExperimentReport {
   readonly searches: readonly SearchRow[];
   readonly flips: readonly Flips[];
   readonly scores: readonly ScoreRow[];
+  /** Recipes of all reported merges and of trained experts. */
+  readonly recipes: readonly ReportRecipe[];
   /** Trained experts, and the checkpoints that they are. */
   readonly experts: readonly { readonly name: string; readonly family: string; readonly origin: string }[];
   readonly cost: {

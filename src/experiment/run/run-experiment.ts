@@ -136,7 +136,10 @@ class Run {
 
   async #expand(): Promise<void> {
     const { plan, facts } = this.#options;
+    const before = this.#expansion.steps.length;
     this.#expansion = await expandStored(plan, facts, this.#store, this.#running);
+    const { steps } = this.#expansion;
+    if (steps.length !== before) await this.#store.index(steps);
   }
 
   #save(key: string, attempt: Attempt | undefined): Promise<void> {
