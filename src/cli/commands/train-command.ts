@@ -150,12 +150,9 @@ export function addTrainCommand(program: Command): void {
     const pictures = await drawLoss(run.out, result.log);
     const { merged, reverted, best, last } = result;
     const model = merged ?? reverted ?? best ?? last;
-    if (flags.json) {
-      const push = await pushResult(model, flags);
-      return printJson({ ...result, pictures, ...(push ? { push } : {}) });
-    }
+    if (flags.json) return printJson({ ...result, pictures, ...(await pushResult(model, flags)) });
     print(describeResult(result, elapsed(start)));
-    const push = await pushResult(model, flags);
+    const { push } = await pushResult(model, flags);
     if (push) printPush(push);
   });
 }
