@@ -19,7 +19,7 @@ const COLUMNS: readonly Part[] = [
 ];
 
 /** Projections of the model, in the order of the figure. */
-export function projectionColumns({ parts }: Analysis): Part[] {
+function projectionColumns({ parts }: Analysis): Part[] {
   const present = new Set(parts.filter(({ layer }) => layer !== null).map(({ part }) => part));
   return COLUMNS.filter((part) => present.has(part)).sort(compareParts);
 }
@@ -30,7 +30,7 @@ export function columnName(part: Part): string {
 }
 
 /** One expert's figures as `cells[layer][column]`; null where the model has no such matrix. */
-export function cellsOf<T>(analysis: Analysis, expert: number, pick: (figures: DeltaFigures) => T): (T | null)[][] {
+function cellsOf<T>(analysis: Analysis, expert: number, pick: (figures: DeltaFigures) => T): (T | null)[][] {
   const columns = projectionColumns(analysis);
   return Array.from({ length: analysis.layers }, (_, layer) =>
     columns.map((column) => {

@@ -131,7 +131,7 @@ export function defaultSwapLayers(layers: number): { bottom: number; top: number
 }
 
 /** Fills in the defaults for a depth. @throws RecipeError if the counts exceed the depth */
-export function swapLayers(
+function swapLayers(
   recipe: Pick<SwapRecipe, "bottom" | "top" | "bottom_transition" | "top_transition">,
   layers: number,
 ): SwapLayers {
