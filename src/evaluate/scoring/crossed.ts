@@ -14,7 +14,9 @@ export interface CrossedModel {
   readonly values: ReadonlyMap<string, number>;
 }
 
+/** The difference of two methods (`crossedDifference`), in the unit of the values. */
 export interface CrossedDifference {
+  /** Mean over the first method's models and items; and the second's. */
   readonly first: number;
   readonly second: number;
   /** Second less first. */
