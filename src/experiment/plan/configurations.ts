@@ -50,5 +50,9 @@ function labelOf(fields: Readonly<Record<string, Json>>, write: (value: Json) =>
 }
 
 function plainly(value: Json): string {
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (typeof value !== "object") return String(value);
+  if (value === null || Array.isArray(value)) return JSON.stringify(value);
+  return Object.entries(value)
+    .map(([field, inner]) => `${field} ${plainly(inner)}`)
+    .join(", ");
 }

@@ -12,6 +12,7 @@ import {
   type TrainStep,
 } from "../steps/step.js";
 import { type Configuration, configurationsOf } from "./configurations.js";
+import { mergesOf, type PlannedMerge } from "./controls.js";
 import { type Binding, membersOf } from "./expert-names.js";
 import { identityOf } from "./merge-identity.js";
 import {
@@ -87,7 +88,8 @@ class Expander {
       for (const expert of this.#experts(family)) experts.set(expert.name, expert);
     }
     for (const expert of experts.values()) this.#evaluateAll(expert);
-    for (const merge of this.#plan.merges) this.#merge(merge, experts);
+    const layers = this.#facts.modelIdentity(this.#plan.base).layers ?? this.#plan.assume?.layers;
+    for (const merge of mergesOf(this.#plan, layers)) this.#merge(merge, experts);
     const models = [...this.#evaluated].map(([model, steps]) => ({
       model,
       tasks: [...groupBy(steps, ({ request }) => request.task).values()].map((inTask) => ({
@@ -154,7 +156,7 @@ class Expander {
       .map(({ step, checkpoint }, i) => checkpointModel(`${family}-${i + 1}`, family, this.#plan, step, checkpoint));
   }
 
-  #merge(merge: Merge, experts: Experts): void {
+  #merge(merge: PlannedMerge, experts: Experts): void {
     const making = (binding: Binding) =>
       merge.recipe
         ? { recipe: merge.recipe, configurations: configurationsOf(merge) }
@@ -164,7 +166,7 @@ class Expander {
     if (unknown > 0) {
       // If there is a search, the deciding tasks come first; #searches adds what is reported.
       const future = { kind: "merge", languages: models[0]?.languages ?? this.#base.languages.slice(0, 1) } as const;
-      const isSearched = merge.suggest !== undefined || configurationsOf(merge).length > 1;
+      const isSearched = !merge.controlOf && (merge.suggest !== undefined || configurationsOf(merge).length > 1);
       const tasks = isSearched ? decidingTasks(future, this.#plan) : tasksFor(future, this.#plan);
       this.#wait(`scores of ${merge.name}`, unknown * tasks.length);
     }

@@ -16,6 +16,7 @@ import {
 } from "../../settings/index.js";
 import { isStepBackend, LLAMA, type TrainStep } from "../steps/step.js";
 import { configurationsOf } from "./configurations.js";
+import { controlledMerges } from "./controls.js";
 import {
   bindingsOf,
   bindRecipe,
@@ -108,6 +109,7 @@ function check(value: unknown): Checked<ExperimentPlan> {
   const problems = [
     ...expertProblems(plan, members),
     ...plan.merges.flatMap((merge, i) => mergeProblems(merge, ["merges", i], plan, members)),
+    ...controlProblems(plan),
     ...evaluationProblems(plan),
   ];
   return { value: plan, problems };
@@ -257,6 +259,22 @@ function configurationProblems(
     }
   }
   return [...found.values()];
+}
+
+function controlProblems(plan: ExperimentPlan): Problem[] {
+  const { controls, merges } = plan;
+  if (!controls) return [];
+  const swaps = controlledMerges({ merges, controls: { ...controls, of: undefined } }).map(({ name }) => name);
+  if (swaps.length === 0) {
+    return [
+      { path: ["controls"], message: "needs a merge whose recipe has method: swap; add one, or remove controls" },
+    ];
+  }
+  return (controls.of ?? []).flatMap((name, i) => {
+    if (swaps.includes(name)) return [];
+    const hint = didYouMean(name, swaps) || `; there are ${formatSome(swaps, 8)}`;
+    return [{ path: ["controls", "of", i], message: `${name} is not a merge with method swap${hint}` }];
+  });
 }
 
 function evaluationProblems(plan: ExperimentPlan): Problem[] {

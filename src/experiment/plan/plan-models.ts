@@ -3,6 +3,7 @@ import type { Facts } from "../steps/facts.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import { type Location, type ModelSource, madeBy, stepKey, type TaskRequest, type TrainStep } from "../steps/step.js";
 import { type Configuration, configurationsOf } from "./configurations.js";
+import type { PlannedMerge } from "./controls.js";
 import {
   type Binding,
   bindingsOf,
@@ -21,7 +22,6 @@ import {
   type Family,
   type Json,
   languagesOf,
-  type Merge,
   type Role,
   type Training,
 } from "./plan-schema.js";
@@ -52,7 +52,7 @@ export interface ExpertModel extends Model {
 
 export interface MergeModel extends Model {
   readonly kind: "merge";
-  readonly merge: Merge;
+  readonly merge: PlannedMerge;
   /** The experts in it, in the order of the recipe. */
   readonly members: readonly string[];
   /** Merge and families. Models of a group are averaged, and have one search. */
@@ -146,7 +146,7 @@ export interface Making {
 
 /** The models of a merge whose experts are known, and the number of those to come. */
 export function mergeModels(
-  merge: Merge,
+  merge: PlannedMerge,
   plan: ExperimentPlan,
   base: Model,
   experts: Experts,
@@ -172,14 +172,18 @@ export function mergeModels(
   return { models, unknown };
 }
 
-function isListed({ pairs }: Merge, used: readonly Member[]): boolean {
+function isListed({ pairs, controlOf }: PlannedMerge, used: readonly Member[]): boolean {
   if (pairs === "all") return true;
   const names = new Set(used.map(({ name }) => name));
-  return pairs.some((pair) => pair.length === names.size && pair.every((name) => names.has(name)));
+  // The base takes the place of an expert in some controls.
+  return pairs.some(
+    (pair) =>
+      (controlOf !== undefined || pair.length === names.size) && [...names].every((name) => pair.includes(name)),
+  );
 }
 
 function mergeModel(
-  merge: Merge,
+  merge: PlannedMerge,
   plan: ExperimentPlan,
   base: Model,
   found: readonly ExpertModel[],

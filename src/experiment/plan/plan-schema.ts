@@ -207,6 +207,42 @@ const search = z.strictObject({
   seed: whole.default(0).describe("random seed for drawing items"),
 });
 
+export const CONTROLS = ["random", "reverse", "into-base", "from-base", "itself"] as const;
+export type ControlKind = (typeof CONTROLS)[number];
+
+const MAX_DRAWS = 100;
+
+const controlKinds = z
+  .array(z.enum(CONTROLS, `must be one of ${CONTROLS.join(", ")}`))
+  .min(1, "must list at least one control");
+
+const controlFields = z.strictObject({
+  kinds: controlKinds
+    .default([...CONTROLS])
+    .describe(
+      "random: as many layers, drawn at random; reverse: the experts exchanged; into-base: the base in place of the task expert; from-base: the base in place of the language expert; itself: the task expert with itself",
+    ),
+  of: z
+    .array(text)
+    .min(1, "must list at least one merge")
+    .optional()
+    .describe("names of the merges that get controls (default: every merge with method swap)"),
+  draws: count
+    .max(MAX_DRAWS, `must be at most ${MAX_DRAWS}`)
+    .default(3)
+    .describe("sets of layers to draw, each another one; their scores are averaged"),
+  seed: whole.default(0).describe("random seed for drawing layers"),
+});
+
+const controls = z
+  .union([flag, controlKinds, controlFields], {
+    error: "must be true, a list of controls, or { kinds, of, draws, seed }",
+  })
+  .transform((given) => {
+    if (given === false) return undefined;
+    return controlFields.parse(given === true ? {} : Array.isArray(given) ? { kinds: given } : given);
+  });
+
 const bytes = z.union([z.string(), z.int().positive()]).transform((size, context): number => {
   const found = typeof size === "number" ? size : parseBytes(size);
   if (found !== undefined) return found;
@@ -274,6 +310,11 @@ export const planSchema = z.strictObject({
       "families of interchangeable experts by name; base, all, task, language, joint and other are reserved names",
     ),
   merges: z.array(merge).default([]).describe("merges of the experts"),
+  controls: controls
+    .optional()
+    .describe(
+      "controls of layer swaps, in their default configuration: true for all kinds, or a list of kinds, or a mapping. Searches ignore them, and none is marked best",
+    ),
   evaluate: evaluation.describe("evaluation of every model"),
   search: search.prefault({}).describe("how to choose among a merge's configurations"),
   tables: z

@@ -69,7 +69,7 @@ export function searchGroup(
   if (!first) return undefined;
   const deciding = decidingTasks(first, plan);
   const configurations = new Set(models.map(({ configuration }) => configuration.label));
-  if (configurations.size === 1 || deciding.length === 0) {
+  if (first.merge.controlOf !== undefined || configurations.size === 1 || deciding.length === 0) {
     for (const model of models) for (const request of tasksFor(model, plan)) evaluator.evaluate(model, request, null);
     return undefined;
   }

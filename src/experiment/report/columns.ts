@@ -22,7 +22,9 @@ function columnOf({ merge, members, source }: MergeModel): string | undefined {
 
 /** Names of the merges that fit a column: those that the plan puts there, otherwise by method. The first one is used. */
 export function mergesThatFit(sheet: Sheet, column: string, language: string): string[] {
-  const fitting = sheet.merges.filter((model) => columnOf(model) === column && model.languages.includes(language));
+  const fitting = sheet.merges.filter(
+    (model) => model.merge.controlOf === undefined && columnOf(model) === column && model.languages.includes(language),
+  );
   const named = fitting.filter(({ merge }) => merge.column !== undefined);
   return [...new Set((named.length > 0 ? named : fitting).map(({ merge }) => merge.name))];
 }

@@ -90,7 +90,7 @@ function tablesOf(
 /** What reported merges gained and lost against the base and their experts, on each task of both. */
 function flips({ sheet, basis }: TableContext): Flips[] {
   return sheet.merges.flatMap((model) => {
-    if (!sheet.isReported(model, basis)) return [];
+    if (!sheet.isReported(model, basis) || model.merge.controlOf !== undefined) return [];
     return sheet.tasksOf(model.name).flatMap(({ request: { task }, facts }) =>
       ["base", ...model.members].flatMap((against): Flips[] => {
         const [own, other] = [sheet.items(model.name, task, basis), sheet.items(against, task, basis)];
@@ -121,13 +121,18 @@ function scores(sheet: Sheet, bases: readonly Basis[]): ScoreRow[] {
       const { request, facts, items } = answers;
       if (items.length === 0) return [];
       const isCandidate = "isCandidate" in model && model.isCandidate === true;
+      const isControl = "merge" in model && model.merge.controlOf !== undefined;
       const isWhole = items.length === facts.items;
       const cell = isWhole
         ? sheet.cell([model.name], request.task, "all")
         : { value: scoreOf(answers), scale: facts.scale };
       return [
         {
-          ...{ model: model.name, kind: isCandidate ? "candidate" : model.kind, task: facts.title },
+          ...{
+            model: model.name,
+            kind: isCandidate ? "candidate" : isControl ? "control" : model.kind,
+            task: facts.title,
+          },
           ...{ protocol: facts.protocol, cell, items: items.length, of: facts.items },
           asides: answers.asides,
           unanswered: items.filter(({ value }) => value === null).length,

@@ -58,7 +58,7 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, basis: Basis):
     const detail = role === "language" && language !== undefined ? `${ROLES[role]}, ${language}` : ROLES[role];
     return [{ label: family, detail, kind: role === "joint" ? "joint" : "expert", models, isChosen: false }];
   });
-  const merges = plan.merges.flatMap((merge) => {
+  const merges = [...new Map(sheet.merges.map(({ merge }) => [merge.name, merge])).values()].flatMap((merge) => {
     const models = sheet.merges.filter(
       (model) => model.merge.name === merge.name && sheet.isEvaluated(model.name, task),
     );
@@ -78,6 +78,8 @@ function mergeRows(name: string, models: readonly MergeModel[], task: string, sh
     models: some.map((model) => model.name),
   });
   const searched = models.filter(({ group }) => sheet.searchOf(group));
+  // One row of all draws.
+  if (models.some(({ merge }) => merge.controlOf !== undefined)) return [row(name, models)];
   if (searched.length === 0) {
     return [...groupBy(models, ({ configuration }) => configuration.label).values()].map((some) => row(name, some));
   }
@@ -123,6 +125,7 @@ function chosenOn(task: string, models: readonly MergeModel[], sheet: Sheet, bas
 /** Configurations of a row. Each group has its own search, so they may differ. */
 function configurationsIn(models: readonly MergeModel[]): string {
   const byLabel = groupBy(models, ({ configuration }) => configuration.label);
+  if (models.some(({ merge }) => merge.controlOf !== undefined)) return [...byLabel.keys()].join("; ");
   if (byLabel.size === 1) return models[0]?.configuration.label ?? "";
   return [...byLabel]
     .map(
@@ -132,6 +135,7 @@ function configurationsIn(models: readonly MergeModel[]): string {
 }
 
 function kindOf([first]: readonly MergeModel[]): OverviewBar["kind"] {
+  if (first?.merge.controlOf !== undefined) return "control";
   const method = typeof first?.source === "object" ? first.source.method : "";
   return method === "swap" ? "swap" : method === "soup" ? "average" : "merge";
 }
@@ -203,7 +207,9 @@ function compareRows(
   sheet: Sheet,
   basis: Basis,
 ): { best?: Row; verdict: string } {
-  const [first, ...rest] = rows.filter(({ row }) => !row.isSummary).toSorted((a, b) => b.mean - a.mean);
+  const isControl = ({ row }: { readonly row: Row }) => row.kind === "control";
+  const own = rows.filter(({ row }) => !row.isSummary).toSorted((a, b) => b.mean - a.mean);
+  const [first, ...rest] = own.filter((one) => !isControl(one));
   if (!first || rest.length === 0) return { verdict: "" };
   const { label } = first.row;
   const ties = rest.filter(({ mean }) => Math.abs(mean - first.mean) < 1e-9);
@@ -218,16 +224,20 @@ function compareRows(
   if (first.row.isChosen && basis === "all" && sheet.decidingTasks(task).includes(task)) {
     return { verdict: `No row is marked best: ${label} is highest, but it was chosen on these items.` };
   }
-  const unclear = rest.filter(({ row }) => {
-    const own = sheet.itemMeans(row.models, task, basis) ?? new Map<string, number>();
-    const differences = [...top].flatMap(([id, value]) => value - (own.get(id) ?? Number.NaN));
-    return signFlipTest(differences.filter(Number.isFinite)) >= 0.05;
-  });
+  const isUnclear = ({ row, mean }: { readonly row: Row; readonly mean: number }) => {
+    const values = sheet.itemMeans(row.models, task, basis) ?? new Map<string, number>();
+    const differences = [...top].flatMap(([id, value]) => value - (values.get(id) ?? Number.NaN));
+    return mean >= first.mean || signFlipTest(differences.filter(Number.isFinite)) >= 0.05;
+  };
+  const namesOf = (some: readonly { readonly row: Row }[]) => listed(some.map(({ row }) => row.label));
+  const unclear = rest.filter(isUnclear);
+  const controls = own.filter(isControl).filter(isUnclear);
   const how = "sign-flip tests on the same items, at 5%";
   if (unclear.length === 0) {
-    return { best: first.row, verdict: `${label} is significantly above every other row (${how}).` };
+    const except = controls.length === 0 ? "" : ` except ${namesOf(controls)}`;
+    return { best: first.row, verdict: `${label} is significantly above every other row${except} (${how}).` };
   }
-  const names = listed(unclear.map(({ row }) => row.label));
+  const names = namesOf([...unclear, ...controls]);
   return { verdict: `No row is marked best: ${label} is highest, but not significantly above ${names} (${how}).` };
 }
 

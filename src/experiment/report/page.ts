@@ -123,6 +123,7 @@ const KINDS: Readonly<Record<OverviewBar["kind"], string>> = {
   average: "soup",
   merge: "other merge",
   swap: "layer swap",
+  control: "control",
 };
 
 export function legendOf(overviews: readonly Overview[]) {

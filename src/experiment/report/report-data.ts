@@ -8,7 +8,7 @@ export interface ReportTable extends Required<Table> {
 /** A row of an overview: the mean over the models of a family or merge. */
 export interface OverviewBar {
   readonly label: string;
-  readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint";
+  readonly kind: "base" | "expert" | "average" | "merge" | "swap" | "joint" | "control";
   readonly mean: number;
   /** Smallest and largest over its models. */
   readonly low: number;
@@ -93,7 +93,7 @@ export interface ReportRecipe {
 /** A score of a model. */
 export interface ScoreRow {
   readonly model: string;
-  readonly kind: "base" | "expert" | "merge" | "candidate";
+  readonly kind: "base" | "expert" | "merge" | "control" | "candidate";
   /** False if the model was evaluated only to choose among configurations or checkpoints. */
   readonly isReported: boolean;
   readonly task: string;

@@ -169,9 +169,9 @@ export class ReadFacts implements Facts {
     this.problems.push({ path, message });
   }
 
-  modelIdentity(source: string): { identity: string; folder: string } {
-    const { identity = `missing:${source}`, folder = source } = this.models.get(source) ?? {};
-    return { identity, folder };
+  modelIdentity(source: string): { identity: string; folder: string; layers: number | undefined } {
+    const { identity = `missing:${source}`, folder = source, layers } = this.models.get(source) ?? {};
+    return { identity, folder, layers };
   }
 
   dataIdentity(run: Readonly<Record<string, unknown>>): string {

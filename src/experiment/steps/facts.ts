@@ -21,7 +21,12 @@ export interface TaskFacts {
 
 export interface Facts {
   /** @param source as the plan names it */
-  modelIdentity(source: string): { readonly identity: string; readonly folder: string };
+  modelIdentity(source: string): {
+    readonly identity: string;
+    readonly folder: string;
+    /** Transformer layers; undefined if the model is not there. */
+    readonly layers?: number | undefined;
+  };
   dataIdentity(run: Readonly<Record<string, unknown>>): string;
   task(request: TaskRequest): TaskFacts;
 }
