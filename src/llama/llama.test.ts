@@ -1,7 +1,7 @@
 // The backend on a stand-in for llama.cpp with known logits: answers, scores, what is read again, memory and errors.
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { temporaryFolder, writeTiny } from "../../test/support/checkpoints.js";
 import { fakeLlama, logitsAfter, logprobsAfter, PIECES, writeStandIn } from "../../test/support/fake-llama.js";
 import { Random } from "../core/index.js";
@@ -195,6 +195,33 @@ describe("a model in llama.cpp", () => {
         expect(logprob).toBeCloseTo(logprobsAfter(text.slice(0, i + 1))[text[i + 1] as number] as number, 10);
       }
     }
+  });
+
+  it("lets answers that wait be cancelled at once, and others take their turn", async () => {
+    let isOpen = false;
+    let proceed = () => {};
+    const gate = new Promise<void>((resolve) => {
+      proceed = resolve;
+    });
+    const engine = await open({ onEvaluate: () => (isOpen ? undefined : gate) });
+    const batch = engine.openBatch(1);
+    const ask = (signal?: AbortSignal) =>
+      batch.generate({ prompt: [0, 2], maxNewTokens: 1, stopIds: new Set(), random: Random.of(1, "x"), signal });
+    const first = ask();
+    const [early, late] = [new AbortController(), new AbortController()];
+    const [left, woken, patient] = [ask(early.signal), ask(late.signal), ask()];
+    await vi.waitFor(() => expect(batch.waiting).toBe(3));
+    early.abort();
+    await expect(left).rejects.toMatchObject({ code: "cancelled" });
+    expect(batch.waiting).toBe(2);
+    // Cancelled in the turn in which it is woken.
+    void first.then(() => late.abort());
+    isOpen = true;
+    proceed();
+    await expect(woken).rejects.toMatchObject({ code: "cancelled" });
+    const expected = [largest(logitsAfter([0, 2]))];
+    expect((await patient).ids).toEqual(expected);
+    expect((await first).ids).toEqual(expected);
   });
 
   it("notices scores that are not numbers", async () => {

@@ -1,6 +1,7 @@
 // Answers and scores computed in the sequences of a llama.cpp context. Each keeps what it has read, so texts with a common
 // beginning read it once.
 
+import { setMaxListeners } from "node:events";
 import { CancelledError, LayergraftError } from "../core/index.js";
 import {
   type AnswerBatch,
@@ -198,12 +199,8 @@ export class Sequences implements AnswerBatch {
   ): Promise<T> {
     this.#context ??= this.#options.open();
     const context = await this.#context;
-    while (this.#free.length === 0 && this.#sequences.length === this.rows) {
-      await new Promise<void>((resolve) => {
-        this.#queue.push(resolve);
-      });
-    }
     requireRunning(signal);
+    while (this.#free.length === 0 && this.#sequences.length === this.rows) await this.#nextFree(signal);
     const common = (sequence: LlamaSequence) => sequence.compareContextTokens(text).firstDifferentIndex;
     const number = (sequence: LlamaSequence) => this.#sequences.indexOf(sequence);
     const [best] = this.#free.sort((a, b) => common(b) - common(a) || number(a) - number(b));
@@ -217,6 +214,30 @@ export class Sequences implements AnswerBatch {
       this.#free.push(taken);
       this.#queue.shift()?.();
     }
+  }
+
+  /**
+   * Waits until a sequence may be free.
+   * @throws CancelledError as soon as the signal fires
+   */
+  async #nextFree(signal: AbortSignal | undefined): Promise<void> {
+    const isWoken = await new Promise<boolean>((resolve) => {
+      const wake = () => {
+        signal?.removeEventListener("abort", leave);
+        resolve(true);
+      };
+      const leave = () => {
+        this.#queue.splice(this.#queue.indexOf(wake), 1);
+        resolve(false);
+      };
+      this.#queue.push(wake);
+      // Many texts of one call may wait.
+      if (signal) setMaxListeners(0, signal);
+      signal?.addEventListener("abort", leave, { once: true });
+    });
+    // Nobody else is woken for the sequence that was left to this one.
+    if (isWoken && signal?.aborted) this.#queue.shift()?.();
+    requireRunning(signal);
   }
 }
 
