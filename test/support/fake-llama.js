@@ -89,7 +89,6 @@ export const { getLlama } = await load();
  */
 function piecesOf(path) {
   const bytes = readFileSync(path);
-  if (bytes.toString("latin1", 0, 4) !== "GGUF") return PIECES;
   // The key, u32 for array, u32 for string, and the count.
   const key = "tokenizer.ggml.tokens";
   const count = Number(bytes.readBigUInt64LE(bytes.indexOf(key) + key.length + 8));
@@ -198,13 +197,18 @@ function fakeSequence(number, contextSize, vocabularySize, options, record) {
 }
 
 /**
- * Writes a GGUF file without keys and tensors.
+ * Writes a GGUF file of the tokens alone.
  * @param {string} path
  */
 export function writeStandIn(path) {
-  const header = Buffer.alloc(24);
-  header.write("GGUF");
-  header.writeUInt32LE(3, 4);
-  writeFileSync(path, header);
+  /** @param {number[]} values */
+  const u32 = (...values) => Buffer.from(Uint32Array.from(values).buffer);
+  /** @param {number[]} values */
+  const u64 = (...values) => Buffer.from(BigUint64Array.from(values, BigInt).buffer);
+  /** @param {string} text */
+  const string = (text) => Buffer.concat([u64(text.length), Buffer.from(text)]);
+  // Version 3, no tensors, one key: an array (9) of strings (8).
+  const header = [Buffer.from("GGUF"), u32(3), u64(0, 1), string("tokenizer.ggml.tokens"), u32(9, 8), u64(PIECES.length)];
+  writeFileSync(path, Buffer.concat([...header, ...PIECES.map(string)]));
   return path;
 }

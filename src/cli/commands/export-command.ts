@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { openModelSource } from "../../engine/index.js";
 import { EXPORT_FORMATS } from "../../export/index.js";
-import { SOURCE_ARGUMENT } from "../shared/engine-run.js";
+import { WEIGHTS_ARGUMENT } from "../shared/engine-run.js";
 import { type ExportOptions, runExport, withEncodingOptions } from "../shared/export-run.js";
 import { withWorkOptions } from "../shared/output.js";
 
@@ -12,7 +12,7 @@ export function addExportCommand(program: Command): void {
       "Write a model or a recipe as a GGUF file for llama.cpp, or as an ONNX folder for transformers.js. A recipe is merged " +
         "while it is written, without a merged model on disk.",
     )
-    .argument("<source>", SOURCE_ARGUMENT)
+    .argument("<source>", WEIGHTS_ARGUMENT)
     .optionsGroup("Output:")
     .addOption(new Option("--format <format>", "file format").choices(Object.keys(EXPORT_FORMATS)).default("gguf"));
   withEncodingOptions(command)

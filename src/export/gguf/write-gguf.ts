@@ -118,6 +118,9 @@ async function checkPlace({ source, layout }: GgufPlan, folder: OutputFolder, fo
       file: path,
     });
   }
+  if (taken && !taken.isFile()) {
+    throw new OutputError(`${path} is not a regular file. Choose another --out.`, { file: path });
+  }
   if (taken && !force) {
     throw new OutputError(`${path} already exists. Pass --force to replace it, or choose another --out.`, {
       file: path,
