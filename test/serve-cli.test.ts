@@ -1,7 +1,8 @@
 // serve as a person runs it: what it prints, what it refuses, how it ends; and an evaluation over it equals the engine's.
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import OpenAI from "openai";
 import { beforeAll, describe, expect, it } from "vitest";
 import { writeWorld } from "../examples/world.js";
@@ -119,6 +120,28 @@ describe("serve", () => {
     expect(status).toBe(DONE);
     expect(stderr).toMatch(/^Finishing the answers under way\. Press Ctrl-C again to stop at once\.$/m);
     expect(stderr).not.toContain("secret-words");
+  });
+
+  it("ends at SIGTERM in its own time beside signal-exit, a part of node-llama-cpp", async () => {
+    // As signal-exit, which ends the process at a signal where its listener is the only one.
+    const library = join(world, "signal-exit.mjs");
+    writeFileSync(
+      library,
+      `const end = () => {
+        if (process.listenerCount("SIGTERM") > 1) return;
+        process.removeListener("SIGTERM", end);
+        process.kill(process.pid, "SIGTERM");
+      };
+      process.on("newListener", function listen(name) {
+        if (name !== "SIGTERM") return;
+        process.removeListener("newListener", listen);
+        setImmediate(() => process.on("SIGTERM", end));
+      });`,
+    );
+    const serving = await serve(["math-expert"], { NODE_OPTIONS: `--import ${pathToFileURL(library)}` });
+    const { status, signal, stderr } = await serving.stop("SIGTERM");
+    expect({ status, signal }).toEqual({ status: DONE, signal: null });
+    expect(stderr).toMatch(/^Finishing the answers under way/m);
   });
 
   it.each<[string[], RegExp]>([
