@@ -208,7 +208,14 @@ export function writeStandIn(path) {
   /** @param {string} text */
   const string = (text) => Buffer.concat([u64(text.length), Buffer.from(text)]);
   // Version 3, no tensors, one key: an array (9) of strings (8).
-  const header = [Buffer.from("GGUF"), u32(3), u64(0, 1), string("tokenizer.ggml.tokens"), u32(9, 8), u64(PIECES.length)];
+  const header = [
+    Buffer.from("GGUF"),
+    u32(3),
+    u64(0, 1),
+    string("tokenizer.ggml.tokens"),
+    u32(9, 8),
+    u64(PIECES.length),
+  ];
   writeFileSync(path, Buffer.concat([...header, ...PIECES.map(string)]));
   return path;
 }

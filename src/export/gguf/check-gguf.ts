@@ -66,7 +66,7 @@ function checkHeader(reader: Reader): void {
   let needed = 0;
   for (let i = 0; i < tensors; i++) needed = Math.max(needed, checkTensor(reader));
   const begin = Math.ceil(reader.at / alignment) * alignment;
-  if (begin + needed <= reader.size) return;
+  if (needed === 0 || begin + needed <= reader.size) return;
   throw reader.problem(
     `it has ${formatBytes(reader.size)} of ${formatBytes(begin + needed)}; download or export it again`,
   );
