@@ -1,10 +1,11 @@
 // serve as a person runs it: what it prints, what it refuses, how it ends; and an evaluation over it equals the engine's.
+import type { ChildProcess } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import OpenAI from "openai";
-import { beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { writeWorld } from "../examples/world.js";
 import { temporaryFolder } from "./support/checkpoints.js";
 import {
@@ -19,6 +20,11 @@ import {
 
 const world = join(temporaryFolder(), "world");
 beforeAll(() => writeWorld(world));
+const running = new Set<ChildProcess>();
+// A test that times out does not stop its server.
+afterEach(() => {
+  for (const child of running) child.kill("SIGKILL");
+});
 
 interface Serving {
   readonly url: string;
@@ -30,6 +36,8 @@ interface Serving {
 
 async function serve(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<Serving> {
   const { child, ended } = start(["serve", ...args, "--threads", "1", "--port", "0", "--json"], { cwd: world, env });
+  running.add(child);
+  void ended.finally(() => running.delete(child));
   const line = await new Promise<string>((resolve, reject) => {
     let text = "";
     child.stdout?.on("data", (chunk: string) => {
@@ -161,7 +169,8 @@ describe("serve", () => {
     await new Promise((resolve) => taken.once("listening", resolve));
     const { port } = taken.address() as { port: number };
     const message = new RegExp(`Port ${port} is in use\\. Choose another --port\\.`);
-    await expectRefused(["serve", "base", "--quiet", "--port", String(port)], world, WRONG_USAGE, message);
+    // Before models are opened.
+    await expectRefused(["serve", "no-such-model", "--quiet", "--port", String(port)], world, WRONG_USAGE, message);
     taken.close();
   });
 });

@@ -215,6 +215,7 @@ describe("serve", () => {
     expect(paths).toEqual(["/v1/completions", "/v1/completions"]);
     await expect(fetch(url)).rejects.toThrow();
     await expect(serve({ math: "math-expert" }, { folder, host: "0.0.0.0" })).rejects.toThrow("needs an API key");
+    await expect(serve({ no: "no-such-model" }, { folder, port: 70_000 })).rejects.toThrow("port is 70000; it must be");
   });
 });
 

@@ -2,7 +2,7 @@
 import {
   type OpenedEngineModel,
   type RequestRecord,
-  requireKey,
+  requireAddress,
   servedModel,
   startApiServer,
   weightsOf,
@@ -57,8 +57,8 @@ export async function serve(
   models: Readonly<Record<string, ModelInput>>,
   options: ServeOptions = {},
 ): Promise<ModelServer> {
-  const { host = "127.0.0.1", port, apiKey, origins, parallel, queue, context, onRequest, ...opening } = options;
-  requireKey(host, apiKey);
+  const { host, port, apiKey, origins, parallel, queue, context, onRequest, ...opening } = options;
+  await requireAddress({ host, port, apiKey });
   const opened = new Map<string, OpenedEngineModel>();
   const closeAll = async () => {
     for (const model of opened.values()) await model.close();

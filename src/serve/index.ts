@@ -1,3 +1,4 @@
+export { requireAddress } from "./address.js";
 export { type OpenedEngineModel, servedModel, weightsOf } from "./engine-model.js";
 export type { Finish, ServedModel } from "./served-model.js";
-export { type RequestRecord, type RunningServer, requireKey, type ServeOptions, startApiServer } from "./server.js";
+export { type RequestRecord, type RunningServer, type ServeOptions, startApiServer } from "./server.js";
