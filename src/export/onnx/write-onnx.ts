@@ -13,7 +13,7 @@ import {
   writeFolder,
 } from "../../core/index.js";
 import { type ExternalData, RopeTables, readSpec, type TensorValue } from "../../engine/index.js";
-import { checkFolderOutput, copyTextFiles, measureAll, Resolver, TEXT_FILES } from "../../merge/index.js";
+import { checkFolderOutput, copyTextFiles, measureAll, OutputFolder, Resolver, TEXT_FILES } from "../../merge/index.js";
 import {
   type Job,
   type Program,
@@ -46,7 +46,7 @@ const GRAPHS = "onnx";
 
 /**
  * Writes a planned folder. The bytes do not depend on threads or memory. A run that is stopped leaves nothing.
- * @throws OutputError if it cannot be written there, or the disk fills up
+ * @throws OutputError if it cannot be written there, or the disk has no space for it
  * @throws CancelledError if the signal fires
  * @throws LayergraftError code `broken-model` if a matrix to quantize has values that are not finite; code `changed` if a
  *   source changes during the run
@@ -63,6 +63,7 @@ export async function writeOnnx(plan: OnnxPlan, options: WriteOnnxOptions): Prom
     out,
     "the export",
     async (partial) => {
+      await new OutputFolder(out).checkSpace(plan.bytes);
       await mkdir(join(partial, GRAPHS));
       const found = await writeWeights(plan, join(partial, GRAPHS), options);
       await writeFile(join(partial, GRAPHS, plan.file), plan.model);
