@@ -121,6 +121,7 @@ async function listed(folder: string): Promise<string[]> {
 
 /** How scores of whole corpora are made of the sums in the verdicts. */
 const CORPUS_SCORES: Readonly<Record<string, (sums: readonly number[]) => number>> = {
+  chrf: (sums) => chrfFromStatistics(sums, {}).score,
   bleu: (sums) => bleuFromStatistics(sums).score,
   spbleu: (sums) => bleuFromStatistics(sums).score,
   "chrf++": (sums) => chrfFromStatistics(sums, CHRF_PLUS_PLUS).score,
