@@ -22,6 +22,8 @@ interface GsmProtocol extends Protocol {
   readonly heading: string;
   readonly maxNewTokens: number;
   readonly reader: NumberReader;
+  /** Stops beside those of every declaration. */
+  readonly alsoStops?: readonly string[];
 }
 
 const STEPS = "Step-by-Step Answer:";
@@ -164,7 +166,7 @@ const AFRIMGSM: readonly GsmProtocol[] = [
     // Replaced by the language's own.
     reader: announcedReader("the answer is"),
   },
-  lmEvalAfriMgsm("direct_cot", STEPS, 8, /The answer is (-?[0-9.,]+)/),
+  { ...lmEvalAfriMgsm("direct_cot", STEPS, 8, /The answer is (-?[0-9.,]+)/), alsoStops: ["<|eot_id|>"] },
   // Its declaration has no rows for shots.
   lmEvalAfriMgsm("direct", "Answer:", 0),
 ];
@@ -184,7 +186,7 @@ export const afrimgsm: TaskFamily = {
       const source = { what: `AfriMGSM in ${africanName(code)}, ${split}`, files, quotes: true };
       return taskRows(data, { ...source, dataset: "masakhane/afrimgsm", config: code, split }, signal);
     };
-    const declare = ({ name: protocol, heading, maxNewTokens, reader }: GsmProtocol, shots: number) =>
+    const declare = ({ name: protocol, heading, maxNewTokens, reader, alsoStops = [] }: GsmProtocol, shots: number) =>
       declareNumberTask({
         ...{ name: `afrimgsm_${code}`, title: `AfriMGSM ${africanName(code)}`, shots, maxNewTokens },
         reader: protocol.startsWith("layergraft/") ? announcedReader(phraseOf(code)) : reader,
@@ -192,7 +194,7 @@ export const afrimgsm: TaskFamily = {
         // Steps may be in English or in the language.
         answersIn: undefined,
         ask: (question) => `Question: ${question}\n${heading}`,
-        stop: lmEvalStops("Question:"),
+        stop: [...lmEvalStops("Question:"), ...alsoStops],
         problems: async (data, signal) =>
           (await read(data, "test", signal)).map((row) => problemOf(row, "answer_number")),
         examples: async (data, signal) => (await read(data, "train", signal)).map((row) => exampleOf(row, heading)),
