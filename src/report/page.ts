@@ -1,6 +1,7 @@
 // Self-contained HTML pages: a template of assets/ with its data inside.
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
+import type { PlacedLines } from "./lines.js";
 import { type Cell, columnsOf, formatNumber, formatSpan, type Table } from "./table.js";
 
 /** Data of assets/report.html. */
@@ -32,7 +33,7 @@ interface Captioned {
   readonly caption?: string;
 }
 
-export type Figure = TableFigure | BarFigure | GridFigure | CommandsFigure;
+export type Figure = TableFigure | BarFigure | GridFigure | LinesFigure | CommandsFigure;
 
 export interface TableFigure extends Captioned {
   readonly kind: "table";
@@ -82,6 +83,13 @@ export interface GridCell {
   readonly depth?: number;
   /** Another colour, such as that of the source of a layer. */
   readonly kind?: string;
+}
+
+/** Lines with bands of their intervals. */
+export interface LinesFigure extends Captioned, PlacedLines {
+  readonly kind: "lines";
+  /** Conclusion, in a sentence or two. */
+  readonly conclusion: string;
 }
 
 /** Commands to copy. */

@@ -13,7 +13,8 @@ export type Scale = "share" | "points";
 export interface NumberCell {
   /** Undefined: not known yet. Null: there is none. */
   readonly value: number | null | undefined;
-  readonly scale: Scale | "count" | "seconds" | "probability";
+  /** `setting`: a value as a plan has it. */
+  readonly scale: Scale | "count" | "seconds" | "probability" | "setting";
   /** Digits after the point of scores; default 1. */
   readonly digits?: number;
   /** Whether a positive number has a plus sign. */
@@ -73,6 +74,7 @@ export function formatNumber({ value, scale, digits = 1, isSigned = false }: Num
   if (value === null) return "–";
   if (value === undefined || !Number.isFinite(value)) return "…";
   if (scale === "count") return value.toLocaleString("en-US");
+  if (scale === "setting") return String(value);
   if (scale === "seconds") return formatDuration(value);
   if (scale === "probability") return value < 0.001 ? "< 0.001" : value.toFixed(3);
   const text = formatFixed(scale === "share" ? 100 * value : value, digits);

@@ -18,6 +18,19 @@ export function configurationsOf(merge: Merge): readonly Configuration[] {
   return found;
 }
 
+/** Whether a search chooses among a merge's configurations. */
+export function isSearched(merge: Merge): boolean {
+  return merge.suggest !== undefined || (merge.figure === undefined && configurationsOf(merge).length > 1);
+}
+
+/** The one field of a merge's grid whose values are several numbers; undefined if there is none, or more than one. */
+export function lineField({ grid }: Merge): string | undefined {
+  const [field, ...others] = Object.entries(grid).filter(
+    ([, values]) => new Set(values).size > 1 && values.every((value) => typeof value === "number"),
+  );
+  return others.length === 0 ? field?.[0] : undefined;
+}
+
 function allOf(merge: Merge): Configuration[] {
   let combined: Record<string, Json>[] = [{}];
   for (const [field, values] of Object.entries(merge.grid)) {

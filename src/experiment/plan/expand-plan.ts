@@ -11,7 +11,7 @@ import {
   type TaskRequest,
   type TrainStep,
 } from "../steps/step.js";
-import { type Configuration, configurationsOf } from "./configurations.js";
+import { type Configuration, configurationsOf, isSearched } from "./configurations.js";
 import { mergesOf, type PlannedMerge } from "./controls.js";
 import { type Binding, membersOf } from "./expert-names.js";
 import { identityOf } from "./merge-identity.js";
@@ -166,8 +166,8 @@ class Expander {
     if (unknown > 0) {
       // If there is a search, the deciding tasks come first; #searches adds what is reported.
       const future = { kind: "merge", languages: models[0]?.languages ?? this.#base.languages.slice(0, 1) } as const;
-      const isSearched = !merge.controlOf && (merge.suggest !== undefined || configurationsOf(merge).length > 1);
-      const tasks = isSearched ? decidingTasks(future, this.#plan) : tasksFor(future, this.#plan);
+      const tasks =
+        !merge.controlOf && isSearched(merge) ? decidingTasks(future, this.#plan) : tasksFor(future, this.#plan);
       this.#wait(`scores of ${merge.name}`, unknown * tasks.length);
     }
     const evaluator = {

@@ -15,7 +15,7 @@ import {
   type SettingsKind,
 } from "../../settings/index.js";
 import { isStepBackend, LLAMA, type TrainStep } from "../steps/step.js";
-import { configurationsOf } from "./configurations.js";
+import { configurationsOf, isSearched, lineField } from "./configurations.js";
 import { controlledMerges } from "./controls.js";
 import {
   bindingsOf,
@@ -192,6 +192,7 @@ function mergeProblems(merge: Merge, path: Path, plan: ExperimentPlan, members: 
   if (suggest && (Object.keys(merge.grid).length > 0 || merge.configurations.length > 0 || merge.default)) {
     add(["suggest"], "has its own configurations; remove grid, configurations and default");
   }
+  problems.push(...figureProblems(merge, path));
   // A suggestion names its two experts like a swap.
   const named = recipe ?? (suggest ? { method: "swap", ...suggest } : {});
   const wrongNames = nameProblems(named, members, [...path, recipe ? "recipe" : "suggest"]);
@@ -209,6 +210,15 @@ function mergeProblems(merge: Merge, path: Path, plan: ExperimentPlan, members: 
     }
   }
   return problems;
+}
+
+function figureProblems(merge: Merge, path: Path): Problem[] {
+  if (merge.figure === undefined || (lineField(merge) !== undefined && merge.configurations.length === 0)) return [];
+  const message =
+    merge.configurations.length > 0
+      ? "line draws a grid; move the values of configurations into the grid"
+      : "line needs a grid in which exactly one field has several numbers, such as keep_share: [0.25, 0.5, 1]";
+  return [{ path: [...path, "figure"], message }];
 }
 
 /** Fields of configurations that name models. Only the recipe does, because it makes pairs and groups. */
@@ -312,7 +322,7 @@ function evaluationProblems(plan: ExperimentPlan): Problem[] {
 
 /** A search by a task that merges are not evaluated on would choose nothing. */
 function decidingProblems({ merges, evaluate, search }: ExperimentPlan): Problem[] {
-  const searched = merges.find((merge) => merge.suggest !== undefined || configurationsOf(merge).length > 1);
+  const searched = merges.find(isSearched);
   const found = search.by === undefined ? 0 : evaluate.tasks.findIndex(({ task }) => task === search.by);
   const deciding = evaluate.tasks[found];
   if (!searched || !deciding || deciding.of.includes("merges")) return [];

@@ -141,6 +141,12 @@ const merge = z.strictObject({
     })
     .default("all")
     .describe("combinations of experts to merge; each is a list of names"),
+  figure: z
+    .literal("line", "must be line")
+    .optional()
+    .describe(
+      "line: evaluate every configuration on all reported items, without a search, and draw the scores over the grid's one field of numbers, with a line for each combination of the others",
+    ),
   column: name.optional().describe("column of the paper's tables: soup, ties, swap, language or multilingual"),
 });
 

@@ -69,7 +69,8 @@ export function searchGroup(
   if (!first) return undefined;
   const deciding = decidingTasks(first, plan);
   const configurations = new Set(models.map(({ configuration }) => configuration.label));
-  if (first.merge.controlOf !== undefined || configurations.size === 1 || deciding.length === 0) {
+  const isSearched = first.merge.controlOf === undefined && first.merge.figure === undefined;
+  if (!isSearched || configurations.size === 1 || deciding.length === 0) {
     for (const model of models) for (const request of tasksFor(model, plan)) evaluator.evaluate(model, request, null);
     return undefined;
   }

@@ -41,7 +41,12 @@ export function settingColumn(setting: Setting, language: string, sheet: Sheet, 
   }
   if (merge === undefined) return { models: ["base"], label, detail: "" };
   const [name] = mergesThatFit(sheet, merge, language);
-  const models = sheet.merges.filter((model) => model.merge.name === name && model.languages.includes(language));
+  const models = sheet.merges.filter(
+    (model) =>
+      model.merge.name === name &&
+      model.languages.includes(language) &&
+      (model.merge.figure === undefined || model.configuration.isDefault),
+  );
   if (configuration === "default") return defaultColumn(setting, models, sheet, label);
   const isSearched = models.some(({ group }) => sheet.searchOf(group));
   // Without a search, the only configuration is in the column of the default.

@@ -2,6 +2,7 @@
 import { formatBytes, formatDuration, groupBy, plural } from "../../core/index.js";
 import { right, terminalLines } from "../../report/index.js";
 import type { ExperimentStatus, Outlook } from "../experiment.js";
+import { lineField } from "../plan/configurations.js";
 import { KINDS, type StepKind } from "../steps/step.js";
 import type { StepState } from "../steps/step-state.js";
 import { describeCounts } from "./progress.js";
@@ -61,7 +62,10 @@ function modelLines({ expansion: { models } }: Outlook): string[] {
   for (const [group, of] of groupBy(merges, (model) => model.group)) {
     const pairs = new Set(of.map(({ members }) => members.join())).size;
     const configurations = new Set(of.map(({ configuration }) => configuration.label)).size;
-    lines.push([group, `${plural(pairs, "combination")}, ${plural(configurations, "configuration")} of each`]);
+    const [first] = of;
+    const field = first?.merge.figure === undefined ? undefined : lineField(first.merge);
+    const how = field === undefined ? "" : `, all reported, as lines over ${field.replaceAll("_", " ")}`;
+    lines.push([group, `${plural(pairs, "combination")}, ${plural(configurations, "configuration")} of each${how}`]);
   }
   const first = lines.length === 0 ? "models known now: base" : "models known now: base, and";
   return [first, ...terminalLines({ columns: ["", ""], rows: lines }).slice(1)];

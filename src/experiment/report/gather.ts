@@ -7,6 +7,7 @@ import { decidingTask } from "../plan/plan-schema.js";
 import { PUBLISHED_NOTES } from "../published-scores.js";
 import type { ItemResult } from "../steps/result.js";
 import { gridFigures } from "./grids.js";
+import { lineFigures, linesTable } from "./lines.js";
 import { overviews } from "./overview.js";
 import { paperProblems, paperTables, type TableContext } from "./paper-tables.js";
 import { reportRecipes } from "./recipes.js";
@@ -28,6 +29,7 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
     overviews: bases.flatMap((basis) => overviews(sheet, plan, basis, isBoth)),
     searches: sheet.expansion.searches.map((search) => searchRow(search, sheet, plan)),
     flips: flips(contexts[0] as TableContext),
+    lines: lineFigures(sheet, plan, bases[0] ?? "all"),
     cost: cost(status),
   };
   const every = scores(sheet, bases);
@@ -64,16 +66,17 @@ export function gatherReport(experiment: Experiment, status: ExperimentStatus): 
   };
 }
 
-type Parts = Pick<ExperimentReport, "overviews" | "searches" | "flips" | "cost">;
+type Parts = Pick<ExperimentReport, "overviews" | "lines" | "searches" | "flips" | "cost">;
 
 function tablesOf(
-  { overviews, searches, flips, cost }: Parts,
+  { overviews, lines, searches, flips, cost }: Parts,
   paper: readonly ReportTable[],
   scores: readonly ScoreRow[],
 ): ReportTable[] {
   const every = [
     ...overviews.filter(({ bars }) => bars.length > 0).map(overviewTable),
     ...paper,
+    ...lines.map(linesTable),
     ...searches.flatMap(searchTables),
     ...(flips.length > 0 ? [flipsTable(flips)] : []),
     languageTable(scores),

@@ -77,6 +77,7 @@ export function experimentMarkdown(report: ExperimentReport): string {
     ...report.notes.flatMap((note) => [escapeMarkdown(note), ""]),
     ...of("scores"),
     ...of("paper"),
+    ...of("line"),
     ...(heatmaps.length > 0 ? ["## Scores over the grid", ""] : []),
     ...heatmaps.flatMap((grid) => section(grid.title, [escapeMarkdown(grid.note)], gridTable(grid), "###")),
     ...(searches.length > 0 ? ["## How configurations were chosen", "", ...of("search", "###")] : []),

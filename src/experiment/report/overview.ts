@@ -60,7 +60,10 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, basis: Basis):
   });
   const merges = [...new Map(sheet.merges.map(({ merge }) => [merge.name, merge])).values()].flatMap((merge) => {
     const models = sheet.merges.filter(
-      (model) => model.merge.name === merge.name && sheet.isEvaluated(model.name, task),
+      (model) =>
+        model.merge.name === merge.name &&
+        sheet.isEvaluated(model.name, task) &&
+        (merge.figure === undefined || model.configuration.isDefault),
     );
     const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
     return byLanguage.flatMap(([languages, inLanguage]) => {

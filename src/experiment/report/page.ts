@@ -16,6 +16,7 @@ import {
   type Table,
   tableFigure,
 } from "../../report/index.js";
+import { linesFigure } from "./lines.js";
 import { describeCost, describeProgress } from "./markdown.js";
 import { moreRecipes, RECIPES_LEAD } from "./recipes.js";
 import type {
@@ -57,6 +58,7 @@ export function experimentPage(report: ExperimentReport): Page {
         tableFigure(table, "row", { id: table.id, title: table.title, caption: table.note }),
       ),
     },
+    { id: "lines", title: "Scores along one setting", figures: report.lines.map(linesFigure) },
     { id: "grids", title: "Scores over the grid", lead: gridsLead(heatmaps), figures: heatmaps.map(gridFigure) },
     { id: "search", title: "How configurations were chosen", figures: searches.flatMap(searchFigures) },
     {

@@ -2,7 +2,7 @@
 import type { NumberCell, Scale, Span, Table } from "../../report/index.js";
 
 export interface ReportTable extends Required<Table> {
-  readonly kind: "scores" | "paper" | "search" | "flips" | "language" | "cost";
+  readonly kind: "scores" | "paper" | "search" | "line" | "flips" | "language" | "cost";
 }
 
 /** A row of an overview: the mean over the models of a family or merge. */
@@ -62,6 +62,41 @@ export interface ReportHeatmap {
   readonly cells: readonly (readonly (number | null)[])[];
   /** The default and the chosen configuration. */
   readonly marked: readonly { readonly row: number; readonly column: number; readonly what: "default" | "chosen" }[];
+}
+
+/** A point of a line: the mean over the models of a configuration. */
+export interface LinePoint {
+  /** Value of the grid's field. */
+  readonly x: number;
+  readonly mean: number;
+  /** 95% interval over items; undefined for scores of whole corpora. */
+  readonly interval?: Span | undefined;
+  /** Smallest and largest over its models. */
+  readonly low: number;
+  readonly high: number;
+  readonly models: readonly string[];
+  /** Against the reference on the same items: the difference, its 95% interval, and p with Holm's correction. */
+  readonly difference?: number | undefined;
+  readonly between?: Span | undefined;
+  readonly pValue?: number | undefined;
+}
+
+/** Scores of a merge on a task over one field of its grid. */
+export interface ReportLines {
+  readonly id: string;
+  readonly title: string;
+  readonly note: string;
+  readonly scale: Scale;
+  /** The field: `keep share`. */
+  readonly xTitle: string;
+  /** One for each combination of the grid's other fields, which are its label; points in ascending order. */
+  readonly lines: readonly { readonly label: string; readonly points: readonly LinePoint[] }[];
+  /** Base and families of experts. */
+  readonly references: readonly { readonly label: string; readonly mean: number }[];
+  /** The field's value in the default configuration. */
+  readonly reference: number | undefined;
+  /** Which points differ from the reference, in a sentence; empty if that is not known. */
+  readonly verdict: string;
 }
 
 /** What a merge gained and lost against the base or one of its experts. */
@@ -185,6 +220,8 @@ export interface ExperimentReport {
   /** Every table, in the order of the report. */
   readonly tables: readonly ReportTable[];
   readonly heatmaps: readonly ReportHeatmap[];
+  /** Merges with `figure: line`. */
+  readonly lines: readonly ReportLines[];
   readonly searches: readonly SearchRow[];
   readonly flips: readonly Flips[];
   readonly scores: readonly ScoreRow[];

@@ -112,7 +112,9 @@ export class Sheet {
   }
 
   /** Whether a merge is reported: a default configuration, a chosen one, or one without a search. */
-  isReported({ group, configuration }: MergeModel, basis: Basis): boolean {
+  isReported({ group, configuration, merge }: MergeModel, basis: Basis): boolean {
+    // The others are points of its figure.
+    if (merge.figure !== undefined) return configuration.isDefault;
     if (!this.searchOf(group)) return true;
     return configuration.isDefault || configuration.label === this.chosenLabel(group, basis);
   }

@@ -7,7 +7,7 @@ import { canonicalJson, exists, formatBytes, groupBy, plural, RecipeError } from
 import { checkLlama, type ExportOutlook } from "../../llama/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
-import { configurationsOf } from "../plan/configurations.js";
+import { configurationsOf, isSearched } from "../plan/configurations.js";
 import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/expert-names.js";
 import type { InspectedPlan } from "../plan/plan-file.js";
 import { inLanguages, requestOf, tasksFor } from "../plan/plan-models.js";
@@ -149,7 +149,7 @@ function taskProblems(plan: ExperimentPlan, facts: ReadFacts): Problem[] {
     const message = `${executing.name} executes programs that models write. Allow it with evaluate.allow_code: true, or remove the task`;
     problems.push({ path: ["evaluate"], message });
   }
-  if (!plan.merges.some((merge) => merge.suggest || configurationsOf(merge).length > 1)) return problems;
+  if (!plan.merges.some(isSearched)) return problems;
   const names = new Set(inLanguages(decidingTask(plan), languagesOf(plan)));
   const deciding = requestsOf(plan).flatMap(({ request }) =>
     names.has(request.task) ? (facts.tasks.get(canonicalJson(request)) ?? []) : [],
