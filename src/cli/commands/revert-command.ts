@@ -55,7 +55,7 @@ export function addRevertCommand(program: Command): void {
       ),
     )
     .addOption(
-      new Option("--from <order>", "with --keep-share: reset rows that changed least first, or layers from there")
+      new Option("--from <order>", "order of --keep-share: the rows that changed least, or layers from there")
         .choices(["smallest", "bottom", "middle", "top"])
         .default(undefined, "smallest"),
     )
