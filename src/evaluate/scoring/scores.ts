@@ -105,7 +105,7 @@ interface Judged {
   readonly vector: readonly number[];
 }
 
-function vectorsOf(metric: Metric, { id, group, verdict }: JudgedItem): Judged[] {
+export function vectorsOf(metric: Metric, { id, group, verdict }: JudgedItem): Judged[] {
   const found = verdict ? own(verdict, metric.of) : undefined;
   return found === undefined ? [] : [{ id, group, vector: typeof found === "number" ? [found] : found }];
 }
@@ -118,7 +118,7 @@ function strataOf(metric: Metric, judged: readonly Judged[]): (readonly (readonl
 
 const countOf = (vectors: readonly unknown[]) => vectors.length;
 
-function combine(metric: Metric, sums: readonly (readonly number[])[], counts: readonly number[]): number {
+export function combine(metric: Metric, sums: readonly (readonly number[])[], counts: readonly number[]): number {
   if (metric.by === "corpus") return metric.score?.(sums[0] ?? []) ?? Number.NaN;
   const means = sums.map(([sum = 0], i) => sum / (counts[i] ?? 1));
   return means.reduce((total, mean) => total + mean, 0) / means.length;

@@ -14,6 +14,7 @@ export const fakeFacts: Facts = {
   task: ({ task, limit }) => ({
     ...{ name: task, title: task, protocol: "fake@1, 0-shot", items: Math.min(ITEMS, limit ?? ITEMS) },
     ...{ digest: `items of ${task}`, scale: "share", isMean: true, executes: false },
+    metric: { name: "value", title: "", of: "value", by: "mean", scale: "share" },
   }),
 };
 

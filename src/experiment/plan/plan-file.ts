@@ -26,12 +26,14 @@ import {
   membersOf,
   nameProblems,
 } from "./expert-names.js";
+import { inLanguages, tasksOfAverage } from "./plan-models.js";
 import {
   type ExperimentInput,
   type ExperimentPlan,
   type Family,
   formatLimit,
   isName,
+  languagesOf,
   MAX_CHECKPOINTS,
   MAX_MODELS,
   type Merge,
@@ -111,6 +113,7 @@ function check(value: unknown): Checked<ExperimentPlan> {
     ...plan.merges.flatMap((merge, i) => mergeProblems(merge, ["merges", i], plan, members)),
     ...controlProblems(plan),
     ...evaluationProblems(plan),
+    ...averageProblems(plan),
   ];
   return { value: plan, problems };
 }
@@ -269,6 +272,30 @@ function configurationProblems(
     }
   }
   return [...found.values()];
+}
+
+function averageProblems(plan: ExperimentPlan): Problem[] {
+  const { averages, evaluate } = plan;
+  const asked = evaluate.tasks.map(({ task }) => task);
+  const known = [...asked, ...asked.flatMap((task) => inLanguages(task, languagesOf(plan)))];
+  const names = averages.map(({ name }) => name);
+  return averages.flatMap(({ name, tasks }, i): Problem[] => {
+    const path = ["averages", i];
+    const unknown = tasks.flatMap((task, at): Problem[] => {
+      if (known.includes(task)) return [];
+      const hint = didYouMean(task, known) || `; there are ${formatSome(asked, 8)}`;
+      return [{ path: [...path, "tasks", at], message: `${task} is not one of the tasks under evaluate${hint}` }];
+    });
+    const taken = known.includes(name) || names.indexOf(name) < i;
+    const few = unknown.length === 0 && tasksOfAverage(tasks, plan).length < 2;
+    return [
+      ...unknown,
+      ...(taken
+        ? [{ path: [...path, "name"], message: `${name} is the name of a task or of another average; rename it` }]
+        : []),
+      ...(few ? [{ path: [...path, "tasks"], message: `${name} is of a single task; list at least two` }] : []),
+    ];
+  });
 }
 
 function controlProblems(plan: ExperimentPlan): Problem[] {

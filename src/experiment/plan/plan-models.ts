@@ -260,6 +260,11 @@ export function inLanguages(task: string, languages: readonly string[]): string[
   return task.includes("{language}") ? languages.map((code) => task.replaceAll("{language}", code)) : [task];
 }
 
+/** The tasks of an average, with each language in them. */
+export function tasksOfAverage(tasks: readonly string[], plan: ExperimentPlan): string[] {
+  return [...new Set(tasks.flatMap((task) => inLanguages(task, languagesOf(plan))))];
+}
+
 /** The tasks by which configurations of a model are chosen. */
 export function decidingTasks(model: Pick<Model, "kind" | "languages">, plan: ExperimentPlan): TaskRequest[] {
   const names = new Set(inLanguages(decidingTask(plan), model.languages));

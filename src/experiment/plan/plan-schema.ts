@@ -213,6 +213,14 @@ const search = z.strictObject({
   seed: whole.default(0).describe("random seed for drawing items"),
 });
 
+const average = z.strictObject({
+  name: text.describe("name of its table, and of its row in tables of tasks"),
+  tasks: z
+    .array(text)
+    .min(1, "must list at least one task")
+    .describe("tasks to average, each counting alike; `{language}` in a name stands for every language"),
+});
+
 export const CONTROLS = ["random", "reverse", "into-base", "from-base", "itself"] as const;
 export type ControlKind = (typeof CONTROLS)[number];
 
@@ -322,6 +330,12 @@ export const planSchema = z.strictObject({
       "controls of layer swaps, in their default configuration: true for all kinds, or a list of kinds, or a mapping. Searches ignore them, and none is marked best",
     ),
   evaluate: evaluation.describe("evaluation of every model"),
+  averages: z
+    .array(average)
+    .default([])
+    .describe(
+      "averages of tasks or languages, each reported like a task: a main table, and a row of the paper's tables 2 and 5",
+    ),
   search: search.prefault({}).describe("how to choose among a merge's configurations"),
   tables: z
     .array(z.literal([1, 2, 5, 6, "1", "2", "5", "6"], "must be 1, 2, 5 or 6"))

@@ -3,6 +3,7 @@ import { plural, VERSION } from "../../core/index.js";
 import { compareItems, type JudgedItem } from "../../evaluate/index.js";
 import { hasPublished } from "../../report/index.js";
 import type { Experiment, ExperimentStatus } from "../experiment.js";
+import { tasksOfAverage } from "../plan/plan-models.js";
 import { decidingTask } from "../plan/plan-schema.js";
 import { PUBLISHED_NOTES } from "../published-scores.js";
 import type { ItemResult } from "../steps/result.js";
@@ -19,7 +20,8 @@ import { costTable, flipsTable, INTERVALS, languageTable, overviewTable, searchT
 /** Gathers the report of a finished or unfinished experiment. */
 export function gatherReport(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
   const { plan, world } = experiment;
-  const sheet = new Sheet(status.expansion, world.facts, status.store);
+  const averages = plan.averages.map(({ name, tasks }) => [name, tasksOfAverage(tasks, plan)] as const);
+  const sheet = new Sheet(status.expansion, world.facts, status.store, new Map(averages));
   const by = decidingTask(plan);
   const { choose_on } = plan.search;
   const isBoth = choose_on === "both" && sheet.expansion.searches.length > 0;

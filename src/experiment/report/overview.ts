@@ -20,13 +20,13 @@ interface Row {
   readonly isSummary?: boolean;
 }
 
-/** Every task of a reported model, in the order of the plan. */
+/** Every task of a reported model, in the order of the plan, then the averages. */
 export function tasksIn(sheet: Sheet, plan: ExperimentPlan): string[] {
   const asked = [...sheet.experts, ...sheet.merges, { name: "base" }].flatMap(({ name }) =>
     sheet.tasksOf(name).map(({ request }) => request.task),
   );
   const planned = plan.evaluate.tasks.flatMap(({ task }) => inLanguages(task, languagesOf(plan)));
-  return [...new Set([...planned.filter((task) => asked.includes(task)), ...asked])];
+  return [...new Set([...planned.filter((task) => asked.includes(task)), ...asked, ...sheet.averages.keys()])];
 }
 
 /** The main tables of a basis. @param isOneOfTwo whether the other basis is reported too */
@@ -42,7 +42,10 @@ export function overviews(sheet: Sheet, plan: ExperimentPlan, basis: Basis, isOn
 function isSame(task: string, rows: readonly Row[], sheet: Sheet, plan: ExperimentPlan): boolean {
   if (!rows.some(({ isChosen }) => isChosen)) return true;
   const modelsOf = (some: readonly Row[]) => JSON.stringify(some.map(({ models }) => models));
-  return sheet.heldOut(task) === undefined && modelsOf(rows) === modelsOf(rowsOf(task, sheet, plan, "held-out"));
+  return (
+    sheet.partsOf(task).every((part) => sheet.heldOut(part) === undefined) &&
+    modelsOf(rows) === modelsOf(rowsOf(task, sheet, plan, "held-out"))
+  );
 }
 
 const ROLES: Readonly<Record<Role, string>> = {
@@ -65,6 +68,7 @@ function rowsOf(task: string, sheet: Sheet, plan: ExperimentPlan, basis: Basis):
         sheet.isEvaluated(model.name, task) &&
         (merge.figure === undefined || model.configuration.isDefault),
     );
+    if (sheet.averages.has(task)) return mergeRows(merge.name, models, task, sheet, basis);
     const byLanguage = [...groupBy(models, ({ languages }) => languages.map(languageName).join(" and "))];
     return byLanguage.flatMap(([languages, inLanguage]) => {
       const name = byLanguage.length > 1 ? `${merge.name}, ${languages}` : merge.name;
@@ -150,17 +154,15 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
   const facts = known.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
   const means = known.map(({ row, cell }) => ({ row, mean: cell.value as number }));
   const { best, verdict } = compareRows(means, task, sheet, basis);
-  const all = facts?.items ?? 0;
-  const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
   const isSearched = sheet.decidingTasks(task).length > 0;
   const suffix = isOneOfTwo && isSearched ? `, chosen on ${basis === "all" ? "the test items" : "held-out items"}` : "";
   return {
     task,
     id: `main-${task.replace(/\.ya?ml$/, "").replace(/\W+/g, "-")}${isOneOfTwo && basis === "all" ? "-all" : ""}`,
     title: `${facts?.title ?? sheet.titleOf(task)}${suffix}`,
-    protocol: facts?.protocol ?? "",
+    protocol: facts?.protocol ?? "each task counting alike",
     scale: cells[0]?.cell.scale ?? "share",
-    items: held === undefined ? plural(all, "item") : `the ${held} of ${all} items that no search saw`,
+    items: itemsOf(task, sheet, basis),
     choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet, basis) : "",
     verdict,
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
@@ -175,6 +177,24 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
       },
     ),
   };
+}
+
+/** `the 150 of 250 items that no search saw`; of an average, those of each task. */
+function itemsOf(task: string, sheet: Sheet, basis: Basis): string {
+  const all = sheet.task(task)?.items ?? 0;
+  const held = basis === "held-out" ? sheet.heldOut(task)?.size : undefined;
+  const parts = sheet.averages.get(task);
+  if (!parts) return held === undefined ? plural(all, "item") : `the ${held} of ${all} items that no search saw`;
+  const each = [...groupBy(parts, (part) => itemsOf(part, sheet, basis))];
+  return each
+    .map(
+      ([items, some]) =>
+        `${items} of ${listed(
+          some.map((part) => sheet.titleOf(part)),
+          12,
+        )}`,
+    )
+    .join(", and ");
 }
 
 /** How configurations were chosen, as seen from a task. */
@@ -224,7 +244,8 @@ function compareRows(
   if (!top || top.size === 0) {
     return { verdict: "Whether the highest score is significantly above the others is unknown." };
   }
-  if (first.row.isChosen && basis === "all" && sheet.decidingTasks(task).includes(task)) {
+  const deciding = sheet.decidingTasks(task);
+  if (first.row.isChosen && basis === "all" && sheet.partsOf(task).some((part) => deciding.includes(part))) {
     return { verdict: `No row is marked best: ${label} is highest, but it was chosen on these items.` };
   }
   const isUnclear = ({ row, mean }: { readonly row: Row; readonly mean: number }) => {

@@ -13,7 +13,7 @@ export interface OverviewBar {
   /** Smallest and largest over its models. */
   readonly low: number;
   readonly high: number;
-  /** 95% interval over items; undefined for scores of whole corpora. */
+  /** 95% interval over items; undefined where it has no width. */
   readonly interval?: Span | undefined;
   /** Number of models. */
   readonly count: number;

@@ -10,7 +10,7 @@ import type { Problem } from "../../settings/index.js";
 import { configurationsOf, isSearched } from "../plan/configurations.js";
 import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/expert-names.js";
 import type { InspectedPlan } from "../plan/plan-file.js";
-import { inLanguages, requestOf, tasksFor } from "../plan/plan-models.js";
+import { inLanguages, requestOf, tasksFor, tasksOfAverage } from "../plan/plan-models.js";
 import { decidingTask, type ExperimentPlan, type Family, languagesOf, runnerOf } from "../plan/plan-schema.js";
 import { settleTraining, trainingRun } from "../plan/training-runs.js";
 import { ReadFacts } from "../steps/facts-reader.js";
@@ -148,6 +148,15 @@ function taskProblems(plan: ExperimentPlan, facts: ReadFacts): Problem[] {
   if (executing && !plan.evaluate.allow_code) {
     const message = `${executing.name} executes programs that models write. Allow it with evaluate.allow_code: true, or remove the task`;
     problems.push({ path: ["evaluate"], message });
+  }
+  for (const [i, { name, tasks }] of plan.averages.entries()) {
+    const own = new Set(tasksOfAverage(tasks, plan));
+    const scales = requestsOf(plan).flatMap(({ request }) =>
+      own.has(request.task) ? (facts.tasks.get(canonicalJson(request))?.scale ?? []) : [],
+    );
+    if (new Set(scales).size < 2) continue;
+    const message = `${name} averages percentages and points, such as BLEU. Write an average for each`;
+    problems.push({ path: ["averages", i, "tasks"], message });
   }
   if (!plan.merges.some(isSearched)) return problems;
   const names = new Set(inLanguages(decidingTask(plan), languagesOf(plan)));

@@ -122,6 +122,8 @@ export class ReadFacts implements Facts {
         scale: headline?.scale ?? "share",
         isMean: headline?.by === "mean",
         executes: task.executes,
+        metric: headline,
+        ...(headline?.by === "group mean" ? { groups: items.map(({ group }) => group) } : {}),
       });
     } catch (error) {
       const isMissing = error instanceof LayergraftError && error.code === MISSING_DATA;

@@ -1,4 +1,5 @@
 // What expanding a plan depends on: identities of models and data, tasks, and results of steps.
+import type { Task } from "../../evaluate/index.js";
 import type { EvaluationResult, SuggestedRecipe, TrainedCheckpoint } from "./result.js";
 import type { TaskRequest } from "./step.js";
 
@@ -17,6 +18,10 @@ export interface TaskFacts {
   /** Whether the first score is a mean over items. */
   readonly isMean: boolean;
   readonly executes: boolean;
+  /** The first score; undefined if the task could not be read. */
+  readonly metric?: Task["metrics"][number] | undefined;
+  /** Groups of the items in the task's order, where a score is the mean of groups. */
+  readonly groups?: readonly (string | undefined)[] | undefined;
 }
 
 export interface Facts {
