@@ -19,10 +19,9 @@ import type { EvaluationProgress } from "./task-run.js";
 export const SCORE_FORMATS = ["table", "markdown", "csv"] as const;
 export type ScoreFormat = (typeof SCORE_FORMATS)[number];
 
-/** A score as a cell: points, such as BLEU, have two digits. */
 function cellOf(value: number | undefined, scale: Score["scale"]): NumberCell {
   const known = value !== undefined && Number.isFinite(value) ? value : null;
-  return { value: known, scale, digits: scale === "share" ? 1 : 2 };
+  return { value: known, scale };
 }
 
 const spanOf = (interval: Score["interval"], scale: Score["scale"]) => formatSpan(interval, cellOf(0, scale));

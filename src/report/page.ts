@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import type { PlacedLines } from "./lines.js";
-import { type Cell, columnsOf, formatNumber, formatSpan, type Table } from "./table.js";
+import { type Cell, columnsOf, formatNumber, formatPublished, formatSpan, type Table } from "./table.js";
 
 /** Data of assets/report.html. */
 export interface Page {
@@ -127,7 +127,7 @@ export function pageCell(cell: Cell): PageCell {
   ].join("; ");
   return {
     text: formatNumber(cell),
-    ...(published === undefined ? {} : { small: formatNumber({ ...cell, value: published }) }),
+    ...(published === undefined ? {} : { small: formatPublished(cell) }),
     ...(hint === "" ? {} : { hint }),
     ...(isBest ? { isBest } : {}),
   };

@@ -158,7 +158,7 @@ export function barFigure(overview: Overview, recipes: readonly ReportRecipe[] =
     ...{ kind: "bars", id, title },
     caption: `${scale === "share" ? "Percent right" : "Score"}, on ${items}; ${protocol}.${lines.join("")}`,
     conclusion: [choice, verdict, missing].filter((sentence) => sentence !== "").join(" "),
-    ticks: [0, 0.25, 0.5, 0.75, 1].map((share) => formatNumber({ value: share * end, scale }).replace(/\.0$/, "")),
+    ticks: [0, 0.25, 0.5, 0.75, 1].map((share) => String(Number(formatNumber({ value: share * end, scale })))),
     rows: bars.map(({ label, kind, mean, low, high, detail, interval, isBest, ...bar }) => ({
       ...{ label, kind, width: at(mean), value: pageCell({ value: mean, scale, isBest }) },
       ...(bar.isSummary ? {} : targetOf(bar.models)),

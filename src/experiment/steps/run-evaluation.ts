@@ -2,8 +2,9 @@
 
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { formatShare, LayergraftError, OutputError } from "../../core/index.js";
+import { LayergraftError, OutputError } from "../../core/index.js";
 import { type EvaluateOptions, type Evaluation, evaluate, openSandbox } from "../../evaluate/index.js";
+import { formatNumber } from "../../report/index.js";
 import { dataAccess, openTask, readItems } from "./items.js";
 import { ModelPool } from "./model-pool.js";
 import type { EvaluationResult } from "./result.js";
@@ -39,8 +40,9 @@ export async function runEvaluation(step: EvaluateStep, context: StepContext): P
       // Not its label or folder, which may change before it is resumed.
       source: step.key,
       ...(indexes === null && request.limit !== undefined ? { limit: request.limit } : {}),
-      onProgress: ({ done, total, score, metric, refused }) => {
-        const soFar = score === undefined ? `${done} of ${total}` : `${metric} ${formatShare(score)} so far`;
+      onProgress: ({ done, total, score, metric, scale, refused }) => {
+        const number = score === undefined ? "" : formatNumber({ value: score, scale });
+        const soFar = score === undefined ? `${done} of ${total}` : `${metric} ${number} so far`;
         onProgress?.(done / total, refused === 0 ? soFar : `${soFar}, ${refused} unanswered`);
       },
     });
