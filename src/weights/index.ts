@@ -23,6 +23,7 @@ export { type FolderLayout, layoutFolder, type ShardLayout } from "./safetensors
 export { MAX_READ_BYTES, openSafetensors, readRange, type SafetensorsFile } from "./safetensors/reader.js";
 export { INDEX_FILE, openShards } from "./safetensors/sharded.js";
 export { readTensor, type TensorData, writeSafetensors, writeSharded } from "./safetensors/writer.js";
+export { eigenvectors } from "./streaming/eigenvectors.js";
 export { Evaluator } from "./streaming/evaluate-block.js";
 export { InputFiles } from "./streaming/files.js";
 export type { LowRankFactors } from "./streaming/low-rank.js";
