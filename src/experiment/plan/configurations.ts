@@ -1,5 +1,6 @@
 // Configurations of a merge: the combinations of its grid, those listed, and the default. Each sets fields of the recipe.
-import type { Json, Merge } from "./plan-schema.js";
+import { isObject } from "../../core/index.js";
+import type { Json, Merge, Search } from "./plan-schema.js";
 
 export interface Configuration {
   /** `bottom 3, top 1`; empty if it sets nothing. Unique in a merge. */
@@ -20,7 +21,8 @@ export function configurationsOf(merge: Merge): readonly Configuration[] {
 
 /** Whether a search chooses among a merge's configurations. */
 export function isSearched(merge: Merge): boolean {
-  return merge.suggest !== undefined || (merge.figure === undefined && configurationsOf(merge).length > 1);
+  const hasChoice = merge.space !== undefined || configurationsOf(merge).length > 1;
+  return merge.suggest !== undefined || (merge.figure === undefined && hasChoice);
 }
 
 /** The one field of a merge's grid whose values are several numbers; undefined if there is none, or more than one. */
@@ -40,6 +42,14 @@ function allOf(merge: Merge): Configuration[] {
   const listed = [...(hasGrid || merge.configurations.length === 0 ? combined : []), ...merge.configurations];
   const all = merge.default === undefined ? listed : [...listed, merge.default];
   const chosen = merge.default ?? listed[0] ?? {};
+  return nameConfigurations(all, chosen);
+}
+
+/** Names configurations, each once. @param chosen the default */
+export function nameConfigurations(
+  all: readonly Readonly<Record<string, Json>>[],
+  chosen: Readonly<Record<string, Json>>,
+): Configuration[] {
   const unique = [...new Map(all.map((fields) => [identityOf(fields), fields])).values()];
   // 1 and "1" have the same plain label.
   const counts = new Map<string, number>();
@@ -51,8 +61,36 @@ function allOf(merge: Merge): Configuration[] {
   }));
 }
 
+/** Whether the results of configurations decide which ones follow. */
+export function isAdaptive(merge: Merge, { how }: Pick<Search, "how">): boolean {
+  return how === "cma-es" && Object.keys(merge.space ?? {}).length > 0;
+}
+
+/** A recipe with fields set. A name with dots is the path of an inner field, such as `models.0.weight`. */
+export function withFields<T>(
+  recipe: Readonly<Record<string, T>>,
+  fields: Readonly<Record<string, Json>>,
+): Record<string, T | Json> {
+  let all: Record<string, T | Json> = { ...recipe };
+  for (const [name, value] of Object.entries(fields)) {
+    all = name.includes(".") ? (withValue(all, name.split("."), value) as typeof all) : { ...all, [name]: value };
+  }
+  return all;
+}
+
+function withValue(inside: unknown, [first = "", ...rest]: readonly string[], value: Json): unknown {
+  const set = (inner: unknown) => (rest.length === 0 ? value : withValue(inner, rest, value));
+  if (Array.isArray(inside)) {
+    return inside.map((inner: unknown, i) => (String(i) === first ? set(inner) : inner));
+  }
+  if (inside === undefined) return { [first]: set(undefined) };
+  return isObject(inside)
+    ? { ...inside, [first]: set(Object.hasOwn(inside, first) ? inside[first] : undefined) }
+    : inside;
+}
+
 /** The same for the same fields in any order. */
-function identityOf(fields: Readonly<Record<string, Json>>): string {
+export function identityOf(fields: Readonly<Record<string, Json>>): string {
   return JSON.stringify(Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 

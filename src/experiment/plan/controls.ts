@@ -1,7 +1,7 @@
 // Controls of layer swaps: merges that show whether any exchange of layers would do.
 import { Random, RecipeError } from "../../core/index.js";
 import { checkRecipe, type SwapRecipe, swapOwners } from "../../merge/index.js";
-import { configurationsOf } from "./configurations.js";
+import { configurationsOf, withFields } from "./configurations.js";
 import type { ControlKind, ExperimentPlan, Json, Merge } from "./plan-schema.js";
 
 /** A merge of the plan, or a control of one. */
@@ -70,8 +70,8 @@ function controlOf(
     case "itself":
       return made({ ...recipe, language: task }, [fields]);
     default: {
-      const { bottom: _b, top: _t, bottom_transition: _s, top_transition: _u, ...rest } = { ...recipe, ...fields };
-      const drawn = layers === undefined ? [] : drawLayers({ ...recipe, ...fields }, layers, controls);
+      const { bottom: _b, top: _t, bottom_transition: _s, top_transition: _u, ...rest } = withFields(recipe, fields);
+      const drawn = layers === undefined ? [] : drawLayers(withFields(recipe, fields), layers, controls);
       return drawn.length === 0 ? undefined : made(rest, drawn);
     }
   }

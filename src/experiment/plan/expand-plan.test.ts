@@ -358,7 +358,15 @@ describe("statistics of a search", () => {
   });
 
   it("divides items once", () => {
-    const search = { how: "halving", choose_on: "held-out", share: 0.4, rounds: 3, keep: 0.5, seed: 0 } as const;
+    const search = {
+      how: "halving",
+      choose_on: "held-out",
+      share: 0.4,
+      rounds: 3,
+      keep: 0.5,
+      seed: 0,
+      budget: 40,
+    } as const;
     const { rounds, held } = splitItems(250, search);
     expect([...rounds.map((round) => round.length), held.length]).toEqual([25, 25, 50, 150]);
     const all = [...rounds.flat(), ...held];

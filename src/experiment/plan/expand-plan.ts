@@ -11,7 +11,7 @@ import {
   type TaskRequest,
   type TrainStep,
 } from "../steps/step.js";
-import { type Configuration, configurationsOf, isSearched } from "./configurations.js";
+import { type Configuration, configurationsOf, isAdaptive, isSearched } from "./configurations.js";
 import { mergesOf, type PlannedMerge } from "./controls.js";
 import { type Binding, membersOf } from "./expert-names.js";
 import { identityOf } from "./merge-identity.js";
@@ -162,17 +162,27 @@ class Expander {
         ? { recipe: merge.recipe, configurations: configurationsOf(merge) }
         : this.#suggested(merge, binding, experts);
     const { models: made, unknown } = mergeModels(merge, this.#plan, this.#base, experts, making);
-    const models = made.map((model) => ({ ...model, name: this.#freeName(model.name) }));
+    const named = (models: readonly MergeModel[]) =>
+      models.map((model) => ({ ...model, name: this.#freeName(model.name) }));
+    const models = named(made);
     if (unknown > 0) {
       // If there is a search, the deciding tasks come first; #searches adds what is reported.
       const future = { kind: "merge", languages: models[0]?.languages ?? this.#base.languages.slice(0, 1) } as const;
-      const tasks =
-        !merge.controlOf && isSearched(merge) ? decidingTasks(future, this.#plan) : tasksFor(future, this.#plan);
-      this.#wait(`scores of ${merge.name}`, unknown * tasks.length);
+      const { search } = this.#plan;
+      const hasChoice = !merge.controlOf && isSearched(merge);
+      const tasks = hasChoice ? decidingTasks(future, this.#plan) : tasksFor(future, this.#plan);
+      const more = isAdaptive(merge, search) ? search.budget / configurationsOf(merge).length : 1;
+      this.#wait(`scores of ${merge.name}`, Math.ceil(unknown * more) * tasks.length);
     }
     const evaluator = {
       evaluate: (model: Model, request: TaskRequest, items: readonly number[] | null, part?: string) =>
         this.#results.evaluated(this.#evaluate(model, request, items, part).key)?.items,
+      make: (group: string, configurations: readonly Configuration[]) => {
+        const { models: more } = mergeModels(merge, this.#plan, this.#base, experts, () => ({
+          ...{ recipe: merge.recipe ?? {}, configurations },
+        }));
+        return named(more.filter((model) => model.group === group));
+      },
       countItems: (request: TaskRequest) => this.#facts.task(request).items,
       wait: (what: string, steps: number) => this.#wait(what, steps),
     };

@@ -34,7 +34,15 @@ evaluate: { tasks: ["mgsm_{language}", mgsm_en] }
 describe("plans", () => {
   it("are read with every default", () => {
     const plan = parsePlan(GOOD);
-    expect(plan.search).toEqual({ how: "grid", choose_on: "held-out", share: 0.4, rounds: 3, keep: 0.5, seed: 0 });
+    expect(plan.search).toEqual({
+      how: "grid",
+      budget: 40,
+      choose_on: "held-out",
+      share: 0.4,
+      rounds: 3,
+      keep: 0.5,
+      seed: 0,
+    });
     expect(plan.executor).toMatchObject({ kind: "local", attempts: 3 });
     expect(plan.merges[1]?.pairs).toBe("all");
     expect(checkPlan({ name: "one", base: "b", evaluate: { tasks: ["mgsm_en"] } }).merges).toEqual([]);

@@ -15,7 +15,7 @@ import {
   type SettingsKind,
 } from "../../settings/index.js";
 import { isStepBackend, LLAMA, type TrainStep } from "../steps/step.js";
-import { configurationsOf, isSearched, lineField } from "./configurations.js";
+import { configurationsOf, isAdaptive, isSearched, lineField, withFields } from "./configurations.js";
 import { controlledMerges } from "./controls.js";
 import {
   bindingsOf,
@@ -41,6 +41,7 @@ import {
   planSchema,
   RESERVED,
 } from "./plan-schema.js";
+import { checkedConfigurations, settleSpaces } from "./spaces.js";
 import { countCheckpoints, runProblems, settleTraining, trainingRun } from "./training-runs.js";
 
 /** A plan that fits its schema, with what is wrong across its fields. It must not run while there are problems. */
@@ -105,11 +106,13 @@ const KIND: SettingsKind<ExperimentPlan> = {
 
 /** The plan and what is wrong across its fields; if it breaks the schema, only how. */
 function check(value: unknown): Checked<ExperimentPlan> {
-  const { value: plan, problems: broken } = checkSchema(planSchema, value);
-  if (!plan) return { problems: broken };
-  const members = membersOf(plan);
+  const { value: written, problems: broken } = checkSchema(planSchema, value);
+  if (!written) return { problems: broken };
+  const members = membersOf(written);
+  const { plan, problems: inSpaces } = settleSpaces(written, members);
   const problems = [
     ...expertProblems(plan, members),
+    ...inSpaces,
     ...plan.merges.flatMap((merge, i) => mergeProblems(merge, ["merges", i], plan, members)),
     ...controlProblems(plan),
     ...evaluationProblems(plan),
@@ -200,7 +203,7 @@ function mergeProblems(merge: Merge, path: Path, plan: ExperimentPlan, members: 
   const named = recipe ?? (suggest ? { method: "swap", ...suggest } : {});
   const wrongNames = nameProblems(named, members, [...path, recipe ? "recipe" : "suggest"]);
   const wrong = [...wrongNames, ...sourceProblems(merge, path)];
-  if (wrongNames.length === 0) wrong.push(...countProblems(merge, named, path, members));
+  if (wrongNames.length === 0) wrong.push(...countProblems(merge, named, path, plan, members));
   problems.push(...wrong);
   if (recipe && wrong.length === 0 && members.length > 0) {
     problems.push(...configurationProblems(merge, recipe, path, members));
@@ -241,8 +244,15 @@ function sourceProblems({ grid, configurations, default: standard = {} }: Merge,
 }
 
 /** More models than fit into memory, counted before any is made. */
-function countProblems(merge: Merge, named: object, path: Path, members: readonly Member[]): Problem[] {
-  const [combinations, configurations] = [countBindings(named, members), configurationsOf(merge).length];
+function countProblems(
+  merge: Merge,
+  named: object,
+  path: Path,
+  { search }: ExperimentPlan,
+  members: readonly Member[],
+): Problem[] {
+  const combinations = countBindings(named, members);
+  const configurations = isAdaptive(merge, search) ? search.budget : configurationsOf(merge).length;
   const models = combinations * configurations;
   if (models <= MAX_MODELS) return [];
   const parts = `${formatLimit(combinations)} combinations of experts, ${formatLimit(configurations)} configurations`;
@@ -259,8 +269,8 @@ function configurationProblems(
 ): Problem[] {
   const found = new Map<string, Problem>();
   const [binding = new Map()] = bindingsOf(recipe, members);
-  for (const { fields } of configurationsOf(merge)) {
-    const whole = bindRecipe({ ...recipe, ...fields }, binding, members, (model) =>
+  for (const { fields } of checkedConfigurations(merge)) {
+    const whole = bindRecipe(withFields(recipe, fields), binding, members, (model) =>
       model === "base" ? "base" : model.name,
     );
     for (const problem of checkRecipe(whole)) {

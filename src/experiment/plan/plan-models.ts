@@ -2,7 +2,7 @@
 import type { Facts } from "../steps/facts.js";
 import type { TrainedCheckpoint } from "../steps/result.js";
 import { type Location, type ModelSource, madeBy, stepKey, type TaskRequest, type TrainStep } from "../steps/step.js";
-import { type Configuration, configurationsOf } from "./configurations.js";
+import { type Configuration, configurationsOf, withFields } from "./configurations.js";
 import type { PlannedMerge } from "./controls.js";
 import {
   type Binding,
@@ -199,7 +199,7 @@ function mergeModel(
   },
 ): MergeModel {
   const byName = new Map(found.map((expert) => [expert.name, expert]));
-  const source = bindRecipe({ ...recipe, ...configuration.fields }, binding, members, (model) =>
+  const source = bindRecipe(withFields(recipe, configuration.fields), binding, members, (model) =>
     model === "base" ? (base.source as string) : (byName.get(model.name)?.source as string),
   );
   const own = found.filter(({ role, family }) => role === "language" && plan.experts[family]?.language !== undefined);

@@ -106,6 +106,29 @@ function combinationsOf(grid: Grid): number {
   return Object.values(grid).reduce((product, values) => product * values.length, 1);
 }
 
+const finite = z.number("must be a number");
+
+/** More numbers than a model has layers are a mistake. */
+const MAX_GRADIENT = 200;
+
+const range = z
+  .strictObject({
+    from: finite.describe("least value"),
+    to: finite.describe("greatest value"),
+    whole: flag.optional().describe("whole numbers only (default: where the field takes no others)"),
+    gradient: z
+      .int("must be a whole number")
+      .min(2, "must be at least 2")
+      .max(MAX_GRADIENT, `must be at most ${MAX_GRADIENT}`)
+      .optional()
+      .describe("a gradient of this many numbers over the layers, instead of one number"),
+  })
+  .refine(({ from, to }) => from < to, { path: ["to"], error: "must be above from" })
+  .refine(({ from, to, whole }) => !whole || (Number.isInteger(from) && Number.isInteger(to)), {
+    path: ["whole"],
+    error: "needs whole numbers for from and to",
+  });
+
 const merge = z.strictObject({
   name: text.describe("name in tables"),
   recipe: mapping
@@ -129,6 +152,17 @@ const merge = z.strictObject({
     })
     .default({})
     .describe("recipe fields with the values to try; all combinations are tried"),
+  space: z
+    .record(
+      z.string(),
+      z.union([z.array(z.json()).min(1, "must list at least one value"), range], {
+        error: "must be a list of values, or { from, to }",
+      }),
+    )
+    .optional()
+    .describe(
+      "recipe fields with a list or range of values, for search.how random, cma-es or halving; a name with dots is an inner field, such as `models.0.weight`",
+    ),
   configurations: z
     .array(mapping)
     .max(MAX_CONFIGURATIONS, `must be at most ${formatLimit(MAX_CONFIGURATIONS)}`)
@@ -196,11 +230,15 @@ const evaluation = z.strictObject({
 const search = z.strictObject({
   by: text.optional().describe("task that decides (default: the first one)"),
   how: z
-    .enum(["grid", "halving"], "must be grid or halving")
+    .enum(["grid", "halving", "random", "cma-es"], "must be grid, halving, random or cma-es")
     .default("grid")
     .describe(
-      "grid: evaluate every configuration on all items of the search; halving: evaluate all on a few items, then the better ones on more",
+      "grid: evaluate every configuration on all items of the search; halving: evaluate all on a few items, then the better ones on more; random: evaluate configurations drawn from the grid or space; cma-es: let results decide where in the space to look next",
     ),
+  budget: count
+    .max(MAX_CONFIGURATIONS, `must be at most ${formatLimit(MAX_CONFIGURATIONS)}`)
+    .default(40)
+    .describe("random, cma-es, and halving in a space: configurations to evaluate"),
   choose_on: z
     .enum(["held-out", "test", "both"], "must be held-out, test or both")
     .default("held-out")
@@ -210,7 +248,7 @@ const search = z.strictObject({
   share: share.default(0.4).describe("held-out: share of the items used for the search"),
   rounds: count.max(10, "must be at most 10").default(3).describe("halving: number of rounds; each doubles the items"),
   keep: share.default(0.5).describe("halving: share of the configurations kept for the next round"),
-  seed: whole.default(0).describe("random seed for drawing items"),
+  seed: whole.default(0).describe("random seed for drawing items and configurations"),
 });
 
 const average = z.strictObject({

@@ -118,6 +118,7 @@ export function defaultName(models: readonly MergeModel[]): string {
   const [first] = models;
   if (first?.merge.suggest) return "first suggestion";
   if (first?.merge.default !== undefined) return "default";
+  if (first?.merge.space !== undefined) return "middle of the space";
   return Object.keys(first?.merge.grid ?? {}).length > 0 ? "first of the grid" : "first configuration";
 }
 

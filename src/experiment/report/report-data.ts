@@ -168,7 +168,7 @@ export interface SearchRow {
   readonly group: string;
   /** The deciding tasks: items that the search saw, and all items. */
   readonly tasks: readonly { readonly title: string; readonly searched: number; readonly all: number }[];
-  readonly how: "grid" | "halving";
+  readonly how: "grid" | "halving" | "random" | "cma-es";
   /** Planned rounds, and configurations of the first. */
   readonly plannedRounds: number;
   readonly size: number;
@@ -185,6 +185,13 @@ export interface SearchRow {
   readonly chosenOnTest?: string | undefined;
   /** Configurations tied with the chosen one, including it; empty if there are none. */
   readonly ties: readonly string[];
+  /** Of a search in a space: scores from 0 to 1 in the order of evaluation, so far. `generation`: of CMA-ES, from 1. */
+  readonly evaluated: readonly {
+    readonly label: string;
+    readonly mean: number;
+    readonly best: number;
+    readonly generation: number;
+  }[];
   /** The search in sentences. */
   readonly summary: string;
 }

@@ -7,11 +7,12 @@ import { canonicalJson, exists, formatBytes, groupBy, plural, RecipeError } from
 import { checkLlama, type ExportOutlook } from "../../llama/index.js";
 import { planRecipe, type RecipeInput } from "../../merge/index.js";
 import type { Problem } from "../../settings/index.js";
-import { configurationsOf, isSearched } from "../plan/configurations.js";
+import { isSearched, withFields } from "../plan/configurations.js";
 import { bindingsOf, bindRecipe, meaningOf, membersOf, placesOf } from "../plan/expert-names.js";
 import type { InspectedPlan } from "../plan/plan-file.js";
 import { inLanguages, requestOf, tasksFor, tasksOfAverage } from "../plan/plan-models.js";
 import { decidingTask, type ExperimentPlan, type Family, languagesOf, runnerOf } from "../plan/plan-schema.js";
+import { checkedConfigurations } from "../plan/spaces.js";
 import { settleTraining, trainingRun } from "../plan/training-runs.js";
 import { ReadFacts } from "../steps/facts-reader.js";
 import { LLAMA, type TaskRequest } from "../steps/step.js";
@@ -211,9 +212,9 @@ async function mergeProblems(
     if (!recipe || hasProblem(["merges", i])) continue;
     const [binding = new Map()] = bindingsOf(recipe, members);
     const before = problems.length;
-    for (const { fields, label } of configurationsOf(merge)) {
+    for (const { fields, label } of checkedConfigurations(merge)) {
       // Every expert has the base's tensors.
-      const whole = bindRecipe({ ...recipe, ...fields }, binding, members, () => base.folder);
+      const whole = bindRecipe(withFields(recipe, fields), binding, members, () => base.folder);
       await attempt(["merges", i], label === "" ? merge.name : `${merge.name}, ${label}`, whole as RecipeInput);
     }
     // One wrong value of a grid is in many configurations.
