@@ -28,6 +28,7 @@ import type {
   ReportRecipe,
   SearchRow,
 } from "./report-data.js";
+import { progressFigure } from "./searches.js";
 import { expertsTable, scoreList, searchTables } from "./tables.js";
 
 /** Limits of the page for a large report; its files have everything. */
@@ -206,11 +207,12 @@ function gridFigure({ title, note, rowTitle, columnTitle, rows, columns, cells, 
   };
 }
 
-/** The tables of a search below its summary. */
+/** The tables of a search below its summary, and its progress. */
 function searchFigures(search: SearchRow): Figure[] {
-  return searchTables(search).map((table, i) =>
+  const tables = searchTables(search).map((table, i) =>
     tableFigure(table, "configuration", i === 0 ? { title: search.group, caption: search.summary } : {}),
   );
+  return search.evaluated.length > 1 ? [...tables, progressFigure(search)] : tables;
 }
 
 /** What merges gained and lost on one task. */

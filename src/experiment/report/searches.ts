@@ -1,5 +1,6 @@
 // How a search went: its rounds, the configurations dropped in each, and ties.
 import { plural } from "../../core/index.js";
+import { type LinesFigure, placeLines } from "../../report/index.js";
 import type { ExperimentPlan } from "../plan/plan-schema.js";
 import type { SearchOutcome } from "../plan/search-configurations.js";
 import type { SearchedConfiguration, SearchRow } from "./report-data.js";
@@ -42,6 +43,24 @@ function progressIn({ evaluated = [] }: SearchOutcome): SearchRow["evaluated"] {
     best = Math.max(best, Number.isFinite(mean) ? mean : best);
     return { label, mean, best, generation };
   });
+}
+
+/** The score of each evaluation in a space, and the best so far. */
+export function progressFigure({ group, evaluated }: Pick<SearchRow, "group" | "evaluated">): LinesFigure {
+  const numbered = evaluated.map((one, i) => ({ ...one, x: i + 1 })).filter(({ mean }) => Number.isFinite(mean));
+  const points = (of: "best" | "mean") => numbered.map(({ x, ...one }) => ({ x, y: one[of] }));
+  return {
+    ...{ kind: "lines", title: `Progress of the search in ${group}` },
+    caption: "Scores on the items of the search, in the order of evaluation.",
+    conclusion: "",
+    ...placeLines({
+      ...{ xTitle: "evaluation", scale: "share", references: [] },
+      lines: [
+        { label: "best so far", points: points("best") },
+        { label: "this evaluation", points: points("mean") },
+      ],
+    }),
+  };
 }
 
 /** How a search went, in sentences. @param budget of a search in a space */
