@@ -27,17 +27,17 @@ import {
 import { executePlan, type OpenedPlan, planRecipe } from "../merge/index.js";
 import { factorNames, type HubAccess, parameterCount } from "../weights/index.js";
 import { type LoraPlan, planLora } from "./loop/lora.js";
-import {
-  type BatchSource,
-  type OnCheckpoint,
-  type TrainingBatch,
-  type TrainingStream,
-  type TrainOptions,
-  type TrainProgress,
-  type TrainResult,
-  train,
-} from "./loop/trainer.js";
+import { train } from "./loop/trainer.js";
 import { RUN_FILES } from "./loop/training-folder.js";
+import type {
+  BatchSource,
+  OnCheckpoint,
+  TrainingBatch,
+  TrainingStream,
+  TrainOptions,
+  TrainProgress,
+  TrainResult,
+} from "./loop/training-types.js";
 import { LORA_DEFAULTS, type Run } from "./run/run-schema.js";
 import { type RunData, type RunSettings, settleRun, trainedSelection } from "./run/run-settings.js";
 import { resolveSelection } from "./run/selection.js";

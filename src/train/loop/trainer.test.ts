@@ -24,7 +24,8 @@ import { readTensor } from "../../weights/index.js";
 import { checkRun } from "../run/run-file.js";
 import { planLora } from "./lora.js";
 import type { TokenBatch } from "./trainable.js";
-import { type BatchSource, type TrainOptions, type TrainProgress, type TrainResult, train } from "./trainer.js";
+import { train } from "./trainer.js";
+import type { BatchSource, TrainOptions, TrainProgress, TrainResult } from "./training-types.js";
 
 vi.mock(import("../../weights/index.js"), async (original) => ({ ...(await original()) }));
 
