@@ -39,6 +39,7 @@ const lora = z.strictObject({
 const sparse = z.strictObject({
   keep: positive
     .max(1)
+    .default(0.05)
     .describe(
       "share of the trained weights to keep: those that change most in a first run, which a second run from the base trains alone (arXiv 2110.07560)",
     ),
