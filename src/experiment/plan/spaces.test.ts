@@ -71,10 +71,10 @@ describe("a space", () => {
           "how: random, budget: 5",
         ),
       ).merges[0] as never,
-    )[1] as { fields: Record<string, never> };
+    )[1] as { fields: Record<string, unknown> };
     expect(Object.keys(fields)).toEqual(["trim", "lambda", "density", "models.0.weight"]);
     expect([0.5, 1]).toContain(fields.lambda);
-    const { gradient } = fields["models.0.weight"] as unknown as { gradient: number[] };
+    const { gradient } = fields["models.0.weight"] as { gradient: number[] };
     expect(gradient).toHaveLength(3);
     expect(gradient.every((value) => value >= 0 && value <= 1)).toBe(true);
   });
