@@ -15,7 +15,7 @@ import { reportRecipes } from "./recipes.js";
 import type { CostRow, ExperimentReport, Flips, ReportTable, ScoreRow } from "./report-data.js";
 import { type Basis, Sheet, scoreOf } from "./score-sheet.js";
 import { searchRow } from "./searches.js";
-import { costTable, flipsTable, INTERVALS, languageTable, overviewTable, searchTables } from "./tables.js";
+import { costTable, flipsTable, INTERVALS, languageTable, leadsTable, overviewTable, searchTables } from "./tables.js";
 
 /** Gathers the report of a finished or unfinished experiment. */
 export function gatherReport(experiment: Experiment, status: ExperimentStatus): ExperimentReport {
@@ -76,7 +76,9 @@ function tablesOf(
   scores: readonly ScoreRow[],
 ): ReportTable[] {
   const every = [
-    ...overviews.filter(({ bars }) => bars.length > 0).map(overviewTable),
+    ...overviews
+      .filter(({ bars }) => bars.length > 0)
+      .flatMap((overview) => [overviewTable(overview), leadsTable(overview) ?? []].flat()),
     ...paper,
     ...lines.map(linesTable),
     ...searches.flatMap(searchTables),

@@ -76,6 +76,7 @@ export function experimentMarkdown(report: ExperimentReport): string {
     ...[`# ${escapeMarkdown(report.title)}`, "", describeProgress(report), ""],
     ...report.notes.flatMap((note) => [escapeMarkdown(note), ""]),
     ...of("scores"),
+    ...of("lead"),
     ...of("paper"),
     ...of("line"),
     ...(heatmaps.length > 0 ? ["## Scores over the grid", ""] : []),

@@ -1,9 +1,9 @@
 // The main table of each task: a row for the base, each family of experts and each merge, under the plan's names.
 import { groupBy, plural } from "../../core/index.js";
-import { signFlipTest } from "../../evaluate/index.js";
 import { inLanguages, type MergeModel } from "../plan/plan-models.js";
 import { type ExperimentPlan, languagesOf, type Role } from "../plan/plan-schema.js";
-import type { Overview, OverviewBar } from "./report-data.js";
+import { leadsOf } from "./leads.js";
+import type { Lead, Overview, OverviewBar } from "./report-data.js";
 import { type Basis, type Sheet, UNKNOWN_MODEL } from "./score-sheet.js";
 import { languageName } from "./task-language.js";
 
@@ -154,7 +154,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
   const missing = cells.filter(({ cell }) => cell.value === undefined).map(({ row }) => row.label);
   const facts = known.map(({ row }) => sheet.answers(row.models[0] ?? "", task)?.facts).find((one) => one);
   const means = known.map(({ row, cell }) => ({ row, mean: cell.value as number }));
-  const { best, verdict } = compareRows(means, task, sheet, basis);
+  const { best, verdict, leads = [] } = compareRows(means, task, sheet, basis);
   const isSearched = sheet.decidingTasks(task).length > 0;
   const suffix = isOneOfTwo && isSearched ? `, chosen on ${basis === "all" ? "the test items" : "held-out items"}` : "";
   return {
@@ -166,6 +166,7 @@ function overview(task: string, rows: readonly Row[], sheet: Sheet, basis: Basis
     items: itemsOf(task, sheet, basis),
     choice: rows.some(({ isChosen }) => isChosen) ? describeChoice(task, sheet, basis) : "",
     verdict,
+    leads,
     missing: missing.length === 0 ? "" : `Not known yet: ${listed(missing, 6)}.`,
     bars: known.map(
       ({ row: { label, kind, detail, models, isSummary }, cell: { value, range, interval } }): OverviewBar => {
@@ -230,7 +231,7 @@ function compareRows(
   task: string,
   sheet: Sheet,
   basis: Basis,
-): { best?: Row; verdict: string } {
+): { best?: Row; verdict: string; leads?: readonly Lead[] } {
   const isControl = ({ row }: { readonly row: Row }) => row.kind === "control";
   const own = rows.filter(({ row }) => !row.isSummary).toSorted((a, b) => b.mean - a.mean);
   const [first, ...rest] = own.filter((one) => !isControl(one));
@@ -241,29 +242,37 @@ function compareRows(
     const names = [label, ...ties.map(({ row }) => row.label)];
     return { verdict: `No row is marked best: ${listed(names)} are tied.` };
   }
-  const top = sheet.itemMeans(first.row.models, task, basis);
-  if (!top || top.size === 0) {
-    return { verdict: "Whether the highest score is significantly above the others is unknown." };
-  }
   const deciding = sheet.decidingTasks(task);
   if (first.row.isChosen && basis === "all" && sheet.partsOf(task).some((part) => deciding.includes(part))) {
     return { verdict: `No row is marked best: ${label} is highest, but it was chosen on these items.` };
   }
-  const isUnclear = ({ row, mean }: { readonly row: Row; readonly mean: number }) => {
-    const values = sheet.itemMeans(row.models, task, basis) ?? new Map<string, number>();
-    const differences = [...top].flatMap(([id, value]) => value - (values.get(id) ?? Number.NaN));
-    return mean >= first.mean || signFlipTest(differences.filter(Number.isFinite)) >= 0.05;
-  };
+  const others = own.filter(({ row }) => row !== first.row);
+  const leads = leadsOf(
+    first.row,
+    others.map(({ row }) => row),
+    task,
+    sheet,
+    basis,
+  );
+  if (leads.length < others.length) {
+    return { verdict: "Whether the highest score is significantly above the others is unknown." };
+  }
+  // A control may be above the highest row.
+  const isUnclear = (one: (typeof own)[number]) =>
+    one.mean >= first.mean || (leads[others.indexOf(one)]?.pValue ?? 1) >= 0.05;
   const namesOf = (some: readonly { readonly row: Row }[]) => listed(some.map(({ row }) => row.label));
   const unclear = rest.filter(isUnclear);
   const controls = own.filter(isControl).filter(isUnclear);
-  const how = "sign-flip tests on the same items, at 5%";
+  const areCrossed = leads.some(({ resampled }) => Object.keys(resampled.factors).length > 0);
+  const holm = leads.length > 1 ? ", with Holm's correction" : "";
+  const how = `tests on the same items${areCrossed ? " and over experts" : ""}, at 5%${holm}`;
   if (unclear.length === 0) {
     const except = controls.length === 0 ? "" : ` except ${namesOf(controls)}`;
-    return { best: first.row, verdict: `${label} is significantly above every other row${except} (${how}).` };
+    return { best: first.row, verdict: `${label} is significantly above every other row${except} (${how}).`, leads };
   }
   const names = namesOf([...unclear, ...controls]);
-  return { verdict: `No row is marked best: ${label} is highest, but not significantly above ${names} (${how}).` };
+  const verdict = `No row is marked best: ${label} is highest, but not significantly above ${names} (${how}).`;
+  return { verdict, leads };
 }
 
 /** `a, b and c`; if there are too many, the number of the others. Labels with commas are quoted. */

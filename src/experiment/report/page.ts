@@ -29,7 +29,7 @@ import type {
   SearchRow,
 } from "./report-data.js";
 import { progressFigure } from "./searches.js";
-import { expertsTable, scoreList, searchTables } from "./tables.js";
+import { expertsTable, leadsTable, scoreList, searchTables } from "./tables.js";
 
 /** Limits of the page for a large report; its files have everything. */
 const MAX_COMPARISONS = 50;
@@ -50,7 +50,7 @@ export function experimentPage(report: ExperimentReport): Page {
   const sections: Section[] = [
     {
       ...{ id: "overview", title: "The result", lead: report.intervals, legend: legendOf(overviews) },
-      figures: overviews.map((overview) => barFigure(overview, shownRecipes)),
+      figures: overviews.flatMap((overview) => [barFigure(overview, shownRecipes), ...leadFigure(overview)]),
     },
     {
       ...{ id: "tables", title: "The paper's tables" },
@@ -180,6 +180,11 @@ function recipeCommand({ id, model, rows, text, command }: ReportRecipe): Comman
   const inRows = rows.length === 0 ? "" : `In the ${rows.length === 1 ? "row" : "rows"} ${rows.join("; ")}. `;
   const about = `${inRows}File: recipes/${id}.yaml.`;
   return { what: model, command, id: anchorOf(id), file: { about, text } };
+}
+
+function leadFigure(overview: Overview): Figure[] {
+  const table = leadsTable(overview);
+  return table ? [tableFigure(table, "row", { id: table.id, title: table.title, caption: table.note })] : [];
 }
 
 function gridsLead(heatmaps: readonly ReportHeatmap[]): string {

@@ -2,7 +2,7 @@
 import type { NumberCell, Scale, Span, Table } from "../../report/index.js";
 
 export interface ReportTable extends Required<Table> {
-  readonly kind: "scores" | "paper" | "search" | "line" | "flips" | "language" | "cost";
+  readonly kind: "scores" | "lead" | "paper" | "search" | "line" | "flips" | "language" | "cost";
 }
 
 /** A row of an overview: the mean over the models of a family or merge. */
@@ -27,6 +27,21 @@ export interface OverviewBar {
   readonly isSummary?: boolean;
 }
 
+/** How far the highest row is above another. */
+export interface Lead {
+  /** The other row. */
+  readonly over: string;
+  readonly difference: number;
+  /** 95% interval over what was resampled. */
+  readonly interval?: Span | undefined;
+  /** With Holm's correction for the number of other rows. */
+  readonly pValue?: number | undefined;
+  /** The smallest difference that these items and experts show with 80% power, at 5% corrected in the same way. */
+  readonly detectable?: number | undefined;
+  /** Levels of each factor, such as `{ math: 4, swahili: 4 }`, and items. */
+  readonly resampled: { readonly factors: Readonly<Record<string, number>>; readonly items: number };
+}
+
 /** The main table of a task. */
 export interface Overview {
   /** For file names and links. */
@@ -46,6 +61,8 @@ export interface Overview {
   /** Rows without results yet, in a sentence; empty if there are none. */
   readonly missing: string;
   readonly bars: readonly OverviewBar[];
+  /** The lead of the highest row; empty if it is tied, or was chosen on these items. */
+  readonly leads: readonly Lead[];
 }
 
 /** Scores over two fields of a grid, or over one in a single row. */

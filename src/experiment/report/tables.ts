@@ -42,6 +42,32 @@ export function overviewTable(overview: Overview): ReportTable {
   };
 }
 
+/** How far the highest row is above the others; undefined if nothing is known. */
+export function leadsTable({ id, title, scale, bars, leads }: Overview): ReportTable | undefined {
+  const first = bars
+    .toSorted((a, b) => b.mean - a.mean)
+    .find(({ kind, isSummary }) => kind !== "control" && !isSummary);
+  if (leads.length === 0 || !first) return undefined;
+  return {
+    ...{ id: `lead-${id}`, kind: "lead", title: `The lead of ${first.label}, ${title}` },
+    note: LEADS,
+    columns: ["over", "difference", "95% from", "95% to", "p (Holm)", "detectable", "resampled"],
+    rows: leads.map(({ over, difference, interval, pValue, detectable, resampled }): Cell[] => [
+      over,
+      { ...number(difference, scale), isSigned: true },
+      ...[interval?.low, interval?.high].map((value) => number(value, scale)),
+      number(pValue, "probability"),
+      number(detectable, scale),
+      [...Object.entries(resampled.factors), ["items", resampled.items] as const]
+        .map(([name, size]) => `${size} ${name}`)
+        .join(" x "),
+    ]),
+  };
+}
+
+const LEADS =
+  "Differences on the same items. Where the models of both rows fill a grid of experts, the interval and p are over other experts as well as other items (a crossed bootstrap and Student's t); otherwise over items (McNemar's exact test, or sign flips). p has Holm's correction. Detectable: the smallest difference that 80 of 100 such studies would show.";
+
 /** The rounds of a search, if there are several, and its configurations. */
 export function searchTables(search: SearchRow): ReportTable[] {
   return [
